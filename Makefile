@@ -1,0 +1,50 @@
+# Each target can be the first command on a fresh Debian 12 machine, as root: it installs what it needs,
+# says so step by step, and does nothing the second time.
+
+VENV := build/venv
+PY   := $(VENV)/bin
+PREPARE := ./tools/prepare
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format venv switch test-unit test-switch-weir test-system clean
+
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## the product at work: an incast over plain Reno and over Weir (about 2 minutes after the build)
+	@$(PREPARE) packages venv switch
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/weir-experiment demo --out build/demo
+
+test: ## lint, unit tests, the switch's own tests, the whole system in namespaces
+	@$(PREPARE) packages venv switch
+	@$(MAKE) --no-print-directory lint test-switch-weir
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest
+
+lint: ## format, style, types, import rules, patch style
+	@$(PREPARE) packages venv
+	@tools/lint
+
+format: ## bring the sources into form
+	@$(PREPARE) packages venv
+	@$(PY)/ruff format . && $(PY)/ruff check --fix .
+
+venv: ## the Python environment alone
+	@$(PREPARE) packages venv
+
+switch: ## the patched Open vSwitch alone
+	@$(PREPARE) packages switch
+
+test-unit: ## what needs neither root nor a switch
+	@$(PREPARE) packages venv
+	@$(PY)/pytest -m 'not netns and not switch'
+
+test-switch-weir: ## Open vSwitch's test suite, the groups that the patches add or touch
+	@$(PREPARE) packages switch
+	@ovs-patches/check weir
+
+test-system: ## real switch, real controller, real TCP, in namespaces
+	@$(PREPARE) packages venv switch
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest -m 'netns or switch'
+
+clean: ## remove build/ (the built switch stays in its cache)
+	rm -rf build

@@ -1,0 +1,48 @@
+"""Packaging of Weir's Python parts.
+
+The folder ``mininet/`` must stay without an ``__init__.py``, or it would hide the real Mininet;
+its package ``testbed`` is therefore mapped by hand, which is why this file exists beside
+``pyproject.toml``.
+"""
+
+from setuptools import find_packages, setup
+
+setup(
+    name="weir",
+    version="0.1.0",
+    description="Keeps many-to-one (incast) TCP traffic from collapsing data-centre networks",
+    license="MIT",
+    python_requires=">=3.11",
+    packages=[
+        *find_packages(include=["controller", "controller.*", "experiments", "experiments.*"]),
+        *find_packages("mininet", include=["testbed", "testbed.*"]),
+    ],
+    package_dir={"testbed": "mininet/testbed"},
+    install_requires=[
+        "ryu==4.34",  # the last release; see controller/launcher.py for what it needs to run today
+        "eventlet==0.41.3",
+        "networkx>=3.2",
+        "pydantic>=2.7",
+        "PyYAML>=6.0",
+    ],
+    extras_require={
+        "experiments": ["matplotlib>=3.8", "rich>=13"],
+        "test": [
+            "hypothesis>=6.100",
+            "import-linter>=2.0",
+            "mypy>=1.10",
+            "pytest>=8",
+            "pytest-timeout>=2.3",
+            "ruff>=0.5",
+            "types-PyYAML",
+            "types-networkx",
+        ],
+    },
+    entry_points={
+        "console_scripts": [
+            "weir-controller = controller.launcher:main",
+            "weir-lab = testbed.lab:main",
+            "weir-experiment = experiments.cli:main",
+        ],
+    },
+)
