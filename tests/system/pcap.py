@@ -1,0 +1,106 @@
+"""Read TCP segments out of a classic pcap file, with their checksums verified.
+
+Only what the tests need: Ethernet, IPv4 without fragments, TCP (RFC 9293 section 3.1).
+"""
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+SYN, RST, ACK = 0x02, 0x04, 0x10
+
+_GLOBAL = struct.Struct("<IHHiIII")
+_RECORD = struct.Struct("<IIII")
+_MAGIC_US, _MAGIC_NS, _ETHERNET = 0xA1B2C3D4, 0xA1B23C4D, 1
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One TCP segment as it stood on the wire."""
+
+    time_s: float
+    src: str
+    dst: str
+    sport: int
+    dport: int
+    ip_id: int
+    seq: int
+    ack: int
+    flags: int
+    window: int
+    payload_bytes: int
+    checksums_ok: bool
+
+    @property
+    def identity(self) -> tuple[str, str, int, int, int, int, int, int]:
+        """What the network does not change, so that two captures of one segment can be matched."""
+        return (
+            self.src,
+            self.dst,
+            self.sport,
+            self.dport,
+            self.ip_id,
+            self.seq,
+            self.ack,
+            self.flags,
+        )
+
+
+def _ones_complement_sum(data: bytes) -> int:
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def _segment(time_s: float, frame: bytes) -> Segment | None:
+    if frame[12:14] != b"\x08\x00":
+        return None
+    ip = frame[14:]
+    header_bytes = (ip[0] & 0x0F) * 4
+    total_bytes = int.from_bytes(ip[2:4], "big")
+    if ip[9] != 6:
+        return None
+    if len(ip) < total_bytes:
+        raise ValueError(f"a captured segment was cut to {len(ip)} of {total_bytes} bytes")
+    tcp = ip[header_bytes:total_bytes]
+    pseudo = ip[12:20] + struct.pack("!BBH", 0, 6, len(tcp))
+    sport, dport, seq, ack, offset, flags, window = struct.unpack_from("!HHIIBBH", tcp)
+    return Segment(
+        time_s=time_s,
+        src=".".join(map(str, ip[12:16])),
+        dst=".".join(map(str, ip[16:20])),
+        sport=sport,
+        dport=dport,
+        ip_id=int.from_bytes(ip[4:6], "big"),
+        seq=seq,
+        ack=ack,
+        flags=flags,
+        window=window,
+        payload_bytes=len(tcp) - (offset >> 4) * 4,
+        checksums_ok=_ones_complement_sum(ip[:header_bytes]) == 0xFFFF
+        and _ones_complement_sum(pseudo + tcp) == 0xFFFF,
+    )
+
+
+def read_segments(path: Path) -> list[Segment]:
+    """All TCP segments of a capture, in order; raises ValueError on a file that is no such capture."""
+    data = path.read_bytes()
+    if len(data) < _GLOBAL.size:
+        raise ValueError(f"{path} is no pcap file: {len(data)} bytes")
+    magic, *_, link_type = _GLOBAL.unpack_from(data)
+    if magic not in (_MAGIC_US, _MAGIC_NS) or link_type != _ETHERNET:
+        raise ValueError(f"{path}: magic {magic:#x}, link type {link_type}: not an Ethernet pcap")
+    tick_s = 1e-6 if magic == _MAGIC_US else 1e-9
+    segments = []
+    at = _GLOBAL.size
+    while at + _RECORD.size <= len(data):
+        seconds, ticks, captured, _ = _RECORD.unpack_from(data, at)
+        at += _RECORD.size
+        segment = _segment(seconds + ticks * tick_s, data[at : at + captured])
+        if segment is not None:
+            segments.append(segment)
+        at += captured
+    return segments
