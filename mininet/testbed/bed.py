@@ -1,0 +1,177 @@
+"""A whole test bed: topology, switches, hosts, controller; built, checked, ready for traffic."""
+
+import resource
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mininet.net import Mininet
+
+from testbed.command import run, wait_until
+from testbed.controller import Controller, QueueConfig, configuration
+from testbed.host import Host, HostSettings
+from testbed.isolation import RUN_DIR
+from testbed.link import ShapedLink
+from testbed.ovs import Ovs, find_prefix
+from testbed.switch import Switch
+from testbed.topology import topology
+
+_CONNECT_TIMEOUT_S = 20.0
+_FORWARD_TIMEOUT_S = 20
+
+
+class BedError(RuntimeError):
+    """The test bed stands but does not work; the text says what does not."""
+
+
+@dataclass(frozen=True)
+class BedConfig:
+    """Everything that makes a test bed.
+
+    ``scheme`` is the controller's (weir, sdtcp, none); None means no controller at all, the
+    switches learn by themselves. ``bottleneck_limit_bytes`` is the bottleneck port's buffer,
+    ``limit_bytes`` every other device's. ``ovs_prefix`` None looks where ``ovs.find_prefix``
+    does. ``controller`` overrides keys of the controller's configuration by section.
+    """
+
+    topology: str = "fig8"
+    senders: int = 32
+    scheme: str | None = "weir"
+    rate_bps: int = 100_000_000
+    bottleneck_limit_bytes: int = 64 * 1024
+    limit_bytes: int = 1024 * 1024
+    host: HostSettings = field(default_factory=HostSettings)
+    ovs_prefix: Path | None = None
+    controller: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+class Bed:
+    """Context manager. Leaving it ends controller and switches; the rest ends with the world."""
+
+    def __init__(self, config: BedConfig, run_dir: Path = RUN_DIR) -> None:
+        self.config = config
+        self.run_dir = run_dir
+        self.events = run_dir / "events.jsonl"
+        self.ovs: Ovs | None = None
+        self.controller: Controller | None = None
+        self.net: Mininet
+
+    def __enter__(self) -> "Bed":
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the controller and the switches. Nothing happens the second time."""
+        if self.controller is not None:
+            self.controller.stop()
+        if self.ovs is not None:
+            self.ovs.stop()
+
+    def host(self, name: str) -> Host:
+        """Return the host called ``name``."""
+        node: Host = self.net.nameToNode[name]
+        return node
+
+    @property
+    def hosts(self) -> list[Host]:
+        """All hosts, in the order of their addresses."""
+        return list(self.net.hosts)
+
+    @property
+    def switches(self) -> list[Switch]:
+        """All switches."""
+        return list(self.net.switches)
+
+    @property
+    def bottleneck_switch(self) -> Switch:
+        """The switch whose port is the bottleneck."""
+        switch: Switch = self.net.nameToNode[self.roles.switch]
+        return switch
+
+    def require_forwarding(self) -> None:
+        """Have every host reach every receiver. Raises BedError naming those that do not.
+
+        It is also how the controller comes to know where everybody is.
+        """
+        receivers = {self.roles.receiver, self.roles.background_receiver}
+        pairs = [(h, self.host(r)) for h in self.hosts for r in sorted(receivers) if h.name != r]
+        probes = [
+            (
+                f"{a.name} -> {b.name}",
+                a.popen(["ping", "-q", "-c", "1", "-w", str(_FORWARD_TIMEOUT_S), b.IP()]),
+            )
+            for a, b in pairs
+        ]
+        silent = [name for name, probe in probes if _status(probe) != 0]
+        if silent:
+            raise BedError(f"no answer within {_FORWARD_TIMEOUT_S} s: {', '.join(silent)}")
+
+    def _build(self) -> None:
+        config = self.config
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2
+        )
+        # The switches' ports are no hosts: without this each would announce an address of its own.
+        run(["sysctl", "-e", "-q", "-w", "net.ipv6.conf.default.disable_ipv6=1"])
+        # Mininet would raise limits of the whole machine.
+        Mininet.inited = True
+        topo = topology(
+            config.topology,
+            senders=config.senders,
+            rate_bps=config.rate_bps,
+            bottleneck_limit_bytes=config.bottleneck_limit_bytes,
+            limit_bytes=config.limit_bytes,
+        )
+        self.roles = topo.roles
+        self.ovs = Ovs(find_prefix(config.ovs_prefix), self.run_dir / "ovs")
+        self.ovs.start()
+        fail_mode = "standalone" if config.scheme is None else "secure"
+        self.net = Mininet(
+            topo=topo,
+            switch=partial(Switch, ovs=self.ovs, fail_mode=fail_mode),
+            host=partial(Host, settings=config.host),
+            link=ShapedLink,
+            controller=None,
+            autoSetMacs=True,
+        )
+        if config.scheme is not None:
+            self.controller = self._controller(config.scheme)
+            self.net.addController(self.controller)
+        self.net.start()
+        wait_until(
+            lambda: all(switch.connected() for switch in self.switches),
+            timeout_s=_CONNECT_TIMEOUT_S,
+            what="all switches are connected to the controller",
+        )
+
+    def _controller(self, scheme: str) -> Controller:
+        roles, config = self.roles, self.config
+        bottleneck = QueueConfig(
+            switch=int(self.bottleneck_switch.dpid, 16),
+            port=roles.bottleneck_port,
+            egress_buffer_bytes=config.bottleneck_limit_bytes,
+        )
+        settings = configuration(
+            scheme=scheme,
+            rate_bps=config.rate_bps,
+            limit_bytes=config.limit_bytes,
+            queues=[bottleneck],
+            events=self.events,
+            sections=config.controller,
+        )
+        return Controller("c0", config=settings, run_dir=self.run_dir)
+
+
+def _status(process: subprocess.Popen[bytes]) -> int:
+    process.communicate()
+    return process.returncode

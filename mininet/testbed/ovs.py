@@ -1,0 +1,158 @@
+"""Open vSwitch daemons of our own: private run directory, database and log, never the system's."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from testbed.command import CommandError, run, wait_until
+
+PREFIX_VARIABLE = "WEIR_OVS_PREFIX"
+_START_TIMEOUT_S = 15.0
+_STOP_TIMEOUT_S = 5.0
+# Statistics of every port are read in the thread that forwards, so rarely.
+_STATS_INTERVAL_MS = 600_000
+
+
+class OvsError(RuntimeError):
+    """The switch cannot be found or does not start; the text says why."""
+
+
+def find_prefix(given: str | os.PathLike[str] | None = None) -> Path:
+    """Return where the switch is: ``given``, else $WEIR_OVS_PREFIX, else the newest build."""
+    chosen = given or os.environ.get(PREFIX_VARIABLE)
+    if chosen:
+        prefix = Path(chosen).resolve()
+        if not (prefix / "sbin/ovs-vswitchd").exists():
+            raise OvsError(f"no sbin/ovs-vswitchd under {prefix}: run 'make switch'")
+        return prefix
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = Path(os.environ.get("WEIR_CACHE") or Path(base) / "weir")
+    built = [mark.parent for mark in cache.glob("ovs-*/.complete")]
+    if not built:
+        raise OvsError(f"no built switch in {cache}: run 'make switch'")
+    return max(built, key=lambda prefix: (prefix / ".complete").stat().st_mtime)
+
+
+class Ovs:
+    """One ovsdb-server and one ovs-vswitchd in ``run_dir`` (which is made and must be empty)."""
+
+    def __init__(self, prefix: Path, run_dir: Path) -> None:
+        self.prefix = prefix
+        self.run_dir = run_dir
+        self.env = {
+            **os.environ,
+            "OVS_RUNDIR": str(run_dir),
+            "OVS_LOGDIR": str(run_dir),
+            "OVS_DBDIR": str(run_dir),
+            "OVS_SYSCONFDIR": str(run_dir),
+            # Where it was configured to be installed is not always where it is.
+            "OVS_PKGDATADIR": str(prefix / "share/openvswitch"),
+            "PATH": f"{prefix}/bin:{prefix}/sbin:{os.environ['PATH']}",
+        }
+        self.log = run_dir / "ovs-vswitchd.log"
+        self._control = run_dir / "vswitchd.ctl"
+        self._daemons: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Start both daemons and wait until they answer. Raises OvsError with the log's end."""
+        self.run_dir.mkdir(parents=True)
+        database, socket = self.run_dir / "conf.db", self.run_dir / "db.sock"
+        schema = self.prefix / "share/openvswitch/vswitch.ovsschema"
+        self._run("ovsdb-tool", "create", str(database), str(schema))
+        self._spawn(
+            "ovsdb-server", str(database), f"--remote=punix:{socket}",
+            f"--unixctl={self.run_dir}/ovsdb.ctl", f"--log-file={self.run_dir}/ovsdb-server.log",
+        )  # fmt: skip
+        self._await(
+            socket.exists, "ovsdb-server opens its socket", self.run_dir / "ovsdb-server.log"
+        )
+        self.vsctl(
+            "--no-wait", "init", "--", "set", "Open_vSwitch", ".",
+            f"other_config:stats-update-interval={_STATS_INTERVAL_MS}",
+        )  # fmt: skip
+        self._spawn(
+            "ovs-vswitchd", f"unix:{socket}", "--disable-system",
+            f"--unixctl={self._control}", f"--log-file={self.log}",
+        )  # fmt: skip
+        self._await(self._answers, "ovs-vswitchd answers", self.log)
+
+    def stop(self) -> None:
+        """End both daemons, the switch first; kill what does not end."""
+        for daemon in reversed(self._daemons):
+            daemon.terminate()
+            try:
+                daemon.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        self._daemons.clear()
+
+    @property
+    def vswitchd_pid(self) -> int:
+        """The process that forwards packets."""
+        return self._daemons[1].pid
+
+    def vsctl(self, *args: str) -> str:
+        """Run ovs-vsctl as one transaction."""
+        return self._run("ovs-vsctl", "--timeout=20", *args)
+
+    def ofctl(self, *args: str) -> str:
+        """Run ovs-ofctl with OpenFlow 1.3."""
+        return self._run("ovs-ofctl", "-O", "OpenFlow13", *args)
+
+    def appctl(self, *args: str) -> str:
+        """Ask the running ovs-vswitchd."""
+        return self._run("ovs-appctl", "-t", str(self._control), *args)
+
+    def has_egress_queues(self) -> bool:
+        """Whether this switch is patched: it knows the QoS type ``weir``."""
+        return "netdev-egress/show" in self.appctl("list-commands")
+
+    def version(self) -> str:
+        """Return what ovs-vswitchd calls itself."""
+        return self._run("ovs-vswitchd", "--version").splitlines()[0]
+
+    def _answers(self) -> bool:
+        try:
+            self.appctl("version")
+        except CommandError:
+            return False
+        return True
+
+    def _run(self, program: str, *args: str) -> str:
+        return run([program_path(self.prefix, program), *args], env=self.env)
+
+    def _spawn(self, program: str, *args: str) -> None:
+        argv = [program_path(self.prefix, program), "-vconsole:off", "--no-chdir", *args]
+        # In a session of its own, so that a terminal's interrupt does not reach the switch.
+        daemon = subprocess.Popen(
+            argv, env=self.env, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        self._daemons.append(daemon)
+
+    def _await(self, ready: Callable[[], bool], what: str, log: Path) -> None:
+        daemon = self._daemons[-1]
+        try:
+            wait_until(
+                lambda: daemon.poll() is not None or ready(), timeout_s=_START_TIMEOUT_S, what=what
+            )
+        except TimeoutError as late:
+            raise OvsError(f"{late}\n{_tail(log)}") from late
+        if daemon.poll() is not None:
+            raise OvsError(
+                f"{what}: not so, it ended with status {daemon.returncode}\n{_tail(log)}"
+            )
+
+
+def program_path(prefix: Path, program: str) -> str:
+    """Return the full name of one of Open vSwitch's programs under ``prefix``."""
+    found = shutil.which(program, path=f"{prefix}/bin:{prefix}/sbin")
+    if found is None:
+        raise OvsError(f"no {program} under {prefix}")
+    return found
+
+
+def _tail(log: Path, lines: int = 15) -> str:
+    return "\n".join(log.read_text().splitlines()[-lines:]) if log.exists() else f"(no {log.name})"

@@ -1,0 +1,144 @@
+"""A Mininet switch on our Open vSwitch: userspace datapath, every port a queue of known size."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from mininet import node
+from testbed import shaping
+from testbed.command import wait_until
+from testbed.link import ShapedIntf
+from testbed.ovs import Ovs, OvsError
+
+_PORT_TIMEOUT_S = 10.0
+_MAX_BACKOFF_MS = 1000
+_INACTIVITY_PROBE_MS = 5000
+
+
+class Switch(node.Switch):
+    """A bridge in ``ovs``.
+
+    On the patched switch every port gets a QoS of type ``weir`` (an exact queue at the link's rate,
+    with the buffer of that end of the link) in the transaction that adds it. An unpatched switch is
+    shaped by the kernel instead, afterwards, since it removes what it finds on a port it adds.
+    ``fail_mode`` "standalone" makes it a learning switch that needs no controller.
+    """
+
+    def __init__(self, name: str, *, ovs: Ovs, fail_mode: str = "secure", **params: Any) -> None:
+        super().__init__(name, **params)
+        self.ovs = ovs
+        self.fail_mode = fail_mode
+
+    @property
+    def links(self) -> list[ShapedIntf]:
+        """The interfaces that are ports, in the order of their OpenFlow numbers."""
+        return [intf for _port, intf in sorted(self.intfs.items()) if isinstance(intf, ShapedIntf)]
+
+    def start(self, controllers: Sequence[node.Controller]) -> None:
+        """Create the bridge with all ports and their queues at once, and check what came of it."""
+        patched = self.ovs.has_egress_queues()
+        transaction = [
+            "add-br", self.name, "--", "set", "Bridge", self.name, "datapath_type=netdev",
+            f"fail_mode={self.fail_mode}", "protocols=OpenFlow13",
+            f"other_config:datapath-id={self.dpid}", "other_config:disable-in-band=true",
+            f"other_config:dp-desc={self.name}",
+        ]  # fmt: skip
+        for intf in self.links:
+            transaction += ["--", "add-port", self.name, intf.name]
+            transaction += [
+                "--",
+                "set",
+                "Interface",
+                intf.name,
+                f"ofport_request={self.ports[intf]}",
+            ]
+            if patched:
+                transaction += _queue(intf)
+        if controllers:
+            uuids = [f"@{controller.name}" for controller in controllers]
+            transaction += ["--", "set", "Bridge", self.name, f"controller=[{','.join(uuids)}]"]
+            for uuid, controller in zip(uuids, controllers, strict=True):
+                transaction += [
+                    "--", f"--id={uuid}", "create", "Controller",
+                    f'target="{controller.protocol}:{controller.IP()}:{controller.port}"',
+                    f"max_backoff={_MAX_BACKOFF_MS}", f"inactivity_probe={_INACTIVITY_PROBE_MS}",
+                ]  # fmt: skip
+        self.ovs.vsctl(*transaction)
+        wait_until(self._ports_are_up, timeout_s=_PORT_TIMEOUT_S, what=f"{self.name} has its ports")
+        if patched:
+            self._verify_queues()
+        else:
+            for intf in self.links:
+                shaping.install(intf.name, intf.egress)
+
+    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803  (Mininet's name)
+        """Remove the bridge."""
+        self.ovs.vsctl("--if-exists", "del-br", self.name)
+        super().stop(deleteIntfs)
+
+    def connected(self) -> bool:
+        """Whether a controller is connected (or none is wanted)."""
+        uuids = re.findall(
+            r"[0-9a-f-]{36}", self.ovs.vsctl("get", "Bridge", self.name, "controller")
+        )
+        connected = [self.ovs.vsctl("get", "Controller", uuid, "is_connected") for uuid in uuids]
+        return not uuids or any(answer.strip() == "true" for answer in connected)
+
+    def dpctl(self, *args: str) -> str:
+        """ovs-ofctl for Mininet's prompt: ``dpctl dump-flows``."""
+        return self.ovs.ofctl(args[0], self.name, *args[1:])
+
+    def queues(self) -> dict[str, dict[str, str]]:
+        """Return what ``netdev-egress/show`` says of each port, by device and field."""
+        shown = parse_queues(self.ovs.appctl("netdev-egress/show"))
+        return {intf.name: shown[intf.name] for intf in self.links if intf.name in shown}
+
+    def _ports_are_up(self) -> bool:
+        state = parse_interfaces(
+            self.ovs.vsctl("--format=json", "--columns=name,ofport,error", "list", "Interface")
+        )
+        for intf in self.links:
+            ofport, error = state.get(intf.name, (None, ""))
+            if error:
+                raise OvsError(f"{self.name}: port {intf.name}: {error}")
+            if ofport != self.ports[intf]:
+                return False
+        return True
+
+    def _verify_queues(self) -> None:
+        shown = self.queues()
+        for intf in self.links:
+            asked = {"max_rate": intf.egress.rate_bps, "limit_bytes": intf.egress.limit_bytes}
+            found = {key: int(shown.get(intf.name, {}).get(key, -1)) for key in asked}
+            if found != asked:
+                raise OvsError(f"{self.name}: queue of {intf.name} is {found}, asked for {asked}")
+
+
+def parse_queues(text: str) -> dict[str, dict[str, str]]:
+    """Parse ``netdev-egress/show``: a line per port, its name and then ``field=value`` pairs."""
+    queues = {}
+    for line in text.splitlines():
+        name, *fields = line.split()
+        queues[name] = dict(field.split("=", 1) for field in fields)
+    return queues
+
+
+def parse_interfaces(table_json: str) -> dict[str, tuple[int | None, str]]:
+    """Parse OVSDB's Interface table (name, ofport, error) to each one's port number and error."""
+    rows = json.loads(table_json)["data"]
+    # An optional value is a set: the value itself, or ["set", []] when there is none.
+    return {
+        name: (ofport if isinstance(ofport, int) else None, error if isinstance(error, str) else "")
+        for name, ofport, error in rows
+    }
+
+
+def _queue(intf: ShapedIntf) -> list[str]:
+    uuid = f"@{intf.name}"
+    return [
+        "--", "set", "Port", intf.name, f"qos={uuid}",
+        "--", f"--id={uuid}", "create", "QoS", "type=weir",
+        f"other_config:max-rate={intf.egress.rate_bps}",
+        f"other_config:limit-bytes={intf.egress.limit_bytes}",
+    ]  # fmt: skip
