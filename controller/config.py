@@ -1,0 +1,206 @@
+"""The configuration: one typed YAML file. Every key has a default; unknown keys are errors."""
+
+import difflib
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from controller import quantity
+from controller.core.classifier import Classifier
+from controller.core.engine import EngineSettings, PortOverride
+from controller.core.regulator import PortLimits, RegulatorSettings, Scheme
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used; the message names every key and what would be right."""
+
+
+def _rate_bps(written: object) -> int:
+    return round(quantity.parse(written, quantity.RATES_BPS, "bit/s", "100 Mbit/s"))
+
+
+def _size_bytes(written: object) -> int:
+    return round(quantity.parse(written, quantity.SIZES_BYTES, "bytes", "64 KiB"))
+
+
+def _time_ns(written: object) -> int:
+    return round(quantity.parse(written, quantity.TIMES_S, "seconds", "500 us") * 10**9)
+
+
+def _endpoint(written: object) -> tuple[str, int]:
+    host, colon, port = str(written).rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise ValueError(f"{written!r} is not HOST:PORT; write e.g. 127.0.0.1:6653 or [::1]:6653")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+Rate = Annotated[int, BeforeValidator(_rate_bps), Field(gt=0)]
+Size = Annotated[int, BeforeValidator(_size_bytes), Field(gt=0)]
+Time = Annotated[int, BeforeValidator(_time_ns), Field(gt=0)]
+Endpoint = Annotated[tuple[str, int], BeforeValidator(_endpoint)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class OpenFlow(_Section):
+    listen: Endpoint = ("127.0.0.1", 6653)
+
+
+class Queue(_Section):
+    """The egress queue of one port, where it differs from the rest of the fabric."""
+
+    switch: int = Field(ge=0)
+    port: int | str
+    capacity: Rate | None = None
+    egress_buffer: Size | None = None
+    rtt: Time | None = None
+
+
+class FabricSection(_Section):
+    link_capacity: Rate = 10**8
+    egress_buffer: Size = 64 * 2**10
+    rtt: Time = 500_000
+    lldp_interval: Time = 10**9
+    link_timeout: Time = 4 * 10**9
+    queues: tuple[Queue, ...] = ()
+
+    @model_validator(mode="after")
+    def _links_outlive_probes(self) -> Self:
+        if self.link_timeout <= self.lldp_interval:
+            raise ValueError("link_timeout must be longer than lldp_interval, best three times")
+        return self
+
+
+class ClassifierSection(_Section):
+    background_bytes: Size = 10**6
+    background_age: Time = 10**9
+    poll_interval: Time = 5 * 10**8
+
+
+class Regulation(_Section):
+    scheme: Scheme = Scheme.WEIR
+    window_ttl: Time = 3 * 10**9
+    initial_window: int = Field(default=10, ge=1)
+    buffer_share: float = Field(default=0.9, gt=0, le=1)
+
+
+class Log(_Section):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    events: str | None = None
+
+
+class Config(_Section):
+    """Rates are in bit/s, sizes in bytes, times in nanoseconds, once they are read."""
+
+    openflow: OpenFlow = OpenFlow()
+    fabric: FabricSection = FabricSection()
+    classifier: ClassifierSection = ClassifierSection()
+    regulation: Regulation = Regulation()
+    log: Log = Log()
+
+    def engine_settings(self) -> EngineSettings:
+        """What the core needs of it."""
+        fabric, regulation = self.fabric, self.regulation
+        limits = PortLimits(fabric.link_capacity, fabric.rtt, fabric.egress_buffer)
+        return EngineSettings(
+            classifier=Classifier(self.classifier.background_bytes, self.classifier.background_age),
+            regulator=RegulatorSettings(
+                regulation.scheme,
+                regulation.window_ttl,
+                regulation.initial_window,
+                regulation.buffer_share,
+            ),
+            limits=limits,
+            overrides=tuple(
+                PortOverride(
+                    queue.switch,
+                    queue.port,
+                    PortLimits(
+                        queue.capacity or limits.capacity_bps,
+                        queue.rtt or limits.rtt_ns,
+                        queue.egress_buffer or limits.buffer_bytes,
+                    ),
+                )
+                for queue in fabric.queues
+            ),
+            link_timeout_ns=fabric.link_timeout,
+        )
+
+
+def load(path: Path | None) -> Config:
+    """Read a configuration; without a path, the defaults. Raises ConfigError."""
+    if path is None:
+        return Config()
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except (UnicodeDecodeError, ConfigError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def parse(text: str) -> Config:
+    """Raises ConfigError."""
+    try:
+        written = yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"is not YAML: {error}") from error
+    try:
+        return Config.model_validate({} if written is None else written)
+    except ValidationError as error:
+        raise ConfigError("; ".join(_explain(detail) for detail in error.errors())) from error
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML, but a key that stands twice is an error: one of the two would be ignored."""
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Hashable, object]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} stands twice", key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _explain(error: ErrorDetails) -> str:
+    """`key.path: what is wrong; what would be right`."""
+    path = [part for part in error["loc"] if not (part in ("int", "str") and len(error["loc"]) > 3)]
+    where = ".".join(str(part) for part in path) or "the file"
+    match error["type"]:
+        case "extra_forbidden":
+            known = _keys_of(path[:-1])
+            close = difflib.get_close_matches(str(path[-1]), known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+            return f"{where}: unknown key; {hint}"
+        case "model_type" | "model_attributes_type":
+            return f"{where}: should hold keys: {', '.join(_keys_of(path))}"
+        case "missing":
+            return f"{where}: is missing"
+        case "value_error":
+            return f"{where}: {error['msg'].removeprefix('Value error, ')}"
+        case "enum" | "literal_error":
+            expected = error.get("ctx", {}).get("expected", "")
+            return f"{where}: {error['input']!r} is not one of {expected}"
+    message = error["msg"][0].lower() + error["msg"][1:]
+    return f"{where}: {error['input']!r}: {message}"
+
+
+def _keys_of(path: list[int | str]) -> list[str]:
+    """The keys that a section knows."""
+    section: type[BaseModel] = Config
+    for part in path:
+        if isinstance(part, str) and part in section.model_fields:
+            default = section.model_fields[part].default
+            section = Queue if part == "queues" else type(default)
+    return list(section.model_fields)

@@ -1,0 +1,1 @@
+"""What the controller decides: pure no socket, no clock, no Ryu. Time comes in as `now_ns`."""

@@ -1,0 +1,82 @@
+"""What the core wants done: plain values that the application turns into messages."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller.core.entries import Entry
+from controller.core.values import PortId
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """Add the entry, or give the entry of the same key this value."""
+
+    switch: int
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    switch: int
+    entry: Entry
+
+
+class RegisterWindow(NamedTuple):
+    """A window register's new value; 0 releases."""
+
+    register: int
+    window_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetWindows:
+    """Set window registers of a switch, all at once."""
+
+    switch: int
+    windows: tuple[RegisterWindow, ...]
+    ttl_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Send this frame out of these ports."""
+
+    ports: tuple[PortId, ...]
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerArp:
+    """Tell the asker, by an ARP reply out of `port`, that `address` is at `mac`."""
+
+    port: PortId
+    mac: bytes
+    address: bytes
+    asker_mac: bytes
+    asker_address: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Send a discovery frame out of this port."""
+
+    port: PortId
+    mac: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAccounts:
+    """Ask a switch for the counters of its accounts."""
+
+    switch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Something that an operator or an experiment wants to know: a line of the event log."""
+
+    event: str
+    fields: dict[str, object]
+
+
+Effect = Install | Withdraw | SetWindows | Deliver | AnswerArp | Probe | ReadAccounts | Record

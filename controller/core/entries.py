@@ -1,0 +1,103 @@
+"""What a switch holds, entry by entry, free of OpenFlow.
+
+An entry has a `key`, which says which entry it is, and a value, which may change under the same
+key. `southbound/pipeline.py` turns them into rules of the flow tables and back.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller.core.flow import FlowKey
+
+
+class EntryKey(NamedTuple):
+    """Identity of an entry on its switch."""
+
+    kind: str
+    identity: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPort:
+    """What enters by this port comes from another switch and was looked at there."""
+
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("link", (self.port,))
+
+
+@dataclass(frozen=True, slots=True)
+class Relearn:
+    """For a short while, copy up what enters by this edge port and belongs to no account."""
+
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("relearn", (self.port,))
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Count the bytes of one flow. `forward` tells whether its data is the initiator's."""
+
+    flow: FlowKey
+    forward: bool
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("account", (self.flow,))
+
+
+@dataclass(frozen=True, slots=True)
+class HostWindow:
+    """Segments that enter by `port` from `address` carry no larger window than the register's."""
+
+    port: int
+    address: bytes
+    register: int
+    window_scale: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("host-window", (self.port, self.address))
+
+
+@dataclass(frozen=True, slots=True)
+class FlowWindow:
+    """An exception to HostWindow for one connection; `segments` is the direction of its ACKs."""
+
+    port: int
+    segments: FlowKey
+    register: int
+    window_scale: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("flow-window", (self.port, self.segments))
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Frames to `mac` leave by `port`."""
+
+    mac: bytes
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("forward", (self.mac,))
+
+
+Entry = LinkPort | Relearn | Account | HostWindow | FlowWindow | Forward
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """An entry that a switch already held when it connected, with its counter and its age."""
+
+    entry: Entry
+    volume_bytes: int
+    age_ns: int

@@ -1,0 +1,55 @@
+"""What switches remember of connections that a restarted controller has not seen yet.
+
+The accounts and exceptions on the switches outlive a controller. Until a connection is known again,
+what they tell of it is kept here.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from controller.core.entries import Account, FlowWindow, Survivor
+from controller.core.flow import FlowKey
+from controller.core.registers import class_of
+from controller.core.values import FlowClass
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """One flow as its account on a switch tells it."""
+
+    forward: bool
+    volume_bytes: int
+    age_ns: int
+
+
+class Memory:
+    """Flows that survived on switches, by the direction of their data."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[FlowKey, Remembered] = {}
+        self._background: set[FlowKey] = set()
+
+    def remember(self, survivors: Iterable[Survivor]) -> None:
+        for survivor in survivors:
+            match survivor.entry:
+                case Account(flow, forward):
+                    self._accounts[flow] = Remembered(
+                        forward, survivor.volume_bytes, survivor.age_ns
+                    )
+                case FlowWindow(_, segments, register):
+                    if class_of(register) is FlowClass.BACKGROUND:
+                        self._background.add(segments.reverse)
+
+    def initiators(self) -> list[FlowKey]:
+        """The initiators' flows among those that were not claimed yet."""
+        return [flow for flow, remembered in self._accounts.items() if remembered.forward]
+
+    def claim(self, flow: FlowKey) -> tuple[Remembered | None, FlowClass]:
+        """What is remembered of a flow; it is then forgotten here."""
+        cls = FlowClass.BACKGROUND if flow in self._background else FlowClass.BURST
+        self._background.discard(flow)
+        return self._accounts.pop(flow, None), cls
+
+    def clear(self) -> None:
+        self._accounts.clear()
+        self._background.clear()

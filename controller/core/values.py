@@ -1,0 +1,34 @@
+"""The small values that all the core speaks of: egress ports, classes of flows, notices."""
+
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+
+class PortId(NamedTuple):
+    """An egress port of the fabric: datapath id and OpenFlow port number."""
+
+    switch: int
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.switch:x}:{self.port}"
+
+
+class FlowClass(Enum):
+    """SDTCP section 3.3: every flow is a burst flow until it has proved a background flow."""
+
+    BURST = "burst"
+    BACKGROUND = "background"
+
+
+class Notice(IntEnum):
+    """What a switch says of an egress queue (SDTCP section 3.2); numbered as on the wire."""
+
+    CN_L = 0
+    CN_M = 1
+    CN_H = 2
+    CR = 3
+
+    @property
+    def label(self) -> str:
+        return self.name.replace("_", "-")

@@ -1,0 +1,1 @@
+"""OpenFlow 1.3 and Weir's extension to it; nothing here takes a decision about traffic."""

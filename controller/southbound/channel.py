@@ -1,0 +1,181 @@
+"""The TCP connection to a switch: Ryu's handshake and echo, our own reading and writing.
+
+Ryu's Datapath reads a message with two system calls, hands it over through a queue of 128, and
+blocks whoever sends while 16 messages wait. Here the socket is read in large pieces, messages go
+straight to the listener, and sending never blocks: a switch that does not read is disconnected, and
+resynchronised when it comes back.
+"""
+
+import contextlib
+import logging
+import socket
+from collections import deque
+from typing import Protocol
+
+from ryu.controller import ofp_event
+from ryu.controller.controller import Datapath
+from ryu.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER
+from ryu.controller.ofp_handler import OFPHandler
+from ryu.lib import hub
+from ryu.ofproto import ofproto_parser
+
+from controller.southbound.openflow import HEADER, VERSION, PortDescription, Type
+
+LOG = logging.getLogger("weir.channel")
+
+_READ_BYTES = 65_536
+_QUEUE_LIMIT_BYTES = 16 * 2**20
+_FOR_THE_LISTENER = frozenset(
+    {
+        Type.ERROR,
+        Type.EXPERIMENTER,
+        Type.PACKET_IN,
+        Type.FLOW_REMOVED,
+        Type.PORT_STATUS,
+        Type.MULTIPART_REPLY,
+        Type.BARRIER_REPLY,
+    }
+)
+
+
+class Listener(Protocol):
+    """Whom the channels tell. None of these may block."""
+
+    def connected(self, channel: "Channel") -> None:
+        """The handshake is done: `id` and `port_descriptions` are known."""
+
+    def received(self, channel: "Channel", message: bytes) -> None:
+        """A whole message, header included, of a connected switch."""
+
+    def disconnected(self, channel: "Channel") -> None:
+        """The last word of a channel that was connected."""
+
+
+class Handshake(OFPHandler):
+    """Ryu's handshake and echo, without the listening socket that comes with it."""
+
+    def start(self) -> None:
+        super(OFPHandler, self).start()
+
+
+class Channel(Datapath):
+    """One connected switch."""
+
+    def __init__(self, sock: socket.socket, address: tuple[str, int], listener: Listener) -> None:
+        self._listener = listener
+        self._outgoing: deque[bytes] = deque()
+        self._outgoing_changed = hub.Event()
+        self._close_when_sent = False
+        self.queued_bytes = 0
+        super().__init__(sock, address)
+
+    @property
+    def queued_messages(self) -> int:
+        return len(self._outgoing)
+
+    @property
+    def port_descriptions(self) -> list[PortDescription]:
+        """The ports as the handshake told them."""
+        return [
+            PortDescription(
+                port.port_no,
+                bytes.fromhex(port.hw_addr.replace(":", "")),
+                port.name.decode(errors="replace"),
+                not (port.config | port.state) & 1,
+            )
+            for port in self.ports.values()
+        ]
+
+    def set_state(self, state: str) -> None:
+        previous = self.state
+        super().set_state(state)
+        if state == MAIN_DISPATCHER and previous != state:
+            self._listener.connected(self)
+        elif state == DEAD_DISPATCHER and previous == MAIN_DISPATCHER:
+            self._listener.disconnected(self)
+
+    def send(self, buf: bytes, close_socket: bool = False) -> bool:
+        """Queue a message. Returns whether the channel still takes any."""
+        if self.state == DEAD_DISPATCHER:
+            return False
+        if self.queued_bytes > _QUEUE_LIMIT_BYTES:
+            LOG.error(
+                "switch %s at %s:%d does not read: %d bytes wait for it; disconnecting it",
+                *(self.id, *self.address[:2], self.queued_bytes),
+            )
+            self.abort()
+            return False
+        self._outgoing.append(bytes(buf))
+        self.queued_bytes += len(buf)
+        self._close_when_sent |= close_socket
+        self._outgoing_changed.set()
+        return True
+
+    def abort(self) -> None:
+        """Have the reading loop end, and with it the channel."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def _send_loop(self) -> None:
+        try:
+            while self.state != DEAD_DISPATCHER:
+                self._outgoing_changed.wait()
+                self._outgoing_changed.clear()
+                while self._outgoing:
+                    data = b"".join(self._outgoing)
+                    self._outgoing.clear()
+                    self.socket.sendall(data)
+                    self.queued_bytes -= len(data)
+                if self._close_when_sent:
+                    break
+        except OSError as error:
+            LOG.warning("switch %s at %s:%d: %s", self.id, *self.address[:2], error)
+        finally:
+            self.send_q = None  # Ryu's sign for its echo loop to end.
+            self.abort()
+
+    def _recv_loop(self) -> None:
+        buffer = b""
+        try:
+            while self.state != DEAD_DISPATCHER:
+                try:
+                    data = self.socket.recv(_READ_BYTES)
+                except TimeoutError:
+                    continue
+                if not data:
+                    break
+                buffer = self._messages(buffer + data)
+                hub.sleep(0)
+        except (OSError, ValueError) as error:
+            LOG.warning("switch %s at %s:%d: %s", self.id, *self.address[:2], error)
+        finally:
+            self.socket.close()
+
+    def _messages(self, buffer: bytes) -> bytes:
+        """Hand over all whole messages; returns what is left. Raises ValueError on nonsense."""
+        offset, end = 0, len(buffer)
+        while end - offset >= HEADER.size:
+            version, kind, length, xid = HEADER.unpack_from(buffer, offset)
+            if length < HEADER.size:
+                raise ValueError(f"a message of length {length}")
+            if end - offset < length:
+                break
+            message = buffer[offset : offset + length]
+            offset += length
+            if self.state == MAIN_DISPATCHER and kind in _FOR_THE_LISTENER:
+                if version != VERSION:
+                    raise ValueError(f"a message of OpenFlow version {version}")
+                self._listener.received(self, message)
+            else:
+                self._leave_to_ryu(version, kind, length, xid, message)
+        return buffer[offset:]
+
+    def _leave_to_ryu(self, version: int, kind: int, length: int, xid: int, message: bytes) -> None:
+        try:
+            parsed = ofproto_parser.msg(self, version, kind, length, xid, message)
+            if parsed:
+                event = ofp_event.ofp_msg_to_ev(parsed)
+                for handler in self.ofp_brick.get_handlers(event, self.state):
+                    handler(event)
+        except (AssertionError, KeyError) as error:
+            raise ValueError(f"a message of type {kind} that cannot be read: {error}") from error

@@ -1,0 +1,306 @@
+"""The flow tables of a switch, as data, and how to read them back.
+
+    0 edge      discovery and ARP go up; SYN, FIN and RST are copied up where they enter the fabric
+    1 account   one entry per flow whose bytes are counted
+    2 regulate  the windows in segments that enter by a port are held to the port's registers
+    3 forward   by destination; what has none goes up
+
+Every entry carries a cookie that tells whose it is, of which layout and what for. The functions
+take and give plain values, because what they mean is not known here.
+"""
+
+from enum import IntEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+from controller.southbound.extension import TcpRwndRegister, unpack_action
+from controller.southbound.match import (
+    CONTROLLER,
+    ETH_DST,
+    ETH_TYPE,
+    IN_PORT,
+    IP_PROTO,
+    IPV4_DST,
+    IPV4_SRC,
+    IPV6_DST,
+    IPV6_SRC,
+    TCP_DST,
+    TCP_FLAGS,
+    TCP_SRC,
+    Field,
+    Match,
+    output,
+    unpack_instructions,
+    unpack_match,
+    unpack_output,
+)
+from controller.southbound.openflow import SEND_FLOW_REMOVED, FlowEntry, FlowStats
+from controller.southbound.packet_in import ETH_ARP, ETH_IPV4, ETH_IPV6, ETH_LLDP
+
+COPY_BYTES = 192  # Room for Ethernet, two VLAN tags, IPv6 with options and a full TCP header.
+ACCOUNT_IDLE_S = 300
+RELEARN_S = 5
+
+_OWNER = 0x57454952  # "WEIR"
+_LAYOUT = 1
+COOKIE = _OWNER << 32
+COOKIE_MASK = 0xFFFFFFFF << 32
+
+
+class Table(IntEnum):
+    EDGE = 0
+    ACCOUNT = 1
+    REGULATE = 2
+    FORWARD = 3
+
+
+class Kind(IntEnum):
+    """What an entry is for."""
+
+    STATIC = 0
+    LINK = 1
+    RELEARN = 2
+    ACCOUNT = 3
+    HOST_WINDOW = 4
+    FLOW_WINDOW = 5
+    FORWARD = 6
+
+
+class FiveTuple(NamedTuple):
+    """A direction of a TCP connection; addresses are packed, 4 or 16 bytes."""
+
+    src: bytes
+    src_port: int
+    dst: bytes
+    dst_port: int
+
+
+class Place(NamedTuple):
+    """What identifies a flow entry on its switch."""
+
+    table: int
+    priority: int
+    match: frozenset[tuple[Field, bytes, bytes | None]] | bytes
+
+
+class Decoded(NamedTuple):
+    """An entry that was read back: its kind, and the arguments of the function that makes it."""
+
+    kind: Kind
+    arguments: tuple[int | bytes | bool | FiveTuple, ...]
+
+
+def _cookie(kind: Kind, detail: int = 0) -> int:
+    return COOKIE | _LAYOUT << 16 | detail << 8 | kind
+
+
+ACCOUNT_COOKIE = _cookie(Kind.ACCOUNT)
+ACCOUNT_COOKIE_MASK = ~(0xFF << 8) & 0xFFFFFFFFFFFFFFFF
+
+
+def _static(
+    table: Table, priority: int, match: Match, actions: bytes = b"", goto: Table | None = None
+) -> FlowEntry:
+    return FlowEntry(table, priority, _cookie(Kind.STATIC), match, actions, goto)
+
+
+def _exact(field: Field, value: int | bytes) -> tuple[Field, bytes, None]:
+    return field, value if isinstance(value, bytes) else value.to_bytes(field.length, "big"), None
+
+
+def _tcp(eth_type: int) -> Match:
+    return _exact(ETH_TYPE, eth_type), _exact(IP_PROTO, 6)
+
+
+_COPY = output(CONTROLLER, COPY_BYTES)
+_FIN_SYN_RST = (0x001, 0x002, 0x004)
+
+STATIC: tuple[FlowEntry, ...] = (
+    _static(Table.EDGE, 400, (_exact(ETH_TYPE, ETH_LLDP),), output(CONTROLLER)),
+    _static(Table.EDGE, 350, (_exact(ETH_TYPE, ETH_ARP),), output(CONTROLLER)),
+    *(
+        _static(
+            Table.EDGE,
+            200,
+            (*_tcp(eth_type), (TCP_FLAGS, flag.to_bytes(2, "big"), flag.to_bytes(2, "big"))),
+            _COPY,
+            Table.ACCOUNT,
+        )
+        for eth_type in (ETH_IPV4, ETH_IPV6)
+        for flag in _FIN_SYN_RST
+    ),
+    _static(Table.EDGE, 0, (), goto=Table.ACCOUNT),
+    _static(Table.ACCOUNT, 0, (), goto=Table.REGULATE),
+    _static(Table.REGULATE, 0, (), goto=Table.FORWARD),
+    # IEEE 802.1Q table 8-1: frames to these addresses are between neighbours and not forwarded.
+    _static(
+        Table.FORWARD,
+        200,
+        ((ETH_DST, bytes.fromhex("0180c2000000"), bytes.fromhex("fffffffffff0")),),
+    ),
+    _static(Table.FORWARD, 0, (), output(CONTROLLER)),
+)
+
+
+def link(port: int) -> tuple[FlowEntry, ...]:
+    """What enters by this port was looked at where it entered the fabric."""
+    match = (_exact(IN_PORT, port),)
+    return (FlowEntry(Table.EDGE, 300, _cookie(Kind.LINK), match, goto=Table.ACCOUNT),)
+
+
+def relearn(port: int) -> tuple[FlowEntry, ...]:
+    """For RELEARN_S, copy up the segments that enter by this port and belong to no account."""
+    return tuple(
+        FlowEntry(
+            Table.ACCOUNT,
+            50,
+            _cookie(Kind.RELEARN),
+            (_exact(IN_PORT, port), *_tcp(eth_type)),
+            _COPY,
+            Table.REGULATE,
+            hard_timeout_s=RELEARN_S,
+        )
+        for eth_type in (ETH_IPV4, ETH_IPV6)
+    )
+
+
+def account(flow: FiveTuple, forward: bool) -> tuple[FlowEntry, ...]:
+    """Count the bytes of a flow; the switch tells when it has been idle for ACCOUNT_IDLE_S."""
+    return (
+        FlowEntry(
+            Table.ACCOUNT,
+            100,
+            _cookie(Kind.ACCOUNT, int(forward)),
+            _five_tuple(flow),
+            goto=Table.REGULATE,
+            idle_timeout_s=ACCOUNT_IDLE_S,
+            flags=SEND_FLOW_REMOVED,
+        ),
+    )
+
+
+def host_window(
+    port: int, address: bytes, register: int, window_scale: int
+) -> tuple[FlowEntry, ...]:
+    """Segments that enter by `port` from `address` are held to the register."""
+    eth_type, src, _ = _family(address)
+    match = (_exact(IN_PORT, port), *_tcp(eth_type), _exact(src, address))
+    actions = TcpRwndRegister(register, window_scale).pack()
+    cookie = _cookie(Kind.HOST_WINDOW)
+    return (FlowEntry(Table.REGULATE, 100, cookie, match, actions, Table.FORWARD),)
+
+
+def flow_window(
+    port: int, segments: FiveTuple, register: int, window_scale: int
+) -> tuple[FlowEntry, ...]:
+    """The same for the segments of one connection; it comes before the host's entry."""
+    match = (_exact(IN_PORT, port), *_five_tuple(segments))
+    actions = TcpRwndRegister(register, window_scale).pack()
+    cookie = _cookie(Kind.FLOW_WINDOW)
+    return (FlowEntry(Table.REGULATE, 200, cookie, match, actions, Table.FORWARD),)
+
+
+def forward(mac: bytes, port: int) -> tuple[FlowEntry, ...]:
+    """Frames to `mac` leave by `port`."""
+    match = (_exact(ETH_DST, mac),)
+    return (FlowEntry(Table.FORWARD, 100, _cookie(Kind.FORWARD), match, output(port)),)
+
+
+_MAKERS = {
+    Kind.LINK: link,
+    Kind.RELEARN: relearn,
+    Kind.ACCOUNT: account,
+    Kind.HOST_WINDOW: host_window,
+    Kind.FLOW_WINDOW: flow_window,
+    Kind.FORWARD: forward,
+}
+
+
+def place(entry: FlowEntry) -> Place:
+    """The place of an entry: adding another one there replaces it."""
+    return Place(entry.table, entry.priority, frozenset(entry.match))
+
+
+def place_read_back(stats: FlowStats) -> Place:
+    """The place of an entry that was read back; one of its own if its match is not one of ours."""
+    try:
+        return Place(stats.table, stats.priority, frozenset(unpack_match(stats.match)))
+    except ValueError:
+        return Place(stats.table, stats.priority, stats.match)
+
+
+def decode(stats: FlowStats) -> Decoded | None:
+    """What an entry is for; None if it is not exactly as the functions above would make it."""
+    kind = stats.cookie & 0xFF
+    if stats.cookie >> 16 != COOKIE >> 16 | _LAYOUT or kind not in _MAKERS:
+        return None
+    try:
+        match = unpack_match(stats.match)
+        actions, goto = unpack_instructions(stats.instructions)
+        values = {field: value for field, value, _ in match}
+        decoded = Decoded(Kind(kind), _arguments(Kind(kind), values, actions, stats.cookie))
+    except ValueError:
+        return None
+    for entry in _MAKERS[decoded.kind](*decoded.arguments):  # type: ignore[operator]
+        same_place = place(entry) == Place(stats.table, stats.priority, frozenset(match))
+        if same_place and (actions, goto) == (entry.actions, entry.goto):
+            return decoded
+    return None
+
+
+@lru_cache(maxsize=65_536)
+def decode_account(match: bytes) -> FiveTuple:
+    """The flow of an account's packed match. Raises ValueError."""
+    return _read_five_tuple({field: value for field, value, _ in unpack_match(match)})
+
+
+def _arguments(
+    kind: Kind, match: dict[Field, bytes], actions: bytes, cookie: int
+) -> tuple[int | bytes | bool | FiveTuple, ...]:
+    try:
+        match kind:
+            case Kind.LINK | Kind.RELEARN:
+                return (_number(match[IN_PORT]),)
+            case Kind.ACCOUNT:
+                return _read_five_tuple(match), bool(cookie >> 8 & 1)
+            case Kind.FORWARD:
+                return match[ETH_DST], unpack_output(actions)
+        action = unpack_action(actions)
+        if not isinstance(action, TcpRwndRegister):
+            raise ValueError("a window entry without a register")
+        window = action.register, action.window_scale
+        if kind is Kind.HOST_WINDOW:
+            address = match[IPV4_SRC] if IPV4_SRC in match else match[IPV6_SRC]
+            return _number(match[IN_PORT]), address, *window
+        return _number(match[IN_PORT]), _read_five_tuple(match), *window
+    except KeyError as missing:
+        raise ValueError(f"an entry without the match field {missing}") from None
+
+
+def _five_tuple(flow: FiveTuple) -> Match:
+    eth_type, src, dst = _family(flow.src)
+    return (
+        *_tcp(eth_type),
+        _exact(src, flow.src),
+        _exact(dst, flow.dst),
+        _exact(TCP_SRC, flow.src_port),
+        _exact(TCP_DST, flow.dst_port),
+    )
+
+
+def _read_five_tuple(match: dict[Field, bytes]) -> FiveTuple:
+    src, dst = (IPV4_SRC, IPV4_DST) if IPV4_SRC in match else (IPV6_SRC, IPV6_DST)
+    try:
+        return FiveTuple(match[src], _number(match[TCP_SRC]), match[dst], _number(match[TCP_DST]))
+    except KeyError as missing:
+        raise ValueError(f"an entry without the match field {missing}") from None
+
+
+def _family(address: bytes) -> tuple[int, Field, Field]:
+    if len(address) == 4:
+        return ETH_IPV4, IPV4_SRC, IPV4_DST
+    return ETH_IPV6, IPV6_SRC, IPV6_DST
+
+
+def _number(value: bytes) -> int:
+    return int.from_bytes(value, "big")

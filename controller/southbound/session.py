@@ -1,0 +1,339 @@
+"""One switch after the handshake: what it says becomes events, what is wanted becomes messages.
+
+No socket and no clock: bytes come in by `receive`, go out by the function that was given. A switch
+is `Ready` once it has said what it can do and what it holds; nothing is told of it before. Whatever
+a switch sends, nothing but events comes out: what cannot be read is counted and told once.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from controller.southbound import extension, frames, openflow, packet_in, pipeline
+from controller.southbound.extension import Capability
+from controller.southbound.match import output
+from controller.southbound.openflow import FlowEntry, FlowStats, PortDescription, Type
+
+LOG = logging.getLogger("weir.session")
+
+_HELD_EVENTS = 4096
+_REGULATES = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER
+
+
+class Ready(NamedTuple):
+    """The switch can be used. `held` are the entries it had, with byte count and age."""
+
+    n_registers: int
+    held: list[tuple[pipeline.Decoded, int, int]]
+
+
+class SegmentCopied(NamedTuple):
+    in_port: int
+    segment: packet_in.TcpSegment
+
+
+class ArpReceived(NamedTuple):
+    in_port: int
+    arp: packet_in.ArpPacket
+    frame: bytes
+
+
+class LinkDiscovered(NamedTuple):
+    """A discovery frame from `peer_port` of `peer_switch` entered by `in_port`."""
+
+    in_port: int
+    peer_switch: int
+    peer_port: int
+
+
+class FrameMissed(NamedTuple):
+    """A frame whose destination the switch does not know."""
+
+    in_port: int
+    src_mac: bytes
+    dst_mac: bytes
+    frame: bytes
+
+
+class AccountsRead(NamedTuple):
+    volumes: list[tuple[pipeline.FiveTuple, int]]
+
+
+class AccountExpired(NamedTuple):
+    flow: pipeline.FiveTuple
+
+
+class PortChanged(NamedTuple):
+    port: PortDescription
+
+
+class PortRemoved(NamedTuple):
+    number: int
+
+
+class QueueNotice(NamedTuple):
+    """`missed` is how many notices of this queue were lost just before this one."""
+
+    notice: extension.QueueEvent
+    missed: int
+
+
+Event = (
+    Ready
+    | SegmentCopied
+    | ArpReceived
+    | LinkDiscovered
+    | FrameMissed
+    | AccountsRead
+    | AccountExpired
+    | PortChanged
+    | PortRemoved
+    | QueueNotice
+)
+
+
+class Session:
+    """The conversation with one switch. `counters` counts what could not be used, by reason."""
+
+    def __init__(self, switch: int, send: Callable[[bytes], object], secret: bytes) -> None:
+        self.switch = switch
+        self.ready = False
+        self.capabilities = extension.NO_CAPABILITY
+        self.counters: Counter[str] = Counter()
+        self._send = send
+        self._secret = secret
+        self._xid = 0
+        self._n_registers = 0
+        self._held_events: list[Event] = []
+        self._read_back: list[FlowStats] = []
+        self._stale: dict[pipeline.Place, FlowStats] = {}
+        self._sequences: dict[tuple[int, int], int] = {}
+        self._subscribe_xid = self._read_back_xid = self._ready_xid = self._static_xid = 0
+
+    def start(self) -> None:
+        """Ask what the switch can do and what it holds."""
+        self._subscribe_xid = self._next_xid()
+        subscribe = extension.Subscribe(extension.SubscribeFlag.QUEUE_EVENTS)
+        self._send(
+            openflow.experimenter(
+                extension.EXPERIMENTER,
+                extension.MessageType.SUBSCRIBE,
+                subscribe.pack(),
+                self._subscribe_xid,
+            )
+        )
+        self._read_back_xid = self._next_xid()
+        self._send(
+            openflow.flow_stats_request(
+                openflow.ALL_TABLES, pipeline.COOKIE, pipeline.COOKIE_MASK, self._read_back_xid
+            )
+        )
+        self._ready_xid = self._next_xid()
+        self._send(openflow.barrier_request(self._ready_xid))
+
+    # What is wanted of the switch
+
+    def install(self, entries: Iterable[FlowEntry]) -> None:
+        for entry in entries:
+            self._stale.pop(pipeline.place(entry), None)
+            self._send(openflow.flow_mod(openflow.Command.ADD, entry, self._next_xid()))
+
+    def withdraw(self, entries: Iterable[FlowEntry]) -> None:
+        for entry in entries:
+            self._send(openflow.flow_mod(openflow.Command.DELETE_STRICT, entry, self._next_xid()))
+
+    def transmit(self, ports: Iterable[int], frame: bytes) -> None:
+        """Send a frame out of these ports."""
+        actions = b"".join(output(port) for port in ports)
+        self._send(openflow.packet_out(actions, frame, self._next_xid()))
+
+    def set_windows(self, windows: Iterable[tuple[int, int]], ttl_ms: int) -> None:
+        """Set registers to windows in bytes, all at once."""
+        message = extension.WindowSet(
+            tuple(
+                extension.Window(register, window_bytes, ttl_ms)
+                for register, window_bytes in windows
+            )
+        )
+        self._send(
+            openflow.experimenter(
+                extension.EXPERIMENTER,
+                extension.MessageType.WINDOW_SET,
+                message.pack(),
+                self._next_xid(),
+            )
+        )
+
+    def read_accounts(self) -> None:
+        self._send(
+            openflow.flow_stats_request(
+                pipeline.Table.ACCOUNT,
+                pipeline.ACCOUNT_COOKIE,
+                pipeline.ACCOUNT_COOKIE_MASK,
+                self._next_xid(),
+            )
+        )
+
+    # What the switch says
+
+    def receive(self, message: bytes) -> list[Event]:
+        """The events that a message amounts to."""
+        try:
+            events = self._receive(message)
+        except ValueError as error:
+            self._count(f"{type(error).__name__} in a message of type {message[1]}", error)
+            return []
+        if self.ready:
+            return events
+        if len(self._held_events) < _HELD_EVENTS:
+            self._held_events += events
+        else:
+            self.counters["held back too long"] += len(events)
+        return []
+
+    def _receive(self, message: bytes) -> list[Event]:
+        _, kind, _, xid = openflow.HEADER.unpack_from(message)
+        match kind:
+            case Type.PACKET_IN:
+                return self._packet_in(openflow.unpack_packet_in(message))
+            case Type.EXPERIMENTER:
+                return self._experimenter(*openflow.unpack_experimenter(message), xid)
+            case Type.MULTIPART_REPLY:
+                return self._flow_stats(openflow.unpack_flow_stats(message), xid)
+            case Type.FLOW_REMOVED:
+                return self._flow_removed(openflow.unpack_flow_removed(message))
+            case Type.PORT_STATUS:
+                reason, port = openflow.unpack_port_status(message)
+                if port.number >= openflow.MAX_PORT:
+                    return []
+                deleted = reason == openflow.PORT_DELETED
+                return [PortRemoved(port.number) if deleted else PortChanged(port)]
+            case Type.ERROR:
+                self._error(openflow.unpack_error(message))
+            case Type.BARRIER_REPLY:
+                return self._barrier(xid)
+        return []
+
+    def _barrier(self, xid: int) -> list[Event]:
+        if xid == self._ready_xid:
+            return self._become_ready()
+        if xid == self._static_xid:
+            for stats in self._stale.values():
+                self._send(openflow.delete_read_back(stats, self._next_xid()))
+            self._stale = {}
+        return []
+
+    def _become_ready(self) -> list[Event]:
+        """All questions are answered: the fixed entries go in, then the switch may be used."""
+        self.ready = True
+        self._say_what_is_missing()
+        held = []
+        for stats in self._read_back:
+            decoded = pipeline.decode(stats)
+            if decoded is not None:
+                held.append((decoded, stats.byte_count, stats.duration_ns))
+            else:
+                self._stale[pipeline.place_read_back(stats)] = stats
+        self._read_back = []
+        self.install(pipeline.STATIC)
+        self._static_xid = self._next_xid()
+        self._send(openflow.barrier_request(self._static_xid))
+        events, self._held_events = self._held_events, []
+        return [Ready(self._n_registers, held), *events]
+
+    def _say_what_is_missing(self) -> None:
+        missing = []
+        if self.capabilities & _REGULATES != _REGULATES:
+            missing.append("it cannot lower TCP windows")
+            self._n_registers = 0
+        if not self.capabilities & Capability.QUEUE_EVENT:
+            missing.append("it does not tell when a queue is congested")
+        if missing:
+            LOG.warning(
+                "switch %d lacks Weir's extension of OpenFlow: %s; "
+                "forwarding and monitoring of connections go on there",
+                *(self.switch, " and ".join(missing)),
+            )
+
+    def _packet_in(self, message: openflow.PacketIn) -> list[Event]:
+        in_port = message.in_port
+        if message.table == pipeline.Table.FORWARD:
+            other = packet_in.addresses(message.data)
+            return [FrameMissed(in_port, other.src_mac, other.dst_mac, message.data)]
+        match packet_in.parse(message.data):
+            case packet_in.TcpSegment() as segment:
+                return [SegmentCopied(in_port, segment)]
+            case packet_in.ArpPacket() as arp:
+                return [ArpReceived(in_port, arp, message.data)]
+            case packet_in.Discovery(payload):
+                return [LinkDiscovered(in_port, *frames.unpack(payload, self._secret))]
+        return []
+
+    def _experimenter(self, experimenter: int, exp_type: int, body: bytes, xid: int) -> list[Event]:
+        if experimenter != extension.EXPERIMENTER:
+            self._count(f"experimenter message of 0x{experimenter:08x}")
+            return []
+        match extension.unpack(exp_type, body):
+            case extension.Subscribe() as answer if xid == self._subscribe_xid:
+                self.capabilities = answer.capabilities
+                self._n_registers = answer.n_registers
+            case extension.QueueEvent() as notice:
+                return [QueueNotice(notice, self._missed(notice))]
+            case unexpected:
+                self._count(f"unexpected {type(unexpected).__name__}")
+        return []
+
+    def _missed(self, notice: extension.QueueEvent) -> int:
+        queue = notice.port, notice.queue
+        last = self._sequences.get(queue)
+        self._sequences[queue] = notice.sequence
+        if last is None or notice.sequence == last + 1:
+            return 0
+        # A sequence that starts again is a queue that was set up again.
+        missed = max(0, notice.sequence - last - 1) if notice.sequence > last else 0
+        LOG.warning(
+            "switch %d port %d: notice %d follows notice %d",
+            *(self.switch, notice.port, notice.sequence, last),
+        )
+        return missed
+
+    def _flow_stats(self, entries: list[FlowStats], xid: int) -> list[Event]:
+        if xid == self._read_back_xid:
+            self._read_back += entries
+            return []
+        return [
+            AccountsRead(
+                [(pipeline.decode_account(stats.match), stats.byte_count) for stats in entries]
+            )
+        ]
+
+    def _flow_removed(self, message: openflow.FlowRemoved) -> list[Event]:
+        is_account = message.cookie & pipeline.ACCOUNT_COOKIE_MASK == pipeline.ACCOUNT_COOKIE
+        if is_account and message.reason == openflow.REASON_IDLE_TIMEOUT:
+            return [AccountExpired(pipeline.decode_account(message.match))]
+        return []
+
+    def _error(self, error: openflow.Error) -> None:
+        kind, xid = 0, 0
+        if len(error.request) >= openflow.HEADER.size:
+            _, kind, _, xid = openflow.HEADER.unpack_from(error.request)
+        if xid == self._subscribe_xid:
+            return
+        self.counters["refused"] += 1
+        LOG.error(
+            "switch %d refused a message of type %d with error type %d code %d; it begins %s",
+            *(self.switch, kind, error.kind, error.code, error.request[:64].hex()),
+        )
+
+    def _count(self, reason: str, detail: object = "") -> None:
+        self.counters[reason] += 1
+        if self.counters[reason] == 1:
+            LOG.warning(
+                "switch %d: %s%s (told once)",
+                *(self.switch, reason, f": {detail}" if detail else ""),
+            )
+
+    def _next_xid(self) -> int:
+        self._xid = self._xid % 0x7FFFFFFF + 1
+        return self._xid

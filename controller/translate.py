@@ -1,0 +1,72 @@
+"""Between the core's entries and the switches' flow tables, each way.
+
+The core does not know OpenFlow and the southbound does not know what entries mean; here they meet.
+"""
+
+from controller.core.entries import (
+    Account,
+    Entry,
+    FlowWindow,
+    Forward,
+    HostWindow,
+    LinkPort,
+    Relearn,
+    Survivor,
+)
+from controller.core.flow import FlowKey, Segment
+from controller.southbound import pipeline
+from controller.southbound.openflow import FlowEntry
+from controller.southbound.packet_in import TcpSegment
+from controller.southbound.pipeline import Decoded, FiveTuple, Kind
+
+
+def flow_entries(entry: Entry) -> tuple[FlowEntry, ...]:
+    """The flow entries that stand for an entry of the core."""
+    match entry:
+        case LinkPort(port):
+            return pipeline.link(port)
+        case Relearn(port):
+            return pipeline.relearn(port)
+        case Account(flow, forward):
+            return pipeline.account(FiveTuple(*flow), forward)
+        case HostWindow(port, address, register, window_scale):
+            return pipeline.host_window(port, address, register, window_scale)
+        case FlowWindow(port, segments, register, window_scale):
+            return pipeline.flow_window(port, FiveTuple(*segments), register, window_scale)
+        case Forward(mac, port):
+            return pipeline.forward(mac, port)
+
+
+def survivor(decoded: Decoded, volume_bytes: int, age_ns: int) -> Survivor:
+    """What was read back from a switch, as an entry of the core."""
+    return Survivor(_entry(decoded), volume_bytes, age_ns)
+
+
+def segment(copied: TcpSegment) -> Segment:
+    return Segment(
+        key=FlowKey(copied.src, copied.src_port, copied.dst, copied.dst_port),
+        flags=copied.flags,
+        sequence=copied.sequence,
+        src_mac=copied.src_mac,
+        dst_mac=copied.dst_mac,
+        payload_bytes=copied.payload_bytes,
+        mss_bytes=copied.mss_bytes,
+        window_scale=copied.window_scale,
+    )
+
+
+def _entry(decoded: Decoded) -> Entry:
+    match decoded:
+        case (Kind.LINK, (int(port),)):
+            return LinkPort(port)
+        case (Kind.RELEARN, (int(port),)):
+            return Relearn(port)
+        case (Kind.ACCOUNT, (FiveTuple() as flow, bool(forward))):
+            return Account(FlowKey(*flow), forward)
+        case (Kind.HOST_WINDOW, (int(port), bytes(address), int(register), int(scale))):
+            return HostWindow(port, address, register, scale)
+        case (Kind.FLOW_WINDOW, (int(port), FiveTuple() as flow, int(register), int(scale))):
+            return FlowWindow(port, FlowKey(*flow), register, scale)
+        case (Kind.FORWARD, (bytes(mac), int(port))):
+            return Forward(mac, port)
+    raise AssertionError(f"no entry of the core for {decoded}")
