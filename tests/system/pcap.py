@@ -29,6 +29,7 @@ class Segment:
     flags: int
     window: int
     payload_bytes: int
+    window_scale: int | None
     checksums_ok: bool
 
     @property
@@ -53,6 +54,19 @@ def _ones_complement_sum(data: bytes) -> int:
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return total
+
+
+def _window_scale(options: bytes) -> int | None:
+    """RFC 7323 section 2.2: kind 3, length 3, shift."""
+    at = 0
+    while at < len(options) and options[at] != 0:
+        if options[at] == 1:
+            at += 1
+        elif options[at] == 3:
+            return options[at + 2]
+        else:
+            at += options[at + 1]
+    return None
 
 
 def _segment(time_s: float, frame: bytes) -> Segment | None:
@@ -80,13 +94,14 @@ def _segment(time_s: float, frame: bytes) -> Segment | None:
         flags=flags,
         window=window,
         payload_bytes=len(tcp) - (offset >> 4) * 4,
+        window_scale=_window_scale(tcp[20 : (offset >> 4) * 4]),
         checksums_ok=_ones_complement_sum(ip[:header_bytes]) == 0xFFFF
         and _ones_complement_sum(pseudo + tcp) == 0xFFFF,
     )
 
 
 def read_segments(path: Path) -> list[Segment]:
-    """All TCP segments of a capture, in order; raises ValueError on a file that is no such capture."""
+    """All TCP segments of a capture, in order. Raises ValueError if it is none."""
     data = path.read_bytes()
     if len(data) < _GLOBAL.size:
         raise ValueError(f"{path} is no pcap file: {len(data)} bytes")

@@ -32,9 +32,7 @@ def write(path: Path, *frames: bytes) -> Path:
 
 
 def test_fields_and_checksums(tmp_path: Path) -> None:
-    good, bad = read_segments(
-        write(tmp_path / "a.pcap", frame(1460), frame(1460, corrupt=True))
-    )
+    good, bad = read_segments(write(tmp_path / "a.pcap", frame(1460), frame(1460, corrupt=True)))
     assert (good.src, good.dst, good.sport, good.window, good.time_s) == (
         "10.0.0.1",
         "10.0.0.2",

@@ -1,0 +1,51 @@
+"""A controller that is killed in the middle of a congested run, against the real switch."""
+
+import json
+import time
+
+import pytest
+from traffic import incast, windows_in_force
+
+from experiments.workloads.reader import IncastSpec
+from testbed.bed import Bed, BedConfig
+from testbed.command import wait_until
+
+TTL_S = 1.5
+SENDERS = 16
+
+pytestmark = [pytest.mark.netns, pytest.mark.switch]
+
+
+def notices(bed: Bed) -> int:
+    return sum(json.loads(line)["event"] == "notice" for line in bed.events.open())
+
+
+def test_windows_expire_and_a_new_controller_takes_up_again() -> None:
+    config = BedConfig(
+        topology="star",
+        senders=SENDERS,
+        scheme="weir",
+        controller={"regulation": {"window_ttl": f"{TTL_S} s"}},
+    )
+    with Bed(config) as bed:
+        bed.require_forwarding()
+        with incast(bed, IncastSpec(senders=SENDERS, rounds=10_000)) as reads:
+            wait_until(lambda: windows_in_force(bed), timeout_s=10, what="windows are set")
+            reads.require_progress(10, 10, "under regulation")
+            assert notices(bed), "the run is not congested, so it shows nothing"
+
+            assert bed.controller is not None
+            bed.controller.kill()
+            killed_s = time.monotonic()
+            wait_until(
+                lambda: not windows_in_force(bed), timeout_s=TTL_S + 1, what="windows are released"
+            )
+            assert time.monotonic() - killed_s <= TTL_S + 0.25
+            reads.require_progress(3, 20, "without a controller")
+
+            bed.controller.start()
+            wait_until(lambda: windows_in_force(bed), timeout_s=15, what="windows are set again")
+            reads.require_progress(10, 20, "under the new controller")
+            # The connections are older than this controller, and it knows each of them.
+            burst = min(windows_in_force(bed).values())
+            assert burst < 10 * 1460

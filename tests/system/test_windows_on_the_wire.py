@@ -1,0 +1,85 @@
+"""What a sender sees of regulation, read from captures on both sides of the switch."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pcap import ACK, RST, SYN, read_segments
+from traffic import incast, windows_in_force
+
+from experiments.workloads.reader import PORT, IncastSpec
+from testbed.bed import Bed, BedConfig
+from testbed.command import wait_until
+from testbed.host import Host
+
+SENDERS = 16
+ROUNDS = 20
+
+pytestmark = [pytest.mark.netns, pytest.mark.switch]
+
+
+@contextmanager
+def capture(host: Host, file: Path) -> Iterator[None]:
+    tcpdump = host.popen(
+        [
+            "tcpdump",
+            "-i",
+            f"{host.name}-eth0",
+            "-U",
+            "-s",
+            "0",
+            "-B",
+            "16384",
+            "-w",
+            str(file),
+            f"tcp port {PORT}",
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert tcpdump.stderr is not None
+        assert "listening on" in tcpdump.stderr.readline()
+        yield
+    finally:
+        tcpdump.terminate()
+        _, said = tcpdump.communicate(timeout=10)
+        assert "\n0 packets dropped by kernel" in said, said
+
+
+def test_windows_are_lowered_never_raised_and_never_on_a_syn(tmp_path: Path) -> None:
+    with Bed(BedConfig(topology="star", senders=SENDERS, scheme="weir")) as bed:
+        bed.require_forwarding()
+        receiver, sender = bed.host(bed.roles.receiver), bed.host(bed.roles.senders[0])
+        before, after = tmp_path / "receiver.pcap", tmp_path / "sender.pcap"
+        with (
+            capture(receiver, before),
+            capture(sender, after),
+            incast(bed, IncastSpec(senders=SENDERS, rounds=ROUNDS)) as reads,
+        ):
+            wait_until(lambda: reads.rounds == ROUNDS, timeout_s=60, what="the reads are done")
+            window_bytes = min(windows_in_force(bed).values())
+        receiver_ip, sender_ip = receiver.IP(), sender.IP()
+
+    sent = {
+        s.identity: s for s in read_segments(before) if (s.src, s.dst) == (receiver_ip, sender_ip)
+    }
+    arrived = [s for s in read_segments(after) if s.src == receiver_ip]
+    assert len(arrived) > 100
+    assert all(s.checksums_ok for s in arrived)
+    pairs = [(sent[s.identity], s) for s in arrived]
+
+    syns = [(a, b) for a, b in pairs if a.flags & SYN]
+    assert syns
+    assert all(a.window == b.window for a, b in syns)
+    assert all(b.window <= a.window for a, b in pairs)
+
+    lowered = [(a, b) for a, b in pairs if b.window < a.window]
+    assert lowered
+    assert all(a.flags & ACK and not a.flags & (SYN | RST) for a, _ in lowered)
+    # What stands in a segment is the window in force, rounded up in units of the receiver's scale.
+    scale = syns[0][0].window_scale
+    assert scale is not None
+    assert lowered[-1][1].window == -(-window_bytes >> scale)

@@ -1,0 +1,87 @@
+"""Real TCP between the hosts of a test bed, for as long as a test wants it."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+from experiments.workloads.reader import PORT, IncastSpec
+from testbed.bed import Bed
+from testbed.command import wait_until
+
+_REGISTER = re.compile(r"register=(\d+) window=(\d+) ttl_ms=(\d+) packets=(\d+) lowered=(\d+)")
+
+
+class Incast:
+    """Barrier-synchronised reads that go on in the background; `rounds` is how many are done."""
+
+    def __init__(self, reader: subprocess.Popen[str]) -> None:
+        self._reader = reader
+        self.rounds = 0
+        self.connected = False
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        assert self._reader.stdout is not None
+        for line in self._reader.stdout:
+            event = json.loads(line)["event"]
+            self.connected |= event == "connected"
+            self.rounds += event == "round"
+
+    def require_progress(self, rounds: int, timeout_s: float, what: str) -> None:
+        """Wait for so many more rounds."""
+        goal = self.rounds + rounds
+        wait_until(lambda: self.rounds >= goal, timeout_s=timeout_s, what=f"the reads go on {what}")
+
+
+@contextmanager
+def incast(bed: Bed, spec: IncastSpec) -> Iterator[Incast]:
+    """Start the reads and end them with the block."""
+    senders = [bed.host(name) for name in bed.roles.senders]
+    responder = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "experiments.workloads.responder", "--port", str(PORT)),
+            *(word for sender in senders for word in ("--pid", str(sender.pid))),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert responder.stdout is not None
+    assert json.loads(responder.stdout.readline())["event"] == "ready"
+    reader = bed.host(bed.roles.receiver).popen(
+        [
+            *(sys.executable, "-m", "experiments.workloads.reader"),
+            *("--spec", json.dumps(asdict(spec))),
+            *(word for sender in senders for word in ("--server", sender.IP())),
+        ],
+        text=True,
+        stderr=None,
+    )
+    try:
+        yield Incast(reader)
+    finally:
+        for process in (reader, responder):
+            process.kill()
+            process.wait()
+
+
+def windows_in_force(bed: Bed) -> dict[int, int]:
+    """The windows of the bottleneck switch's registers in bytes, those that hold one."""
+    switch = bed.bottleneck_switch
+    shown = _REGISTER.findall(switch.ovs.appctl("tcp-rwnd/show", switch.name))
+    return {int(register): int(window) for register, window, ttl, *_ in shown if int(ttl) > 0}
+
+
+def ping_all(bed: Bed) -> list[str]:
+    """Every host pings every other one; the pairs that had no answer."""
+    pairs = [(a, b) for a in bed.hosts for b in bed.hosts if a is not b]
+    pings = [
+        (f"{a.name} -> {b.name}", a.popen(["ping", "-q", "-c", "1", "-w", "10", b.IP()]))
+        for a, b in pairs
+    ]
+    return [name for name, ping in pings if ping.communicate() and ping.returncode != 0]
