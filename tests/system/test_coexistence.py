@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from traffic import incast, ping_all
 
 from experiments.workloads.reader import IncastSpec
 from testbed.bed import Bed, BedConfig
 from testbed.command import wait_until
 from testbed.ovs import find_prefix
+from traffic import incast, ping_all
 
 SENDERS = 4
 # ryu-manager itself cannot start with today's Eventlet; what it lacks is all that is added here.

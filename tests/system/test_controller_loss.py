@@ -4,11 +4,11 @@ import json
 import time
 
 import pytest
-from traffic import incast, windows_in_force
 
 from experiments.workloads.reader import IncastSpec
 from testbed.bed import Bed, BedConfig
 from testbed.command import wait_until
+from traffic import incast, windows_in_force
 
 TTL_S = 1.5
 SENDERS = 16

@@ -4,6 +4,7 @@ import struct
 from pathlib import Path
 
 import pytest
+
 from pcap import ACK, read_segments
 
 

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pcap import ACK, RST, SYN, read_segments
-from traffic import incast, windows_in_force
 
 from experiments.workloads.reader import PORT, IncastSpec
+from pcap import ACK, RST, SYN, read_segments
 from testbed.bed import Bed, BedConfig
 from testbed.command import wait_until
 from testbed.host import Host
+from traffic import incast, windows_in_force
 
 SENDERS = 16
 ROUNDS = 20
