@@ -79,6 +79,7 @@ class Weir(RyuApp):  # type: ignore[misc]
         self._engine = Engine(config.engine_settings())
         self._channels: dict[int, Channel] = {}
         self._sessions: dict[int, Session] = {}
+        self._told: dict[int, set[str]] = {}
         self._link_ttl_s = max(1, config.fabric.link_timeout // 10**9)
 
     def start(self) -> None:
@@ -126,7 +127,8 @@ class Weir(RyuApp):  # type: ignore[misc]
             previous.abort()
         LOG.info("switch %d connected from %s:%d", switch, *channel.address[:2])
         self._channels[switch] = channel
-        self._sessions[switch] = Session(switch, channel.send, self._secret)
+        told = self._told.setdefault(switch, set())
+        self._sessions[switch] = Session(switch, channel.send, self._secret, told)
         self._sessions[switch].start()
 
     @_fatal

@@ -11,7 +11,7 @@ from controller.core.classifier import Classifier
 from controller.core.connections import Connections
 from controller.core.effects import Effect, Install, Record, RegisterWindow, SetWindows
 from controller.core.enforcer import Enforcer
-from controller.core.entries import HostWindow, Relearn, Survivor
+from controller.core.entries import Account, HostWindow, Relearn, Survivor
 from controller.core.fabric import Fabric, Port
 from controller.core.flow import FlowKey, Segment
 from controller.core.flow_table import GlobalFlowTable
@@ -221,6 +221,8 @@ class Engine:
         self.flow_table.expire(now_ns)
         self._connections.adopt_remembered(now_ns)
         for switch in _due(self._relearn_at, now_ns):
+            # An account whose connection could not be told from it would keep that from being copied.
+            self._tables.sweep(switch, Account)
             for port_id in self._fabric.edge_ports(now_ns):
                 if port_id.switch == switch:
                     self._out.append(Install(switch, Relearn(port_id.port)))

@@ -34,12 +34,13 @@ class Tables:
     def connected(self, switch: int) -> bool:
         return switch in self._unclaimed
 
-    def sweep(self, switch: int) -> None:
-        """Withdraw what the switch holds and nobody wants."""
-        if switch in self._unclaimed:
-            for entry in self._unclaimed[switch].values():
+    def sweep(self, switch: int, kind: type[object] = object) -> None:
+        """Withdraw what the switch holds and nobody wants, of one kind or of all."""
+        unclaimed = self._unclaimed.get(switch, {})
+        for key, entry in list(unclaimed.items()):
+            if isinstance(entry, kind):
+                del unclaimed[key]
                 self._emit(Withdraw(switch, entry))
-            self._unclaimed[switch] = {}
 
     def switches(self) -> list[int]:
         """The switches that were ever connected."""

@@ -94,15 +94,21 @@ Event = (
 
 
 class Session:
-    """The conversation with one switch. `counters` counts what could not be used, by reason."""
+    """The conversation with one switch. `counters` counts what could not be used, by reason.
 
-    def __init__(self, switch: int, send: Callable[[bytes], object], secret: bytes) -> None:
+    `told` holds what was said of the switch already, by this or by an earlier session.
+    """
+
+    def __init__(
+        self, switch: int, send: Callable[[bytes], object], secret: bytes, told: set[str]
+    ) -> None:
         self.switch = switch
         self.ready = False
         self.capabilities = extension.NO_CAPABILITY
         self.counters: Counter[str] = Counter()
         self._send = send
         self._secret = secret
+        self._told = told
         self._xid = 0
         self._n_registers = 0
         self._held_events: list[Event] = []
@@ -250,10 +256,9 @@ class Session:
         if not self.capabilities & Capability.QUEUE_EVENT:
             missing.append("it does not tell when a queue is congested")
         if missing:
-            LOG.warning(
-                "switch %d lacks Weir's extension of OpenFlow: %s; "
-                "forwarding and monitoring of connections go on there",
-                *(self.switch, " and ".join(missing)),
+            self._tell_once(
+                f"lacks Weir's extension of OpenFlow: {' and '.join(missing)}; "
+                "forwarding and monitoring of connections go on there"
             )
 
     def _packet_in(self, message: openflow.PacketIn) -> list[Event]:
@@ -329,10 +334,12 @@ class Session:
     def _count(self, reason: str, detail: object = "") -> None:
         self.counters[reason] += 1
         if self.counters[reason] == 1:
-            LOG.warning(
-                "switch %d: %s%s (told once)",
-                *(self.switch, reason, f": {detail}" if detail else ""),
-            )
+            self._tell_once(f"sent what is of no use: {reason} {detail}")
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            LOG.warning("switch %d %s", self.switch, text)
 
     def _next_xid(self) -> int:
         self._xid = self._xid % 0x7FFFFFFF + 1

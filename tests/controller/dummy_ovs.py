@@ -1,0 +1,197 @@
+"""A real Open vSwitch on dummy devices: no privileges, and every frame in the test's hands."""
+
+import contextlib
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+DEADLINE_S = 20.0
+
+
+def wait_for(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> object:
+    """Poll until the condition holds; returns what it returned."""
+    end = time.monotonic() + deadline_s
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {deadline_s} s: {what}")
+        time.sleep(0.02)
+
+
+class DummyOvs:
+    """ovsdb-server and ovs-vswitchd with `--enable-dummy=override`, in a directory of their own."""
+
+    def __init__(self, prefix: Path, directory: Path) -> None:
+        self._prefix = prefix
+        self._directory = directory
+        self._daemons: list[subprocess.Popen[bytes]] = []
+        self._environment = os.environ | {
+            "OVS_RUNDIR": str(directory),
+            "OVS_LOGDIR": str(directory),
+            "OVS_DBDIR": str(directory),
+            "OVS_SYSCONFDIR": str(directory),
+        }
+
+    def start(self) -> None:
+        database, db_socket = self._directory / "conf.db", self._directory / "db.sock"
+        schema = self._prefix / "share/openvswitch/vswitch.ovsschema"
+        self._call("bin/ovsdb-tool", "create", database, schema)
+        self._daemon("ovsdb-server", database, f"--remote=punix:{db_socket}")
+        wait_for(db_socket.exists, "the database's socket")
+        self.vsctl("--no-wait", "init")
+        self._daemon(
+            "ovs-vswitchd", f"unix:{db_socket}", "--enable-dummy=override", "--disable-system"
+        )
+        self.vsctl("show")
+
+    def stop(self) -> None:
+        for daemon in reversed(self._daemons):
+            daemon.terminate()
+            daemon.wait()
+
+    def vsctl(self, *arguments: object) -> str:
+        database = f"--db=unix:{self._directory / 'db.sock'}"
+        return self._call("bin/ovs-vsctl", database, *arguments)
+
+    def appctl(self, *arguments: object) -> str:
+        control = next(self._directory.glob("ovs-vswitchd.*.ctl"))
+        return self._call("bin/ovs-appctl", "-t", control, *arguments)
+
+    def flows(self, bridge: str) -> list[str]:
+        """The flow entries without counters, as ovs-ofctl prints them."""
+        socket = self._directory / f"{bridge}.mgmt"
+        text = self._call(
+            "bin/ovs-ofctl", "-OOpenFlow13", "--no-stats", "dump-flows", f"unix:{socket}"
+        )
+        return [line.strip() for line in text.splitlines() if "actions=" in line]
+
+    def add_bridge(self, name: str, dpid: int, controller: str) -> None:
+        self.vsctl(
+            *("add-br", name),
+            *("--", "set", "bridge", name, "datapath_type=dummy", "protocols=OpenFlow13"),
+            *("fail-mode=secure", f"other-config:datapath-id={dpid:016x}"),
+            *("--", "set-controller", name, f"tcp:{controller}"),
+            *("--", "set", "controller", name, "max_backoff=1000"),
+        )
+
+    def add_port(self, bridge: str, name: str, number: int) -> None:
+        self.vsctl(
+            *("add-port", bridge, name, "--", "set", "interface", name, "type=dummy"),
+            *(f"ofport_request={number}", f"options:tx_pcap={self._pcap(name)}"),
+        )
+
+    def add_link(self, bridges: tuple[str, str], names: tuple[str, str], number: int) -> None:
+        """Two dummy ports that carry each other's frames."""
+        socket = self._directory / f"{names[0]}-{names[1]}.sock"
+        for bridge, name, stream in zip(
+            bridges, names, (f"pstream=punix:{socket}", f"stream=unix:{socket}"), strict=True
+        ):
+            self.vsctl(
+                *("add-port", bridge, name, "--", "set", "interface", name, "type=dummy"),
+                *(f"ofport_request={number}", f"options:{stream}"),
+            )
+
+    def inject(self, port: str, frame: bytes) -> None:
+        """The frame enters the switch by this port."""
+        self.appctl("netdev-dummy/receive", port, frame.hex())
+
+    def sent(self, port: str) -> list[bytes]:
+        """The frames that left the switch by this port, so far."""
+        path = self._pcap(port)
+        data = path.read_bytes() if path.exists() else b""
+        frames, offset = [], 24
+        while offset + 16 <= len(data):
+            (length,) = struct.unpack_from("=I", data, offset + 8)
+            frames.append(data[offset + 16 : offset + 16 + length])
+            offset += 16 + length
+        return frames
+
+    def _pcap(self, port: str) -> Path:
+        return self._directory / f"{port}.pcap"
+
+    def _call(self, program: str, *arguments: object) -> str:
+        done = subprocess.run(
+            [self._prefix / program, *map(str, arguments)],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEADLINE_S,
+        )
+        assert done.returncode == 0, f"{program} {arguments}: {done.stderr}"
+        return done.stdout
+
+    def _daemon(self, program: str, *arguments: object) -> None:
+        with (self._directory / f"{program}.out").open("wb") as out:
+            self._daemons.append(
+                subprocess.Popen(
+                    [
+                        self._prefix / "sbin" / program,
+                        *map(str, arguments),
+                        "--no-chdir",
+                        f"--pidfile={self._directory / program}.pid",
+                        f"--unixctl={self._directory / program}.{len(self._daemons)}.ctl",
+                    ],
+                    env=self._environment,
+                    stdout=out,
+                    stderr=out,
+                )
+            )
+
+
+@contextlib.contextmanager
+def dummy_ovs(prefix: Path, directory: Path) -> Iterator[DummyOvs]:
+    switch = DummyOvs(prefix, directory)
+    try:
+        switch.start()
+        yield switch
+    finally:
+        switch.stop()
+
+
+class Controller:
+    """weir-controller as a process of its own."""
+
+    def __init__(self, directory: Path, config: str) -> None:
+        self._config = directory / "weir.yaml"
+        self._config.write_text(config)
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._runs = 0
+
+    @property
+    def log(self) -> str:
+        return (self._directory / f"controller.{self._runs}.log").read_text()
+
+    def start(self) -> None:
+        self._runs += 1
+        with (self._directory / f"controller.{self._runs}.log").open("wb") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "controller.launcher", "--config", str(self._config)],
+                cwd=REPOSITORY,
+                stdout=out,
+                stderr=out,
+            )
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End it with a signal; returns the exit status."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        return self._process.wait(DEADLINE_S)
+
+    def wait(self) -> int:
+        """Wait for its end; returns the exit status."""
+        assert self._process is not None
+        return self._process.wait(DEADLINE_S)
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None

@@ -1,0 +1,82 @@
+"""Frames for tests, byte by byte."""
+
+import struct
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host by number: its addresses follow from it."""
+
+    number: int
+
+    @property
+    def mac(self) -> bytes:
+        return bytes([0x02, 0, 0, 0, 0, self.number])
+
+    @property
+    def address(self) -> bytes:
+        return bytes([10, 0, 0, self.number])
+
+    @property
+    def address6(self) -> bytes:
+        return ip_address(f"fd00::{self.number:x}").packed
+
+
+def tcp_options(mss: int | None = None, scale: int | None = None, sack: bool = False) -> bytes:
+    options = b""
+    if mss is not None:
+        options += struct.pack("!BBH", 2, 4, mss)
+    if scale is not None:
+        options += struct.pack("!BBBB", 1, 3, 3, scale)
+    if sack:
+        options += bytes([1, 1, 4, 2])
+    return options
+
+
+def tcp_header(
+    ports: tuple[int, int], flags: int, sequence: int, options: bytes = b"", window: int = 65_535
+) -> bytes:
+    length = 20 + len(options)
+    head = struct.pack("!HHIIBBHHH", *ports, sequence, 0, length << 2, flags, window, 0, 0)
+    return head + options
+
+
+def ipv4(src: bytes, dst: bytes, body: bytes, fragment: int = 0, protocol: int = 6) -> bytes:
+    total = 20 + len(body)
+    head = struct.pack("!BBHHHBBH", 0x45, 0, total, 1, fragment, 64, protocol, 0)
+    return head + src + dst + body
+
+
+def ipv6(src: bytes, dst: bytes, body: bytes, header: int = 6) -> bytes:
+    return struct.pack("!IHBB", 6 << 28, len(body), header, 64) + src + dst + body
+
+
+def ethernet(dst: bytes, src: bytes, eth_type: int, body: bytes, vlans: tuple[int, ...] = ()) -> bytes:
+    tags = b"".join(struct.pack("!HH", 0x8100, vlan) for vlan in vlans)
+    return dst + src + tags + struct.pack("!H", eth_type) + body
+
+
+def segment(
+    src: Host,
+    dst: Host,
+    ports: tuple[int, int],
+    flags: int,
+    sequence: int = 1000,
+    options: bytes = b"",
+    payload: bytes = b"",
+) -> bytes:
+    """A TCP segment over IPv4."""
+    tcp = tcp_header(ports, flags, sequence, options) + payload
+    return ethernet(dst.mac, src.mac, 0x0800, ipv4(src.address, dst.address, tcp))
+
+
+def arp(operation: int, sender: Host, target: Host) -> bytes:
+    """A request is broadcast, a reply goes to the target."""
+    request = operation == 1
+    body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, operation)
+    body += sender.mac + sender.address + (bytes(6) if request else target.mac) + target.address
+    return ethernet(b"\xff" * 6 if request else target.mac, sender.mac, 0x0806, body)

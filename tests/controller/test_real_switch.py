@@ -1,0 +1,208 @@
+"""The controller, as it is started, against a real Open vSwitch: Debian's, which knows no extension."""
+
+import json
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dummy_ovs import REPOSITORY, Controller, DummyOvs, dummy_ovs, wait_for
+from packets import ACK, FIN, PSH, SYN, Host, arp, segment, tcp_options
+
+H1, H2, H3 = Host(1), Host(2), Host(3)
+PORTS = {H1: "p1", H2: "p2", H3: "p3"}
+CALL, ANSWER = (40_000, 80), (80, 40_000)
+
+CONFIG = """
+openflow: {{listen: "{listen}"}}
+fabric: {{lldp_interval: 300 ms, link_timeout: 2 s}}
+classifier: {{background_bytes: 10 kB, background_age: 500 ms, poll_interval: 100 ms}}
+log: {{events: "{events}"}}
+"""
+
+
+class World:
+    """Two switches, h1 and h2 at the first, h3 at the second, and the controller."""
+
+    def __init__(self, switch: DummyOvs, directory: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as reserved:
+            self.listen = f"127.0.0.1:{reserved.getsockname()[1]}"
+        self._events = directory / "events.jsonl"
+        self.controller = Controller(
+            directory, CONFIG.format(listen=self.listen, events=self._events)
+        )
+        self.switch = switch
+        for name, dpid in (("s1", 1), ("s2", 2)):
+            switch.add_bridge(name, dpid, self.listen)
+        switch.add_link(("s1", "s2"), ("l1", "l2"), 10)
+        switch.add_port("s1", "p1", 1)
+        switch.add_port("s1", "p2", 2)
+        switch.add_port("s2", "p3", 3)
+
+    def events(self, kind: str) -> list[dict[str, object]]:
+        lines = self._events.read_text().splitlines() if self._events.exists() else []
+        return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+    def wait_events(self, kind: str, count: int = 1) -> list[dict[str, object]]:
+        wait_for(lambda: len(self.events(kind)) >= count, f"{count} x {kind}")
+        return self.events(kind)
+
+    def send(self, frame: bytes, by: Host) -> None:
+        self.switch.inject(PORTS[by], frame)
+
+    def arrives(self, frame: bytes, at: Host) -> None:
+        wait_for(lambda: frame in self.switch.sent(PORTS[at]), f"a frame at {PORTS[at]}")
+
+    def introduce(self) -> None:
+        """Let the fabric know h1 and h3, as hosts do it: by ARP."""
+        self.wait_events("link_up")
+        question, answer = arp(1, H1, H3), arp(2, H3, H1)
+
+        def asked() -> bool:
+            self.send(question, H1)
+            return question in self.switch.sent("p3")
+
+        wait_for(asked, "the question at h3")
+        self.send(answer, H3)
+        self.arrives(answer, H1)
+        wait_for(lambda: len(self.forwards()) == 4, "forwarding entries on both switches")
+
+    def forwards(self) -> list[str]:
+        flows = self.switch.flows("s1") + self.switch.flows("s2")
+        return [flow for flow in flows if "table=3, priority=100" in flow]
+
+    def open_connection(self) -> None:
+        """SYN and SYN-ACK go through the switches, their copies to the controller."""
+        syn = segment(H1, H3, CALL, SYN, options=tcp_options(1460, 7))
+        syn_ack = segment(H3, H1, ANSWER, SYN | ACK, options=tcp_options(1400, 9))
+        self.send(syn, H1)
+        self.arrives(syn, H3)
+        self.send(syn_ack, H3)
+        self.arrives(syn_ack, H1)
+
+    def send_data(self, sequence: int) -> None:
+        data = segment(H3, H1, ANSWER, ACK | PSH, sequence, payload=bytes(1400))
+        self.send(data, H3)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    script = REPOSITORY / "ovs-patches" / "stock"
+    prefix = Path(subprocess.check_output([script], text=True).strip())
+    with dummy_ovs(prefix, tmp_path) as switch:
+        world = World(switch, tmp_path)
+        world.controller.start()
+        try:
+            yield world
+        finally:
+            if world.controller.running:
+                world.controller.stop(signal.SIGKILL)
+
+
+def test_a_connection_is_forwarded_known_classified_and_forgotten(world: World) -> None:
+    world.introduce()
+    world.open_connection()
+    opened = world.wait_events("connection_opened")[0]
+    assert (opened["src"], opened["dst_port"], opened["mss_bytes"]) == ("10.0.0.1", 80, 1400)
+    assert opened["window_scales"] == [7, 9]
+
+    sequence = iter(range(2000, 10**6, 1400))
+    wait_for(
+        lambda: world.send_data(next(sequence)) or world.events("flow_classified"),
+        "the answer to be a background flow",
+    )
+    classified = world.events("flow_classified")[0]
+    assert (classified["src"], classified["class"]) == ("10.0.0.3", "background")
+
+    world.send(segment(H1, H3, CALL, FIN | ACK), H1)
+    world.send(segment(H3, H1, ANSWER, FIN | ACK), H3)
+    closed = world.wait_events("connection_closed")[0]
+    assert closed["reason"] == "finished"
+    wait_for(
+        lambda: not [flow for flow in world.switch.flows("s1") if "tp_dst=80" in flow],
+        "the accounts to go",
+    )
+
+
+def test_an_unpatched_switch_is_told_of_once_and_never_sent_a_window(world: World) -> None:
+    world.introduce()
+    world.open_connection()
+    world.wait_events("connection_opened")
+    assert world.controller.log.count("switch 1 lacks Weir's extension") == 1
+    assert "refused" not in world.controller.log
+    assert "tcp_rwnd" not in "".join(world.switch.flows("s1"))
+    assert world.controller.stop(signal.SIGTERM) == 0
+
+
+def test_arp_is_answered_by_the_controller_once_the_host_is_known(world: World) -> None:
+    world.introduce()
+    question = arp(1, H2, H3)
+    world.send(question, H2)
+    world.arrives(arp(2, H3, H2), H2)
+    assert question not in world.switch.sent("p3")
+
+
+def test_unknown_destinations_reach_every_edge_once(world: World) -> None:
+    world.introduce()
+    frame = segment(H1, Host(9), (1, 2), ACK, payload=b"to nobody")
+    world.send(frame, H1)
+    world.arrives(frame, H2)
+    world.arrives(frame, H3)
+    assert world.switch.sent("p2").count(frame) == world.switch.sent("p3").count(frame) == 1
+    assert frame not in world.switch.sent("p1")
+
+
+def test_a_restarted_controller_takes_up_again(world: World) -> None:
+    world.introduce()
+    world.open_connection()
+    world.wait_events("connection_opened")
+    wait_for(
+        lambda: len([flow for flow in world.switch.flows("s1") if "tp_dst=80" in flow]) == 1,
+        "the account of the call",
+    )
+    before = sorted(world.forwards())
+
+    world.controller.stop(signal.SIGKILL)
+    probe = segment(H1, H3, CALL, ACK | PSH, 3000, payload=b"nobody is watching")
+    world.send(probe, H1)
+    world.arrives(probe, H3)
+
+    world.controller.start()
+    sequence = iter(range(4000, 10**6))
+    wait_for(
+        lambda: world.send(segment(H1, H3, CALL, ACK, next(sequence), payload=b"x"), H1)
+        or len(world.events("connection_opened")) == 2,
+        "the connection to be adopted",
+    )
+    adopted = world.events("connection_opened")[1]
+    assert adopted["adopted"] is True
+    assert (adopted["src"], adopted["dst_port"]) == ("10.0.0.1", 80)
+    assert sorted(world.forwards()) == before
+    assert "refused" not in world.controller.log
+
+
+def test_a_connection_without_account_is_relearnt_from_its_data(world: World) -> None:
+    world.introduce()
+    world.controller.stop(signal.SIGKILL)
+    world.controller.start()
+    world.wait_events("link_up", 2)
+    sequence = iter(range(2000, 10**6, 1400))
+    wait_for(
+        lambda: world.send_data(next(sequence)) or world.events("connection_opened"),
+        "the connection to be adopted",
+    )
+    opened = world.events("connection_opened")
+    assert [event["adopted"] for event in opened] == [True]
+    assert opened[0]["src"] == "10.0.0.3"
+
+
+def test_a_busy_port_is_told_in_one_line(world: World, tmp_path: Path) -> None:
+    world.wait_events("start")
+    second = Controller(tmp_path / "..", f'openflow: {{listen: "{world.listen}"}}')
+    second.start()
+    assert second.wait() == 2
+    assert second.log.count("\n") == 1
+    assert "cannot listen on" in second.log
