@@ -12,7 +12,8 @@ from mininet.net import Mininet
 
 from testbed.command import run, wait_until
 from testbed.controller import Controller, QueueConfig, configuration
-from testbed.host import Host, HostSettings
+from testbed.host import Host
+from testbed.host_settings import HostSettings
 from testbed.isolation import RUN_DIR
 from testbed.link import ShapedLink
 from testbed.ovs import Ovs, find_prefix
@@ -55,7 +56,7 @@ class Bed:
         self.config = config
         self.run_dir = run_dir
         self.events = run_dir / "events.jsonl"
-        self.ovs: Ovs | None = None
+        self.ovs = Ovs(find_prefix(config.ovs_prefix), run_dir / "ovs")
         self.controller: Controller | None = None
         self.net: Mininet
 
@@ -74,8 +75,7 @@ class Bed:
         """End the controller and the switches. Nothing happens the second time."""
         if self.controller is not None:
             self.controller.stop()
-        if self.ovs is not None:
-            self.ovs.stop()
+        self.ovs.stop()
 
     def host(self, name: str) -> Host:
         """Return the host called ``name``."""
@@ -133,7 +133,6 @@ class Bed:
             limit_bytes=config.limit_bytes,
         )
         self.roles = topo.roles
-        self.ovs = Ovs(find_prefix(config.ovs_prefix), self.run_dir / "ovs")
         self.ovs.start()
         fail_mode = "standalone" if config.scheme is None else "secure"
         self.net = Mininet(

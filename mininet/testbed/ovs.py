@@ -11,8 +11,8 @@ from testbed.command import CommandError, run, wait_until
 PREFIX_VARIABLE = "WEIR_OVS_PREFIX"
 _START_TIMEOUT_S = 15.0
 _STOP_TIMEOUT_S = 5.0
-# Statistics of every port are read in the thread that forwards, so rarely.
-_STATS_INTERVAL_MS = 600_000
+# Statistics of every port are read in the thread that forwards, so only when asked for.
+_STATS_INTERVAL_MS = 3_600_000
 
 
 class OvsError(RuntimeError):
@@ -54,6 +54,7 @@ class Ovs:
         self.log = run_dir / "ovs-vswitchd.log"
         self._control = run_dir / "vswitchd.ctl"
         self._daemons: list[subprocess.Popen[bytes]] = []
+        self._refreshed = 0
 
     def start(self) -> None:
         """Start both daemons and wait until they answer. Raises OvsError with the log's end."""
@@ -68,10 +69,7 @@ class Ovs:
         self._await(
             socket.exists, "ovsdb-server opens its socket", self.run_dir / "ovsdb-server.log"
         )
-        self.vsctl(
-            "--no-wait", "init", "--", "set", "Open_vSwitch", ".",
-            f"other_config:stats-update-interval={_STATS_INTERVAL_MS}",
-        )  # fmt: skip
+        self.vsctl("--no-wait", "init", "--", *self._stats_interval())
         self._spawn(
             "ovs-vswitchd", f"unix:{socket}", "--disable-system",
             f"--unixctl={self._control}", f"--log-file={self.log}",
@@ -106,6 +104,14 @@ class Ovs:
         """Ask the running ovs-vswitchd."""
         return self._run("ovs-appctl", "-t", str(self._control), *args)
 
+    def refresh_status(self) -> None:
+        """Have the status that stands in the database, such as a controller's, brought up to date.
+
+        The switch does that whenever its statistics are due, and they are due when the interval
+        changes.
+        """
+        self.vsctl(*self._stats_interval())
+
     def has_egress_queues(self) -> bool:
         """Whether this switch is patched: it knows the QoS type ``weir``."""
         return "netdev-egress/show" in self.appctl("list-commands")
@@ -113,6 +119,11 @@ class Ovs:
     def version(self) -> str:
         """Return what ovs-vswitchd calls itself."""
         return self._run("ovs-vswitchd", "--version").splitlines()[0]
+
+    def _stats_interval(self) -> tuple[str, ...]:
+        self._refreshed += 1
+        interval_ms = _STATS_INTERVAL_MS + self._refreshed
+        return ("set", "Open_vSwitch", ".", f"other_config:stats-update-interval={interval_ms}")
 
     def _answers(self) -> bool:
         try:

@@ -78,7 +78,8 @@ class Switch(node.Switch):
         super().stop(deleteIntfs)
 
     def connected(self) -> bool:
-        """Whether a controller is connected (or none is wanted)."""
+        """Whether a controller is connected (or none is wanted), as of the last such question."""
+        self.ovs.refresh_status()
         uuids = re.findall(
             r"[0-9a-f-]{36}", self.ovs.vsctl("get", "Bridge", self.name, "controller")
         )

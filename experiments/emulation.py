@@ -1,0 +1,254 @@
+"""One emulated run, from the inside: build the test bed, drive the workload, write down what
+happened.
+
+    python -m experiments.emulation --spec JSON --out DIR
+
+is what ``experiments.runner`` starts as the first process of a new world.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from controller import __version__ as controller_version
+from experiments import counters, trace, validity
+from experiments.program import Program, ProgramError
+from experiments.record import FORMAT, QUEUE, RECORD
+from experiments.runner import RunSpec
+from experiments.sampling import Processors, Sampler
+from experiments.schemes import scheme
+from experiments.workloads import netstat
+from experiments.workloads.reader import PORT
+from testbed import isolation, shaping
+from testbed.bed import Bed, BedConfig, BedError
+from testbed.command import CommandError
+from testbed.command import run as run_command
+from testbed.controller import ControllerError
+from testbed.host_settings import HostSettings
+from testbed.ovs import OvsError
+from testbed.shaping import ShapingError
+
+_LOGS = (
+    "controller.log",
+    "controller.yaml",
+    "events.jsonl",
+    "ovs/ovs-vswitchd.log",
+    "workload.log",
+)
+_TRACE_RECORDS = 1 << 20
+_PING = re.compile(r"= (?P<min>[\d.]+)/(?P<avg>[\d.]+)/(?P<max>[\d.]+)/")
+_SAY_EVERY_S = 2.0
+_EXPECTED = (
+    BedError, CommandError, ControllerError, OvsError, ShapingError, TimeoutError,
+    ProgramError, counters.MeasurementError, isolation.IsolationError,
+)  # fmt: skip
+
+
+class Emulation:
+    """A run in progress, on a test bed that stands."""
+
+    def __init__(self, spec: RunSpec, bed: Bed) -> None:
+        self.spec = spec
+        self.bed = bed
+        self.log = bed.run_dir / "workload.log"
+        self._label = scheme(spec.scheme).label
+
+    def say(self, text: str) -> None:
+        """Tell how far it is."""
+        print(f"{self._label:<6} {text}", file=sys.stderr, flush=True)
+
+    def measure(self) -> tuple[dict[str, Any], trace.QueueTrace]:
+        """Drive the workload; return the record, without its checks, and the queue's trace."""
+        bed, roles = self.bed, self.bed.roles
+        bed.require_forwarding()
+        record: dict[str, Any] = {
+            "format": FORMAT,
+            "spec": asdict(self.spec),
+            "environment": self._environment(),
+            "roles": asdict(roles),
+            "hosts": {host.name: host.tcp_settings() for host in bed.hosts},
+            "settings_faults": [fault for host in bed.hosts for fault in host.settings_faults()],
+            "qdisc_faults": self._qdisc_faults(),
+            "idle_rtt_ms": self._idle_rtt_ms(),
+        }
+        bed.ovs.appctl("netdev-egress/trace-start", roles.bottleneck, str(_TRACE_RECORDS))
+        before = counters.snapshot(bed)
+        record |= self._workload()
+        after = counters.snapshot(bed)
+        assert bed.controller is not None
+        bed.controller.require_running()
+        queue = trace.parse(bed.ovs.appctl("netdev-egress/trace", roles.bottleneck))
+        dropped = counters.dropped(after.queues[roles.bottleneck])
+        record |= {
+            "start_ns": before.time_ns,
+            "end_ns": after.time_ns,
+            "tcp": {host: netstat.grown(before.tcp[host], after.tcp[host]) for host in after.tcp},
+            "queue": after.queues[roles.bottleneck],
+            "dropped": dropped - counters.dropped(before.queues[roles.bottleneck]),
+            "dropped_in_trace": queue.count("drop"),
+            "lost_elsewhere": counters.by_kind_of_loss(before, after, roles.bottleneck),
+            "events": self._events(before.time_ns),
+        }
+        return record, queue
+
+    def _workload(self) -> dict[str, Any]:
+        spec, roles, host = self.spec, self.bed.roles, self.bed.host
+        sender, receiver = host(roles.background_sender), host(roles.background_receiver)
+        pids = [f"--pid={host(name).pid}" for name in roles.senders]
+        background = [
+            f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}",
+            f"--receiver={receiver.IP()}",
+        ]  # fmt: skip
+        with (
+            Program(
+                "experiments.workloads.responder", [f"--port={PORT}", *pids], log=self.log
+            ) as responder,
+            Sampler(self._far_pid(), roles.far_end) as far_end,
+        ):
+            responder.expect("ready")
+            with Program("experiments.workloads.bulk", background, log=self.log) as bulk:
+                bulk.expect("connected")
+                self.say(f"background flow alone for {spec.warm_up_s:g} s")
+                time.sleep(spec.warm_up_s)
+                processors = Processors(self.bed.ovs.vswitchd_pid)
+                reads = self._reads()
+                cpu = processors.as_record()
+                self.say(f"background flow alone for {spec.tail_s:g} s")
+                time.sleep(spec.tail_s)
+                bulk.finish()
+                received = bulk.expect("done")["bytes"]
+        return {
+            "rounds": reads["rounds"],
+            "burst_bytes": reads["bytes"],
+            "background_bytes": received,
+            "far_end": far_end.as_record(),
+            "processors": cpu,
+        }
+
+    def _reads(self) -> dict[str, Any]:
+        spec, roles, host = self.spec.incast, self.bed.roles, self.bed.host
+        servers = [f"--server={host(name).IP()}" for name in roles.senders]
+        args = ["--spec", json.dumps(asdict(spec)), *servers]
+        pid = host(roles.receiver).pid
+        said_s = time.monotonic()
+        with Program("experiments.workloads.reader", args, log=self.log, pid=pid) as reader:
+            for message in reader.messages():
+                if message["event"] == "done":
+                    return message
+                if message["event"] == "connected":
+                    self.say(f"{spec.rounds} blocks from {spec.senders} senders")
+                elif time.monotonic() - said_s > _SAY_EVERY_S:
+                    said_s = time.monotonic()
+                    done, took_ms = message["round"] + 1, message["block_ns"] / 1e6
+                    self.say(f"block {done} of {spec.rounds} took {took_ms:.0f} ms")
+        raise ProgramError("reader ended without a result")
+
+    def _far_pid(self) -> int:
+        node = self.bed.roles.far_node
+        pid: int = self.bed.net.nameToNode[node].pid
+        return pid
+
+    def _qdisc_faults(self) -> list[str]:
+        """Compare what the kernel does on every host's device with what was asked for.
+
+        The switches' ports are the egress queues'; they were compared when they were made.
+        """
+        return [
+            f"{host.name}: {fault}"
+            for host in self.bed.hosts
+            for intf in host.intfList()
+            for fault in shaping.differences(
+                shaping.installed(intf.name, pid=host.pid), intf.egress
+            )
+        ]
+
+    def _idle_rtt_ms(self) -> dict[str, float]:
+        sender, receiver = (
+            self.bed.host(n) for n in (self.bed.roles.senders[0], self.bed.roles.receiver)
+        )
+        shown = run_command(["ping", "-q", "-c", "20", "-i", "0.01", sender.IP()], pid=receiver.pid)
+        times = _PING.search(shown)
+        if times is None:
+            raise BedError(f"ping shows no round-trip times: {shown}")
+        return {name: float(value) for name, value in times.groupdict().items()}
+
+    def _events(self, since_ns: int) -> list[dict[str, Any]]:
+        lines = self.bed.events.read_text().splitlines()
+        return [event for event in map(json.loads, lines) if event["time_ns"] >= since_ns]
+
+    def _environment(self) -> dict[str, Any]:
+        return {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "weir": controller_version,
+            "switch": self.bed.ovs.version(),
+            "switch_build": self.bed.ovs.prefix.name,
+            "kernel": platform.release(),
+            "machine": platform.machine(),
+            "processors": os.cpu_count(),
+            "python": platform.python_version(),
+        }
+
+
+def main() -> int:
+    """Entry point of the inner process."""
+    parser = argparse.ArgumentParser(description="One emulated run; started by weir-experiment.")
+    parser.add_argument("--spec", type=json.loads, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    spec = RunSpec.from_dict(args.spec)
+    try:
+        isolation.become_first_process()
+        _run(spec, args.out)
+    except _EXPECTED as error:
+        print(f"weir-experiment: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def bed_config(spec: RunSpec) -> BedConfig:
+    """Return the test bed that a run is to have."""
+    chosen = scheme(spec.scheme)
+    host = asdict(spec.host) | {"congestion_control": chosen.congestion_control}
+    return BedConfig(
+        topology=spec.topology,
+        senders=spec.incast.senders,
+        scheme=chosen.controller,
+        rate_bps=spec.rate_bps,
+        bottleneck_limit_bytes=spec.buffer_bytes,
+        host=HostSettings(**host),
+        ovs_prefix=Path(spec.ovs_prefix) if spec.ovs_prefix else None,
+    )
+
+
+def _run(spec: RunSpec, out: Path) -> None:
+    bed = Bed(bed_config(spec))
+    try:
+        print(
+            f"{scheme(spec.scheme).label:<6} building {spec.topology}", file=sys.stderr, flush=True
+        )
+        with bed:
+            if not bed.ovs.has_egress_queues():
+                raise OvsError(f"{bed.ovs.prefix} is an unpatched switch: run 'make switch'")
+            record, queue = Emulation(spec, bed).measure()
+        record["checks"] = [asdict(check) for check in validity.checks(record)]
+        queue.save(out / QUEUE)
+        (out / RECORD).write_text(json.dumps(record))
+    finally:
+        for name in _LOGS:
+            if (bed.run_dir / name).exists():
+                shutil.copy(bed.run_dir / name, out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""Runs: what decides one, and how it is done in a world of its own.
+
+A run is: the background flow alone for ``warm_up_s``; the reads, all rounds; the background flow
+alone again for ``tail_s``. Its folder gets ``record.json``, ``queue.npz`` (the bottleneck's
+queue, packet by packet) and the logs. Nothing is drawn or compared here: that is done from the
+records.
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from experiments.record import QUEUE, RECORD
+from experiments.workloads.reader import IncastSpec
+from testbed import isolation
+from testbed.host_settings import HostSettings
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """Everything that decides a run. ``buffer_bytes`` is the bottleneck's; ``host`` as
+    HostSettings.
+
+    ``ovs_prefix`` None takes the switch that ``testbed.ovs.find_prefix`` finds.
+    """
+
+    scheme: str
+    incast: IncastSpec
+    topology: str = "fig8"
+    rate_bps: int = 100_000_000
+    buffer_bytes: int = 64 * 1024
+    warm_up_s: float = 4.0
+    tail_s: float = 2.0
+    host: HostSettings = field(default_factory=HostSettings)
+    ovs_prefix: str | None = None
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "RunSpec":
+        """Make one of what ``dataclasses.asdict`` gives."""
+        incast, host = IncastSpec(**fields["incast"]), HostSettings(**fields["host"])
+        return cls(**(fields | {"incast": incast, "host": host}))
+
+
+def run(spec: RunSpec, out: Path) -> int:
+    """Do a run in a new world; return its exit status. Its progress goes to stderr."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in (RECORD, QUEUE):
+        (out / name).unlink(missing_ok=True)
+    argv = [sys.executable, "-m", "experiments.emulation", "--spec", json.dumps(asdict(spec))]
+    return isolation.run([*argv, "--out", str(out.resolve())])

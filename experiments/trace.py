@@ -1,0 +1,95 @@
+"""The egress queue's own record of every packet that came to it, as columns."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+KINDS = ("enqueue", "drop", "CN-L", "CN-M", "CN-H", "CR")
+
+
+@dataclass(frozen=True)
+class QueueTrace:
+    """``bytes[i]`` were in the queue at ``time_ns[i]``, after what ``kind[i]`` (of KINDS) says."""
+
+    time_ns: npt.NDArray[np.int64]
+    bytes: npt.NDArray[np.int64]
+    packets: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.int8]
+
+    def count(self, kind: str) -> int:
+        """Return how many records are of ``kind``."""
+        return int(np.count_nonzero(self.kind == KINDS.index(kind)))
+
+    def times_of(self, kind: str) -> npt.NDArray[np.int64]:
+        """Return when records of ``kind`` were made."""
+        times: npt.NDArray[np.int64] = self.time_ns[self.kind == KINDS.index(kind)]
+        return times
+
+    def envelope(
+        self, bin_ns: int, rate_bps: float
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return each bin's start, and the shortest and the longest the queue was in it, in bytes.
+
+        Between two records the queue only drains, at ``rate_bps``; so it is shortest just before
+        an arrival or at the end of a bin, and a bin without arrivals has the rest of the drain.
+        """
+        if not len(self.time_ns):
+            empty = np.empty(0)
+            return np.empty(0, np.int64), empty, empty
+        drain_per_ns = rate_bps / 8e9
+        first = self.time_ns[0] // bin_ns
+        count = int(self.time_ns[-1] // bin_ns - first) + 1
+        starts = (first + np.arange(count)) * bin_ns
+        at = self.time_ns // bin_ns - first
+
+        def drained(
+            index: npt.NDArray[np.int64], until_ns: npt.NDArray[np.int64]
+        ) -> npt.NDArray[np.float64]:
+            since = until_ns - self.time_ns[index]
+            return np.maximum(0.0, self.bytes[index] - since * drain_per_ns)
+
+        low, high = np.full(count, np.inf), np.zeros(count)
+        np.maximum.at(high, at, self.bytes)
+        previous = np.arange(len(self.time_ns) - 1)
+        np.minimum.at(low, at[1:], drained(previous, self.time_ns[1:]))
+        at_start = np.searchsorted(self.time_ns, starts, side="right") - 1
+        known = at_start >= 0
+        carried = drained(at_start[known], starts[known])
+        high[known] = np.maximum(high[known], carried)
+        at_end = np.searchsorted(self.time_ns, starts + bin_ns, side="left") - 1
+        low = np.minimum(low, drained(at_end, starts + bin_ns))
+        return starts, low, high
+
+    def save(self, path: Path) -> None:
+        """Write to ``path`` (.npz)."""
+        np.savez_compressed(
+            path, time_ns=self.time_ns, bytes=self.bytes, packets=self.packets, kind=self.kind
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> "QueueTrace":
+        """Read what ``save`` wrote."""
+        with np.load(path) as columns:
+            return cls(columns["time_ns"], columns["bytes"], columns["packets"], columns["kind"])
+
+
+def parse(text: str) -> QueueTrace:
+    """Parse ``netdev-egress/trace``: ``TIME_NS BYTES PACKETS KIND`` per line.
+
+    Raises ValueError for a line of another form or an unknown kind.
+    """
+    words = text.split()
+    if len(words) % 4:
+        raise ValueError(f"a trace of {len(words)} words is not made of lines of four")
+    code = {kind: index for index, kind in enumerate(KINDS)}
+    unknown = set(words[3::4]) - set(code)
+    if unknown:
+        raise ValueError(f"unknown kinds in the trace: {', '.join(sorted(unknown))}")
+    return QueueTrace(
+        time_ns=np.array(words[0::4], dtype=np.int64),
+        bytes=np.array(words[1::4], dtype=np.int64),
+        packets=np.array(words[2::4], dtype=np.int64),
+        kind=np.array([code[word] for word in words[3::4]], dtype=np.int8),
+    )

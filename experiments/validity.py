@@ -1,0 +1,116 @@
+"""Was it the experiment that was meant? Named checks over a run's record; one that fails voids
+the run.
+
+An emulation on a machine that is too slow, or whose losses are in the wrong place, gives numbers
+like any other. These checks are after the network invariants of Mininet-HiFi (Handigol et al.,
+CoNEXT 2012).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+RATE_TOLERANCE = 0.02
+WINDOW_NS = 1_000_000_000
+MIN_IDLE_SHARE = 0.10
+MAX_SWITCH_WAIT_SHARE = 0.10
+
+
+@dataclass(frozen=True)
+class Check:
+    """``measured`` against ``bound``, in words, and whether it holds."""
+
+    name: str
+    measured: str
+    bound: str
+    holds: bool
+
+
+def checks(record: Mapping[str, Any]) -> list[Check]:
+    """Return every check of a run, from what ``experiments.runner`` has recorded."""
+    return [
+        shaped_rate(record["far_end"], record["spec"]["rate_bps"]),
+        drops_in_place(record["dropped"], record["lost_elsewhere"]),
+        _nothing("qdiscs as asked", record["qdisc_faults"]),
+        processors(record["processors"]),
+        _nothing("host settings as printed", record["settings_faults"]),
+        complete_trace(record["dropped"], record["dropped_in_trace"]),
+        connected(record["events"]),
+    ]
+
+
+def shaped_rate(far_end: Mapping[str, Sequence[int]], rate_bps: int) -> Check:
+    """The bottleneck link carried its rate, no less and no more, in its busiest second."""
+    busiest_bps = busiest(far_end["time_ns"], far_end["bytes"])
+    low, high = rate_bps * (1 - RATE_TOLERANCE), rate_bps * (1 + RATE_TOLERANCE)
+    return Check(
+        "shaped rate",
+        f"{busiest_bps / 1e6:.2f} Mb/s in the busiest second",
+        f"{low / 1e6:g} to {high / 1e6:g} Mb/s",
+        low <= busiest_bps <= high,
+    )
+
+
+def busiest(times_ns: Sequence[int], received: Sequence[int]) -> float:
+    """Return the greatest rate over a second or, by the samples' spacing, little more, in bit/s."""
+    best = 0.0
+    first = 0
+    for last, now_ns in enumerate(times_ns):
+        while first + 1 <= last and now_ns - times_ns[first + 1] >= WINDOW_NS:
+            first += 1
+        span_ns = now_ns - times_ns[first]
+        if span_ns >= WINDOW_NS:
+            best = max(best, (received[last] - received[first]) * 8e9 / span_ns)
+    return best
+
+
+def drops_in_place(dropped: int, elsewhere: Mapping[str, Mapping[str, int]]) -> Check:
+    """Every packet that was lost was lost in the bottleneck's egress queue."""
+    lost = [
+        f"{count} at {place} ({kind})"
+        for kind, places in elsewhere.items()
+        for place, count in places.items()
+    ]
+    return Check(
+        "drops only at the bottleneck",
+        ", ".join(lost) or f"{dropped} at the bottleneck, none elsewhere",
+        f"none in: {', '.join(elsewhere)}",
+        not lost,
+    )
+
+
+def processors(shares: Mapping[str, float]) -> Check:
+    """The machine was fast enough: processors were idle at times, and the switch rarely waited."""
+    idle, wait = shares["idle_share"], shares["switch_wait_share"]
+    return Check(
+        "processors",
+        f"{idle:.0%} idle, the switch waited {wait:.0%} of the time",
+        f"at least {MIN_IDLE_SHARE:.0%} idle, waiting at most {MAX_SWITCH_WAIT_SHARE:.0%}",
+        idle >= MIN_IDLE_SHARE and wait <= MAX_SWITCH_WAIT_SHARE,
+    )
+
+
+def complete_trace(dropped: int, in_trace: int) -> Check:
+    """The queue's trace has not lost its beginning: it holds every drop that was counted."""
+    return Check(
+        "complete queue trace",
+        f"{in_trace} drops in the trace",
+        f"{dropped} drops counted",
+        in_trace == dropped,
+    )
+
+
+def connected(events: Sequence[Mapping[str, Any]]) -> Check:
+    """Every switch had its controller all the time, and no notice of a queue was missed."""
+    downs = sum(event["event"] == "switch_down" for event in events)
+    missed = sum(event["missed"] for event in events if event["event"] == "queue_event")
+    return Check(
+        "controller connected",
+        f"{downs} disconnections, {missed} notices missed",
+        "none",
+        not (downs or missed),
+    )
+
+
+def _nothing(name: str, faults: Sequence[str]) -> Check:
+    return Check(name, "; ".join(faults) or "no difference", "no difference", not faults)
