@@ -110,7 +110,6 @@ class Engine:
             self._connections.relearning = True
             self._relearn_at[switch] = now_ns + RELEARN_AFTER_NS
             self._sweep_at[switch] = now_ns + RELEARN_AFTER_NS + RELEARN_FOR_NS
-        self._connections.adopt_remembered(now_ns)
         self._windows += self._regulator.restart(switch, now_ns)
         return self._finish(now_ns)
 
@@ -219,7 +218,6 @@ class Engine:
     def tend(self, now_ns: int) -> list[Effect]:
         """Drop what was never answered; start and end the relearning of reconnected switches."""
         self.flow_table.expire(now_ns)
-        self._connections.adopt_remembered(now_ns)
         for switch in _due(self._relearn_at, now_ns):
             # An account whose connection could not be told from it would keep that from being copied.
             self._tables.sweep(switch, Account)
@@ -245,6 +243,7 @@ class Engine:
         changed_hosts = self._forwarding.install()
         if changed_hosts:
             self._connections.reroute(changed_hosts)
+            self._connections.adopt_remembered(now_ns)
         for port_id in self.flow_table.take_touched():
             counts = self.flow_table.counts(port_id)
             self._windows += self._regulator.flows_changed(port_id, counts, now_ns)

@@ -1,0 +1,212 @@
+"""SDTCP Eq. (2)-(9) with numbers worked by hand, the anticipation, refreshing and release."""
+
+import pytest
+
+from controller.core.flow_table import PortCounts
+from controller.core.regulator import (
+    PortLimits,
+    Regulator,
+    RegulatorSettings,
+    Scheme,
+    WindowSet,
+    anticipated_windows,
+    paper_windows,
+)
+from controller.core.values import FlowClass, Notice, PortId
+
+BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND
+MSS = 1460
+PORT = PortId(1, 3)
+SECOND = 10**9
+TTL_NS = 3 * SECOND
+
+# 100 Mbit/s x 500 us = 6250 bytes; a 64 KiB buffer.
+LIMITS = PortLimits(capacity_bps=10**8, rtt_ns=500_000, buffer_bytes=65_536)
+
+
+def regulator(scheme: Scheme, limits: PortLimits = LIMITS) -> Regulator:
+    return Regulator(RegulatorSettings(scheme, TTL_NS, 10, 0.9), limits)
+
+
+def windows(sets: list[WindowSet]) -> dict[FlowClass, int]:
+    assert {window.port for window in sets} <= {PORT}
+    return {window.cls: window.window_bytes for window in sets}
+
+
+def test_the_bandwidth_delay_product_is_in_bytes() -> None:
+    assert LIMITS.bdp_bytes == 6250
+
+
+class TestPaper:
+    """total = 6250 + 20000 = 26250 bytes; N = 5, so W = 5250 (Eq. 3)."""
+
+    counts = PortCounts(background=1, burst=4, mss_bytes=MSS)
+    total_bytes = 6250 + 20_000
+
+    def test_cn_l_takes_two_thirds_of_the_fair_share(self) -> None:
+        assert paper_windows(Notice.CN_L, self.counts, self.total_bytes) == {BACKGROUND: 3500}
+
+    def test_cn_m_takes_half(self) -> None:
+        assert paper_windows(Notice.CN_M, self.counts, self.total_bytes) == {BACKGROUND: 2625}
+
+    def test_cn_h_leaves_a_segment_to_background_and_the_rest_to_burst(self) -> None:
+        # (26250 - 1 x 1460) / 4 = 6197.5
+        expected = {BACKGROUND: 1460, BURST: 6197}
+        assert paper_windows(Notice.CN_H, self.counts, self.total_bytes) == expected
+
+    def test_no_window_is_below_one_segment(self) -> None:
+        counts = PortCounts(background=10, burst=30, mss_bytes=MSS)
+        assert paper_windows(Notice.CN_L, counts, self.total_bytes) == {BACKGROUND: MSS}
+        assert paper_windows(Notice.CN_M, counts, self.total_bytes) == {BACKGROUND: MSS}
+        # (26250 - 14600) / 30 = 388
+        expected = {BACKGROUND: MSS, BURST: MSS}
+        assert paper_windows(Notice.CN_H, counts, self.total_bytes) == expected
+
+    def test_without_background_flows_only_cn_h_sets_anything(self) -> None:
+        counts = PortCounts(background=0, burst=5, mss_bytes=MSS)
+        assert paper_windows(Notice.CN_L, counts, self.total_bytes) == {}
+        assert paper_windows(Notice.CN_M, counts, self.total_bytes) == {}
+        assert paper_windows(Notice.CN_H, counts, self.total_bytes) == {BURST: 5250}
+
+    def test_without_burst_flows_burst_gets_no_window(self) -> None:
+        counts = PortCounts(background=2, burst=0, mss_bytes=MSS)
+        assert paper_windows(Notice.CN_H, counts, self.total_bytes) == {BACKGROUND: MSS}
+        # 2/3 x 26250 / 2 = 8750
+        assert paper_windows(Notice.CN_L, counts, self.total_bytes) == {BACKGROUND: 8750}
+
+    @pytest.mark.parametrize("notice", [Notice.CN_L, Notice.CN_M, Notice.CN_H])
+    def test_without_flows_there_is_nobody_to_slow_down(self, notice: Notice) -> None:
+        assert paper_windows(notice, PortCounts(0, 0, 0), self.total_bytes) == {}
+
+
+class TestAnticipation:
+    """budget = 0.9 x 65536 + 6250 = 65232 bytes; a full segment on the wire is 1460 + 66 = 1526."""
+
+    def windows(self, a: int, b: int, mss_bytes: int = MSS) -> dict[FlowClass, int]:
+        return anticipated_windows(PortCounts(a, b, mss_bytes), LIMITS, 0.9, 10)
+
+    def test_four_flows_get_their_initial_window_without_help(self) -> None:
+        # 65232 / (4 x 1526) = 10.69
+        assert self.windows(0, 4) == {}
+
+    def test_five_flows_do_not(self) -> None:
+        # 65232 / (5 x 1526) = 8.55
+        assert self.windows(0, 5) == {BURST: 8 * MSS}
+
+    def test_background_flows_get_what_burst_flows_leave(self) -> None:
+        # N = 33: share 65232 / (33 x 1526) = 1.30; left for one: 65232 - 32 x 1526 = 16400 = 10.7 segments
+        assert self.windows(1, 32) == {BURST: MSS, BACKGROUND: 10 * MSS}
+
+    def test_shares_of_a_mixed_port(self) -> None:
+        # N = 20: share 65232 / 30520 = 2.1; left: 65232 - 16 x 2 x 1526 = 16400; / (4 x 1526) = 2.69
+        assert self.windows(4, 16) == {BURST: 2 * MSS, BACKGROUND: 2 * MSS}
+
+    def test_only_background_flows(self) -> None:
+        assert self.windows(8, 0)[BACKGROUND] == 5 * MSS
+
+    def test_past_the_law_one_segment_is_all_there_is(self) -> None:
+        # 43 x 1526 > 65232
+        assert self.windows(3, 60) == {BURST: MSS, BACKGROUND: MSS}
+
+    def test_no_flows(self) -> None:
+        assert self.windows(0, 0, 0) == {}
+
+    def test_small_segments(self) -> None:
+        # 65232 / (20 x 602) = 5.4
+        assert self.windows(0, 20, 536) == {BURST: 5 * 536}
+
+
+class TestSchemes:
+    def test_none_says_nothing_whatever_comes(self) -> None:
+        subject = regulator(Scheme.NONE)
+        assert subject.flows_changed(PORT, PortCounts(1, 32, MSS), 0) == []
+        assert subject.queue_event(PORT, Notice.CN_H, 50_000, 65_536, 0) == []
+        assert subject.refresh(10 * SECOND) == []
+
+    def test_sdtcp_waits_for_the_notice_and_sets_what_is_printed(self) -> None:
+        subject = regulator(Scheme.SDTCP)
+        assert subject.flows_changed(PORT, PortCounts(1, 4, MSS), 0) == []
+        assert windows(subject.queue_event(PORT, Notice.CN_L, 20_000, 0, 0)) == {BACKGROUND: 3500}
+        assert windows(subject.queue_event(PORT, Notice.CN_H, 20_000, 0, 0)) == {
+            BACKGROUND: 1460,
+            BURST: 6197,
+        }
+
+    def test_sdtcp_releases_both_classes_on_cr(self) -> None:
+        subject = regulator(Scheme.SDTCP)
+        subject.flows_changed(PORT, PortCounts(1, 4, MSS), 0)
+        subject.queue_event(PORT, Notice.CN_H, 20_000, 0, 0)
+        assert windows(subject.queue_event(PORT, Notice.CR, 0, 0, 0)) == {BACKGROUND: 0, BURST: 0}
+        assert subject.queue_event(PORT, Notice.CR, 0, 0, 0) == []
+
+    def test_weir_sets_windows_before_any_notice(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        sets = subject.flows_changed(PORT, PortCounts(1, 32, MSS), 0)
+        assert windows(sets) == {BURST: MSS, BACKGROUND: 10 * MSS}
+
+    def test_weir_has_the_smaller_of_both_windows_in_force(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        subject.flows_changed(PORT, PortCounts(1, 9, MSS), 0)
+        # Anticipated: 4 segments each for burst, 65232 - 9 x 4 x 1526 = 10296 = 6 for background.
+        assert subject.in_force(PORT, BACKGROUND) == 6 * MSS
+        # W = (6250 + 30000) / 10 = 3625; 2/3 of it 2416: one whole segment.
+        assert windows(subject.queue_event(PORT, Notice.CN_L, 30_000, 0, 0)) == {BACKGROUND: MSS}
+        # (36250 - 1460) / 9 = 3865: two whole segments.
+        assert windows(subject.queue_event(PORT, Notice.CN_H, 30_000, 0, 0)) == {BURST: 2 * MSS}
+
+    def test_weir_goes_back_to_the_anticipated_windows_on_cr(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        subject.flows_changed(PORT, PortCounts(1, 9, MSS), 0)
+        subject.queue_event(PORT, Notice.CN_H, 30_000, 0, 0)
+        assert windows(subject.queue_event(PORT, Notice.CR, 0, 0, 0)) == {
+            BURST: 4 * MSS,
+            BACKGROUND: 6 * MSS,
+        }
+
+    def test_weir_widens_the_windows_when_flows_end(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0)
+        assert windows(subject.flows_changed(PORT, PortCounts(0, 10, MSS), 0)) == {BURST: 4 * MSS}
+        assert windows(subject.flows_changed(PORT, PortCounts(0, 4, MSS), 0)) == {BURST: 0}
+
+    def test_the_limit_that_the_switch_tells_counts(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        subject.flows_changed(PORT, PortCounts(0, 10, MSS), 0)
+        # 0.9 x 32768 + 6250 = 35741; / 15260 = 2.3
+        assert windows(subject.queue_event(PORT, Notice.CN_L, 9_000, 32_768, 0)) == {BURST: 2 * MSS}
+
+    def test_a_port_may_have_limits_of_its_own(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        subject.configure(PORT, PortLimits(10**9, 500_000, 10**6))
+        assert subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0) == []
+
+
+class TestTime:
+    def test_nothing_is_sent_twice_while_nothing_changes(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        assert subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0)
+        assert subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0) == []
+        assert subject.refresh(TTL_NS // 3 - 1) == []
+
+    def test_windows_in_force_are_refreshed_every_third_of_their_life(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0)
+        assert subject.refresh(TTL_NS // 3) == [WindowSet(PORT, BURST, 2 * MSS, refresh=True)]
+        assert subject.refresh(TTL_NS // 3) == []
+        assert len(subject.refresh(2 * TTL_NS // 3)) == 1
+
+    def test_released_windows_are_not_refreshed(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0)
+        subject.flows_changed(PORT, PortCounts(0, 1, MSS), 0)
+        assert subject.refresh(TTL_NS) == []
+
+    def test_the_time_to_live_is_told_in_milliseconds(self) -> None:
+        assert regulator(Scheme.WEIR).ttl_ms == 3000
+
+    def test_a_switch_that_comes_back_is_told_anew_and_its_notices_are_void(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        subject.flows_changed(PORT, PortCounts(1, 9, MSS), 0)
+        subject.queue_event(PORT, Notice.CN_H, 30_000, 0, 0)
+        assert windows(subject.restart(PORT.switch, 1)) == {BURST: 4 * MSS, BACKGROUND: 6 * MSS}
+        assert subject.restart(PORT.switch + 1, 1) == []
