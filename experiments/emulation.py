@@ -29,11 +29,11 @@ from experiments.schemes import scheme
 from experiments.workloads import netstat
 from experiments.workloads.reader import PORT
 from testbed import isolation, shaping
-from testbed.bed import Bed, BedConfig, BedError
+from testbed.bed import Bed, BedError
 from testbed.command import CommandError
 from testbed.command import run as run_command
+from testbed.config import BedConfig, HostSettings
 from testbed.controller import ControllerError
-from testbed.host_settings import HostSettings
 from testbed.ovs import OvsError
 from testbed.shaping import ShapingError
 
@@ -227,7 +227,7 @@ def bed_config(spec: RunSpec) -> BedConfig:
         rate_bps=spec.rate_bps,
         bottleneck_limit_bytes=spec.buffer_bytes,
         host=HostSettings(**host),
-        ovs_prefix=Path(spec.ovs_prefix) if spec.ovs_prefix else None,
+        ovs_prefix=spec.ovs_prefix,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from experiments.record import QUEUE, RECORD
 from experiments.workloads.reader import IncastSpec
 from testbed import isolation
-from testbed.host_settings import HostSettings
+from testbed.config import HostSettings
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,15 @@
 
 import resource
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mininet.net import Mininet
 
 from testbed.command import run, wait_until
+from testbed.config import BedConfig
 from testbed.controller import Controller, QueueConfig, configuration
 from testbed.host import Host
-from testbed.host_settings import HostSettings
 from testbed.isolation import RUN_DIR
 from testbed.link import ShapedLink
 from testbed.ovs import Ovs, find_prefix
@@ -26,27 +23,6 @@ _FORWARD_TIMEOUT_S = 20
 
 class BedError(RuntimeError):
     """The test bed stands but does not work; the text says what does not."""
-
-
-@dataclass(frozen=True)
-class BedConfig:
-    """Everything that makes a test bed.
-
-    ``scheme`` is the controller's (weir, sdtcp, none); None means no controller at all, the
-    switches learn by themselves. ``bottleneck_limit_bytes`` is the bottleneck port's buffer,
-    ``limit_bytes`` every other device's. ``ovs_prefix`` None looks where ``ovs.find_prefix``
-    does. ``controller`` overrides keys of the controller's configuration by section.
-    """
-
-    topology: str = "fig8"
-    senders: int = 32
-    scheme: str | None = "weir"
-    rate_bps: int = 100_000_000
-    bottleneck_limit_bytes: int = 64 * 1024
-    limit_bytes: int = 1024 * 1024
-    host: HostSettings = field(default_factory=HostSettings)
-    ovs_prefix: Path | None = None
-    controller: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Bed:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mininet import node
 from testbed.command import run
-from testbed.host_settings import HostSettings
+from testbed.config import HostSettings
 
 # Nothing is to be on the wire that the experiment did not put there: no address is made up, so no
 # router is sought and no membership reported. IPv6 addresses set by hand still work.

@@ -128,7 +128,7 @@ def become_first_process() -> None:
     The kernel delivers to the first process of a namespace only those signals it has a handler for.
     Termination ends it here like an interrupt does; what it leaves undone the kernel ends.
     """
-    if os.getpid() != 1:
+    if os.getpid() != 1 or not RUN_DIR.is_mount():
         raise IsolationError(
             "this program runs inside a world of its own; start weir-lab or weir-experiment"
         )

@@ -52,7 +52,6 @@ class Ovs:
             "PATH": f"{prefix}/bin:{prefix}/sbin:{os.environ['PATH']}",
         }
         self.log = run_dir / "ovs-vswitchd.log"
-        self._control = run_dir / "vswitchd.ctl"
         self._daemons: list[subprocess.Popen[bytes]] = []
         self._refreshed = 0
 
@@ -71,8 +70,8 @@ class Ovs:
         )
         self.vsctl("--no-wait", "init", "--", *self._stats_interval())
         self._spawn(
-            "ovs-vswitchd", f"unix:{socket}", "--disable-system",
-            f"--unixctl={self._control}", f"--log-file={self.log}",
+            "ovs-vswitchd", f"unix:{socket}", "--disable-system", "--pidfile",
+            f"--log-file={self.log}",
         )  # fmt: skip
         self._await(self._answers, "ovs-vswitchd answers", self.log)
 
@@ -102,7 +101,7 @@ class Ovs:
 
     def appctl(self, *args: str) -> str:
         """Ask the running ovs-vswitchd."""
-        return self._run("ovs-appctl", "-t", str(self._control), *args)
+        return self._run("ovs-appctl", *args)
 
     def refresh_status(self) -> None:
         """Have the status that stands in the database, such as a controller's, brought up to date.

@@ -1,6 +1,8 @@
-"""How a host's TCP differs from Linux as it comes."""
+"""What a test bed is to be: plain values, which pass between processes as JSON."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -39,3 +41,29 @@ class HostSettings:
         if self.quickack is not None:
             wanted["quickack"] = str(int(self.quickack))
         return wanted
+
+
+@dataclass(frozen=True)
+class BedConfig:
+    """Everything that makes a test bed.
+
+    ``scheme`` is the controller's (weir, sdtcp, none); None means no controller at all, the
+    switches learn by themselves. ``bottleneck_limit_bytes`` is the bottleneck port's buffer,
+    ``limit_bytes`` every other device's. ``ovs_prefix`` None looks where ``ovs.find_prefix``
+    does. ``controller`` overrides keys of the controller's configuration by section.
+    """
+
+    topology: str = "fig8"
+    senders: int = 32
+    scheme: str | None = "weir"
+    rate_bps: int = 100_000_000
+    bottleneck_limit_bytes: int = 64 * 1024
+    limit_bytes: int = 1024 * 1024
+    host: HostSettings = field(default_factory=HostSettings)
+    ovs_prefix: str | None = None
+    controller: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "BedConfig":
+        """Make one of what ``dataclasses.asdict`` gives."""
+        return cls(**{**fields, "host": HostSettings(**fields["host"])})

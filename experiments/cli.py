@@ -1,0 +1,110 @@
+"""weir-experiment: the command."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments import demo, runner
+from experiments.schemes import SCHEMES
+from experiments.workloads.reader import IncastSpec
+from testbed.isolation import IsolationError
+
+_DESCRIPTION = """\
+Emulates many-to-one (incast) traffic: real Linux TCP in network namespaces, the patched
+Open vSwitch, and the real controller. Each run is a world of its own; however it ends,
+nothing of it stays on the machine. Needs root.
+"""
+
+_DEMO = """\
+Runs the same reads twice, over plain Reno and over Weir: a long background flow from the
+beginning; after a warm-up a client reads blocks, each divided over all senders, which all
+answer at once; then the background flow alone again. The bottleneck has a 64 KiB buffer.
+
+Prints a table and whether the runs were valid, and writes into --out:
+  demo.png        goodput over time, and the bottleneck's queue with its notices
+  summary.json    the same as figures, flat
+  reno/, weir/    what was recorded: record.json, queue.npz, logs
+
+exit status: 0 valid, 1 failed, 2 wrong usage, 3 not valid, 130 interrupted
+"""
+
+_EXAMPLES = """\
+examples:
+  weir-experiment demo                          the demonstration, about a minute
+  weir-experiment demo --senders 8 --rounds 20  a smaller one
+  weir-experiment demo --json | jq '."weir.goodput_mbps"'
+  weir-experiment run --scheme sdtcp --out build/sdtcp   one scheme alone
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    args = _parser().parse_args(argv)
+    try:
+        spec = _spec(args)
+    except ValueError as wrong:
+        print(f"weir-experiment: {wrong}", file=sys.stderr)
+        return 2
+    try:
+        if args.command == "demo":
+            status = demo.demo(spec, args.out, as_json=args.json)
+        else:
+            status = runner.run(spec, args.out)
+    except IsolationError as missing:
+        print(f"weir-experiment: {missing}", file=sys.stderr)
+        return 1
+    if status in (130, 143):
+        print("weir-experiment: interrupted; nothing is left behind", file=sys.stderr)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    style = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        "weir-experiment", description=_DESCRIPTION, epilog=_EXAMPLES, formatter_class=style
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    shown = commands.add_parser(
+        "demo", help="Reno and Weir side by side", description=_DEMO, formatter_class=style
+    )
+    shown.add_argument("--json", action="store_true", help="print summary.json and no table")
+    shown.set_defaults(scheme="weir")
+    single = commands.add_parser("run", help="one scheme alone, recorded in --out")
+    single.add_argument("--scheme", choices=SCHEMES, required=True)
+    for command, out in ((shown, "build/demo"), (single, "build/run")):
+        _add_options(command, Path(out))
+    return parser
+
+
+def _add_options(command: argparse.ArgumentParser, out: Path) -> None:
+    add = command.add_argument
+    add("--senders", type=int, default=32, help="hosts that answer (default %(default)s)")
+    add("--rounds", type=int, default=50, help="blocks to be read (default %(default)s)")
+    add(
+        "--block", type=int, default=1_000_000, metavar="BYTES",
+        help="size of a block, divided over all senders (default %(default)s)",
+    )  # fmt: skip
+    add("--seed", type=int, default=1, help="draws the order of requests (default %(default)s)")
+    add(
+        "--topology", choices=("fig8", "star"), default="fig8",
+        help="fig8: two switches as in the paper's Figure 8; star: one (default %(default)s)",
+    )  # fmt: skip
+    add("--out", type=Path, default=out, metavar="DIR", help="where to write (default %(default)s)")
+    add(
+        "--ovs", metavar="PREFIX",
+        help="the patched switch (default: $WEIR_OVS_PREFIX, else the newest that was built)",
+    )  # fmt: skip
+
+
+def _spec(args: argparse.Namespace) -> runner.RunSpec:
+    incast = IncastSpec(
+        senders=args.senders, rounds=args.rounds, block_bytes=args.block, seed=args.seed
+    )
+    return runner.RunSpec(
+        scheme=args.scheme, incast=incast, topology=args.topology, ovs_prefix=args.ovs
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Reports, made from recorded runs alone: nothing here starts, measures or remembers anything."""

@@ -1,0 +1,135 @@
+"""A comparison as a picture: a column per run, goodput above, the bottleneck's queue below."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+
+from experiments.record import Run
+from experiments.report.table import setting
+
+# From Okabe and Ito's set, distinct to colour-blind eyes; every series also differs in form.
+_READS, _BACKGROUND, _QUEUE, _LEVEL = "#0072B2", "#E69F00", "#56B4E9", "#444444"
+_NOTICES = {
+    "CN-L": ("v", "#009E73"),
+    "CN-M": ("D", "#CC79A7"),
+    "CN-H": ("^", "#D55E00"),
+    "CR": ("o", "#000000"),
+}
+_THRESHOLD = {"CN-L": "low", "CN-M": "mid", "CN-H": "high"}
+_QUEUE_BINS = 1200
+_GOODPUT_BINS = 2
+_HEADROOM = 1.15
+_BESIDE: dict[str, Any] = {
+    "xycoords": ("axes fraction", "data"),
+    "xytext": (3, 0),
+    "textcoords": "offset points",
+    "va": "center",
+    "fontsize": 8.5,
+    "color": _LEVEL,
+}
+_KIB = 1024
+
+
+def draw(runs: Sequence[Run], path: Path) -> None:
+    """Draw ``runs`` side by side and write the picture to ``path`` (.png)."""
+    with plt.rc_context({"font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False}):
+        picture, rows = plt.subplots(
+            2, len(runs), figsize=(5.6 * len(runs), 6.6), sharex="col", sharey="row",
+            squeeze=False, layout="constrained",
+        )  # fmt: skip
+        for column, run in enumerate(runs):
+            _goodput(rows[0][column], run)
+            _queue(rows[1][column], run)
+            rows[1][column].set_xlabel("time since the first block was asked for [s]")
+            rows[1][column].margins(x=0.01)
+        rows[0][0].set_ylabel("goodput, stacked [Mb/s]")
+        rows[1][0].set_ylabel("queue at the bottleneck [KiB]")
+        picture.suptitle(setting(runs[0]), fontsize=10.5)
+        for row in rows:
+            handles, labels = row[0].get_legend_handles_labels()
+            row[0].legend(
+                handles, labels, loc="upper left", ncols=len(labels), fontsize=8.5,
+                frameon=False, handletextpad=0.5, columnspacing=1.2, borderaxespad=0.1,
+            )  # fmt: skip
+        picture.savefig(path, dpi=150)
+        plt.close(picture)
+
+
+def _goodput(axes: Axes, run: Run) -> None:
+    link_mbps = run.data["spec"]["rate_bps"] / 1e6
+    at_s, (reads, background) = _rates(run, "burst_bytes", "background_bytes")
+    axes.stackplot(
+        at_s, reads, background, colors=(_READS, _BACKGROUND), step="post",
+        labels=("reads", "background flow"),
+    )  # fmt: skip
+    axes.axhline(link_mbps, color=_LEVEL, linewidth=0.9)
+    axes.annotate("link", (1.0, link_mbps), **_BESIDE)
+    for at in (0, run.burst_s):
+        axes.axvline(at, color=_LEVEL, linewidth=0.9, linestyle=":", ymax=1 / _HEADROOM)
+    axes.set_ylim(0, link_mbps * _HEADROOM)
+    blocks = len(run.data["rounds"])
+    axes.set_title(
+        f"$\\bf{{{run.scheme.label}}}$\n{blocks} blocks in {run.burst_s:.1f} s: "
+        f"{run.goodput_mbps:.0f} Mb/s, {run.timeouts} timeouts",
+        loc="left",
+        fontsize=10.5,
+    )
+
+
+def _rates(run: Run, *names: str) -> tuple[npt.NDArray[Any], list[npt.NDArray[Any]]]:
+    """Return series of bytes as Mb/s over the same seconds since the first block was asked for."""
+    series: list[Mapping[str, Any]] = [run.data[name] for name in names]
+    width_ns = series[0]["bin_ns"] * _GOODPUT_BINS
+    begin = min(one["start_ns"] for one in series) // width_ns
+    end = max(one["start_ns"] + len(one["bytes"]) * one["bin_ns"] for one in series) // width_ns + 1
+    rates = []
+    for one in series:
+        at_ns = one["start_ns"] + np.arange(len(one["bytes"])) * one["bin_ns"]
+        total = np.bincount(at_ns // width_ns - begin, one["bytes"], minlength=end - begin)
+        rates.append(total * 8e3 / width_ns)
+    return _since(run, (begin + np.arange(end - begin)) * width_ns), rates
+
+
+def _queue(axes: Axes, run: Run) -> None:
+    queue = run.data["queue"]
+    span_ns = max(1, int(run.queue.time_ns[-1] - run.queue.time_ns[0]))
+    starts, low, high = run.queue.envelope(
+        max(1, span_ns // _QUEUE_BINS), run.data["spec"]["rate_bps"]
+    )
+    axes.fill_between(
+        _since(run, starts), low / _KIB, high / _KIB, color=_QUEUE, linewidth=0.4,
+        edgecolor=_QUEUE, step="post", label="queue",
+    )  # fmt: skip
+    for kind, name in _THRESHOLD.items():
+        level = int(queue[name]) / _KIB
+        axes.axhline(level, color=_LEVEL, linewidth=0.8, linestyle="--")
+        axes.annotate(kind[-1], (1.0, level), **_BESIDE)
+    limit_kib = int(queue["limit_bytes"]) / _KIB
+    axes.axhline(limit_kib, color=_LEVEL, linewidth=0.9)
+    axes.annotate("full", (1.0, limit_kib), **_BESIDE)
+    for kind, (marker, colour) in _NOTICES.items():
+        times = run.queue.times_of(kind)
+        level = int(queue[_THRESHOLD[kind]]) / _KIB if kind in _THRESHOLD else 0.0
+        # An empty series that is not clipped has no extent, which would upset the layout.
+        axes.plot(
+            _since(run, times), np.full(len(times), level), marker, color=colour, markersize=7,
+            markeredgecolor="white", markeredgewidth=0.6, linestyle="none", clip_on=not len(times),
+            label=kind, zorder=3,
+        )  # fmt: skip
+    for at in (0, run.burst_s):
+        axes.axvline(at, color=_LEVEL, linewidth=0.9, linestyle=":", ymax=1 / _HEADROOM)
+    axes.set_ylim(0, limit_kib * _HEADROOM)
+
+
+def _since(run: Run, times_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    seconds: npt.NDArray[np.float64] = (times_ns - run.burst_ns[0]) / 1e9
+    return seconds

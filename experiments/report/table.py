@@ -1,0 +1,87 @@
+"""A comparison as a table, and the checks behind it, for people."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from experiments.record import Run, percentile
+
+_ROWS: tuple[tuple[str, Callable[[Run], str]], ...] = (
+    ("burst goodput", lambda run: f"{run.goodput_mbps:.1f} Mb/s"),
+    ("block time, mean", lambda run: f"{_mean(run.block_times_ms):.0f} ms"),
+    ("block time, 99th percentile", lambda run: f"{percentile(run.block_times_ms, 99):.0f} ms"),
+    ("retransmission timeouts", lambda run: f"{run.timeouts}"),
+    ("background goodput meanwhile", lambda run: f"{run.background_mbps:.1f} Mb/s"),
+    ("drops at the bottleneck", lambda run: f"{run.data['dropped']}"),
+    ("congestion notices", lambda run: f"{len(run.notices('CN-L', 'CN-M', 'CN-H'))}"),
+    ("window messages", lambda run: f"{len(run.events('window_set'))}"),
+)
+
+
+def comparison(runs: Sequence[Run]) -> Table:
+    """Return results side by side, a column per run."""
+    table = Table(title=setting(runs[0]), title_justify="left", title_style="")
+    table.add_column("")
+    for run in runs:
+        table.add_column(run.scheme.label, justify="right")
+    for name, cell in _ROWS:
+        table.add_row(name, *(cell(run) for run in runs))
+    return table
+
+
+def setting(run: Run) -> str:
+    """Return in words what was compared."""
+    spec = run.data["spec"]
+    incast = spec["incast"]
+    block_kb = incast["block_bytes"] / 1000
+    return (
+        f"{incast['rounds']} blocks of {block_kb:g} kB from {incast['senders']} senders, "
+        f"{spec['rate_bps'] / 1e6:g} Mb/s, {spec['buffer_bytes'] / 1024:g} KiB buffer, "
+        f"one background flow ({spec['topology']})"
+    )
+
+
+def hosts(run: Run) -> str:
+    """Return in words how the hosts' TCP is set, as read back from them."""
+    described = {_host(shown) for shown in run.data["hosts"].values()}
+    return "hosts: " + " / ".join(sorted(described))
+
+
+def _host(shown: Mapping[str, str]) -> str:
+    route = shown["route"].split()
+    attributes = dict(pairwise(route))
+    if "rto_min" in attributes:
+        rto_min = attributes["rto_min"]
+    elif "tcp_rto_min_us" in shown:
+        rto_min = f"{int(shown['tcp_rto_min_us']) / 1000:g} ms"
+    else:
+        rto_min = "Linux's own"
+    quick = attributes.get("quickack") == "1"
+    return (
+        f"{shown['tcp_congestion_control']}, "
+        f"initial window {attributes.get('initcwnd', 'as Linux comes (10)')}, "
+        f"delayed ACK {'off' if quick else 'as Linux comes (on)'}, "
+        f"RTOmin {rto_min}, receive buffer up to {int(shown['tcp_rmem'].split()[-1]) >> 20} MiB"
+    )
+
+
+def verdict(runs: Sequence[Run]) -> RenderableType:
+    """Return whether the runs are valid; a line per check that does not hold, or how many do."""
+    failed = [(run, check) for run in runs for check in run.checks if not check.holds]
+    if not failed:
+        count = sum(len(run.checks) for run in runs)
+        names = ", ".join(check.name for check in runs[0].checks)
+        return Text(f"valid: all {count} checks hold ({names})")
+    lines = [Text("not valid:", style="bold")]
+    for run, check in failed:
+        lines.append(
+            Text(f"  {run.scheme.label}: {check.name}: {check.measured}; should be: {check.bound}")
+        )
+    return Group(*lines)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,84 @@
+"""weir-lab: a test bed to walk about in, with Mininet's prompt."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from testbed import isolation
+from testbed.config import BedConfig, HostSettings
+
+_DESCRIPTION = """\
+Opens a network of namespaces with the patched Open vSwitch and Weir's controller, and gives
+you Mininet's prompt in it. Everything is in a world of its own: when you leave, with 'exit',
+Ctrl-D or kill -9, nothing of it stays on the machine. Needs root.
+"""
+
+_EPILOG = """\
+at the prompt:
+  net, dump                 what there is
+  h1 ping -c 3 r1           run a command on a host
+  xterm h1                  (with X) a terminal on a host
+  sh ovs-vsctl show         commands of the switch; also: sh ovs-appctl netdev-egress/show
+  dpctl dump-flows          the switches' flow tables
+  sh tail -f /run/weir/events.jsonl   what the controller sees and does
+  exit
+
+topologies:
+  fig8   h1..hN and b1 at switch s1, r1 and r2 at switch s2; s1's port 1 is the bottleneck
+  star   h1..hN, b1 and r1 at switch s1; its port 1, to r1, is the bottleneck
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    args = _parser().parse_args(argv)
+    config = BedConfig(
+        topology=args.topology,
+        senders=args.senders,
+        scheme=args.scheme,
+        rate_bps=args.rate * 1_000_000,
+        bottleneck_limit_bytes=args.buffer * 1024,
+        host=HostSettings(congestion_control=args.congestion_control),
+        ovs_prefix=args.ovs,
+    )
+    try:
+        return isolation.run([sys.executable, "-m", "testbed.prompt", json.dumps(asdict(config))])
+    except isolation.IsolationError as missing:
+        print(f"weir-lab: {missing}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "weir-lab",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--topology", choices=("fig8", "star"), default="fig8", help="(default %(default)s)")
+    add("--senders", type=int, default=8, help="hosts h1..hN (default %(default)s)")
+    add(
+        "--scheme", choices=("weir", "sdtcp", "none"), default="weir",
+        help="how the controller regulates; none: it forwards and watches (default %(default)s)",
+    )  # fmt: skip
+    add("--rate", type=int, default=100, metavar="MBPS", help="of every link (default %(default)s)")
+    add(
+        "--buffer", type=int, default=64, metavar="KIB",
+        help="of the bottleneck port (default %(default)s)",
+    )  # fmt: skip
+    add(
+        "--congestion-control", default=None, metavar="NAME",
+        help="of the hosts' TCP (default: this machine's own)",
+    )  # fmt: skip
+    add(
+        "--ovs", default=None, metavar="PREFIX",
+        help="the switch (default: $WEIR_OVS_PREFIX, else the newest that was built)",
+    )  # fmt: skip
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
