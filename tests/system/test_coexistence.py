@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from controller.southbound.extension import EXPERIMENTER
 from experiments.workloads.reader import IncastSpec
-from testbed.bed import Bed, BedConfig
+from testbed.bed import Bed
 from testbed.command import wait_until
+from testbed.config import BedConfig
 from testbed.ovs import find_prefix
-from traffic import incast, ping_all
+from traffic import capture, incast, ping_all
 
 SENDERS = 4
+PACKET_IN_HEADER = bytes([4, 10])
 # ryu-manager itself cannot start with today's Eventlet; what it lacks is all that is added here.
 _RYU_MANAGER = """
 import sys, eventlet
@@ -62,12 +65,16 @@ def ryu_app(bed: Bed, app: str, log: Path) -> Iterator[None]:
 def test_stock_application(prefix: Path, tmp_path: Path) -> None:
     config = BedConfig(topology="star", senders=SENDERS, scheme=None, ovs_prefix=prefix)
     log = tmp_path / "ryu.log"
-    with Bed(config) as bed, ryu_app(bed, "ryu.app.simple_switch_13", log):
+    with (
+        Bed(config) as bed,
+        capture("lo", "tcp port 6653", tmp_path / "control.pcap"),
+        ryu_app(bed, "ryu.app.simple_switch_13", log),
+    ):
         # The first pings are what it learns the hosts from.
         wait_until(lambda: not ping_all(bed), timeout_s=60, what="everybody reaches everybody")
         with incast(bed, IncastSpec(senders=SENDERS, rounds=20)) as reads:
             wait_until(lambda: reads.rounds == 20, timeout_s=60, what="the reads are done")
-        if bed.ovs[0].has_egress_queues():
+        if bed.ovs.has_egress_queues():
             queue = bed.bottleneck_switch.queues()[bed.roles.bottleneck]
             assert int(queue["sequence"]) > 0, "no threshold was crossed, so it shows nothing"
         n_hosts = len(bed.hosts)
@@ -75,8 +82,11 @@ def test_stock_application(prefix: Path, tmp_path: Path) -> None:
     assert flows == n_hosts * (n_hosts - 1)
     said = log.read_text()
     assert "packet in" in said
-    for trouble in ("Traceback", "EventOFPErrorMsg", "Experimenter", "unknown"):
+    for trouble in ("Traceback", "EventOFPErrorMsg received", "unknown"):
         assert trouble not in said
+    control = (tmp_path / "control.pcap").read_bytes()
+    assert PACKET_IN_HEADER in control
+    assert EXPERIMENTER.to_bytes(4, "big") not in control
 
 
 def test_weir_on_an_unpatched_switch(stock_prefix: Path) -> None:

@@ -6,8 +6,9 @@ import time
 import pytest
 
 from experiments.workloads.reader import IncastSpec
-from testbed.bed import Bed, BedConfig
+from testbed.bed import Bed
 from testbed.command import wait_until
+from testbed.config import BedConfig
 from traffic import incast, windows_in_force
 
 TTL_S = 1.5

@@ -1,52 +1,21 @@
 """What a sender sees of regulation, read from captures on both sides of the switch."""
 
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from experiments.workloads.reader import PORT, IncastSpec
 from pcap import ACK, RST, SYN, read_segments
-from testbed.bed import Bed, BedConfig
+from testbed.bed import Bed
 from testbed.command import wait_until
-from testbed.host import Host
-from traffic import incast, windows_in_force
+from testbed.config import BedConfig
+from traffic import capture, incast, windows_in_force
 
 SENDERS = 16
 ROUNDS = 20
+READS = f"tcp port {PORT}"
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
-
-
-@contextmanager
-def capture(host: Host, file: Path) -> Iterator[None]:
-    tcpdump = host.popen(
-        [
-            "tcpdump",
-            "-i",
-            f"{host.name}-eth0",
-            "-U",
-            "-s",
-            "0",
-            "-B",
-            "16384",
-            "-w",
-            str(file),
-            f"tcp port {PORT}",
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert tcpdump.stderr is not None
-        assert "listening on" in tcpdump.stderr.readline()
-        yield
-    finally:
-        tcpdump.terminate()
-        _, said = tcpdump.communicate(timeout=10)
-        assert "\n0 packets dropped by kernel" in said, said
 
 
 def test_windows_are_lowered_never_raised_and_never_on_a_syn(tmp_path: Path) -> None:
@@ -55,8 +24,8 @@ def test_windows_are_lowered_never_raised_and_never_on_a_syn(tmp_path: Path) -> 
         receiver, sender = bed.host(bed.roles.receiver), bed.host(bed.roles.senders[0])
         before, after = tmp_path / "receiver.pcap", tmp_path / "sender.pcap"
         with (
-            capture(receiver, before),
-            capture(sender, after),
+            capture(f"{receiver.name}-eth0", READS, before, host=receiver),
+            capture(f"{sender.name}-eth0", READS, after, host=sender),
             incast(bed, IncastSpec(senders=SENDERS, rounds=ROUNDS)) as reads,
         ):
             wait_until(lambda: reads.rounds == ROUNDS, timeout_s=60, what="the reads are done")

@@ -8,10 +8,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 from experiments.workloads.reader import PORT, IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
+from testbed.host import Host
 
 _REGISTER = re.compile(r"register=(\d+) window=(\d+) ttl_ms=(\d+) packets=(\d+) lowered=(\d+)")
 
@@ -85,3 +87,18 @@ def ping_all(bed: Bed) -> list[str]:
         for a, b in pairs
     ]
     return [name for name, ping in pings if ping.communicate() and ping.returncode != 0]
+
+
+@contextmanager
+def capture(device: str, what: str, file: Path, *, host: Host | None = None) -> Iterator[None]:
+    """Write what passes a device (of `host`, else of the switches) to a file, without a gap."""
+    argv = ["tcpdump", "-i", device, "-U", "-s", "0", "-B", "16384", "-w", str(file), what]
+    tcpdump = (host.popen if host else subprocess.Popen)(argv, stderr=subprocess.PIPE, text=True)
+    try:
+        assert tcpdump.stderr is not None
+        assert "listening on" in tcpdump.stderr.readline()
+        yield
+    finally:
+        tcpdump.terminate()
+        _, said = tcpdump.communicate(timeout=10)
+        assert "\n0 packets dropped by kernel" in said, said
