@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -60,7 +61,7 @@ class BedConfig:
     bottleneck_limit_bytes: int = 64 * 1024
     limit_bytes: int = 1024 * 1024
     host: HostSettings = field(default_factory=HostSettings)
-    ovs_prefix: str | None = None
+    ovs_prefix: str | Path | None = None
     controller: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
