@@ -151,8 +151,13 @@ def parse(text: str) -> Config:
         written = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         raise ConfigError(f"is not YAML: {error}") from error
+    return validate({} if written is None else written)
+
+
+def validate(written: object) -> Config:
+    """A configuration from what YAML has made of it. Raises ConfigError."""
     try:
-        return Config.model_validate({} if written is None else written)
+        return Config.model_validate(written)
     except ValidationError as error:
         raise ConfigError("; ".join(_explain(detail) for detail in error.errors())) from error
 

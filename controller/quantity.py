@@ -17,7 +17,7 @@ TIMES_S = {
     "min": Fraction(60),
 }
 
-_WRITTEN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]+)?)\s*(\S*)\s*")
+_WRITTEN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?)\s*(\S*)\s*")
 
 
 def parse(written: object, units: dict[str, Fraction], base_unit: str, example: str) -> Fraction:

@@ -219,7 +219,7 @@ class Engine:
         """Drop what was never answered; start and end the relearning of reconnected switches."""
         self.flow_table.expire(now_ns)
         for switch in _due(self._relearn_at, now_ns):
-            # An account whose connection could not be told from it would keep that from being copied.
+        """Drop what was never answered; start and end the relearning of switches that came back."""
             self._tables.sweep(switch, Account)
             for port_id in self._fabric.edge_ports(now_ns):
                 if port_id.switch == switch:

@@ -67,7 +67,7 @@ class Subscribe:
         version, flags, port, capabilities, n_registers = cls._FORMAT.unpack(body)
         _check_version("SUBSCRIBE", version)
         _check_zero("SUBSCRIBE", body[1:4] + body[20:24])
-        if flags & ~SubscribeFlag.QUEUE_EVENTS:
+        if flags not in (0, SubscribeFlag.QUEUE_EVENTS):
             raise ExtensionError(f"SUBSCRIBE has unknown flags 0x{flags:08x}")
         return cls(SubscribeFlag(flags), port, Capability(capabilities), n_registers)
 

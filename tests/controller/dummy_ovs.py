@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -12,6 +13,12 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 DEADLINE_S = 20.0
+
+
+def free_endpoint() -> str:
+    """HOST:PORT on loopback that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        return f"127.0.0.1:{reserved.getsockname()[1]}"
 
 
 def wait_for(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> object:

@@ -55,7 +55,9 @@ def ipv6(src: bytes, dst: bytes, body: bytes, header: int = 6) -> bytes:
     return struct.pack("!IHBB", 6 << 28, len(body), header, 64) + src + dst + body
 
 
-def ethernet(dst: bytes, src: bytes, eth_type: int, body: bytes, vlans: tuple[int, ...] = ()) -> bytes:
+def ethernet(
+    dst: bytes, src: bytes, eth_type: int, body: bytes, vlans: tuple[int, ...] = ()
+) -> bytes:
     tags = b"".join(struct.pack("!HH", 0x8100, vlan) for vlan in vlans)
     return dst + src + tags + struct.pack("!H", eth_type) + body
 

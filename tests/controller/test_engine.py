@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 
 import pytest
-from packets import Host
 
 from controller.core.classifier import Classifier
 from controller.core.effects import (
@@ -41,6 +40,7 @@ from controller.core.flow import ACK, FIN, RST, SYN, FlowKey, Segment
 from controller.core.forwarding import Arp
 from controller.core.regulator import PortLimits, RegulatorSettings, Scheme
 from controller.core.values import Notice, PortId
+from packets import Host
 
 SECOND = 10**9
 MSS = 1460
@@ -49,9 +49,7 @@ LIMITS = PortLimits(10**8, 500_000, 65_536)
 REGISTERS = 1024
 
 
-def make_engine(
-    scheme: Scheme = Scheme.WEIR, overrides: tuple[PortOverride, ...] = ()
-) -> Engine:
+def make_engine(scheme: Scheme = Scheme.WEIR, overrides: tuple[PortOverride, ...] = ()) -> Engine:
     return Engine(
         EngineSettings(
             classifier=Classifier(10**6, SECOND),
@@ -94,9 +92,7 @@ class World:
         descriptions = [Port(n, f"s{switch}-eth{n}", mac, True) for n in range(1, ports + 1)]
         self.held[switch] = {survivor.entry.key: survivor.entry for survivor in survivors}
         return self.do(
-            self.engine.switch_up(
-                switch, descriptions, self.n_registers, survivors, self.now_ns
-            )
+            self.engine.switch_up(switch, descriptions, self.n_registers, survivors, self.now_ns)
         )
 
     def sleep(self, ns: int) -> list[Effect]:
@@ -137,13 +133,15 @@ class World:
         by_address = {host.address: host for host in self.places}
         src, dst = by_address[key.src], by_address[key.dst]
         option = scale if flags & SYN else None
-        segment = Segment(
-            key, flags, sequence, src.mac, dst.mac, payload_bytes, MSS, option
-        )
+        segment = Segment(key, flags, sequence, src.mac, dst.mac, payload_bytes, MSS, option)
         return self.do(self.engine.segment(self.places[src], segment, self.now_ns))
 
     def connect(
-        self, src: Host, dst: Host, src_port: int = 1, scales: tuple[int | None, int | None] = (7, 7)
+        self,
+        src: Host,
+        dst: Host,
+        src_port: int = 1,
+        scales: tuple[int | None, int | None] = (7, 7),
     ) -> FlowKey:
         key = FlowKey(src.address, src_port, dst.address, 80)
         self.segment(key, SYN, scales[0])
@@ -181,7 +179,7 @@ def star(scheme: Scheme = Scheme.WEIR, n_registers: int = REGISTERS) -> World:
 
 
 def two_switches(scheme: Scheme = Scheme.WEIR) -> World:
-    """The paper's Fig. 8 in small: senders at switch 1, the receiver at switch 2, port 40 between."""
+    """The paper's Fig. 8: senders at switch 1, the receiver at switch 2, port 40 between."""
     world = World(make_engine(scheme))
     world.switch_up(1)
     world.switch_up(2)

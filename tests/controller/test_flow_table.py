@@ -306,9 +306,7 @@ class AgainstNaiveModel(RuleBasedStateMachine):
     def agree(self) -> None:
         assert len(self.table) == len(self.established)
         assert self.table.half_open == len(self.half_open)
-        flows = [
-            flow for entry in self.established.values() for flow in entry["flows"].values()
-        ]
+        flows = [flow for entry in self.established.values() for flow in entry["flows"].values()]
         for port in (P1, P2, PortId(2, 1)):
             here = [(mss, cls) for mss, cls, ports in flows if port in ports]
             assert self.table.counts(port) == PortCounts(

@@ -1,15 +1,14 @@
-"""The controller, as it is started, against a real Open vSwitch: Debian's, which knows no extension."""
+"""The controller, as it is started, and a real Open vSwitch: Debian's, without the extension."""
 
 import json
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dummy_ovs import REPOSITORY, Controller, DummyOvs, dummy_ovs, wait_for
+from dummy_ovs import REPOSITORY, Controller, DummyOvs, dummy_ovs, free_endpoint, wait_for
 from packets import ACK, FIN, PSH, SYN, Host, arp, segment, tcp_options
 
 H1, H2, H3 = Host(1), Host(2), Host(3)
@@ -28,8 +27,7 @@ class World:
     """Two switches, h1 and h2 at the first, h3 at the second, and the controller."""
 
     def __init__(self, switch: DummyOvs, directory: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as reserved:
-            self.listen = f"127.0.0.1:{reserved.getsockname()[1]}"
+        self.listen = free_endpoint()
         self._events = directory / "events.jsonl"
         self.controller = Controller(
             directory, CONFIG.format(listen=self.listen, events=self._events)
@@ -173,8 +171,10 @@ def test_a_restarted_controller_takes_up_again(world: World) -> None:
     world.controller.start()
     sequence = iter(range(4000, 10**6))
     wait_for(
-        lambda: world.send(segment(H1, H3, CALL, ACK, next(sequence), payload=b"x"), H1)
-        or len(world.events("connection_opened")) == 2,
+        lambda: (
+            world.send(segment(H1, H3, CALL, ACK, next(sequence), payload=b"x"), H1)
+            or len(world.events("connection_opened")) == 2
+        ),
         "the connection to be adopted",
     )
     adopted = world.events("connection_opened")[1]

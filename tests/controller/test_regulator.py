@@ -94,11 +94,11 @@ class TestAnticipation:
         assert self.windows(0, 5) == {BURST: 8 * MSS}
 
     def test_background_flows_get_what_burst_flows_leave(self) -> None:
-        # N = 33: share 65232 / (33 x 1526) = 1.30; left for one: 65232 - 32 x 1526 = 16400 = 10.7 segments
+        # N = 33: 65232 / (33 x 1526) = 1.30; left for one: 65232 - 32 x 1526 = 16400 = 10.7
         assert self.windows(1, 32) == {BURST: MSS, BACKGROUND: 10 * MSS}
 
     def test_shares_of_a_mixed_port(self) -> None:
-        # N = 20: share 65232 / 30520 = 2.1; left: 65232 - 16 x 2 x 1526 = 16400; / (4 x 1526) = 2.69
+        # N = 20: 65232 / 30520 = 2.1; left: 65232 - 16 x 2 x 1526 = 16400; / (4 x 1526) = 2.69
         assert self.windows(4, 16) == {BURST: 2 * MSS, BACKGROUND: 2 * MSS}
 
     def test_only_background_flows(self) -> None:

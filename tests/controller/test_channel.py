@@ -1,0 +1,181 @@
+"""The connection to a switch over a real socket: handshake, reassembly, a deaf switch."""
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+from eventlet.green import socket as green_socket
+from ryu.base.app_manager import AppManager
+from ryu.lib import hub
+from ryu.ofproto import ofproto_protocol, ofproto_v1_3
+
+from controller.southbound import channel, openflow
+from controller.southbound.channel import Channel, Handshake
+from controller.southbound.openflow import HEADER, Type
+
+
+class Ear:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.connections: list[Channel] = []
+        self.messages: list[bytes] = []
+        self.lost: list[Channel] = []
+
+    def connected(self, channel: Channel) -> None:
+        self.connections.append(channel)
+
+    def received(self, _: Channel, message: bytes) -> None:
+        self.messages.append(message)
+
+    def disconnected(self, channel: Channel) -> None:
+        self.lost.append(channel)
+
+
+class Peer:
+    """A switch by hand, connected over loopback; both ends run in this thread."""
+
+    def __init__(self) -> None:
+        self.ear = Ear()
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            self.socket = _green(socket.create_connection(listening.getsockname()))
+            self._accepted = _green(listening.accept()[0])
+        hub.spawn(self._serve)
+
+    def _serve(self) -> None:
+        with contextlib.closing(Channel(self._accepted, ("test", 1), self.ear)) as served:
+            served.serve()
+
+    def say(self, kind: Type, body: bytes, xid: int = 1, version: int = 4) -> None:
+        self.socket.sendall(HEADER.pack(version, kind, HEADER.size + len(body), xid) + body)
+
+    def hear(self) -> tuple[int, int, bytes]:
+        """Type, xid and body of the next message."""
+        head = self._read(HEADER.size)
+        _, kind, length, xid = HEADER.unpack(head)
+        return kind, xid, self._read(length - HEADER.size)
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            piece = self.socket.recv(size - len(data))
+            assert piece, "the channel was closed"
+            data += piece
+        return data
+
+    def handshake(self) -> None:
+        assert self.hear()[0] == Type.HELLO
+        # Hello of version 1.5 with a bitmap: 1.0, 1.3 and up. Open vSwitch opens like this.
+        self.say(Type.HELLO, bytes.fromhex("0001 0008 00000072"), version=6)
+        assert self.hear()[0] == 5  # FEATURES_REQUEST
+        features = (7).to_bytes(8, "big") + bytes.fromhex("00000000 fe 00 0000 0000004f 00000000")
+        self.say(6, features)
+        kind, xid, _ = self.hear()
+        assert kind == Type.MULTIPART_REQUEST
+        port = (3).to_bytes(4, "big") + bytes(4) + b"\2\0\0\0\0\3" + bytes(2)
+        port += b"s1-eth3".ljust(16, b"\0") + bytes(32)
+        self.say(Type.MULTIPART_REPLY, bytes.fromhex("000d 0000 00000000") + port, xid)
+        self.until(lambda: self.ear.connections)
+
+    def until(self, condition: Callable[[], object]) -> None:
+        for _ in range(500):
+            if condition():
+                return
+            hub.sleep(0.01)
+        raise AssertionError("not within 5 s")
+
+
+def _green(sock: socket.socket) -> socket.socket:
+    """The same connection as a socket of Eventlet's, which other greenlets can wait beside."""
+    green = green_socket.socket(fileno=sock.detach())
+    green.settimeout(5)
+    return green
+
+
+@pytest.fixture(scope="module", autouse=True)
+def handshake_app() -> Iterator[None]:
+    ofproto_protocol.set_app_supported_versions([ofproto_v1_3.OFP_VERSION])
+    manager = AppManager.get_instance()
+    manager.instantiate(Handshake).start()
+    yield
+    manager.close()
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    subject = Peer()
+    subject.handshake()
+    yield subject
+    subject.socket.close()
+
+
+def test_the_handshake_tells_who_it_is(peer: Peer) -> None:
+    (connected,) = peer.ear.connections
+    assert connected.id == 7
+    assert connected.port_descriptions == [
+        openflow.PortDescription(3, b"\2\0\0\0\0\3", "s1-eth3", True)
+    ]
+
+
+def test_messages_arrive_whole_however_they_are_cut(peer: Peer) -> None:
+    messages = [openflow.barrier_request(xid).replace(b"\x14", b"\x15", 1) for xid in range(1, 9)]
+    stream = b"".join(messages)
+    for size in (1, 3, 7, 20):
+        peer.ear.messages.clear()
+        for start in range(0, len(stream), size):
+            peer.socket.sendall(stream[start : start + size])
+            hub.sleep(0)
+        peer.until(lambda: len(peer.ear.messages) == len(messages))
+        assert peer.ear.messages == messages
+
+
+def test_echo_requests_are_answered(peer: Peer) -> None:
+    peer.say(2, b"echo", xid=99)
+    while (heard := peer.hear())[0] != 3:
+        pass
+    assert heard == (3, 99, b"echo")
+
+
+def test_sending_never_blocks_and_keeps_the_order(peer: Peer) -> None:
+    (connected,) = peer.ear.connections
+    for xid in range(1, 5000):
+        assert connected.send(openflow.barrier_request(xid))
+    assert connected.queued_bytes > 0
+    heard = [peer.hear() for _ in range(4999)]
+    assert [xid for kind, xid, _ in heard if kind == Type.BARRIER_REQUEST] == list(range(1, 5000))
+    peer.until(lambda: connected.queued_bytes == 0)
+    assert connected.queued_messages == 0
+
+
+def test_a_switch_that_does_not_read_is_disconnected(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "_QUEUE_LIMIT_BYTES", 10**6)
+    (connected,) = peer.ear.connections
+    while connected.send(bytes(65_536)):
+        hub.sleep(0)
+    peer.until(lambda: peer.ear.lost)
+    assert peer.ear.lost == [connected]
+    assert not connected.send(b"late")
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        bytes.fromhex("04150004 00000001"),
+        bytes.fromhex("05150008 00000001"),
+        bytes.fromhex("63020008 00000001"),
+    ],
+    ids=["too short", "another version", "no version at all"],
+)
+def test_nonsense_ends_the_channel(peer: Peer, nonsense: bytes) -> None:
+    peer.socket.sendall(nonsense)
+    peer.until(lambda: peer.ear.lost)
+
+
+def test_the_end_of_the_connection_is_told_once(peer: Peer) -> None:
+    peer.socket.close()
+    peer.until(lambda: peer.ear.lost)
+    hub.sleep(0.05)
+    assert len(peer.ear.lost) == 1

@@ -1,0 +1,154 @@
+"""The configuration: what is read, and errors for the person who can mend them."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller import config, quantity
+from controller.config import Config, ConfigError
+from controller.core.engine import PortOverride
+from controller.core.regulator import PortLimits, Scheme
+
+EVERYTHING = """
+openflow: {listen: "[::1]:6654"}
+fabric:
+  link_capacity: 1 Gbit/s
+  egress_buffer: 128 KiB
+  rtt: 200 us
+  lldp_interval: 0.5
+  link_timeout: 2 s
+  queues:
+    - {switch: 1, port: s1-eth3, capacity: 100 Mbit/s, egress_buffer: 64 KiB}
+    - {switch: 2, port: 4, rtt: 1 ms}
+classifier: {background_bytes: 2 MB, background_age: 1500 ms, poll_interval: 250 ms}
+regulation: {scheme: sdtcp, window_ttl: 2 s, initial_window: 4, buffer_share: 0.8}
+log: {level: debug, events: /tmp/events.jsonl}
+"""
+
+
+def test_the_defaults_are_those_of_the_manual() -> None:
+    defaults = config.load(None)
+    assert defaults.openflow.listen == ("127.0.0.1", 6653)
+    assert defaults.fabric.link_capacity == 100_000_000
+    assert defaults.fabric.egress_buffer == 65_536
+    assert defaults.fabric.rtt == 500_000
+    assert defaults.classifier.background_bytes == 1_000_000
+    assert defaults.classifier.poll_interval == 500_000_000
+    assert defaults.regulation.scheme is Scheme.WEIR
+    assert defaults.regulation.window_ttl == 3_000_000_000
+    assert defaults.regulation.initial_window == 10
+    assert defaults.log.events is None
+    assert config.parse("") == config.parse("fabric: {rtt: 500 us}") == defaults
+
+
+def test_everything_can_be_said() -> None:
+    read = config.parse(EVERYTHING)
+    assert read.openflow.listen == ("::1", 6654)
+    assert read.fabric.lldp_interval == 500_000_000
+    settings = read.engine_settings()
+    assert settings.limits == PortLimits(10**9, 200_000, 131_072)
+    assert settings.overrides == (
+        PortOverride(1, "s1-eth3", PortLimits(10**8, 200_000, 65_536)),
+        PortOverride(2, 4, PortLimits(10**9, 1_000_000, 131_072)),
+    )
+    assert settings.classifier.background_bytes == 2_000_000
+    assert settings.regulator.scheme is Scheme.SDTCP
+    assert settings.link_timeout_ns == 2_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("fabric: {rtt: 5 parsecs}", "fabric.rtt: '5 parsecs' has the unit 'parsecs'"),
+        ("fabric: {rtt: -1}", "fabric.rtt: '-1'|fabric.rtt: -1 is not a quantity"),
+        ("fabric: {rtt: 0}", "fabric.rtt: 0: input should be greater than 0"),
+        ("fabric: {rtt: [1]}", "fabric.rtt: .* is not a quantity; write .* like 500 us"),
+        ("fabric: {link_capacity: fast}", "link_capacity: 'fast' .* like 100 Mbit/s"),
+        ("fabric: {link_capacity: 100 MB}", "'MB', known are .*Mbit/s"),
+        ("fabric: {egress_buffer: 64 kB/s}", "egress_buffer: .* like 64 KiB"),
+        ("fabric: {rrt: 1}", "fabric.rrt: unknown key; did you mean rtt"),
+        ("fabric: {queues: [{switch: 1, prot: 3}]}", "queues.0.prot: unknown key; .* port"),
+        ("fabric: {queues: [{switch: 1}]}", "fabric.queues.0.port: is missing"),
+        ("fabric: {queues: [{switch: x, port: 1}]}", "fabric.queues.0.switch: 'x'"),
+        ("fabric: {queues: [{switch: 1, port: 1.5}]}", "fabric.queues.0.port: 1.5"),
+        ("fabric: 5", "fabric: should hold keys: link_capacity, "),
+        ("regulaton: {}", "regulaton: unknown key; did you mean regulation"),
+        ("zzz: {}", "zzz: unknown key; known are openflow, fabric"),
+        ("regulation: {scheme: wier}", "regulation.scheme: 'wier' is not one of .*'weir'"),
+        ("regulation: {buffer_share: 2}", "regulation.buffer_share: 2"),
+        ("log: {level: loud}", "log.level: 'loud' is not one of .*'debug'"),
+        ("openflow: {listen: 6653}", "openflow.listen: 6653 is not HOST:PORT"),
+        ("openflow: {listen: 'a:99999'}", "openflow.listen: 'a:99999' is not HOST:PORT"),
+        ("fabric: {lldp_interval: 5 s}", "fabric: link_timeout must be longer"),
+        ("fabric: {rtt: 1, rtt: 2}", "the key 'rtt' stands twice"),
+        ("[1, 2]", "the file: should hold keys: openflow"),
+        ("a: b: c", "is not YAML"),
+    ],
+)
+def test_errors_name_the_key_and_what_would_be_right(text: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        config.parse(text)
+
+
+def test_all_errors_are_told_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"fabric\.rtt.*; log\.level"):
+        config.parse("{fabric: {rtt: x}, log: {level: loud}}")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: No such file"):
+        config.load(tmp_path / "none.yaml")
+    bad = tmp_path / "bad.yaml"
+    bad.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match=r"bad\.yaml: "):
+        config.load(bad)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
+        ),
+        max_leaves=8,
+    )
+)
+def test_any_value_anywhere_is_an_error_or_a_configuration(value: object) -> None:
+    for section, field in Config.model_fields.items():
+        for key in type(field.default).model_fields:
+            try:
+                read = config.validate({section: {key: value}})
+            except ConfigError as error:
+                assert str(error).startswith(section)
+            else:
+                assert isinstance(read, Config)
+
+
+class TestQuantity:
+    @pytest.mark.parametrize(
+        ("written", "units", "expected"),
+        [
+            ("100 Mbit/s", quantity.RATES_BPS, 10**8),
+            ("1.5Gbit/s", quantity.RATES_BPS, 1_500_000_000),
+            ("64 KiB", quantity.SIZES_BYTES, 65_536),
+            ("1 MB", quantity.SIZES_BYTES, 10**6),
+            (1e6, quantity.SIZES_BYTES, 10**6),
+            ("1e6", quantity.SIZES_BYTES, 10**6),
+            (7, quantity.TIMES_S, 7),
+            (0.00005, {"": Fraction(1)}, Fraction(5, 10**5)),
+            ("2 min", quantity.TIMES_S, 120),
+        ],
+    )
+    def test_what_is_written(self, written: object, units: dict, expected: int) -> None:
+        assert quantity.parse(written, units, "units", "1") == expected
+
+    def test_fractions_are_exact(self) -> None:
+        assert quantity.parse("0.3 ms", quantity.TIMES_S, "seconds", "1 s") * 10**9 == 300_000
+
+    @pytest.mark.parametrize("written", ["", "x", "1 2", "--1", True, None, [], "1e400 lightyears"])
+    def test_what_is_not_one(self, written: object) -> None:
+        with pytest.raises(ValueError, match="write a number with a unit like 500 us"):
+            quantity.parse(written, quantity.TIMES_S, "seconds", "500 us")

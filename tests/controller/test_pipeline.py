@@ -1,0 +1,162 @@
+"""The flow tables as data: what a packet would meet, and that all is read back as it was sent."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller import translate
+from controller.core.entries import (
+    Account,
+    Entry,
+    FlowWindow,
+    Forward,
+    HostWindow,
+    LinkPort,
+    Relearn,
+    Survivor,
+)
+from controller.core.flow import FlowKey
+from controller.southbound import match, openflow, pipeline
+from controller.southbound.openflow import FlowEntry, FlowStats
+from controller.southbound.pipeline import STATIC, Table
+
+ports = st.integers(1, 0xFFFFFEFF)
+u16 = st.integers(0, 65_535)
+macs = st.binary(min_size=6, max_size=6)
+addresses = st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16)
+keys4 = st.builds(
+    FlowKey, st.binary(min_size=4, max_size=4), u16, st.binary(min_size=4, max_size=4), u16
+)
+keys6 = st.builds(
+    FlowKey, st.binary(min_size=16, max_size=16), u16, st.binary(min_size=16, max_size=16), u16
+)
+keys = keys4 | keys6
+registers = st.integers(0, 1023)
+scales = st.integers(0, 14)
+entries: st.SearchStrategy[Entry] = st.one_of(
+    st.builds(LinkPort, ports),
+    st.builds(Relearn, ports),
+    st.builds(Account, keys, st.booleans()),
+    st.builds(HostWindow, ports, addresses, registers, scales),
+    st.builds(FlowWindow, ports, keys, registers, scales),
+    st.builds(Forward, macs, ports),
+)
+
+
+def read_back(entry: FlowEntry) -> FlowStats:
+    """The entry as a switch returns it."""
+    return FlowStats(
+        entry.table,
+        entry.priority,
+        entry.cookie,
+        5 * 10**9,
+        777,
+        match.pack_match(entry.match),
+        match.pack_instructions(entry.actions, entry.goto),
+    )
+
+
+@given(entries)
+def test_every_entry_is_read_back_as_it_was_meant(entry: Entry) -> None:
+    for flow_entry in translate.flow_entries(entry):
+        decoded = pipeline.decode(read_back(flow_entry))
+        assert decoded is not None
+        assert translate.survivor(decoded, 777, 5 * 10**9) == Survivor(entry, 777, 5 * 10**9)
+
+
+@given(entries, entries)
+def test_entries_of_different_keys_never_share_a_place(a: Entry, b: Entry) -> None:
+    if a.key != b.key:
+        places = [pipeline.place(e) for entry in (a, b) for e in translate.flow_entries(entry)]
+        assert len(places) == len(set(places))
+
+
+@given(entries, st.data())
+def test_what_somebody_has_changed_is_not_taken_for_ours(entry: Entry, data: st.DataObject) -> None:
+    stats = read_back(translate.flow_entries(entry)[0])
+    changed = data.draw(
+        st.sampled_from(
+            [
+                stats._replace(table=stats.table + 1),
+                stats._replace(priority=stats.priority + 1),
+                stats._replace(cookie=stats.cookie ^ 1 << 16),
+                stats._replace(cookie=stats.cookie ^ 1 << 40),
+                stats._replace(
+                    instructions=stats.instructions + match.pack_instructions(b"", 3)[:4]
+                ),
+                stats._replace(match=match.pack_match(())),
+            ]
+        )
+    )
+    assert pipeline.decode(changed) is None
+
+
+@given(st.integers(0, 6), st.binary(max_size=64), st.binary(max_size=64))
+def test_garbage_that_is_read_back_raises_nothing(kind: int, match_: bytes, rest: bytes) -> None:
+    cookie = pipeline.STATIC[0].cookie | kind
+    assert pipeline.decode(FlowStats(2, 100, cookie, 0, 0, match_, rest)) is None
+
+
+@given(keys)
+def test_the_counters_of_an_account_name_their_flow(key: FlowKey) -> None:
+    (entry,) = pipeline.account(pipeline.FiveTuple(*key), True)
+    assert pipeline.decode_account(match.pack_match(entry.match)) == key
+
+
+def test_fixed_entries_are_nobody_elses() -> None:
+    for entry in STATIC:
+        assert pipeline.decode(read_back(entry)) is None
+        assert entry.cookie & pipeline.COOKIE_MASK == pipeline.COOKIE
+    assert len({pipeline.place(entry) for entry in STATIC}) == len(STATIC)
+
+
+class TestLayout:
+    def fixed(self, table: Table) -> list[FlowEntry]:
+        found = [entry for entry in STATIC if entry.table == table]
+        return sorted(found, key=lambda entry: -entry.priority)
+
+    def test_every_table_has_a_last_word(self) -> None:
+        for table in Table:
+            last = self.fixed(table)[-1]
+            assert (last.priority, last.match) == (0, ())
+            assert last.goto == table + 1 if table is not Table.FORWARD else last.actions
+
+    def test_tcp_is_copied_never_diverted(self) -> None:
+        copies = [
+            entry
+            for entry in self.fixed(Table.EDGE)
+            if any(field is match.TCP_FLAGS for field, _, _ in entry.match)
+        ]
+        assert len(copies) == 6
+        for entry in copies:
+            assert entry.actions == match.output(match.CONTROLLER, 192)
+            assert entry.goto == Table.ACCOUNT
+
+    def test_what_comes_over_a_link_is_not_copied_again(self) -> None:
+        copies = [entry for entry in self.fixed(Table.EDGE) if entry.goto and entry.actions]
+        assert pipeline.link(1)[0].priority > max(entry.priority for entry in copies)
+
+    def test_an_exception_comes_before_its_host(self) -> None:
+        key = pipeline.FiveTuple(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
+        exception = pipeline.flow_window(1, key, 0, 7)[0]
+        host = pipeline.host_window(1, key.src, 0, 7)[0]
+        assert exception.table == host.table == Table.REGULATE
+        assert exception.priority > host.priority > 0
+
+    def test_an_account_ends_the_relearning_of_its_flow(self) -> None:
+        key = pipeline.FiveTuple(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
+        account, relearn = pipeline.account(key, True)[0], pipeline.relearn(1)[0]
+        assert account.table == relearn.table == Table.ACCOUNT
+        assert account.priority > relearn.priority > 0
+        assert relearn.hard_timeout_s > 0
+        assert account.flags == openflow.SEND_FLOW_REMOVED
+
+    @pytest.mark.parametrize("last", range(16))
+    def test_frames_between_neighbours_are_not_forwarded(self, last: int) -> None:
+        (drop,) = [
+            entry for entry in self.fixed(Table.FORWARD) if not entry.actions and entry.match
+        ]
+        ((_, value, mask),) = drop.match
+        address = bytes.fromhex("0180c20000") + bytes([last])
+        assert mask is not None
+        assert bytes(a & m for a, m in zip(address, mask, strict=True)) == value

@@ -1,0 +1,292 @@
+"""One switch's conversation: what it is asked, what becomes an event, what is told."""
+
+import logging
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.southbound import extension, frames, match, openflow, pipeline, session
+from controller.southbound.extension import Capability, QueueEvent, Subscribe, SubscribeFlag
+from controller.southbound.openflow import Type
+from controller.southbound.session import Session
+from packets import ACK, SYN, Host, arp, ethernet, segment
+
+SECRET = b"secret"
+PATCHED = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER | Capability.QUEUE_EVENT
+H1, H2 = Host(1), Host(2)
+
+
+class Switch:
+    """The other end, by hand."""
+
+    def __init__(self) -> None:
+        self.got: list[bytes] = []
+        self.told: set[str] = set()
+        self.reconnect()
+
+    def reconnect(self) -> None:
+        self.got.clear()
+        self.session = Session(7, self.got.append, SECRET, self.told)
+        self.session.start()
+
+    def kinds(self) -> list[int]:
+        return [message[1] for message in self.got]
+
+    def xid(self, kind: Type) -> int:
+        message = next(message for message in self.got if message[1] == kind)
+        return int.from_bytes(message[4:8], "big")
+
+    def say(self, kind: Type, body: bytes, xid: int = 0) -> list[session.Event]:
+        return self.session.receive(openflow.HEADER.pack(4, kind, 8 + len(body), xid) + body)
+
+    def subscribe_answer(self, capabilities: Capability = PATCHED, n_registers: int = 1024) -> None:
+        answer = Subscribe(SubscribeFlag.QUEUE_EVENTS, 0xFFFFFFFF, capabilities, n_registers)
+        self.say_experimenter(1, answer.pack(), self.xid(Type.EXPERIMENTER))
+
+    def refuse_subscription(self) -> None:
+        request = next(message for message in self.got if message[1] == Type.EXPERIMENTER)
+        self.say(Type.ERROR, struct.pack("!HH", 1, 3) + request)
+
+    def say_experimenter(
+        self, exp_type: int, body: bytes, xid: int = 0, experimenter: int = 0x25D7C
+    ) -> list[session.Event]:
+        return self.say(Type.EXPERIMENTER, struct.pack("!II", experimenter, exp_type) + body, xid)
+
+    def say_flows(self, *stats: bytes, xid: int | None = None) -> list[session.Event]:
+        body = struct.pack("!HH4x", 1, 0) + b"".join(stats)
+        return self.say(
+            Type.MULTIPART_REPLY, body, self.xid(Type.MULTIPART_REQUEST) if xid is None else xid
+        )
+
+    def barrier(self) -> list[session.Event]:
+        request = [message for message in self.got if message[1] == Type.BARRIER_REQUEST][-1]
+        return self.say(Type.BARRIER_REPLY, b"", int.from_bytes(request[4:8], "big"))
+
+    def become_ready(self, *stats: bytes) -> list[session.Event]:
+        self.subscribe_answer()
+        self.say_flows(*stats)
+        return self.barrier()
+
+    def packet_in(self, table: int, in_port: int, frame: bytes) -> list[session.Event]:
+        packed = match.pack_match(((match.IN_PORT, in_port.to_bytes(4, "big"), None),))
+        head = struct.pack("!IHBBQ", 0xFFFFFFFF, len(frame), 1, table, 0)
+        return self.say(Type.PACKET_IN, head + packed + b"\0\0" + frame)
+
+
+def stats_of(entry: openflow.FlowEntry, byte_count: int = 0) -> bytes:
+    packed = match.pack_match(entry.match) + match.pack_instructions(entry.actions, entry.goto)
+    return (
+        struct.pack("!HBxIIHHHH4x", 48 + len(packed), entry.table, 3, 0, entry.priority, 0, 0, 0)
+        + struct.pack("!QQQ", entry.cookie, 1, byte_count)
+        + packed
+    )
+
+
+class TestStart:
+    def test_it_asks_before_it_does(self) -> None:
+        kinds = Switch().kinds()
+        assert kinds == [Type.EXPERIMENTER, Type.MULTIPART_REQUEST, Type.BARRIER_REQUEST]
+
+    def test_ready_comes_with_what_the_switch_can_and_holds(self) -> None:
+        switch = Switch()
+        (entry,) = pipeline.forward(H1.mac, 3)
+        (ready,) = switch.become_ready(stats_of(entry, 99))
+        assert ready == session.Ready(
+            1024, [(pipeline.Decoded(pipeline.Kind.FORWARD, (H1.mac, 3)), 99, 3 * 10**9)]
+        )
+
+    def test_the_fixed_entries_are_installed(self) -> None:
+        switch = Switch()
+        switch.become_ready()
+        assert switch.kinds().count(Type.FLOW_MOD) == len(pipeline.STATIC)
+
+    def test_events_before_are_held_back_in_order(self) -> None:
+        switch = Switch()
+        assert switch.packet_in(0, 1, arp(1, H1, H2)) == []
+        ready, held = switch.become_ready()
+        assert isinstance(ready, session.Ready)
+        assert isinstance(held, session.ArpReceived)
+
+    def test_stale_entries_go_once_the_new_ones_are_in(self) -> None:
+        switch = Switch()
+        (entry,) = pipeline.forward(H1.mac, 3)
+        old = openflow.FlowEntry(3, 77, pipeline.COOKIE | 0xFFFF0006, entry.match, entry.actions)
+        (ready,) = switch.become_ready(stats_of(old))
+        assert isinstance(ready, session.Ready)
+        assert ready.held == []
+        sent = len(switch.got)
+        switch.barrier()
+        (deletion,) = switch.got[sent:]
+        head = struct.unpack_from("!QQBBHHH", deletion, 8)
+        assert (head[0], head[2], head[3], head[6]) == (old.cookie, 3, 4, 77)
+
+    def test_a_stale_entry_that_was_overwritten_is_not_deleted(self) -> None:
+        switch = Switch()
+        (entry,) = pipeline.forward(H1.mac, 3)
+        old = openflow.FlowEntry(
+            entry.table, entry.priority, entry.cookie, entry.match, b"", pipeline.Table.FORWARD
+        )
+        switch.become_ready(stats_of(old))
+        switch.session.install([entry])
+        sent = len(switch.got)
+        switch.barrier()
+        assert switch.got[sent:] == []
+
+
+class TestCapabilities:
+    def test_an_unpatched_switch_is_told_of_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        switch = Switch()
+        for _ in range(3):
+            switch.reconnect()
+            switch.refuse_subscription()
+            switch.say_flows()
+            (ready,) = switch.barrier()
+            assert ready == session.Ready(0, [])
+        (record,) = caplog.records
+        assert "switch 7 lacks Weir's extension" in record.getMessage()
+        assert "forwarding and monitoring of connections go on" in record.getMessage()
+
+    def test_half_an_extension_is_not_used(self, caplog: pytest.LogCaptureFixture) -> None:
+        switch = Switch()
+        switch.subscribe_answer(Capability.TCP_RWND | Capability.QUEUE_EVENT)
+        switch.say_flows()
+        assert switch.barrier() == [session.Ready(0, [])]
+        assert "it cannot lower TCP windows" in caplog.text
+        assert "congested" not in caplog.text
+
+    def test_a_patched_switch_is_not_complained_of(self, caplog: pytest.LogCaptureFixture) -> None:
+        Switch().become_ready()
+        assert caplog.records == []
+
+    def test_other_refusals_are_told(self, caplog: pytest.LogCaptureFixture) -> None:
+        switch = Switch()
+        switch.become_ready()
+        request = switch.got[-2]
+        switch.say(Type.ERROR, struct.pack("!HH", 2, 10) + request[:64])
+        assert "refused a message of type 14 with error type 2 code 10" in caplog.text
+        assert switch.session.counters["refused"] == 1
+
+
+class TestEvents:
+    @pytest.fixture
+    def switch(self) -> Switch:
+        switch = Switch()
+        switch.become_ready()
+        return switch
+
+    def test_a_copied_segment(self, switch: Switch) -> None:
+        (event,) = switch.packet_in(0, 5, segment(H1, H2, (1, 80), SYN))
+        assert isinstance(event, session.SegmentCopied)
+        assert (event.in_port, event.segment.dst_port) == (5, 80)
+
+    def test_a_segment_without_destination_is_a_frame(self, switch: Switch) -> None:
+        frame = segment(H1, H2, (1, 80), ACK)
+        assert switch.packet_in(3, 5, frame) == [session.FrameMissed(5, H1.mac, H2.mac, frame)]
+
+    def test_arp(self, switch: Switch) -> None:
+        (event,) = switch.packet_in(0, 5, arp(1, H1, H2))
+        assert isinstance(event, session.ArpReceived)
+
+    def test_discovery(self, switch: Switch) -> None:
+        frame = frames.pack(9, 4, H1.mac, 4, SECRET)
+        assert switch.packet_in(0, 5, frame) == [session.LinkDiscovered(5, 9, 4)]
+
+    def test_forged_discovery_is_counted(self, switch: Switch) -> None:
+        for _ in range(3):
+            assert switch.packet_in(0, 5, frames.pack(9, 4, H1.mac, 4, b"guess")) == []
+        assert sum(switch.session.counters.values()) == 3
+
+    def test_counters_of_accounts(self, switch: Switch) -> None:
+        key = pipeline.FiveTuple(H1.address, 1, H2.address, 80)
+        (entry,) = pipeline.account(key, True)
+        assert switch.say_flows(stats_of(entry, 5000), xid=99) == [
+            session.AccountsRead([(key, 5000)])
+        ]
+
+    @pytest.mark.parametrize("reason", [0, 2])
+    def test_an_idle_account(self, switch: Switch, reason: int) -> None:
+        key = pipeline.FiveTuple(H1.address, 1, H2.address, 80)
+        (entry,) = pipeline.account(key, True)
+        body = struct.pack("!QHBBIIHHQQ", entry.cookie, 100, reason, 1, 9, 0, 300, 0, 1, 1)
+        events = switch.say(Type.FLOW_REMOVED, body + match.pack_match(entry.match))
+        assert events == ([session.AccountExpired(key)] if reason == 0 else [])
+
+    def test_ports(self, switch: Switch) -> None:
+        def port(number: int) -> bytes:
+            return struct.pack("!I4x6s2x16sII24x", number, H1.mac, b"eth", 0, 0)
+
+        described = openflow.PortDescription(3, H1.mac, "eth", True)
+        assert switch.say(Type.PORT_STATUS, bytes([0]) + bytes(7) + port(3)) == [
+            session.PortChanged(described)
+        ]
+        assert switch.say(Type.PORT_STATUS, bytes([1]) + bytes(7) + port(3)) == [
+            session.PortRemoved(3)
+        ]
+        assert switch.say(Type.PORT_STATUS, bytes([2]) + bytes(7) + port(0xFFFFFFFE)) == []
+
+    def test_notices_and_their_gaps(self, switch: Switch, caplog: pytest.LogCaptureFixture) -> None:
+        def missed(sequence: int, port: int = 3) -> int:
+            notice = QueueEvent(0, port, 0, 14, 20_000, 65_536, 1, sequence)
+            (event,) = switch.say_experimenter(2, notice.pack())
+            assert isinstance(event, session.QueueNotice)
+            assert event.notice == notice
+            return event.missed
+
+        # The first one may be any: the queue is older than the subscription.
+        assert [missed(5), missed(6), missed(9), missed(1), missed(2)] == [0, 0, 2, 0, 0]
+        assert missed(1, port=4) == 0
+        assert "port 3: notice 9 follows notice 6" in caplog.text
+
+    def test_unknown_experimenters_are_told_of_once_each(
+        self, switch: Switch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for _ in range(3):
+            switch.say_experimenter(1, b"", experimenter=0xABC)
+            switch.say_experimenter(1, b"", experimenter=0xDEF)
+        assert len(caplog.records) == 2
+        assert switch.session.counters["experimenter message of 0x00000abc"] == 3
+
+    def test_malformed_notices_are_counted(self, switch: Switch) -> None:
+        assert switch.say_experimenter(2, b"short") == []
+        assert sum(switch.session.counters.values()) == 1
+
+
+class TestWishes:
+    def test_windows_are_one_message(self) -> None:
+        switch = Switch()
+        switch.session.set_windows([(4, 1460), (5, 0)], 3000)
+        experimenter, exp_type, body = openflow.unpack_experimenter(switch.got[-1])
+        assert (experimenter, exp_type) == (0x25D7C, 3)
+        assert extension.unpack(3, body) == extension.WindowSet(
+            (extension.Window(4, 1460, 3000), extension.Window(5, 0, 3000))
+        )
+
+    def test_a_frame_leaves_by_several_ports_at_once(self) -> None:
+        switch = Switch()
+        switch.session.transmit([1, 2], b"frame")
+        actions = match.output(1) + match.output(2)
+        assert switch.got[-1].endswith(actions + b"frame")
+
+
+@given(st.sampled_from(list(Type)), st.binary(max_size=120))
+def test_whatever_a_switch_sends_nothing_escapes(kind: Type, body: bytes) -> None:
+    logging.disable(logging.CRITICAL)
+    try:
+        switch = Switch()
+        switch.become_ready()
+        switch.say(kind, body)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+@given(st.integers(0, 3), st.sampled_from([0x0800, 0x86DD, 0x0806, 0x88CC]), st.binary(max_size=99))
+def test_whatever_frame_comes_up_nothing_escapes(table: int, eth_type: int, body: bytes) -> None:
+    logging.disable(logging.CRITICAL)
+    try:
+        switch = Switch()
+        switch.become_ready()
+        switch.packet_in(table, 1, ethernet(H2.mac, H1.mac, eth_type, body))
+    finally:
+        logging.disable(logging.NOTSET)
