@@ -219,7 +219,7 @@ class Engine:
         """Drop what was never answered; start and end the relearning of reconnected switches."""
         self.flow_table.expire(now_ns)
         for switch in _due(self._relearn_at, now_ns):
-        """Drop what was never answered; start and end the relearning of switches that came back."""
+            # An account that could not be adopted would keep its flow from being copied up.
             self._tables.sweep(switch, Account)
             for port_id in self._fabric.edge_ports(now_ns):
                 if port_id.switch == switch:
