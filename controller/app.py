@@ -55,7 +55,7 @@ def _fatal(
     return guarded
 
 
-class Weir(RyuApp):  # type: ignore[misc]
+class Weir(RyuApp):
     """The application. Clocks, the secret of discovery and `fail` come from the launcher."""
 
     OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION]  # noqa: RUF012 - Ryu's interface
