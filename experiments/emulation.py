@@ -70,6 +70,7 @@ class Emulation:
         """Drive the workload; return the record, without its checks, and the queue's trace."""
         bed, roles = self.bed, self.bed.roles
         bed.require_forwarding()
+        self._require_extension()
         record: dict[str, Any] = {
             "format": FORMAT,
             "spec": asdict(self.spec),
@@ -158,18 +159,17 @@ class Emulation:
         return pid
 
     def _qdisc_faults(self) -> list[str]:
-        """Compare what the kernel does on every host's device with what was asked for.
-
-        The switches' ports are the egress queues'; they were compared when they were made.
-        """
-        return [
-            f"{host.name}: {fault}"
+        """Compare how every device sends with what was asked for."""
+        at_switches = [fault for switch in self.bed.switches for fault in switch.queue_faults()]
+        at_hosts = [
+            f"{intf.name}: {fault}"
             for host in self.bed.hosts
             for intf in host.intfList()
             for fault in shaping.differences(
                 shaping.installed(intf.name, pid=host.pid), intf.egress
             )
         ]
+        return at_switches + at_hosts
 
     def _idle_rtt_ms(self) -> dict[str, float]:
         sender, receiver = (
@@ -180,6 +180,15 @@ class Emulation:
         if times is None:
             raise BedError(f"ping shows no round-trip times: {shown}")
         return {name: float(value) for name, value in times.groupdict().items()}
+
+    def _require_extension(self) -> None:
+        """Raise OvsError where a switch cannot do what the controller would ask of it."""
+        for event in self._events(0):
+            if event["event"] == "switch_up" and not event["registers"]:
+                raise OvsError(
+                    f"switch {event['switch']} ({self.bed.ovs.prefix}) lacks Weir's extension: "
+                    "run 'make switch'"
+                )
 
     def _events(self, since_ns: int) -> list[dict[str, Any]]:
         lines = self.bed.events.read_text().splitlines()
@@ -238,8 +247,6 @@ def _run(spec: RunSpec, out: Path) -> None:
             f"{scheme(spec.scheme).label:<6} building {spec.topology}", file=sys.stderr, flush=True
         )
         with bed:
-            if not bed.ovs.has_egress_queues():
-                raise OvsError(f"{bed.ovs.prefix} is an unpatched switch: run 'make switch'")
             record, queue = Emulation(spec, bed).measure()
         record["checks"] = [asdict(check) for check in validity.checks(record)]
         queue.save(out / QUEUE)

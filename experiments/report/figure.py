@@ -101,10 +101,8 @@ def _rates(run: Run, *names: str) -> tuple[npt.NDArray[Any], list[npt.NDArray[An
 
 def _queue(axes: Axes, run: Run) -> None:
     queue = run.data["queue"]
-    span_ns = max(1, int(run.queue.time_ns[-1] - run.queue.time_ns[0]))
-    starts, low, high = run.queue.envelope(
-        max(1, span_ns // _QUEUE_BINS), run.data["spec"]["rate_bps"]
-    )
+    bin_ns = max(1, (run.data["end_ns"] - run.data["start_ns"]) // _QUEUE_BINS)
+    starts, low, high = run.queue.envelope(bin_ns, run.data["spec"]["rate_bps"])
     axes.fill_between(
         _since(run, starts), low / _KIB, high / _KIB, color=_QUEUE, linewidth=0.4,
         edgecolor=_QUEUE, step="post", label="queue",

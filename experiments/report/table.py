@@ -1,13 +1,13 @@
 """A comparison as a table, and the checks behind it, for people."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from experiments.record import Run, percentile
+from testbed.config import route_attributes
 
 _ROWS: tuple[tuple[str, Callable[[Run], str]], ...] = (
     ("burst goodput", lambda run: f"{run.goodput_mbps:.1f} Mb/s"),
@@ -23,7 +23,7 @@ _ROWS: tuple[tuple[str, Callable[[Run], str]], ...] = (
 
 def comparison(runs: Sequence[Run]) -> Table:
     """Return results side by side, a column per run."""
-    table = Table(title=setting(runs[0]), title_justify="left", title_style="")
+    table = Table()
     table.add_column("")
     for run in runs:
         table.add_column(run.scheme.label, justify="right")
@@ -51,8 +51,7 @@ def hosts(run: Run) -> str:
 
 
 def _host(shown: Mapping[str, str]) -> str:
-    route = shown["route"].split()
-    attributes = dict(pairwise(route))
+    attributes = route_attributes(shown["route"])
     if "rto_min" in attributes:
         rto_min = attributes["rto_min"]
     elif "tcp_rto_min_us" in shown:

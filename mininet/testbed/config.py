@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +69,12 @@ class BedConfig:
     def from_dict(cls, fields: Mapping[str, Any]) -> "BedConfig":
         """Make one of what ``dataclasses.asdict`` gives."""
         return cls(**{**fields, "host": HostSettings(**fields["host"])})
+
+
+def route_attributes(shown: str) -> dict[str, str]:
+    """Return each word of a line of ``ip route show`` with the word that follows it.
+
+    ``lock``, which only says that a value is kept, is left out.
+    """
+    words = [word for word in shown.split() if word != "lock"]
+    return dict(pairwise(words))

@@ -9,7 +9,7 @@ from typing import Any
 
 from mininet import node
 from testbed.command import run
-from testbed.config import HostSettings
+from testbed.config import HostSettings, route_attributes
 
 # Nothing is to be on the wire that the experiment did not put there: no address is made up, so no
 # router is sought and no membership reported. IPv6 addresses set by hand still work.
@@ -65,9 +65,9 @@ class Host(node.Host):
             found = self._sysctl(name)
             if found is None or found.split() != wanted.split():
                 faults.append(f"{self.name}: {name} is {found}, asked for {wanted}")
-        route = self.tcp_settings()["route"].split()
+        attributes = route_attributes(self.tcp_settings()["route"])
         for name, wanted in self.settings.route_attributes().items():
-            found = route[route.index(name) + 1] if name in route else None
+            found = attributes.get(name)
             if found != wanted:
                 faults.append(f"{self.name}: route's {name} is {found}, asked for {wanted}")
         return faults

@@ -14,6 +14,7 @@ from testbed.ovs import Ovs, OvsError
 _PORT_TIMEOUT_S = 10.0
 _MAX_BACKOFF_MS = 1000
 _INACTIVITY_PROBE_MS = 5000
+_PACING = (1.0, 1.02)
 
 
 class Switch(node.Switch):
@@ -66,11 +67,11 @@ class Switch(node.Switch):
                 ]  # fmt: skip
         self.ovs.vsctl(*transaction)
         wait_until(self._ports_are_up, timeout_s=_PORT_TIMEOUT_S, what=f"{self.name} has its ports")
-        if patched:
-            self._verify_queues()
-        else:
+        if not patched:
             for intf in self.links:
                 shaping.install(intf.name, intf.egress)
+        if faults := self.queue_faults():
+            raise OvsError(f"{self.name}: {'; '.join(faults)}")
 
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803  (Mininet's name)
         """Remove the bridge."""
@@ -95,6 +96,31 @@ class Switch(node.Switch):
         shown = parse_queues(self.ovs.appctl("netdev-egress/show"))
         return {intf.name: shown[intf.name] for intf in self.links if intf.name in shown}
 
+    def queue_faults(self) -> list[str]:
+        """Say where a port's queue is not as its link asks for; empty when all are.
+
+        An exact queue's kernel shaper runs a little faster than the queue, so that packets never
+        wait there.
+        """
+        if not self.ovs.has_egress_queues():
+            return [
+                f"{intf.name}: {fault}"
+                for intf in self.links
+                for fault in shaping.differences(shaping.installed(intf.name), intf.egress)
+            ]
+        shown = self.queues()
+        faults = []
+        for intf in self.links:
+            asked = {"max_rate": intf.egress.rate_bps, "limit_bytes": intf.egress.limit_bytes}
+            found = {key: int(shown.get(intf.name, {}).get(key, -1)) for key in asked}
+            if found != asked:
+                faults.append(f"{intf.name}: queue is {found}, asked for {asked}")
+            paced_bps = shaping.installed(intf.name).rate_bps or 0
+            low, high = (intf.egress.rate_bps * factor for factor in _PACING)
+            if not low <= paced_bps <= high:
+                faults.append(f"{intf.name}: paced at {paced_bps:.0f} bit/s, not {low:.0f} or more")
+        return faults
+
     def _ports_are_up(self) -> bool:
         state = parse_interfaces(
             self.ovs.vsctl("--format=json", "--columns=name,ofport,error", "list", "Interface")
@@ -106,14 +132,6 @@ class Switch(node.Switch):
             if ofport != self.ports[intf]:
                 return False
         return True
-
-    def _verify_queues(self) -> None:
-        shown = self.queues()
-        for intf in self.links:
-            asked = {"max_rate": intf.egress.rate_bps, "limit_bytes": intf.egress.limit_bytes}
-            found = {key: int(shown.get(intf.name, {}).get(key, -1)) for key in asked}
-            if found != asked:
-                raise OvsError(f"{self.name}: queue of {intf.name} is {found}, asked for {asked}")
 
 
 def parse_queues(text: str) -> dict[str, dict[str, str]]:

@@ -1,0 +1,95 @@
+"""The command teaches, and a wrong word is told in one line."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments import cli, demo, runner
+from testbed import isolation, lab
+
+
+@pytest.mark.parametrize(
+    ("program", "argv", "taught"),
+    [
+        (cli.main, ["--help"], ["examples:", "weir-experiment demo", "Needs root"]),
+        (
+            cli.main,
+            ["demo", "--help"],
+            ["--senders", "--rounds", "--seed", "--json", "exit status"],
+        ),
+        (cli.main, ["run", "--help"], ["--scheme {reno,weir,sdtcp}"]),
+        (lab.main, ["--help"], ["--topology", "h1 ping -c 3 r1", "fig8", "star"]),
+    ],
+)
+def test_help(program, argv, taught, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        program(argv)
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert all(part in text for part in taught)
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["demo", "--senders", "0"], "senders must be at least 1, not 0"),
+        (["demo", "--block", "5"], "at least one per connection: 32, not 5"),
+    ],
+)
+def test_wrong_values(argv: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(argv) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
+
+
+def test_without_root(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for program, argv in ((cli.main, ["demo"]), (lab.main, [])):
+        assert program(argv) == 1
+        said = capsys.readouterr().err
+        assert "needs root" in said
+        assert said.count("\n") == 1
+
+
+def test_options_reach_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = []
+    monkeypatch.setattr(runner, "run", lambda spec, out: asked.append((spec, out)) or 1)
+    argv = "demo --senders 8 --rounds 3 --seed 7 --topology star --block 1000 --ovs /x --out"
+    assert cli.main([*argv.split(), str(tmp_path)]) == 1
+    ((spec, out),) = asked
+    assert out == tmp_path / demo.SCHEMES[0]
+    assert spec.scheme == demo.SCHEMES[0]
+    assert (spec.topology, spec.ovs_prefix) == ("star", "/x")
+    assert vars(spec.incast) == {
+        "senders": 8, "rounds": 3, "seed": 7, "block_bytes": 1000, "connections_per_sender": 1,
+    }  # fmt: skip
+
+
+def test_an_interrupted_run_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runner, "run", lambda *_: 130)
+    assert cli.main(["demo"]) == 130
+    assert "nothing is left behind" in capsys.readouterr().err
+
+
+@pytest.mark.netns
+def test_a_switch_that_is_not_there(tmp_path: Path) -> None:
+    try:
+        isolation.require()
+    except isolation.IsolationError as lacking:
+        pytest.skip(str(lacking))
+    argv = ["run", "--scheme", "weir", "--ovs", "/nowhere", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.cli", *argv],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "no sbin/ovs-vswitchd under /nowhere: run 'make switch'" in done.stderr
+    assert "Traceback" not in done.stderr

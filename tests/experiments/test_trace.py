@@ -1,0 +1,70 @@
+"""The picture of a queue is the queue, whatever the width of a pixel."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.trace import KINDS, QueueTrace, parse
+
+RATE_BPS = 8e9  # drains one byte per nanosecond
+
+
+def test_parse() -> None:
+    trace = parse("100 1514 1 enqueue\n200 20000 14 CN-L\n300 65000 43 drop\n")
+    assert trace.time_ns.tolist() == [100, 200, 300]
+    assert trace.bytes.tolist() == [1514, 20000, 65000]
+    assert trace.packets.tolist() == [1, 14, 43]
+    assert [trace.count(kind) for kind in KINDS] == [1, 1, 1, 0, 0, 0]
+    assert trace.times_of("CN-L").tolist() == [200]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("100 1514 1\n", "not made of lines of four"),
+        ("100 1514 1 vanish\n", "unknown kinds.*vanish"),
+    ],
+)
+def test_what_is_no_trace_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        parse(text)
+
+
+def test_nothing_came() -> None:
+    starts, low, high = parse("").envelope(10, RATE_BPS)
+    assert len(starts) == len(low) == len(high) == 0
+
+
+def test_it_is_read_back(tmp_path: Path) -> None:
+    trace = parse("100 1514 1 enqueue\n")
+    trace.save(tmp_path / "queue.npz")
+    assert QueueTrace.load(tmp_path / "queue.npz").bytes.tolist() == [1514]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 40)), min_size=1, max_size=30),
+    st.integers(1, 25),
+)
+def test_envelope_agrees_with_a_walk_through_the_records(
+    arrivals: list[tuple[int, int]], bin_ns: int
+) -> None:
+    times = np.cumsum([gap for gap, _ in arrivals])
+    lengths = np.array([length for _, length in arrivals])
+    zeros = np.zeros(len(arrivals), dtype=np.int8)
+    trace = QueueTrace(times, lengths, zeros.astype(np.int64), zeros)
+
+    def length_at(now_ns: int, *, before: bool = False) -> int | None:
+        """The queue at a time, or just before it; None before the first record."""
+        known = [i for i, at in enumerate(times) if at < now_ns or (at == now_ns and not before)]
+        return max(0, lengths[known[-1]] - (now_ns - times[known[-1]])) if known else None
+
+    for start, least, most in zip(*trace.envelope(bin_ns, RATE_BPS), strict=True):
+        within = [at for at in times if start <= at < start + bin_ns]
+        highs = [length_at(start), *(length_at(at) for at in within)]
+        lows = [length_at(start + bin_ns, before=True)]
+        lows += [length_at(at, before=True) for at in within]
+        assert most == max(length for length in highs if length is not None)
+        assert least == min(length for length in lows if length is not None)

@@ -1,0 +1,72 @@
+"""Every check holds for a good run, and fails for a run that is bad in its way."""
+
+from typing import Any
+
+import pytest
+
+from experiments.validity import busiest, checks
+from recorded import MS, START_NS, data
+
+
+def verdicts(**changes: Any) -> dict[str, bool]:
+    return {check.name: check.holds for check in checks(data(**changes))}
+
+
+def test_a_good_run() -> None:
+    assert all(verdicts().values())
+    assert len(verdicts()) == 7
+
+
+def far_end(mbps: float) -> dict[str, list[int]]:
+    per_step = round(mbps * 1e6 / 8 / 10)
+    return {
+        "time_ns": [START_NS + k * 100 * MS for k in range(30)],
+        "bytes": [k * per_step for k in range(30)],
+    }
+
+
+IDLE = {"idle_share": 0.4, "switch_run_share": 0.9, "switch_wait_share": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("check", "changes"),
+    [
+        ("shaped rate", {"far_end": far_end(97.9)}),
+        ("shaped rate", {"far_end": far_end(102.1)}),
+        ("shaped rate", {"far_end": {"time_ns": [], "bytes": []}}),
+        ("drops only at the bottleneck", {"lost_elsewhere": {"devices": {"h1/h1-eth0": 1}}}),
+        (
+            "drops only at the bottleneck",
+            {"lost_elsewhere": {"switch's packet sockets": {"all": 9}}},
+        ),
+        ("qdiscs as asked", {"qdisc_faults": ["h1-eth0: no HTB class"]}),
+        ("processors", {"processors": IDLE | {"idle_share": 0.09}}),
+        ("processors", {"processors": IDLE | {"switch_wait_share": 0.11}}),
+        ("host settings as printed", {"settings_faults": ["h1: route's initcwnd is None"]}),
+        ("complete queue trace", {"dropped": 2}),
+        ("controller connected", {"events": [{"event": "switch_down", "switch": 1}]}),
+        ("controller connected", {"events": [{"event": "queue_event", "missed": 2}]}),
+    ],
+)
+def test_a_bad_run_fails_its_check_and_no_other(check: str, changes: dict[str, Any]) -> None:
+    found = verdicts(**changes)
+    assert [name for name, holds in found.items() if not holds] == [check]
+
+
+def test_a_check_tells_what_and_where() -> None:
+    lost = {"kernel qdiscs": {"h3/h3-eth0": 12}, "hosts": {}}
+    (check,) = [c for c in checks(data(lost_elsewhere=lost)) if "drops" in c.name]
+    assert check.measured == "12 at h3/h3-eth0 (kernel qdiscs)"
+    assert check.bound == "none in: kernel qdiscs, hosts"
+
+
+def test_the_busiest_second_is_found_among_slower_ones() -> None:
+    steps = [5] * 10 + [10] * 10 + [5] * 10
+    received = [sum(steps[:k]) for k in range(31)]
+    times_ns = [k * 100 * MS for k in range(31)]
+    assert busiest(times_ns, received) == pytest.approx(100 * 8)
+
+
+def test_a_window_is_never_shorter_than_a_second() -> None:
+    assert busiest([0, 999 * MS], [0, 10**9]) == 0
+    assert busiest([0, 999 * MS, 1500 * MS], [0, 0, 1500]) == pytest.approx(8000)

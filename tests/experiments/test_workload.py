@@ -1,0 +1,99 @@
+"""The reads mean what IncastSpec says, over real sockets too."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.workloads.clock import BIN_NS, ByteBins
+from experiments.workloads.reader import IncastSpec
+
+SPECS = st.builds(
+    IncastSpec,
+    senders=st.integers(1, 40),
+    rounds=st.integers(1, 5),
+    block_bytes=st.integers(200, 10**7),
+    connections_per_sender=st.integers(1, 4),
+    seed=st.integers(0, 2**32),
+)
+
+
+@given(SPECS)
+def test_shares_make_up_the_block_evenly(spec: IncastSpec) -> None:
+    shares = spec.shares()
+    assert len(shares) == spec.senders * spec.connections_per_sender
+    assert sum(shares) == spec.block_bytes
+    assert max(shares) - min(shares) <= 1
+
+
+@given(SPECS)
+def test_every_connection_is_asked_once_a_round_in_an_order_of_the_seed(spec: IncastSpec) -> None:
+    orders = list(spec.orders())
+    assert len(orders) == spec.rounds
+    assert all(sorted(order) == list(range(spec.connections)) for order in orders)
+    assert orders == list(spec.orders())
+
+
+def test_another_seed_is_another_order() -> None:
+    one, other = (next(iter(IncastSpec(32, 1, seed=seed).orders())) for seed in (1, 2))
+    assert one != other
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"senders": 0, "rounds": 1}, "senders must be at least 1, not 0"),
+        ({"senders": 1, "rounds": -1}, "rounds must be at least 1, not -1"),
+        ({"senders": 8, "rounds": 1, "block_bytes": 7}, "at least one per connection: 8, not 7"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(fields: dict[str, int], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        IncastSpec(**fields)
+
+
+def test_bins_have_no_gaps() -> None:
+    bins = ByteBins()
+    assert bins.as_record()["bytes"] == []
+    bins.bins = {7: 5, 10: 2}
+    assert bins.as_record() == {"start_ns": 7 * BIN_NS, "bin_ns": BIN_NS, "bytes": [5, 0, 0, 2]}
+    now_ns = bins.add(1)
+    assert bins.bins[now_ns // BIN_NS] == 1
+
+
+@pytest.mark.netns
+def test_blocks_over_real_sockets() -> None:
+    """One namespace, this one, stands for both senders: they are told apart by their addresses."""
+    spec = {"senders": 2, "rounds": 3, "block_bytes": 300_001, "connections_per_sender": 2}
+    run = [sys.executable, "-m"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    here = f"--pid={os.getpid()}"
+    with subprocess.Popen(
+        [*run, "experiments.workloads.responder", "--port=5000", here], **pipes
+    ) as responder:
+        assert responder.stdout is not None
+        assert json.loads(responder.stdout.readline()) == {"event": "ready"}
+        servers = ["--server=127.0.0.1", "--server=127.0.0.2"]
+        reader = subprocess.run(
+            [*run, "experiments.workloads.reader", "--spec", json.dumps(spec), *servers],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert responder.returncode == 0
+    said = [json.loads(line) for line in reader.stdout.splitlines()]
+    assert Counter(message["event"] for message in said) == {"connected": 1, "round": 3, "done": 1}
+    done = said[-1]
+    assert sum(done["bytes"]["bytes"]) == 3 * 300_001
+    ends = [0]
+    for entry, progress in zip(done["rounds"], said[1:-1], strict=True):
+        assert entry["start_ns"] >= ends[-1]
+        assert len(entry["completion_ns"]) == 4
+        assert entry["end_ns"] - entry["start_ns"] == max(entry["completion_ns"])
+        assert progress["block_ns"] == max(entry["completion_ns"])
+        ends.append(entry["end_ns"])
