@@ -33,6 +33,7 @@ from controller.southbound.session import Session
 
 LOG = logging.getLogger("weir.app")
 
+_ACCEPT_AGAIN_S = 0.1
 _TEND_S = 0.25
 _REFRESHES_PER_TTL = 6
 
@@ -98,7 +99,12 @@ class Weir(RyuApp):
     def serve(self, listening: socket.socket) -> None:
         """Accept switches, for ever."""
         while True:
-            sock, address = listening.accept()
+            try:
+                sock, address = listening.accept()
+            except OSError as error:
+                LOG.error("cannot accept a switch: %s", error)
+                hub.sleep(_ACCEPT_AGAIN_S)
+                continue
             hub.spawn(self._converse, sock, address)
 
     def record(self, event: str, fields: dict[str, object]) -> None:

@@ -62,6 +62,15 @@ def ethernet(
     return dst + src + tags + struct.pack("!H", eth_type) + body
 
 
+def tcp_checksum(src: bytes, dst: bytes, tcp: bytes) -> int:
+    """RFC 9293 section 3.1, over IPv4; 0 if the checksum in `tcp` is right."""
+    data = src + dst + struct.pack("!BBH", 0, 6, len(tcp)) + tcp + bytes(len(tcp) % 2)
+    total = sum(word for (word,) in struct.iter_unpack("!H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
 def segment(
     src: Host,
     dst: Host,
@@ -70,10 +79,18 @@ def segment(
     sequence: int = 1000,
     options: bytes = b"",
     payload: bytes = b"",
+    window: int = 65_535,
 ) -> bytes:
-    """A TCP segment over IPv4."""
-    tcp = tcp_header(ports, flags, sequence, options) + payload
+    """A TCP segment over IPv4, with its checksum."""
+    tcp = tcp_header(ports, flags, sequence, options, window) + payload
+    checksum = tcp_checksum(src.address, dst.address, tcp)
+    tcp = tcp[:16] + checksum.to_bytes(2, "big") + tcp[18:]
     return ethernet(dst.mac, src.mac, 0x0800, ipv4(src.address, dst.address, tcp))
+
+
+def window_of(frame: bytes) -> int:
+    """The raw window field of a segment that `segment` made."""
+    return int.from_bytes(frame[48:50], "big")
 
 
 def arp(operation: int, sender: Host, target: Host) -> bytes:

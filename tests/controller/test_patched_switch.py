@@ -1,0 +1,159 @@
+"""The controller, as it is started, and the patched switch: windows in real segments."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dummy_ovs import Controller, DummyOvs, dummy_ovs, free_endpoint, wait_for
+from packets import ACK, PSH, SYN, Host, arp, segment, tcp_checksum, tcp_options, window_of
+
+pytestmark = pytest.mark.switch
+
+RECEIVER = Host(100)
+SENDERS = [Host(number) for number in range(1, 13)]
+MSS = 1460
+SCALE = 7
+
+# 0.9 x 65536 = 58982 bytes for 12 flows of 1526-byte segments: 3 segments each.
+ANTICIPATED = 3 * MSS
+RAW = -(-ANTICIPATED // 2**SCALE)
+OPEN = 502
+
+CONFIG = """
+openflow: {{listen: "{listen}"}}
+fabric: {{link_capacity: 100 kbit/s, lldp_interval: 300 ms, link_timeout: 2 s}}
+regulation: {{window_ttl: 1500 ms}}
+log: {{events: "{events}"}}
+"""
+QOS = "max-rate=100000 limit-bytes=65536 low=30% mid=60% high=80% cr-hold-ms=1000"
+
+
+class World:
+    """A switch with 12 senders, and a receiver at port 40 behind a queue of 64 KiB."""
+
+    def __init__(self, switch: DummyOvs, directory: Path) -> None:
+        listen = free_endpoint()
+        self._events = directory / "events.jsonl"
+        self.switch = switch
+        self.controller = Controller(directory, CONFIG.format(listen=listen, events=self._events))
+        switch.add_bridge("s1", 1, listen)
+        for host in SENDERS:
+            switch.add_port("s1", f"p{host.number}", host.number)
+        switch.add_port("s1", "p100", 40)
+        other_config = (f"other-config:{setting}" for setting in QOS.split())
+        switch.vsctl(
+            *("set", "port", "p100", "qos=@q"),
+            *("--", "--id=@q", "create", "qos", "type=weir", *other_config),
+        )
+
+    def events(self, kind: str) -> list[dict[str, object]]:
+        lines = self._events.read_text().splitlines() if self._events.exists() else []
+        return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+    def wait_events(self, kind: str, count: int = 1) -> list[dict[str, object]]:
+        wait_for(lambda: len(self.events(kind)) >= count, f"{count} x {kind}")
+        return self.events(kind)
+
+    def send(self, frame: bytes, by: Host) -> None:
+        self.switch.inject(f"p{by.number}", frame)
+
+    def open_connections(self) -> None:
+        """The receiver connects to every sender."""
+        self.wait_events("switch_up")
+
+        def learnt() -> bool:
+            self.send(arp(1, RECEIVER, RECEIVER), RECEIVER)
+            return bool(self.events("host_learnt"))
+
+        wait_for(learnt, "the receiver to be learnt")
+        for host in SENDERS:
+            self.send(arp(1, host, host), host)
+        self.wait_events("host_learnt", len(SENDERS) + 1)
+        for host in SENDERS:
+            ports, back = (5000 + host.number, 80), (80, 5000 + host.number)
+            options = tcp_options(MSS, SCALE)
+            self.send(segment(RECEIVER, host, ports, SYN, options=options), RECEIVER)
+            self.send(segment(host, RECEIVER, back, SYN | ACK, options=options), host)
+        self.wait_events("connection_opened", len(SENDERS))
+
+    def window_after(self, sequence: int, window: int = OPEN, host: Host = SENDERS[0]) -> int:
+        """The window with which a segment of the receiver arrives at a sender."""
+        sent = segment(
+            *(RECEIVER, host, (5000 + host.number, 80), ACK | PSH, sequence),
+            payload=b"request",
+            window=window,
+        )
+        port = f"p{host.number}"
+        before = len(self.switch.sent(port))
+        self.send(sent, RECEIVER)
+        wait_for(lambda: len(self.switch.sent(port)) > before, f"the segment at {port}")
+        arrived = self.switch.sent(port)[-1]
+        assert arrived[:48] + arrived[52:] == sent[:48] + sent[52:]
+        assert tcp_checksum(RECEIVER.address, host.address, arrived[34:]) == 0
+        return window_of(arrived)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    prefix = os.environ.get("WEIR_OVS_PREFIX")
+    if not prefix:
+        pytest.skip("WEIR_OVS_PREFIX does not name the patched switch: make switch")
+    with dummy_ovs(Path(prefix), tmp_path) as switch:
+        world = World(switch, tmp_path)
+        world.controller.start()
+        try:
+            yield world
+        finally:
+            if world.controller.running:
+                world.controller.stop(signal.SIGKILL)
+
+
+def test_windows_are_lowered_before_the_first_byte_and_never_raised(world: World) -> None:
+    world.open_connections()
+    wait_for(lambda: world.window_after(1) == RAW, "the anticipated window")
+    assert world.window_after(2, window=RAW - 1) == RAW - 1
+    assert world.window_after(3, window=65_535, host=SENDERS[5]) == RAW
+    assert "lacks" not in world.controller.log
+    assert "refused" not in world.controller.log
+
+
+def test_windows_of_syns_are_left_alone(world: World) -> None:
+    world.open_connections()
+    syn = segment(RECEIVER, SENDERS[0], (6000, 80), SYN, options=tcp_options(MSS, SCALE))
+    world.send(syn, RECEIVER)
+    wait_for(lambda: syn in world.switch.sent("p1"), "the SYN as it was sent")
+
+
+def test_a_queue_that_fills_is_told_and_answered(world: World) -> None:
+    world.open_connections()
+    for index in range(20):
+        host = SENDERS[index % len(SENDERS)]
+        payload = bytes(MSS - 1)
+        back = (80, 5000 + host.number)
+        world.send(segment(host, RECEIVER, back, ACK, index * MSS, payload=payload), host)
+    notice = world.wait_events("queue_event")[0]
+    assert (notice["notice"], notice["port"], notice["burst"]) == ("CN-L", 40, len(SENDERS))
+    assert notice["sequence"] == 1
+    assert 19_660 <= notice["bytes"] <= 19_660 + 1514
+    assert notice["limit_bytes"] == 65_536
+
+
+def test_windows_outlive_the_controller_by_their_time_to_live_only(world: World) -> None:
+    world.open_connections()
+    wait_for(lambda: world.window_after(1) == RAW, "the anticipated window")
+    world.controller.stop(signal.SIGKILL)
+    wait_for(lambda: world.window_after(2) == OPEN, "the window to be released")
+
+    world.controller.start()
+    sequence = iter(range(3, 10**6))
+    wait_for(
+        lambda: {world.window_after(next(sequence), host=host) for host in SENDERS} == {RAW},
+        "the restarted controller to lower windows again",
+    )
+    adopted = [event for event in world.events("connection_opened") if event["adopted"]]
+    assert len(adopted) == len(SENDERS)
+    assert "refused" not in world.controller.log
