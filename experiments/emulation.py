@@ -97,6 +97,7 @@ class Emulation:
             "dropped": dropped - counters.dropped(before.queues[roles.bottleneck]),
             "dropped_in_trace": queue.count("drop"),
             "lost_elsewhere": counters.by_kind_of_loss(before, after, roles.bottleneck),
+            "controller_errors": bed.controller.errors(),
             "events": self._events(before.time_ns),
         }
         return record, queue

@@ -36,6 +36,7 @@ def checks(record: Mapping[str, Any]) -> list[Check]:
         _nothing("host settings as printed", record["settings_faults"]),
         complete_trace(record["dropped"], record["dropped_in_trace"]),
         connected(record["events"]),
+        without_errors(record["controller_errors"]),
     ]
 
 
@@ -109,6 +110,16 @@ def connected(events: Sequence[Mapping[str, Any]]) -> Check:
         f"{downs} disconnections, {missed} notices missed",
         "none",
         not (downs or missed),
+    )
+
+
+def without_errors(errors: Sequence[str]) -> Check:
+    """The controller met no error; a message that a switch refused is one."""
+    return Check(
+        "controller without errors",
+        f"{len(errors)}, the first: {errors[0]}" if errors else "none",
+        "none",
+        not errors,
     )
 
 

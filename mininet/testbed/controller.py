@@ -128,8 +128,17 @@ class Controller(node.Controller):
             status = None if self.process is None else self.process.returncode
             raise ControllerError(f"weir-controller ended (status {status})\n{self._log_end()}")
 
+    def errors(self) -> list[str]:
+        """Return the lines of its log that tell of an error."""
+        return errors_in(self.log.read_text(errors="replace"))
+
     def _log_end(self, lines: int = 20) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def errors_in(log: str) -> list[str]:
+    """Return the lines of a controller's log whose level is ERROR or worse."""
+    return [line for line in log.splitlines() if {"ERROR", "CRITICAL"} & set(line.split()[2:3])]
 
 
 def listening(port: int, table: str | None = None) -> bool:

@@ -56,13 +56,20 @@ class Installed:
 
 
 def install(device: str, egress: Egress, *, pid: int | None = None) -> None:
-    """Shape ``device`` (in the network namespace of ``pid``) and check that it is shaped."""
+    """Shape ``device`` (in the network namespace of ``pid``), and check that it is shaped.
+
+    Takes the place of what is there. Raises CommandError or ShapingError.
+    """
     rate, burst = f"{egress.rate_bps}bit", f"{egress.burst_bytes}b"
+    qdiscs = json.loads(run(["tc", "-j", "qdisc", "show", "dev", device], pid=pid) or "[]")
+    # HTB cannot be changed in place; the kernel's own default (handle 0:) cannot be deleted.
+    remove = any(q.get("root") and q["handle"] != "0:" for q in qdiscs)
     batch = (
-        f"qdisc replace dev {device} root handle 1: htb default 1\n"
-        f"class replace dev {device} parent 1: classid 1:1 htb rate {rate} ceil {rate}"
+        (f"qdisc del dev {device} root\n" if remove else "")
+        + f"qdisc add dev {device} root handle 1: htb default 1\n"
+        f"class add dev {device} parent 1: classid 1:1 htb rate {rate} ceil {rate}"
         f" burst {burst} cburst {burst} quantum {_FULL_FRAME_BYTES}\n"
-        f"qdisc replace dev {device} parent 1:1 handle 10: bfifo limit {egress.limit_bytes}\n"
+        f"qdisc add dev {device} parent 1:1 handle 10: bfifo limit {egress.limit_bytes}\n"
     )
     run(["tc", "-batch", "-"], pid=pid, stdin=batch)
     verify(device, egress, pid=pid)

@@ -66,6 +66,7 @@ def data(scheme: str = "weir", **changes: Any) -> dict[str, Any]:
         "dropped": 1,
         "dropped_in_trace": 1,
         "lost_elsewhere": {"devices": {}, "hosts": {}},
+        "controller_errors": [],
         "events": [
             {"event": "queue_event", "notice": "CN-L", "missed": 0},
             {"event": "queue_event", "notice": "CR", "missed": 0},

@@ -14,7 +14,7 @@ def verdicts(**changes: Any) -> dict[str, bool]:
 
 def test_a_good_run() -> None:
     assert all(verdicts().values())
-    assert len(verdicts()) == 7
+    assert len(verdicts()) == 8
 
 
 def far_end(mbps: float) -> dict[str, list[int]]:
@@ -46,6 +46,7 @@ IDLE = {"idle_share": 0.4, "switch_run_share": 0.9, "switch_wait_share": 0.02}
         ("complete queue trace", {"dropped": 2}),
         ("controller connected", {"events": [{"event": "switch_down", "switch": 1}]}),
         ("controller connected", {"events": [{"event": "queue_event", "missed": 2}]}),
+        ("controller without errors", {"controller_errors": ["a switch refused a message"]}),
     ],
 )
 def test_a_bad_run_fails_its_check_and_no_other(check: str, changes: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 
 from controller import config
-from testbed.controller import QueueConfig, configuration, listening
+from testbed.controller import QueueConfig, configuration, errors_in, listening
 
 TCP = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -45,3 +45,13 @@ def test_listening_is_seen_and_a_connection_is_not_taken_for_it() -> None:
     assert listening(6653, TCP)
     assert not listening(6654, TCP)
     assert not listening(6655, TCP)
+
+
+def test_errors_are_found_in_the_log() -> None:
+    log = """\
+2026-11-21 14:39:48,448 INFO    weir.app: no ERROR here
+2026-11-21 14:39:48,449 ERROR   weir.session: switch 2 refused a message
+
+2026-11-21 14:39:48,450 CRITICAL weir: it is over
+"""
+    assert [line.split()[2] for line in errors_in(log)] == ["ERROR", "CRITICAL"]

@@ -1,0 +1,101 @@
+"""Links, hosts and switches are what was asked for, and what is not is noticed."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments.program import Program
+from experiments.sampling import Sampler
+from experiments.validity import RATE_TOLERANCE, busiest
+from testbed import shaping
+from testbed.bed import Bed
+from testbed.command import CommandError, run
+from testbed.config import BedConfig, HostSettings
+from testbed.ovs import find_prefix
+from testbed.shaping import Egress, ShapingError
+
+pytestmark = pytest.mark.netns
+
+RATE_BPS = 50_000_000
+MEASURED_S = 3
+
+
+@pytest.fixture(params=["unpatched", pytest.param("patched", marks=pytest.mark.switch)])
+def prefix(request: pytest.FixtureRequest, stock_prefix: Path) -> Path:
+    return find_prefix() if request.param == "patched" else stock_prefix
+
+
+def bed(prefix: Path, **settings: object) -> Bed:
+    config = BedConfig(
+        topology="star",
+        senders=2,
+        scheme=None,
+        rate_bps=RATE_BPS,
+        host=HostSettings(congestion_control="reno", **settings),
+        ovs_prefix=prefix,
+    )
+    return Bed(config)
+
+
+def test_the_bottleneck_carries_its_rate(prefix: Path, tmp_path: Path) -> None:
+    with bed(prefix) as standing:
+        standing.require_forwarding()
+        roles = standing.roles
+        sender, receiver = standing.host("h1"), standing.host(roles.receiver)
+        ends = [f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}"]
+        with (
+            Program(
+                "experiments.workloads.bulk",
+                [*ends, f"--receiver={receiver.IP()}"],
+                log=tmp_path / "bulk.log",
+            ) as bulk,
+            Sampler(receiver.pid, roles.far_end) as far_end,
+        ):
+            bulk.expect("connected")
+            time.sleep(MEASURED_S)  # the measurement itself
+            bulk.finish()
+            assert sum(bulk.expect("done")["bytes"]["bytes"]) > 0
+        seen = far_end.as_record()
+        carried_bps = busiest(seen["time_ns"], seen["bytes"])
+        assert carried_bps == pytest.approx(RATE_BPS, rel=RATE_TOLERANCE)
+
+
+def test_a_queue_that_somebody_changed_is_noticed(prefix: Path) -> None:
+    with bed(prefix) as standing:
+        switch, host = standing.bottleneck_switch, standing.host("h1")
+        (port,) = (i for i in switch.links if i.name == standing.roles.bottleneck)
+        (device,) = (intf for intf in host.intfList() if intf.name != "lo")
+        assert switch.queue_faults() == []
+        shaping.verify(device.name, device.egress, pid=host.pid)
+
+        run(["tc", "qdisc", "del", "dev", port.name, "root"])
+        assert any(port.name in fault for fault in switch.queue_faults())
+
+        deeper = Egress(RATE_BPS, device.egress.limit_bytes * 2)
+        shaping.install(device.name, deeper, pid=host.pid)
+        with pytest.raises(ShapingError, match=r"h1-eth0: buffer is \d+ bytes, asked for"):
+            shaping.verify(device.name, device.egress, pid=host.pid)
+
+
+def test_what_tc_refuses_is_an_error() -> None:
+    with pytest.raises(CommandError, match="nowhere"):
+        shaping.install("nowhere", Egress(RATE_BPS, 65536))
+    run(["ip", "link", "add", "left", "type", "veth", "peer", "name", "right"])
+    with pytest.raises(CommandError, match=r"tc qdisc add .* ended with status"):
+        run(["tc", "qdisc", "add", "dev", "left", "root", "no-such-qdisc"])
+
+
+def test_hosts_are_set_as_asked_and_a_change_is_noticed(stock_prefix: Path) -> None:
+    asked = {"rto_min_ms": 10, "initcwnd": 2, "quickack": True, "rmem_max_bytes": 6_291_456}
+    with bed(stock_prefix, **asked) as standing:
+        host = standing.host("h1")
+        assert host.settings_faults() == []
+        assert host.tcp_settings()["tcp_congestion_control"] == "reno"
+        run(["sysctl", "-q", "-w", "net.ipv4.tcp_rmem=4096 65536 65536"], pid=host.pid)
+        run(
+            ["ip", "route", "change", "10.0.0.0/8", "dev", "h1-eth0", "initcwnd", "4"], pid=host.pid
+        )
+        faults = " ".join(host.settings_faults())
+        for part in ("tcp_rmem is 4096 65536 65536, asked for", "initcwnd is 4", "rto_min"):
+            assert part in faults
