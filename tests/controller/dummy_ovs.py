@@ -85,7 +85,9 @@ class DummyOvs:
             *("add-br", name),
             *("--", "set", "bridge", name, "datapath_type=dummy", "protocols=OpenFlow13"),
             *("fail-mode=secure", f"other-config:datapath-id={dpid:016x}"),
+            "other-config:disable-in-band=true",
             *("--", "set-controller", name, f"tcp:{controller}"),
+            # Heeded from the first successful connection on; before it, the switch waits up to 8 s.
             *("--", "set", "controller", name, "max_backoff=1000"),
         )
 
@@ -179,6 +181,7 @@ class Controller:
         return (self._directory / f"controller.{self._runs}.log").read_text()
 
     def start(self) -> None:
+        """Start it and wait until it listens, or has given up."""
         self._runs += 1
         with (self._directory / f"controller.{self._runs}.log").open("wb") as out:
             self._process = subprocess.Popen(
@@ -187,6 +190,7 @@ class Controller:
                 stdout=out,
                 stderr=out,
             )
+        wait_for(lambda: "listening" in self.log or not self.running, "the controller to listen")
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """End it with a signal; returns the exit status."""

@@ -32,6 +32,7 @@ class World:
         self.controller = Controller(
             directory, CONFIG.format(listen=self.listen, events=self._events)
         )
+        self.controller.start()
         self.switch = switch
         for name, dpid in (("s1", 1), ("s2", 2)):
             switch.add_bridge(name, dpid, self.listen)
@@ -92,7 +93,6 @@ def world(tmp_path: Path) -> Iterator[World]:
     prefix = Path(subprocess.check_output([script], text=True).strip())
     with dummy_ovs(prefix, tmp_path) as switch:
         world = World(switch, tmp_path)
-        world.controller.start()
         try:
             yield world
         finally:
