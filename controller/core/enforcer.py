@@ -62,8 +62,11 @@ class Enforcer:
         """The flow has left these ports for its present ones."""
         self.apply(flow)
         address = flow.key.dst
+        left = set(previous).difference(flow.ports)
+        if not left:
+            return
         in_use = {port_id for peer in self._flows.get(address, ()) for port_id in peer.ports}
-        for port_id in set(previous) & self._host_ports.get(address, set()) - in_use:
+        for port_id in (left - in_use) & self._host_ports.get(address, set()):
             self._host_ports[address].discard(port_id)
             self._tables.remove(port_id.switch, HostWindow(port_id.port, address, 0, 0).key)
 

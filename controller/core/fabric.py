@@ -51,6 +51,7 @@ class Fabric:
         self._connected: set[int] = set()
         self._links: dict[PortId, tuple[PortId, int]] = {}
         self._presumed_links: dict[PortId, int] = {}
+        self._looked_ns = 0
         self.hosts: dict[bytes, Host] = {}
         self._owners: dict[bytes, bytes] = {}
         self._changed_hosts: set[bytes] = set()
@@ -154,7 +155,15 @@ class Fabric:
         return not known
 
     def expire_links(self, now_ns: int) -> list[tuple[PortId, PortId]]:
-        """Drop the links not seen for the timeout, except those of an unreachable switch."""
+        """Drop the links not seen for the timeout, except those of a switch out of reach.
+
+        To be called more often than the timeout. After a longer pause it is the controller that was
+        not there to see them, and every link gets another chance.
+        """
+        was_away = now_ns - self._looked_ns > self._link_timeout_ns
+        self._looked_ns = now_ns
+        if was_away:
+            self._links = {a: (b, now_ns) for a, (b, _) in self._links.items()}
         expired = []
         for a, (b, seen_ns) in list(self._links.items()):
             reachable = a.switch in self._connected and b.switch in self._connected
