@@ -47,6 +47,7 @@ def segment(copied: TcpSegment) -> Segment:
         key=FlowKey(copied.src, copied.src_port, copied.dst, copied.dst_port),
         flags=copied.flags,
         sequence=copied.sequence,
+        acknowledgment=copied.acknowledgment,
         src_mac=copied.src_mac,
         dst_mac=copied.dst_mac,
         payload_bytes=copied.payload_bytes,

@@ -12,7 +12,7 @@ from controller.core.effects import Effect, ReadAccounts, Record
 from controller.core.enforcer import Enforcer
 from controller.core.entries import Account, Survivor
 from controller.core.fabric import Fabric
-from controller.core.flow import ACK, FIN, RST, SYN, Connection, Flow, FlowKey, Segment
+from controller.core.flow import FIN, RST, SYN, Connection, Flow, FlowKey, Segment
 from controller.core.flow_table import Change, GlobalFlowTable
 from controller.core.recovery import Memory
 from controller.core.tables import Tables
@@ -51,8 +51,12 @@ class Connections:
                 self._opened(connection, adopted=False)
             else:
                 self._closed(connection, change.value)
-        if not segment.flags & (FIN | RST) and self.table.find(segment.key) is None:
-            self._adopt_segment(segment, now_ns)
+        is_data = segment.payload_bytes and not segment.flags & (SYN | FIN | RST)
+        if is_data and self.table.find(segment.key) is None:
+            # Its handshake was not seen. A bare ACK may be the last word of a dead connection.
+            key = segment.key
+            scales = self._enforcer.scale(key.dst), self._enforcer.scale(key.src)
+            self._adopt(key, segment.src_mac, segment.dst_mac, scales, now_ns)
 
     def read(self, switch: int, volumes: Iterable[tuple[FlowKey, int]], now_ns: int) -> None:
         """The byte counters of a switch's accounts: classify anew what has grown."""
@@ -92,6 +96,16 @@ class Connections:
         """What a switch held when it connected may tell of connections that are not known."""
         self._memory.remember(survivors)
 
+    def expire(self, now_ns: int) -> None:
+        """Drop half-open connections; adopt those of which only the answer was ever seen."""
+        for answer in self.table.expire(now_ns):
+            key = answer.key.reverse
+            if self.table.find(key) is None:
+                # RFC 7323 section 2.2: the option is in a SYN-ACK only if it was in the SYN.
+                scaled = answer.window_scale is not None
+                scales = answer.shift, self._enforcer.scale(key.src) if scaled else 0
+                self._adopt(key, answer.dst_mac, answer.src_mac, scales, now_ns)
+
     def adopt_remembered(self, now_ns: int) -> None:
         """Accounts that survived stand for connections, as soon as both ends are located."""
         for key in self._memory.initiators():
@@ -102,20 +116,6 @@ class Connections:
 
     def forget_remembered(self) -> None:
         self._memory.clear()
-
-    def _adopt_segment(self, segment: Segment, now_ns: int) -> None:
-        """Enter the connection of a segment whose handshake was not seen, or not from its start."""
-        handshake = segment.flags & (SYN | ACK)
-        if handshake == ACK and segment.payload_bytes:
-            key = segment.key
-            scales = self._enforcer.scale(key.dst), self._enforcer.scale(key.src)
-            self._adopt(key, segment.src_mac, segment.dst_mac, scales, now_ns)
-        elif handshake == SYN | ACK:
-            key = segment.key.reverse
-            # RFC 7323 section 2.2: the option stands in a SYN-ACK only if it stood in the SYN.
-            scaled = segment.window_scale is not None
-            scales = segment.shift, self._enforcer.scale(key.src) if scaled else 0
-            self._adopt(key, segment.dst_mac, segment.src_mac, scales, now_ns)
 
     def _adopt(
         self,

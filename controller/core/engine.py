@@ -217,7 +217,7 @@ class Engine:
 
     def tend(self, now_ns: int) -> list[Effect]:
         """Drop what was never answered; start and end the relearning of reconnected switches."""
-        self.flow_table.expire(now_ns)
+        self._connections.expire(now_ns)
         for switch in _due(self._relearn_at, now_ns):
             # An account that could not be adopted would keep its flow from being copied up.
             self._tables.sweep(switch, Account)

@@ -41,11 +41,16 @@ class Segment:
     key: FlowKey
     flags: int
     sequence: int
+    acknowledgment: int
     src_mac: bytes
     dst_mac: bytes
     payload_bytes: int = 0
     mss_bytes: int | None = None
     window_scale: int | None = None
+
+    def answers(self, syn: "Segment") -> bool:
+        """Whether this SYN-ACK acknowledges that SYN."""
+        return self.acknowledgment == (syn.sequence + 1) % 2**32
 
     @property
     def shift(self) -> int:

@@ -1,12 +1,14 @@
 """The global-view flow table (GVT) of SDTCP section 3.3, with its tables BRT and BGT.
 
+Segments that entered by different switches may come in any order, an answer before its question.
+
 It is kept up to date segment by segment; what a port carries is maintained incrementally, so that a
 queue event is answered without a walk over the connections. It does not know paths: it is told
 them.
 """
 
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ from controller.core.values import FlowClass, PortId
 
 HALF_OPEN_LIMIT = 16_384
 HALF_OPEN_TIMEOUT_NS = 30 * 10**9
+EARLY_ANSWER_TIMEOUT_NS = 10**9
 
 
 class Change(Enum):
@@ -60,10 +63,12 @@ class _PortFlows:
 
 
 @dataclass(slots=True)
-class _HalfOpen:
-    connection: Connection
+class _Half:
+    """A SYN without its answer, or an answer without its SYN, and who has finished since."""
+
+    segment: Segment
     seen_ns: int
-    syn: Segment
+    finished: set[FlowKey] = field(default_factory=set)
 
 
 class GlobalFlowTable:
@@ -77,7 +82,8 @@ class GlobalFlowTable:
         self._half_open_limit = half_open_limit
         self._half_open_timeout_ns = half_open_timeout_ns
         self._connections: dict[FlowKey, Connection] = {}
-        self._half_open: OrderedDict[FlowKey, _HalfOpen] = OrderedDict()
+        self._half_open: OrderedDict[FlowKey, _Half] = OrderedDict()
+        self._early_answers: OrderedDict[FlowKey, _Half] = OrderedDict()
         self._ports: dict[PortId, _PortFlows] = {}
         self._touched: dict[PortId, None] = {}
 
@@ -146,38 +152,53 @@ class GlobalFlowTable:
             crossing.seen_ns = now_ns
             self._half_open.move_to_end(segment.key.reverse)
             return changes
-        connection = Connection(
-            initiator_mac=segment.src_mac,
-            responder_mac=segment.dst_mac,
-            initial_sequence=segment.sequence,
-            opened_ns=now_ns,
-            forward=Flow(segment.key, segment.offered_mss_bytes),
-            reverse=Flow(segment.key.reverse, segment.offered_mss_bytes),
-        )
+        early = self._early_answers.pop(segment.key, None)
+        if early is not None and early.segment.answers(segment):
+            return changes + self._open(segment, early.segment, early.finished, now_ns)
         self._half_open.pop(segment.key, None)
-        self._half_open[segment.key] = _HalfOpen(connection, now_ns, segment)
+        self._half_open[segment.key] = _Half(segment, now_ns)
         if len(self._half_open) > self._half_open_limit:
             self._half_open.popitem(last=False)
         return changes
 
     def _syn_ack(self, segment: Segment, now_ns: int) -> list[tuple[Change, Connection]]:
-        entry = self._half_open.pop(segment.key.reverse, None)
-        if entry is None:
-            return []
-        connection, syn = entry.connection, entry.syn
+        key = segment.key.reverse
+        entry = self._half_open.pop(key, None)
+        if entry is not None:
+            return self._open(entry.segment, segment, entry.finished, now_ns)
+        if self.find(key) is None:
+            # It came by another switch than the SYN, whose copy may be on its way yet.
+            self._early_answers.pop(key, None)
+            self._early_answers[key] = _Half(segment, now_ns)
+            if len(self._early_answers) > self._half_open_limit:
+                self._early_answers.popitem(last=False)
+        return []
+
+    def _open(
+        self, syn: Segment, answer: Segment, finished: set[FlowKey], now_ns: int
+    ) -> list[tuple[Change, Connection]]:
         # RFC 7323 section 2.2: windows are scaled only if both ends offered to.
-        scaled = syn.window_scale is not None and segment.window_scale is not None
-        connection.forward.window_scale = segment.shift if scaled else 0
-        connection.reverse.window_scale = syn.shift if scaled else 0
-        mss_bytes = min(syn.offered_mss_bytes, segment.offered_mss_bytes)
-        connection.forward.mss_bytes = connection.reverse.mss_bytes = mss_bytes
-        connection.opened_ns = now_ns
+        scaled = syn.window_scale is not None and answer.window_scale is not None
+        mss_bytes = min(syn.offered_mss_bytes, answer.offered_mss_bytes)
+        connection = Connection(
+            initiator_mac=syn.src_mac,
+            responder_mac=syn.dst_mac,
+            initial_sequence=syn.sequence,
+            opened_ns=now_ns,
+            forward=Flow(syn.key, mss_bytes, answer.shift if scaled else 0),
+            reverse=Flow(syn.key.reverse, mss_bytes, syn.shift if scaled else 0),
+            finished=finished,
+        )
         self._establish(connection)
         return [(Change.OPENED, connection)]
 
     def _fin(self, segment: Segment) -> list[tuple[Change, Connection]]:
         connection = self.find(segment.key)
         if connection is None:
+            for halves in (self._half_open, self._early_answers):
+                half = halves.get(segment.key) or halves.get(segment.key.reverse)
+                if half is not None:
+                    half.finished.add(segment.key)
             return []
         connection.finished.add(segment.key)
         if len(connection.finished) < 2:
@@ -186,8 +207,7 @@ class GlobalFlowTable:
         return [(Change.FINISHED, connection)]
 
     def _reset(self, segment: Segment) -> list[tuple[Change, Connection]]:
-        self._half_open.pop(segment.key, None)
-        self._half_open.pop(segment.key.reverse, None)
+        self._forget_handshake(segment.key)
         connection = self.find(segment.key)
         if connection is None:
             return []
@@ -198,8 +218,7 @@ class GlobalFlowTable:
 
     def adopt(self, connection: Connection) -> None:
         """Enter a connection whose handshake was not seen. Its key must not be known."""
-        self._half_open.pop(connection.key, None)
-        self._half_open.pop(connection.key.reverse, None)
+        self._forget_handshake(connection.key)
         self._establish(connection)
 
     def _establish(self, connection: Connection) -> None:
@@ -227,16 +246,26 @@ class GlobalFlowTable:
         for flow in connection.flows:
             self._unlist(flow)
 
-    def expire(self, now_ns: int) -> int:
-        """Drop the half-open connections that were never answered; returns how many."""
-        dropped = 0
+    def expire(self, now_ns: int) -> list[Segment]:
+        """Drop the SYNs that were never answered; returns the answers whose SYN never came."""
         while self._half_open:
             key, entry = next(iter(self._half_open.items()))
             if now_ns - entry.seen_ns < self._half_open_timeout_ns:
                 break
             del self._half_open[key]
-            dropped += 1
-        return dropped
+        orphans = []
+        while self._early_answers:
+            key, entry = next(iter(self._early_answers.items()))
+            if now_ns - entry.seen_ns < EARLY_ANSWER_TIMEOUT_NS:
+                break
+            del self._early_answers[key]
+            orphans.append(entry.segment)
+        return orphans
+
+    def _forget_handshake(self, key: FlowKey) -> None:
+        for side in (key, key.reverse):
+            self._half_open.pop(side, None)
+            self._early_answers.pop(side, None)
 
     def _list(self, flow: Flow) -> None:
         for port in flow.ports:

@@ -41,6 +41,7 @@ class TcpSegment(NamedTuple):
     dst_port: int
     flags: int
     sequence: int
+    acknowledgment: int
     payload_bytes: int
     mss_bytes: int | None
     window_scale: int | None
@@ -141,7 +142,9 @@ def _ipv6(frame: bytes, offset: int) -> Frame:
 
 def _tcp(frame: bytes, offset: int, src: bytes, dst: bytes, size_bytes: int) -> TcpSegment:
     """`size_bytes` is the size of the segment by the IP header, whatever the copy holds of it."""
-    src_port, dst_port, sequence, _, head, flags, _, _, _ = _TCP.unpack_from(frame, offset)
+    src_port, dst_port, sequence, acknowledgment, head, flags, _, _, _ = _TCP.unpack_from(
+        frame, offset
+    )
     header_bytes = (head >> 4) * 4
     if header_bytes < 20 or header_bytes > size_bytes:
         raise MalformedFrameError(f"a TCP header of {header_bytes} bytes in {size_bytes}")
@@ -157,6 +160,7 @@ def _tcp(frame: bytes, offset: int, src: bytes, dst: bytes, size_bytes: int) -> 
         dst_port=dst_port,
         flags=flags,
         sequence=sequence,
+        acknowledgment=acknowledgment,
         payload_bytes=size_bytes - header_bytes,
         mss_bytes=mss_bytes,
         window_scale=window_scale,

@@ -38,10 +38,17 @@ def tcp_options(mss: int | None = None, scale: int | None = None, sack: bool = F
 
 
 def tcp_header(
-    ports: tuple[int, int], flags: int, sequence: int, options: bytes = b"", window: int = 65_535
+    ports: tuple[int, int],
+    flags: int,
+    sequence: int,
+    options: bytes = b"",
+    window: int = 65_535,
+    acknowledgment: int = 0,
 ) -> bytes:
     length = 20 + len(options)
-    head = struct.pack("!HHIIBBHHH", *ports, sequence, 0, length << 2, flags, window, 0, 0)
+    head = struct.pack(
+        "!HHIIBBHHH", *ports, sequence, acknowledgment, length << 2, flags, window, 0, 0
+    )
     return head + options
 
 
@@ -81,8 +88,9 @@ def segment(
     payload: bytes = b"",
     window: int = 65_535,
 ) -> bytes:
-    """A TCP segment over IPv4, with its checksum."""
-    tcp = tcp_header(ports, flags, sequence, options, window) + payload
+    """A TCP segment over IPv4, with its checksum. With ACK, it acknowledges a SYN of this default."""
+    acknowledgment = 1001 if flags & ACK else 0
+    tcp = tcp_header(ports, flags, sequence, options, window, acknowledgment) + payload
     checksum = tcp_checksum(src.address, dst.address, tcp)
     tcp = tcp[:16] + checksum.to_bytes(2, "big") + tcp[18:]
     return ethernet(dst.mac, src.mac, 0x0800, ipv4(src.address, dst.address, tcp))

@@ -133,7 +133,7 @@ class World:
         by_address = {host.address: host for host in self.places}
         src, dst = by_address[key.src], by_address[key.dst]
         option = scale if flags & SYN else None
-        segment = Segment(key, flags, sequence, src.mac, dst.mac, payload_bytes, MSS, option)
+        segment = Segment(key, flags, sequence, 2, src.mac, dst.mac, payload_bytes, MSS, option)
         return self.do(self.engine.segment(self.places[src], segment, self.now_ns))
 
     def connect(
@@ -573,8 +573,17 @@ class TestRestart:
         world = star()
         world.connect(SENDERS[0], RECEIVER, 1, scales=(7, 9))
         key = FlowKey(SENDERS[0].address, 2, RECEIVER.address, 80)
-        opened = records(world.segment(key.reverse, SYN | ACK, 9), "connection_opened")
+        world.segment(key.reverse, SYN | ACK, 9)
+        opened = records(world.sleep(2 * SECOND), "connection_opened")
         assert opened[0]["src_port"] == 2
+        assert opened[0]["window_scales"] == [7, 9]
+
+    def test_a_syn_ack_that_overtook_its_syn_is_no_adoption(self) -> None:
+        world = two_switches()
+        key = FlowKey(SENDERS[0].address, 2, RECEIVER.address, 80)
+        assert records(world.segment(key.reverse, SYN | ACK, 9), "connection_opened") == []
+        opened = records(world.segment(key, SYN, 7), "connection_opened")
+        assert opened[0]["adopted"] is False
         assert opened[0]["window_scales"] == [7, 9]
 
     @pytest.mark.parametrize("flags", [FIN | ACK, RST, RST | ACK, SYN])

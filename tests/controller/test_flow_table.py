@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from controller.core.flow import ACK, FIN, RST, SYN, Connection, Flow, FlowKey, Segment
-from controller.core.flow_table import NO_FLOWS, Change, GlobalFlowTable, PortCounts
+from controller.core.flow_table import (
+    EARLY_ANSWER_TIMEOUT_NS,
+    NO_FLOWS,
+    Change,
+    GlobalFlowTable,
+    PortCounts,
+)
 from controller.core.values import FlowClass, PortId
 
 BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND
@@ -27,7 +33,7 @@ def seg(
     window_scale: int | None = None,
 ) -> Segment:
     macs = (CLIENT_MAC, SERVER_MAC) if key.src == CLIENT else (SERVER_MAC, CLIENT_MAC)
-    return Segment(key, flags, sequence, *macs, 0, mss_bytes, window_scale)
+    return Segment(key, flags, sequence, 2, *macs, 0, mss_bytes, window_scale)
 
 
 def opened(table: GlobalFlowTable, key: FlowKey = CALL, mss_bytes: int = 1460) -> Connection:
@@ -96,6 +102,38 @@ class TestHandshake:
         assert table.observe(seg(CALL, SYN | ACK, 1), 0) == []
         assert len(table) == 1
 
+    def test_an_answer_may_overtake_its_question(self) -> None:
+        """They enter by different switches, whose channels to the controller are not one."""
+        table = GlobalFlowTable()
+        assert table.observe(seg(CALL.reverse, SYN | ACK, 1, 1460, 9), 0) == []
+        assert table.observe(seg(CALL.reverse, FIN | ACK), 1) == []
+        ((change, connection),) = table.observe(seg(CALL, SYN, 1, 1200, 7), 2)
+        assert change is Change.OPENED
+        assert (connection.key, connection.forward.mss_bytes) == (CALL, 1200)
+        assert (connection.forward.window_scale, connection.reverse.window_scale) == (9, 7)
+        assert table.observe(seg(CALL, FIN | ACK), 3) == [(Change.FINISHED, connection)]
+
+    def test_an_answer_to_another_question_is_none(self) -> None:
+        table = GlobalFlowTable()
+        table.observe(seg(CALL.reverse, SYN | ACK), 0)
+        assert table.observe(seg(CALL, SYN, 77), 0) == []
+        assert table.half_open == 1
+
+    def test_an_answer_whose_question_never_came_is_given_back(self) -> None:
+        table = GlobalFlowTable()
+        answer = seg(CALL.reverse, SYN | ACK)
+        table.observe(answer, 0)
+        assert table.expire(SECOND - 1) == []
+        assert table.expire(SECOND) == [answer]
+        assert table.expire(2 * SECOND) == []
+
+    def test_an_end_may_overtake_the_answer(self) -> None:
+        table = GlobalFlowTable()
+        table.observe(seg(CALL, SYN), 0)
+        table.observe(seg(CALL, FIN | ACK), 0)
+        ((_, connection),) = table.observe(seg(CALL.reverse, SYN | ACK), 0)
+        assert table.observe(seg(CALL.reverse, FIN | ACK), 0) == [(Change.FINISHED, connection)]
+
     def test_a_reused_port_replaces_the_old_connection(self) -> None:
         table = GlobalFlowTable()
         old = opened(table)
@@ -136,15 +174,16 @@ class TestHalfOpen:
         table = GlobalFlowTable(half_open_timeout_ns=10)
         table.observe(seg(CALL, SYN), 0)
         table.observe(seg(CALL._replace(src_port=2), SYN), 5)
-        assert table.expire(9) == 0
-        assert table.expire(10) == 1
-        assert table.expire(15) == 1
+        for now_ns, left in ((9, 2), (10, 1), (14, 1), (15, 0)):
+            table.expire(now_ns)
+            assert table.half_open == left
 
     def test_a_repeated_syn_keeps_it_alive(self) -> None:
         table = GlobalFlowTable(half_open_timeout_ns=10)
         table.observe(seg(CALL, SYN), 0)
         table.observe(seg(CALL, SYN), 8)
-        assert table.expire(10) == 0
+        table.expire(10)
+        assert table.half_open == 1
 
     def test_a_flood_pushes_out_the_oldest(self) -> None:
         table = GlobalFlowTable(half_open_limit=3)
@@ -211,6 +250,8 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         self.table = GlobalFlowTable(LIMIT, TIMEOUT_NS)
         self.now_ns = 0
         self.half_open: OrderedDict[FlowKey, tuple[int, int, int]] = OrderedDict()
+        self.early: dict[FlowKey, tuple[int, int]] = {}
+        self.finished: dict[FlowKey, set[FlowKey]] = {}
         self.established: dict[FlowKey, dict[str, object]] = {}
 
     def model_find(self, key: FlowKey) -> FlowKey | None:
@@ -228,8 +269,13 @@ class AgainstNaiveModel(RuleBasedStateMachine):
             first_sequence, first_mss, _ = self.half_open.pop(key.reverse)
             self.half_open[key.reverse] = (first_sequence, first_mss, self.now_ns)
             return
+        early = self.early.pop(key, None)
+        if early is not None and sequence == 1:
+            self.establish(key, sequence, min(mss, early[0]))
+            return
         self.half_open.pop(key, None)
         self.half_open[key] = (sequence, mss, self.now_ns)
+        self.finished[key] = set()
         while len(self.half_open) > LIMIT:
             self.half_open.popitem(last=False)
 
@@ -239,20 +285,28 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         if key.reverse in self.half_open:
             sequence, syn_mss, _ = self.half_open.pop(key.reverse)
             self.establish(key.reverse, sequence, min(mss, syn_mss))
+        elif self.model_find(key) is None:
+            self.early.pop(key.reverse, None)
+            self.early[key.reverse] = (mss, self.now_ns)
+            self.finished[key.reverse] = set()
+            while len(self.early) > LIMIT:
+                del self.early[next(iter(self.early))]
 
     @rule(key=keys)
     def adopt(self, key: FlowKey) -> None:
         if self.table.find(key) is None:
             flows = Flow(key, 1460), Flow(key.reverse, 1460)
             self.table.adopt(Connection(CLIENT_MAC, SERVER_MAC, -1, self.now_ns, *flows))
-            self.half_open.pop(key, None)
-            self.half_open.pop(key.reverse, None)
+            for side in (key, key.reverse):
+                self.half_open.pop(side, None)
+                self.early.pop(side, None)
+                self.finished.pop(side, None)
             self.establish(key, -1, 1460)
 
     def establish(self, key: FlowKey, sequence: int, mss: int) -> None:
         self.established[key] = {
             "sequence": sequence,
-            "finished": set(),
+            "finished": self.finished.pop(key, set()),
             "flows": {side: [mss, BURST, ()] for side in (key, key.reverse)},
         }
 
@@ -264,12 +318,19 @@ class AgainstNaiveModel(RuleBasedStateMachine):
             self.established[known]["finished"].add(key)
             if len(self.established[known]["finished"]) == 2:
                 del self.established[known]
+            return
+        for halves in (self.half_open, self.early):
+            for side in (key, key.reverse):
+                if side in halves:
+                    self.finished[side].add(key)
+                    break
 
     @rule(key=keys)
     def rst(self, key: FlowKey) -> None:
         self.table.observe(seg(key, RST), self.now_ns)
-        self.half_open.pop(key, None)
-        self.half_open.pop(key.reverse, None)
+        for side in (key, key.reverse):
+            self.half_open.pop(side, None)
+            self.early.pop(side, None)
         known = self.model_find(key)
         if known is not None:
             del self.established[known]
@@ -294,13 +355,16 @@ class AgainstNaiveModel(RuleBasedStateMachine):
             self.table.reclassify(connection.flow(key), cls)
             self.established[self.model_find(key)]["flows"][key][1] = cls
 
-    @rule(step_ns=st.integers(0, TIMEOUT_NS))
+    @rule(step_ns=st.integers(0, TIMEOUT_NS) | st.just(EARLY_ANSWER_TIMEOUT_NS))
     def time_passes(self, step_ns: int) -> None:
         self.now_ns += step_ns
         self.table.expire(self.now_ns)
         for key, (_, _, seen_ns) in list(self.half_open.items()):
             if self.now_ns - seen_ns >= TIMEOUT_NS:
                 del self.half_open[key]
+        for key, (_, seen_ns) in list(self.early.items()):
+            if self.now_ns - seen_ns >= EARLY_ANSWER_TIMEOUT_NS:
+                del self.early[key]
 
     @invariant()
     def agree(self) -> None:

@@ -19,9 +19,9 @@ from packets import ACK, SYN, Host, arp, ethernet, ipv4, ipv6, segment, tcp_head
 
 H1, H2 = Host(1), Host(2)
 OPTIONS = tcp_options(1460, 7, sack=True)
-TCP = tcp_header((40_000, 80), SYN, 12_345, OPTIONS)
+TCP = tcp_header((40_000, 80), SYN, 12_345, OPTIONS, acknowledgment=678)
 EXPECTED = TcpSegment(
-    H1.mac, H2.mac, H1.address, 40_000, H2.address, 80, SYN, 12_345, 0, 1460, 7, True
+    H1.mac, H2.mac, H1.address, 40_000, H2.address, 80, SYN, 12_345, 678, 0, 1460, 7, True
 )
 EXPECTED6 = EXPECTED._replace(src=H1.address6, dst=H2.address6)
 
