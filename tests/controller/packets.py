@@ -88,7 +88,7 @@ def segment(
     payload: bytes = b"",
     window: int = 65_535,
 ) -> bytes:
-    """A TCP segment over IPv4, with its checksum. With ACK, it acknowledges a SYN of this default."""
+    """A TCP segment over IPv4, with its checksum; with ACK, it answers a SYN of this default."""
     acknowledgment = 1001 if flags & ACK else 0
     tcp = tcp_header(ports, flags, sequence, options, window, acknowledgment) + payload
     checksum = tcp_checksum(src.address, dst.address, tcp)
