@@ -31,8 +31,8 @@ class RunSpec:
     topology: str = "fig8"
     rate_bps: int = 100_000_000
     buffer_bytes: int = 64 * 1024
-    warm_up_s: float = 4.0
-    tail_s: float = 2.0
+    warm_up_s: float = 5.0
+    tail_s: float = 3.0
     host: HostSettings = field(default_factory=HostSettings)
     ovs_prefix: str | None = None
 
