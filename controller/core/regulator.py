@@ -153,18 +153,18 @@ class Regulator:
             case Scheme.SDTCP:
                 return state.notified
             case Scheme.WEIR:
-                # A fraction of a segment lets out nothing but small ones, so whole segments only.
                 mss_bytes = state.counts.mss_bytes
+                if not mss_bytes:
+                    return {}
                 anticipated = anticipated_windows(
                     state.counts,
                     state.limits,
                     self._settings.buffer_share,
                     self._settings.initial_window_segments,
                 )
+                # A fraction of a segment lets out nothing but small ones, so whole segments only.
                 return {
                     cls: max(1, window_bytes // mss_bytes) * mss_bytes
-                    if mss_bytes
-                    else window_bytes
                     for cls, window_bytes in _least(state.notified, anticipated).items()
                 }
 

@@ -169,6 +169,12 @@ class TestSchemes:
         assert windows(subject.flows_changed(PORT, PortCounts(0, 10, MSS), 0)) == {BURST: 4 * MSS}
         assert windows(subject.flows_changed(PORT, PortCounts(0, 4, MSS), 0)) == {BURST: 0}
 
+    def test_weir_holds_nobody_once_the_last_flow_has_ended(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0)
+        subject.queue_event(PORT, Notice.CN_H, 60_000, 0, 0)
+        assert windows(subject.flows_changed(PORT, PortCounts(0, 0, 0), 0)) == {BURST: 0}
+
     def test_the_limit_that_the_switch_tells_counts(self) -> None:
         subject = regulator(Scheme.WEIR)
         subject.flows_changed(PORT, PortCounts(0, 10, MSS), 0)

