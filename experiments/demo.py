@@ -39,8 +39,8 @@ def demo(spec: runner.RunSpec, out: Path, *, as_json: bool) -> int:
 def _print(runs: list[Run], out: Path) -> None:
     console = Console(highlight=False)
     console.print()
-    console.print(table.setting(runs[0]))
-    console.print(table.hosts(runs[0]))
+    console.print(table.setting(runs[0]), soft_wrap=True)
+    console.print(table.hosts(runs[0]), soft_wrap=True)
     console.print(table.comparison(runs))
     console.print(table.verdict(runs))
     console.print(f"picture: {out / PICTURE}   figures: {out / SUMMARY}", soft_wrap=True)
