@@ -88,6 +88,7 @@ class Regulation(_Section):
     window_ttl: Time = 3 * 10**9
     initial_window: int = Field(default=10, ge=1)
     buffer_share: float = Field(default=0.9, gt=0, le=1)
+    opening_hold: Time = 50 * 10**6
 
 
 class Log(_Section):
@@ -115,6 +116,7 @@ class Config(_Section):
                 regulation.window_ttl,
                 regulation.initial_window,
                 regulation.buffer_share,
+                regulation.opening_hold,
             ),
             limits=limits,
             overrides=tuple(

@@ -215,6 +215,11 @@ class Engine:
         self._windows += self._regulator.refresh(now_ns)
         return self._finish(now_ns)
 
+    def end_openings(self, now_ns: int) -> list[Effect]:
+        """Widen the windows where connections have been opened and no more are coming."""
+        self._windows += self._regulator.end_openings(now_ns)
+        return self._finish(now_ns)
+
     def tend(self, now_ns: int) -> list[Effect]:
         """Drop what was never answered; start and end the relearning of reconnected switches."""
         self._connections.expire(now_ns)

@@ -36,6 +36,11 @@ class PortCounts(NamedTuple):
     burst: int
     mss_bytes: int
 
+    @property
+    def flows(self) -> int:
+        """N = a + b."""
+        return self.background + self.burst
+
 
 NO_FLOWS = PortCounts(0, 0, 0)
 

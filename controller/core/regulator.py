@@ -45,6 +45,7 @@ class RegulatorSettings:
     window_ttl_ns: int
     initial_window_segments: int
     buffer_share: float
+    opening_hold_ns: int
 
 
 class WindowSet(NamedTuple):
@@ -71,6 +72,7 @@ class Regulator:
         self._settings = settings
         self._default_limits = default_limits
         self._ports: dict[PortId, _Port] = {}
+        self._opening: dict[PortId, int] = {}  # when it ends, the earliest first
 
     @property
     def ttl_ms(self) -> int:
@@ -81,9 +83,32 @@ class Regulator:
         self._port(port).limits = limits
 
     def flows_changed(self, port: PortId, counts: PortCounts, now_ns: int) -> list[WindowSet]:
-        """The flows that leave through a port are now these."""
-        self._port(port).counts = counts
+        """The flows that leave through a port are now these.
+
+        Scheme `weir` holds all of them to one segment while flows are being added. Of a window that
+        is lower than the one before, TCP takes no notice in a segment that acknowledges nothing new
+        and carries no later data (RFC 9293 section 3.10.7.4, SND.WL1), such as the first request on
+        a new connection. So the flights that answer it obey the last acknowledgement of the
+        handshake, which must have it right already for as many flows as there will be. A higher
+        window is noticed at once.
+        """
+        state = self._port(port)
+        if counts.flows > state.counts.flows:
+            self._opening.pop(port, None)
+            self._opening[port] = now_ns + self._settings.opening_hold_ns
+        state.counts = counts
         return self._update(port, now_ns)
+
+    def end_openings(self, now_ns: int) -> list[WindowSet]:
+        """Release the ports where no flow was added lately from the hold that comes with it."""
+        windows = []
+        while self._opening:
+            port, end_ns = next(iter(self._opening.items()))
+            if now_ns < end_ns:
+                break
+            del self._opening[port]
+            windows += self._update(port, now_ns)
+        return windows
 
     def queue_event(
         self, port: PortId, notice: Notice, queue_bytes: int, limit_bytes: int, now_ns: int
@@ -137,7 +162,7 @@ class Regulator:
 
     def _update(self, port: PortId, now_ns: int) -> list[WindowSet]:
         state = self._ports[port]
-        wanted = self._wanted(state)
+        wanted = self._wanted(state, opening=now_ns < self._opening.get(port, now_ns))
         changed = []
         for cls in FlowClass:
             window_bytes = wanted.get(cls, 0)
@@ -146,7 +171,7 @@ class Regulator:
                 changed.append(WindowSet(port, cls, window_bytes, refresh=False))
         return changed
 
-    def _wanted(self, state: _Port) -> dict[FlowClass, int]:
+    def _wanted(self, state: _Port, opening: bool) -> dict[FlowClass, int]:
         match self._settings.scheme:
             case Scheme.NONE:
                 return {}
@@ -156,11 +181,15 @@ class Regulator:
                 mss_bytes = state.counts.mss_bytes
                 if not mss_bytes:
                     return {}
-                anticipated = anticipated_windows(
-                    state.counts,
-                    state.limits,
-                    self._settings.buffer_share,
-                    self._settings.initial_window_segments,
+                anticipated = (
+                    dict.fromkeys(FlowClass, mss_bytes)
+                    if opening
+                    else anticipated_windows(
+                        state.counts,
+                        state.limits,
+                        self._settings.buffer_share,
+                        self._settings.initial_window_segments,
+                    )
                 )
                 # A fraction of a segment lets out nothing but small ones, so whole segments only.
                 return {
@@ -194,23 +223,18 @@ def anticipated_windows(
     """The windows in bytes with which all flows just fit buffer and path; none without need.
 
     A first flight of Linux's initial window overflows a shallow buffer before any notice can
-    arrive. So once the fair share falls below the initial window, each flow is held to it
-    beforehand: burst flows to whole segments of the share, background flows to what is left.
+    arrive. So once the fair share falls below the initial window, every flow is held to it
+    beforehand, in whole segments. A background flow gets no more than a burst flow: what it kept in
+    the queue would be missing for the first flights.
     """
-    a, b, mss_bytes = counts
-    if not a + b:
+    if not counts.flows:
         return {}
-    wire_bytes = mss_bytes + HEADERS_BYTES
+    wire_bytes = counts.mss_bytes + HEADERS_BYTES
     budget_bytes = int(buffer_share * limits.buffer_bytes) + limits.bdp_bytes
-    share = budget_bytes // ((a + b) * wire_bytes)
+    share = budget_bytes // (counts.flows * wire_bytes)
     if share >= initial_window_segments:
         return {}
-    burst = max(1, share)
-    windows = {FlowClass.BURST: burst * mss_bytes}
-    if a:
-        rest_bytes = budget_bytes - b * burst * wire_bytes
-        windows[FlowClass.BACKGROUND] = max(1, rest_bytes // (a * wire_bytes)) * mss_bytes
-    return windows
+    return dict.fromkeys(FlowClass, max(1, share) * counts.mss_bytes)
 
 
 def _least(*choices: dict[FlowClass, int]) -> dict[FlowClass, int]:

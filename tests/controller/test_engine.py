@@ -53,7 +53,7 @@ def make_engine(scheme: Scheme = Scheme.WEIR, overrides: tuple[PortOverride, ...
     return Engine(
         EngineSettings(
             classifier=Classifier(10**6, SECOND),
-            regulator=RegulatorSettings(scheme, 3 * SECOND, 10, 0.9),
+            regulator=RegulatorSettings(scheme, 3 * SECOND, 10, 0.9, 0),
             limits=LIMITS,
             overrides=overrides,
             link_timeout_ns=4 * SECOND,

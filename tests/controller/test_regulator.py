@@ -19,13 +19,22 @@ MSS = 1460
 PORT = PortId(1, 3)
 SECOND = 10**9
 TTL_NS = 3 * SECOND
+HOLD_NS = SECOND // 20
 
 # 100 Mbit/s x 500 us = 6250 bytes; a 64 KiB buffer.
 LIMITS = PortLimits(capacity_bps=10**8, rtt_ns=500_000, buffer_bytes=65_536)
 
 
 def regulator(scheme: Scheme, limits: PortLimits = LIMITS) -> Regulator:
-    return Regulator(RegulatorSettings(scheme, TTL_NS, 10, 0.9), limits)
+    return Regulator(RegulatorSettings(scheme, TTL_NS, 10, 0.9, HOLD_NS), limits)
+
+
+def settled(counts: PortCounts) -> Regulator:
+    """Weir's regulator when the last of these flows has been there for a while."""
+    subject = regulator(Scheme.WEIR)
+    subject.flows_changed(PORT, counts, -HOLD_NS)
+    subject.end_openings(0)
+    return subject
 
 
 def windows(sets: list[WindowSet]) -> dict[FlowClass, int]:
@@ -91,14 +100,10 @@ class TestAnticipation:
 
     def test_five_flows_do_not(self) -> None:
         # 65232 / (5 x 1526) = 8.55
-        assert self.windows(0, 5) == {BURST: 8 * MSS}
+        assert self.windows(0, 5) == {BURST: 8 * MSS, BACKGROUND: 8 * MSS}
 
-    def test_background_flows_get_what_burst_flows_leave(self) -> None:
-        # N = 33: 65232 / (33 x 1526) = 1.30; left for one: 65232 - 32 x 1526 = 16400 = 10.7
-        assert self.windows(1, 32) == {BURST: MSS, BACKGROUND: 10 * MSS}
-
-    def test_shares_of_a_mixed_port(self) -> None:
-        # N = 20: 65232 / 30520 = 2.1; left: 65232 - 16 x 2 x 1526 = 16400; / (4 x 1526) = 2.69
+    def test_background_flows_get_as_much_as_burst_flows(self) -> None:
+        # N = 20: 65232 / (20 x 1526) = 2.1
         assert self.windows(4, 16) == {BURST: 2 * MSS, BACKGROUND: 2 * MSS}
 
     def test_only_background_flows(self) -> None:
@@ -113,7 +118,7 @@ class TestAnticipation:
 
     def test_small_segments(self) -> None:
         # 65232 / (20 x 602) = 5.4
-        assert self.windows(0, 20, 536) == {BURST: 5 * 536}
+        assert self.windows(0, 20, 536) == {BURST: 5 * 536, BACKGROUND: 5 * 536}
 
 
 class TestSchemes:
@@ -142,68 +147,106 @@ class TestSchemes:
     def test_weir_sets_windows_before_any_notice(self) -> None:
         subject = regulator(Scheme.WEIR)
         sets = subject.flows_changed(PORT, PortCounts(1, 32, MSS), 0)
-        assert windows(sets) == {BURST: MSS, BACKGROUND: 10 * MSS}
+        assert windows(sets) == {BURST: MSS, BACKGROUND: MSS}
 
     def test_weir_has_the_smaller_of_both_windows_in_force(self) -> None:
-        subject = regulator(Scheme.WEIR)
-        subject.flows_changed(PORT, PortCounts(1, 9, MSS), 0)
-        # Anticipated: 4 segments each for burst, 65232 - 9 x 4 x 1526 = 10296 = 6 for background.
-        assert subject.in_force(PORT, BACKGROUND) == 6 * MSS
+        subject = settled(PortCounts(1, 9, MSS))
+        # Anticipated: 65232 / (10 x 1526) = 4.3 segments for each.
+        assert subject.in_force(PORT, BACKGROUND) == 4 * MSS
         # W = (6250 + 30000) / 10 = 3625; 2/3 of it 2416: one whole segment.
         assert windows(subject.queue_event(PORT, Notice.CN_L, 30_000, 0, 0)) == {BACKGROUND: MSS}
         # (36250 - 1460) / 9 = 3865: two whole segments.
         assert windows(subject.queue_event(PORT, Notice.CN_H, 30_000, 0, 0)) == {BURST: 2 * MSS}
 
     def test_weir_goes_back_to_the_anticipated_windows_on_cr(self) -> None:
-        subject = regulator(Scheme.WEIR)
-        subject.flows_changed(PORT, PortCounts(1, 9, MSS), 0)
+        subject = settled(PortCounts(1, 9, MSS))
         subject.queue_event(PORT, Notice.CN_H, 30_000, 0, 0)
         assert windows(subject.queue_event(PORT, Notice.CR, 0, 0, 0)) == {
             BURST: 4 * MSS,
-            BACKGROUND: 6 * MSS,
+            BACKGROUND: 4 * MSS,
         }
 
     def test_weir_widens_the_windows_when_flows_end(self) -> None:
-        subject = regulator(Scheme.WEIR)
-        subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0)
-        assert windows(subject.flows_changed(PORT, PortCounts(0, 10, MSS), 0)) == {BURST: 4 * MSS}
-        assert windows(subject.flows_changed(PORT, PortCounts(0, 4, MSS), 0)) == {BURST: 0}
+        subject = settled(PortCounts(0, 20, MSS))
+        widened = windows(subject.flows_changed(PORT, PortCounts(0, 10, MSS), 0))
+        assert widened == {BURST: 4 * MSS, BACKGROUND: 4 * MSS}
+        released = windows(subject.flows_changed(PORT, PortCounts(0, 4, MSS), 0))
+        assert released == {BURST: 0, BACKGROUND: 0}
 
     def test_weir_holds_nobody_once_the_last_flow_has_ended(self) -> None:
-        subject = regulator(Scheme.WEIR)
-        subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0)
+        subject = settled(PortCounts(0, 20, MSS))
         subject.queue_event(PORT, Notice.CN_H, 60_000, 0, 0)
-        assert windows(subject.flows_changed(PORT, PortCounts(0, 0, 0), 0)) == {BURST: 0}
+        released = windows(subject.flows_changed(PORT, PortCounts(0, 0, 0), 0))
+        assert released == {BURST: 0, BACKGROUND: 0}
 
     def test_the_limit_that_the_switch_tells_counts(self) -> None:
-        subject = regulator(Scheme.WEIR)
-        subject.flows_changed(PORT, PortCounts(0, 10, MSS), 0)
+        subject = settled(PortCounts(0, 10, MSS))
         # 0.9 x 32768 + 6250 = 35741; / 15260 = 2.3
-        assert windows(subject.queue_event(PORT, Notice.CN_L, 9_000, 32_768, 0)) == {BURST: 2 * MSS}
+        sets = subject.queue_event(PORT, Notice.CN_L, 9_000, 32_768, 0)
+        assert windows(sets) == {BURST: 2 * MSS, BACKGROUND: 2 * MSS}
 
     def test_a_port_may_have_limits_of_its_own(self) -> None:
-        subject = regulator(Scheme.WEIR)
+        subject = settled(PortCounts(0, 20, MSS))
         subject.configure(PORT, PortLimits(10**9, 500_000, 10**6))
+        released = windows(subject.flows_changed(PORT, PortCounts(0, 19, MSS), 0))
+        assert released == {BURST: 0, BACKGROUND: 0}
+
+
+class TestOpening:
+    """While flows are being added, a port's flows are held to one segment each."""
+
+    def test_the_hold_lasts_until_no_flow_has_been_added_for_its_time(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        assert windows(subject.flows_changed(PORT, PortCounts(0, 1, MSS), 0)) == {
+            BURST: MSS,
+            BACKGROUND: MSS,
+        }
+        assert subject.flows_changed(PORT, PortCounts(0, 2, MSS), HOLD_NS // 2) == []
+        assert subject.end_openings(HOLD_NS) == []
+        assert windows(subject.end_openings(HOLD_NS * 3 // 2)) == {BURST: 0, BACKGROUND: 0}
+        assert subject.end_openings(SECOND) == []
+
+    def test_then_the_fair_share_is_in_force(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0)
+        sets = subject.end_openings(HOLD_NS)
+        assert windows(sets) == {BURST: 2 * MSS, BACKGROUND: 2 * MSS}
+
+    def test_the_end_or_the_class_of_a_flow_opens_nothing(self) -> None:
+        subject = settled(PortCounts(0, 4, MSS))
+        assert subject.flows_changed(PORT, PortCounts(1, 3, MSS), 0) == []
+        assert subject.flows_changed(PORT, PortCounts(0, 3, MSS), 0) == []
+
+    def test_ports_open_each_for_itself(self) -> None:
+        subject, other = regulator(Scheme.WEIR), PortId(1, 4)
+        subject.flows_changed(PORT, PortCounts(0, 1, MSS), 0)
+        subject.flows_changed(other, PortCounts(0, 1, MSS), 10)
+        subject.flows_changed(PORT, PortCounts(0, 2, MSS), 20)
+        assert {window.port for window in subject.end_openings(HOLD_NS + 10)} == {other}
+        assert {window.port for window in subject.end_openings(HOLD_NS + 20)} == {PORT}
+
+    def test_the_paper_knows_no_such_hold(self) -> None:
+        subject = regulator(Scheme.SDTCP)
         assert subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0) == []
+        assert subject.end_openings(SECOND) == []
 
 
 class TestTime:
     def test_nothing_is_sent_twice_while_nothing_changes(self) -> None:
-        subject = regulator(Scheme.WEIR)
-        assert subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0)
+        subject = settled(PortCounts(0, 20, MSS))
         assert subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0) == []
         assert subject.refresh(TTL_NS // 3 - 1) == []
 
     def test_windows_in_force_are_refreshed_every_third_of_their_life(self) -> None:
-        subject = regulator(Scheme.WEIR)
-        subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0)
-        assert subject.refresh(TTL_NS // 3) == [WindowSet(PORT, BURST, 2 * MSS, refresh=True)]
+        subject = settled(PortCounts(0, 20, MSS))
+        assert set(subject.refresh(TTL_NS // 3)) == {
+            WindowSet(PORT, cls, 2 * MSS, refresh=True) for cls in (BURST, BACKGROUND)
+        }
         assert subject.refresh(TTL_NS // 3) == []
-        assert len(subject.refresh(2 * TTL_NS // 3)) == 1
+        assert len(subject.refresh(2 * TTL_NS // 3)) == 2
 
     def test_released_windows_are_not_refreshed(self) -> None:
-        subject = regulator(Scheme.WEIR)
-        subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0)
+        subject = settled(PortCounts(0, 20, MSS))
         subject.flows_changed(PORT, PortCounts(0, 1, MSS), 0)
         assert subject.refresh(TTL_NS) == []
 
@@ -211,8 +254,7 @@ class TestTime:
         assert regulator(Scheme.WEIR).ttl_ms == 3000
 
     def test_a_switch_that_comes_back_is_told_anew_and_its_notices_are_void(self) -> None:
-        subject = regulator(Scheme.WEIR)
-        subject.flows_changed(PORT, PortCounts(1, 9, MSS), 0)
+        subject = settled(PortCounts(1, 9, MSS))
         subject.queue_event(PORT, Notice.CN_H, 30_000, 0, 0)
-        assert windows(subject.restart(PORT.switch, 1)) == {BURST: 4 * MSS, BACKGROUND: 6 * MSS}
+        assert windows(subject.restart(PORT.switch, 1)) == {BURST: 4 * MSS, BACKGROUND: 4 * MSS}
         assert subject.restart(PORT.switch + 1, 1) == []
