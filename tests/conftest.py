@@ -1,4 +1,4 @@
-"""Tests of the whole system: each runs as the first process of a world of its own.
+"""Tests that build networks run as the first process of a world of their own.
 
 A test with the marker ``netns`` is run by a second pytest inside new network, process and mount
 namespaces (testbed.isolation), so whatever it leaves behind ends with it.
@@ -50,7 +50,7 @@ def _name(item: pytest.Function) -> str:
 @pytest.fixture(scope="session")
 def stock_prefix() -> Path:
     """Debian's unpatched switch."""
-    script = Path(__file__).parents[2] / "ovs-patches" / "stock"
+    script = Path(__file__).parents[1] / "ovs-patches" / "stock"
     return Path(subprocess.check_output([script], text=True).strip())
 
 
