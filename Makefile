@@ -38,9 +38,10 @@ test-unit: ## what needs neither root nor a switch
 	@$(PREPARE) packages venv
 	@$(PY)/pytest -m 'not netns and not switch'
 
-test-switch-weir: ## Open vSwitch's test suite, the groups that the patches add or touch
+test-switch-weir: ## Open vSwitch's test suite, the groups that the patches add
 	@$(PREPARE) packages switch
 	@ovs-patches/check weir
+	@ovs-patches/check kernel
 
 test-system: ## real switch, real controller, real TCP, in namespaces
 	@$(PREPARE) packages venv switch
