@@ -13,7 +13,7 @@ from testbed.isolation import IsolationError
 
 # The window scale follows from it, and with it how finely a window can be set: 7 here, as Linux
 # came up to 6.15; 10 since then, where a window of one segment rounds up to 2048 bytes.
-_HOSTS = HostSettings(rmem_max_bytes=6 * 2**20)
+_RECEIVE_BUFFER_BYTES = 6 * 2**20
 
 _DESCRIPTION = """\
 Emulates many-to-one (incast) traffic: real Linux TCP in network namespaces, the patched
@@ -95,6 +95,11 @@ def _add_options(command: argparse.ArgumentParser, out: Path) -> None:
         "--topology", choices=("fig8", "star"), default="fig8",
         help="fig8: two switches as in the paper's Figure 8; star: one (default %(default)s)",
     )  # fmt: skip
+    add(
+        "--receive-buffer", type=int, default=_RECEIVE_BUFFER_BYTES, metavar="BYTES",
+        help="largest receive buffer of the hosts, from which their window scale follows; "
+        "0 leaves this kernel's own (default %(default)s: scale 7)",
+    )  # fmt: skip
     add("--out", type=Path, default=out, metavar="DIR", help="where to write (default %(default)s)")
     add(
         "--ovs", metavar="PREFIX",
@@ -106,11 +111,13 @@ def _spec(args: argparse.Namespace) -> runner.RunSpec:
     incast = IncastSpec(
         senders=args.senders, rounds=args.rounds, block_bytes=args.block, seed=args.seed
     )
+    if args.receive_buffer < 0:
+        raise ValueError(f"--receive-buffer must be 0 or more bytes, not {args.receive_buffer}")
     return runner.RunSpec(
         scheme=args.scheme,
         incast=incast,
         topology=args.topology,
-        host=_HOSTS,
+        host=HostSettings(rmem_max_bytes=args.receive_buffer or None),
         ovs_prefix=args.ovs,
     )
 

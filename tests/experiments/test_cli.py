@@ -37,6 +37,7 @@ def test_help(program, argv, taught, capsys: pytest.CaptureFixture[str]) -> None
     [
         (["demo", "--senders", "0"], "senders must be at least 1, not 0"),
         (["demo", "--block", "5"], "at least one per connection: 32, not 5"),
+        (["demo", "--receive-buffer", "-1"], "must be 0 or more bytes, not -1"),
     ],
 )
 def test_wrong_values(argv: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
