@@ -67,7 +67,7 @@ class FabricSection(_Section):
     egress_buffer: Size = 64 * 2**10
     rtt: Time = 500_000
     lldp_interval: Time = 10**9
-    link_timeout: Time = 4 * 10**9
+    link_timeout: Time = Field(default=4 * 10**9, le=65_535 * 10**9)
     queues: tuple[Queue, ...] = ()
 
     @model_validator(mode="after")
@@ -85,7 +85,7 @@ class ClassifierSection(_Section):
 
 class Regulation(_Section):
     scheme: Scheme = Scheme.WEIR
-    window_ttl: Time = 3 * 10**9
+    window_ttl: Time = Field(default=3 * 10**9, ge=10**8, le=86_400 * 10**9)
     initial_window: int = Field(default=10, ge=1)
     buffer_share: float = Field(default=0.9, gt=0, le=1)
     opening_hold: Time = 50 * 10**6

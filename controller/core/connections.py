@@ -136,7 +136,10 @@ class Connections:
             reverse=Flow(key.reverse, ADOPTED_MSS_BYTES, scales[1]),
         )
         for flow in connection.flows:
-            remembered, flow.cls = self._memory.claim(flow.key)
+            remembered, flow.cls, window_scale = self._memory.claim(flow.key)
+            if window_scale is not None:
+                # An exception on a switch knows this connection better than its host's entry.
+                flow.window_scale = window_scale
             if remembered is not None:
                 flow.volume_bytes = remembered.volume_bytes
                 connection.opened_ns = min(connection.opened_ns, now_ns - remembered.age_ns)

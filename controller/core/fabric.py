@@ -184,7 +184,8 @@ class Fabric:
         return [(a, b) for a, (b, _) in self._links.items() if a < b]
 
     def _unlink(self, port_id: PortId) -> None:
-        self._presumed_links.pop(port_id, None)
+        if self._presumed_links.pop(port_id, None) is not None:
+            self.version += 1
         entry = self._links.pop(port_id, None)
         if entry is not None:
             self._links.pop(entry[0], None)

@@ -27,7 +27,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._accounts: dict[FlowKey, Remembered] = {}
-        self._background: set[FlowKey] = set()
+        self._windows: dict[FlowKey, tuple[FlowClass, int]] = {}
 
     def remember(self, survivors: Iterable[Survivor]) -> None:
         for survivor in survivors:
@@ -36,20 +36,19 @@ class Memory:
                     self._accounts[flow] = Remembered(
                         forward, survivor.volume_bytes, survivor.age_ns
                     )
-                case FlowWindow(_, segments, register):
-                    if class_of(register) is FlowClass.BACKGROUND:
-                        self._background.add(segments.reverse)
+                case FlowWindow(_, segments, register, window_scale):
+                    self._windows[segments.reverse] = class_of(register), window_scale
 
     def initiators(self) -> list[FlowKey]:
         """The initiators' flows among those that were not claimed yet."""
         return [flow for flow, remembered in self._accounts.items() if remembered.forward]
 
-    def claim(self, flow: FlowKey) -> tuple[Remembered | None, FlowClass]:
-        """What is remembered of a flow; it is then forgotten here."""
-        cls = FlowClass.BACKGROUND if flow in self._background else FlowClass.BURST
-        self._background.discard(flow)
-        return self._accounts.pop(flow, None), cls
+    def claim(self, flow: FlowKey) -> tuple[Remembered | None, FlowClass, int | None]:
+        """What is remembered of a flow, its class, and its window scale if it had a window entry
+        of its own; it is then forgotten here."""
+        cls, window_scale = self._windows.pop(flow, (FlowClass.BURST, None))
+        return self._accounts.pop(flow, None), cls, window_scale
 
     def clear(self) -> None:
         self._accounts.clear()
-        self._background.clear()
+        self._windows.clear()

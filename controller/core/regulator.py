@@ -15,6 +15,10 @@ from controller.core.values import FlowClass, Notice, PortId
 HEADERS_BYTES = 66  # Ethernet 14, IPv4 20, TCP 20 and its timestamps 12.
 _MU = {Notice.CN_L: Fraction(2, 3), Notice.CN_M: Fraction(1, 2)}  # Eq. (5) and (6).
 _NS_PER_S = 10**9
+_MAX_WINDOW_BYTES = 2**32 - 1
+# Where connections come without end, a port is held for 10 holds, then left alone for 40.
+_LONGEST_OPENING_HOLDS = 10
+_REST_HOLDS = 40
 
 
 class Scheme(Enum):
@@ -63,6 +67,8 @@ class _Port:
     counts: PortCounts = NO_FLOWS
     notified: dict[FlowClass, int] = field(default_factory=dict)
     sent: dict[FlowClass, tuple[int, int]] = field(default_factory=dict)
+    opened_ns: int = 0
+    rests_until_ns: int | None = None
 
 
 class Regulator:
@@ -94,10 +100,20 @@ class Regulator:
         """
         state = self._port(port)
         if counts.flows > state.counts.flows:
-            self._opening.pop(port, None)
-            self._opening[port] = now_ns + self._settings.opening_hold_ns
+            self._hold(port, state, now_ns)
         state.counts = counts
         return self._update(port, now_ns)
+
+    def _hold(self, port: PortId, state: _Port, now_ns: int) -> None:
+        if state.rests_until_ns is not None and now_ns < state.rests_until_ns:
+            return
+        hold_ns = self._settings.opening_hold_ns
+        if self._opening.pop(port, None) is None:
+            state.opened_ns = now_ns
+        last_ns = state.opened_ns + _LONGEST_OPENING_HOLDS * hold_ns
+        self._opening[port] = min(now_ns + hold_ns, last_ns)
+        if self._opening[port] == last_ns:
+            state.rests_until_ns = last_ns + _REST_HOLDS * hold_ns
 
     def end_openings(self, now_ns: int) -> list[WindowSet]:
         """Release the ports where no flow was added lately from the hold that comes with it."""
@@ -165,7 +181,7 @@ class Regulator:
         wanted = self._wanted(state, opening=now_ns < self._opening.get(port, now_ns))
         changed = []
         for cls in FlowClass:
-            window_bytes = wanted.get(cls, 0)
+            window_bytes = min(wanted.get(cls, 0), _MAX_WINDOW_BYTES)
             if window_bytes != state.sent.get(cls, (0, 0))[0]:
                 state.sent[cls] = (window_bytes, now_ns)
                 changed.append(WindowSet(port, cls, window_bytes, refresh=False))

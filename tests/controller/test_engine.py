@@ -537,6 +537,17 @@ class TestRestart:
         after.sleep(10 * SECOND)
         assert after.entries(1, FlowWindow) == exceptions
 
+    def test_a_scale_that_is_not_its_hosts_is_remembered(self) -> None:
+        before = star()
+        before.connect(SENDERS[0], RECEIVER, 1, scales=(7, 7))
+        before.connect(SENDERS[0], RECEIVER, 2, scales=(7, None))
+        before.sleep(2 * SECOND)
+        exceptions = before.entries(1, FlowWindow)
+        assert {entry.window_scale for entry in exceptions} == {0}
+        after = self.restarted(before)
+        after.sleep(10 * SECOND)
+        assert after.entries(1, FlowWindow) == exceptions
+
     def test_young_connections_are_relearnt_from_their_segments(self) -> None:
         before = star()
         key = before.connect(SENDERS[0], RECEIVER, scales=(7, 9))

@@ -40,3 +40,12 @@ def test_without_a_file_nothing_is_written() -> None:
 def test_a_place_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="none"):
         EventLog(str(tmp_path / "none" / "events.jsonl"))
+
+
+def test_a_full_disk_ends_the_log_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    log = EventLog("/dev/full")
+    for _ in range(3):
+        log.write("stop", {}, 6, 2.0)
+    log.close()
+    (record,) = caplog.records
+    assert "cannot write /dev/full: No space left on device" in record.getMessage()

@@ -206,6 +206,16 @@ class TestOpening:
         assert windows(subject.end_openings(HOLD_NS * 3 // 2)) == {BURST: 0, BACKGROUND: 0}
         assert subject.end_openings(SECOND) == []
 
+    def test_connections_without_end_do_not_hold_a_port_for_ever(self) -> None:
+        subject, step_ns, held = regulator(Scheme.WEIR), HOLD_NS * 4 // 5, 0
+        steps = range(1000)
+        for step in steps:
+            now_ns = step * step_ns
+            subject.flows_changed(PORT, PortCounts(0, 1 + step % 2, MSS), now_ns)
+            subject.end_openings(now_ns)
+            held += subject.in_force(PORT, BURST) == MSS
+        assert 0 < held < len(steps) / 3
+
     def test_then_the_fair_share_is_in_force(self) -> None:
         subject = regulator(Scheme.WEIR)
         subject.flows_changed(PORT, PortCounts(0, 20, MSS), 0)
