@@ -127,6 +127,11 @@ def by_kind_of_loss(
     }
 
 
+def arrived(queue: Mapping[str, str]) -> int:
+    """Return the packets that came to an egress queue."""
+    return int(queue["tx_packets"]) + dropped(queue)
+
+
 def dropped(queue: Mapping[str, str]) -> int:
     """Return the packets that an egress queue has dropped."""
     return int(queue["dropped_packets"])

@@ -24,7 +24,7 @@ def demo(spec: runner.RunSpec, out: Path, *, as_json: bool) -> int:
     runs = []
     for name in SCHEMES:
         status = runner.run(replace(spec, scheme=name), out / name)
-        if status != 0:
+        if status not in (0, runner.VOID):
             return status
         runs.append(Run.load(out / name))
     figure.draw(runs, out / PICTURE)
@@ -33,7 +33,7 @@ def demo(spec: runner.RunSpec, out: Path, *, as_json: bool) -> int:
         sys.stdout.write((out / SUMMARY).read_text())
     else:
         _print(runs, out)
-    return 0 if flat["valid"] else 3
+    return 0 if flat["valid"] else runner.VOID
 
 
 def _print(runs: list[Run], out: Path) -> None:

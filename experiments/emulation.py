@@ -23,7 +23,7 @@ from controller import __version__ as controller_version
 from experiments import counters, trace, validity
 from experiments.program import Program, ProgramError
 from experiments.record import FORMAT, QUEUE, RECORD
-from experiments.runner import RunSpec
+from experiments.runner import VOID, RunSpec
 from experiments.sampling import Processors, Sampler
 from experiments.schemes import scheme
 from experiments.workloads import netstat
@@ -95,7 +95,9 @@ class Emulation:
             "tcp": {host: netstat.grown(before.tcp[host], after.tcp[host]) for host in after.tcp},
             "queue": after.queues[roles.bottleneck],
             "dropped": dropped - counters.dropped(before.queues[roles.bottleneck]),
-            "dropped_in_trace": queue.count("drop"),
+            "arrived": counters.arrived(after.queues[roles.bottleneck])
+            - counters.arrived(before.queues[roles.bottleneck]),
+            "arrived_in_trace": queue.count("enqueue") + queue.count("drop"),
             "lost_elsewhere": counters.by_kind_of_loss(before, after, roles.bottleneck),
             "controller_errors": bed.controller.errors(),
             "events": self._events(before.time_ns),
@@ -217,13 +219,17 @@ def main() -> int:
     spec = RunSpec.from_dict(args.spec)
     try:
         isolation.become_first_process()
-        _run(spec, args.out)
+        checks = _run(spec, args.out)
     except _EXPECTED as error:
         print(f"weir-experiment: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    return 0
+    for check in checks:
+        if not check.holds:
+            said = f"{check.name}: {check.measured}; should be: {check.bound}"
+            print(f"weir-experiment: not valid: {said}", file=sys.stderr)
+    return 0 if all(check.holds for check in checks) else VOID
 
 
 def bed_config(spec: RunSpec) -> BedConfig:
@@ -241,7 +247,7 @@ def bed_config(spec: RunSpec) -> BedConfig:
     )
 
 
-def _run(spec: RunSpec, out: Path) -> None:
+def _run(spec: RunSpec, out: Path) -> list[validity.Check]:
     bed = Bed(bed_config(spec))
     try:
         print(
@@ -249,9 +255,11 @@ def _run(spec: RunSpec, out: Path) -> None:
         )
         with bed:
             record, queue = Emulation(spec, bed).measure()
-        record["checks"] = [asdict(check) for check in validity.checks(record)]
+        checks = validity.checks(record)
+        record["checks"] = [asdict(check) for check in checks]
         queue.save(out / QUEUE)
         (out / RECORD).write_text(json.dumps(record))
+        return checks
     finally:
         for name in _LOGS:
             if (bed.run_dir / name).exists():

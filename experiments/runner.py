@@ -17,6 +17,9 @@ from experiments.workloads.reader import IncastSpec
 from testbed import isolation
 from testbed.config import HostSettings
 
+# The exit status of a run that was done and recorded, but was not what it was meant to be.
+VOID = 3
+
 
 @dataclass(frozen=True)
 class RunSpec:
@@ -44,7 +47,8 @@ class RunSpec:
 
 
 def run(spec: RunSpec, out: Path) -> int:
-    """Do a run in a new world; return its exit status. Its progress goes to stderr."""
+    """Do a run in a new world; return its exit status, VOID if it is not valid. Its progress goes
+    to stderr."""
     out.mkdir(parents=True, exist_ok=True)
     for name in (RECORD, QUEUE):
         (out / name).unlink(missing_ok=True)

@@ -64,7 +64,8 @@ def data(scheme: str = "weir", **changes: Any) -> dict[str, Any]:
         },
         "queue": {"limit_bytes": "65536", "low": "19660", "mid": "39321", "high": "52428"},
         "dropped": 1,
-        "dropped_in_trace": 1,
+        "arrived": 7,
+        "arrived_in_trace": 7,
         "lost_elsewhere": {"devices": {}, "hosts": {}},
         "controller_errors": [],
         "events": [
