@@ -22,7 +22,8 @@ from controller.core.tables import Tables
 from controller.core.values import Notice, PortId
 
 RELEARN_AFTER_NS = 1 * 10**9  # By then the other switches are back, and discovery has been round.
-RELEARN_FOR_NS = 5 * 10**9
+# Open vSwitch tries to connect again after at most 8 s, so all switches are back before it is over.
+RELEARN_FOR_NS = 10 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,12 @@ class Engine:
         if survivors:
             self._connections.remember(survivors)
             self._connections.relearning = True
-            self._relearn_at[switch] = now_ns + RELEARN_AFTER_NS
-            self._sweep_at[switch] = now_ns + RELEARN_AFTER_NS + RELEARN_FOR_NS
+            self._sweep_at[switch] = 0
+            # Nothing is known of a connection before both its ends are back: with every switch that
+            # returns, those that are back already start anew.
+            for recovering in self._sweep_at:
+                self._relearn_at[recovering] = now_ns + RELEARN_AFTER_NS
+                self._sweep_at[recovering] = now_ns + RELEARN_AFTER_NS + RELEARN_FOR_NS
         self._windows += self._regulator.restart(switch, now_ns)
         return self._finish(now_ns)
 

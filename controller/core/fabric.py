@@ -17,6 +17,9 @@ _HOP_WEIGHT = 1 << 48
 
 # A port that came up this recently may yet turn out to lead to a switch.
 PORT_GRACE_NS = 250_000_000
+# A link that was there before the controller came is believed until its other switch is back: Open
+# vSwitch tries to connect again after at most 8 s.
+PRESUMED_FOR_NS = 12 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,7 @@ class Fabric:
     def presume_link(self, port_id: PortId, now_ns: int) -> None:
         """This port was a link before the controller came; discovery has time to confirm it."""
         if port_id not in self._links:
-            self._presumed_links[port_id] = now_ns + self._link_timeout_ns
+            self._presumed_links[port_id] = now_ns + max(self._link_timeout_ns, PRESUMED_FOR_NS)
             self.version += 1
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> bool:

@@ -480,7 +480,9 @@ class TestReroute:
 class TestRestart:
     """A new engine meets switches that an old one has set up."""
 
-    def restarted(self, before: World, volumes: dict[FlowKey, int] | None = None) -> World:
+    def restarted(
+        self, before: World, volumes: dict[FlowKey, int] | None = None, apart_ns: int = 0
+    ) -> World:
         after = World(make_engine(), now_ns=before.now_ns + SECOND)
         after.places = before.places
         for switch, held in before.held.items():
@@ -493,6 +495,8 @@ class TestRestart:
                 for entry in held.values()
             ]
             after.switch_up(switch, *survivors)
+            if apart_ns:
+                after.sleep(apart_ns)
         return after
 
     def test_nothing_that_works_is_touched(self) -> None:
@@ -524,6 +528,20 @@ class TestRestart:
         assert len(after.engine.flow_table) == 32
         assert after.engine.flow_table.counts(PortId(2, 1)).burst == 32
         assert after.windows[2][register] == MSS
+
+    def test_switches_may_return_as_late_as_open_vswitch_tries_again(self) -> None:
+        before = two_switches()
+        for host in SENDERS:
+            before.connect(RECEIVER, host, src_port=host.number)
+        before.sleep(2 * SECOND)
+        held = {switch: dict(entries) for switch, entries in before.held.items()}
+        after = self.restarted(before, apart_ns=8 * SECOND)
+        after.link(PortId(1, 40), PortId(2, 40))
+        assert len(after.engine.flow_table) == 32
+        for switch, entries in held.items():
+            assert {
+                k: e for k, e in entries.items() if isinstance(e, Forward | HostWindow)
+            }.items() <= (after.held[switch].items())
 
     def test_background_flows_stay_what_they_are(self) -> None:
         before = star()

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core.fabric import PORT_GRACE_NS, Fabric, Port
+from controller.core.fabric import PORT_GRACE_NS, PRESUMED_FOR_NS, Fabric, Port
 from controller.core.values import PortId
 
 TIMEOUT_NS = 4 * 10**9
@@ -104,7 +104,7 @@ class TestLinks:
         subject = fabric(1)
         subject.presume_link(PortId(1, 4), NOW)
         assert not subject.is_edge(PortId(1, 4), NOW)
-        subject.expire_links(NOW + TIMEOUT_NS + 1)
+        subject.expire_links(NOW + PRESUMED_FOR_NS + 1)
         assert subject.is_edge(PortId(1, 4), NOW)
 
     def test_nonsense_is_no_link(self) -> None:
