@@ -13,7 +13,6 @@ from traffic import capture, incast, windows_in_force
 
 SENDERS = 16
 ROUNDS = 20
-READS = f"tcp port {PORT}"
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
 
@@ -22,10 +21,11 @@ def test_windows_are_lowered_never_raised_and_never_on_a_syn(tmp_path: Path) -> 
     with Bed(BedConfig(topology="star", senders=SENDERS, scheme="weir")) as bed:
         bed.require_forwarding()
         receiver, sender = bed.host(bed.roles.receiver), bed.host(bed.roles.senders[0])
+        reads_of_one = f"host {sender.IP()} and tcp port {PORT}"
         before, after = tmp_path / "receiver.pcap", tmp_path / "sender.pcap"
         with (
-            capture(f"{receiver.name}-eth0", READS, before, host=receiver),
-            capture(f"{sender.name}-eth0", READS, after, host=sender),
+            capture(f"{receiver.name}-eth0", reads_of_one, before, host=receiver),
+            capture(f"{sender.name}-eth0", reads_of_one, after, host=sender),
             incast(bed, IncastSpec(senders=SENDERS, rounds=10_000)) as reads,
         ):
             wait_until(lambda: reads.rounds >= ROUNDS, timeout_s=60, what="the reads go on")

@@ -92,12 +92,33 @@ def ping_all(bed: Bed) -> list[str]:
 @contextmanager
 def capture(device: str, what: str, file: Path, *, host: Host | None = None) -> Iterator[None]:
     """Write what passes a device (of `host`, else of the switches) to a file, without a gap."""
-    argv = ["tcpdump", "-i", device, "-U", "-s", "0", "-B", "16384", "-w", str(file), what]
+    argv = [
+        "tcpdump",
+        "--immediate-mode",
+        "-i",
+        device,
+        "-U",
+        "-s",
+        "0",
+        "-B",
+        "16384",
+        "-w",
+        str(file),
+        what,
+    ]
     tcpdump = (host.popen if host else subprocess.Popen)(argv, stderr=subprocess.PIPE, text=True)
     try:
         assert tcpdump.stderr is not None
         assert "listening on" in tcpdump.stderr.readline()
         yield
+        # What tcpdump has not read yet when it is told to end is lost, and not counted either.
+        sizes = [-1]
+        wait_until(
+            lambda: sizes.append(file.stat().st_size) or sizes[-1] == sizes[-2],
+            timeout_s=30,
+            what=f"tcpdump has written all to {file.name}",
+            poll_s=0.25,
+        )
     finally:
         tcpdump.terminate()
         _, said = tcpdump.communicate(timeout=10)
