@@ -11,8 +11,8 @@ from experiments.workloads.reader import IncastSpec
 from testbed.config import HostSettings
 from testbed.isolation import IsolationError
 
-# The window scale follows from it, and with it how finely a window can be set: 7 here, as Linux
-# came up to 6.15; 10 since then, where a window of one segment rounds up to 2048 bytes.
+# The window scale follows from it, and with it how finely a window can be set: 7 here; 10 with the
+# 32 MiB that Linux 6.18 has by default, where a window of one segment rounds up to 2048 bytes.
 _RECEIVE_BUFFER_BYTES = 6 * 2**20
 
 _DESCRIPTION = """\
