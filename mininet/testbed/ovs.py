@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from testbed.command import CommandError, run, wait_until
@@ -37,9 +37,12 @@ def find_prefix(given: str | os.PathLike[str] | None = None) -> Path:
 
 
 class Ovs:
-    """One ovsdb-server and one ovs-vswitchd in ``run_dir`` (which is made and must be empty)."""
+    """One ovsdb-server and one ovs-vswitchd in ``run_dir`` (which is made and must be empty).
 
-    def __init__(self, prefix: Path, run_dir: Path) -> None:
+    ``vswitchd_options`` are added to the command line of ovs-vswitchd.
+    """
+
+    def __init__(self, prefix: Path, run_dir: Path, vswitchd_options: Sequence[str] = ()) -> None:
         self.prefix = prefix
         self.run_dir = run_dir
         self.env = {
@@ -53,6 +56,7 @@ class Ovs:
             "PATH": f"{prefix}/bin:{prefix}/sbin:{os.environ['PATH']}",
         }
         self.log = run_dir / "ovs-vswitchd.log"
+        self._vswitchd_options = vswitchd_options
         self._daemons: list[subprocess.Popen[bytes]] = []
         self._refreshed = 0
 
@@ -72,7 +76,7 @@ class Ovs:
         self.vsctl("--no-wait", "init", "--", *self._stats_interval())
         self._spawn(
             "ovs-vswitchd", f"unix:{socket}", "--disable-system", "--pidfile",
-            f"--log-file={self.log}",
+            f"--log-file={self.log}", *self._vswitchd_options,
         )  # fmt: skip
         _prefer(self.vswitchd_pid)
         self._await(self._answers, "ovs-vswitchd answers", self.log)

@@ -1,0 +1,243 @@
+"""The soak from the inside: builds the network, changes it until the time is over, and judges.
+
+    python -m experiments.soak.inside --spec JSON --out DIR
+
+is what ``experiments.soak.run`` starts as the first process of a new world.
+"""
+
+import argparse
+import contextlib
+import csv
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TextIO
+
+from experiments.program import Program
+from experiments.soak import SUMMARY, SoakSpec, watch
+from experiments.soak.changes import Changes, StuckError
+from experiments.soak.peers import Peers
+from testbed import isolation
+from testbed.command import CommandError, run, wait_until
+from testbed.host import Host
+from testbed.link import OFFLOADS_OFF
+from testbed.ovs import Ovs
+
+_HOSTS = 4
+_SAMPLE_EVERY_S = 1.0
+_SAY_EVERY_S = 10.0
+_SETTLE_S = 30.0
+_EXIT_S = 60.0
+# Datapath threads, a log that is being rotated, a connection that was just refused.
+_SPARE_DESCRIPTORS = 8
+
+
+class Soak:
+    """A soak in progress. ``faults`` collects what is wrong, in words."""
+
+    def __init__(self, spec: SoakSpec, out: Path) -> None:
+        self.faults: list[str] = []
+        self._spec = spec
+        self._out = out
+        self._ovs = Ovs(
+            Path(spec.prefix), isolation.RUN_DIR / "ovs", vswitchd_options=("--enable-dummy",)
+        )
+        # A small quarantine, or freed memory that is only kept for later reports looks like a leak.
+        log = f"log_path={out}/report"
+        self._ovs.env["ASAN_OPTIONS"] = f"{log}:detect_leaks=1:quarantine_size_mb=8"
+        self._ovs.env["UBSAN_OPTIONS"] = f"{log}:print_stacktrace=1"
+        self._samples: list[watch.Sample] = []
+        self._received: dict[str, int] = {}
+
+    def run(self) -> None:
+        """The whole of it; ``faults`` is complete afterwards."""
+        with (self._out / "changes.log").open("w") as log, contextlib.ExitStack() as stack:
+            stack.callback(self._keep_logs)
+            self._ovs.start()
+            stack.callback(self._ovs.stop)
+            idle_descriptors = watch.descriptors(self._ovs.vswitchd_pid)
+            changes = Changes(self._ovs, [f"s{n}" for n in range(1, _HOSTS + 1)], self._seed, log)
+            hosts = [self._host(n) for n in range(1, _HOSTS + 1)]
+            for host in hosts:
+                stack.callback(host.terminate)
+            peers = Peers(self._seed, changes.management_sockets)
+            peers.start()
+            try:
+                changes.build()
+                self._drive(changes, hosts)
+                peers.stop()
+                self._end(changes, idle_descriptors)
+            except (StuckError, TimeoutError, ProcessLookupError) as fault:
+                self.faults.append(str(fault))
+            self._judge(changes, peers)
+
+    @property
+    def _seed(self) -> int:
+        return self._spec.seed
+
+    def _host(self, number: int) -> Host:
+        """A namespace with a device whose other end, sN, is a port to be."""
+        host = Host(f"h{number}")
+        run(
+            ["ip", "link", "add", f"s{number}", "type", "veth", "peer", "name", "eth0",
+             "netns", str(host.pid)],
+        )  # fmt: skip
+        run(["ip", "link", "set", f"s{number}", "up"])
+        for address in (f"10.0.0.{number}/24", f"fd00::{number}/64"):
+            nodad = ("nodad",) if ":" in address else ()
+            run(["ip", "addr", "add", address, "dev", "eth0", *nodad], pid=host.pid)
+        run(["ethtool", "-K", "eth0", *OFFLOADS_OFF], pid=host.pid)
+        run(["ip", "link", "set", "eth0", "up"], pid=host.pid)
+        return host
+
+    def _traffic(self, number: int, host: Host) -> Program:
+        args = ["--address", f"10.0.0.{number}", "--address", f"fd00::{number}"]
+        for other in range(1, _HOSTS + 1):
+            if other != number:
+                args += ["--peer", f"10.0.0.{other}", "--peer", f"fd00::{other}"]
+        log = self._out / "traffic.log"
+        return Program("experiments.soak.traffic", args, log=log, pid=host.pid)
+
+    def _drive(self, changes: Changes, hosts: list[Host]) -> None:
+        begun = time.monotonic()
+        end = begun + self._spec.minutes * 60
+        said = sampled = begun
+        with contextlib.ExitStack() as programs:
+            traffic = [
+                programs.enter_context(self._traffic(number, host))
+                for number, host in enumerate(hosts, 1)
+            ]
+            while (now := time.monotonic()) < end:
+                changes.step()
+                self._require_alive()
+                if now - sampled >= _SAMPLE_EVERY_S:
+                    sampled = now
+                    self._samples.append(watch.sample(self._ovs.vswitchd_pid, now - begun))
+                if now - said >= _SAY_EVERY_S:
+                    said = now
+                    _say(
+                        f"{now - begun:5.0f} s  {changes.done.total()} changes, "
+                        f"{self._samples[-1].rss_kb // 1024} MB"
+                    )
+                    self._require_silence()
+            for program in traffic:
+                program.finish()
+            for program in traffic:
+                for kind, count in program.expect("done").items():
+                    if kind != "event":
+                        self._received[kind] = self._received.get(kind, 0) + count
+
+    def _require_alive(self) -> None:
+        status = self._ended()
+        if status is not None:
+            raise StuckError(f"ovs-vswitchd has ended by itself, with status {status}")
+
+    def _require_silence(self) -> None:
+        """A first report is enough to end a soak: what follows may be its consequence."""
+        told = watch.reports(self._out)
+        if told:
+            raise StuckError(f"stopped at the first report, {told[0].name}")
+
+    def _ended(self) -> int | None:
+        """The switch's exit status if it has ended; it can still be waited for."""
+        found = os.waitid(os.P_PID, self._ovs.vswitchd_pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return None if found is None else found.si_status
+
+    def _end(self, changes: Changes, idle_descriptors: int) -> None:
+        """Clear, see that nothing was kept open, and have the switch end as it does by itself.
+
+        Only then, not after a signal, does LeakSanitizer look for leaks.
+        """
+        changes.clear()
+        pid = self._ovs.vswitchd_pid
+        with contextlib.suppress(TimeoutError):
+            wait_until(
+                lambda: watch.descriptors(pid) <= idle_descriptors + _SPARE_DESCRIPTORS,
+                timeout_s=_SETTLE_S,
+                what="descriptors are closed",
+            )
+        left = watch.descriptors(pid)
+        if left > idle_descriptors + _SPARE_DESCRIPTORS:
+            targets = [str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()]
+            self.faults.append(
+                f"{left} descriptors are open without any bridge, {idle_descriptors} were at the "
+                f"beginning: {' '.join(sorted(targets))}"
+            )
+        self._ovs.appctl("exit", "--cleanup")
+        wait_until(
+            lambda: self._ended() is not None,
+            timeout_s=_EXIT_S,
+            what="ovs-vswitchd ends",
+            poll_s=0.1,
+        )
+        if status := self._ended():
+            self.faults.append(f"ovs-vswitchd ended with status {status}")
+
+    def _judge(self, changes: Changes, peers: Peers) -> None:
+        for report in watch.reports(self._out):
+            self.faults.append(f"{report.name}: {watch.headline(report)}")
+        with (self._out / "memory.csv").open("w") as file:
+            table = csv.writer(file)
+            table.writerow(("seconds", "rss_kb", "descriptors"))
+            table.writerows((f"{s.at_s:.1f}", s.rss_kb, s.descriptors) for s in self._samples)
+        summary: dict[str, object] = {
+            "minutes": self._spec.minutes,
+            "seed": self._spec.seed,
+            "changes": changes.done.total(),
+            "refused": changes.refused.total(),
+            **{f"changes.{name}": count for name, count in sorted(changes.done.items())},
+            **{f"refused.{name}": count for name, count in sorted(changes.refused.items())},
+            **{f"openflow.{name}": count for name, count in sorted(peers.counts.items())},
+            **{f"traffic.{kind}_bytes": count for kind, count in sorted(self._received.items())},
+        }
+        try:
+            growth = watch.growth(self._samples)
+        except ValueError as too_short:
+            self.faults.append(str(too_short))
+        else:
+            summary["rss_first_third_kb"] = growth.first_kb
+            summary["rss_last_third_kb"] = growth.last_kb
+            summary["rss_kb_per_minute"] = round(growth.kb_per_minute, 1)
+            if growth.fault:
+                self.faults.append(growth.fault)
+        # A soak in which nothing happened proves nothing.
+        for wanted in ("openflow.queue_events", "openflow.type_1", "traffic.tcp_bytes"):
+            if not summary.get(wanted) and not self.faults:
+                self.faults.append(f"nothing seen of {wanted}")
+        summary["faults"] = self.faults
+        (self._out / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")
+
+    def _keep_logs(self) -> None:
+        for log in self._ovs.run_dir.glob("*.log"):
+            shutil.copy(log, self._out / log.name)
+
+
+def _say(line: str, to: TextIO = sys.stderr) -> None:
+    print(f"soak: {line}", file=to, flush=True)
+
+
+def main() -> int:
+    """Entry point; returns the exit status."""
+    isolation.become_first_process()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--spec", type=json.loads, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    spec = SoakSpec(**args.spec)
+    _say(f"{spec.minutes:g} minutes, seed {spec.seed}")
+    soak = Soak(spec, args.out)
+    try:
+        soak.run()
+    except CommandError as failed:
+        soak.faults.append(str(failed))
+    for fault in soak.faults:
+        _say(f"FAULT: {fault}")
+    _say(f"{'nothing found' if not soak.faults else 'failed'}; {args.out / SUMMARY}")
+    return 1 if soak.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
