@@ -25,6 +25,21 @@ class MessageType(IntEnum):
     SUBSCRIBE = 1
     QUEUE_EVENT = 2
     WINDOW_SET = 3
+    QUEUE_STATS_REQUEST = 4
+    QUEUE_STATS_REPLY = 5
+
+
+class PacketInReason(IntEnum):
+    """A notice as a Packet-In, from ports with `notify=packet-in` (SDTCP Figure 4).
+
+    Only connections that have not subscribed get them. `in_port` is the congested port, `cookie`
+    the length of its queue in bytes; `total_len` is that too, as far as 16 bits go.
+    """
+
+    CN_L = 16
+    CN_M = 17
+    CN_H = 18
+    CR = 19
 
 
 class Capability(IntFlag):
@@ -142,11 +157,7 @@ class WindowSet:
     @classmethod
     def unpack(cls, body: bytes) -> Self:
         """Raises ExtensionError."""
-        if len(body) < cls._HEAD.size or (len(body) - cls._HEAD.size) % cls._ENTRY.size:
-            raise ExtensionError(
-                f"WINDOW_SET has {len(body)} bytes, not {cls._HEAD.size} and a multiple of "
-                f"{cls._ENTRY.size}"
-            )
+        _check_entries("WINDOW_SET", body, cls._HEAD.size, cls._ENTRY.size)
         _check_version("WINDOW_SET", body[0])
         _check_zero("WINDOW_SET", body[1:8])
         windows = []
@@ -161,12 +172,114 @@ class WindowSet:
         return cls(tuple(windows))
 
 
-Message = Subscribe | QueueEvent | WindowSet
+@dataclass(frozen=True, slots=True)
+class QueueStatsRequest:
+    """Ask for the egress queue of a port, or of every port that has one."""
+
+    port: int = ANY_PORT
+
+    _FORMAT = struct.Struct("!B3xI")
+
+    def pack(self) -> bytes:
+        return self._FORMAT.pack(VERSION, self.port)
+
+    @classmethod
+    def unpack(cls, body: bytes) -> Self:
+        """Raises ExtensionError."""
+        _check_length("QUEUE_STATS request", body, cls._FORMAT.size)
+        version, port = cls._FORMAT.unpack(body)
+        _check_version("QUEUE_STATS request", version)
+        _check_zero("QUEUE_STATS request", body[1:4])
+        return cls(port)
+
+
+class QueueStats(NamedTuple):
+    """An egress queue, at `time_ns` (the switch's CLOCK_MONOTONIC), and its counters.
+
+    Counters, and `max_queue_bytes`, start with the queue. Bytes of the queue and its limit include
+    the configured overhead of every packet, the other bytes are those of frames.
+    """
+
+    port: int
+    queue: int
+    level: int
+    """0 if the queue is not congested, otherwise 1, 2, 3 after CN-L, CN-M, CN-H."""
+    time_ns: int
+    rate_bps: int
+    limit_bytes: int
+    limit_pkts: int | None
+    """None if only bytes are limited."""
+    queue_bytes: int
+    queue_pkts: int
+    max_queue_bytes: int
+    tx_pkts: int
+    tx_bytes: int
+    dropped_pkts: int
+    dropped_bytes: int
+    marked_pkts: int
+    events: tuple[int, ...]
+    """How many CN-L, CN-M, CN-H and CR, in this order."""
+    sequence: int
+    """Of the latest notice, 0 if there was none."""
+
+
+_NO_LIMIT = 2**64 - 1
+_MORE = 1 << 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatsReply:
+    """Answers one request, together with the messages that follow as long as `more` is set."""
+
+    queues: tuple[QueueStats, ...]
+    more: bool = False
+
+    _HEAD = struct.Struct("!BB6x")
+    _ENTRY = struct.Struct("!IIB7x17Q")
+
+    def pack(self) -> bytes:
+        return self._HEAD.pack(VERSION, _MORE if self.more else 0) + b"".join(
+            self._ENTRY.pack(
+                *queue[:6],
+                _NO_LIMIT if queue.limit_pkts is None else queue.limit_pkts,
+                *queue[7:15],
+                *queue.events,
+                queue.sequence,
+            )
+            for queue in self.queues
+        )
+
+    @classmethod
+    def unpack(cls, body: bytes) -> Self:
+        """Raises ExtensionError."""
+        _check_entries("QUEUE_STATS reply", body, cls._HEAD.size, cls._ENTRY.size)
+        version, flags = cls._HEAD.unpack_from(body)
+        _check_version("QUEUE_STATS reply", version)
+        _check_zero("QUEUE_STATS reply", body[2:8])
+        if flags & ~_MORE:
+            raise ExtensionError(f"QUEUE_STATS reply has unknown flags 0x{flags:02x}")
+        queues = []
+        for offset in range(cls._HEAD.size, len(body), cls._ENTRY.size):
+            _check_zero("QUEUE_STATS reply", body[offset + 9 : offset + 16])
+            fields = cls._ENTRY.unpack_from(body, offset)
+            level, limit_pkts = fields[2], fields[6]
+            if level > 3:
+                raise ExtensionError(f"QUEUE_STATS reply has unknown level {level}")
+            limit = None if limit_pkts == _NO_LIMIT else limit_pkts
+            queues.append(
+                QueueStats._make((*fields[:6], limit, *fields[7:15], fields[15:19], fields[19]))
+            )
+        return cls(tuple(queues), bool(flags & _MORE))
+
+
+Message = Subscribe | QueueEvent | WindowSet | QueueStatsRequest | QueueStatsReply
 
 _MESSAGES: dict[int, type[Message]] = {
     MessageType.SUBSCRIBE: Subscribe,
     MessageType.QUEUE_EVENT: QueueEvent,
     MessageType.WINDOW_SET: WindowSet,
+    MessageType.QUEUE_STATS_REQUEST: QueueStatsRequest,
+    MessageType.QUEUE_STATS_REPLY: QueueStatsReply,
 }
 
 
@@ -229,6 +342,11 @@ def unpack_action(action: bytes) -> TcpRwnd | TcpRwndRegister:
 def _check_length(name: str, body: bytes, expected: int) -> None:
     if len(body) != expected:
         raise ExtensionError(f"{name} has {len(body)} bytes, not {expected}")
+
+
+def _check_entries(name: str, body: bytes, head: int, entry: int) -> None:
+    if len(body) < head or (len(body) - head) % entry:
+        raise ExtensionError(f"{name} has {len(body)} bytes, not {head} and a multiple of {entry}")
 
 
 def _check_version(name: str, version: int) -> None:
