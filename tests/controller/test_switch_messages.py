@@ -1,0 +1,176 @@
+"""The messages of the patched switch itself, read by our codec and by Ryu's parser."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ryu.lib.packet import ethernet, packet
+from ryu.ofproto import ofproto_parser, ofproto_protocol, ofproto_v1_3
+
+from controller.southbound import extension, openflow
+from controller.southbound.extension import (
+    ANY_PORT,
+    Capability,
+    MessageType,
+    PacketInReason,
+    QueueStatsReply,
+    QueueStatsRequest,
+    Subscribe,
+    SubscribeFlag,
+)
+from dummy_ovs import DEADLINE_S, DummyOvs, dummy_ovs
+from packets import Host, arp
+
+pytestmark = pytest.mark.switch
+
+QOS = "max-rate=8000000 limit-bytes=4000 low=1000 mid=2000 high=3000"
+ETHERNET_II_EXPERIMENTAL = 0x88B5
+SET_CONFIG = bytes.fromhex("0409000c00000002 0000ffff")
+"""As controllers that want packet-ins begin: fragments as they are, whole packets."""
+
+
+class Connection:
+    """An OpenFlow 1.3 connection to a bridge's management socket."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(DEADLINE_S)
+        self._socket.connect(str(path))
+        self._data = b""
+        self.send(openflow.HEADER.pack(openflow.VERSION, openflow.Type.HELLO, 8, 1))
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send(self, message: bytes) -> None:
+        self._socket.sendall(message)
+
+    def receive(self, kind: openflow.Type) -> bytes:
+        """The next message of this type; others are skipped."""
+        while True:
+            while len(self._data) < 8 or len(self._data) < self._length():
+                more = self._socket.recv(65_536)
+                assert more, "the switch has disconnected"
+                self._data += more
+            message, self._data = self._data[: self._length()], self._data[self._length() :]
+            if message[1] == kind:
+                return message
+
+    def ask(self, exp_type: MessageType, body: bytes) -> tuple[int, bytes]:
+        """Type and body of the answer to a message of the extension."""
+        request = openflow.experimenter(extension.EXPERIMENTER, exp_type, body, xid=exp_type)
+        self.send(request)
+        answer = self.receive(openflow.Type.EXPERIMENTER)
+        assert answer[4:8] == request[4:8], "the answer has another xid"
+        experimenter, answer_type, answer_body = openflow.unpack_experimenter(answer)
+        assert experimenter == extension.EXPERIMENTER
+        return answer_type, answer_body
+
+    def _length(self) -> int:
+        return int.from_bytes(self._data[2:4])
+
+
+class World:
+    """A bridge whose port 3 has an egress queue."""
+
+    def __init__(self, switch: DummyOvs, directory: Path, qos: str) -> None:
+        self._switch = switch
+        switch.vsctl("add-br", "s1", "--", "set", "bridge", "s1", "datapath_type=dummy")
+        for number in (1, 3):
+            switch.add_port("s1", f"p{number}", number)
+        switch.vsctl(
+            *("set", "port", "p3", "qos=@q", "--", "--id=@q", "create", "qos", "type=weir"),
+            *(f"other-config:{setting}" for setting in qos.split()),
+        )
+        switch.appctl("time/stop")
+        self.connection = Connection(directory / "s1.mgmt")
+        kind, body = self.connection.ask(
+            MessageType.SUBSCRIBE, Subscribe(SubscribeFlag(0), ANY_PORT).pack()
+        )
+        answer = extension.unpack(kind, body)
+        assert isinstance(answer, Subscribe)
+        if Capability.QUEUE_STATS not in answer.capabilities:
+            pytest.skip("the switch has no queue statistics yet")
+
+    def fill(self, frames: int) -> None:
+        """Send frames of 1000 bytes, which a bridge without flows floods, to the queue."""
+        frame = arp(1, Host(1), Host(1)).ljust(1000, b"\0")
+        for _ in range(frames):
+            self._switch.inject("p1", frame)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+    prefix = os.environ.get("WEIR_OVS_PREFIX")
+    if not prefix:
+        pytest.skip("WEIR_OVS_PREFIX does not name the patched switch: make switch")
+    with dummy_ovs(Path(prefix), tmp_path) as switch:
+        world = World(switch, tmp_path, f"{QOS} {getattr(request, 'param', '')}")
+        try:
+            yield world
+        finally:
+            world.close()
+
+
+def test_queue_statistics(world: World) -> None:
+    world.fill(5)
+    kind, body = world.connection.ask(
+        MessageType.QUEUE_STATS_REQUEST, QueueStatsRequest(ANY_PORT).pack()
+    )
+    answer = extension.unpack(kind, body)
+    assert isinstance(answer, QueueStatsReply)
+    assert not answer.more
+    (queue,) = answer.queues
+    assert queue.time_ns > 0
+    assert queue._asdict() == {
+        "port": 3,
+        "queue": 0,
+        "level": 3,
+        "time_ns": queue.time_ns,
+        "rate_bps": 8_000_000,
+        "limit_bytes": 4000,
+        "limit_pkts": None,
+        "queue_bytes": 4000,
+        "queue_pkts": 4,
+        "max_queue_bytes": 4000,
+        "tx_pkts": 4,
+        "tx_bytes": 4000,
+        "dropped_pkts": 1,
+        "dropped_bytes": 1000,
+        "marked_pkts": 0,
+        "events": (1, 1, 1, 0),
+        "sequence": 3,
+    }
+
+
+@pytest.mark.parametrize("world", ["notify=packet-in"], indirect=True)
+def test_ryu_parses_notices_in_packet_ins(world: World) -> None:
+    world.connection.send(SET_CONFIG)
+    world.connection.send(openflow.barrier_request(3))
+    world.connection.receive(openflow.Type.BARRIER_REPLY)
+    world.fill(3)
+
+    description = ofproto_protocol.ProtocolDesc(ofproto_v1_3.OFP_VERSION)
+    for reason, length in (
+        (PacketInReason.CN_L, 1000),
+        (PacketInReason.CN_M, 2000),
+        (PacketInReason.CN_H, 3000),
+    ):
+        data = world.connection.receive(openflow.Type.PACKET_IN)
+        while data[14] < PacketInReason.CN_L:
+            data = world.connection.receive(openflow.Type.PACKET_IN)
+        version, kind, size, xid = openflow.HEADER.unpack_from(data)
+        message = ofproto_parser.msg(description, version, kind, size, xid, data)
+        assert message.reason == reason
+        assert message.match["in_port"] == 3
+        assert message.total_len == message.cookie == length
+        assert message.table_id == 0xFF
+        assert message.buffer_id == ofproto_v1_3.OFP_NO_BUFFER
+        # What a learning switch does to every packet-in.
+        frame = packet.Packet(message.data).get_protocols(ethernet.ethernet)[0]
+        assert frame.ethertype == ETHERNET_II_EXPERIMENTAL
