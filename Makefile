@@ -6,7 +6,8 @@ PY   := $(VENV)/bin
 PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format venv switch test-unit test-switch-weir test-system clean
+.PHONY: help demo test lint format venv switch test-unit test-switch-weir test-switch test-switch-full \
+	soak-switch bench-switch test-system clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +43,26 @@ test-switch-weir: ## Open vSwitch's test suite, the groups that the patches add
 	@$(PREPARE) packages switch
 	@ovs-patches/check weir
 	@ovs-patches/check kernel
+
+test-switch: ## the series: style, each patch compiles, its tests, Open vSwitch's own around it against unpatched
+	@$(PREPARE) packages switch unpatched-switch
+	@ovs-patches/check all
+
+test-switch-full: ## the same with all of Open vSwitch's unit tests (about an hour)
+	@$(PREPARE) packages switch unpatched-switch
+	@ovs-patches/check all --full
+
+MINUTES := 30
+soak-switch: ## MINUTES=30 of random changes and traffic under AddressSanitizer (SEED=N to repeat some)
+	@$(PREPARE) packages venv sanitized-switch
+	@$(PY)/weir-experiment soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --out build/soak \
+		--ovs "$$(ovs-patches/build --sanitize --prefix)"
+
+bench-switch: ## the switch's figures: table and build/bench/switch.json (about 12 minutes)
+	@$(PREPARE) packages venv switch unpatched-switch
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
+		WEIR_UNPATCHED_OVS_PREFIX="$$(ovs-patches/build --unpatched --prefix)" \
+		$(PY)/weir-experiment bench switch --out build/bench/switch.json
 
 test-system: ## real switch, real controller, real TCP, in namespaces
 	@$(PREPARE) packages venv switch

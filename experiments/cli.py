@@ -1,15 +1,17 @@
 """weir-experiment: the command."""
 
 import argparse
+import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments import demo, runner
+from experiments import bench, demo, runner, soak
 from experiments.schemes import SCHEMES
 from experiments.workloads.reader import IncastSpec
 from testbed.config import HostSettings
 from testbed.isolation import IsolationError
+from testbed.ovs import OvsError, find_prefix
 
 # The window scale follows from it, and with it how finely a window can be set: 7 here; 10 with the
 # 32 MiB that Linux 6.18 has by default, where a window of one segment rounds up to 2048 bytes.
@@ -47,21 +49,39 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     args = _parser().parse_args(argv)
     try:
-        spec = _spec(args)
+        status = args.handler(args)
     except ValueError as wrong:
         print(f"weir-experiment: {wrong}", file=sys.stderr)
         return 2
-    try:
-        if args.command == "demo":
-            status = demo.demo(spec, args.out, as_json=args.json)
-        else:
-            status = runner.run(spec, args.out)
-    except IsolationError as missing:
+    except (IsolationError, OvsError) as missing:
         print(f"weir-experiment: {missing}", file=sys.stderr)
         return 1
     if status in (130, 143):
         print("weir-experiment: interrupted; nothing is left behind", file=sys.stderr)
     return status
+
+
+def _demo(args: argparse.Namespace) -> int:
+    return demo.demo(_spec(args), args.out, as_json=args.json)
+
+
+def _run(args: argparse.Namespace) -> int:
+    return runner.run(_spec(args), args.out)
+
+
+def _bench(args: argparse.Namespace) -> int:
+    groups = bench.SUITES[args.suite]
+    unknown = [group for group in args.only if group not in groups]
+    if unknown:
+        raise ValueError(f"--only {unknown[0]}: {args.suite} has {', '.join(groups)}")
+    return bench.run(args.suite, args.only, args.out or Path(f"build/bench/{args.suite}.json"))
+
+
+def _soak(args: argparse.Namespace) -> int:
+    if args.minutes <= 0:
+        raise ValueError(f"--minutes must be more than 0, not {args.minutes:g}")
+    seed = secrets.randbits(32) if args.seed is None else args.seed
+    return soak.run(soak.SoakSpec(str(find_prefix(args.ovs)), args.minutes, seed), args.out)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -77,9 +97,28 @@ def _parser() -> argparse.ArgumentParser:
     shown.set_defaults(scheme="weir")
     single = commands.add_parser("run", help="one scheme alone, recorded in --out")
     single.add_argument("--scheme", choices=SCHEMES, required=True)
+    shown.set_defaults(handler=_demo)
+    single.set_defaults(handler=_run)
     for command, out in ((shown, "build/demo"), (single, "build/run")):
         _add_options(command, Path(out))
+    _add_bench(commands.add_parser("bench", help="figures of the switch: a table and flat JSON"))
+    _add_soak(commands.add_parser("soak", help="a sanitized switch under random changes"))
     return parser
+
+
+def _add_bench(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("suite", choices=bench.SUITES)
+    add("--only", action="append", default=[], metavar="NAME", help="one group of the suite")
+    add("--out", type=Path, metavar="FILE", help="(default build/bench/SUITE.json)")
+
+
+def _add_soak(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--minutes", type=float, default=30, help="(default %(default)g)")
+    add("--seed", type=int, help="decides the order of changes (default: drawn, and printed)")
+    add("--out", type=Path, default=Path("build/soak"), metavar="DIR", help="(default %(default)s)")
+    add("--ovs", metavar="PREFIX", help="what ovs-patches/build --sanitize has built")
 
 
 def _add_options(command: argparse.ArgumentParser, out: Path) -> None:

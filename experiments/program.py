@@ -62,6 +62,12 @@ class Program:
             raise ProgramError(f"{self._name} did not say {event!r}: {self._last_words()}")
         return message
 
+    def tell(self, line: str) -> None:
+        """Write it a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
     def finish(self) -> None:
         """Ask it to end, by closing its stdin."""
         assert self._process.stdin is not None

@@ -1,0 +1,36 @@
+"""One group of a benchmark, as the first process of its world.
+
+python -m experiments.bench.inside GROUP FILE
+"""
+
+import importlib
+import json
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from testbed import isolation
+
+
+def main() -> int:
+    """Entry point; returns the exit status."""
+    isolation.become_first_process()
+    group, file = sys.argv[1:]
+    begun = time.monotonic()
+
+    def progress(line: str) -> None:
+        print(f"{group:10} {time.monotonic() - begun:4.0f} s  {line}", file=sys.stderr, flush=True)
+
+    try:
+        figures = importlib.import_module(f"experiments.bench.{group}").run(progress)
+    except Exception:
+        # Whatever it was, the other groups are still to be measured.
+        traceback.print_exc()
+        return 1
+    Path(file).write_text(json.dumps(figures))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
