@@ -2,13 +2,16 @@
 
 import resource
 import subprocess
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from mininet.net import Mininet
 
+from testbed import dctcp
 from testbed.command import run, wait_until
-from testbed.config import BedConfig
+from testbed.config import BedConfig, HostSettings
 from testbed.controller import Controller, QueueConfig, configuration
 from testbed.host import Host
 from testbed.isolation import RUN_DIR
@@ -35,6 +38,7 @@ class Bed:
         self.ovs = Ovs(find_prefix(config.ovs_prefix), run_dir / "ovs")
         self.controller: Controller | None = None
         self.net: Mininet
+        self._registered = ExitStack()
 
     def __enter__(self) -> "Bed":
         try:
@@ -52,6 +56,7 @@ class Bed:
         if self.controller is not None:
             self.controller.stop()
         self.ovs.stop()
+        self._registered.close()
 
     def host(self, name: str) -> Host:
         """Return the host called ``name``."""
@@ -113,8 +118,8 @@ class Bed:
         fail_mode = "standalone" if config.scheme is None else "secure"
         self.net = Mininet(
             topo=topo,
-            switch=partial(Switch, ovs=self.ovs, fail_mode=fail_mode),
-            host=partial(Host, settings=config.host),
+            switch=partial(Switch, ovs=self.ovs, fail_mode=fail_mode, queue=config.queue),
+            host=partial(Host, settings=self._host_settings()),
             link=ShapedLink,
             controller=None,
             autoSetMacs=True,
@@ -128,6 +133,13 @@ class Bed:
             timeout_s=_CONNECT_TIMEOUT_S,
             what="all switches are connected to the controller",
         )
+
+    def _host_settings(self) -> HostSettings:
+        wanted = self.config.host
+        if wanted.congestion_control != dctcp.NAME:
+            return wanted
+        name = self._registered.enter_context(dctcp.Dctcp()).name
+        return replace(wanted, congestion_control=name)
 
     def _controller(self, scheme: str) -> Controller:
         roles, config = self.roles, self.config

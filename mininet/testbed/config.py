@@ -13,7 +13,9 @@ class HostSettings:
 
     ``rto_min_ms`` is the least retransmission timeout, ``initcwnd`` the initial window in
     segments, ``quickack`` acknowledges every segment at once, ``rmem_max_bytes`` bounds the
-    receive buffer (the window scale of a connection follows from it).
+    receive buffer (the window scale of a connection follows from it), ``ecn`` asks for Explicit
+    Congestion Notification (RFC 3168) on connections made from here. The ``congestion_control``
+    ``dctcp.NAME`` is DCTCP as the test bed brings it along.
     """
 
     congestion_control: str | None = None
@@ -21,6 +23,7 @@ class HostSettings:
     initcwnd: int | None = None
     quickack: bool | None = None
     rmem_max_bytes: int | None = None
+    ecn: bool | None = None
 
     def sysctls(self, rmem: str) -> dict[str, str]:
         """Return what to set under net.ipv4; ``rmem`` is the present value of tcp_rmem."""
@@ -31,6 +34,8 @@ class HostSettings:
             low, start, _high = map(int, rmem.split())
             high = self.rmem_max_bytes
             wanted["tcp_rmem"] = f"{min(low, high)} {min(start, high)} {high}"
+        if self.ecn is not None:
+            wanted["tcp_ecn"] = str(int(self.ecn))
         return wanted
 
     def route_attributes(self) -> dict[str, str]:
@@ -51,8 +56,10 @@ class BedConfig:
 
     ``scheme`` is the controller's (weir, sdtcp, none); None means no controller at all, the
     switches learn by themselves. ``bottleneck_limit_bytes`` is the bottleneck port's buffer,
-    ``limit_bytes`` every other device's. ``ovs_prefix`` None looks where ``ovs.find_prefix``
-    does. ``controller`` overrides keys of the controller's configuration by section.
+    ``limit_bytes`` every other device's. ``queue`` adds to the QoS record of every switch port, as
+    in ``{"ecn-threshold": "30000"}`` (ovs-vswitchd.conf.db(5), type weir). ``ovs_prefix`` None
+    looks where ``ovs.find_prefix`` does. ``controller`` overrides keys of the controller's
+    configuration by section.
     """
 
     topology: str = "fig8"
@@ -61,6 +68,7 @@ class BedConfig:
     rate_bps: int = 100_000_000
     bottleneck_limit_bytes: int = 64 * 1024
     limit_bytes: int = 1024 * 1024
+    queue: Mapping[str, str] = field(default_factory=dict)
     host: HostSettings = field(default_factory=HostSettings)
     ovs_prefix: str | Path | None = None
     controller: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mininet import node
@@ -23,13 +23,23 @@ class Switch(node.Switch):
     On the patched switch every port gets a QoS of type ``weir`` (an exact queue at the link's rate,
     with the buffer of that end of the link) in the transaction that adds it. An unpatched switch is
     shaped by the kernel instead, afterwards, since it removes what it finds on a port it adds.
-    ``fail_mode`` "standalone" makes it a learning switch that needs no controller.
+    ``queue`` adds to that QoS's settings. ``fail_mode`` "standalone" makes it a learning switch
+    that needs no controller.
     """
 
-    def __init__(self, name: str, *, ovs: Ovs, fail_mode: str = "secure", **params: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        ovs: Ovs,
+        fail_mode: str = "secure",
+        queue: Mapping[str, str] | None = None,
+        **params: Any,
+    ) -> None:
         super().__init__(name, **params)
         self.ovs = ovs
         self.fail_mode = fail_mode
+        self.queue = dict(queue or {})
 
     @property
     def links(self) -> list[ShapedIntf]:
@@ -39,6 +49,9 @@ class Switch(node.Switch):
     def start(self, controllers: Sequence[node.Controller]) -> None:
         """Create the bridge with all ports and their queues at once, and check what came of it."""
         patched = self.ovs.has_egress_queues()
+        if self.queue and not patched:
+            asked = ", ".join(self.queue)
+            raise OvsError(f"{self.name}: {self.ovs.prefix} is unpatched, it has no {asked}")
         transaction = [
             "add-br", self.name, "--", "set", "Bridge", self.name, "datapath_type=netdev",
             f"fail_mode={self.fail_mode}", "protocols=OpenFlow13",
@@ -55,7 +68,7 @@ class Switch(node.Switch):
                 f"ofport_request={self.ports[intf]}",
             ]
             if patched:
-                transaction += _queue(intf)
+                transaction += self._queue(intf)
         if controllers:
             uuids = [f"@{controller.name}" for controller in controllers]
             transaction += ["--", "set", "Bridge", self.name, f"controller=[{','.join(uuids)}]"]
@@ -99,8 +112,8 @@ class Switch(node.Switch):
     def queue_faults(self) -> list[str]:
         """Say where a port's queue is not as its link asks for; empty when all are.
 
-        An exact queue's kernel shaper runs a little faster than the queue, so that packets never
-        wait there.
+        An exact queue's kernel shaper, if it has one, runs a little faster than the queue, so that
+        packets never wait there.
         """
         if not self.ovs.has_egress_queues():
             return [
@@ -115,11 +128,25 @@ class Switch(node.Switch):
             found = {key: int(shown.get(intf.name, {}).get(key, -1)) for key in asked}
             if found != asked:
                 faults.append(f"{intf.name}: queue is {found}, asked for {asked}")
-            paced_bps = shaping.installed(intf.name).rate_bps or 0
-            low, high = (intf.egress.rate_bps * factor for factor in _PACING)
-            if not low <= paced_bps <= high:
-                faults.append(f"{intf.name}: paced at {paced_bps:.0f} bit/s, not {low:.0f} or more")
+            if self.queue.get("release") != "thread":
+                faults += _pacing_faults(intf)
+            if self.queue:
+                in_force = parse_qos(self.ovs.appctl("qos/show", intf.name))
+                faults += [
+                    f"{intf.name}: {key} is {in_force.get(key)}, asked for {value}"
+                    for key, value in self.queue.items()
+                    if in_force.get(key) != value
+                ]
         return faults
+
+    def _queue(self, intf: ShapedIntf) -> list[str]:
+        uuid = f"@{intf.name}"
+        settings = {"max-rate": intf.egress.rate_bps, "limit-bytes": intf.egress.limit_bytes}
+        return [
+            "--", "set", "Port", intf.name, f"qos={uuid}",
+            "--", f"--id={uuid}", "create", "QoS", "type=weir",
+            *(f"other_config:{key}={value}" for key, value in (settings | self.queue).items()),
+        ]  # fmt: skip
 
     def _ports_are_up(self) -> bool:
         state = parse_interfaces(
@@ -134,6 +161,14 @@ class Switch(node.Switch):
         return True
 
 
+def _pacing_faults(intf: ShapedIntf) -> list[str]:
+    paced_bps = shaping.installed(intf.name).rate_bps or 0
+    low, high = (intf.egress.rate_bps * factor for factor in _PACING)
+    if low <= paced_bps <= high:
+        return []
+    return [f"{intf.name}: paced at {paced_bps:.0f} bit/s, not {low:.0f} or more"]
+
+
 def parse_queues(text: str) -> dict[str, dict[str, str]]:
     """Parse ``netdev-egress/show``: a line per port, its name and then ``field=value`` pairs."""
     queues = {}
@@ -141,6 +176,11 @@ def parse_queues(text: str) -> dict[str, dict[str, str]]:
         name, *fields = line.split()
         queues[name] = dict(field.split("=", 1) for field in fields)
     return queues
+
+
+def parse_qos(text: str) -> dict[str, str]:
+    """Parse ``qos/show``: what is in force on a port, a line ``key: value`` each."""
+    return dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
 
 
 def parse_interfaces(table_json: str) -> dict[str, tuple[int | None, str]]:
@@ -151,13 +191,3 @@ def parse_interfaces(table_json: str) -> dict[str, tuple[int | None, str]]:
         name: (ofport if isinstance(ofport, int) else None, error if isinstance(error, str) else "")
         for name, ofport, error in rows
     }
-
-
-def _queue(intf: ShapedIntf) -> list[str]:
-    uuid = f"@{intf.name}"
-    return [
-        "--", "set", "Port", intf.name, f"qos={uuid}",
-        "--", f"--id={uuid}", "create", "QoS", "type=weir",
-        f"other_config:max-rate={intf.egress.rate_bps}",
-        f"other_config:limit-bytes={intf.egress.limit_bytes}",
-    ]  # fmt: skip
