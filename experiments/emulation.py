@@ -34,6 +34,7 @@ from testbed.command import CommandError
 from testbed.command import run as run_command
 from testbed.config import BedConfig, HostSettings
 from testbed.controller import ControllerError
+from testbed.dctcp import DctcpError
 from testbed.ovs import OvsError
 from testbed.shaping import ShapingError
 
@@ -48,7 +49,7 @@ _TRACE_RECORDS = 1 << 20
 _PING = re.compile(r"= (?P<min>[\d.]+)/(?P<avg>[\d.]+)/(?P<max>[\d.]+)/")
 _SAY_EVERY_S = 2.0
 _EXPECTED = (
-    BedError, CommandError, ControllerError, OvsError, ShapingError, TimeoutError,
+    BedError, CommandError, ControllerError, DctcpError, OvsError, ShapingError, TimeoutError,
     ProgramError, counters.MeasurementError, isolation.IsolationError,
 )  # fmt: skip
 
@@ -236,12 +237,15 @@ def bed_config(spec: RunSpec) -> BedConfig:
     """Return the test bed that a run is to have."""
     chosen = scheme(spec.scheme)
     host = asdict(spec.host) | {"congestion_control": chosen.congestion_control}
+    if chosen.ecn:
+        host["ecn"] = True
     return BedConfig(
         topology=spec.topology,
         senders=spec.incast.senders,
         scheme=chosen.controller,
         rate_bps=spec.rate_bps,
         bottleneck_limit_bytes=spec.buffer_bytes,
+        queue=chosen.queue,
         host=HostSettings(**host),
         ovs_prefix=spec.ovs_prefix,
     )

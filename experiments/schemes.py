@@ -1,17 +1,37 @@
 """What can be compared: a scheme is a setting of the controller and one of the hosts' TCP."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from testbed import dctcp
+
+# As many full-size frames as the DCTCP paper has at 1 Gb/s (Alizadeh et al., SIGCOMM 2010, section
+# 3.4). K > C x RTT / 7 would allow less here, but DCTCP cannot go below two segments a sender.
+DCTCP_K_BYTES = 20 * 1514
+
+# The kernel's shaper runs a little faster than the queue in virtual time. Senders that are at their
+# least window and clocked by what the shaper lets out would fill that queue without end.
+DCTCP_QUEUE = {"ecn-threshold": str(DCTCP_K_BYTES), "release": "thread"}
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """``controller`` is the controller's regulation scheme; label and colour are for reports."""
+    """``controller`` is the controller's regulation scheme; label and colour are for reports.
+
+    ``queue`` adds to the settings of every switch port's queue.
+    """
 
     name: str
     controller: str
     congestion_control: str
     label: str
     colour: str
+    queue: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ecn(self) -> bool:
+        """Whether queues mark packets, and hosts are to ask for it."""
+        return "ecn-threshold" in self.queue
 
 
 # Colours from Okabe and Ito's set, which stays distinct to colour-blind eyes.
@@ -21,6 +41,7 @@ SCHEMES = {
         Scheme("reno", "none", "reno", "Reno", "#D55E00"),
         Scheme("weir", "weir", "reno", "Weir", "#0072B2"),
         Scheme("sdtcp", "sdtcp", "reno", "SDTCP", "#009E73"),
+        Scheme("dctcp", "none", dctcp.NAME, "DCTCP", "#CC79A7", DCTCP_QUEUE),
     )
 }
 

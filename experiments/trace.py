@@ -27,6 +27,28 @@ class QueueTrace:
         times: npt.NDArray[np.int64] = self.time_ns[self.kind == KINDS.index(kind)]
         return times
 
+    def mean_bytes(self, begin_ns: int, end_ns: int, rate_bps: float) -> float:
+        """Return how many bytes were in the queue on average over that time.
+
+        By Little's law: every packet counts with its size for as long as it is there. The trace
+        must begin while the queue is empty, and the queue be a FIFO that drains at ``rate_bps``.
+        """
+        came = self.kind == KINDS.index("enqueue")
+        arrival, sizes = self.time_ns[came], _sizes(self.bytes[came], self.packets[came])
+        # A packet leaves when those of its busy period are sent: the latest of all such times that
+        # could be counted from an earlier arrival.
+        sent_ns = np.cumsum(sizes) * (8e9 / rate_bps)
+        idle_until = np.maximum.accumulate(arrival - np.concatenate(([0.0], sent_ns[:-1])))
+        departure = idle_until + sent_ns
+        stay = np.minimum(departure, end_ns) - np.maximum(arrival, begin_ns)
+        return float(np.sum(sizes * np.maximum(stay, 0.0)) / (end_ns - begin_ns))
+
+    def at(self, times_ns: npt.NDArray[np.int64], rate_bps: float) -> npt.NDArray[np.float64]:
+        """Return how long the queue was at each of these times, none before the first record."""
+        last = np.searchsorted(self.time_ns, times_ns, side="right") - 1
+        drained = (times_ns - self.time_ns[last]) * (rate_bps / 8e9)
+        return np.maximum(0.0, self.bytes[last] - drained)
+
     def envelope(
         self, bin_ns: int, rate_bps: float
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -73,6 +95,15 @@ class QueueTrace:
         """Read what ``save`` wrote."""
         with np.load(path) as columns:
             return cls(columns["time_ns"], columns["bytes"], columns["packets"], columns["kind"])
+
+
+def _sizes(length: npt.NDArray[np.int64], packets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return each packet's size, from how many bytes and packets were there once it had come."""
+    total = [0]
+    for index, (held, count) in enumerate(zip(length.tolist(), packets.tolist(), strict=True)):
+        total.append(total[index + 1 - count] + held)
+    ends = np.array(total, dtype=np.int64)
+    return ends[1:] - ends[:-1]
 
 
 def parse(text: str) -> QueueTrace:

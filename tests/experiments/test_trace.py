@@ -68,3 +68,40 @@ def test_envelope_agrees_with_a_walk_through_the_records(
         lows += [length_at(at, before=True) for at in within]
         assert most == max(length for length in highs if length is not None)
         assert least == min(length for length in lows if length is not None)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40)), min_size=1, max_size=40),
+    st.integers(0, 50),
+    st.integers(1, 400),
+)
+def test_mean_agrees_with_a_queue_that_sends_byte_by_byte(
+    arrivals: list[tuple[int, int]], begin_ns: int, duration_ns: int
+) -> None:
+    """A packet is there until its last byte is sent; what does not fit in is dropped."""
+    due = list(zip(np.cumsum([gap for gap, _ in arrivals]).tolist(), arrivals, strict=True))
+    queue: list[list[int]] = []  # size, bytes not sent yet
+    records, total = [], 0
+    for now_ns in range(begin_ns + duration_ns):
+        while due and due[0][0] == now_ns:
+            size = due.pop(0)[1][1]
+            fits = sum(held for held, _ in queue) + size <= 100
+            if fits:
+                queue.append([size, size])
+            held = sum(held for held, _ in queue)
+            records.append(f"{now_ns} {held} {len(queue)} {'enqueue' if fits else 'drop'}")
+        if now_ns >= begin_ns:
+            total += sum(held for held, _ in queue)
+        if queue:
+            queue[0][1] -= 1
+            if not queue[0][1]:
+                queue.pop(0)
+    trace = parse("\n".join(records))
+    mean = trace.mean_bytes(begin_ns, begin_ns + duration_ns, RATE_BPS)
+    assert mean == pytest.approx(total / duration_ns)
+
+
+def test_length_at_a_time() -> None:
+    trace = parse("100 50 1 enqueue\n120 80 2 enqueue\n")
+    times = np.array([100, 110, 119, 120, 130, 300])
+    assert trace.at(times, RATE_BPS).tolist() == [50, 40, 31, 80, 70, 0]
