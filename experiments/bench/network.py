@@ -1,5 +1,6 @@
 """The smallest network there is: one bridge, and hosts in namespaces whose links are bare veths."""
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,8 +44,8 @@ class Network:
     bridge has no flows before ``deliver``.
     """
 
-    def __init__(self, prefix: Path, hosts: int, name: str = "ovs") -> None:
-        self.ovs = Ovs(prefix, RUN_DIR / name)
+    def __init__(self, prefix: Path, hosts: int) -> None:
+        self.ovs = Ovs(prefix, Path(tempfile.mkdtemp(dir=RUN_DIR)) / "ovs")
         self.hosts: list[Host] = []
         self._count = hosts
 
@@ -83,7 +84,10 @@ class Network:
         self.ovs.stop()
 
     def set_queue(self, port: int, **other_config: object) -> None:
-        """QoS of a port; ``type`` is ``weir`` unless given, "_" in a key stands for "-"."""
+        """QoS of a port; ``type`` is ``weir`` unless given, "_" in a key stands for "-".
+
+        Raises CommandError if no queue comes of it.
+        """
         kind = other_config.pop("type", "weir")
         config = [f"other_config:{k.replace('_', '-')}={v}" for k, v in other_config.items()]
         self.ovs.vsctl(
@@ -91,6 +95,9 @@ class Network:
             f"type={kind}",
             *config,
         )
+        if kind == "weir":
+            # A record that the switch refuses is told in its log only.
+            self.ovs.appctl("netdev-egress/show", f"s{port}")
 
 
 def percentile(values: Sequence[float], share: float) -> float:

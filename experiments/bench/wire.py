@@ -2,11 +2,12 @@
 
     python -m experiments.bench.wire acks --interval-us N    send ACKs until stdin is closed
     python -m experiments.bench.wire bursts                  send a burst of N at each line "N"
+    python -m experiments.bench.wire flood                   send as fast as the device takes
     python -m experiments.bench.wire watch                   say each change of the ACKs' window
     python -m experiments.bench.wire record --seconds N      say when frames came, and from whom
 
-All from host 2 to host 1 of a ``Network``. What came when is told by the kernel: the time at which
-the frame entered this host's device, which for a veth is the time at which it left the switch.
+All from host ``--host`` to host 1 of a ``Network``. What came when is told by the kernel: the time
+at which the frame entered this host's device, which for a veth is when it left the switch.
 """
 
 import argparse
@@ -30,7 +31,8 @@ _RECEIVE_BUFFER_BYTES = 16 * 2**20
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
 _PATIENCE_S = 10.0
 _CONTROL_BYTES = socket.CMSG_SPACE(16)
-_ADDRESSES = bytes((10, 0, 0, 2)) + bytes((10, 0, 0, 1))
+# Less than the qdisc of a host takes, so that sending waits instead of failing.
+_FLOOD_BUFFER_BYTES = 32_768
 
 
 def checksum(data: bytes) -> int:
@@ -41,24 +43,28 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
-def _frame(protocol: int, payload: bytes) -> bytes:
-    ethernet = bytes.fromhex((SINK + mac(2)).replace(":", "")) + struct.pack("!H", _ETH_P_IP)
+def _addresses(source: int) -> bytes:
+    return bytes((10, 0, 0, source, 10, 0, 0, 1))
+
+
+def _frame(source: int, protocol: int, payload: bytes) -> bytes:
+    ethernet = bytes.fromhex((SINK + mac(source)).replace(":", "")) + struct.pack("!H", _ETH_P_IP)
     ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0x4000, 64, protocol, 0)
-    ip = ip[:10] + struct.pack("!H", checksum(ip + _ADDRESSES)) + _ADDRESSES
-    return ethernet + ip + payload
+    ip = ip[:10] + struct.pack("!H", checksum(ip + _addresses(source)))
+    return ethernet + ip + _addresses(source) + payload
 
 
-def ack_frame() -> bytes:
+def ack_frame(source: int) -> bytes:
     """A bare ACK with the window ``WINDOW``."""
     tcp = struct.pack("!HHIIBBHHH", 5000, 6000, 1, 1, 5 << 4, 0x10, WINDOW, 0, 0)
-    pseudo = _ADDRESSES + struct.pack("!BBH", 0, 6, len(tcp))
+    pseudo = _addresses(source) + struct.pack("!BBH", 0, 6, len(tcp))
     tcp = tcp[:16] + struct.pack("!H", checksum(pseudo + tcp)) + tcp[18:]
-    return _frame(6, tcp)
+    return _frame(source, 6, tcp)
 
 
-def _full_frame() -> bytes:
+def _full_frame(source: int) -> bytes:
     length = FULL_FRAME_BYTES - 14 - 20
-    return _frame(17, struct.pack("!HHHH", 5000, 6000, length, 0) + bytes(length - 8))
+    return _frame(source, 17, struct.pack("!HHHH", 5000, 6000, length, 0) + bytes(length - 8))
 
 
 def _raw_socket(protocol: int) -> socket.socket:
@@ -78,23 +84,32 @@ def _until_stdin_closes() -> threading.Event:
     return closed
 
 
-def _acks(interval_s: float) -> None:
+def _acks(host: int, interval_s: float) -> None:
     # The default of 50 us would be added to every pause.
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
     closed = _until_stdin_closes()
-    wire, frame = _raw_socket(0), ack_frame()
+    wire, frame = _raw_socket(0), ack_frame(host)
     _say(event="ready")
     while not closed.is_set():
         wire.send(frame)
         time.sleep(interval_s)
 
 
-def _bursts() -> None:
-    wire, frame = _raw_socket(0), _full_frame()
+def _bursts(host: int) -> None:
+    wire, frame = _raw_socket(0), _full_frame(host)
     _say(event="ready")
     for line in sys.stdin:
         for _ in range(int(line)):
             wire.send(frame)
+
+
+def _flood(host: int) -> None:
+    wire, frame = _raw_socket(0), _full_frame(host)
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _FLOOD_BUFFER_BYTES)
+    closed = _until_stdin_closes()
+    _say(event="ready")
+    while not closed.is_set():
+        wire.send(frame)
 
 
 def _frames(wire: socket.socket) -> Iterator[tuple[int, bytes]]:
@@ -146,14 +161,17 @@ def _say(**message: object) -> None:
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("acks", "bursts", "watch", "record"))
+    parser.add_argument("what", choices=("acks", "bursts", "flood", "watch", "record"))
+    parser.add_argument("--host", type=int, default=2)
     parser.add_argument("--interval-us", type=float, default=50)
     parser.add_argument("--seconds", type=float, default=5)
     args = parser.parse_args()
     if args.what == "acks":
-        _acks(args.interval_us / 1e6)
+        _acks(args.host, args.interval_us / 1e6)
     elif args.what == "bursts":
-        _bursts()
+        _bursts(args.host)
+    elif args.what == "flood":
+        _flood(args.host)
     elif args.what == "watch":
         _watch()
     else:
