@@ -111,6 +111,7 @@ def _add_bench(command: argparse.ArgumentParser) -> None:
     add("suite", choices=bench.SUITES)
     add("--only", action="append", default=[], metavar="NAME", help="one group of the suite")
     add("--out", type=Path, metavar="FILE", help="(default build/bench/SUITE.json)")
+    command.set_defaults(handler=_bench)
 
 
 def _add_soak(command: argparse.ArgumentParser) -> None:
@@ -119,6 +120,7 @@ def _add_soak(command: argparse.ArgumentParser) -> None:
     add("--seed", type=int, help="decides the order of changes (default: drawn, and printed)")
     add("--out", type=Path, default=Path("build/soak"), metavar="DIR", help="(default %(default)s)")
     add("--ovs", metavar="PREFIX", help="what ovs-patches/build --sanitize has built")
+    command.set_defaults(handler=_soak)
 
 
 def _add_options(command: argparse.ArgumentParser, out: Path) -> None:
