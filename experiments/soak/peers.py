@@ -94,23 +94,21 @@ class Peers:
                 if kind != "silent":
                     make = messages.spoilt if kind == "rude" else messages.sensible
                     connection.sendall(b"".join(make(rng) for _ in range(rng.randint(1, 10))))
-                if kind == "deaf":
-                    self._ending.wait(_PAUSE_S)
-                    continue
-                buffer = self._listen(connection, buffer)
+                if kind != "deaf":
+                    buffer = self._listen(connection, buffer)
+                # There is to be time left for packets.
+                self._ending.wait(rng.uniform(0, 2 * _PAUSE_S))
             if rng.random() < 0.3:
                 connection.sendall(messages.sensible(rng)[:11])
             if connection.family == socket.AF_INET and rng.random() < 0.3:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
 
     def _listen(self, connection: socket.socket, buffer: bytes) -> bytes:
-        ready, _, _ = select.select([connection], [], [], _PAUSE_S)
-        if not ready:
-            return buffer
-        data = connection.recv(65_536)
-        if not data:
-            raise ConnectionResetError
-        buffer += data
+        while select.select([connection], [], [], 0)[0]:
+            data = connection.recv(65_536)
+            if not data:
+                raise ConnectionResetError
+            buffer += data
         while len(buffer) >= _HEADER.size:
             _, kind, length, xid = _HEADER.unpack_from(buffer)
             if length < _HEADER.size:
