@@ -1,6 +1,7 @@
 """The controller's end of an OpenFlow connection: a bare socket, so that the switch is measured."""
 
 import socket
+import time
 
 from controller.southbound import extension, openflow
 from controller.southbound.openflow import HEADER, VERSION
@@ -60,7 +61,11 @@ class Channel:
 
     def receive(self, wanted: openflow.Type) -> bytes:
         """The next message of this type. Raises ChannelError on an error, TimeoutError on none."""
+        # The switch's echo requests come whether or not it has anything to say.
+        deadline = time.monotonic() + _TIMEOUT_S
         while True:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no {wanted.name} within {_TIMEOUT_S:g} s")
             got = self._next()
             _, kind, _, xid = HEADER.unpack_from(got)
             if kind == wanted:

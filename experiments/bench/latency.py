@@ -1,20 +1,21 @@
 """How soon the switch does what a controller asks, and how soon a controller hears of a queue.
 
-ACKs flow at a steady 20,000 a second or less, as often as this machine's timers allow, so that the
-time until the first ACK after a change is the switch's and not the traffic's (the spacing that
-was had is one of the figures). Peers: the same change by FLOW_MOD with the immediate action
-(SDTCP's way), and by FLOW_MOD with an action that an unpatched switch has, too.
+ACKs flow densely, up to 20,000 a second, so that the time until the first ACK after a change is the
+switch's and not the traffic's. Peers: the same change by FLOW_MOD with the immediate action (the
+paper's way), and a FLOW_MOD with an action that an unpatched switch has, too, on that.
 """
 
+import os
 import random
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from controller.southbound import extension, openflow
 from controller.southbound.extension import MessageType, TcpRwnd, TcpRwndRegister, Window, WindowSet
 from controller.southbound.match import ETH_TYPE, IP_PROTO, Match, output
 from controller.southbound.openflow import Command, FlowEntry
-from experiments.bench import wire
+from experiments.bench import UNPATCHED_VARIABLE, wire
 from experiments.bench.channel import Channel, message
 from experiments.bench.network import Network, percentile
 from experiments.program import Program
@@ -27,10 +28,16 @@ _RAW_WINDOW = 12
 _TTL_MS = 60_000
 _RATE_BPS = 100_000_000
 _LIMIT_BYTES = 65_536
-# Crosses the first two thresholds (30 % and 60 % of 64 KiB) and stays below the third.
-_BURST_FRAMES = 30
+# Four times what the queue holds: enough to fill it even while the sender is being held up.
+_BURST_FRAMES = 170
 # More than OVS waits between two revalidations, so that no sample queues behind the one before.
 _PAUSE_S = (0.005, 0.015)
+
+_PLAIN = {"window": wire.WINDOW, "dscp": 0}
+_LOWERED = _PLAIN | {"window": _RAW_WINDOW}
+_MARKED = _PLAIN | {"dscp": 46}
+# OFPAT_SET_FIELD of ip_dscp, padded to a multiple of 8.
+_SET_DSCP = struct.pack("!HHHBBB7x", 25, 16, 0x8000, 8 << 1, 1, _MARKED["dscp"])
 
 _LOG = RUN_DIR / "wire.log"
 _TCP: Match = ((ETH_TYPE, b"\x08\x00", None), (IP_PROTO, b"\x06", None))
@@ -39,12 +46,35 @@ _TCP: Match = ((ETH_TYPE, b"\x08\x00", None), (IP_PROTO, b"\x06", None))
 def run(progress: Callable[[str], None]) -> dict[str, float]:
     """Measure; see ``experiments.bench``. Seeds are fixed: what varies is the machine."""
     rng = random.Random(1)
+    figures: dict[str, float] = {}
     with Network(find_prefix(), 2) as network, Channel(network.ovs) as channel:
         network.deliver()
-        progress(f"{_SAMPLES} windows by register, {_SAMPLES} by flow entry")
-        figures = _windows(network, channel, rng)
+        progress(f"{_SAMPLES} windows by register")
+        by_register = _flow(TcpRwndRegister(register=1, window_scale=0).pack())
+        samples = _changes(
+            network, channel, rng, _window_set(_RAW_WINDOW), _window_set(0), _LOWERED, by_register
+        )
+        figures |= _percentiles("window_set_to_first_ack", samples)
+        progress(f"{_SAMPLES} windows by flow entry")
+        lower = _flow(TcpRwnd(_RAW_WINDOW).pack())
+        samples = _changes(network, channel, rng, lower, _flow(b""), _LOWERED)
+        figures |= _percentiles("flow_mod_to_first_ack", samples)
         progress(f"{_SAMPLES} bursts into a queue")
-        return figures | _queue_events(network, channel, rng)
+        figures |= _percentiles("queue_event", _queue_events(network, channel, rng))
+    unpatched = find_prefix(os.environ.get(UNPATCHED_VARIABLE))
+    with Network(unpatched, 2) as network, Channel(network.ovs) as channel:
+        network.deliver()
+        progress(f"{_SAMPLES} changes by flow entry, unpatched")
+        samples = _changes(network, channel, rng, _flow(_SET_DSCP), _flow(b""), _MARKED)
+        figures |= _percentiles("stock_flow_mod_to_first_ack", samples)
+    return figures
+
+
+def _percentiles(name: str, samples_us: list[float]) -> dict[str, float]:
+    return {
+        f"{name}_p50_us": percentile(samples_us, 0.5),
+        f"{name}_p99_us": percentile(samples_us, 0.99),
+    }
 
 
 def _program(network: Network, host: int, what: str, *options: str) -> Program:
@@ -52,62 +82,63 @@ def _program(network: Network, host: int, what: str, *options: str) -> Program:
     return Program("experiments.bench.wire", [what, *options], log=_LOG, pid=pid)
 
 
-def _windows(network: Network, channel: Channel, rng: random.Random) -> dict[str, float]:
-    to_host_1 = output(1)
+def _flow(actions: bytes) -> bytes:
+    """The FLOW_MOD that gives the ACKs these actions, and sends them to host 1."""
+    entry = FlowEntry(table=0, priority=10, cookie=1, match=_TCP, actions=actions + output(1))
+    return openflow.flow_mod(Command.ADD, entry, 0)
 
-    def flow(actions: bytes) -> bytes:
-        entry = FlowEntry(table=0, priority=10, cookie=1, match=_TCP, actions=actions + to_host_1)
-        return openflow.flow_mod(Command.ADD, entry, 0)
 
-    def window_set(window_bytes: int) -> bytes:
-        ttl_ms = _TTL_MS if window_bytes else 0
-        window = Window(register=1, window_bytes=window_bytes, ttl_ms=ttl_ms)
-        return message(MessageType.WINDOW_SET, WindowSet((window,)).pack())
+def _window_set(window_bytes: int) -> bytes:
+    ttl_ms = _TTL_MS if window_bytes else 0
+    window = Window(register=1, window_bytes=window_bytes, ttl_ms=ttl_ms)
+    return message(MessageType.WINDOW_SET, WindowSet((window,)).pack())
 
-    figures = {}
+
+def _changes(
+    network: Network,
+    channel: Channel,
+    rng: random.Random,
+    change: bytes,
+    restore: bytes,
+    changed: Mapping[str, int],
+    before: bytes | None = None,
+) -> list[float]:
+    """Times from ``change`` leaving the socket to the first ACK that is ``changed``, in us.
+
+    ``before`` is a message to be sent ahead of all, ``restore`` if there is none.
+    """
+    samples = []
     with (
         _program(network, 1, "watch") as watch,
         _program(network, 2, "acks", "--interval-us", str(_INTERVAL_US)) as acks,
     ):
         watch.expect("ready")
+        channel.send(before or restore)
+        channel.barrier()
         acks.expect("ready")
-        channel.send(flow(TcpRwndRegister(register=1, window_scale=0).pack()))
-        channel.barrier()
-        watch.expect("window")
-        by_register = _changes(channel, watch, window_set(_RAW_WINDOW), window_set(0), rng)
-        channel.send(flow(b""))
-        channel.barrier()
-        by_flow = _changes(channel, watch, flow(TcpRwnd(_RAW_WINDOW).pack()), flow(b""), rng)
+        _expect(watch, _PLAIN)
+        for _ in range(_SAMPLES):
+            time.sleep(rng.uniform(*_PAUSE_S))
+            sent_ns = time.time_ns()
+            channel.send(change)
+            samples.append((_expect(watch, changed) - sent_ns) / 1000)
+            time.sleep(rng.uniform(*_PAUSE_S))
+            channel.send(restore)
+            _expect(watch, _PLAIN)
         acks.finish()
-    for name, samples in (("window_set", by_register), ("flow_mod", by_flow)):
-        figures[f"{name}_to_first_ack_p50_us"] = percentile(samples, 0.5)
-        figures[f"{name}_to_first_ack_p99_us"] = percentile(samples, 0.99)
-    return figures
-
-
-def _changes(
-    channel: Channel, watch: Program, lower: bytes, release: bytes, rng: random.Random
-) -> list[float]:
-    """Times from ``lower`` leaving the socket to the first lowered ACK, in us."""
-    samples = []
-    for _ in range(_SAMPLES):
-        time.sleep(rng.uniform(*_PAUSE_S))
-        sent_ns = time.time_ns()
-        channel.send(lower)
-        seen = watch.expect("window")
-        if seen["window"] != _RAW_WINDOW:
-            raise ValueError(f"the window became {seen['window']}, not {_RAW_WINDOW}")
-        samples.append((seen["time_ns"] - sent_ns) / 1000)
-        time.sleep(rng.uniform(*_PAUSE_S))
-        channel.send(release)
-        seen = watch.expect("window")
-        if seen["window"] != wire.WINDOW:
-            raise ValueError(f"the window became {seen['window']}, not {wire.WINDOW}")
     return samples
 
 
-def _queue_events(network: Network, channel: Channel, rng: random.Random) -> dict[str, float]:
-    """From the crossing, as the switch stamps it, to the notice in the subscriber's hands."""
+def _expect(watch: Program, fields: Mapping[str, int]) -> int:
+    """When (CLOCK_REALTIME, ns) the ACKs became so. Raises ValueError if they became otherwise."""
+    seen = watch.expect("change")
+    if seen["fields"] != fields:
+        raise ValueError(f"the ACKs became {seen['fields']}, not {fields}")
+    return int(seen["time_ns"])
+
+
+def _queue_events(network: Network, channel: Channel, rng: random.Random) -> list[float]:
+    """Times in us from a crossing, as the switch stamps it, to the notice at the subscriber."""
     network.set_queue(1, max_rate=_RATE_BPS, limit_bytes=_LIMIT_BYTES, cr_hold_ms=1)
     channel.subscribe()
     samples: list[float] = []
@@ -117,10 +148,7 @@ def _queue_events(network: Network, channel: Channel, rng: random.Random) -> dic
             time.sleep(rng.uniform(*_PAUSE_S))
             bursts.tell(str(_BURST_FRAMES))
             samples += _until_release(channel)
-    return {
-        "queue_event_p50_us": percentile(samples, 0.5),
-        "queue_event_p99_us": percentile(samples, 0.99),
-    }
+    return samples
 
 
 def _until_release(channel: Channel) -> list[float]:

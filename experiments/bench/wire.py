@@ -3,7 +3,7 @@
     python -m experiments.bench.wire acks --interval-us N    send ACKs until stdin is closed
     python -m experiments.bench.wire bursts                  send a burst of N at each line "N"
     python -m experiments.bench.wire flood                   send as fast as the device takes
-    python -m experiments.bench.wire watch                   say each change of the ACKs' window
+    python -m experiments.bench.wire watch                   say each change of the ACKs
     python -m experiments.bench.wire record --seconds N      say when frames came, and from whom
 
 All from host ``--host`` to host 1 of a ``Network``. What came when is told by the kernel: the time
@@ -131,10 +131,10 @@ def _watch() -> None:
     for time_ns, frame in _frames(wire):
         if frame[23] != 6:
             continue
-        window = int.from_bytes(frame[48:50], "big")
-        if window != before:
-            before = window
-            _say(event="window", window=window, time_ns=time_ns)
+        fields = {"window": int.from_bytes(frame[48:50], "big"), "dscp": frame[15] >> 2}
+        if fields != before:
+            before = fields
+            _say(event="change", fields=fields, time_ns=time_ns)
 
 
 def _record(seconds: float) -> None:
