@@ -77,7 +77,7 @@ def test_wrong_words(argv: list[str], complaint: str, capsys: pytest.CaptureFixt
 @pytest.mark.netns
 @pytest.mark.switch
 def test_a_short_soak(tmp_path: Path) -> None:
-    """Without sanitizers: that all of it works, and that a switch which dies is a finding."""
+    """Without sanitizers, as the switch is at hand: everything that happens in one, happens."""
     if "WEIR_OVS_PREFIX" not in os.environ:
         pytest.skip("WEIR_OVS_PREFIX does not name the patched switch: make switch")
     command = [sys.executable, "-m", "experiments.cli", "soak", "--seed", "1"]
