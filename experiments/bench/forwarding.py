@@ -1,0 +1,93 @@
+"""How fast the switch forwards, with few ports and with many.
+
+One TCP connection between two hosts, all other ports idle; switch and hosts have a processor each,
+and no offload hides what a packet costs. Peer: the unpatched switch, built the same way. All stand
+side by side and take turns, so that a machine that is slower for a while is slower for all.
+"""
+
+import os
+import statistics
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.bench import UNPATCHED_VARIABLE
+from experiments.program import Program
+from testbed.isolation import RUN_DIR
+from testbed.ovs import find_prefix
+
+_TURNS = 9
+_TURN_S = 1.5
+_FEW, _MANY = 3, 101
+
+
+@dataclass(frozen=True)
+class Forwarder:
+    """A switch to measure; ``queue`` puts QoS of type weir on the ports that carry traffic."""
+
+    prefix: Path
+    ports: int
+    queue: bool = False
+
+    def arguments(self) -> list[str]:
+        """For ``experiments.bench.forwarder``."""
+        return [str(self.prefix), str(self.ports), *(["--queue"] if self.queue else [])]
+
+
+def run(progress: Callable[[str], None]) -> dict[str, float]:
+    """Measure; see ``experiments.bench``."""
+    stock, patched = find_prefix(os.environ[UNPATCHED_VARIABLE]), find_prefix()
+    mbps = by_turns(
+        {
+            f"stock_mbps_{_FEW}_ports": Forwarder(stock, _FEW),
+            f"mbps_{_FEW}_ports": Forwarder(patched, _FEW),
+            f"queue_mbps_{_FEW}_ports": Forwarder(patched, _FEW, queue=True),
+            f"stock_mbps_{_MANY}_ports": Forwarder(stock, _MANY),
+            f"mbps_{_MANY}_ports": Forwarder(patched, _MANY),
+        },
+        progress,
+    )
+    figures = {name: statistics.median(turns) for name, turns in mbps.items()}
+    with_queue, without = mbps[f"queue_mbps_{_FEW}_ports"], mbps[f"stock_mbps_{_FEW}_ports"]
+    return figures | {
+        "forward_ratio_vs_stock": median_ratio(with_queue, without),
+        "ports_ratio": median_ratio(mbps[f"mbps_{_MANY}_ports"], mbps[f"mbps_{_FEW}_ports"]),
+        "stock_ports_ratio": median_ratio(
+            mbps[f"stock_mbps_{_MANY}_ports"], mbps[f"stock_mbps_{_FEW}_ports"]
+        ),
+    }
+
+
+def by_turns(
+    forwarders: dict[str, Forwarder],
+    progress: Callable[[str], None],
+    *,
+    turns: int = _TURNS,
+    turn_s: float = _TURN_S,
+) -> dict[str, list[float]]:
+    """Have all forward by turns; return each one's Mb/s, turn by turn."""
+    mbps: dict[str, list[float]] = {name: [] for name in forwarders}
+    with ExitStack() as stack:
+        programs = {}
+        for name, forwarder in forwarders.items():
+            progress(f"{name}: setting up")
+            program = Program(
+                "experiments.bench.forwarder",
+                forwarder.arguments(),
+                log=RUN_DIR / f"{name}.log",
+            )
+            programs[name] = stack.enter_context(program)
+            program.expect("ready")
+        for turn in range(turns):
+            for name, program in programs.items():
+                program.tell(str(turn_s))
+                mbps[name].append(program.expect("forwarded")["mbps"])
+            told = ", ".join(f"{values[-1]:.0f}" for values in mbps.values())
+            progress(f"turn {turn + 1} of {turns}: {told} Mb/s")
+    return mbps
+
+
+def median_ratio(of: list[float], to: list[float]) -> float:
+    """The median of the ratios turn by turn: what slows down a whole turn cancels out."""
+    return statistics.median(a / b for a, b in zip(of, to, strict=True))
