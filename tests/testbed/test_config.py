@@ -3,6 +3,8 @@
 import json
 from dataclasses import asdict
 
+import pytest
+
 from testbed.config import BedConfig, HostSettings
 
 
@@ -25,11 +27,17 @@ def test_delayed_acknowledgements_can_be_asked_for() -> None:
     assert HostSettings(quickack=False).route_attributes() == {"quickack": "0"}
 
 
+@pytest.mark.parametrize(("asked", "sysctl"), [(True, "1"), (False, "0")])
+def test_ecn_can_be_asked_for_and_forbidden(asked: bool, sysctl: str) -> None:
+    assert HostSettings(ecn=asked).sysctls("4096 131072 6291456") == {"tcp_ecn": sysctl}
+
+
 def test_a_configuration_survives_the_way_to_another_process() -> None:
     config = BedConfig(
         topology="star",
         senders=3,
         host=HostSettings("reno", initcwnd=2),
+        queue={"ecn-threshold": "30000"},
         controller={"regulation": {"window_ttl": "1 s"}},
     )
     assert BedConfig.from_dict(json.loads(json.dumps(asdict(config)))) == config

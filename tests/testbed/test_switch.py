@@ -2,7 +2,7 @@
 
 import json
 
-from testbed.switch import parse_interfaces, parse_queues
+from testbed.switch import parse_interfaces, parse_qos, parse_queues
 
 
 def test_queues() -> None:
@@ -14,6 +14,13 @@ def test_queues() -> None:
     assert list(queues) == ["s1-eth1", "s1-eth2"]
     assert queues["s1-eth1"]["limit_bytes"] == "65536"
     assert queues["s1-eth1"]["dropped_packets"] == "3"
+
+
+def test_qos_in_force() -> None:
+    shown = "QoS: s1-eth1 weir\nmax-rate: 100000000\necn-threshold: 20p\n\n"
+    in_force = parse_qos(shown)
+    assert (in_force["max-rate"], in_force["ecn-threshold"]) == ("100000000", "20p")
+    assert "release" not in in_force
 
 
 def test_interfaces_with_and_without_number_and_error() -> None:
