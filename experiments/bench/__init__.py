@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from testbed import isolation
-from testbed.ovs import find_prefix
+from testbed.ovs import OvsError, find_prefix
 
 SUITES = {"switch": ("latency", "shaping", "forwarding", "paced")}
 UNPATCHED_VARIABLE = "WEIR_UNPATCHED_OVS_PREFIX"
@@ -56,6 +56,20 @@ def run(suite: str, only: Sequence[str], out: Path) -> int:
     out.write_text(json.dumps(figures, indent=2) + "\n")
     _print(measured, failed, out)
     return 1 if failed else 0
+
+
+def unpatched_prefix() -> Path:
+    """Where the peer is: the same source, built with the same flags, without the series.
+
+    Raises OvsError if it was not said where.
+    """
+    given = os.environ.get(UNPATCHED_VARIABLE)
+    if not given:
+        raise OvsError(
+            f"${UNPATCHED_VARIABLE} does not name the unpatched switch: "
+            "ovs-patches/build --unpatched --prefix tells where it is"
+        )
+    return find_prefix(given)
 
 
 def _machine() -> dict[str, object]:

@@ -5,7 +5,6 @@ switch's and not the traffic's. Peers: the same change by FLOW_MOD with the imme
 paper's way), and a FLOW_MOD with an action that an unpatched switch has, too, on that.
 """
 
-import os
 import random
 import struct
 import time
@@ -15,7 +14,7 @@ from controller.southbound import extension, openflow
 from controller.southbound.extension import MessageType, TcpRwnd, TcpRwndRegister, Window, WindowSet
 from controller.southbound.match import ETH_TYPE, IP_PROTO, Match, output
 from controller.southbound.openflow import Command, FlowEntry
-from experiments.bench import UNPATCHED_VARIABLE, wire
+from experiments.bench import unpatched_prefix, wire
 from experiments.bench.channel import Channel, message
 from experiments.bench.network import Network, percentile
 from experiments.program import Program
@@ -61,8 +60,7 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
         figures |= _percentiles("flow_mod_to_first_ack", samples)
         progress(f"{_SAMPLES} bursts into a queue")
         figures |= _percentiles("queue_event", _queue_events(network, channel, rng))
-    unpatched = find_prefix(os.environ.get(UNPATCHED_VARIABLE))
-    with Network(unpatched, 2) as network, Channel(network.ovs) as channel:
+    with Network(unpatched_prefix(), 2) as network, Channel(network.ovs) as channel:
         network.deliver()
         progress(f"{_SAMPLES} changes by flow entry, unpatched")
         samples = _changes(network, channel, rng, _flow(_SET_DSCP), _flow(b""), _MARKED)

@@ -5,7 +5,6 @@ gap is to be one packet time. Eight senders offer more than their share each, at
 Peers: the same port shaped by the kernel alone (``linux-htb`` of the unpatched switch).
 """
 
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from experiments.bench import UNPATCHED_VARIABLE
+from experiments.bench import unpatched_prefix
 from experiments.bench.network import Network, percentile
 from experiments.program import Program
 from testbed import shaping
@@ -34,7 +33,7 @@ _LOG = RUN_DIR / "wire.log"
 
 def run(progress: Callable[[str], None]) -> dict[str, float]:
     """Measure; see ``experiments.bench``."""
-    patched, unpatched = find_prefix(), find_prefix(os.environ.get(UNPATCHED_VARIABLE))
+    patched, unpatched = find_prefix(), unpatched_prefix()
     kernel: dict[str, object] = {"max_rate": _RATE_BPS, "limit_bytes": _LIMIT_BYTES}
     thread = kernel | {"release": "thread"}
     htb: dict[str, object] = {"type": "linux-htb", "max_rate": _RATE_BPS}
