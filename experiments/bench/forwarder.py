@@ -33,6 +33,8 @@ def serve(prefix: Path, ports: int, *, queue: bool) -> None:
     processors = sorted(os.sched_getaffinity(0))
     # The switch has a processor of its own, in each of the worlds the same one.
     os.sched_setaffinity(0, processors[:1])
+    # Idle ports are to be idle: without this each would announce an address of its own.
+    run(["sysctl", "-e", "-q", "-w", "net.ipv6.conf.default.disable_ipv6=1"])
     with Network(prefix, 2) as network:
         network.deliver()
         # The bridge has a port of its own.
