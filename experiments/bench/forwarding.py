@@ -5,14 +5,13 @@ and no offload hides what a packet costs. Peer: the unpatched switch, built the 
 side by side and take turns, so that a machine that is slower for a while is slower for all.
 """
 
-import os
 import statistics
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.bench import UNPATCHED_VARIABLE
+from experiments.bench import unpatched_prefix
 from experiments.program import Program
 from testbed.isolation import RUN_DIR
 from testbed.ovs import find_prefix
@@ -37,7 +36,7 @@ class Forwarder:
 
 def run(progress: Callable[[str], None]) -> dict[str, float]:
     """Measure; see ``experiments.bench``."""
-    stock, patched = find_prefix(os.environ[UNPATCHED_VARIABLE]), find_prefix()
+    stock, patched = unpatched_prefix(), find_prefix()
     mbps = by_turns(
         {
             f"stock_mbps_{_FEW}_ports": Forwarder(stock, _FEW),
