@@ -17,7 +17,7 @@ demo: ## the product at work: an incast over plain Reno and over Weir (about 2 m
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/weir-experiment demo --out build/demo
 
 test: ## lint, unit tests, the switch's own tests, the whole system in namespaces
-	@$(PREPARE) packages venv switch
+	@$(PREPARE) packages venv switch bpf
 	@$(MAKE) --no-print-directory lint test-switch-weir
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest
 
@@ -59,13 +59,13 @@ soak-switch: ## MINUTES=30 of random changes and traffic under AddressSanitizer 
 		--ovs "$$(ovs-patches/build --sanitize --prefix)"
 
 bench-switch: ## the switch's figures: table and build/bench/switch.json (about 12 minutes)
-	@$(PREPARE) packages venv switch unpatched-switch
+	@$(PREPARE) packages venv switch unpatched-switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		WEIR_UNPATCHED_OVS_PREFIX="$$(ovs-patches/build --unpatched --prefix)" \
 		$(PY)/weir-experiment bench switch --out build/bench/switch.json
 
 test-system: ## real switch, real controller, real TCP, in namespaces
-	@$(PREPARE) packages venv switch
+	@$(PREPARE) packages venv switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest -m 'netns or switch'
 
 clean: ## remove build/ (the built switch stays in its cache)

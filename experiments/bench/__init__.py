@@ -24,7 +24,7 @@ from rich.table import Table
 from testbed import isolation
 from testbed.ovs import OvsError, find_prefix
 
-SUITES = {"switch": ("latency", "shaping", "forwarding", "paced")}
+SUITES = {"switch": ("latency", "shaping", "forwarding", "paced", "dctcp")}
 UNPATCHED_VARIABLE = "WEIR_UNPATCHED_OVS_PREFIX"
 
 _INTERRUPTED = (130, 143)
