@@ -1,0 +1,74 @@
+"""Figures are what they are called, and a group that fails costs nobody else's."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from experiments import bench
+from experiments.bench import shaping, wire
+from experiments.bench.network import percentile
+
+PACKET_NS = 121_120
+
+
+def recorded(count: int, gap_ns: int, sources: Sequence[int] = (2,)) -> dict[str, list[int]]:
+    return {
+        "times_ns": [n * gap_ns for n in range(count)],
+        "lengths": [1514] * count,
+        "sources": [sources[n % len(sources)] for n in range(count)],
+    }
+
+
+def test_percentiles_are_nearest_ranks() -> None:
+    values = [float(n) for n in range(100, 0, -1)]
+    assert percentile(values, 0.5) == 51
+    assert percentile(values, 0.99) == 100
+    assert percentile([7.0], 0.99) == 7
+
+
+def test_packets_back_to_back_at_the_ports_rate_are_no_error() -> None:
+    errors = shaping._gap_errors_us(recorded(1_000, PACKET_NS))
+    assert len(errors) > 700
+    assert max(errors) < 1e-6
+    late = shaping._gap_errors_us(recorded(1_000, PACKET_NS + 5_000))
+    assert late == pytest.approx([5.0] * len(late))
+
+
+def test_fairness_is_one_for_equal_shares_and_a_share_for_one_alone() -> None:
+    everybody = range(2, 10)
+    assert shaping._jain(recorded(8_200, PACKET_NS, everybody)) == pytest.approx(1)
+    assert shaping._jain(recorded(8_200, PACKET_NS, [5])) == pytest.approx(1 / 8)
+
+
+def test_frames_have_checksums_that_a_host_accepts() -> None:
+    frame = wire.ack_frame(2)
+    pseudo = frame[26:34] + b"\0\6" + (len(frame) - 34).to_bytes(2, "big")
+    assert wire.checksum(frame[14:34]) == 0
+    assert wire.checksum(pseudo + frame[34:]) == 0
+    assert int.from_bytes(frame[48:50], "big") == wire.WINDOW
+
+
+def test_a_group_that_fails_costs_its_own_figures_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sbin").mkdir()
+    (tmp_path / "sbin/ovs-vswitchd").touch()
+    monkeypatch.setenv("WEIR_OVS_PREFIX", str(tmp_path))
+
+    def run(argv: Sequence[str]) -> int:
+        group, result = argv[-2:]
+        if group == "shaping":
+            return 1
+        Path(result).write_text(json.dumps({f"{group}_p50_us": 12.5}))
+        return 0
+
+    monkeypatch.setattr(bench.isolation, "run", run)
+    out = tmp_path / "bench/switch.json"
+    assert bench.run("switch", ["latency", "shaping", "paced"], out) == 1
+    figures = json.loads(out.read_text())
+    assert figures["latency_p50_us"] == figures["paced_p50_us"] == 12.5
+    assert figures["failed"] == "shaping"
+    assert figures["machine.processors"] >= 1
+    assert "shaping failed" in capsys.readouterr().out
