@@ -16,14 +16,14 @@ import time
 from pathlib import Path
 from typing import TextIO
 
+from experiments.bench.network import add_host
 from experiments.program import Program
 from experiments.soak import SUMMARY, SoakSpec, watch
 from experiments.soak.changes import Changes, StuckError
 from experiments.soak.peers import Peers
 from testbed import isolation
-from testbed.command import CommandError, run, wait_until
+from testbed.command import CommandError, wait_until
 from testbed.host import Host
-from testbed.link import OFFLOADS_OFF
 from testbed.ovs import Ovs
 
 _HOSTS = 4
@@ -60,7 +60,7 @@ class Soak:
             stack.callback(self._ovs.stop)
             idle_descriptors = watch.descriptors(self._ovs.vswitchd_pid)
             changes = Changes(self._ovs, [f"s{n}" for n in range(1, _HOSTS + 1)], self._seed, log)
-            hosts = [self._host(n) for n in range(1, _HOSTS + 1)]
+            hosts = [add_host(n, f"10.0.0.{n}/24", f"fd00::{n}/64") for n in range(1, _HOSTS + 1)]
             for host in hosts:
                 stack.callback(host.terminate)
             peers = Peers(self._seed, changes.management_sockets)
@@ -77,21 +77,6 @@ class Soak:
     @property
     def _seed(self) -> int:
         return self._spec.seed
-
-    def _host(self, number: int) -> Host:
-        """A namespace with a device whose other end, sN, is a port to be."""
-        host = Host(f"h{number}")
-        run(
-            ["ip", "link", "add", f"s{number}", "type", "veth", "peer", "name", "eth0",
-             "netns", str(host.pid)],
-        )  # fmt: skip
-        run(["ip", "link", "set", f"s{number}", "up"])
-        for address in (f"10.0.0.{number}/24", f"fd00::{number}/64"):
-            nodad = ("nodad",) if ":" in address else ()
-            run(["ip", "addr", "add", address, "dev", "eth0", *nodad], pid=host.pid)
-        run(["ethtool", "-K", "eth0", *OFFLOADS_OFF], pid=host.pid)
-        run(["ip", "link", "set", "eth0", "up"], pid=host.pid)
-        return host
 
     def _traffic(self, number: int, host: Host) -> Program:
         args = ["--address", f"10.0.0.{number}", "--address", f"fd00::{number}"]
