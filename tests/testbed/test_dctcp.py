@@ -79,8 +79,17 @@ def test_a_second_one_in_the_same_namespace_is_refused() -> None:
         assert held.name in available()
 
 
-def test_a_name_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_name_fits() -> None:
+    """Into TCP_CA_NAME_MAX, with the zero behind it."""
     assert len(dctcp.unique_name((1 << 32) - 1)) < 16
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dctcp, "OBJECT", tmp_path / "none")
     with pytest.raises(dctcp.DctcpError, match="tools/prepare bpf"):
         dctcp.require()
+    (tmp_path / "vmlinux").write_bytes(b"\0tcp_congestion_ops\0")
+    for kernel in ("none", "vmlinux"):
+        monkeypatch.setattr(dctcp, "BTF", tmp_path / kernel)
+        with pytest.raises(dctcp.KernelLacksError, match="needs Linux 6.4"):
+            dctcp.require()
