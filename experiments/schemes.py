@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from testbed import dctcp
 
-# As many full-size frames as the DCTCP paper has at 1 Gb/s (Alizadeh et al., SIGCOMM 2010, section
-# 3.4). K > C x RTT / 7 would allow less here, but DCTCP cannot go below two segments a sender.
+# As many full-size frames as the DCTCP paper has at 1 Gb/s (Alizadeh et al., SIGCOMM 2010). Its
+# K > C x RTT / 7 would allow less here, but DCTCP cannot go below two segments a sender.
 DCTCP_K_BYTES = 20 * 1514
 
 # The kernel's shaper runs a little faster than the queue in virtual time. Senders that are at their

@@ -58,7 +58,7 @@ void BPF_PROG(dctcp_init, struct sock *sk)
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct dctcp *ca = dctcp_of(sk);
 
-	/* Section 3.6, and RFC 3168: no ECT on a connection whose peer does not take part. */
+	/* RFC 3168, section 6.1.1: no ECT on a connection whose peer does not take part. */
 	if (!(tp->ecn_flags & TCP_ECN_OK)) {
 		char reno[] = "reno";
 
