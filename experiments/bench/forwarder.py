@@ -25,7 +25,7 @@ from testbed.isolation import RUN_DIR
 # Far above what flows: the queue never fills.
 _QUEUE = {"max_rate": 10_000_000_000, "limit_bytes": 4_000_000}
 # Until TCP is in its stride.
-_SETTLE_S = 0.4
+_SETTLE_S = 1.0
 
 
 def serve(prefix: Path, ports: int, *, queue: bool) -> None:
@@ -37,6 +37,9 @@ def serve(prefix: Path, ports: int, *, queue: bool) -> None:
     run(["sysctl", "-e", "-q", "-w", "net.ipv6.conf.default.disable_ipv6=1"])
     with Network(prefix, 2) as network:
         network.deliver()
+        for host in network.hosts:
+            # Some congestion controls pace by what they believe of the path; this one fills it.
+            run(["sysctl", "-q", "-w", "net.ipv4.tcp_congestion_control=reno"], pid=host.pid)
         # The bridge has a port of its own.
         _add_idle_ports(network, ports - 3)
         if queue:

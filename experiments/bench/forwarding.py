@@ -16,7 +16,7 @@ from experiments.program import Program
 from testbed.isolation import RUN_DIR
 from testbed.ovs import find_prefix
 
-_TURNS = 9
+_TURNS = 7
 _TURN_S = 1.5
 _FEW, _MANY = 3, 101
 
