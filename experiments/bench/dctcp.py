@@ -2,7 +2,8 @@
 
 Long flows from all senders, then barrier reads from them, in a network of their own for each of the
 two. The queue's length is that of the switch's own record of it, packet by packet: its mean over
-time, and once more as the DCTCP paper took it (Alizadeh et al., SIGCOMM 2010), read every 125 ms. Timeouts are counted from the first SYN, slow start included.
+time, and once more as the DCTCP paper took it (Alizadeh et al., SIGCOMM 2010), read every 125 ms.
+Timeouts are counted from the first SYN, slow start included.
 """
 
 import json
