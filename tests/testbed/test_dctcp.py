@@ -91,5 +91,5 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     (tmp_path / "vmlinux").write_bytes(b"\0tcp_congestion_ops\0")
     for kernel in ("none", "vmlinux"):
         monkeypatch.setattr(dctcp, "BTF", tmp_path / kernel)
-        with pytest.raises(dctcp.KernelLacksError, match="needs Linux 6.4"):
+        with pytest.raises(dctcp.KernelLacksError, match="needs Linux"):
             dctcp.require()
