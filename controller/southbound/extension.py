@@ -132,16 +132,22 @@ class QueueEvent:
 
 
 class Window(NamedTuple):
-    """One register of a WINDOW_SET; window 0 releases, and only then may `ttl_ms` be 0."""
+    """One register of a WINDOW_SET.
+
+    `rate` is in bytes of data per second that passing segments may let out, 0 does not pace them
+    (and must be 0 for a switch without Capability.PACING). Without a window and a rate the register
+    is released, and only then may `ttl_ms` be 0.
+    """
 
     register: int
     window_bytes: int
     ttl_ms: int
+    rate: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSet:
-    """Set registers, all or none of them. Rates (pacing) are not used: 0 on the wire."""
+    """Set registers, all or none of them."""
 
     windows: tuple[Window, ...]
 
@@ -150,8 +156,8 @@ class WindowSet:
 
     def pack(self) -> bytes:
         return self._HEAD.pack(VERSION) + b"".join(
-            self._ENTRY.pack(register, window_bytes, 0, ttl_ms)
-            for register, window_bytes, ttl_ms in self.windows
+            self._ENTRY.pack(register, window_bytes, rate, ttl_ms)
+            for register, window_bytes, ttl_ms, rate in self.windows
         )
 
     @classmethod
@@ -164,11 +170,9 @@ class WindowSet:
         for offset in range(cls._HEAD.size, len(body), cls._ENTRY.size):
             register, window_bytes, rate, ttl_ms = cls._ENTRY.unpack_from(body, offset)
             _check_zero("WINDOW_SET", body[offset + 20 : offset + 24])
-            if rate:
-                raise ExtensionError(f"WINDOW_SET paces register {register}, which is not known")
-            if window_bytes and not ttl_ms:
+            if (window_bytes or rate) and not ttl_ms:
                 raise ExtensionError(f"WINDOW_SET of register {register} has no time to live")
-            windows.append(Window(register, window_bytes, ttl_ms))
+            windows.append(Window(register, window_bytes, ttl_ms, rate))
         return cls(tuple(windows))
 
 
