@@ -47,6 +47,11 @@ class Program:
             assert pipe is not None
             pipe.close()
 
+    @property
+    def pid(self) -> int:
+        """Of the process, for as long as it has not been left."""
+        return self._process.pid
+
     def messages(self) -> Iterator[dict[str, Any]]:
         """Yield what it says, until it ends. Raises ProgramError if it does not end well."""
         assert self._process.stdout is not None

@@ -78,7 +78,7 @@ class Ovs:
             "ovs-vswitchd", f"unix:{socket}", "--disable-system", "--pidfile",
             f"--log-file={self.log}", *self._vswitchd_options,
         )  # fmt: skip
-        _prefer(self.vswitchd_pid)
+        prefer(self.vswitchd_pid)
         self._await(self._answers, "ovs-vswitchd answers", self.log)
 
     def stop(self) -> None:
@@ -170,8 +170,11 @@ def program_path(prefix: Path, program: str) -> str:
     return found
 
 
-def _prefer(pid: int) -> None:
-    """Give a process precedence: a switch in hardware would not wait for the hosts' processors.
+def prefer(pid: int) -> None:
+    """Give a process precedence.
+
+    For a switch, since one in hardware would not wait for the hosts' processors, and for whatever
+    else stands for more than has the processors of this machine.
 
     Where the kernel groups processes by session, it is the group's niceness that counts.
     """

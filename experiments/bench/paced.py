@@ -1,0 +1,137 @@
+"""What pacing acknowledgements adds where windows no longer help.
+
+Many connections answer barrier reads over one link, hosts and reads as in the emulations. A window
+register holds each connection to one segment, and still there are more segments than the buffer
+holds; the same once more with the register pacing what they let out. No controller takes part: the
+register is set by hand, once.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from experiments.program import Program
+from experiments.workloads import netstat
+from experiments.workloads.reader import PORT, IncastSpec
+from testbed.bed import Bed
+from testbed.config import BedConfig, HostSettings
+from testbed.isolation import RUN_DIR
+from testbed.ovs import prefer
+from testbed.switch import Switch
+
+_LINK_BPS = 100_000_000
+_HOSTS = 40
+_CONNECTIONS_PER_HOST = 3
+_ROUNDS = 15
+
+_REGISTER = 0
+_TTL_MS = 600_000
+_ONE_SEGMENT_BYTES = 1460
+# The window is rounded up to 1536 bytes, which leave in two frames: 1514 bytes with 1448 of data,
+# and 154 with 88. A little less than the link takes of those, so that the queue of what comes at
+# once by chance drains again.
+_RATE_BYTES_PER_S = round(_LINK_BPS / 8 * 1536 / (1514 + 154) * 0.98)
+
+_LOG = RUN_DIR / "workload.log"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is read, and how it is held: ``rate`` in bytes of data per second, 0 does not pace."""
+
+    rate: int = _RATE_BYTES_PER_S
+    window_bytes: int = _ONE_SEGMENT_BYTES
+    hosts: int = _HOSTS
+    connections_per_host: int = _CONNECTIONS_PER_HOST
+    rounds: int = _ROUNDS
+    window_scale: int = 7
+
+    @property
+    def receive_buffer_bytes(self) -> int:
+        """The bound of the receive buffer for which Linux chooses the window scale."""
+        return 49_152 << self.window_scale
+
+
+def run(progress: Callable[[str], None]) -> dict[str, float]:
+    """Measure; see ``experiments.bench``."""
+    figures: dict[str, float] = {}
+    for name, setting in (("unpaced", Setting(rate=0)), ("paced", Setting())):
+        senders = setting.hosts * setting.connections_per_host
+        progress(f"{senders} connections, {name}")
+        measured = measure(setting)
+        figures[f"{name}_goodput_mbps_{senders}_senders"] = measured["goodput_mbps"]
+        figures[f"{name}_timeouts_{senders}_senders"] = measured["timeouts"]
+    return figures
+
+
+def measure(setting: Setting) -> dict[str, Any]:
+    """Read ``setting.rounds`` blocks; return goodput, timeouts and what the switch has counted."""
+    host = HostSettings(congestion_control="reno", rmem_max_bytes=setting.receive_buffer_bytes)
+    config = BedConfig(
+        topology="star", senders=setting.hosts, scheme=None, rate_bps=_LINK_BPS, host=host
+    )
+    spec = IncastSpec(
+        senders=setting.hosts,
+        rounds=setting.rounds,
+        connections_per_sender=setting.connections_per_host,
+    )
+    with Bed(config) as bed:
+        bed.require_forwarding()
+        _hold(bed, setting)
+        before = _tcp(bed)
+        rounds = _read(bed, spec)
+        after = _tcp(bed)
+        duration_ns = rounds[-1]["end_ns"] - rounds[0]["start_ns"]
+        return {
+            "goodput_mbps": spec.rounds * spec.block_bytes * 8e3 / duration_ns,
+            "timeouts": after[netstat.TIMEOUTS] - before[netstat.TIMEOUTS],
+            "round_ms": [(r["end_ns"] - r["start_ns"]) / 1e6 for r in rounds],
+            "queue": bed.bottleneck_switch.queues()[bed.roles.bottleneck],
+            "register": _register(bed),
+        }
+
+
+def _hold(bed: Bed, setting: Setting) -> None:
+    """Hold all that enters from the reader to the register."""
+    switch = bed.bottleneck_switch.name
+    action = f"tcp_rwnd_register(register={_REGISTER},wscale={setting.window_scale})"
+    match = f"priority=100,in_port={bed.roles.bottleneck_port}"
+    for protocol in ("tcp", "tcp6"):
+        bed.ovs.ofctl("add-flow", switch, f"{match},{protocol},actions={action},NORMAL")
+    words = (_REGISTER, setting.window_bytes, _TTL_MS, setting.rate)
+    bed.ovs.appctl("tcp-rwnd/set", switch, *map(str, words))
+
+
+def _read(bed: Bed, spec: IncastSpec) -> list[dict[str, Any]]:
+    pids = [f"--pid={bed.host(name).pid}" for name in bed.roles.senders]
+    servers = [f"--server={bed.host(name).IP()}" for name in bed.roles.senders]
+    args = ["--spec", json.dumps(asdict(spec)), *servers]
+    receiver = bed.host(bed.roles.receiver).pid
+    with Program(
+        "experiments.workloads.responder", [f"--port={PORT}", *pids], log=_LOG
+    ) as responder:
+        responder.expect("ready")
+        # It stands for all senders: where it waits for a processor, all of them stop, and then all
+        # answer at once, which is not what is measured here.
+        prefer(responder.pid)
+        with Program("experiments.workloads.reader", args, log=_LOG, pid=receiver) as reader:
+            *_progress, done = reader.messages()
+    rounds: list[dict[str, Any]] = done["rounds"]
+    return rounds
+
+
+def _tcp(bed: Bed) -> Mapping[str, int]:
+    """All hosts' counters together."""
+    total: dict[str, int] = {netstat.TIMEOUTS: 0}
+    for host in bed.hosts:
+        for name, count in netstat.counters(host.pid).items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def _register(bed: Bed) -> dict[str, str]:
+    """What the switch says of the register, by field."""
+    switch: Switch = bed.bottleneck_switch
+    (line,) = bed.ovs.appctl("tcp-rwnd/show", switch.name).splitlines()
+    return dict(field.split("=", 1) for field in line.split()[1:])
