@@ -26,6 +26,11 @@ SENSIBLE = {
 }
 
 _THRESHOLDS = (("30%", "60%", "80%"), ("2000", "4000", "6000"), ("2p", "5p", "20p"))
+# In this order: what needs DRR needs the thread by way of it.
+_NEEDS = {
+    ("quantum", "flow-queues", "queue-limit-bytes"): ("scheduler", "drr"),
+    ("scheduler", "delay-us"): ("release", "thread"),
+}
 _HOW_MANY = (0, 0, 0, 1, 2, 4, 8)
 _SHARE_OF_ABSURD = 0.08
 
@@ -38,7 +43,7 @@ def value(key: str, rng: Random) -> str:
 
 
 def record(rng: Random) -> dict[str, str]:
-    """A whole other_config. DRR nearly always comes with the release it needs."""
+    """A whole other_config. What needs another key nearly always comes with it."""
     keys = ["max-rate", "limit-bytes"] if rng.random() < 0.95 else []
     others = [key for key in SENSIBLE if key not in ("max-rate", "limit-bytes")]
     keys += rng.sample(others, rng.choice(_HOW_MANY))
@@ -47,8 +52,10 @@ def record(rng: Random) -> dict[str, str]:
         chosen |= zip(("low", "mid", "high"), rng.choice(_THRESHOLDS), strict=True)
     if rng.random() < _SHARE_OF_ABSURD:
         chosen[rng.choice(("low", "mid", "high"))] = rng.choice(ABSURD)
-    if chosen.get("scheduler") == "drr" and rng.random() < 0.9:
-        chosen["release"] = "thread"
+    for keys_that_need, (needed, present) in _NEEDS.items():
+        needs = any(chosen.get(key) not in (None, "fifo") for key in keys_that_need)
+        if needs and rng.random() < 0.95:
+            chosen[needed] = present
     return chosen
 
 
