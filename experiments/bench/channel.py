@@ -1,15 +1,18 @@
 """The controller's end of an OpenFlow connection: a bare socket, so that the switch is measured."""
 
 import socket
+import struct
 import time
 
 from controller.southbound import extension, openflow
 from controller.southbound.openflow import HEADER, VERSION
 from experiments.bench.network import BRIDGE
+from experiments.bench.wire import SO_TIMESTAMPNS
 from testbed.ovs import Ovs
 
 _PORT = 6653
 _TIMEOUT_S = 10.0
+_CONTROL_BYTES = socket.CMSG_SPACE(16)
 _HELLO, _ECHO_REQUEST, _ECHO_REPLY = 0, 2, 3
 
 
@@ -23,16 +26,22 @@ class ChannelError(RuntimeError):
 
 
 class Channel:
-    """Context manager: the switch's bridge is told to connect, and is connected."""
+    """Context manager: the switch's bridge is told to connect, and is connected.
+
+    ``arrived_ns`` (CLOCK_REALTIME) is when, as the kernel tells, the last bytes that were received
+    came into the socket.
+    """
 
     def __init__(self, ovs: Ovs) -> None:
         self._buffer = b""
+        self.arrived_ns = 0
         with socket.create_server(("127.0.0.1", _PORT)) as server:
             server.settimeout(_TIMEOUT_S)
             ovs.vsctl("set-controller", BRIDGE, f"tcp:127.0.0.1:{_PORT}")
             self._socket, _ = server.accept()
         self._socket.settimeout(_TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.send(HEADER.pack(VERSION, _HELLO, HEADER.size, 0))
         self.barrier()
 
@@ -82,7 +91,10 @@ class Channel:
                 if len(self._buffer) >= length:
                     first, self._buffer = self._buffer[:length], self._buffer[length:]
                     return first
-            data = self._socket.recv(65_536)
+            data, ancillary, _, _ = self._socket.recvmsg(65_536, _CONTROL_BYTES)
+            if ancillary:
+                seconds, nanoseconds = struct.unpack("qq", ancillary[0][2])
+                self.arrived_ns = seconds * 10**9 + nanoseconds
             if not data:
                 raise ConnectionError("the switch has closed the connection")
             self._buffer += data

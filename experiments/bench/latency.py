@@ -27,8 +27,8 @@ _RAW_WINDOW = 12
 _TTL_MS = 60_000
 _RATE_BPS = 100_000_000
 _LIMIT_BYTES = 65_536
-# Four times what the queue holds: enough to fill it even while the sender is being held up.
-_BURST_FRAMES = 170
+# Half more than the queue holds: it crosses thresholds even while the sender is being held up.
+_BURST_FRAMES = 65
 # More than OVS waits between two revalidations, so that no sample queues behind the one before.
 _PAUSE_S = (0.005, 0.015)
 
@@ -152,12 +152,12 @@ def _queue_events(network: Network, channel: Channel, rng: random.Random) -> lis
 def _until_release(channel: Channel) -> list[float]:
     """Delays of the notices of one episode, in us; CR, which a timer sends, only ends it."""
     delays: list[float] = []
+    realtime_ns = time.time_ns() - time.monotonic_ns()
     while True:
         notice = channel.receive(openflow.Type.EXPERIMENTER)
-        now_ns = time.monotonic_ns()
         _, kind, body = openflow.unpack_experimenter(notice)
         event = extension.unpack(kind, body)
         assert isinstance(event, extension.QueueEvent)
         if event.event == 3:
             return delays
-        delays.append((now_ns - event.time_ns) / 1000)
+        delays.append((channel.arrived_ns - realtime_ns - event.time_ns) / 1000)

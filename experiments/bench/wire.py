@@ -24,7 +24,8 @@ from experiments.bench.network import SINK, mac
 
 WINDOW = 65_535
 FULL_FRAME_BYTES = 1514
-_SO_RCVBUFFORCE, _SO_TIMESTAMPNS = 33, 35
+SO_TIMESTAMPNS = 35
+_SO_RCVBUFFORCE = 33
 _PR_SET_TIMERSLACK = 29
 _ETH_P_IP = 0x0800
 _RECEIVE_BUFFER_BYTES = 16 * 2**20
@@ -114,7 +115,7 @@ def _flood(host: int) -> None:
 
 def _frames(wire: socket.socket) -> Iterator[tuple[int, bytes]]:
     """Time (CLOCK_REALTIME, ns) and first bytes of what arrives."""
-    wire.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+    wire.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     wire.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
     while True:
         frame, ancillary, _, address = wire.recvmsg(128, _CONTROL_BYTES)
