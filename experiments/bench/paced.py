@@ -3,20 +3,25 @@
 Many connections answer barrier reads over one link, hosts and reads as in the emulations. A window
 register holds each connection to one segment, and still there are more segments than the buffer
 holds; the same once more with the register pacing what they let out. No controller takes part: the
-register is set by hand, once.
+register is set by hand, once, when the connections stand. (A connection that never saw a window
+larger than a segment sends segments of half of it.)
 """
 
 import json
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from experiments.program import Program
 from experiments.workloads import netstat
 from experiments.workloads.reader import PORT, IncastSpec
+from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
-from testbed.isolation import RUN_DIR
 from testbed.ovs import prefer
 from testbed.switch import Switch
 
@@ -29,16 +34,17 @@ _REGISTER = 0
 _TTL_MS = 600_000
 _ONE_SEGMENT_BYTES = 1460
 # The window is rounded up to 1536 bytes, which leave in two frames: 1514 bytes with 1448 of data,
-# and 154 with 88. A little less than the link takes of those, so that the queue of what comes at
-# once by chance drains again.
+# and 154 with 88. (Two halves of 768 bytes come to the same.) A little less than the link takes of
+# those, so that the queue of what comes at once by chance drains again.
 _RATE_BYTES_PER_S = round(_LINK_BPS / 8 * 1536 / (1514 + 154) * 0.98)
-
-_LOG = RUN_DIR / "workload.log"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is read, and how it is held: ``rate`` in bytes of data per second, 0 does not pace."""
+    """What is read, and how it is held: ``rate`` in bytes of data per second, 0 does not pace.
+
+    ``born_under`` sets the register before the connections are opened.
+    """
 
     rate: int = _RATE_BYTES_PER_S
     window_bytes: int = _ONE_SEGMENT_BYTES
@@ -46,6 +52,7 @@ class Setting:
     connections_per_host: int = _CONNECTIONS_PER_HOST
     rounds: int = _ROUNDS
     window_scale: int = 7
+    born_under: bool = False
 
     @property
     def receive_buffer_bytes(self) -> int:
@@ -59,10 +66,22 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
     for name, setting in (("unpaced", Setting(rate=0)), ("paced", Setting())):
         senders = setting.hosts * setting.connections_per_host
         progress(f"{senders} connections, {name}")
-        measured = measure(setting)
+        measured = _in_a_world(setting)
         figures[f"{name}_goodput_mbps_{senders}_senders"] = measured["goodput_mbps"]
         figures[f"{name}_timeouts_{senders}_senders"] = measured["timeouts"]
     return figures
+
+
+def _in_a_world(setting: Setting) -> dict[str, Any]:
+    """Have ``measure`` done in a world of its own."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "measured.json"
+        argv = ["-m", "experiments.bench.paced", json.dumps(asdict(setting)), str(file)]
+        status = isolation.run([sys.executable, *argv])
+        if status != 0:
+            raise RuntimeError(f"{setting}: ended with status {status}")
+        measured: dict[str, Any] = json.loads(file.read_text())
+    return measured
 
 
 def measure(setting: Setting) -> dict[str, Any]:
@@ -78,9 +97,9 @@ def measure(setting: Setting) -> dict[str, Any]:
     )
     with Bed(config) as bed:
         bed.require_forwarding()
-        _hold(bed, setting)
+        _apply(bed, setting)
         before = _tcp(bed)
-        rounds = _read(bed, spec)
+        rounds = _read(bed, spec, setting)
         after = _tcp(bed)
         duration_ns = rounds[-1]["end_ns"] - rounds[0]["start_ns"]
         return {
@@ -92,32 +111,44 @@ def measure(setting: Setting) -> dict[str, Any]:
         }
 
 
-def _hold(bed: Bed, setting: Setting) -> None:
-    """Hold all that enters from the reader to the register."""
+def _apply(bed: Bed, setting: Setting) -> None:
+    """Have all that enters from the reader pass the register."""
     switch = bed.bottleneck_switch.name
     action = f"tcp_rwnd_register(register={_REGISTER},wscale={setting.window_scale})"
     match = f"priority=100,in_port={bed.roles.bottleneck_port}"
     for protocol in ("tcp", "tcp6"):
         bed.ovs.ofctl("add-flow", switch, f"{match},{protocol},actions={action},NORMAL")
+
+
+def _set(bed: Bed, setting: Setting) -> None:
     words = (_REGISTER, setting.window_bytes, _TTL_MS, setting.rate)
-    bed.ovs.appctl("tcp-rwnd/set", switch, *map(str, words))
+    bed.ovs.appctl("tcp-rwnd/set", bed.bottleneck_switch.name, *map(str, words))
 
 
-def _read(bed: Bed, spec: IncastSpec) -> list[dict[str, Any]]:
+def _read(bed: Bed, spec: IncastSpec, setting: Setting) -> list[dict[str, Any]]:
     pids = [f"--pid={bed.host(name).pid}" for name in bed.roles.senders]
     servers = [f"--server={bed.host(name).IP()}" for name in bed.roles.senders]
     args = ["--spec", json.dumps(asdict(spec)), *servers]
     receiver = bed.host(bed.roles.receiver).pid
+    log = bed.run_dir / "workload.log"
+    if setting.born_under:
+        _set(bed, setting)
     with Program(
-        "experiments.workloads.responder", [f"--port={PORT}", *pids], log=_LOG
+        "experiments.workloads.responder", [f"--port={PORT}", *pids], log=log
     ) as responder:
         responder.expect("ready")
         # It stands for all senders: where it waits for a processor, all of them stop, and then all
         # answer at once, which is not what is measured here.
         prefer(responder.pid)
-        with Program("experiments.workloads.reader", args, log=_LOG, pid=receiver) as reader:
+        with Program("experiments.workloads.reader", args, log=log, pid=receiver) as reader:
+            reader.expect("connected")
+            if not setting.born_under:
+                _set(bed, setting)
+            set_ns = time.monotonic_ns()
             *_progress, done = reader.messages()
     rounds: list[dict[str, Any]] = done["rounds"]
+    if rounds[0]["start_ns"] < set_ns:
+        raise RuntimeError("the register was set too late: the first round had begun")
     return rounds
 
 
@@ -135,3 +166,14 @@ def _register(bed: Bed) -> dict[str, str]:
     switch: Switch = bed.bottleneck_switch
     (line,) = bed.ovs.appctl("tcp-rwnd/show", switch.name).splitlines()
     return dict(field.split("=", 1) for field in line.split()[1:])
+
+
+def main() -> None:
+    """Entry point of the inner process: one setting."""
+    isolation.become_first_process()
+    setting, file = sys.argv[1:]
+    Path(file).write_text(json.dumps(measure(Setting(**json.loads(setting)))))
+
+
+if __name__ == "__main__":
+    main()
