@@ -1,6 +1,6 @@
 """A switch between two hosts, in a world of its own, that forwards TCP when told to.
 
-    python -m experiments.bench.forwarder PREFIX PORTS [--queue]
+    python -m experiments.bench.forwarder PREFIX PORTS [--release=RELEASE]
 
 Says ``{"event": "ready"}``, then for each line on its stdin, a number of seconds, has one host send
 to the other for so long, and says ``{"event": "forwarded", "mbps": ...}``. Several of these stand
@@ -22,13 +22,13 @@ from testbed import isolation
 from testbed.command import run
 from testbed.isolation import RUN_DIR
 
-# Far above what flows: the queue never fills.
+# Far above what flows, and what a virtual link calls its speed: the queue never fills.
 _QUEUE = {"max_rate": 10_000_000_000, "limit_bytes": 4_000_000}
 # Until TCP is in its stride.
 _SETTLE_S = 1.0
 
 
-def serve(prefix: Path, ports: int, *, queue: bool) -> None:
+def serve(prefix: Path, ports: int, release: str | None) -> None:
     """Build the world, and do what stdin says until it ends."""
     processors = sorted(os.sched_getaffinity(0))
     # The switch has a processor of its own, in each of the worlds the same one.
@@ -42,9 +42,9 @@ def serve(prefix: Path, ports: int, *, queue: bool) -> None:
             run(["sysctl", "-q", "-w", "net.ipv4.tcp_congestion_control=reno"], pid=host.pid)
         # The bridge has a port of its own.
         _add_idle_ports(network, ports - 3)
-        if queue:
+        if release:
             for port in (1, 2):
-                network.set_queue(port, **_QUEUE)
+                network.set_queue(port, **_QUEUE, release=release)
         os.sched_setaffinity(0, processors[-1:])
         _say(event="ready")
         for line in sys.stdin:
@@ -86,14 +86,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="A switch that forwards when told to.")
     parser.add_argument("prefix", type=Path)
     parser.add_argument("ports", type=int)
-    parser.add_argument("--queue", action="store_true", help="QoS weir on both hosts' ports")
+    parser.add_argument("--release", help="QoS weir on both hosts' ports, and who delays there")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if not args.inside:
         argv = [sys.executable, "-m", "experiments.bench.forwarder", "--inside", *sys.argv[1:]]
         return isolation.run(argv)
     isolation.become_first_process()
-    serve(args.prefix, args.ports, queue=args.queue)
+    serve(args.prefix, args.ports, args.release)
     return 0
 
 

@@ -19,19 +19,24 @@ from testbed.ovs import find_prefix
 _TURNS = 7
 _TURN_S = 1.5
 _FEW, _MANY = 3, 101
+_RELEASES = ("device", "kernel", "thread")
 
 
 @dataclass(frozen=True)
 class Forwarder:
-    """A switch to measure; ``queue`` puts QoS of type weir on the ports that carry traffic."""
+    """A switch to measure.
+
+    ``release`` puts QoS of type weir on the ports that carry traffic, and says who delays there.
+    """
 
     prefix: Path
     ports: int
-    queue: bool = False
+    release: str | None = None
 
     def arguments(self) -> list[str]:
         """For ``experiments.bench.forwarder``."""
-        return [str(self.prefix), str(self.ports), *(["--queue"] if self.queue else [])]
+        queue = [f"--release={self.release}"] if self.release else []
+        return [str(self.prefix), str(self.ports), *queue]
 
 
 def run(progress: Callable[[str], None]) -> dict[str, float]:
@@ -41,16 +46,28 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
         {
             f"stock_mbps_{_FEW}_ports": Forwarder(stock, _FEW),
             f"mbps_{_FEW}_ports": Forwarder(patched, _FEW),
-            f"queue_mbps_{_FEW}_ports": Forwarder(patched, _FEW, queue=True),
+            **{
+                f"queue_{release}_mbps_{_FEW}_ports": Forwarder(patched, _FEW, release)
+                for release in _RELEASES
+            },
             f"stock_mbps_{_MANY}_ports": Forwarder(stock, _MANY),
             f"mbps_{_MANY}_ports": Forwarder(patched, _MANY),
         },
         progress,
     )
     figures = {name: statistics.median(turns) for name, turns in mbps.items()}
-    with_queue, without = mbps[f"queue_mbps_{_FEW}_ports"], mbps[f"stock_mbps_{_FEW}_ports"]
+    stock_mbps = mbps[f"stock_mbps_{_FEW}_ports"]
+    ratios = {
+        release: median_ratio(mbps[f"queue_{release}_mbps_{_FEW}_ports"], stock_mbps)
+        for release in _RELEASES
+    }
     return figures | {
-        "forward_ratio_vs_stock": median_ratio(with_queue, without),
+        # The port is as fast as its queue: nothing but the queue itself is in the way.
+        "forward_ratio_vs_stock": ratios["device"],
+        # linux-htb behind the queue, and the thread, cost more.
+        "forward_ratio_kernel_vs_stock": ratios["kernel"],
+        "forward_ratio_thread_vs_stock": ratios["thread"],
+        "forward_ratio_no_queue_vs_stock": median_ratio(mbps[f"mbps_{_FEW}_ports"], stock_mbps),
         "ports_ratio": median_ratio(mbps[f"mbps_{_MANY}_ports"], mbps[f"mbps_{_FEW}_ports"]),
         "stock_ports_ratio": median_ratio(
             mbps[f"stock_mbps_{_MANY}_ports"], mbps[f"stock_mbps_{_FEW}_ports"]

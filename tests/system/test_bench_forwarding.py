@@ -13,7 +13,7 @@ from testbed.ovs import find_prefix
 def test_patched_and_unpatched_forward_by_turns(stock_prefix: Path) -> None:
     forwarders = {
         "stock": Forwarder(stock_prefix, 3),
-        "queue": Forwarder(find_prefix(), 5, queue=True),
+        "queue": Forwarder(find_prefix(), 5, "device"),
     }
     said: list[str] = []
     mbps = by_turns(forwarders, said.append, turns=2, turn_s=0.3)
