@@ -3,8 +3,10 @@
 Many connections answer barrier reads over one link, hosts and reads as in the emulations. A window
 register holds each connection to one segment, and still there are more segments than the buffer
 holds; the same once more with the register pacing what they let out. No controller takes part: the
-register is set by hand, once, when the connections stand. (A connection that never saw a window
-larger than a segment sends segments of half of it.)
+register is set by hand, once, before the connections are opened: Linux lets no request that is the
+first segment after the handshake lower the window that the handshake opened, so later the first
+flights would have left. In return, a sender that never saw a window larger than a segment sends
+segments of half of it.
 """
 
 import json
@@ -33,17 +35,16 @@ _ROUNDS = 15
 _REGISTER = 0
 _TTL_MS = 600_000
 _ONE_SEGMENT_BYTES = 1460
-# The window is rounded up to 1536 bytes, which leave in two frames: 1514 bytes with 1448 of data,
-# and 154 with 88. (Two halves of 768 bytes come to the same.) A little less than the link takes of
-# those, so that the queue of what comes at once by chance drains again.
-_RATE_BYTES_PER_S = round(_LINK_BPS / 8 * 1536 / (1514 + 154) * 0.98)
+# What the link takes of the data: the window is rounded up to 1536 bytes, which leave in two frames
+# of 834.
+_RATE_BYTES_PER_S = round(_LINK_BPS / 8 * 1536 / (2 * 834))
 
 
 @dataclass(frozen=True)
 class Setting:
     """What is read, and how it is held: ``rate`` in bytes of data per second, 0 does not pace.
 
-    ``born_under`` sets the register before the connections are opened.
+    ``set_late`` sets the register when the connections have been opened.
     """
 
     rate: int = _RATE_BYTES_PER_S
@@ -52,7 +53,7 @@ class Setting:
     connections_per_host: int = _CONNECTIONS_PER_HOST
     rounds: int = _ROUNDS
     window_scale: int = 7
-    born_under: bool = False
+    set_late: bool = False
 
     @property
     def receive_buffer_bytes(self) -> int:
@@ -131,7 +132,7 @@ def _read(bed: Bed, spec: IncastSpec, setting: Setting) -> list[dict[str, Any]]:
     args = ["--spec", json.dumps(asdict(spec)), *servers]
     receiver = bed.host(bed.roles.receiver).pid
     log = bed.run_dir / "workload.log"
-    if setting.born_under:
+    if not setting.set_late:
         _set(bed, setting)
     with Program(
         "experiments.workloads.responder", [f"--port={PORT}", *pids], log=log
@@ -142,7 +143,7 @@ def _read(bed: Bed, spec: IncastSpec, setting: Setting) -> list[dict[str, Any]]:
         prefer(responder.pid)
         with Program("experiments.workloads.reader", args, log=log, pid=receiver) as reader:
             reader.expect("connected")
-            if not setting.born_under:
+            if setting.set_late:
                 _set(bed, setting)
             set_ns = time.monotonic_ns()
             *_progress, done = reader.messages()
