@@ -7,6 +7,10 @@ register is set by hand, once, before the connections are opened: Linux lets no 
 first segment after the handshake lower the window that the handshake opened, so later the first
 flights would have left. In return, a sender that never saw a window larger than a segment sends
 segments of half of it.
+
+Two rounds come first that are not counted, since connections are opened once and read from for
+long; "cold" figures count them, too. Timeouts are counted from the first SYN. What is told is the
+median by goodput of three runs, since whatever else runs on the machine costs timeouts.
 """
 
 import json
@@ -31,6 +35,8 @@ _LINK_BPS = 100_000_000
 _HOSTS = 40
 _CONNECTIONS_PER_HOST = 3
 _ROUNDS = 15
+_WARM_UP_ROUNDS = 2
+_RUNS = 3
 
 _REGISTER = 0
 _TTL_MS = 600_000
@@ -66,9 +72,13 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
     figures: dict[str, float] = {}
     for name, setting in (("unpaced", Setting(rate=0)), ("paced", Setting())):
         senders = setting.hosts * setting.connections_per_host
-        progress(f"{senders} connections, {name}")
-        measured = _in_a_world(setting)
+        runs = []
+        for number in range(1, _RUNS + 1):
+            progress(f"{senders} connections, {name}, run {number} of {_RUNS}")
+            runs.append(_in_a_world(setting))
+        measured = sorted(runs, key=lambda run: run["goodput_mbps"])[_RUNS // 2]
         figures[f"{name}_goodput_mbps_{senders}_senders"] = measured["goodput_mbps"]
+        figures[f"{name}_cold_goodput_mbps_{senders}_senders"] = measured["cold_goodput_mbps"]
         figures[f"{name}_timeouts_{senders}_senders"] = measured["timeouts"]
     return figures
 
@@ -93,7 +103,7 @@ def measure(setting: Setting) -> dict[str, Any]:
     )
     spec = IncastSpec(
         senders=setting.hosts,
-        rounds=setting.rounds,
+        rounds=_WARM_UP_ROUNDS + setting.rounds,
         connections_per_sender=setting.connections_per_host,
     )
     with Bed(config) as bed:
@@ -102,14 +112,19 @@ def measure(setting: Setting) -> dict[str, Any]:
         before = _tcp(bed)
         rounds = _read(bed, spec, setting)
         after = _tcp(bed)
-        duration_ns = rounds[-1]["end_ns"] - rounds[0]["start_ns"]
         return {
-            "goodput_mbps": spec.rounds * spec.block_bytes * 8e3 / duration_ns,
+            "goodput_mbps": _goodput_mbps(rounds[_WARM_UP_ROUNDS:], spec.block_bytes),
+            "cold_goodput_mbps": _goodput_mbps(rounds, spec.block_bytes),
             "timeouts": after[netstat.TIMEOUTS] - before[netstat.TIMEOUTS],
             "round_ms": [(r["end_ns"] - r["start_ns"]) / 1e6 for r in rounds],
             "queue": bed.bottleneck_switch.queues()[bed.roles.bottleneck],
             "register": _register(bed),
         }
+
+
+def _goodput_mbps(rounds: list[dict[str, Any]], block_bytes: int) -> float:
+    duration_ns: int = rounds[-1]["end_ns"] - rounds[0]["start_ns"]
+    return len(rounds) * block_bytes * 8e3 / duration_ns
 
 
 def _apply(bed: Bed, setting: Setting) -> None:
