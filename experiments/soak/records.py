@@ -15,7 +15,7 @@ SENSIBLE = {
     "cr-hold-ms": ("0", "1", "50", "1000"),
     "overhead": ("0", "4", "24"),
     "scheduler": ("fifo", "drr"),
-    "release": ("kernel", "thread"),
+    "release": ("kernel", "thread", "device"),
     "quantum": ("64", "1514", "9000"),
     "flow-queues": ("1", "16", "1024"),
     "queue-limit-bytes": ("3028", "20000", "65536"),
