@@ -20,7 +20,7 @@ from testbed import isolation, lab
             ["demo", "--help"],
             ["--senders", "--rounds", "--seed", "--json", "exit status"],
         ),
-        (cli.main, ["run", "--help"], ["--scheme {reno,weir,sdtcp}"]),
+        (cli.main, ["run", "--help"], ["--scheme {reno,weir,sdtcp,dctcp}"]),
         (lab.main, ["--help"], ["--topology", "h1 ping -c 3 r1", "fig8", "star"]),
     ],
 )
