@@ -48,7 +48,7 @@ test-switch: ## the series: style, each patch compiles, its tests, Open vSwitch'
 	@$(PREPARE) packages switch unpatched-switch
 	@ovs-patches/check all
 
-test-switch-full: ## the same with all of Open vSwitch's unit tests (about an hour)
+test-switch-full: ## the same with all of Open vSwitch's unit tests
 	@$(PREPARE) packages switch unpatched-switch
 	@ovs-patches/check all --full
 
@@ -58,7 +58,7 @@ soak-switch: ## MINUTES=30 of random changes and traffic under AddressSanitizer 
 	@$(PY)/weir-experiment soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --out build/soak \
 		--ovs "$$(ovs-patches/build --sanitize --prefix)"
 
-bench-switch: ## the switch's figures: table and build/bench/switch.json (about 12 minutes)
+bench-switch: ## the switch's figures: table and build/bench/switch.json (about 6 minutes)
 	@$(PREPARE) packages venv switch unpatched-switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		WEIR_UNPATCHED_OVS_PREFIX="$$(ovs-patches/build --unpatched --prefix)" \

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed import isolation
+from testbed import dctcp, isolation
 
 _INSIDE = "WEIR_TEST_WORLD"
 
@@ -52,6 +52,15 @@ def stock_prefix() -> Path:
     """Debian's unpatched switch."""
     script = Path(__file__).parents[1] / "ovs-patches" / "stock"
     return Path(subprocess.check_output([script], text=True).strip())
+
+
+@pytest.fixture
+def dctcp_kernel() -> None:
+    """Skips where the kernel cannot have DCTCP; that it has not been built is a failure."""
+    try:
+        dctcp.require()
+    except dctcp.KernelLacksError as lacking:
+        pytest.skip(str(lacking))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ peers that were measured in the same run stand beside them. A group may take a f
 import json
 import os
 import platform
-import sys
-import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from testbed import isolation
+from experiments.bench import world
 from testbed.ovs import OvsError, find_prefix
 
 SUITES = {"switch": ("latency", "shaping", "forwarding", "paced", "dctcp")}
@@ -40,17 +38,13 @@ def run(suite: str, only: Sequence[str], out: Path) -> int:
     failed = []
     measured: dict[str, dict[str, float]] = {}
     for group in only or SUITES[suite]:
-        with tempfile.TemporaryDirectory() as directory:
-            result = Path(directory) / "figures.json"
-            argv = [sys.executable, "-m", "experiments.bench.inside", group, str(result)]
-            status = isolation.run(argv)
-            if status in _INTERRUPTED:
-                return status
-            if status == 0:
-                measured[group] = json.loads(result.read_text())
-                figures |= measured[group]
-            else:
-                failed.append(group)
+        try:
+            measured[group] = world.result("experiments.bench.inside", group)
+            figures |= measured[group]
+        except world.WorldError as ended:
+            if ended.status in _INTERRUPTED:
+                return ended.status
+            failed.append(group)
     figures["failed"] = " ".join(failed)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(figures, indent=2) + "\n")

@@ -1,18 +1,16 @@
 """The controller's end of an OpenFlow connection: a bare socket, so that the switch is measured."""
 
 import socket
-import struct
 import time
 
 from controller.southbound import extension, openflow
 from controller.southbound.openflow import HEADER, VERSION
 from experiments.bench.network import BRIDGE
-from experiments.bench.wire import SO_TIMESTAMPNS
+from experiments.bench.wire import CONTROL_BYTES, SO_TIMESTAMPNS, arrival_ns
 from testbed.ovs import Ovs
 
 _PORT = 6653
 _TIMEOUT_S = 10.0
-_CONTROL_BYTES = socket.CMSG_SPACE(16)
 _HELLO, _ECHO_REQUEST, _ECHO_REPLY = 0, 2, 3
 
 
@@ -91,10 +89,9 @@ class Channel:
                 if len(self._buffer) >= length:
                     first, self._buffer = self._buffer[:length], self._buffer[length:]
                     return first
-            data, ancillary, _, _ = self._socket.recvmsg(65_536, _CONTROL_BYTES)
+            data, ancillary, _, _ = self._socket.recvmsg(65_536, CONTROL_BYTES)
             if ancillary:
-                seconds, nanoseconds = struct.unpack("qq", ancillary[0][2])
-                self.arrived_ns = seconds * 10**9 + nanoseconds
+                self.arrived_ns = arrival_ns(ancillary)
             if not data:
                 raise ConnectionError("the switch has closed the connection")
             self._buffer += data

@@ -8,7 +8,6 @@ Timeouts are counted from the first SYN, slow start included.
 
 import json
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments import trace
+from experiments.bench import world
 from experiments.program import Program
 from experiments.record import bytes_between
 from experiments.schemes import DCTCP_K_BYTES, scheme
@@ -61,14 +61,9 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
     """Measure; see ``experiments.bench``."""
     figures: dict[str, float] = {}
     for name in ("dctcp", "reno"):
-        with tempfile.TemporaryDirectory() as directory:
-            file = Path(directory) / "measured.json"
-            progress(f"{name}: {SENDERS} long flows, then {_ROUNDS} blocks")
-            argv = [sys.executable, "-m", "experiments.bench.dctcp", name, str(file)]
-            status = isolation.run(argv)
-            if status != 0:
-                raise RuntimeError(f"{name}: ended with status {status}")
-            flows, reads = (Measured(**fields) for fields in json.loads(file.read_text()))
+        progress(f"{name}: {SENDERS} long flows, then {_ROUNDS} blocks")
+        measured = world.result("experiments.bench.dctcp", name)
+        flows, reads = (Measured(**fields) for fields in measured)
         figures |= {
             f"{name}_mean_queue_bytes": flows.mean_queue_bytes,
             f"{name}_goodput_mbps": flows.goodput_mbps,
@@ -160,10 +155,9 @@ def _wait_until_empty(bed: Bed) -> None:
 def _counts(bed: Bed) -> Counter[str]:
     """Read the hosts' counters, all together, and what the bottleneck has marked and dropped."""
     queue = bed.bottleneck_switch.queues()[bed.roles.bottleneck]
-    counts = Counter({"marks": int(queue["marked_packets"])})
+    counts = netstat.total(host.pid for host in bed.hosts)
+    counts["marks"] = int(queue["marked_packets"])
     counts["drops"] = int(queue["dropped_packets"])
-    for host in bed.hosts:
-        counts.update(netstat.counters(host.pid))
     return counts
 
 

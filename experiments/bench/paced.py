@@ -15,13 +15,13 @@ median by goodput of three runs, since whatever else runs on the machine costs t
 
 import json
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.bench import world
 from experiments.program import Program
 from experiments.workloads import netstat
 from experiments.workloads.reader import PORT, IncastSpec
@@ -75,24 +75,12 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
         runs = []
         for number in range(1, _RUNS + 1):
             progress(f"{senders} connections, {name}, run {number} of {_RUNS}")
-            runs.append(_in_a_world(setting))
+            runs.append(world.result("experiments.bench.paced", json.dumps(asdict(setting))))
         measured = sorted(runs, key=lambda run: run["goodput_mbps"])[_RUNS // 2]
         figures[f"{name}_goodput_mbps_{senders}_senders"] = measured["goodput_mbps"]
         figures[f"{name}_cold_goodput_mbps_{senders}_senders"] = measured["cold_goodput_mbps"]
         figures[f"{name}_timeouts_{senders}_senders"] = measured["timeouts"]
     return figures
-
-
-def _in_a_world(setting: Setting) -> dict[str, Any]:
-    """Have ``measure`` done in a world of its own."""
-    with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / "measured.json"
-        argv = ["-m", "experiments.bench.paced", json.dumps(asdict(setting)), str(file)]
-        status = isolation.run([sys.executable, *argv])
-        if status != 0:
-            raise RuntimeError(f"{setting}: ended with status {status}")
-        measured: dict[str, Any] = json.loads(file.read_text())
-    return measured
 
 
 def measure(setting: Setting) -> dict[str, Any]:
@@ -109,9 +97,9 @@ def measure(setting: Setting) -> dict[str, Any]:
     with Bed(config) as bed:
         bed.require_forwarding()
         _apply(bed, setting)
-        before = _tcp(bed)
+        before = netstat.total(host.pid for host in bed.hosts)
         rounds = _read(bed, spec, setting)
-        after = _tcp(bed)
+        after = netstat.total(host.pid for host in bed.hosts)
         return {
             "goodput_mbps": _goodput_mbps(rounds[_WARM_UP_ROUNDS:], spec.block_bytes),
             "cold_goodput_mbps": _goodput_mbps(rounds, spec.block_bytes),
@@ -166,15 +154,6 @@ def _read(bed: Bed, spec: IncastSpec, setting: Setting) -> list[dict[str, Any]]:
     if rounds[0]["start_ns"] < set_ns:
         raise RuntimeError("the register was set too late: the first round had begun")
     return rounds
-
-
-def _tcp(bed: Bed) -> Mapping[str, int]:
-    """All hosts' counters together."""
-    total: dict[str, int] = {netstat.TIMEOUTS: 0}
-    for host in bed.hosts:
-        for name, count in netstat.counters(host.pid).items():
-            total[name] = total.get(name, 0) + count
-    return total
 
 
 def _register(bed: Bed) -> dict[str, str]:

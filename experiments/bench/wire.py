@@ -31,9 +31,15 @@ _ETH_P_IP = 0x0800
 _RECEIVE_BUFFER_BYTES = 16 * 2**20
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
 _PATIENCE_S = 10.0
-_CONTROL_BYTES = socket.CMSG_SPACE(16)
+CONTROL_BYTES = socket.CMSG_SPACE(16)
 # Less than the qdisc of a host takes, so that sending waits instead of failing.
 _FLOOD_BUFFER_BYTES = 32_768
+
+
+def arrival_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
+    """When (CLOCK_REALTIME) it came, from the control message that ``SO_TIMESTAMPNS`` asks for."""
+    seconds, nanoseconds = struct.unpack("qq", ancillary[0][2])
+    return int(seconds * 10**9 + nanoseconds)
 
 
 def checksum(data: bytes) -> int:
@@ -118,11 +124,10 @@ def _frames(wire: socket.socket) -> Iterator[tuple[int, bytes]]:
     wire.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     wire.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
     while True:
-        frame, ancillary, _, address = wire.recvmsg(128, _CONTROL_BYTES)
+        frame, ancillary, _, address = wire.recvmsg(128, CONTROL_BYTES)
         if address[2] == socket.PACKET_OUTGOING:
             continue
-        seconds, nanoseconds = struct.unpack("qq", ancillary[0][2])
-        yield seconds * 10**9 + nanoseconds, frame
+        yield arrival_ns(ancillary), frame
 
 
 def _watch() -> None:

@@ -215,14 +215,8 @@ class Changes:
     # Everything else
 
     def _configure(self) -> None:
-        rng = self._rng
-        if self._bridges and rng.random() < 0.6:
-            count = rng.choice(("1", "64", "1024", "65536", "0", "-1", "1000000", "abc"))
-            bridge = rng.choice(list(self._bridges))
-            self._vsctl("set", "bridge", bridge, f'other_config:tcp-rwnd-registers="{count}"')
-        else:
-            ready = rng.choice(("true", "false"))
-            self._vsctl("set", "open_vswitch", ".", f"other_config:rxq-poll-ready={ready}")
+        ready = self._rng.choice(("true", "false"))
+        self._vsctl("set", "open_vswitch", ".", f"other_config:rxq-poll-ready={ready}")
 
     def _controllers(self) -> None:
         if not self._bridges:

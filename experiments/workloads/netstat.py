@@ -1,6 +1,7 @@
 """What TCP says of itself: the counters of a network namespace."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 TIMEOUTS = "TcpExt.TCPTimeouts"
@@ -21,6 +22,14 @@ def counters(pid: int) -> dict[str, int]:
         for table in ("netstat", "snmp")
         for name, value in parse(Path(f"/proc/{pid}/net/{table}").read_text()).items()
     }
+
+
+def total(pids: Iterable[int]) -> Counter[str]:
+    """The counters of several namespaces, added up."""
+    added: Counter[str] = Counter()
+    for pid in pids:
+        added.update(counters(pid))
+    return added
 
 
 def parse(text: str) -> dict[str, int]:

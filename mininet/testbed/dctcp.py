@@ -20,7 +20,7 @@ BTF = Path("/sys/kernel/btf/vmlinux")
 
 _LIBRARY = "libbpf.so.1"
 _MAP = b"dctcp"
-_PLACEHOLDER = b"dctcp_XXXXXXXX\0"
+_BUILT_NAME = b"dctcp_00000000\0"
 _LINKS = b"\0bpf_struct_ops_link\0"  # The type, in the kernel's type information.
 _F_LINK = 1 << 13  # BPF_F_LINK
 _STRUCT_OPS = 44  # BPF_STRUCT_OPS, of enum bpf_attach_type
@@ -55,10 +55,10 @@ class Dctcp:
     def __enter__(self) -> "Dctcp":
         require()
         image = OBJECT.read_bytes()
-        if image.count(_PLACEHOLDER) != 1:
+        if image.count(_BUILT_NAME) != 1:
             raise DctcpError(f"{OBJECT} is not ours: run 'tools/prepare bpf'")
-        name = self.name.encode().ljust(len(_PLACEHOLDER), b"\0")
-        self._link = _register(image.replace(_PLACEHOLDER, name), self.name)
+        name = self.name.encode().ljust(len(_BUILT_NAME), b"\0")
+        self._link = _register(image.replace(_BUILT_NAME, name), self.name)
         return self
 
     def __exit__(self, *_exc: object) -> None:

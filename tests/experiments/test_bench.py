@@ -64,7 +64,7 @@ def test_a_group_that_fails_costs_its_own_figures_only(
         Path(result).write_text(json.dumps({f"{group}_p50_us": 12.5}))
         return 0
 
-    monkeypatch.setattr(bench.isolation, "run", run)
+    monkeypatch.setattr(bench.world.isolation, "run", run)
     out = tmp_path / "bench/switch.json"
     assert bench.run("switch", ["latency", "shaping", "paced"], out) == 1
     figures = json.loads(out.read_text())

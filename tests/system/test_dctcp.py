@@ -17,17 +17,9 @@ from testbed.command import run, wait_until
 from testbed.config import BedConfig, HostSettings
 from testbed.host import Host
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch]
+pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.usefixtures("dctcp_kernel")]
 
 SENT_BYTES = 1_000_000
-
-
-@pytest.fixture(autouse=True)
-def needed() -> None:
-    try:
-        dctcp.require()
-    except dctcp.KernelLacksError as lacking:
-        pytest.skip(str(lacking))
 
 
 @contextmanager

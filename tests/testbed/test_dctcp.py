@@ -9,7 +9,7 @@ import pytest
 from testbed import dctcp
 from testbed.command import wait_until
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("dctcp_kernel")]
 
 _HOLD = """
 import sys
@@ -18,14 +18,6 @@ with Dctcp() as held:
     print(held.name, flush=True)
     sys.stdin.read()
 """
-
-
-@pytest.fixture(autouse=True)
-def needed() -> None:
-    try:
-        dctcp.require()
-    except dctcp.KernelLacksError as lacking:
-        pytest.skip(str(lacking))
 
 
 def available() -> list[str]:

@@ -165,5 +165,5 @@ struct tcp_congestion_ops dctcp = {
 	.cong_avoid = (void *)dctcp_cong_avoid,
 	.cwnd_event = (void *)dctcp_cwnd_event,
 	.flags = TCP_CONG_NEEDS_ECN | TCP_CONG_NON_RESTRICTED,
-	.name = "dctcp_XXXXXXXX",
+	.name = "dctcp_00000000",
 };

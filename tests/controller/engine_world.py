@@ -1,0 +1,188 @@
+"""An engine in virtual time, and switches that do as they are told."""
+
+from dataclasses import dataclass, field
+
+from controller.core.classifier import Classifier
+from controller.core.effects import (
+    Effect,
+    Install,
+    Record,
+    SetWindows,
+    Withdraw,
+)
+from controller.core.engine import (
+    Engine,
+    EngineSettings,
+    PortOverride,
+    QueueReport,
+)
+from controller.core.entries import (
+    Entry,
+    EntryKey,
+    HostWindow,
+    Survivor,
+)
+from controller.core.fabric import PORT_GRACE_NS, Port
+from controller.core.flow import ACK, SYN, FlowKey, Segment
+from controller.core.forwarding import Arp
+from controller.core.regulator import PortLimits, RegulatorSettings, Scheme
+from controller.core.values import Notice, PortId
+from packets import Host
+
+SECOND = 10**9
+MSS = 1460
+BROADCAST = b"\xff" * 6
+LIMITS = PortLimits(10**8, 500_000, 65_536)
+REGISTERS = 1024
+
+
+def make_engine(scheme: Scheme = Scheme.WEIR, overrides: tuple[PortOverride, ...] = ()) -> Engine:
+    return Engine(
+        EngineSettings(
+            classifier=Classifier(10**6, SECOND),
+            regulator=RegulatorSettings(scheme, 3 * SECOND, 10, 0.9, 0),
+            limits=LIMITS,
+            overrides=overrides,
+            link_timeout_ns=4 * SECOND,
+        )
+    )
+
+
+@dataclass
+class World:
+    """An engine, the hosts' places, the time, and switches that do as they are told."""
+
+    engine: Engine = field(default_factory=make_engine)
+    n_registers: int = REGISTERS
+    now_ns: int = 100 * SECOND
+    places: dict[Host, PortId] = field(default_factory=dict)
+    held: dict[int, dict[EntryKey, Entry]] = field(default_factory=dict)
+    windows: dict[int, dict[int, int]] = field(default_factory=dict)
+    last: list[Effect] = field(default_factory=list)
+
+    def do(self, effects: list[Effect]) -> list[Effect]:
+        """Let the switches carry the effects out."""
+        for effect in effects:
+            match effect:
+                case Install(switch, entry):
+                    self.held.setdefault(switch, {})[entry.key] = entry
+                case Withdraw(switch, entry):
+                    assert self.held[switch].pop(entry.key)
+                case SetWindows(switch, windows, _):
+                    for register, window_bytes in windows:
+                        self.windows.setdefault(switch, {})[register] = window_bytes
+        self.last = effects
+        return effects
+
+    def switch_up(self, switch: int, *survivors: Survivor, ports: int = 40) -> list[Effect]:
+        mac = bytes([2, 1, 0, 0, switch, 0])
+        descriptions = [Port(n, f"s{switch}-eth{n}", mac, True) for n in range(1, ports + 1)]
+        self.held[switch] = {survivor.entry.key: survivor.entry for survivor in survivors}
+        return self.do(
+            self.engine.switch_up(switch, descriptions, self.n_registers, survivors, self.now_ns)
+        )
+
+    def sleep(self, ns: int) -> list[Effect]:
+        """Time passes, with all periodic work in it."""
+        seen: list[Effect] = []
+        end_ns = self.now_ns + ns
+        while self.now_ns < end_ns:
+            self.now_ns = min(self.now_ns + SECOND // 4, end_ns)
+            for work in (
+                self.engine.probe_links,
+                self.engine.read_accounts,
+                self.engine.refresh_windows,
+                self.engine.tend,
+            ):
+                seen += self.do(work(self.now_ns))
+        return seen
+
+    def arp(self, operation: int, sender: Host, target: Host) -> list[Effect]:
+        dst = BROADCAST if operation == 1 else target.mac
+        packet = Arp(operation, sender.mac, sender.address, target.address, dst, b"arp")
+        return self.do(self.engine.arp(self.places[sender], packet, self.now_ns))
+
+    def place(self, host: Host, port: PortId) -> None:
+        self.places[host] = port
+        self.arp(1, host, host)
+
+    def link(self, a: PortId, b: PortId) -> list[Effect]:
+        return self.do(self.engine.link_seen(a, b, self.now_ns))
+
+    def segment(
+        self,
+        key: FlowKey,
+        flags: int,
+        scale: int | None = 7,
+        payload_bytes: int = 0,
+        sequence: int = 1,
+    ) -> list[Effect]:
+        by_address = {host.address: host for host in self.places}
+        src, dst = by_address[key.src], by_address[key.dst]
+        option = scale if flags & SYN else None
+        segment = Segment(key, flags, sequence, 2, src.mac, dst.mac, payload_bytes, MSS, option)
+        return self.do(self.engine.segment(self.places[src], segment, self.now_ns))
+
+    def connect(
+        self,
+        src: Host,
+        dst: Host,
+        src_port: int = 1,
+        scales: tuple[int | None, int | None] = (7, 7),
+    ) -> FlowKey:
+        key = FlowKey(src.address, src_port, dst.address, 80)
+        self.segment(key, SYN, scales[0])
+        self.segment(key.reverse, SYN | ACK, scales[1])
+        return key
+
+    def notice(self, port: PortId, notice: Notice, queue_bytes: int = 20_000) -> list[Effect]:
+        report = QueueReport(notice, 14, queue_bytes, 65_536, 1, 1, 0)
+        return self.do(self.engine.queue_event(port, report, self.now_ns))
+
+    def volume(self, switch: int, key: FlowKey, volume_bytes: int) -> list[Effect]:
+        return self.do(self.engine.accounts_read(switch, [(key, volume_bytes)], self.now_ns))
+
+    def entries(self, switch: int, kind: type) -> set[Entry]:
+        return {entry for entry in self.held[switch].values() if isinstance(entry, kind)}
+
+
+def records(effects: list[Effect], event: str) -> list[dict[str, object]]:
+    return [e.fields for e in effects if isinstance(e, Record) and e.event == event]
+
+
+RECEIVER = Host(100)
+SENDERS = [Host(number) for number in range(1, 33)]
+
+
+def star(scheme: Scheme = Scheme.WEIR, n_registers: int = REGISTERS) -> World:
+    """One switch; the receiver at port 40, sender i at port i."""
+    world = World(make_engine(scheme), n_registers)
+    world.switch_up(1)
+    world.now_ns += PORT_GRACE_NS
+    world.place(RECEIVER, PortId(1, 40))
+    for host in SENDERS:
+        world.place(host, PortId(1, host.number))
+    return world
+
+
+def two_switches(scheme: Scheme = Scheme.WEIR) -> World:
+    """The paper's Fig. 8: senders at switch 1, the receiver at switch 2, port 40 between."""
+    world = World(make_engine(scheme))
+    world.switch_up(1)
+    world.switch_up(2)
+    world.link(PortId(1, 40), PortId(2, 40))
+    world.now_ns += PORT_GRACE_NS
+    world.place(RECEIVER, PortId(2, 1))
+    for host in SENDERS:
+        world.place(host, PortId(1, host.number))
+    return world
+
+
+def register_of(world: World, switch: int, port: int, host: Host) -> int:
+    """The burst register that the host's segments are held to at that port."""
+    (entry,) = (
+        entry
+        for entry in world.entries(switch, HostWindow)
+        if isinstance(entry, HostWindow) and (entry.port, entry.address) == (port, host.address)
+    )
+    return entry.register
