@@ -13,10 +13,6 @@ from testbed.config import HostSettings
 from testbed.isolation import IsolationError
 from testbed.ovs import OvsError, find_prefix
 
-# The window scale follows from it, and with it how finely a window can be set: 7 here; 10 with the
-# 32 MiB that Linux 6.18 has by default, where a window of one segment rounds up to 2048 bytes.
-_RECEIVE_BUFFER_BYTES = 6 * 2**20
-
 _DESCRIPTION = """\
 Emulates many-to-one (incast) traffic: real Linux TCP in network namespaces, the patched
 Open vSwitch, and the real controller. Each run is a world of its own; however it ends,
@@ -74,7 +70,9 @@ def _bench(args: argparse.Namespace) -> int:
     unknown = [group for group in args.only if group not in groups]
     if unknown:
         raise ValueError(f"--only {unknown[0]}: {args.suite} has {', '.join(groups)}")
-    return bench.run(args.suite, args.only, args.out or Path(f"build/bench/{args.suite}.json"))
+    comparison = bench.Comparison(args.schemes.split(","), args.repeats)
+    out = args.out or Path(f"build/bench/{args.suite}.json")
+    return bench.run(args.suite, args.only, out, comparison)
 
 
 def _soak(args: argparse.Namespace) -> int:
@@ -111,6 +109,15 @@ def _add_bench(command: argparse.ArgumentParser) -> None:
     add("suite", choices=bench.SUITES)
     add("--only", action="append", default=[], metavar="NAME", help="one group of the suite")
     add("--out", type=Path, metavar="FILE", help="(default build/bench/SUITE.json)")
+    usual = bench.Comparison()
+    add(
+        "--schemes", default=",".join(usual.schemes), metavar="NAME,...",
+        help="what is compared, where schemes are (default %(default)s)",
+    )  # fmt: skip
+    add(
+        "--repeats", type=int, default=usual.repeats, metavar="N",
+        help="runs of each, where schemes are compared (default %(default)s)",
+    )  # fmt: skip
     command.set_defaults(handler=_bench)
 
 
@@ -137,7 +144,7 @@ def _add_options(command: argparse.ArgumentParser, out: Path) -> None:
         help="fig8: two switches as in the paper's Figure 8; star: one (default %(default)s)",
     )  # fmt: skip
     add(
-        "--receive-buffer", type=int, default=_RECEIVE_BUFFER_BYTES, metavar="BYTES",
+        "--receive-buffer", type=int, default=runner.RECEIVE_BUFFER_BYTES, metavar="BYTES",
         help="largest receive buffer of the hosts, from which their window scale follows; "
         "0 leaves this kernel's own (default %(default)s: scale 7)",
     )  # fmt: skip
