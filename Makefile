@@ -12,8 +12,8 @@ PREPARE := ./tools/prepare
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## the product at work: an incast over plain Reno and over Weir (about 2 minutes after the build)
-	@$(PREPARE) packages venv switch
+demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 3 minutes after the build)
+	@$(PREPARE) packages venv switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/weir-experiment demo --out build/demo
 
 test: ## lint, unit tests, the switch's own tests, the whole system in namespaces

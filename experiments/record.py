@@ -62,6 +62,12 @@ class Run:
         return goodput_mbps(self.data["rounds"], self.data["spec"]["incast"]["block_bytes"])
 
     @property
+    def connections(self) -> int:
+        """Connections that the reads went over."""
+        incast = self.data["spec"]["incast"]
+        return int(incast["senders"] * incast["connections_per_sender"])
+
+    @property
     def has_background(self) -> bool:
         """Whether a background flow ran beside the reads."""
         return bool(self.data["spec"]["background"])

@@ -9,8 +9,7 @@ from experiments import runner
 from experiments.bench import INTERRUPTED, Incomplete
 from experiments.record import Run
 from experiments.runner import RunSpec
-from experiments.schemes import scheme
-from testbed import dctcp
+from experiments.schemes import available, scheme
 
 Figures = dict[str, float]
 
@@ -28,7 +27,7 @@ def compare(
     folder in ``records``. A run that fails is told and missing from its scheme's; one that is not
     valid counts, and is told. A scheme that this kernel cannot have is left out.
     """
-    runs: dict[str, list[Run]] = {name: [] for name in schemes if _available(name, progress)}
+    runs: dict[str, list[Run]] = {name: [] for name in schemes if available(name, say=progress)}
     for number in range(1, repeats + 1):
         for name in runs:
             what = f"{scheme(name).label}, run {number} of {repeats}"
@@ -84,15 +83,3 @@ def ratios(
         if own is not None and other:
             found[f"{of}_vs_{peer}{suffix}"] = own / other
     return found
-
-
-def _available(name: str, progress: Callable[[str], None]) -> bool:
-    """Whether this kernel can have the scheme. Raises DctcpError if it only has not been built."""
-    if scheme(name).congestion_control != dctcp.NAME:
-        return True
-    try:
-        dctcp.require()
-    except dctcp.KernelLacksError as lacking:
-        progress(f"without {scheme(name).label}: {lacking}")
-        return False
-    return True

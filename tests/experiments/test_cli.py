@@ -62,7 +62,7 @@ def test_options_reach_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     argv = "demo --senders 8 --rounds 3 --seed 7 --topology star --block 1000 --ovs /x --out"
     assert cli.main([*argv.split(), str(tmp_path)]) == 1
     ((spec, out),) = asked
-    assert out == tmp_path / demo.SCHEMES[0]
+    assert out == tmp_path / "n8" / demo.SCHEMES[0]
     assert spec.scheme == demo.SCHEMES[0]
     assert (spec.topology, spec.ovs_prefix) == ("star", "/x")
     assert vars(spec.incast) == {
