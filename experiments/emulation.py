@@ -133,9 +133,11 @@ class Emulation:
 
     def _reads(self) -> dict[str, Any]:
         spec = self.spec.incast
-        said_s = time.monotonic()
-        processors = Processors(self.bed.ovs.vswitchd_pid)
         with reads.reader(self.bed, spec, self.log) as reader:
+            reader.expect("connected")
+            self.say(f"{spec.rounds} blocks over {spec.connections} connections")
+            processors = Processors(self.bed.ovs.vswitchd_pid)
+            said_s = time.monotonic()
             for message in reader.messages():
                 if message["event"] == "done":
                     return {
@@ -143,9 +145,7 @@ class Emulation:
                         "burst_bytes": message["bytes"],
                         "processors": processors.as_record(),
                     }
-                if message["event"] == "connected":
-                    self.say(f"{spec.rounds} blocks over {spec.connections} connections")
-                elif time.monotonic() - said_s > _SAY_EVERY_S:
+                if time.monotonic() - said_s > _SAY_EVERY_S:
                     said_s = time.monotonic()
                     done, took_ms = message["round"] + 1, message["block_ns"] / 1e6
                     self.say(f"block {done} of {spec.rounds} took {took_ms:.0f} ms")

@@ -55,7 +55,10 @@ def hosts(runs: Sequence[Run]) -> str:
     for run in runs:
         for shown in run.data["hosts"].values():
             # What the test bed registers has its namespace's number in its name.
-            control = shown["tcp_congestion_control"].partition("_")[0]
+            used = (
+                route_attributes(shown["route"]).get("congctl") or shown["tcp_congestion_control"]
+            )
+            control = used.partition("_")[0]
             controls.setdefault(_host(shown), set()).add(control)
     described = [f"{' or '.join(sorted(names))}, {rest}" for rest, names in controls.items()]
     return "hosts: " + " / ".join(sorted(described))

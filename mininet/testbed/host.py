@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from mininet import node
-from testbed.command import run
+from testbed.command import CommandError, run
 from testbed.config import HostSettings, route_attributes
 
 # Nothing is to be on the wire that the experiment did not put there: no address is made up, so no
@@ -31,6 +31,8 @@ class Host(node.Host):
     def __init__(self, name: str, *, settings: HostSettings | None = None, **params: Any) -> None:
         super().__init__(name, **params)
         self.settings = settings or HostSettings()
+        self._sysctls: dict[str, str] = {}
+        self._attributes: dict[str, str] = {}
         # -e: a kernel without IPv6 has none of these, and no noise either.
         run(["sysctl", "-e", "-q", "-w", *_QUIET_IPV6], pid=self.pid)
 
@@ -41,17 +43,26 @@ class Host(node.Host):
         return result
 
     def apply(self, settings: HostSettings) -> None:
-        """Have new connections be as ``settings`` say; what they leave untouched stays as it is."""
+        """Have new connections be as ``settings`` say; what they leave untouched stays as it is.
+
+        Raises CommandError where the kernel refuses.
+        """
         self.settings = settings
-        wanted = settings.sysctls(self._tcp_rmem())
-        if wanted:
+        sysctls = settings.sysctls(self._tcp_rmem())
+        attributes = settings.route_attributes()
+        control = settings.congestion_control
+        if control is not None and not self._defaults_to(control):
+            del sysctls["tcp_congestion_control"]
+            attributes["congctl"] = control
+        if sysctls:
             run(
-                ["sysctl", "-q", "-w", *(f"net.ipv4.{k}={v}" for k, v in wanted.items())],
+                ["sysctl", "-q", "-w", *(f"net.ipv4.{k}={v}" for k, v in sysctls.items())],
                 pid=self.pid,
             )
-        attributes = [part for pair in settings.route_attributes().items() for part in pair]
-        if attributes:
-            run(["ip", "route", "change", *self._route(), *attributes], pid=self.pid)
+        if attributes or self._attributes:
+            words = [part for pair in attributes.items() for part in pair]
+            run(["ip", "route", "change", *self._route(), *words], pid=self.pid)
+        self._sysctls, self._attributes = sysctls, attributes
         if settings.mtu_bytes is not None:
             for end in self._link_ends():
                 mtu = ("mtu", str(settings.mtu_bytes))
@@ -77,12 +88,12 @@ class Host(node.Host):
         """Say where the kernel's settings differ from ``settings``; empty when they do not."""
         faults = []
         shown = self.tcp_settings()
-        for name, wanted in self.settings.sysctls(shown["tcp_rmem"]).items():
+        for name, wanted in self._sysctls.items():
             found = shown.get(name)
             if found is None or found.split() != wanted.split():
                 faults.append(f"{self.name}: {name} is {found}, asked for {wanted}")
         attributes = route_attributes(shown["route"])
-        for name, wanted in self.settings.route_attributes().items():
+        for name, wanted in self._attributes.items():
             found = attributes.get(name)
             if found != wanted:
                 faults.append(f"{self.name}: route's {name} is {found}, asked for {wanted}")
@@ -94,6 +105,18 @@ class Host(node.Host):
                 if self._mtu(end) != mtu_bytes
             ]
         return faults
+
+    def _defaults_to(self, control: str) -> bool:
+        """Have connections use a congestion control by default; whether the kernel allows it.
+
+        For a namespace it allows only those that are unrestricted on the whole machine. A route may
+        name any.
+        """
+        try:
+            run(["sysctl", "-q", "-w", f"net.ipv4.tcp_congestion_control={control}"], pid=self.pid)
+        except CommandError:
+            return False
+        return True
 
     def _link_ends(self) -> tuple[Any, Any]:
         link = self.defaultIntf().link
