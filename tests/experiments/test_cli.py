@@ -18,8 +18,9 @@ from testbed import isolation, lab
         (
             cli.main,
             ["demo", "--help"],
-            ["--senders", "--rounds", "--seed", "--json", "exit status"],
+            ["--senders", "--rounds", "--seed", "--json", "n120", "exit status"],
         ),
+        (cli.main, ["bench", "--help"], ["--only", "--schemes", "--repeats"]),
         (cli.main, ["run", "--help"], ["--scheme {reno,weir,sdtcp,dctcp}"]),
         (lab.main, ["--help"], ["--topology", "h1 ping -c 3 r1", "fig8", "star"]),
     ],
@@ -37,6 +38,9 @@ def test_help(program, argv, taught, capsys: pytest.CaptureFixture[str]) -> None
     [
         (["demo", "--senders", "0"], "senders must be at least 1, not 0"),
         (["demo", "--block", "5"], "at least one per connection: 32, not 5"),
+        (["bench", "incast", "--schemes", "wier"], "schemes are reno, weir"),
+        (["bench", "incast", "--repeats", "0"], "repeats must be at least 1, not 0"),
+        (["bench", "incast", "--only", "n3"], "--only n3: incast has n1, n2,"),
         (["demo", "--receive-buffer", "-1"], "must be 0 or more bytes, not -1"),
     ],
 )
@@ -68,6 +72,20 @@ def test_options_reach_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert vars(spec.incast) == {
         "senders": 8, "rounds": 3, "seed": 7, "block_bytes": 1000, "connections_per_sender": 1,
     }  # fmt: skip
+
+
+def test_the_demo_has_two_sizes_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shown = []
+    monkeypatch.setattr(demo, "demo", lambda specs, _out, **_: shown.append(specs) or 0)
+    assert cli.main(["demo", "--out", str(tmp_path)]) == 0
+    (specs,) = shown
+    assert {name: spec.incast.connections for name, spec in specs.items()} == {
+        "n32": 32,
+        "n120": 120,
+    }
+    assert [spec.background for spec in specs.values()] == [True, False]
 
 
 def test_an_interrupted_run_ends_the_command(

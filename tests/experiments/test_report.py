@@ -11,7 +11,7 @@ from rich.console import Console
 from experiments.record import Run
 from experiments.report import figure, summary, table
 from experiments.trace import parse
-from recorded import data, host, run
+from recorded import MS, data, host, run
 
 FAILED = {"name": "shaped rate", "measured": "90", "bound": "98 to 102", "holds": False}
 
@@ -87,3 +87,43 @@ def test_picture(tmp_path: Path) -> None:
 def test_picture_of_a_queue_that_nobody_used(tmp_path: Path) -> None:
     figure.draw([[Run(data(), parse(""))]], tmp_path / "demo.png")
     assert (tmp_path / "demo.png").stat().st_size > 0
+
+
+def alone() -> Run:
+    """A run without a background flow, over three connections to each sender."""
+    spec = data()["spec"]
+    spec["background"] = False
+    spec["incast"]["connections_per_sender"] = 3
+    nothing = {"start_ns": 0, "bin_ns": 50 * MS, "bytes": []}
+    return run(spec=spec, background_bytes=nothing)
+
+
+def test_a_run_without_background_flow_has_no_figures_of_one(tmp_path: Path) -> None:
+    assert "2 senders with 3 connections each" in table.setting(alone())
+    assert "no background flow" in table.setting(alone())
+    text = printed(table.comparison([run(), alone()]))
+    (line,) = (line for line in text.splitlines() if "background flow" in line)
+    assert line.split("│")[-2].strip() == "-"
+    flat = summary.summary({"n2": [run()], "n6": [alone()]})
+    assert flat["n2.background"] is True
+    assert flat["n6.background"] is False
+    assert "n2.weir.background_mbps" in flat
+    assert "n6.weir.background_mbps" not in flat
+    figure.draw([[run("reno"), run()], [alone()]], tmp_path / "demo.png")
+    height, _width, _ = matplotlib.image.imread(tmp_path / "demo.png").shape
+    assert height > 1000, "a setting below the other"
+
+
+def test_the_table_fits_a_terminal_with_two_settings_of_three_schemes() -> None:
+    runs = [run(name) for name in ("reno", "dctcp", "weir")] * 2
+    console = Console(file=io.StringIO(), width=80)
+    console.print(table.comparison(runs))
+    assert "…" not in console.file.getvalue()
+
+
+def test_a_congestion_control_of_a_route_prevails() -> None:
+    route = host()["route"] + " congctl cubic"
+    assert table.hosts([run(hosts={"h1": host() | {"route": route}})]).startswith("hosts: cubic,")
+    registered = host() | {"tcp_congestion_control": "dctcp_f000019c"}
+    text = table.hosts([run(hosts={"h1": host()}), run("dctcp", hosts={"h1": registered})])
+    assert text.startswith("hosts: dctcp or reno,")

@@ -56,12 +56,17 @@ pytestmark = [pytest.mark.netns, pytest.mark.switch]
 
 @dataclass(frozen=True)
 class Case:
-    """What a case has shown: segments are the receiver's, as they came to a sender."""
+    """What a case has shown.
+
+    ``segments`` are the receiver's, as they came to a sender, ``sent`` the windows that they had
+    left with, by their identity.
+    """
 
     goodput_mbps: float
     timeouts: int
     corrupted: int
     segments: list[Segment]
+    sent: dict[tuple[object, ...], int]
     windows: list[tuple[float, str, int]]
 
     @property
@@ -70,7 +75,8 @@ class Case:
 
     @property
     def acknowledgements(self) -> list[Segment]:
-        return [s for s in self.segments if s.flags & ACK and not s.flags & (SYN | RST)]
+        """All after the handshake."""
+        return [s for s in self.segments if s.flags & ACK and not s.flags & (SYN | RST)][1:]
 
 
 @contextmanager
@@ -86,12 +92,13 @@ def read(bed: Bed, settings: HostSettings, directory: Path) -> Case:
         host.apply(settings)
     assert [fault for host in bed.hosts for fault in host.settings_faults()] == []
     sender, receiver = bed.host(bed.roles.senders[0]), bed.host(bed.roles.receiver)
-    seen, log = directory / "sender.pcap", directory / "log"
-    what = f"src host {receiver.IP()} and tcp port {PORT}"
+    sent, seen, log = (directory / name for name in ("sent.pcap", "seen.pcap", "log"))
+    what = f"src host {receiver.IP()} and dst host {sender.IP()} and tcp port {PORT}"
     pids = [host.pid for host in bed.hosts]
     before = netstat.total(pids)
     with (
         reads.responders(bed, log),
+        capture(f"{receiver.name}-eth0", what, sent, host=receiver),
         capture(f"{sender.name}-eth0", what, seen, host=sender),
         reads.reader(bed, SPEC, log) as reader,
     ):
@@ -102,6 +109,7 @@ def read(bed: Bed, settings: HostSettings, directory: Path) -> Case:
         timeouts=grown.get(netstat.TIMEOUTS, 0),
         corrupted=grown.get("Tcp.InErrs", 0) + grown.get("Tcp.InCsumErrors", 0),
         segments=read_segments(seen),
+        sent={s.identity: s.window for s in read_segments(sent)},
         windows=windows_set(bed),
     )
 
@@ -145,8 +153,9 @@ def faults(case: Case, mss_bytes: int) -> list[str]:
             held += 1
             if segment.window > -(-int(allowed) >> scale):
                 found.append(f"{window_bytes} bytes where {allowed:g} were allowed")
-        if window_bytes < mss_bytes:
-            found.append(f"{window_bytes} bytes are less than a segment")
+        sent_bytes = case.sent[segment.identity] << scale
+        if window_bytes < min(sent_bytes, mss_bytes):
+            found.append(f"{window_bytes} of {sent_bytes} bytes are less than a segment")
     if held < len(case.acknowledgements) / 2:
         found.append(f"only {held} of {len(case.acknowledgements)} segments met a set register")
     if case.corrupted:

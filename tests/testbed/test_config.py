@@ -23,6 +23,15 @@ def test_what_is_set() -> None:
     assert settings.route_attributes() == {"rto_min": "10ms", "initcwnd": "2", "quickack": "1"}
 
 
+def test_options_can_be_asked_for_and_forbidden() -> None:
+    settings = HostSettings(sack=False, timestamps=True, window_scaling=False)
+    assert settings.sysctls("4096 131072 6291456") == {
+        "tcp_sack": "0",
+        "tcp_timestamps": "1",
+        "tcp_window_scaling": "0",
+    }
+
+
 def test_delayed_acknowledgements_can_be_asked_for() -> None:
     assert HostSettings(quickack=False).route_attributes() == {"quickack": "0"}
 
