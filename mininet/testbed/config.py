@@ -15,7 +15,8 @@ class HostSettings:
 
     ``rto_min_ms`` is the least retransmission timeout, ``initcwnd`` the initial window in
     segments, ``quickack`` acknowledges every segment at once, ``rmem_max_bytes`` bounds the
-    receive buffer (the window scale of a connection follows from it), ``ecn`` asks for Explicit
+    receive buffer (the window scale of a connection follows from it), ``window_clamp_bytes`` bounds
+    the window itself (and the scale with it: up to 65,535 it is 0), ``ecn`` asks for Explicit
     Congestion Notification (RFC 3168) on connections made from here. ``sack``, ``timestamps`` and
     ``window_scaling`` are the TCP options of RFC 2018 and RFC 7323. ``mtu_bytes`` is that of both
     ends of the host's link. The ``congestion_control`` ``dctcp.NAME`` is DCTCP as the test bed
@@ -27,6 +28,7 @@ class HostSettings:
     initcwnd: int | None = None
     quickack: bool | None = None
     rmem_max_bytes: int | None = None
+    window_clamp_bytes: int | None = None
     ecn: bool | None = None
     sack: bool | None = None
     timestamps: bool | None = None
@@ -57,6 +59,8 @@ class HostSettings:
             wanted["initcwnd"] = str(self.initcwnd)
         if self.quickack is not None:
             wanted["quickack"] = str(int(self.quickack))
+        if self.window_clamp_bytes is not None:
+            wanted["window"] = str(self.window_clamp_bytes)
         return wanted
 
 

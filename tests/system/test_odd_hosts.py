@@ -41,6 +41,7 @@ USUAL = HostSettings(
 )
 # The bound of the receive buffer is what Linux chooses a window scale for.
 ODD = {
+    "window scale 0": replace(USUAL, window_clamp_bytes=65_535),
     "no window scale": replace(USUAL, window_scaling=False),
     "window scale 10": replace(USUAL, rmem_max_bytes=49_152 << 10),
     "window scale 14": replace(USUAL, rmem_max_bytes=49_152 << 14),
@@ -49,7 +50,12 @@ ODD = {
     "no SACK": replace(USUAL, sack=False),
     "CUBIC": replace(USUAL, congestion_control="cubic"),
 }
-SCALES = {"no window scale": None, "window scale 10": 10, "window scale 14": 14}
+SCALES = {
+    "window scale 0": 0,
+    "no window scale": None,
+    "window scale 10": 10,
+    "window scale 14": 14,
+}
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
 
