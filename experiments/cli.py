@@ -11,6 +11,7 @@ from experiments import bench, demo, runner, soak
 from experiments.schemes import SCHEMES
 from experiments.workloads.reader import IncastSpec
 from testbed.config import HostSettings
+from testbed.dctcp import DctcpError
 from testbed.isolation import IsolationError
 from testbed.ovs import OvsError, find_prefix
 
@@ -53,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as wrong:
         print(f"weir-experiment: {wrong}", file=sys.stderr)
         return 2
-    except (IsolationError, OvsError) as missing:
+    except (DctcpError, IsolationError, OvsError) as missing:
         print(f"weir-experiment: {missing}", file=sys.stderr)
         return 1
     if status in (130, 143):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments import cli, demo, runner
-from testbed import isolation, lab
+from testbed import dctcp, isolation, lab
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,7 @@ def test_without_root(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 def test_options_reach_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = []
+    monkeypatch.setattr(dctcp, "require", lambda: None)
     monkeypatch.setattr(runner, "run", lambda spec, out: asked.append((spec, out)) or 1)
     argv = "demo --senders 8 --rounds 3 --seed 7 --topology star --block 1000 --ovs /x --out"
     assert cli.main([*argv.split(), str(tmp_path)]) == 1
@@ -91,9 +92,21 @@ def test_the_demo_has_two_sizes_unless_told_otherwise(
 def test_an_interrupted_run_ends_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(dctcp, "require", lambda: None)
     monkeypatch.setattr(runner, "run", lambda *_: 130)
     assert cli.main(["demo"]) == 130
     assert "nothing is left behind" in capsys.readouterr().err
+
+
+def test_what_has_not_been_built_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def require() -> None:
+        raise dctcp.DctcpError("DCTCP has not been built: run 'tools/prepare bpf'")
+
+    monkeypatch.setattr(dctcp, "require", require)
+    assert cli.main(["demo"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.netns
