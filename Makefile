@@ -7,13 +7,13 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format venv switch test-unit test-switch-weir test-switch test-switch-full \
-	soak-switch bench-switch test-system clean
+	soak-switch bench-switch bench-incast test-system clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## the product at work: an incast over plain Reno and over Weir (about 2 minutes after the build)
-	@$(PREPARE) packages venv switch
+demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 3 minutes after the build)
+	@$(PREPARE) packages venv switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/weir-experiment demo --out build/demo
 
 test: ## lint, unit tests, the switch's own tests, the whole system in namespaces
@@ -63,6 +63,11 @@ bench-switch: ## the switch's figures: table and build/bench/switch.json (about 
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		WEIR_UNPATCHED_OVS_PREFIX="$$(ovs-patches/build --unpatched --prefix)" \
 		$(PY)/weir-experiment bench switch --out build/bench/switch.json
+
+bench-incast: ## Weir, SDTCP, Reno and DCTCP with 1 to 120 senders: table and build/bench/incast.json (about 20 minutes)
+	@$(PREPARE) packages venv switch bpf
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
+		$(PY)/weir-experiment bench incast --out build/bench/incast.json
 
 test-system: ## real switch, real controller, real TCP, in namespaces
 	@$(PREPARE) packages venv switch bpf

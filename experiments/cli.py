@@ -4,18 +4,16 @@ import argparse
 import secrets
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from experiments import bench, demo, runner, soak
 from experiments.schemes import SCHEMES
 from experiments.workloads.reader import IncastSpec
 from testbed.config import HostSettings
+from testbed.dctcp import DctcpError
 from testbed.isolation import IsolationError
 from testbed.ovs import OvsError, find_prefix
-
-# The window scale follows from it, and with it how finely a window can be set: 7 here; 10 with the
-# 32 MiB that Linux 6.18 has by default, where a window of one segment rounds up to 2048 bytes.
-_RECEIVE_BUFFER_BYTES = 6 * 2**20
 
 _DESCRIPTION = """\
 Emulates many-to-one (incast) traffic: real Linux TCP in network namespaces, the patched
@@ -24,23 +22,26 @@ nothing of it stays on the machine. Needs root.
 """
 
 _DEMO = """\
-Runs the same reads twice, over plain Reno and over Weir: a long background flow from the
-beginning; after a warm-up a client reads blocks, each divided over all senders, which all
-answer at once; then the background flow alone again. The bottleneck has a 64 KiB buffer.
+Runs the same reads over plain Reno, over DCTCP and over Weir: a client reads blocks, each
+divided over all senders, which all answer at once, through a 64 KiB buffer.
+  n32     32 senders. A long background flow from the beginning; after a warm-up the reads;
+          then the background flow alone again
+  n120    120 connections, 3 to each of 40 senders, and nothing else
+--senders N has one with N senders and the background flow instead.
 
 Prints a table and whether the runs were valid, and writes into --out:
   demo.png        goodput over time, and the bottleneck's queue with its notices
   summary.json    the same as figures, flat
-  reno/, weir/    what was recorded: record.json, queue.npz, logs
+  n32/reno/, ...  what was recorded: record.json, queue.npz, logs
 
 exit status: 0 valid, 1 failed, 2 wrong usage, 3 not valid, 130 interrupted
 """
 
 _EXAMPLES = """\
 examples:
-  weir-experiment demo                          the demonstration, about a minute
+  weir-experiment demo                          the demonstration, about three minutes
   weir-experiment demo --senders 8 --rounds 20  a smaller one
-  weir-experiment demo --json | jq '."weir.goodput_mbps"'
+  weir-experiment demo --json | jq '."n32.weir.goodput_mbps"'
   weir-experiment run --scheme sdtcp --out build/sdtcp   one scheme alone
 """
 
@@ -53,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as wrong:
         print(f"weir-experiment: {wrong}", file=sys.stderr)
         return 2
-    except (IsolationError, OvsError) as missing:
+    except (DctcpError, IsolationError, OvsError) as missing:
         print(f"weir-experiment: {missing}", file=sys.stderr)
         return 1
     if status in (130, 143):
@@ -62,11 +63,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    return demo.demo(_spec(args), args.out, as_json=args.json)
+    if args.senders is None:
+        many = {"senders": 40, "connections_per_sender": 3}
+        specs = {
+            "n32": _spec(args, senders=32),
+            "n120": replace(_spec(args, **many), topology="star", background=False),
+        }
+    else:
+        specs = {f"n{args.senders}": _spec(args, senders=args.senders)}
+    return demo.demo(specs, args.out, as_json=args.json)
 
 
 def _run(args: argparse.Namespace) -> int:
-    return runner.run(_spec(args), args.out)
+    sizes = {"senders": args.senders, "connections_per_sender": args.connections_per_sender}
+    return runner.run(replace(_spec(args, **sizes), background=args.background), args.out)
 
 
 def _bench(args: argparse.Namespace) -> int:
@@ -74,7 +84,9 @@ def _bench(args: argparse.Namespace) -> int:
     unknown = [group for group in args.only if group not in groups]
     if unknown:
         raise ValueError(f"--only {unknown[0]}: {args.suite} has {', '.join(groups)}")
-    return bench.run(args.suite, args.only, args.out or Path(f"build/bench/{args.suite}.json"))
+    comparison = bench.Comparison(args.schemes.split(","), args.repeats)
+    out = args.out or Path(f"build/bench/{args.suite}.json")
+    return bench.run(args.suite, args.only, out, comparison)
 
 
 def _soak(args: argparse.Namespace) -> int:
@@ -91,16 +103,29 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     shown = commands.add_parser(
-        "demo", help="Reno and Weir side by side", description=_DEMO, formatter_class=style
+        "demo", help="Reno, DCTCP and Weir side by side", description=_DEMO, formatter_class=style
     )
     shown.add_argument("--json", action="store_true", help="print summary.json and no table")
+    shown.add_argument("--senders", type=int, help="hosts that answer (default 32, then 40)")
     shown.set_defaults(scheme="weir")
     single = commands.add_parser("run", help="one scheme alone, recorded in --out")
     single.add_argument("--scheme", choices=SCHEMES, required=True)
+    single.add_argument(
+        "--senders", type=int, default=32, help="hosts that answer (default %(default)s)"
+    )
+    single.add_argument(
+        "--connections-per-sender", type=int, default=1, metavar="N", help="(default %(default)s)"
+    )
+    single.add_argument(
+        "--no-background",
+        dest="background",
+        action="store_false",
+        help="the reads and nothing else",
+    )
     shown.set_defaults(handler=_demo)
     single.set_defaults(handler=_run)
-    for command, out in ((shown, "build/demo"), (single, "build/run")):
-        _add_options(command, Path(out))
+    _add_options(shown, Path("build/demo"), rounds=15)
+    _add_options(single, Path("build/run"), rounds=30)
     _add_bench(commands.add_parser("bench", help="figures of the switch: a table and flat JSON"))
     _add_soak(commands.add_parser("soak", help="a sanitized switch under random changes"))
     return parser
@@ -111,6 +136,15 @@ def _add_bench(command: argparse.ArgumentParser) -> None:
     add("suite", choices=bench.SUITES)
     add("--only", action="append", default=[], metavar="NAME", help="one group of the suite")
     add("--out", type=Path, metavar="FILE", help="(default build/bench/SUITE.json)")
+    usual = bench.Comparison()
+    add(
+        "--schemes", default=",".join(usual.schemes), metavar="NAME,...",
+        help="what is compared, where schemes are (default %(default)s)",
+    )  # fmt: skip
+    add(
+        "--repeats", type=int, default=usual.repeats, metavar="N",
+        help="runs of each, where schemes are compared (default %(default)s)",
+    )  # fmt: skip
     command.set_defaults(handler=_bench)
 
 
@@ -123,10 +157,9 @@ def _add_soak(command: argparse.ArgumentParser) -> None:
     command.set_defaults(handler=_soak)
 
 
-def _add_options(command: argparse.ArgumentParser, out: Path) -> None:
+def _add_options(command: argparse.ArgumentParser, out: Path, *, rounds: int) -> None:
     add = command.add_argument
-    add("--senders", type=int, default=32, help="hosts that answer (default %(default)s)")
-    add("--rounds", type=int, default=30, help="blocks to be read (default %(default)s)")
+    add("--rounds", type=int, default=rounds, help="blocks to be read (default %(default)s)")
     add(
         "--block", type=int, default=1_000_000, metavar="BYTES",
         help="size of a block, divided over all senders (default %(default)s)",
@@ -137,7 +170,7 @@ def _add_options(command: argparse.ArgumentParser, out: Path) -> None:
         help="fig8: two switches as in the paper's Figure 8; star: one (default %(default)s)",
     )  # fmt: skip
     add(
-        "--receive-buffer", type=int, default=_RECEIVE_BUFFER_BYTES, metavar="BYTES",
+        "--receive-buffer", type=int, default=runner.RECEIVE_BUFFER_BYTES, metavar="BYTES",
         help="largest receive buffer of the hosts, from which their window scale follows; "
         "0 leaves this kernel's own (default %(default)s: scale 7)",
     )  # fmt: skip
@@ -148,10 +181,8 @@ def _add_options(command: argparse.ArgumentParser, out: Path) -> None:
     )  # fmt: skip
 
 
-def _spec(args: argparse.Namespace) -> runner.RunSpec:
-    incast = IncastSpec(
-        senders=args.senders, rounds=args.rounds, block_bytes=args.block, seed=args.seed
-    )
+def _spec(args: argparse.Namespace, **sizes: int) -> runner.RunSpec:
+    incast = IncastSpec(rounds=args.rounds, block_bytes=args.block, seed=args.seed, **sizes)
     if args.receive_buffer < 0:
         raise ValueError(f"--receive-buffer must be 0 or more bytes, not {args.receive_buffer}")
     return runner.RunSpec(

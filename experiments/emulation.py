@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from controller import __version__ as controller_version
-from experiments import counters, trace, validity
+from experiments import counters, reads, trace, validity
 from experiments.program import Program, ProgramError
 from experiments.record import FORMAT, QUEUE, RECORD
 from experiments.runner import VOID, RunSpec
 from experiments.sampling import Processors, Sampler
 from experiments.schemes import scheme
 from experiments.workloads import netstat
-from experiments.workloads.reader import PORT
+from experiments.workloads.clock import ByteBins
 from testbed import isolation, shaping
 from testbed.bed import Bed, BedError
 from testbed.command import CommandError
@@ -106,52 +106,46 @@ class Emulation:
         return record, queue
 
     def _workload(self) -> dict[str, Any]:
+        with (
+            reads.responders(self.bed, self.log),
+            Sampler(self._far_pid(), self.bed.roles.far_end) as far_end,
+        ):
+            if self.spec.background:
+                driven = self._reads_beside_background()
+            else:
+                driven = self._reads() | {"background_bytes": ByteBins().as_record()}
+        return driven | {"far_end": far_end.as_record()}
+
+    def _reads_beside_background(self) -> dict[str, Any]:
         spec, roles, host = self.spec, self.bed.roles, self.bed.host
         sender, receiver = host(roles.background_sender), host(roles.background_receiver)
-        pids = [f"--pid={host(name).pid}" for name in roles.senders]
-        background = [
-            f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}",
-            f"--receiver={receiver.IP()}",
-        ]  # fmt: skip
-        with (
-            Program(
-                "experiments.workloads.responder", [f"--port={PORT}", *pids], log=self.log
-            ) as responder,
-            Sampler(self._far_pid(), roles.far_end) as far_end,
-        ):
-            responder.expect("ready")
-            with Program("experiments.workloads.bulk", background, log=self.log) as bulk:
-                bulk.expect("connected")
-                self.say(f"background flow alone for {spec.warm_up_s:g} s")
-                time.sleep(spec.warm_up_s)
-                processors = Processors(self.bed.ovs.vswitchd_pid)
-                reads = self._reads()
-                cpu = processors.as_record()
-                self.say(f"background flow alone for {spec.tail_s:g} s")
-                time.sleep(spec.tail_s)
-                bulk.finish()
-                received = bulk.expect("done")["bytes"]
-        return {
-            "rounds": reads["rounds"],
-            "burst_bytes": reads["bytes"],
-            "background_bytes": received,
-            "far_end": far_end.as_record(),
-            "processors": cpu,
-        }
+        ends = [f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}"]
+        ends.append(f"--receiver={receiver.IP()}")
+        with Program("experiments.workloads.bulk", ends, log=self.log) as bulk:
+            bulk.expect("connected")
+            self.say(f"background flow alone for {spec.warm_up_s:g} s")
+            time.sleep(spec.warm_up_s)
+            driven = self._reads()
+            self.say(f"background flow alone for {spec.tail_s:g} s")
+            time.sleep(spec.tail_s)
+            bulk.finish()
+            return driven | {"background_bytes": bulk.expect("done")["bytes"]}
 
     def _reads(self) -> dict[str, Any]:
-        spec, roles, host = self.spec.incast, self.bed.roles, self.bed.host
-        servers = [f"--server={host(name).IP()}" for name in roles.senders]
-        args = ["--spec", json.dumps(asdict(spec)), *servers]
-        pid = host(roles.receiver).pid
-        said_s = time.monotonic()
-        with Program("experiments.workloads.reader", args, log=self.log, pid=pid) as reader:
+        spec = self.spec.incast
+        with reads.reader(self.bed, spec, self.log) as reader:
+            reader.expect("connected")
+            self.say(f"{spec.rounds} blocks over {spec.connections} connections")
+            processors = Processors(self.bed.ovs.vswitchd_pid)
+            said_s = time.monotonic()
             for message in reader.messages():
                 if message["event"] == "done":
-                    return message
-                if message["event"] == "connected":
-                    self.say(f"{spec.rounds} blocks from {spec.senders} senders")
-                elif time.monotonic() - said_s > _SAY_EVERY_S:
+                    return {
+                        "rounds": message["rounds"],
+                        "burst_bytes": message["bytes"],
+                        "processors": processors.as_record(),
+                    }
+                if time.monotonic() - said_s > _SAY_EVERY_S:
                     said_s = time.monotonic()
                     done, took_ms = message["round"] + 1, message["block_ns"] / 1e6
                     self.say(f"block {done} of {spec.rounds} took {took_ms:.0f} ms")

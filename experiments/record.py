@@ -11,8 +11,9 @@ from experiments.schemes import Scheme, scheme
 from experiments.trace import QueueTrace
 from experiments.validity import Check
 from experiments.workloads.netstat import TIMEOUTS
+from experiments.workloads.reader import goodput_mbps
 
-FORMAT = 1
+FORMAT = 2
 RECORD = "record.json"
 QUEUE = "queue.npz"
 
@@ -58,8 +59,18 @@ class Run:
     @property
     def goodput_mbps(self) -> float:
         """Burst bytes of all rounds over the time the rounds took."""
-        total = len(self.data["rounds"]) * self.data["spec"]["incast"]["block_bytes"]
-        return float(total * 8 / self.burst_s / 1e6)
+        return goodput_mbps(self.data["rounds"], self.data["spec"]["incast"]["block_bytes"])
+
+    @property
+    def connections(self) -> int:
+        """Connections that the reads went over."""
+        incast = self.data["spec"]["incast"]
+        return int(incast["senders"] * incast["connections_per_sender"])
+
+    @property
+    def has_background(self) -> bool:
+        """Whether a background flow ran beside the reads."""
+        return bool(self.data["spec"]["background"])
 
     @property
     def background_mbps(self) -> float:

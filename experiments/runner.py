@@ -1,7 +1,8 @@
 """Runs: what decides one, and how it is done in a world of its own.
 
 A run is: the background flow alone for ``warm_up_s``; the reads, all rounds; the background flow
-alone again for ``tail_s``. Its folder gets ``record.json``, ``queue.npz`` (the bottleneck's
+alone again for ``tail_s``. Without a background flow it is the reads and nothing else, from the
+first SYN on. Its folder gets ``record.json``, ``queue.npz`` (the bottleneck's
 queue, packet by packet) and the logs. Nothing is drawn or compared here: that is done from the
 records.
 """
@@ -20,6 +21,10 @@ from testbed.config import HostSettings
 # The exit status of a run that was done and recorded, but was not what it was meant to be.
 VOID = 3
 
+# The window scale follows from it, and with it how finely a window can be set: 7 here; 10 with the
+# 32 MiB that Linux 6.18 has by default, where a window of one segment rounds up to 2048 bytes.
+RECEIVE_BUFFER_BYTES = 6 * 2**20
+
 
 @dataclass(frozen=True)
 class RunSpec:
@@ -34,6 +39,7 @@ class RunSpec:
     topology: str = "fig8"
     rate_bps: int = 100_000_000
     buffer_bytes: int = 64 * 1024
+    background: bool = True
     warm_up_s: float = 5.0
     tail_s: float = 3.0
     host: HostSettings = field(default_factory=HostSettings)

@@ -1,6 +1,6 @@
 """What can be compared: a scheme is a setting of the controller and one of the hosts' TCP."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from testbed import dctcp
@@ -51,3 +51,18 @@ def scheme(name: str) -> Scheme:
     if name not in SCHEMES:
         raise ValueError(f"no scheme {name!r}: there are {', '.join(SCHEMES)}")
     return SCHEMES[name]
+
+
+def available(name: str, *, say: Callable[[str], None]) -> bool:
+    """Whether this kernel can have the scheme ``name``; if not, ``say`` why.
+
+    Raises DctcpError where it can, and something has not been built.
+    """
+    if scheme(name).congestion_control != dctcp.NAME:
+        return True
+    try:
+        dctcp.require()
+    except dctcp.KernelLacksError as lacking:
+        say(f"going on without {scheme(name).label}: {lacking}")
+        return False
+    return True

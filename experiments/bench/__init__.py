@@ -1,8 +1,8 @@
 """Benchmarks: groups of figures, measured one after the other, each in a world of its own.
 
-A group is a module of this package with
+A group is measured by a module of this package with
 
-    def run(progress: Callable[[str], None]) -> dict[str, float]
+    def run(progress: Callable[[str], None], **arguments) -> dict[str, float]
 
 called in the first process of a new world (``testbed.isolation``), so it builds its network as any
 experiment does and leaves cleaning up to the kernel. Figures carry their unit in their names; the
@@ -12,39 +12,102 @@ peers that were measured in the same run stand beside them. A group may take a f
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from experiments.bench import world
+from experiments.schemes import SCHEMES
 from testbed.ovs import OvsError, find_prefix
 
-SUITES = {"switch": ("latency", "shaping", "forwarding", "paced", "dctcp")}
+INTERRUPTED = (130, 143)
 UNPATCHED_VARIABLE = "WEIR_UNPATCHED_OVS_PREFIX"
 
-_INTERRUPTED = (130, 143)
+
+class Incomplete(Exception):  # noqa: N818  (what it carries is good)
+    """Some of a group could not be measured: ``what``; ``figures`` has the rest."""
+
+    def __init__(self, figures: Mapping[str, float], what: Sequence[str]) -> None:
+        super().__init__(f"failed: {', '.join(what)}")
+        self.figures = figures
+        self.what = what
 
 
-def run(suite: str, only: Sequence[str], out: Path) -> int:
+@dataclass(frozen=True)
+class Group:
+    """``module`` measures it; ``arguments``, values of JSON, are for its ``run``.
+
+    ``compares`` says that it takes, besides, ``schemes``, ``repeats`` and ``records``, the folder
+    where each run may leave what it has recorded.
+    """
+
+    module: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    compares: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared, and how often each is run."""
+
+    schemes: Sequence[str] = ("weir", "sdtcp", "reno", "dctcp")
+    repeats: int = 3
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.schemes if name not in SCHEMES]
+        if unknown or not self.schemes:
+            raise ValueError(f"schemes are {', '.join(SCHEMES)}, not {', '.join(unknown)!r}")
+        if self.repeats < 1:
+            raise ValueError(f"repeats must be at least 1, not {self.repeats}")
+
+
+_CONNECTIONS = (1, 2, 4, 8, 16, 32, 40, 120)
+
+SUITES: Mapping[str, Mapping[str, Group]] = {
+    "switch": {
+        name: Group(name) for name in ("latency", "shaping", "forwarding", "paced", "dctcp")
+    },
+    "incast": {
+        **{f"n{n}": Group("incast", {"connections": n}, compares=True) for n in _CONNECTIONS},
+        "n32_own_buffers": Group("incast", {"connections": 32, "own_buffers": True}, compares=True),
+        "background": Group("background", compares=True),
+        "idle": Group("idle"),
+    },
+}
+
+
+def run(suite: str, only: Sequence[str], out: Path, comparison: Comparison | None = None) -> int:
     """Measure a suite (or some of its groups), print a table and write ``out``, a flat object.
 
     A group that fails is told, and costs its own figures only. Returns an exit status: 0, or 1 if
     a group failed. Progress goes to stderr.
     """
+    comparison = comparison or Comparison()
     figures: dict[str, object] = _machine()
     failed = []
     measured: dict[str, dict[str, float]] = {}
-    for group in only or SUITES[suite]:
+    for name in only or SUITES[suite]:
+        group = SUITES[suite][name]
+        arguments = dict(group.arguments)
+        if group.compares:
+            records = str((out.with_suffix("") / name).resolve())
+            arguments |= asdict(comparison) | {"records": records}
+        words = (name, group.module, json.dumps(arguments))
         try:
-            measured[group] = world.result("experiments.bench.inside", group)
-            figures |= measured[group]
+            found = world.result("experiments.bench.inside", *words)
         except world.WorldError as ended:
-            if ended.status in _INTERRUPTED:
+            if ended.status in INTERRUPTED:
                 return ended.status
-            failed.append(group)
+            failed.append(name)
+            continue
+        measured[name] = found["figures"]
+        figures |= found["figures"]
+        failed += [f"{name}:{what}" for what in found["failed"]]
     figures["failed"] = " ".join(failed)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(figures, indent=2) + "\n")

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments import trace
+from experiments import reads, trace
 from experiments.bench import world
 from experiments.program import Program
 from experiments.record import bytes_between
+from experiments.runner import RECEIVE_BUFFER_BYTES
 from experiments.schemes import DCTCP_K_BYTES, scheme
 from experiments.workloads import netstat
-from experiments.workloads.reader import PORT, IncastSpec
+from experiments.workloads.reader import IncastSpec
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.command import wait_until
@@ -33,7 +34,6 @@ _SETTLE_S, _MEASURED_S = 3.0, 10.0
 _ROUNDS = 30
 _SAMPLE_NS = 125_000_000
 _TRACE_RECORDS = 1 << 19
-_RECEIVE_BUFFER_BYTES = 6 * 2**20
 # Room for the first flights: 10 segments of every sender, which are on their way before a mark can
 # have come back. What is lost then says nothing of how the queue is held later.
 _BUFFER_BYTES = 256 * 1024
@@ -63,20 +63,20 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
     for name in ("dctcp", "reno"):
         progress(f"{name}: {SENDERS} long flows, then {_ROUNDS} blocks")
         measured = world.result("experiments.bench.dctcp", name)
-        flows, reads = (Measured(**fields) for fields in measured)
+        flows, read = (Measured(**fields) for fields in measured)
         figures |= {
             f"{name}_mean_queue_bytes": flows.mean_queue_bytes,
             f"{name}_goodput_mbps": flows.goodput_mbps,
-            f"{name}_reads_goodput_mbps": reads.goodput_mbps,
-            f"{name}_timeouts_{SENDERS}_senders": flows.timeouts + reads.timeouts,
-            f"{name}_marks": flows.marks + reads.marks,
-            f"{name}_drops": flows.drops + reads.drops,
+            f"{name}_reads_goodput_mbps": read.goodput_mbps,
+            f"{name}_timeouts_{SENDERS}_senders": flows.timeouts + read.timeouts,
+            f"{name}_marks": flows.marks + read.marks,
+            f"{name}_drops": flows.drops + read.drops,
         }
         if scheme(name).ecn:
             figures |= {
                 f"{name}_mean_queue_ratio": flows.mean_queue_bytes / DCTCP_K_BYTES,
                 f"{name}_sampled_queue_ratio": flows.sampled_queue_bytes / DCTCP_K_BYTES,
-                f"{name}_reads_mean_queue_ratio": reads.mean_queue_bytes / DCTCP_K_BYTES,
+                f"{name}_reads_mean_queue_ratio": read.mean_queue_bytes / DCTCP_K_BYTES,
             }
     return figures
 
@@ -93,7 +93,7 @@ def bed_config(name: str, senders: int = SENDERS) -> BedConfig:
         host=HostSettings(
             congestion_control=chosen.congestion_control,
             ecn=chosen.ecn,
-            rmem_max_bytes=_RECEIVE_BUFFER_BYTES,
+            rmem_max_bytes=RECEIVE_BUFFER_BYTES,
         ),
     )
 
@@ -116,19 +116,12 @@ def long_flows(bed: Bed, log: Path, settle_s: float, measured_s: float) -> Measu
     return _measured(bed, received, before, begin_ns, end_ns)
 
 
-def reads(bed: Bed, log: Path, rounds: int) -> Measured:
+def blocks(bed: Bed, log: Path, rounds: int) -> Measured:
     """Let the receiver read blocks from all senders."""
     before = _trace_from_empty(bed)
     spec = IncastSpec(senders=len(bed.roles.senders), rounds=rounds)
-    senders = [bed.host(name) for name in bed.roles.senders]
-    responder_args = [f"--port={PORT}", *(f"--pid={host.pid}" for host in senders)]
-    reader_args = ["--spec", json.dumps(asdict(spec))]
-    reader_args += [f"--server={host.IP()}" for host in senders]
-    pid = bed.host(bed.roles.receiver).pid
-    with Program("experiments.workloads.responder", responder_args, log=log) as responder:
-        responder.expect("ready")
-        with Program("experiments.workloads.reader", reader_args, log=log, pid=pid) as reader:
-            *_rounds, done = reader.messages()
+    with reads.responders(bed, log), reads.reader(bed, spec, log) as reader:
+        *_rounds, done = reader.messages()
     begin_ns, end_ns = done["rounds"][0]["start_ns"], done["rounds"][-1]["end_ns"]
     return _measured(bed, rounds * spec.block_bytes, before, begin_ns, end_ns)
 
@@ -188,7 +181,7 @@ def main() -> None:
     with Bed(bed_config(name)) as bed:
         bed.require_forwarding()
         log = bed.run_dir / "workload.log"
-        both = [long_flows(bed, log, _SETTLE_S, _MEASURED_S), reads(bed, log, _ROUNDS)]
+        both = [long_flows(bed, log, _SETTLE_S, _MEASURED_S), blocks(bed, log, _ROUNDS)]
     Path(file).write_text(json.dumps([asdict(measured) for measured in both]))
 
 

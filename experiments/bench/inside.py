@@ -1,6 +1,6 @@
 """One group of a benchmark, as the first process of its world.
 
-python -m experiments.bench.inside GROUP FILE
+python -m experiments.bench.inside GROUP MODULE ARGUMENTS FILE
 """
 
 import importlib
@@ -10,25 +10,30 @@ import time
 import traceback
 from pathlib import Path
 
+from experiments.bench import Incomplete
 from testbed import isolation
 
 
 def main() -> int:
     """Entry point; returns the exit status."""
     isolation.become_first_process()
-    group, file = sys.argv[1:]
+    group, module, arguments, file = sys.argv[1:]
     begun = time.monotonic()
+    failed: list[str] = []
 
     def progress(line: str) -> None:
         print(f"{group:10} {time.monotonic() - begun:4.0f} s  {line}", file=sys.stderr, flush=True)
 
     try:
-        figures = importlib.import_module(f"experiments.bench.{group}").run(progress)
+        measure = importlib.import_module(f"experiments.bench.{module}").run
+        figures = measure(progress, **json.loads(arguments))
+    except Incomplete as incomplete:
+        figures, failed = incomplete.figures, list(incomplete.what)
     except Exception:
         # Whatever it was, the other groups are still to be measured.
         traceback.print_exc()
         return 1
-    Path(file).write_text(json.dumps(figures))
+    Path(file).write_text(json.dumps({"figures": figures, "failed": failed}))
     return 0
 
 

@@ -21,14 +21,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments import reads
 from experiments.bench import world
-from experiments.program import Program
 from experiments.workloads import netstat
-from experiments.workloads.reader import PORT, IncastSpec
+from experiments.workloads.reader import IncastSpec, goodput_mbps
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
-from testbed.ovs import prefer
 from testbed.switch import Switch
 
 _LINK_BPS = 100_000_000
@@ -101,18 +100,13 @@ def measure(setting: Setting) -> dict[str, Any]:
         rounds = _read(bed, spec, setting)
         after = netstat.total(host.pid for host in bed.hosts)
         return {
-            "goodput_mbps": _goodput_mbps(rounds[_WARM_UP_ROUNDS:], spec.block_bytes),
-            "cold_goodput_mbps": _goodput_mbps(rounds, spec.block_bytes),
+            "goodput_mbps": goodput_mbps(rounds[_WARM_UP_ROUNDS:], spec.block_bytes),
+            "cold_goodput_mbps": goodput_mbps(rounds, spec.block_bytes),
             "timeouts": after[netstat.TIMEOUTS] - before[netstat.TIMEOUTS],
             "round_ms": [(r["end_ns"] - r["start_ns"]) / 1e6 for r in rounds],
             "queue": bed.bottleneck_switch.queues()[bed.roles.bottleneck],
             "register": _register(bed),
         }
-
-
-def _goodput_mbps(rounds: list[dict[str, Any]], block_bytes: int) -> float:
-    duration_ns: int = rounds[-1]["end_ns"] - rounds[0]["start_ns"]
-    return len(rounds) * block_bytes * 8e3 / duration_ns
 
 
 def _apply(bed: Bed, setting: Setting) -> None:
@@ -130,26 +124,15 @@ def _set(bed: Bed, setting: Setting) -> None:
 
 
 def _read(bed: Bed, spec: IncastSpec, setting: Setting) -> list[dict[str, Any]]:
-    pids = [f"--pid={bed.host(name).pid}" for name in bed.roles.senders]
-    servers = [f"--server={bed.host(name).IP()}" for name in bed.roles.senders]
-    args = ["--spec", json.dumps(asdict(spec)), *servers]
-    receiver = bed.host(bed.roles.receiver).pid
     log = bed.run_dir / "workload.log"
     if not setting.set_late:
         _set(bed, setting)
-    with Program(
-        "experiments.workloads.responder", [f"--port={PORT}", *pids], log=log
-    ) as responder:
-        responder.expect("ready")
-        # It stands for all senders: where it waits for a processor, all of them stop, and then all
-        # answer at once, which is not what is measured here.
-        prefer(responder.pid)
-        with Program("experiments.workloads.reader", args, log=log, pid=receiver) as reader:
-            reader.expect("connected")
-            if setting.set_late:
-                _set(bed, setting)
-            set_ns = time.monotonic_ns()
-            *_progress, done = reader.messages()
+    with reads.responders(bed, log), reads.reader(bed, spec, log) as reader:
+        reader.expect("connected")
+        if setting.set_late:
+            _set(bed, setting)
+        set_ns = time.monotonic_ns()
+        *_progress, done = reader.messages()
     rounds: list[dict[str, Any]] = done["rounds"]
     if rounds[0]["start_ns"] < set_ns:
         raise RuntimeError("the register was set too late: the first round had begun")

@@ -1,4 +1,4 @@
-"""A comparison as a picture: a column per run, goodput above, the bottleneck's queue below."""
+"""Comparisons as a picture: a column per run, goodput above, the bottleneck's queue below."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.figure import SubFigure
 
 from experiments.record import Run
 from experiments.report.table import setting
@@ -39,38 +40,45 @@ _BESIDE: dict[str, Any] = {
 _KIB = 1024
 
 
-def draw(runs: Sequence[Run], path: Path) -> None:
-    """Draw ``runs`` side by side and write the picture to ``path`` (.png)."""
+def draw(settings: Sequence[Sequence[Run]], path: Path) -> None:
+    """Draw the runs of each setting side by side, a setting below the other, and write the picture
+    to ``path`` (.png)."""
+    columns = max(map(len, settings))
     with plt.rc_context({"font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False}):
-        picture, rows = plt.subplots(
-            2, len(runs), figsize=(5.6 * len(runs), 6.6), sharex="col", sharey="row",
-            squeeze=False, layout="constrained",
-        )  # fmt: skip
-        for column, run in enumerate(runs):
-            _goodput(rows[0][column], run)
-            _queue(rows[1][column], run)
-            rows[1][column].set_xlabel("time since the first block was asked for [s]")
-            rows[1][column].margins(x=0.01)
-        rows[0][0].set_ylabel("goodput, stacked [Mb/s]")
-        rows[1][0].set_ylabel("queue at the bottleneck [KiB]")
-        picture.suptitle(setting(runs[0]), fontsize=10.5)
-        for row in rows:
-            handles, labels = row[0].get_legend_handles_labels()
-            row[0].legend(
-                handles, labels, loc="upper left", ncols=len(labels), fontsize=8.5,
-                frameon=False, handletextpad=0.5, columnspacing=1.2, borderaxespad=0.1,
-            )  # fmt: skip
-        picture.savefig(path, dpi=150)
+        picture = plt.figure(figsize=(5.6 * columns, 6.6 * len(settings)), layout="constrained")
+        panels = picture.subfigures(len(settings), squeeze=False)[:, 0]
+        for panel, runs in zip(panels, settings, strict=True):
+            _comparison(panel, runs)
+        picture.savefig(path, dpi=150 if columns < 3 else 110)
         plt.close(picture)
+
+
+def _comparison(panel: SubFigure, runs: Sequence[Run]) -> None:
+    rows = panel.subplots(2, len(runs), sharex="col", sharey="row", squeeze=False)
+    for column, run in enumerate(runs):
+        _goodput(rows[0][column], run)
+        _queue(rows[1][column], run)
+        rows[1][column].set_xlabel("time since the first block was asked for [s]")
+        rows[1][column].margins(x=0.01)
+    rows[0][0].set_ylabel("goodput, stacked [Mb/s]")
+    rows[1][0].set_ylabel("queue at the bottleneck [KiB]")
+    panel.suptitle(setting(runs[0]), fontsize=10.5)
+    for row in rows:
+        handles, labels = row[0].get_legend_handles_labels()
+        row[0].legend(
+            handles, labels, loc="upper left", ncols=len(labels), fontsize=8.5,
+            frameon=False, handletextpad=0.5, columnspacing=1.2, borderaxespad=0.1,
+        )  # fmt: skip
 
 
 def _goodput(axes: Axes, run: Run) -> None:
     link_mbps = run.data["spec"]["rate_bps"] / 1e6
-    at_s, (reads, background) = _rates(run, "burst_bytes", "background_bytes")
-    axes.stackplot(
-        at_s, reads, background, colors=(_READS, _BACKGROUND), step="post",
-        labels=("reads", "background flow"),
-    )  # fmt: skip
+    shown = [("burst_bytes", _READS, "reads")]
+    if run.has_background:
+        shown.append(("background_bytes", _BACKGROUND, "background flow"))
+    names, colours, labels = zip(*shown, strict=True)
+    at_s, rates = _rates(run, *names)
+    axes.stackplot(at_s, *rates, colors=colours, step="post", labels=labels)
     axes.axhline(link_mbps, color=_LEVEL, linewidth=0.9)
     axes.annotate("link", (1.0, link_mbps), **_BESIDE)
     for at in (0, run.burst_s):

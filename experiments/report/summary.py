@@ -1,41 +1,50 @@
-"""A comparison as one flat object, for machines."""
+"""Comparisons as one flat object, for machines."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from experiments.record import Run, percentile
 
 
-def summary(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return what ``runs`` of one setting under different schemes have shown.
+def summary(settings: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
+    """Return what has been shown by the runs of each setting, under different schemes.
 
-    Keys without a dot are common to all; the others begin with the scheme's name. Units are in the
-    names. ``valid`` says whether every check of every run holds.
+    Keys begin with the setting's name and, but for what is common to its runs, with the scheme's,
+    as in ``n32.weir.goodput_mbps``. Units are in the names. ``valid`` says whether every check of
+    every run holds.
     """
-    first = runs[0].data
-    incast = first["spec"]["incast"]
-    flat: dict[str, Any] = {
-        "link_mbps": first["spec"]["rate_bps"] / 1e6,
+    runs = [run for compared in settings.values() for run in compared]
+    flat: dict[str, Any] = {"valid": all(check.holds for run in runs for check in run.checks)}
+    flat |= {f"environment.{name}": value for name, value in runs[0].data["environment"].items()}
+    for setting, compared in settings.items():
+        flat |= {f"{setting}.{name}": value for name, value in _common(compared[0]).items()}
+        for run in compared:
+            prefix = f"{setting}.{run.scheme.name}"
+            flat |= {f"{prefix}.{name}": value for name, value in figures(run).items()}
+            for check in run.checks:
+                flat[f"{prefix}.check.{check.name}"] = check.measured
+                flat[f"{prefix}.check.{check.name}.holds"] = check.holds
+    return flat
+
+
+def _common(run: Run) -> dict[str, Any]:
+    spec = run.data["spec"]
+    incast = spec["incast"]
+    return {
+        "link_mbps": spec["rate_bps"] / 1e6,
         "senders": incast["senders"],
-        "valid": all(check.holds for run in runs for check in run.checks),
-        "topology": first["spec"]["topology"],
-        "buffer_bytes": first["spec"]["buffer_bytes"],
+        "topology": spec["topology"],
+        "background": spec["background"],
+        "buffer_bytes": spec["buffer_bytes"],
         "block_bytes": incast["block_bytes"],
         "connections_per_sender": incast["connections_per_sender"],
         "rounds": incast["rounds"],
         "seed": incast["seed"],
-        "warm_up_s": first["spec"]["warm_up_s"],
-        "tail_s": first["spec"]["tail_s"],
+        "warm_up_s": spec["warm_up_s"],
+        "tail_s": spec["tail_s"],
     }
-    flat |= {f"environment.{name}": value for name, value in first["environment"].items()}
-    for run in runs:
-        flat |= {f"{run.scheme.name}.{name}": value for name, value in figures(run).items()}
-        for check in run.checks:
-            flat[f"{run.scheme.name}.check.{check.name}"] = check.measured
-            flat[f"{run.scheme.name}.check.{check.name}.holds"] = check.holds
-    return flat
 
 
 def figures(run: Run) -> dict[str, Any]:
@@ -48,7 +57,6 @@ def figures(run: Run) -> dict[str, Any]:
         "block_time_mean_ms": round(sum(blocks_ms) / len(blocks_ms), 3),
         "block_time_p50_ms": round(percentile(blocks_ms, 50), 3),
         "block_time_p99_ms": round(percentile(blocks_ms, 99), 3),
-        "background_mbps": round(run.background_mbps, 3),
         "bottleneck_drops": run.data["dropped"],
         "retransmitted_segments": run.counted("Tcp.RetransSegs"),
         "cn_events": len(run.notices("CN-L", "CN-M", "CN-H")),
@@ -58,12 +66,14 @@ def figures(run: Run) -> dict[str, Any]:
         "burst_s": round(run.burst_s, 3),
         "idle_rtt_ms": run.data["idle_rtt_ms"]["avg"],
     }
+    if run.has_background:
+        results["background_mbps"] = round(run.background_mbps, 3)
     receiver = run.data["hosts"][run.data["roles"]["receiver"]]
     return results | {f"host.{name}": value for name, value in receiver.items()}
 
 
-def write(runs: Sequence[Run], path: Path) -> dict[str, Any]:
-    """Write the summary of ``runs`` to ``path`` as JSON, and return it."""
-    flat = summary(runs)
+def write(settings: Mapping[str, Sequence[Run]], path: Path) -> dict[str, Any]:
+    """Write the summary of ``settings`` to ``path`` as JSON, and return it."""
+    flat = summary(settings)
     path.write_text(json.dumps(flat, indent=2) + "\n")
     return flat

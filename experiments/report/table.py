@@ -10,11 +10,14 @@ from experiments.record import Run, percentile
 from testbed.config import route_attributes
 
 _ROWS: tuple[tuple[str, Callable[[Run], str]], ...] = (
-    ("burst goodput", lambda run: f"{run.goodput_mbps:.1f} Mb/s"),
-    ("block time, mean", lambda run: f"{_mean(run.block_times_ms):.0f} ms"),
-    ("block time, 99th percentile", lambda run: f"{percentile(run.block_times_ms, 99):.0f} ms"),
+    ("goodput, Mb/s", lambda run: f"{run.goodput_mbps:.1f}"),
+    ("block time, mean, ms", lambda run: f"{_mean(run.block_times_ms):.0f}"),
+    ("block time, 99th %, ms", lambda run: f"{percentile(run.block_times_ms, 99):.0f}"),
     ("retransmission timeouts", lambda run: f"{run.timeouts}"),
-    ("background goodput meanwhile", lambda run: f"{run.background_mbps:.1f} Mb/s"),
+    (
+        "background flow, Mb/s",
+        lambda run: f"{run.background_mbps:.1f}" if run.has_background else "-",
+    ),
     ("drops at the bottleneck", lambda run: f"{run.data['dropped']}"),
     ("congestion notices", lambda run: f"{len(run.notices('CN-L', 'CN-M', 'CN-H'))}"),
     ("window messages", lambda run: f"{len(run.events('window_set'))}"),
@@ -24,9 +27,9 @@ _ROWS: tuple[tuple[str, Callable[[Run], str]], ...] = (
 def comparison(runs: Sequence[Run]) -> Table:
     """Return results side by side, a column per run."""
     table = Table()
-    table.add_column("")
+    table.add_column("connections\n", no_wrap=True)
     for run in runs:
-        table.add_column(run.scheme.label, justify="right")
+        table.add_column(f"{run.connections}\n{run.scheme.label}", justify="right")
     for name, cell in _ROWS:
         table.add_row(name, *(cell(run) for run in runs))
     return table
@@ -37,16 +40,27 @@ def setting(run: Run) -> str:
     spec = run.data["spec"]
     incast = spec["incast"]
     block_kb = incast["block_bytes"] / 1000
+    each = incast["connections_per_sender"]
     return (
-        f"{incast['rounds']} blocks of {block_kb:g} kB from {incast['senders']} senders, "
+        f"{incast['rounds']} blocks of {block_kb:g} kB from {incast['senders']} senders"
+        f"{f' with {each} connections each' if each > 1 else ''}, "
         f"{spec['rate_bps'] / 1e6:g} Mb/s, {spec['buffer_bytes'] / 1024:g} KiB buffer, "
-        f"one background flow ({spec['topology']})"
+        f"{'one' if run.has_background else 'no'} background flow ({spec['topology']})"
     )
 
 
-def hosts(run: Run) -> str:
+def hosts(runs: Sequence[Run]) -> str:
     """Return in words how the hosts' TCP is set, as read back from them."""
-    described = {_host(shown) for shown in run.data["hosts"].values()}
+    controls: dict[str, set[str]] = {}
+    for run in runs:
+        for shown in run.data["hosts"].values():
+            # What the test bed registers has its namespace's number in its name.
+            used = (
+                route_attributes(shown["route"]).get("congctl") or shown["tcp_congestion_control"]
+            )
+            control = used.partition("_")[0]
+            controls.setdefault(_host(shown), set()).add(control)
+    described = [f"{' or '.join(sorted(names))}, {rest}" for rest, names in controls.items()]
     return "hosts: " + " / ".join(sorted(described))
 
 
@@ -60,7 +74,6 @@ def _host(shown: Mapping[str, str]) -> str:
         rto_min = "Linux's own"
     quick = attributes.get("quickack") == "1"
     return (
-        f"{shown['tcp_congestion_control']}, "
         f"initial window {attributes.get('initcwnd', 'as Linux comes (10)')}, "
         f"delayed ACK {'off' if quick else 'as Linux comes (on)'}, "
         f"RTOmin {rto_min}, receive buffer up to {int(shown['tcp_rmem'].split()[-1]) >> 20} MiB"
@@ -76,9 +89,8 @@ def verdict(runs: Sequence[Run]) -> RenderableType:
         return Text(f"valid: all {count} checks hold ({names})")
     lines = [Text("not valid:", style="bold")]
     for run, check in failed:
-        lines.append(
-            Text(f"  {run.scheme.label}: {check.name}: {check.measured}; should be: {check.bound}")
-        )
+        what = f"{run.scheme.label} at {run.connections}: {check.name}"
+        lines.append(Text(f"  {what}: {check.measured}; should be: {check.bound}"))
     return Group(*lines)
 
 

@@ -18,7 +18,7 @@ import random
 import select
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -125,6 +125,12 @@ def connect(servers: list[str], spec: IncastSpec) -> list[socket.socket]:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             socks.append(sock)
     return socks
+
+
+def goodput_mbps(rounds: Sequence[Mapping[str, Any]], block_bytes: int) -> float:
+    """Return the bytes of all rounds over the time from the first request to the last byte."""
+    duration_ns: int = rounds[-1]["end_ns"] - rounds[0]["start_ns"]
+    return len(rounds) * block_bytes * 8e3 / duration_ns
 
 
 def say(event: str, **fields: Any) -> None:

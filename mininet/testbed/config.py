@@ -6,6 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+_SWITCHES = ("ecn", "sack", "timestamps", "window_scaling")
+
 
 @dataclass(frozen=True)
 class HostSettings:
@@ -13,9 +15,12 @@ class HostSettings:
 
     ``rto_min_ms`` is the least retransmission timeout, ``initcwnd`` the initial window in
     segments, ``quickack`` acknowledges every segment at once, ``rmem_max_bytes`` bounds the
-    receive buffer (the window scale of a connection follows from it), ``ecn`` asks for Explicit
-    Congestion Notification (RFC 3168) on connections made from here. The ``congestion_control``
-    ``dctcp.NAME`` is DCTCP as the test bed brings it along.
+    receive buffer (the window scale of a connection follows from it), ``window_clamp_bytes`` bounds
+    the window itself (and the scale with it: up to 65,535 it is 0), ``ecn`` asks for Explicit
+    Congestion Notification (RFC 3168) on connections made from here. ``sack``, ``timestamps`` and
+    ``window_scaling`` are the TCP options of RFC 2018 and RFC 7323. ``mtu_bytes`` is that of both
+    ends of the host's link. The ``congestion_control`` ``dctcp.NAME`` is DCTCP as the test bed
+    brings it along.
     """
 
     congestion_control: str | None = None
@@ -23,7 +28,12 @@ class HostSettings:
     initcwnd: int | None = None
     quickack: bool | None = None
     rmem_max_bytes: int | None = None
+    window_clamp_bytes: int | None = None
     ecn: bool | None = None
+    sack: bool | None = None
+    timestamps: bool | None = None
+    window_scaling: bool | None = None
+    mtu_bytes: int | None = None
 
     def sysctls(self, rmem: str) -> dict[str, str]:
         """Return what to set under net.ipv4; ``rmem`` is the present value of tcp_rmem."""
@@ -34,8 +44,10 @@ class HostSettings:
             low, start, _high = map(int, rmem.split())
             high = self.rmem_max_bytes
             wanted["tcp_rmem"] = f"{min(low, high)} {min(start, high)} {high}"
-        if self.ecn is not None:
-            wanted["tcp_ecn"] = str(int(self.ecn))
+        for name in _SWITCHES:
+            value = getattr(self, name)
+            if value is not None:
+                wanted[f"tcp_{name}"] = str(int(value))
         return wanted
 
     def route_attributes(self) -> dict[str, str]:
@@ -47,6 +59,8 @@ class HostSettings:
             wanted["initcwnd"] = str(self.initcwnd)
         if self.quickack is not None:
             wanted["quickack"] = str(int(self.quickack))
+        if self.window_clamp_bytes is not None:
+            wanted["window"] = str(self.window_clamp_bytes)
         return wanted
 
 

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from mininet import node
-from testbed.command import run
+from testbed.command import CommandError, run
 from testbed.config import HostSettings, route_attributes
 
 # Nothing is to be on the wire that the experiment did not put there: no address is made up, so no
@@ -31,46 +31,101 @@ class Host(node.Host):
     def __init__(self, name: str, *, settings: HostSettings | None = None, **params: Any) -> None:
         super().__init__(name, **params)
         self.settings = settings or HostSettings()
+        self._sysctls: dict[str, str] = {}
+        self._attributes: dict[str, str] = {}
         # -e: a kernel without IPv6 has none of these, and no noise either.
         run(["sysctl", "-e", "-q", "-w", *_QUIET_IPV6], pid=self.pid)
 
     def config(self, **params: Any) -> dict[str, Any]:
         """Called by Mininet once all links are there."""
         result: dict[str, Any] = super().config(**params)
-        wanted = self.settings.sysctls(self._sysctl("tcp_rmem") or "")
-        if wanted:
+        self.apply(self.settings)
+        return result
+
+    def apply(self, settings: HostSettings) -> None:
+        """Have new connections be as ``settings`` say; what they leave untouched stays as it is.
+
+        Raises CommandError where the kernel refuses.
+        """
+        self.settings = settings
+        sysctls = settings.sysctls(self._tcp_rmem())
+        attributes = settings.route_attributes()
+        control = settings.congestion_control
+        if control is not None and not self._defaults_to(control):
+            del sysctls["tcp_congestion_control"]
+            attributes["congctl"] = control
+        if sysctls:
             run(
-                ["sysctl", "-q", "-w", *(f"net.ipv4.{k}={v}" for k, v in wanted.items())],
+                ["sysctl", "-q", "-w", *(f"net.ipv4.{k}={v}" for k, v in sysctls.items())],
                 pid=self.pid,
             )
-        attributes = [part for pair in self.settings.route_attributes().items() for part in pair]
-        if attributes:
-            run(["ip", "route", "change", *self._route(), *attributes], pid=self.pid)
-        return result
+        if attributes or self._attributes:
+            words = [part for pair in attributes.items() for part in pair]
+            run(["ip", "route", "change", *self._route(), *words], pid=self.pid)
+        self._sysctls, self._attributes = sysctls, attributes
+        if settings.mtu_bytes is not None:
+            for end in self._link_ends():
+                mtu = ("mtu", str(settings.mtu_bytes))
+                run(["ip", "link", "set", "dev", end.name, *mtu], pid=end.node.pid)
 
     def tcp_settings(self) -> dict[str, str]:
         """Read back from the kernel what TCP does on this host.
 
-        Keys are the names of sysctls under net.ipv4 and ``route``, whose attributes prevail over
-        them.
+        Keys are the names of sysctls under net.ipv4 (those that this kernel has), ``mtu`` and
+        ``route``, whose attributes prevail over them.
         """
-        shown = {name: value for name in _SYSCTLS if (value := self._sysctl(name)) is not None}
+        # -e: a kernel that lacks one says nothing of it, and no noise either.
+        names = (f"net.ipv4.{name}" for name in _SYSCTLS)
+        shown = {}
+        for line in run(["sysctl", "-e", *names], pid=self.pid).splitlines():
+            name, _, value = line.partition("=")
+            shown[name.strip().removeprefix("net.ipv4.")] = " ".join(value.split())
+        shown["mtu"] = str(self._mtu(self.defaultIntf()))
         shown["route"] = run(["ip", "route", "show", "dev", self._device()], pid=self.pid).strip()
         return shown
 
     def settings_faults(self) -> list[str]:
         """Say where the kernel's settings differ from ``settings``; empty when they do not."""
         faults = []
-        for name, wanted in self.settings.sysctls(self._sysctl("tcp_rmem") or "").items():
-            found = self._sysctl(name)
+        shown = self.tcp_settings()
+        for name, wanted in self._sysctls.items():
+            found = shown.get(name)
             if found is None or found.split() != wanted.split():
                 faults.append(f"{self.name}: {name} is {found}, asked for {wanted}")
-        attributes = route_attributes(self.tcp_settings()["route"])
-        for name, wanted in self.settings.route_attributes().items():
+        attributes = route_attributes(shown["route"])
+        for name, wanted in self._attributes.items():
             found = attributes.get(name)
             if found != wanted:
                 faults.append(f"{self.name}: route's {name} is {found}, asked for {wanted}")
+        mtu_bytes = self.settings.mtu_bytes
+        if mtu_bytes is not None:
+            faults += [
+                f"{end.name}: MTU is {self._mtu(end)}, asked for {mtu_bytes}"
+                for end in self._link_ends()
+                if self._mtu(end) != mtu_bytes
+            ]
         return faults
+
+    def _defaults_to(self, control: str) -> bool:
+        """Have connections use a congestion control by default; whether the kernel allows it.
+
+        For a namespace it allows only those that are unrestricted on the whole machine. A route may
+        name any.
+        """
+        try:
+            run(["sysctl", "-q", "-w", f"net.ipv4.tcp_congestion_control={control}"], pid=self.pid)
+        except CommandError:
+            return False
+        return True
+
+    def _link_ends(self) -> tuple[Any, Any]:
+        link = self.defaultIntf().link
+        return link.intf1, link.intf2
+
+    def _mtu(self, end: Any) -> int:
+        (shown,) = json.loads(run(["ip", "-j", "link", "show", "dev", end.name], pid=end.node.pid))
+        mtu: int = shown["mtu"]
+        return mtu
 
     def _device(self) -> str:
         name: str = self.defaultIntf().name
@@ -84,7 +139,5 @@ class Host(node.Host):
             "scope", connected["scope"], "src", connected["prefsrc"],
         ]  # fmt: skip
 
-    def _sysctl(self, name: str) -> str | None:
-        """Return net.ipv4's ``name`` in this namespace, None if this kernel has no such setting."""
-        shown = run(["sysctl", "-e", "-n", f"net.ipv4.{name}"], pid=self.pid).strip()
-        return " ".join(shown.split()) or None
+    def _tcp_rmem(self) -> str:
+        return run(["sysctl", "-n", "net.ipv4.tcp_rmem"], pid=self.pid).strip()

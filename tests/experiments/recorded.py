@@ -29,6 +29,7 @@ def data(scheme: str = "weir", **changes: Any) -> dict[str, Any]:
             "topology": "star",
             "rate_bps": 100_000_000,
             "buffer_bytes": 65536,
+            "background": True,
             "warm_up_s": 1.0,
             "tail_s": 1.0,
             "host": vars(HostSettings()),

@@ -58,10 +58,12 @@ def test_a_group_that_fails_costs_its_own_figures_only(
     monkeypatch.setenv("WEIR_OVS_PREFIX", str(tmp_path))
 
     def run(argv: Sequence[str]) -> int:
-        group, result = argv[-2:]
+        group, *_, result = argv[-4:]
         if group == "shaping":
             return 1
-        Path(result).write_text(json.dumps({f"{group}_p50_us": 12.5}))
+        failed = ["some"] if group == "paced" else []
+        measured = {"figures": {f"{group}_p50_us": 12.5}, "failed": failed}
+        Path(result).write_text(json.dumps(measured))
         return 0
 
     monkeypatch.setattr(bench.world.isolation, "run", run)
@@ -69,6 +71,8 @@ def test_a_group_that_fails_costs_its_own_figures_only(
     assert bench.run("switch", ["latency", "shaping", "paced"], out) == 1
     figures = json.loads(out.read_text())
     assert figures["latency_p50_us"] == figures["paced_p50_us"] == 12.5
-    assert figures["failed"] == "shaping"
+    assert figures["failed"] == "shaping paced:some"
     assert figures["machine.processors"] >= 1
-    assert "shaping failed" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "shaping failed" in told
+    assert "paced:some failed" in told

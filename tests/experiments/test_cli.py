@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments import cli, demo, runner
-from testbed import isolation, lab
+from testbed import dctcp, isolation, lab
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,9 @@ from testbed import isolation, lab
         (
             cli.main,
             ["demo", "--help"],
-            ["--senders", "--rounds", "--seed", "--json", "exit status"],
+            ["--senders", "--rounds", "--seed", "--json", "n120", "exit status"],
         ),
+        (cli.main, ["bench", "--help"], ["--only", "--schemes", "--repeats"]),
         (cli.main, ["run", "--help"], ["--scheme {reno,weir,sdtcp,dctcp}"]),
         (lab.main, ["--help"], ["--topology", "h1 ping -c 3 r1", "fig8", "star"]),
     ],
@@ -37,6 +38,9 @@ def test_help(program, argv, taught, capsys: pytest.CaptureFixture[str]) -> None
     [
         (["demo", "--senders", "0"], "senders must be at least 1, not 0"),
         (["demo", "--block", "5"], "at least one per connection: 32, not 5"),
+        (["bench", "incast", "--schemes", "wier"], "schemes are reno, weir"),
+        (["bench", "incast", "--repeats", "0"], "repeats must be at least 1, not 0"),
+        (["bench", "incast", "--only", "n3"], "--only n3: incast has n1, n2,"),
         (["demo", "--receive-buffer", "-1"], "must be 0 or more bytes, not -1"),
     ],
 )
@@ -58,11 +62,12 @@ def test_without_root(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 def test_options_reach_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = []
+    monkeypatch.setattr(dctcp, "require", lambda: None)
     monkeypatch.setattr(runner, "run", lambda spec, out: asked.append((spec, out)) or 1)
     argv = "demo --senders 8 --rounds 3 --seed 7 --topology star --block 1000 --ovs /x --out"
     assert cli.main([*argv.split(), str(tmp_path)]) == 1
     ((spec, out),) = asked
-    assert out == tmp_path / demo.SCHEMES[0]
+    assert out == tmp_path / "n8" / demo.SCHEMES[0]
     assert spec.scheme == demo.SCHEMES[0]
     assert (spec.topology, spec.ovs_prefix) == ("star", "/x")
     assert vars(spec.incast) == {
@@ -70,12 +75,38 @@ def test_options_reach_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     }  # fmt: skip
 
 
+def test_the_demo_has_two_sizes_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shown = []
+    monkeypatch.setattr(demo, "demo", lambda specs, _out, **_: shown.append(specs) or 0)
+    assert cli.main(["demo", "--out", str(tmp_path)]) == 0
+    (specs,) = shown
+    assert {name: spec.incast.connections for name, spec in specs.items()} == {
+        "n32": 32,
+        "n120": 120,
+    }
+    assert [spec.background for spec in specs.values()] == [True, False]
+
+
 def test_an_interrupted_run_ends_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(dctcp, "require", lambda: None)
     monkeypatch.setattr(runner, "run", lambda *_: 130)
     assert cli.main(["demo"]) == 130
     assert "nothing is left behind" in capsys.readouterr().err
+
+
+def test_what_has_not_been_built_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def require() -> None:
+        raise dctcp.DctcpError("DCTCP has not been built: run 'tools/prepare bpf'")
+
+    monkeypatch.setattr(dctcp, "require", require)
+    assert cli.main(["demo"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.netns

@@ -42,7 +42,7 @@ def test_a_run_is_read_back_from_its_folder(tmp_path: Path) -> None:
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORD).write_text(json.dumps(data(format=0)))
-    with pytest.raises(ValueError, match="format 0, not 1: run it again"):
+    with pytest.raises(ValueError, match="format 0, not 2: run it again"):
         Run.load(tmp_path)
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from experiments.record import Run
 from experiments.report import figure, summary, table
 from experiments.trace import parse
-from recorded import data, host, run
+from recorded import MS, data, host, run
 
 FAILED = {"name": "shaped rate", "measured": "90", "bound": "98 to 102", "holds": False}
 
@@ -24,60 +24,60 @@ def printed(*parts: object) -> str:
 
 
 def test_summary_is_flat_and_has_the_figures() -> None:
-    flat = summary.summary([run("reno"), run("weir")])
+    flat = summary.summary({"n2": [run("reno"), run("weir")]})
     assert not any(isinstance(value, dict | list) for value in flat.values())
     expected = {
-        "link_mbps": 100,
-        "senders": 2,
+        "n2.link_mbps": 100,
+        "n2.senders": 2,
         "valid": True,
-        "reno.goodput_mbps": pytest.approx(53.333),
-        "weir.goodput_mbps": pytest.approx(53.333),
-        "weir.timeouts": 3,
-        "weir.block_time_mean_ms": 125,
-        "weir.block_time_p99_ms": 150,
-        "weir.background_mbps": pytest.approx(0.016),
-        "weir.bottleneck_drops": 1,
-        "weir.cn_events": 1,
-        "weir.cr_events": 1,
-        "weir.window_sets": 2,
-        "weir.window_refreshes": 1,
-        "weir.host.tcp_congestion_control": "reno",
-        "weir.check.shaped rate.holds": True,
+        "n2.reno.goodput_mbps": pytest.approx(53.333),
+        "n2.weir.goodput_mbps": pytest.approx(53.333),
+        "n2.weir.timeouts": 3,
+        "n2.weir.block_time_mean_ms": 125,
+        "n2.weir.block_time_p99_ms": 150,
+        "n2.weir.background_mbps": pytest.approx(0.016),
+        "n2.weir.bottleneck_drops": 1,
+        "n2.weir.cn_events": 1,
+        "n2.weir.cr_events": 1,
+        "n2.weir.window_sets": 2,
+        "n2.weir.window_refreshes": 1,
+        "n2.weir.host.tcp_congestion_control": "reno",
+        "n2.weir.check.shaped rate.holds": True,
     }
     assert {key: flat[key] for key in expected} == expected
 
 
 def test_one_failed_check_of_one_run_voids_all(tmp_path: Path) -> None:
     runs = [run("reno", checks=[FAILED]), run("weir")]
-    flat = summary.write(runs, tmp_path / "summary.json")
+    flat = summary.write({"n2": runs}, tmp_path / "summary.json")
     assert flat["valid"] is False
-    assert flat["reno.check.shaped rate"] == "90"
+    assert flat["n2.reno.check.shaped rate"] == "90"
     assert json.loads((tmp_path / "summary.json").read_text()) == flat
-    assert "Reno: shaped rate: 90; should be: 98 to 102" in printed(table.verdict(runs))
+    assert "Reno at 2: shaped rate: 90; should be: 98 to 102" in printed(table.verdict(runs))
 
 
 def test_table() -> None:
     text = printed(table.comparison([run("reno"), run("weir")]))
     assert "2 blocks of 1000 kB from 2 senders, 100 Mb/s, 64 KiB buffer" in table.setting(run())
-    for cell in ("Reno", "Weir", "53.3 Mb/s", "125 ms", "150 ms"):
+    for cell in ("Reno", "Weir", "53.3", "125", "150"):
         assert cell in text
     assert "valid: all 2 checks hold" in printed(table.verdict([run("reno"), run("weir")]))
 
 
 def test_hosts_are_told_as_they_were_read_back() -> None:
-    text = table.hosts(run())
+    text = table.hosts([run()])
     assert text.count("reno") == 1, "hosts that are alike are told once"
     for part in ("initial window as Linux comes (10)", "RTOmin 200 ms", "up to 6 MiB"):
         assert part in text
     route = host()["route"] + " rto_min lock 10ms initcwnd 2 quickack 1"
     changed = data()["hosts"] | {"h2": host() | {"route": route}}
-    text = table.hosts(run(hosts=changed))
+    text = table.hosts([run(hosts=changed)])
     assert "initial window 2, delayed ACK off, RTOmin 10ms" in text
     assert text.count("reno") == 2
 
 
 def test_picture(tmp_path: Path) -> None:
-    figure.draw([run("reno"), run("weir")], tmp_path / "demo.png")
+    figure.draw([[run("reno"), run("weir")]], tmp_path / "demo.png")
     picture = matplotlib.image.imread(tmp_path / "demo.png")
     height, width, _ = picture.shape
     assert width > height > 500
@@ -85,5 +85,45 @@ def test_picture(tmp_path: Path) -> None:
 
 
 def test_picture_of_a_queue_that_nobody_used(tmp_path: Path) -> None:
-    figure.draw([Run(data(), parse(""))], tmp_path / "demo.png")
+    figure.draw([[Run(data(), parse(""))]], tmp_path / "demo.png")
     assert (tmp_path / "demo.png").stat().st_size > 0
+
+
+def alone() -> Run:
+    """A run without a background flow, over three connections to each sender."""
+    spec = data()["spec"]
+    spec["background"] = False
+    spec["incast"]["connections_per_sender"] = 3
+    nothing = {"start_ns": 0, "bin_ns": 50 * MS, "bytes": []}
+    return run(spec=spec, background_bytes=nothing)
+
+
+def test_a_run_without_background_flow_has_no_figures_of_one(tmp_path: Path) -> None:
+    assert "2 senders with 3 connections each" in table.setting(alone())
+    assert "no background flow" in table.setting(alone())
+    text = printed(table.comparison([run(), alone()]))
+    (line,) = (line for line in text.splitlines() if "background flow" in line)
+    assert line.split("│")[-2].strip() == "-"
+    flat = summary.summary({"n2": [run()], "n6": [alone()]})
+    assert flat["n2.background"] is True
+    assert flat["n6.background"] is False
+    assert "n2.weir.background_mbps" in flat
+    assert "n6.weir.background_mbps" not in flat
+    figure.draw([[run("reno"), run()], [alone()]], tmp_path / "demo.png")
+    height, _width, _ = matplotlib.image.imread(tmp_path / "demo.png").shape
+    assert height > 1000, "a setting below the other"
+
+
+def test_the_table_fits_a_terminal_with_two_settings_of_three_schemes() -> None:
+    runs = [run(name) for name in ("reno", "dctcp", "weir")] * 2
+    console = Console(file=io.StringIO(), width=80)
+    console.print(table.comparison(runs))
+    assert "…" not in console.file.getvalue()
+
+
+def test_a_congestion_control_of_a_route_prevails() -> None:
+    route = host()["route"] + " congctl cubic"
+    assert table.hosts([run(hosts={"h1": host() | {"route": route}})]).startswith("hosts: cubic,")
+    registered = host() | {"tcp_congestion_control": "dctcp_f000019c"}
+    text = table.hosts([run(hosts={"h1": host()}), run("dctcp", hosts={"h1": registered})])
+    assert text.startswith("hosts: dctcp or reno,")

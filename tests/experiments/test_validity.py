@@ -55,6 +55,12 @@ def test_a_bad_run_fails_its_check_and_no_other(check: str, changes: dict[str, A
     assert [name for name, holds in found.items() if not holds] == [check]
 
 
+@pytest.mark.parametrize(("mbps", "holds"), [(60, True), (99, True), (102.1, False)])
+def test_without_a_background_flow_the_link_need_not_be_full(mbps: float, holds: bool) -> None:
+    spec = data()["spec"] | {"background": False}
+    assert verdicts(spec=spec, far_end=far_end(mbps))["shaped rate"] is holds
+
+
 def test_a_check_tells_what_and_where() -> None:
     lost = {"kernel qdiscs": {"h3/h3-eth0": 12}, "hosts": {}}
     (check,) = [c for c in checks(data(lost_elsewhere=lost)) if "drops" in c.name]

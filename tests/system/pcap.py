@@ -11,6 +11,7 @@ SYN, RST, ACK = 0x02, 0x04, 0x10
 
 _GLOBAL = struct.Struct("<IHHiIII")
 _RECORD = struct.Struct("<IIII")
+_MSS, _WINDOW_SCALE = 2, 3  # RFC 9293 section 3.2, RFC 7323 section 2.2
 _MAGIC_US, _MAGIC_NS, _ETHERNET = 0xA1B2C3D4, 0xA1B23C4D, 1
 
 
@@ -29,6 +30,7 @@ class Segment:
     flags: int
     window: int
     payload_bytes: int
+    mss: int | None
     window_scale: int | None
     checksums_ok: bool
 
@@ -56,14 +58,14 @@ def _ones_complement_sum(data: bytes) -> int:
     return total
 
 
-def _window_scale(options: bytes) -> int | None:
-    """RFC 7323 section 2.2: kind 3, length 3, shift."""
+def _option(options: bytes, kind: int) -> int | None:
+    """The value of an option (RFC 9293 section 3.1: kind, length, value), None without it."""
     at = 0
     while at < len(options) and options[at] != 0:
         if options[at] == 1:
             at += 1
-        elif options[at] == 3:
-            return options[at + 2]
+        elif options[at] == kind:
+            return int.from_bytes(options[at + 2 : at + options[at + 1]], "big")
         else:
             at += options[at + 1]
     return None
@@ -82,6 +84,7 @@ def _segment(time_s: float, frame: bytes) -> Segment | None:
     tcp = ip[header_bytes:total_bytes]
     pseudo = ip[12:20] + struct.pack("!BBH", 0, 6, len(tcp))
     sport, dport, seq, ack, offset, flags, window = struct.unpack_from("!HHIIBBH", tcp)
+    options = tcp[20 : (offset >> 4) * 4]
     return Segment(
         time_s=time_s,
         src=".".join(map(str, ip[12:16])),
@@ -94,7 +97,8 @@ def _segment(time_s: float, frame: bytes) -> Segment | None:
         flags=flags,
         window=window,
         payload_bytes=len(tcp) - (offset >> 4) * 4,
-        window_scale=_window_scale(tcp[20 : (offset >> 4) * 4]),
+        mss=_option(options, _MSS),
+        window_scale=_option(options, _WINDOW_SCALE),
         checksums_ok=_ones_complement_sum(ip[:header_bytes]) == 0xFFFF
         and _ones_complement_sum(pseudo + tcp) == 0xFFFF,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.bench.dctcp import bed_config, long_flows, reads
+from experiments.bench.dctcp import bed_config, blocks, long_flows
 from experiments.program import Program
 from experiments.schemes import DCTCP_K_BYTES
 from experiments.workloads import netstat
@@ -32,8 +32,8 @@ def standing(config: BedConfig) -> Iterator[Bed]:
 def test_the_queue_stays_at_the_threshold(tmp_path: Path) -> None:
     with standing(bed_config("dctcp")) as bed:
         flows = long_flows(bed, tmp_path / "log", settle_s=2, measured_s=5)
-        blocks = reads(bed, tmp_path / "log", rounds=20)
-    for measured in (flows, blocks):
+        read = blocks(bed, tmp_path / "log", rounds=20)
+    for measured in (flows, read):
         assert 0.7 <= measured.mean_queue_bytes / DCTCP_K_BYTES <= 1.3
         assert measured.timeouts == 0
         assert measured.marks > 0

@@ -15,12 +15,33 @@ def test_nothing_is_touched_by_default() -> None:
 
 
 def test_what_is_set() -> None:
-    settings = HostSettings("reno", rto_min_ms=10, initcwnd=2, quickack=True, rmem_max_bytes=65536)
+    settings = HostSettings(
+        "reno",
+        rto_min_ms=10,
+        initcwnd=2,
+        quickack=True,
+        rmem_max_bytes=65536,
+        window_clamp_bytes=65535,
+    )
     assert settings.sysctls("4096 131072 33554432") == {
         "tcp_congestion_control": "reno",
         "tcp_rmem": "4096 65536 65536",
     }
-    assert settings.route_attributes() == {"rto_min": "10ms", "initcwnd": "2", "quickack": "1"}
+    assert settings.route_attributes() == {
+        "rto_min": "10ms",
+        "initcwnd": "2",
+        "quickack": "1",
+        "window": "65535",
+    }
+
+
+def test_options_can_be_asked_for_and_forbidden() -> None:
+    settings = HostSettings(sack=False, timestamps=True, window_scaling=False)
+    assert settings.sysctls("4096 131072 6291456") == {
+        "tcp_sack": "0",
+        "tcp_timestamps": "1",
+        "tcp_window_scaling": "0",
+    }
 
 
 def test_delayed_acknowledgements_can_be_asked_for() -> None:

@@ -99,3 +99,41 @@ def test_hosts_are_set_as_asked_and_a_change_is_noticed(stock_prefix: Path) -> N
         faults = " ".join(host.settings_faults())
         for part in ("tcp_rmem is 4096 65536 65536, asked for", "initcwnd is 4", "rto_min"):
             assert part in faults
+
+
+def test_hosts_can_be_set_anew(stock_prefix: Path) -> None:
+    with bed(stock_prefix) as standing:
+        host = standing.host("h1")
+        odd = HostSettings(
+            # Restricted on most machines, so that no namespace may default to it.
+            congestion_control="cubic",
+            initcwnd=2,
+            sack=False,
+            timestamps=False,
+            window_scaling=False,
+            mtu_bytes=576,
+        )
+        host.apply(odd)
+        assert host.settings_faults() == []
+        shown = host.tcp_settings()
+        assert shown["mtu"] == "576"
+        assert [shown[f"tcp_{name}"] for name in ("sack", "timestamps", "window_scaling")] == [
+            *("0", "0", "0")
+        ]
+        assert "cubic" in (shown["route"] + shown["tcp_congestion_control"])
+
+        host.apply(HostSettings(congestion_control="reno", sack=True))
+        assert host.settings_faults() == []
+        shown = host.tcp_settings()
+        assert "congctl" not in shown["route"]
+        assert (shown["tcp_congestion_control"], shown["tcp_sack"]) == ("reno", "1")
+        assert shown["mtu"] == "576", "what is left untouched stays"
+
+        run(["ip", "link", "set", "dev", "h1-eth0", "mtu", "1400"], pid=host.pid)
+        host.settings = odd
+        assert "h1-eth0: MTU is 1400, asked for 576" in host.settings_faults()
+
+
+def test_a_congestion_control_that_is_not_there(stock_prefix: Path) -> None:
+    with bed(stock_prefix) as standing, pytest.raises(CommandError, match="nonsense"):
+        standing.host("h1").apply(HostSettings(congestion_control="nonsense"))

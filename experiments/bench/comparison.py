@@ -1,0 +1,85 @@
+"""Schemes beside each other: the same run under each, several times, as recorded runs."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from experiments import runner
+from experiments.bench import INTERRUPTED, Incomplete
+from experiments.record import Run
+from experiments.runner import RunSpec
+from experiments.schemes import available, scheme
+
+Figures = dict[str, float]
+
+
+def compare(
+    spec: RunSpec,
+    schemes: Sequence[str],
+    repeats: int,
+    records: Path,
+    progress: Callable[[str], None],
+) -> dict[str, list[Run]]:
+    """Run ``spec`` under each of ``schemes``, ``repeats`` times; return the runs by scheme.
+
+    Schemes take turns, so that a noisy minute of the machine is nobody's alone. Each run leaves its
+    folder in ``records``. A run that fails is told and missing from its scheme's; one that is not
+    valid counts, and is told. A scheme that this kernel cannot have is left out.
+    """
+    runs: dict[str, list[Run]] = {name: [] for name in schemes if available(name, say=progress)}
+    for number in range(1, repeats + 1):
+        for name in runs:
+            what = f"{scheme(name).label}, run {number} of {repeats}"
+            folder = records / f"{name}-{number}"
+            status = runner.run(replace(spec, scheme=name), folder)
+            if status in INTERRUPTED:
+                raise SystemExit(status)
+            if status not in (0, runner.VOID):
+                progress(f"{what}: FAILED")
+                continue
+            run = Run.load(folder)
+            runs[name].append(run)
+            void = ", not valid" if status == runner.VOID else ""
+            progress(f"{what}: {run.goodput_mbps:.1f} Mb/s, {run.timeouts} timeouts{void}")
+    return runs
+
+
+def require_all(figures: Figures, runs: Mapping[str, Sequence[Run]], repeats: int) -> None:
+    """Raise Incomplete, with the ``figures`` that there are, if some of the runs are missing."""
+    missing = [name for name, done in runs.items() if len(done) < repeats]
+    if missing:
+        raise Incomplete(figures, missing)
+
+
+def common(runs: Sequence[Run]) -> Figures:
+    """Return the figures that all comparisons have, by their names without scheme and setting.
+
+    Goodput is counted from the first request on, timeouts and drops from the first SYN on.
+    """
+    goodputs = [run.goodput_mbps for run in runs]
+    return {
+        "goodput_mbps": median(goodputs),
+        "worst_goodput_mbps": min(goodputs),
+        "timeouts": max(run.timeouts for run in runs),
+        "drops": max(run.data["dropped"] for run in runs),
+        "void_runs": sum(not all(check.holds for check in run.checks) for run in runs),
+    }
+
+
+def named(scheme_name: str, figures: Mapping[str, float], suffix: str = "") -> Figures:
+    """Return ``figures`` under their full names."""
+    return {f"{scheme_name}_{name}{suffix}": value for name, value in figures.items()}
+
+
+def ratios(
+    figures: Mapping[str, float], of: str, to: Iterable[str], figure: str, suffix: str
+) -> Figures:
+    """Return ``figure`` of scheme ``of`` over that of each scheme of ``to``, where both are."""
+    found = {}
+    own = figures.get(f"{of}_{figure}{suffix}")
+    for peer in to:
+        other = figures.get(f"{peer}_{figure}{suffix}")
+        if own is not None and other:
+            found[f"{of}_vs_{peer}{suffix}"] = own / other
+    return found
