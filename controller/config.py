@@ -11,8 +11,10 @@ from pydantic_core import ErrorDetails
 
 from controller import quantity
 from controller.core.classifier import Classifier
-from controller.core.engine import EngineSettings, PortOverride
-from controller.core.regulator import PortLimits, RegulatorSettings, Scheme
+from controller.core.egress import PortOverride
+from controller.core.engine import EngineSettings
+from controller.core.regulator import RegulatorSettings, Scheme
+from controller.core.windows import PortLimits, WindowRules
 
 
 class ConfigError(Exception):
@@ -88,7 +90,7 @@ class Regulation(_Section):
     window_ttl: Time = Field(default=3 * 10**9, ge=10**8, le=86_400 * 10**9)
     initial_window: int = Field(default=10, ge=1)
     buffer_share: float = Field(default=0.9, gt=0, le=1)
-    opening_hold: Time = 50 * 10**6
+    floor_segments: int = Field(default=2, ge=1)
 
 
 class Log(_Section):
@@ -114,20 +116,14 @@ class Config(_Section):
             regulator=RegulatorSettings(
                 regulation.scheme,
                 regulation.window_ttl,
-                regulation.initial_window,
-                regulation.buffer_share,
-                regulation.opening_hold,
+                WindowRules(
+                    regulation.buffer_share, regulation.initial_window, regulation.floor_segments
+                ),
             ),
             limits=limits,
             overrides=tuple(
                 PortOverride(
-                    queue.switch,
-                    queue.port,
-                    PortLimits(
-                        queue.capacity or limits.capacity_bps,
-                        queue.rtt or limits.rtt_ns,
-                        queue.egress_buffer or limits.buffer_bytes,
-                    ),
+                    queue.switch, queue.port, queue.capacity, queue.rtt, queue.egress_buffer
                 )
                 for queue in fabric.queues
             ),

@@ -3,6 +3,9 @@
 The core does not know OpenFlow and the southbound does not know what entries mean; here they meet.
 """
 
+from collections.abc import Iterable
+
+from controller.core.egress import Queue
 from controller.core.entries import (
     Account,
     Entry,
@@ -15,6 +18,7 @@ from controller.core.entries import (
 )
 from controller.core.flow import FlowKey, Segment
 from controller.southbound import pipeline
+from controller.southbound.extension import QueueStats
 from controller.southbound.openflow import FlowEntry
 from controller.southbound.packet_in import TcpSegment
 from controller.southbound.pipeline import Decoded, FiveTuple, Kind
@@ -54,6 +58,16 @@ def segment(copied: TcpSegment) -> Segment:
         mss_bytes=copied.mss_bytes,
         window_scale=copied.window_scale,
     )
+
+
+def queues(told: Iterable[QueueStats]) -> dict[int, Queue]:
+    """The egress queues of a switch by port number."""
+    return {
+        queue.port: Queue(
+            queue.rate_bps, queue.limit_bytes, queue.level, queue.queue_bytes, queue.queue_pkts
+        )
+        for queue in told
+    }
 
 
 def _entry(decoded: Decoded) -> Entry:

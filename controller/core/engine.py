@@ -9,7 +9,16 @@ from dataclasses import dataclass
 
 from controller.core.classifier import Classifier
 from controller.core.connections import Connections
-from controller.core.effects import Effect, Install, Record, RegisterWindow, SetWindows
+from controller.core.effects import (
+    Complain,
+    Effect,
+    Install,
+    ReadQueues,
+    Record,
+    RegisterWindow,
+    SetWindows,
+)
+from controller.core.egress import EgressPorts, PortOverride, Queue
 from controller.core.enforcer import Enforcer
 from controller.core.entries import Account, HostWindow, Relearn, Survivor
 from controller.core.fabric import Fabric, Port
@@ -17,22 +26,15 @@ from controller.core.flow import FlowKey, Segment
 from controller.core.flow_table import GlobalFlowTable
 from controller.core.forwarding import Arp, Forwarding
 from controller.core.registers import Registers
-from controller.core.regulator import PortLimits, Regulator, RegulatorSettings, Scheme, WindowSet
+from controller.core.regulator import Regulator, RegulatorSettings, Scheme, WindowSet
 from controller.core.tables import Tables
 from controller.core.values import Notice, PortId
+from controller.core.windows import PortLimits
 
 RELEARN_AFTER_NS = 1 * 10**9  # By then the other switches are back, and discovery has been round.
 # Open vSwitch tries to connect again after at most 8 s, so all switches are back before it is over.
 RELEARN_FOR_NS = 10 * 10**9
-
-
-@dataclass(frozen=True, slots=True)
-class PortOverride:
-    """Limits of one port that differ from the fabric's; `port` is its number or its name."""
-
-    switch: int
-    port: int | str
-    limits: PortLimits
+GONE_AFTER_NS = 60 * 10**9  # A switch that was away for so long is taken for gone.
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,11 @@ class Engine:
         self._connections = Connections(
             self._fabric, self._tables, self._enforcer, settings.classifier, self._out.append
         )
-        self._regulator = Regulator(settings.regulator, settings.limits)
+        self._egress = EgressPorts(settings.overrides, settings.limits)
+        self._regulator = Regulator(settings.regulator)
+        self._paces: set[int] = set()
+        self._short_of_registers: set[int] = set()
+        self._gone_at: dict[int, int] = {}
         self._relearn_at: dict[int, int] = {}
         self._sweep_at: dict[int, int] = {}
 
@@ -90,17 +96,23 @@ class Engine:
         n_registers: int,
         survivors: Iterable[Survivor],
         now_ns: int,
+        *,
+        paces: bool = False,
+        tells_queues: bool = False,
     ) -> list[Effect]:
         """A switch is connected and tells what it has and holds.
 
-        `n_registers` is the number of its window registers, 0 if it cannot lower windows.
+        `n_registers` is the number of its window registers, 0 if it cannot lower windows; whether
+        they can pace, and whether the switch tells the state of its egress queues, is said by the
+        other two.
         """
         ports, survivors = list(ports), list(survivors)
         self._out.append(Record("switch_up", {"switch": switch, "registers": n_registers}))
         regulates = self._settings.regulator.scheme is not Scheme.NONE
         self._registers.connect(switch, n_registers if regulates else 0)
-        for port in ports:
-            self._configure(switch, port)
+        (self._paces.add if paces else self._paces.discard)(switch)
+        self._gone_at.pop(switch, None)
+        self._egress.connect(switch, ports, tells_queues)
         self._tables.connect(switch, [survivor.entry for survivor in survivors])
         self._forwarding.connect(switch, ports, survivors, now_ns)
         for survivor in survivors:
@@ -116,6 +128,10 @@ class Engine:
                 self._relearn_at[recovering] = now_ns + RELEARN_AFTER_NS
                 self._sweep_at[recovering] = now_ns + RELEARN_AFTER_NS + RELEARN_FOR_NS
         self._windows += self._regulator.restart(switch, now_ns)
+        for port_id in self._egress.ports_of(switch):
+            self._follow(port_id, now_ns)
+        if tells_queues:
+            self._out.append(ReadQueues(switch))
         return self._finish(now_ns)
 
     def switch_down(self, switch: int, now_ns: int) -> list[Effect]:
@@ -125,16 +141,25 @@ class Engine:
         self._tables.disconnect(switch)
         self._relearn_at.pop(switch, None)
         self._sweep_at.pop(switch, None)
+        self._gone_at[switch] = now_ns + GONE_AFTER_NS
         return self._finish(now_ns)
 
     def port_changed(self, switch: int, port: Port, now_ns: int) -> list[Effect]:
-        self._configure(switch, port)
+        self._egress.set_port(switch, port)
         self._forwarding.set_port(switch, port, now_ns)
+        self._follow(PortId(switch, port.number), now_ns)
         return self._finish(now_ns)
 
     def port_removed(self, port_id: PortId, now_ns: int) -> list[Effect]:
+        self._egress.remove_port(port_id)
         self._forwarding.remove_port(port_id)
-        return self._finish(now_ns)
+        self._windows += self._regulator.withdraw(port_id, now_ns)
+        for switch, entry in self._tables.entries(HostWindow):
+            if PortId(switch, entry.port) == port_id:
+                self._tables.remove(switch, entry.key)
+        effects = self._finish(now_ns)
+        self._registers.free(port_id)
+        return effects
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> list[Effect]:
         """A discovery frame sent out of `a` came in by `b`."""
@@ -197,10 +222,27 @@ class Engine:
                 },
             )
         )
-        self._windows += self._regulator.queue_event(
-            port_id, report.notice, report.queue_bytes, report.limit_bytes, now_ns
-        )
+        # The last notice of a port may be that it is gone, and its congestion with it.
+        if self._egress.notice(port_id, report.limit_bytes):
+            self._follow(port_id, now_ns)
+            self._windows += self._regulator.queue_event(
+                port_id, report.notice, report.queue_bytes, now_ns
+            )
         return self._finish(now_ns)
+
+    def queues_read(self, switch: int, queues: dict[int, Queue], now_ns: int) -> list[Effect]:
+        """The egress queues of a switch, all of them, by port number."""
+        self._egress.set_queues(switch, queues)
+        for port_id in self._egress.ports_of(switch):
+            self._follow(port_id, now_ns)
+        for number, queue in queues.items():
+            if queue.level:
+                self._regulator.congested(PortId(switch, number), now_ns)
+        return self._finish(now_ns)
+
+    def queue(self, port_id: PortId) -> Queue | None:
+        """An egress queue as its switch last told it."""
+        return self._egress.queue(port_id)
 
     # Periodic work
 
@@ -220,9 +262,13 @@ class Engine:
         self._windows += self._regulator.refresh(now_ns)
         return self._finish(now_ns)
 
-    def end_openings(self, now_ns: int) -> list[Effect]:
-        """Widen the windows where connections have been opened and no more are coming."""
-        self._windows += self._regulator.end_openings(now_ns)
+    def read_queues(self, now_ns: int) -> list[Effect]:
+        """Ask the switches for the state of their egress queues."""
+        self._out += [
+            ReadQueues(switch)
+            for switch in self._egress.tells_queues()
+            if self._tables.connected(switch)
+        ]
         return self._finish(now_ns)
 
     def tend(self, now_ns: int) -> list[Effect]:
@@ -239,14 +285,29 @@ class Engine:
         if not self._sweep_at:
             self._connections.relearning = False
             self._connections.forget_remembered()
+        for switch in _due(self._gone_at, now_ns):
+            self._forget(switch)
         return self._finish(now_ns)
 
     # What follows from an event
 
-    def _configure(self, switch: int, port: Port) -> None:
-        for override in self._settings.overrides:
-            if override.switch == switch and override.port in (port.number, port.name):
-                self._regulator.configure(PortId(switch, port.number), override.limits)
+    def _follow(self, port_id: PortId, now_ns: int) -> None:
+        """Regulate a port by what is known of it now, or not at all."""
+        limits = self._egress.limits(port_id)
+        if limits is None:
+            self._windows += self._regulator.withdraw(port_id, now_ns)
+        else:
+            paced = port_id.switch in self._paces
+            self._windows += self._regulator.configure(port_id, limits, paced, now_ns)
+
+    def _forget(self, switch: int) -> None:
+        """A switch is gone for good. Registers that wanted entries name stay what they are."""
+        self._egress.forget(switch)
+        self._regulator.forget(switch)
+        self._paces.discard(switch)
+        self._short_of_registers.discard(switch)
+        if all(other != switch for other, _ in self._tables.entries(HostWindow)):
+            self._registers.forget(switch)
 
     def _finish(self, now_ns: int) -> list[Effect]:
         """Forwarding follows the fabric, routes follow forwarding, windows follow the routes."""
@@ -266,14 +327,25 @@ class Engine:
         """One message per switch; the windows of a port without registers have nobody to go to."""
         by_switch: dict[int, dict[int, WindowSet]] = {}
         for window in self._windows:
+            switch = window.port.switch
+            if not self._tables.connected(switch):
+                continue
             register = self._registers.register(window.port, window.cls)
-            if register is not None and self._tables.connected(window.port.switch):
-                by_switch.setdefault(window.port.switch, {})[register] = window
+            if register is not None:
+                by_switch.setdefault(switch, {})[register] = window
+            elif self._registers.any(switch) and switch not in self._short_of_registers:
+                self._short_of_registers.add(switch)
+                self._out.append(
+                    Complain(
+                        switch,
+                        "has more egress queues than pairs of window registers: "
+                        f"port {window.port.port} and further ones are not regulated",
+                    )
+                )
         self._windows.clear()
         for switch, windows in by_switch.items():
             registers = tuple(
-                RegisterWindow(register, window.window_bytes)
-                for register, window in windows.items()
+                RegisterWindow(register, *window.hold) for register, window in windows.items()
             )
             self._out.append(SetWindows(switch, registers, self._regulator.ttl_ms))
             self._out.append(
@@ -288,7 +360,7 @@ class Engine:
                                 "port": window.port.port,
                                 "class": window.cls.value,
                                 "register": register,
-                                "window_bytes": window.window_bytes,
+                                **window.hold._asdict(),
                             }
                             for register, window in windows.items()
                         ],

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from controller import config, quantity
 from controller.config import Config, ConfigError
-from controller.core.engine import PortOverride
-from controller.core.regulator import PortLimits, Scheme
+from controller.core.egress import PortOverride
+from controller.core.regulator import Scheme
+from controller.core.windows import PortLimits, WindowRules
 
 EVERYTHING = """
 openflow: {listen: "[::1]:6654"}
@@ -24,7 +25,8 @@ fabric:
     - {switch: 1, port: s1-eth3, capacity: 100 Mbit/s, egress_buffer: 64 KiB}
     - {switch: 2, port: 4, rtt: 1 ms}
 classifier: {background_bytes: 2 MB, background_age: 1500 ms, poll_interval: 250 ms}
-regulation: {scheme: sdtcp, window_ttl: 2 s, initial_window: 4, buffer_share: 0.8}
+regulation:
+  {scheme: sdtcp, window_ttl: 2 s, initial_window: 4, buffer_share: 0.8, floor_segments: 1}
 log: {level: debug, events: /tmp/events.jsonl}
 """
 
@@ -40,6 +42,7 @@ def test_the_defaults_are_those_of_the_manual() -> None:
     assert defaults.regulation.scheme is Scheme.WEIR
     assert defaults.regulation.window_ttl == 3_000_000_000
     assert defaults.regulation.initial_window == 10
+    assert defaults.regulation.floor_segments == 2
     assert defaults.log.events is None
     assert config.parse("") == config.parse("fabric: {rtt: 500 us}") == defaults
 
@@ -51,11 +54,12 @@ def test_everything_can_be_said() -> None:
     settings = read.engine_settings()
     assert settings.limits == PortLimits(10**9, 200_000, 131_072)
     assert settings.overrides == (
-        PortOverride(1, "s1-eth3", PortLimits(10**8, 200_000, 65_536)),
-        PortOverride(2, 4, PortLimits(10**9, 1_000_000, 131_072)),
+        PortOverride(1, "s1-eth3", 10**8, None, 65_536),
+        PortOverride(2, 4, None, 1_000_000, None),
     )
     assert settings.classifier.background_bytes == 2_000_000
     assert settings.regulator.scheme is Scheme.SDTCP
+    assert settings.regulator.rules == WindowRules(0.8, 4, 1)
     assert settings.link_timeout_ns == 2_000_000_000
 
 
@@ -79,6 +83,7 @@ def test_everything_can_be_said() -> None:
         ("zzz: {}", "zzz: unknown key; known are openflow, fabric"),
         ("regulation: {scheme: wier}", "regulation.scheme: 'wier' is not one of .*'weir'"),
         ("regulation: {buffer_share: 2}", "regulation.buffer_share: 2"),
+        ("regulation: {floor_segments: 0}", "regulation.floor_segments: 0"),
         ("log: {level: loud}", "log.level: 'loud' is not one of .*'debug'"),
         ("openflow: {listen: 6653}", "openflow.listen: 6653 is not HOST:PORT"),
         ("openflow: {listen: 'a:99999'}", "openflow.listen: 'a:99999' is not HOST:PORT"),

@@ -1,0 +1,117 @@
+"""What is known of the egress ports: who has a queue, and what it can take.
+
+Where several sources tell the same thing, the operator comes first, then the queue's own record,
+then, for the capacity, the port's speed, then what holds for the whole fabric.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from controller.core.fabric import Port
+from controller.core.values import PortId
+from controller.core.windows import PortLimits
+
+
+@dataclass(frozen=True, slots=True)
+class PortOverride:
+    """What the operator knows better of one port; `port` is its number or its name."""
+
+    switch: int
+    port: int | str
+    capacity_bps: int | None = None
+    rtt_ns: int | None = None
+    buffer_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """An egress queue as its switch tells it; a rate or a limit of 0 is not known.
+
+    `level` is 0 if the queue is not congested, otherwise 1, 2, 3 after CN-L, CN-M, CN-H.
+    """
+
+    rate_bps: int
+    limit_bytes: int
+    level: int = 0
+    queue_bytes: int = 0
+    queue_pkts: int = 0
+
+
+class EgressPorts:
+    """The ports of all switches. A port has limits if there is a queue to keep."""
+
+    def __init__(self, overrides: Iterable[PortOverride], default_limits: PortLimits) -> None:
+        self._overrides = {(override.switch, override.port): override for override in overrides}
+        self._default_limits = default_limits
+        self._ports: dict[int, dict[int, Port]] = {}
+        self._queues: dict[int, dict[int, Queue]] = {}
+        self._tells_queues: set[int] = set()
+
+    def connect(self, switch: int, ports: Iterable[Port], tells_queues: bool) -> None:
+        """A switch is there; `tells_queues` if it can say which of its ports have a queue."""
+        self._ports[switch] = {port.number: port for port in ports}
+        self._queues[switch] = {}
+        (self._tells_queues.add if tells_queues else self._tells_queues.discard)(switch)
+
+    def forget(self, switch: int) -> None:
+        self._ports.pop(switch, None)
+        self._queues.pop(switch, None)
+        self._tells_queues.discard(switch)
+
+    def ports_of(self, switch: int) -> list[PortId]:
+        return [PortId(switch, number) for number in self._ports.get(switch, ())]
+
+    def tells_queues(self) -> list[int]:
+        """The switches that can say which of their ports have a queue."""
+        return list(self._tells_queues)
+
+    def set_port(self, switch: int, port: Port) -> None:
+        """Enter a port or its new description."""
+        self._ports[switch][port.number] = port
+
+    def remove_port(self, port_id: PortId) -> None:
+        self._ports.get(port_id.switch, {}).pop(port_id.port, None)
+        self._queues.get(port_id.switch, {}).pop(port_id.port, None)
+
+    def set_queues(self, switch: int, queues: dict[int, Queue]) -> None:
+        """These are all the queues of a switch, by port number."""
+        self._queues[switch] = queues
+
+    def notice(self, port_id: PortId, limit_bytes: int) -> bool:
+        """A notice came of a port, so it has a queue, of this limit if that is not 0.
+
+        Returns whether there is such a port.
+        """
+        switch, number = port_id
+        if number not in self._ports.get(switch, ()):
+            return False
+        known = self._queues[switch].get(number, Queue(0, 0))
+        limit_bytes = limit_bytes or known.limit_bytes
+        self._queues[switch][number] = replace(known, limit_bytes=limit_bytes)
+        return True
+
+    def queue(self, port_id: PortId) -> Queue | None:
+        """The queue as last told, for operators."""
+        return self._queues.get(port_id.switch, {}).get(port_id.port)
+
+    def limits(self, port_id: PortId) -> PortLimits | None:
+        """What the port can take; None if it is not known to have a queue.
+
+        Of a switch that cannot tell, every port is taken to have one.
+        """
+        switch, number = port_id
+        port = self._ports.get(switch, {}).get(number)
+        queue = self.queue(port_id)
+        override = self._overrides.get((switch, number))
+        if override is None and port is not None:
+            override = self._overrides.get((switch, port.name))
+        if queue is None and override is None and (port is None or switch in self._tells_queues):
+            return None
+        queue, override = queue or Queue(0, 0), override or PortOverride(switch, number)
+        speed_bps = port.speed_bps if port is not None else 0
+        default = self._default_limits
+        return PortLimits(
+            override.capacity_bps or queue.rate_bps or speed_bps or default.capacity_bps,
+            override.rtt_ns or default.rtt_ns,
+            override.buffer_bytes or queue.limit_bytes or default.buffer_bytes,
+        )
