@@ -24,6 +24,7 @@ from controller.core.engine import Engine, QueueReport
 from controller.core.fabric import Port
 from controller.core.flow import FlowKey
 from controller.core.forwarding import Arp
+from controller.core.regulation import Features
 from controller.core.values import Notice, PortId
 from controller.eventlog import EventLog
 from controller.southbound import frames, openflow, session
@@ -35,7 +36,7 @@ LOG = logging.getLogger("weir.app")
 
 _ACCEPT_AGAIN_S = 0.1
 _TEND_S = 0.25
-_READ_QUEUES_S = 1.0
+_LOOK_S = 1.0
 _REFRESHES_PER_TTL = 6
 
 P = ParamSpec("P")
@@ -91,7 +92,7 @@ class Weir(RyuApp):
             (engine.probe_links, fabric.lldp_interval / 1e9),
             (engine.read_accounts, self._config.classifier.poll_interval / 1e9),
             (engine.refresh_windows, self._config.regulation.window_ttl / 1e9 / _REFRESHES_PER_TTL),
-            (engine.read_queues, _READ_QUEUES_S),
+            (engine.look_at_switches, _LOOK_S),
             (engine.tend, _TEND_S),
         )
         for method, period_s in periodic:
@@ -168,15 +169,8 @@ class Weir(RyuApp):
                     "switch %d is ready: %d ports, %d window registers, %d entries held",
                     *(switch, len(ports), n_registers, len(survivors)),
                 )
-                return engine.switch_up(
-                    switch,
-                    ports,
-                    n_registers,
-                    survivors,
-                    now_ns,
-                    paces=paces,
-                    tells_queues=tells_queues,
-                )
+                features = Features(n_registers, paces, tells_queues)
+                return engine.switch_up(switch, ports, features, survivors, now_ns)
             case session.SegmentCopied(in_port, segment):
                 port_id = PortId(switch, in_port)
                 return engine.segment(port_id, translate.segment(segment), now_ns)
@@ -217,6 +211,8 @@ class Weir(RyuApp):
                 return engine.queue_event(PortId(switch, notice.port), report, now_ns)
             case session.QueuesRead(queues):
                 return engine.queues_read(switch, translate.queues(queues), now_ns)
+            case session.ControlTimed(sent_ns):
+                return engine.control_timed(switch, sent_ns, now_ns)
 
     # To the switches
 
@@ -265,6 +261,8 @@ def _order(target: Session, effect: effects.Order) -> None:
             target.read_accounts()
         case effects.ReadQueues():
             target.read_queues()
+        case effects.TimeControl(_, sent_ns):
+            target.time_control(sent_ns)
 
 
 def _ports(descriptions: Iterable[PortDescription]) -> list[Port]:

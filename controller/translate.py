@@ -9,6 +9,7 @@ from controller.core.egress import Queue
 from controller.core.entries import (
     Account,
     Entry,
+    Exempt,
     FlowWindow,
     Forward,
     HostWindow,
@@ -39,6 +40,8 @@ def flow_entries(entry: Entry) -> tuple[FlowEntry, ...]:
             return pipeline.flow_window(port, FiveTuple(*segments), register, window_scale)
         case Forward(mac, port):
             return pipeline.forward(mac, port)
+        case Exempt(network, prefix_bits, port):
+            return pipeline.exempt(network, prefix_bits, port)
 
 
 def survivor(decoded: Decoded, volume_bytes: int, age_ns: int) -> Survivor:
@@ -84,4 +87,6 @@ def _entry(decoded: Decoded) -> Entry:
             return FlowWindow(port, FlowKey(*flow), register, scale)
         case (Kind.FORWARD, (bytes(mac), int(port))):
             return Forward(mac, port)
+        case (Kind.EXEMPT, (bytes(network), int(prefix_bits), int(port))):
+            return Exempt(network, prefix_bits, port)
     raise AssertionError(f"no entry of the core for {decoded}")

@@ -81,6 +81,14 @@ class ReadQueues:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeControl:
+    """Ask a switch something, to see how long it takes to answer; it is `sent_ns` now."""
+
+    switch: int
+    sent_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Complain:
     """Something is wrong with a switch that a person can mend."""
 
@@ -96,5 +104,5 @@ class Record:
     fields: dict[str, object]
 
 
-Order = Install | Withdraw | SetWindows | ReadAccounts | ReadQueues
+Order = Install | Withdraw | SetWindows | ReadAccounts | ReadQueues | TimeControl
 Effect = Order | Deliver | AnswerArp | Probe | Complain | Record

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from controller.core.fabric import Port
 from controller.core.values import PortId
-from controller.core.windows import PortLimits
+from controller.core.windows import PortLimits, measured_rtt_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +45,18 @@ class EgressPorts:
         self._default_limits = default_limits
         self._ports: dict[int, dict[int, Port]] = {}
         self._queues: dict[int, dict[int, Queue]] = {}
-        self._tells_queues: set[int] = set()
 
-    def connect(self, switch: int, ports: Iterable[Port], tells_queues: bool) -> None:
-        """A switch is there; `tells_queues` if it can say which of its ports have a queue."""
+    def connect(self, switch: int, ports: Iterable[Port]) -> None:
+        """A switch is there, with these ports; of its queues nothing is known yet."""
         self._ports[switch] = {port.number: port for port in ports}
         self._queues[switch] = {}
-        (self._tells_queues.add if tells_queues else self._tells_queues.discard)(switch)
 
     def forget(self, switch: int) -> None:
         self._ports.pop(switch, None)
         self._queues.pop(switch, None)
-        self._tells_queues.discard(switch)
 
     def ports_of(self, switch: int) -> list[PortId]:
         return [PortId(switch, number) for number in self._ports.get(switch, ())]
-
-    def tells_queues(self) -> list[int]:
-        """The switches that can say which of their ports have a queue."""
-        return list(self._tells_queues)
 
     def set_port(self, switch: int, port: Port) -> None:
         """Enter a port or its new description."""
@@ -94,24 +87,28 @@ class EgressPorts:
         """The queue as last told, for operators."""
         return self._queues.get(port_id.switch, {}).get(port_id.port)
 
-    def limits(self, port_id: PortId) -> PortLimits | None:
-        """What the port can take; None if it is not known to have a queue.
+    def limits(
+        self, port_id: PortId, every_port: bool, link_rtt_ns: int | None = None
+    ) -> PortLimits | None:
+        """What the port can take; None if there is none, or it is not known to have a queue.
 
-        Of a switch that cannot tell, every port is taken to have one.
+        With `every_port`, every one has a queue: that is for switches that cannot tell. The RTT is
+        that of the link, if it was measured.
         """
         switch, number = port_id
         port = self._ports.get(switch, {}).get(number)
+        if port is None:
+            return None
         queue = self.queue(port_id)
-        override = self._overrides.get((switch, number))
-        if override is None and port is not None:
-            override = self._overrides.get((switch, port.name))
-        if queue is None and override is None and (port is None or switch in self._tells_queues):
+        override = self._overrides.get((switch, number)) or self._overrides.get((switch, port.name))
+        if queue is None and override is None and not every_port:
             return None
         queue, override = queue or Queue(0, 0), override or PortOverride(switch, number)
-        speed_bps = port.speed_bps if port is not None else 0
-        default = self._default_limits
+        default, rtt_ns = self._default_limits, override.rtt_ns or self._default_limits.rtt_ns
+        if link_rtt_ns is not None:
+            rtt_ns = measured_rtt_ns(link_rtt_ns)
         return PortLimits(
-            override.capacity_bps or queue.rate_bps or speed_bps or default.capacity_bps,
-            override.rtt_ns or default.rtt_ns,
+            override.capacity_bps or queue.rate_bps or port.speed_bps or default.capacity_bps,
+            rtt_ns,
             override.buffer_bytes or queue.limit_bytes or default.buffer_bytes,
         )

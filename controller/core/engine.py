@@ -1,7 +1,7 @@
 """The core's front: an event comes in, a list of effects goes out.
 
-It joins fabric, connections and regulator, and holds no rule of its own beyond how they meet. Every
-method takes the present as `now_ns` (any monotonic clock) and returns plain values.
+It joins fabric, connections and regulation, and holds no rule of its own beyond how they meet.
+Every method takes the present as `now_ns` (any monotonic clock) and returns plain values.
 """
 
 from collections.abc import Iterable
@@ -9,24 +9,18 @@ from dataclasses import dataclass
 
 from controller.core.classifier import Classifier
 from controller.core.connections import Connections
-from controller.core.effects import (
-    Complain,
-    Effect,
-    Install,
-    ReadQueues,
-    Record,
-    RegisterWindow,
-    SetWindows,
-)
-from controller.core.egress import EgressPorts, PortOverride, Queue
+from controller.core.effects import Effect, Install, Record
+from controller.core.egress import PortOverride, Queue
 from controller.core.enforcer import Enforcer
-from controller.core.entries import Account, HostWindow, Relearn, Survivor
+from controller.core.entries import Account, Exempt, HostWindow, Relearn, Survivor
 from controller.core.fabric import Fabric, Port
 from controller.core.flow import FlowKey, Segment
 from controller.core.flow_table import GlobalFlowTable
 from controller.core.forwarding import Arp, Forwarding
-from controller.core.registers import Registers
-from controller.core.regulator import Regulator, RegulatorSettings, Scheme, WindowSet
+from controller.core.policy import Policy, Rule
+from controller.core.regulation import Features, Regulation
+from controller.core.regulator import RegulatorSettings
+from controller.core.rtt import RoundTrips
 from controller.core.tables import Tables
 from controller.core.values import Notice, PortId
 from controller.core.windows import PortLimits
@@ -44,6 +38,7 @@ class EngineSettings:
     limits: PortLimits
     overrides: tuple[PortOverride, ...]
     link_timeout_ns: int
+    policies: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,29 +58,30 @@ class Engine:
     """All that the controller knows and decides."""
 
     def __init__(self, settings: EngineSettings) -> None:
-        self._settings = settings
         self._out: list[Effect] = []
-        self._windows: list[WindowSet] = []
         self._fabric = Fabric(settings.link_timeout_ns)
         self._tables = Tables(self._out.append)
         self._forwarding = Forwarding(self._fabric, self._tables, self._out.append)
-        self._registers = Registers()
-        self._enforcer = Enforcer(self._tables, self._registers)
-        self._connections = Connections(
-            self._fabric, self._tables, self._enforcer, settings.classifier, self._out.append
+        self._regulation = Regulation(
+            settings.regulator,
+            settings.overrides,
+            settings.limits,
+            self._tables,
+            self._out.append,
         )
-        self._egress = EgressPorts(settings.overrides, settings.limits)
-        self._regulator = Regulator(settings.regulator)
-        self._paces: set[int] = set()
-        self._short_of_registers: set[int] = set()
+        self._enforcer = Enforcer(self._tables, self._regulation.registers)
+        self._policy = Policy(settings.policies)
+        self._connections = Connections(
+            self._fabric,
+            self._tables,
+            self._enforcer,
+            settings.classifier,
+            self._policy,
+            self._out.append,
+        )
         self._gone_at: dict[int, int] = {}
         self._relearn_at: dict[int, int] = {}
         self._sweep_at: dict[int, int] = {}
-
-    @property
-    def flow_table(self) -> GlobalFlowTable:
-        """The GVT, to look at."""
-        return self._connections.table
 
     # Switches, ports and links
 
@@ -93,26 +89,16 @@ class Engine:
         self,
         switch: int,
         ports: Iterable[Port],
-        n_registers: int,
+        features: Features,
         survivors: Iterable[Survivor],
         now_ns: int,
-        *,
-        paces: bool = False,
-        tells_queues: bool = False,
     ) -> list[Effect]:
-        """A switch is connected and tells what it has and holds.
-
-        `n_registers` is the number of its window registers, 0 if it cannot lower windows; whether
-        they can pace, and whether the switch tells the state of its egress queues, is said by the
-        other two.
-        """
+        """A switch is connected and tells what it has, can do and holds."""
         ports, survivors = list(ports), list(survivors)
-        self._out.append(Record("switch_up", {"switch": switch, "registers": n_registers}))
-        regulates = self._settings.regulator.scheme is not Scheme.NONE
-        self._registers.connect(switch, n_registers if regulates else 0)
-        (self._paces.add if paces else self._paces.discard)(switch)
+        fields: dict[str, object] = {"switch": switch, "registers": features.registers}
+        self._out.append(Record("switch_up", fields))
         self._gone_at.pop(switch, None)
-        self._egress.connect(switch, ports, tells_queues)
+        self._regulation.connect(switch, ports, features)
         self._tables.connect(switch, [survivor.entry for survivor in survivors])
         self._forwarding.connect(switch, ports, survivors, now_ns)
         for survivor in survivors:
@@ -127,11 +113,9 @@ class Engine:
             for recovering in self._sweep_at:
                 self._relearn_at[recovering] = now_ns + RELEARN_AFTER_NS
                 self._sweep_at[recovering] = now_ns + RELEARN_AFTER_NS + RELEARN_FOR_NS
-        self._windows += self._regulator.restart(switch, now_ns)
-        for port_id in self._egress.ports_of(switch):
-            self._follow(port_id, now_ns)
-        if tells_queues:
-            self._out.append(ReadQueues(switch))
+        for rule in self._policy.exemptions if features.registers else ():
+            self._tables.put(switch, Exempt(rule.network, rule.prefix_bits, rule.port))
+        self._regulation.restart(switch, now_ns)
         return self._finish(now_ns)
 
     def switch_down(self, switch: int, now_ns: int) -> list[Effect]:
@@ -145,25 +129,24 @@ class Engine:
         return self._finish(now_ns)
 
     def port_changed(self, switch: int, port: Port, now_ns: int) -> list[Effect]:
-        self._egress.set_port(switch, port)
         self._forwarding.set_port(switch, port, now_ns)
-        self._follow(PortId(switch, port.number), now_ns)
+        self._regulation.set_port(switch, port, now_ns)
         return self._finish(now_ns)
 
     def port_removed(self, port_id: PortId, now_ns: int) -> list[Effect]:
-        self._egress.remove_port(port_id)
         self._forwarding.remove_port(port_id)
-        self._windows += self._regulator.withdraw(port_id, now_ns)
+        self._regulation.remove_port(port_id, now_ns)
         for switch, entry in self._tables.entries(HostWindow):
             if PortId(switch, entry.port) == port_id:
                 self._tables.remove(switch, entry.key)
         effects = self._finish(now_ns)
-        self._registers.free(port_id)
+        self._regulation.registers.free(port_id)
         return effects
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> list[Effect]:
         """A discovery frame sent out of `a` came in by `b`."""
         self._forwarding.link_seen(a, b, now_ns)
+        self._regulation.link_seen(a, b, now_ns)
         return self._finish(now_ns)
 
     # Frames
@@ -222,32 +205,46 @@ class Engine:
                 },
             )
         )
-        # The last notice of a port may be that it is gone, and its congestion with it.
-        if self._egress.notice(port_id, report.limit_bytes):
-            self._follow(port_id, now_ns)
-            self._windows += self._regulator.queue_event(
-                port_id, report.notice, report.queue_bytes, now_ns
-            )
+        self._regulation.queue_event(
+            port_id, report.notice, report.queue_bytes, report.limit_bytes, now_ns
+        )
         return self._finish(now_ns)
 
     def queues_read(self, switch: int, queues: dict[int, Queue], now_ns: int) -> list[Effect]:
         """The egress queues of a switch, all of them, by port number."""
-        self._egress.set_queues(switch, queues)
-        for port_id in self._egress.ports_of(switch):
-            self._follow(port_id, now_ns)
-        for number, queue in queues.items():
-            if queue.level:
-                self._regulator.congested(PortId(switch, number), now_ns)
+        self._regulation.queues_read(switch, queues, now_ns)
         return self._finish(now_ns)
+
+    def control_timed(self, switch: int, sent_ns: int, now_ns: int) -> list[Effect]:
+        """A switch has answered what it was asked then."""
+        self._regulation.round_trips.control_timed(switch, now_ns - sent_ns)
+        return []
+
+    # To look at
+
+    @property
+    def flow_table(self) -> GlobalFlowTable:
+        """The GVT."""
+        return self._connections.table
+
+    @property
+    def round_trips(self) -> RoundTrips:
+        """What was measured of control channels and links."""
+        return self._regulation.round_trips
 
     def queue(self, port_id: PortId) -> Queue | None:
         """An egress queue as its switch last told it."""
-        return self._egress.queue(port_id)
+        return self._regulation.queue(port_id)
+
+    def limits(self, port_id: PortId) -> PortLimits | None:
+        """What an egress port is taken to stand, with its RTT as measured; None without a queue."""
+        return self._regulation.limits(port_id)
 
     # Periodic work
 
     def probe_links(self, now_ns: int) -> list[Effect]:
         """Discover links; drop those that have gone silent."""
+        self.round_trips.probed(self._fabric.live_ports(), now_ns)
         self._forwarding.probe()
         self._forwarding.expire(now_ns)
         return self._finish(now_ns)
@@ -259,16 +256,13 @@ class Engine:
 
     def refresh_windows(self, now_ns: int) -> list[Effect]:
         """Send again what would soon expire on the switches."""
-        self._windows += self._regulator.refresh(now_ns)
+        self._regulation.refresh(now_ns)
         return self._finish(now_ns)
 
-    def read_queues(self, now_ns: int) -> list[Effect]:
-        """Ask the switches for the state of their egress queues."""
-        self._out += [
-            ReadQueues(switch)
-            for switch in self._egress.tells_queues()
-            if self._tables.connected(switch)
-        ]
+    def look_at_switches(self, now_ns: int) -> list[Effect]:
+        """Ask the switches for the state of their egress queues, and time their answers."""
+        for switch in self._fabric.connected():
+            self._regulation.look(switch, now_ns)
         return self._finish(now_ns)
 
     def tend(self, now_ns: int) -> list[Effect]:
@@ -286,28 +280,11 @@ class Engine:
             self._connections.relearning = False
             self._connections.forget_remembered()
         for switch in _due(self._gone_at, now_ns):
-            self._forget(switch)
+            in_use = any(other == switch for other, _ in self._tables.entries(HostWindow))
+            self._regulation.forget(switch, in_use)
         return self._finish(now_ns)
 
     # What follows from an event
-
-    def _follow(self, port_id: PortId, now_ns: int) -> None:
-        """Regulate a port by what is known of it now, or not at all."""
-        limits = self._egress.limits(port_id)
-        if limits is None:
-            self._windows += self._regulator.withdraw(port_id, now_ns)
-        else:
-            paced = port_id.switch in self._paces
-            self._windows += self._regulator.configure(port_id, limits, paced, now_ns)
-
-    def _forget(self, switch: int) -> None:
-        """A switch is gone for good. Registers that wanted entries name stay what they are."""
-        self._egress.forget(switch)
-        self._regulator.forget(switch)
-        self._paces.discard(switch)
-        self._short_of_registers.discard(switch)
-        if all(other != switch for other, _ in self._tables.entries(HostWindow)):
-            self._registers.forget(switch)
 
     def _finish(self, now_ns: int) -> list[Effect]:
         """Forwarding follows the fabric, routes follow forwarding, windows follow the routes."""
@@ -317,56 +294,11 @@ class Engine:
             self._connections.adopt_remembered(now_ns)
         for port_id in self.flow_table.take_touched():
             counts = self.flow_table.counts(port_id)
-            self._windows += self._regulator.flows_changed(port_id, counts, now_ns)
-        self._send_windows()
+            self._regulation.flows_changed(port_id, counts, now_ns)
+        self._regulation.send()
         out = self._out.copy()
         self._out.clear()
         return out
-
-    def _send_windows(self) -> None:
-        """One message per switch; the windows of a port without registers have nobody to go to."""
-        by_switch: dict[int, dict[int, WindowSet]] = {}
-        for window in self._windows:
-            switch = window.port.switch
-            if not self._tables.connected(switch):
-                continue
-            register = self._registers.register(window.port, window.cls)
-            if register is not None:
-                by_switch.setdefault(switch, {})[register] = window
-            elif self._registers.any(switch) and switch not in self._short_of_registers:
-                self._short_of_registers.add(switch)
-                self._out.append(
-                    Complain(
-                        switch,
-                        "has more egress queues than pairs of window registers: "
-                        f"port {window.port.port} and further ones are not regulated",
-                    )
-                )
-        self._windows.clear()
-        for switch, windows in by_switch.items():
-            registers = tuple(
-                RegisterWindow(register, *window.hold) for register, window in windows.items()
-            )
-            self._out.append(SetWindows(switch, registers, self._regulator.ttl_ms))
-            self._out.append(
-                Record(
-                    "window_set",
-                    {
-                        "switch": switch,
-                        "refresh": all(window.refresh for window in windows.values()),
-                        "ttl_ms": self._regulator.ttl_ms,
-                        "windows": [
-                            {
-                                "port": window.port.port,
-                                "class": window.cls.value,
-                                "register": register,
-                                **window.hold._asdict(),
-                            }
-                            for register, window in windows.items()
-                        ],
-                    },
-                )
-            )
 
 
 def _due(deadlines: dict[int, int], now_ns: int) -> list[int]:

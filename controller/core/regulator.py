@@ -13,12 +13,16 @@ from typing import NamedTuple
 
 from controller.core.flow_table import NO_FLOWS, PortCounts
 from controller.core.values import RELEASED, FlowClass, Hold, Notice, PortId
-from controller.core.windows import PortLimits, WindowRules, paper_windows, standing_holds
+from controller.core.windows import (
+    PortLimits,
+    WindowRules,
+    measured_rtt_ns,
+    paper_windows,
+    standing_holds,
+)
 
 # Three times the longest `cr-hold` of a queue: by then CR has come, or is lost.
 NOTICE_LIFE_NS = 15 * 10**9
-# What a handshake can tell of a path within a data centre. The rest is a busy host, or a bad clock.
-RTT_BOUNDS_NS = 50_000, 10_000_000
 _MAX_WINDOW_BYTES = 2**32 - 1
 
 
@@ -162,6 +166,11 @@ class Regulator:
         state = self._ports.get(port)
         return state.sent.get(cls, (RELEASED, 0))[0] if state else RELEASED
 
+    def limits(self, port: PortId) -> PortLimits | None:
+        """What a port is taken to stand, with its RTT as measured; None if it has no queue."""
+        state = self._ports.get(port)
+        return self._limits(state) if state else None
+
     # What follows
 
     def _port(self, port: PortId) -> _Port:
@@ -203,5 +212,4 @@ class Regulator:
         measured_ns = state.counts.handshake_ns
         if state.limits is None or not measured_ns or self._settings.scheme is not Scheme.WEIR:
             return state.limits
-        least_ns, most_ns = RTT_BOUNDS_NS
-        return replace(state.limits, rtt_ns=min(max(measured_ns, least_ns), most_ns))
+        return replace(state.limits, rtt_ns=measured_rtt_ns(measured_ns))

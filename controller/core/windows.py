@@ -15,6 +15,9 @@ PACED_FLIGHT_BYTES = 14_600  # RFC 6928 section 2: an initial window, but of lar
 # What the switch's pacer can keep; one segment within the longest time that it holds any.
 PACED_BYTES_PER_S = range(14_600, 10**12 + 1)
 
+# What a measurement can tell of a path within a data centre. The rest is a busy host or controller.
+RTT_BOUNDS_NS = 50_000, 10_000_000
+
 _MU = {Notice.CN_L: Fraction(2, 3), Notice.CN_M: Fraction(1, 2)}  # Eq. (5) and (6).
 _NS_PER_S = 10**9
 _MAX_U32 = 2**32 - 1
@@ -49,6 +52,11 @@ class WindowRules:
     buffer_share: float
     initial_window_segments: int
     floor_segments: int
+
+
+def measured_rtt_ns(took_ns: int) -> int:
+    """The RTT to reckon with where something took this time to and fro."""
+    return min(max(took_ns, RTT_BOUNDS_NS[0]), RTT_BOUNDS_NS[1])
 
 
 def paper_windows(notice: Notice, counts: PortCounts, total_bytes: int) -> dict[FlowClass, int]:

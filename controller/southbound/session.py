@@ -87,6 +87,12 @@ class QueuesRead(NamedTuple):
     queues: list[extension.QueueStats]
 
 
+class ControlTimed(NamedTuple):
+    """What was asked at that time has been answered just now."""
+
+    sent_ns: int
+
+
 Event = (
     Ready
     | SegmentCopied
@@ -99,6 +105,7 @@ Event = (
     | PortRemoved
     | QueueNotice
     | QueuesRead
+    | ControlTimed
 )
 
 
@@ -126,6 +133,7 @@ class Session:
         self._sequences: dict[tuple[int, int], int] = {}
         self._queues: list[extension.QueueStats] = []
         self._queues_xid = 0
+        self._timed_xid = self._timed_from_ns = 0
         self._subscribe_xid = self._read_back_xid = self._ready_xid = self._static_xid = 0
 
     def start(self) -> None:
@@ -184,6 +192,11 @@ class Session:
         request = extension.QueueStatsRequest().pack()
         self._queues_xid = self._extension(extension.MessageType.QUEUE_STATS_REQUEST, request)
 
+    def time_control(self, sent_ns: int) -> None:
+        """Ask for an answer, to see how long it takes; one question at a time."""
+        self._timed_xid, self._timed_from_ns = self._next_xid(), sent_ns
+        self._send(openflow.barrier_request(self._timed_xid))
+
     def read_accounts(self) -> None:
         self._send(
             openflow.flow_stats_request(
@@ -237,6 +250,8 @@ class Session:
     def _barrier(self, xid: int) -> list[Event]:
         if xid == self._ready_xid:
             return self._become_ready()
+        if xid == self._timed_xid:
+            return [ControlTimed(self._timed_from_ns)]
         if xid == self._static_xid:
             for stats in self._stale.values():
                 self._send(openflow.delete_read_back(stats, self._next_xid()))

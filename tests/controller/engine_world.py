@@ -27,6 +27,7 @@ from controller.core.entries import (
 from controller.core.fabric import PORT_GRACE_NS, Port
 from controller.core.flow import ACK, SYN, FlowKey, Segment
 from controller.core.forwarding import Arp
+from controller.core.regulation import Features
 from controller.core.regulator import RegulatorSettings, Scheme
 from controller.core.values import Notice, PortId
 from controller.core.windows import PortLimits, WindowRules
@@ -97,11 +98,9 @@ class World:
             self.engine.switch_up(
                 switch,
                 descriptions,
-                self.n_registers,
+                Features(self.n_registers, paces=True, tells_queues=True),
                 survivors,
                 self.now_ns,
-                paces=True,
-                tells_queues=True,
             )
         )
 
@@ -114,7 +113,7 @@ class World:
             for work in (
                 self.engine.probe_links,
                 self.engine.read_accounts,
-                self.engine.read_queues,
+                self.engine.look_at_switches,
                 self.engine.refresh_windows,
                 self.engine.tend,
             ):
