@@ -16,6 +16,7 @@ from controller.core.values import RELEASED, FlowClass, Hold, Notice, PortId
 from controller.core.windows import (
     PortLimits,
     WindowRules,
+    lowered_hold,
     measured_rtt_ns,
     paper_windows,
     standing_holds,
@@ -197,15 +198,14 @@ class Regulator:
         notified = state.notified
         if self._settings.scheme is Scheme.SDTCP:
             return {cls: Hold(min(size, _MAX_WINDOW_BYTES)) for cls, size in notified.items()}
-        rules, mss_bytes = self._settings.rules, state.counts.mss_bytes
-        holds = standing_holds(state.counts, limits, rules, state.paced)
-        for cls, window_bytes in notified.items():
-            if window_bytes < holds[cls].window_bytes and mss_bytes:
-                # A fraction of a segment lets out nothing but small ones, so whole segments only.
-                segments = max(window_bytes // mss_bytes, rules.floor_segments)
-                lowered_bytes = min(segments * mss_bytes, holds[cls].window_bytes)
-                holds[cls] = holds[cls]._replace(window_bytes=lowered_bytes)
-        return holds
+        counts, rules = state.counts, self._settings.rules
+        holds = standing_holds(counts, limits, rules, state.paced)
+        return {
+            cls: lowered_hold(hold, cls, notified[cls], counts, limits, rules)
+            if cls in notified
+            else hold
+            for cls, hold in holds.items()
+        }
 
     def _limits(self, state: _Port) -> PortLimits | None:
         """The limits, with the RTT that handshakes through the port took, if there were any."""

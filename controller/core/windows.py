@@ -114,9 +114,7 @@ def standing_holds(
         together_bytes = flows[cls] * wire_bytes
         segments = budget_bytes[cls] // together_bytes
         if rate:
-            waits_bytes = limits.capacity_bps * _LONGEST_WAIT_NS // (8 * _NS_PER_S)
-            flight = max(2 * mss_bytes, PACED_FLIGHT_BYTES) // mss_bytes
-            flight = min(rules.initial_window_segments, flight, waits_bytes // together_bytes)
+            flight = _paced_flight_segments(flows[cls], mss_bytes, limits, rules)
             segments = min(max(segments, flight), path_bytes // wire_bytes)
         return min(max(segments, rules.floor_segments) * mss_bytes, _MAX_U32)
 
@@ -124,6 +122,40 @@ def standing_holds(
         cls: Hold(window_bytes(cls), rate, min(transit_bytes[cls], _MAX_U32) if rate else 0)
         for cls in FlowClass
     }
+
+
+def lowered_hold(
+    hold: Hold,
+    cls: FlowClass,
+    window_bytes: int,
+    counts: PortCounts,
+    limits: PortLimits,
+    rules: WindowRules,
+) -> Hold:
+    """A standing hold with the window of a notice, if that is lower; never below the floor.
+
+    Where the pacer stands, burst flows keep the flight that it has under control: the smaller
+    windows of Eq. (8) could not shorten the queue, but each would wait for delayed ACKs.
+    """
+    mss_bytes = counts.mss_bytes or DEFAULT_MSS_BYTES
+    least_segments = rules.floor_segments
+    if cls is FlowClass.BURST and hold.rate_bytes_per_s:
+        flows = max(1, counts.active_flows)
+        flight = _paced_flight_segments(flows, mss_bytes, limits, rules)
+        least_segments = max(least_segments, flight)
+    # A fraction of a segment lets out nothing but small ones, so whole segments only.
+    lowered_bytes = max(window_bytes // mss_bytes, least_segments) * mss_bytes
+    return hold._replace(window_bytes=min(lowered_bytes, hold.window_bytes))
+
+
+def _paced_flight_segments(
+    flows: int, mss_bytes: int, limits: PortLimits, rules: WindowRules
+) -> int:
+    """What each of so many flows may let out at once where a pacer has it wait for its turn."""
+    waits_bytes = limits.capacity_bps * _LONGEST_WAIT_NS // (8 * _NS_PER_S)
+    flight = max(2 * mss_bytes, PACED_FLIGHT_BYTES) // mss_bytes
+    fits = waits_bytes // (flows * (mss_bytes + HEADERS_BYTES))
+    return min(rules.initial_window_segments, flight, fits)
 
 
 def _background_transit_bytes(counts: PortCounts, buffer_bytes: int, rules: WindowRules) -> int:

@@ -96,18 +96,30 @@ class TestSchemes:
         assert windows(subject.queue_event(PORT, Notice.CN_M, 30_000, 0)) == {BACKGROUND: 2 * MSS}
         # Rate and transit bound stay as they are.
         assert subject.in_force(PORT, BACKGROUND)[1:] == before[1:]
-        # (46250 - 1460) / 9 = 4976: three whole segments.
-        assert windows(subject.queue_event(PORT, Notice.CN_H, 40_000, 0)) == {BURST: 3 * MSS}
+        # (26250 - 1460) / 9 = 2754: less than the pacer has under control.
+        assert subject.queue_event(PORT, Notice.CN_H, 20_000, 0) == []
+
+    def test_a_notice_takes_from_burst_flows_what_no_pacer_controls(self) -> None:
+        subject = regulator(Scheme.WEIR, PortCounts(0, 2, MSS))
+        assert in_force(subject)[BURST] == 21 * MSS
+        # (6250 + 20000) / 2 = 13125, but an initial window is under control; 36250 / 2 = 18125.
+        assert windows(subject.queue_event(PORT, Notice.CN_H, 20_000, 0)) == {BURST: 10 * MSS}
+        assert windows(subject.queue_event(PORT, Notice.CN_H, 30_000, 0)) == {BURST: 12 * MSS}
+
+    def test_without_a_pacer_a_notice_lowers_them_to_the_floor(self) -> None:
+        subject = regulator(Scheme.WEIR, PortCounts(0, 9, MSS), paced=False)
+        # 26250 / 9 = 2916: a segment, but the floor is two.
+        assert windows(subject.queue_event(PORT, Notice.CN_H, 20_000, 0)) == {BURST: 2 * MSS}
 
     def test_the_floor_may_be_the_papers(self) -> None:
-        subject = regulator(Scheme.WEIR, PortCounts(1, 9, MSS), floor_segments=1)
+        subject = regulator(Scheme.WEIR, PortCounts(1, 9, MSS), paced=False, floor_segments=1)
         assert windows(subject.queue_event(PORT, Notice.CN_H, 1000, 0)) == {
             BURST: MSS,
             BACKGROUND: MSS,
         }
 
     def test_weir_goes_back_to_the_standing_windows_on_cr(self) -> None:
-        subject = regulator(Scheme.WEIR, PortCounts(1, 9, MSS))
+        subject = regulator(Scheme.WEIR, PortCounts(1, 9, MSS), paced=False)
         before = in_force(subject)
         subject.queue_event(PORT, Notice.CN_H, 30_000, 0)
         assert in_force(subject) != before
@@ -192,7 +204,7 @@ class TestTime:
 
     @pytest.mark.parametrize("scheme", [Scheme.SDTCP, Scheme.WEIR])
     def test_a_lost_cr_does_not_hold_a_port_for_ever(self, scheme: Scheme) -> None:
-        subject = regulator(scheme, PortCounts(1, 9, MSS))
+        subject = regulator(scheme, PortCounts(1, 9, MSS), paced=False)
         before = in_force(subject)
         subject.queue_event(PORT, Notice.CN_H, 30_000, 0)
         held = in_force(subject)
