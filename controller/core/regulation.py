@@ -48,7 +48,7 @@ class Regulation:
         tables: Tables,
         emit: Callable[[Effect], None],
     ) -> None:
-        self.active = settings.scheme is not Scheme.NONE
+        self._scheme = settings.scheme
         self.registers = Registers()
         self.round_trips = RoundTrips()
         self._tables = tables
@@ -62,7 +62,8 @@ class Regulation:
     # Switches and ports
 
     def connect(self, switch: int, ports: Iterable[Port], features: Features) -> None:
-        self.registers.connect(switch, features.registers if self.active else 0)
+        regulates = self._scheme is not Scheme.NONE
+        self.registers.connect(switch, features.registers if regulates else 0)
         self._features[switch] = features
         self._egress.connect(switch, ports)
 
@@ -151,7 +152,8 @@ class Regulation:
         if features is None:
             return
         every_port = not features.tells_queues
-        link_ns = self.round_trips.link_ns.get(port_id)
+        measures = self._scheme is Scheme.WEIR
+        link_ns = self.round_trips.link_ns.get(port_id) if measures else None
         limits = self._egress.limits(port_id, every_port, link_ns)
         if limits is None:
             self._windows += self._regulator.withdraw(port_id, now_ns)

@@ -27,6 +27,7 @@ from controller.core.entries import (
 from controller.core.fabric import PORT_GRACE_NS, Port
 from controller.core.flow import ACK, SYN, FlowKey, Segment
 from controller.core.forwarding import Arp
+from controller.core.policy import Rule
 from controller.core.regulation import Features
 from controller.core.regulator import RegulatorSettings, Scheme
 from controller.core.values import Notice, PortId
@@ -41,7 +42,11 @@ QUEUE = Queue(10**8, 65_536)
 REGISTERS = 1024
 
 
-def make_engine(scheme: Scheme = Scheme.WEIR, overrides: tuple[PortOverride, ...] = ()) -> Engine:
+def make_engine(
+    scheme: Scheme = Scheme.WEIR,
+    overrides: tuple[PortOverride, ...] = (),
+    policies: tuple[Rule, ...] = (),
+) -> Engine:
     return Engine(
         EngineSettings(
             classifier=Classifier(10**6, SECOND),
@@ -49,6 +54,7 @@ def make_engine(scheme: Scheme = Scheme.WEIR, overrides: tuple[PortOverride, ...
             limits=LIMITS,
             overrides=overrides,
             link_timeout_ns=4 * SECOND,
+            policies=policies,
         )
     )
 
@@ -178,10 +184,13 @@ SENDERS = [Host(number) for number in range(1, 33)]
 
 
 def star(
-    scheme: Scheme = Scheme.WEIR, n_registers: int = REGISTERS, queue: Queue | None = QUEUE
+    scheme: Scheme = Scheme.WEIR,
+    n_registers: int = REGISTERS,
+    queue: Queue | None = QUEUE,
+    policies: tuple[Rule, ...] = (),
 ) -> World:
     """One switch; the receiver at port 40, sender i at port i."""
-    world = World(make_engine(scheme), n_registers, queue)
+    world = World(make_engine(scheme, policies=policies), n_registers, queue)
     world.switch_up(1)
     world.now_ns += PORT_GRACE_NS
     world.place(RECEIVER, PortId(1, 40))
