@@ -136,6 +136,16 @@ class TestStart:
 
 
 class TestCapabilities:
+    def test_a_switch_says_whether_it_paces_and_tells_its_queues(self) -> None:
+        for extra in (Capability.PACING, Capability.QUEUE_STATS, Capability(0)):
+            switch = Switch()
+            switch.subscribe_answer(PATCHED | extra)
+            switch.say_flows()
+            (ready,) = switch.barrier()
+            assert isinstance(ready, session.Ready)
+            assert ready.paces is (extra is Capability.PACING)
+            assert ready.tells_queues is (extra is Capability.QUEUE_STATS)
+
     def test_an_unpatched_switch_is_told_of_once(self, caplog: pytest.LogCaptureFixture) -> None:
         switch = Switch()
         for _ in range(3):
@@ -263,6 +273,14 @@ class TestEvents:
         third = ask()
         assert answer(second, 2) == []
         assert answer(third) == [session.QueuesRead([])]
+
+    def test_the_control_channel_is_timed_by_its_last_question(self, switch: Switch) -> None:
+        switch.session.time_control(5)
+        first = int.from_bytes(switch.got[-1][4:8], "big")
+        assert switch.barrier() == [session.ControlTimed(5)]
+        switch.session.time_control(7)
+        assert switch.say(Type.BARRIER_REPLY, b"", first) == []
+        assert switch.barrier() == [session.ControlTimed(7)]
 
     def test_unknown_experimenters_are_told_of_once_each(
         self, switch: Switch, caplog: pytest.LogCaptureFixture
