@@ -47,9 +47,9 @@ class EgressPorts:
         self._queues: dict[int, dict[int, Queue]] = {}
 
     def connect(self, switch: int, ports: Iterable[Port]) -> None:
-        """A switch is there, with these ports; of its queues nothing is known yet."""
+        """A switch is there, with these ports. Its queues are taken to be as before, until told."""
         self._ports[switch] = {port.number: port for port in ports}
-        self._queues[switch] = {}
+        self._queues.setdefault(switch, {})
 
     def forget(self, switch: int) -> None:
         self._ports.pop(switch, None)

@@ -98,6 +98,9 @@ class Engine:
         fields: dict[str, object] = {"switch": switch, "registers": features.registers}
         self._out.append(Record("switch_up", fields))
         self._gone_at.pop(switch, None)
+        present = {PortId(switch, port.number) for port in ports}
+        for port_id in set(self._regulation.ports_of(switch)) - present:
+            self._leave_port(port_id, now_ns)
         self._regulation.connect(switch, ports, features)
         self._tables.connect(switch, [survivor.entry for survivor in survivors])
         self._forwarding.connect(switch, ports, survivors, now_ns)
@@ -135,13 +138,8 @@ class Engine:
 
     def port_removed(self, port_id: PortId, now_ns: int) -> list[Effect]:
         self._forwarding.remove_port(port_id)
-        self._regulation.remove_port(port_id, now_ns)
-        for switch, entry in self._tables.entries(HostWindow):
-            if PortId(switch, entry.port) == port_id:
-                self._tables.remove(switch, entry.key)
-        effects = self._finish(now_ns)
-        self._regulation.registers.free(port_id)
-        return effects
+        self._leave_port(port_id, now_ns)
+        return self._finish(now_ns)
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> list[Effect]:
         """A discovery frame sent out of `a` came in by `b`."""
@@ -285,6 +283,13 @@ class Engine:
         return self._finish(now_ns)
 
     # What follows from an event
+
+    def _leave_port(self, port_id: PortId, now_ns: int) -> None:
+        """Regulate a port no more that is gone, and leave nothing that names its registers."""
+        self._regulation.remove_port(port_id, now_ns)
+        for switch, entry in self._tables.entries(HostWindow):
+            if PortId(switch, entry.port) == port_id:
+                self._tables.remove(switch, entry.key)
 
     def _finish(self, now_ns: int) -> list[Effect]:
         """Forwarding follows the fabric, routes follow forwarding, windows follow the routes."""

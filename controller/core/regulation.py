@@ -58,6 +58,7 @@ class Regulation:
         self._features: dict[int, Features] = {}
         self._short_of_registers: set[int] = set()
         self._windows: list[WindowSet] = []
+        self._gone: list[PortId] = []
 
     # Switches and ports
 
@@ -94,7 +95,8 @@ class Regulation:
         self._follow(PortId(switch, port.number), now_ns)
 
     def remove_port(self, port_id: PortId, now_ns: int) -> None:
-        """A port is gone. Once the release is sent, and no entry names its registers, free them."""
+        """A port is gone; with the next `send` its registers are free for others."""
+        self._gone.append(port_id)
         self._egress.remove_port(port_id)
         self.round_trips.forget_port(port_id)
         self._windows += self._regulator.withdraw(port_id, now_ns)
@@ -132,6 +134,9 @@ class Regulation:
 
     # To look at
 
+    def ports_of(self, switch: int) -> list[PortId]:
+        return self._egress.ports_of(switch)
+
     def queue(self, port_id: PortId) -> Queue | None:
         """An egress queue as its switch last told it."""
         return self._egress.queue(port_id)
@@ -162,8 +167,6 @@ class Regulation:
 
     def send(self) -> None:
         """Send what has changed, to the switches that are there."""
-        if not self._windows:
-            return
         by_switch: dict[int, dict[int, WindowSet]] = {}
         for window in self._windows:
             switch = window.port.switch
@@ -177,6 +180,9 @@ class Regulation:
         self._windows.clear()
         for switch, windows in by_switch.items():
             self._send(switch, windows)
+        for port_id in self._gone:
+            self.registers.free(port_id)
+        self._gone.clear()
 
     def _send(self, switch: int, windows: dict[int, WindowSet]) -> None:
         ttl_ms = self._regulator.ttl_ms

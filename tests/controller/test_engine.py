@@ -204,6 +204,26 @@ class TestRegulation:
         world.notice(PortId(1, 1), Notice.CN_L)
         assert world.windows[1] == {0: 42 * MSS, 1: 10 * MSS}
 
+    def test_a_switch_that_returns_is_held_as_before_at_once(self) -> None:
+        world = star()
+        before = dict(world.windows[1])
+        world.do(world.engine.switch_down(1, world.now_ns))
+        world.queue = None
+        world.windows.clear()
+        world.switch_up(1)
+        assert world.windows[1] == before
+
+    def test_a_port_that_went_while_its_switch_was_away_is_left(self) -> None:
+        world = star(n_registers=80)
+        world.connect(SENDERS[0], RECEIVER)
+        register = register_of(world, 1, 40, RECEIVER)
+        world.do(world.engine.switch_down(1, world.now_ns))
+        world.queue = None
+        world.switch_up(1, ports=39)
+        assert world.windows[1][register] == world.windows[1][register + 1] == 0
+        assert 40 not in {entry.port for entry in world.entries(1, HostWindow)}
+        assert world.engine.queue(PortId(1, 40)) is None
+
     def test_a_switch_that_is_gone_for_good_is_forgotten(self) -> None:
         world = star()
         world.do(world.engine.switch_down(1, world.now_ns))
