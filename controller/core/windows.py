@@ -94,16 +94,18 @@ def standing_holds(
     rate = min(rate, PACED_BYTES_PER_S[-1])
     if not paced or rate < PACED_BYTES_PER_S[0]:
         rate = 0
-    buffer_bytes = max(_IDLE_BURST_SHARE, int(rules.buffer_share * limits.buffer_bytes))
-    background_transit_bytes = _background_transit_bytes(counts, buffer_bytes, rules)
+    buffer_bytes = int(rules.buffer_share * limits.buffer_bytes)
+    # What is in transit is counted without headers, but the buffer holds frames.
+    data_bytes = max(_IDLE_BURST_SHARE, buffer_bytes * mss_bytes // wire_bytes)
+    background_bytes = _background_transit_bytes(counts, data_bytes, rules)
     transit_bytes = {
-        FlowClass.BURST: buffer_bytes - background_transit_bytes,
-        FlowClass.BACKGROUND: background_transit_bytes,
+        FlowClass.BURST: data_bytes - background_bytes,
+        FlowClass.BACKGROUND: background_bytes,
     }
     path_bytes = buffer_bytes + limits.bdp_bytes
     budget_bytes = {
         FlowClass.BURST: path_bytes,
-        FlowClass.BACKGROUND: path_bytes * background_transit_bytes // buffer_bytes,
+        FlowClass.BACKGROUND: path_bytes * background_bytes // data_bytes,
     }
     flows = {
         FlowClass.BURST: max(1, counts.active_flows),
@@ -158,13 +160,13 @@ def _paced_flight_segments(
     return min(rules.initial_window_segments, flight, fits)
 
 
-def _background_transit_bytes(counts: PortCounts, buffer_bytes: int, rules: WindowRules) -> int:
-    """The part of the buffer for background flows; the rest is for burst flows."""
+def _background_transit_bytes(counts: PortCounts, data_bytes: int, rules: WindowRules) -> int:
+    """The part of what the buffer holds for background flows; the rest is for burst flows."""
     mss_bytes = counts.mss_bytes or DEFAULT_MSS_BYTES
     if not counts.background:
         # Nobody: a segment, because a bound of 0 would stand for the switch's own choice.
-        return min(mss_bytes, buffer_bytes // 2)
+        return min(mss_bytes, data_bytes // 2)
     if not counts.active_burst:
-        return buffer_bytes - buffer_bytes // _IDLE_BURST_SHARE
+        return data_bytes - data_bytes // _IDLE_BURST_SHARE
     floor_bytes = rules.floor_segments * mss_bytes * min(counts.background, 4)
-    return min(max(buffer_bytes // _BACKGROUND_SHARE, floor_bytes), buffer_bytes // 2)
+    return min(max(data_bytes // _BACKGROUND_SHARE, floor_bytes), data_bytes // 2)

@@ -19,8 +19,8 @@ MSS = 1460
 # 100 Mbit/s x 500 us = 6250 bytes; a 64 KiB buffer.
 LIMITS = PortLimits(capacity_bps=10**8, rtt_ns=500_000, buffer_bytes=65_536)
 RULES = WindowRules(buffer_share=0.9, initial_window_segments=10, floor_segments=2)
-# 0.9 x 65536, and of 12.5 MB/s the part that is payload.
-BUFFER, RATE = 58_982, 12_500_000 * 1460 // 1526
+# Of 0.9 x 65536 bytes of buffer, and of 12.5 MB/s, the part that is data.
+DATA, RATE = 58_982 * 1460 // 1526, 12_500_000 * 1460 // 1526
 
 
 def test_the_bandwidth_delay_product_is_in_bytes() -> None:
@@ -85,7 +85,7 @@ class TestStanding:
     def test_an_empty_port_is_held_as_for_one_flow(self) -> None:
         # 65232 / 1526 = 42.7
         expected = {
-            BURST: Hold(42 * MSS, RATE, BUFFER - MSS),
+            BURST: Hold(42 * MSS, RATE, DATA - MSS),
             BACKGROUND: Hold(10 * MSS, RATE, MSS),
         }
         assert self.holds(0, 0, mss_bytes=0) == expected
@@ -116,17 +116,17 @@ class TestStanding:
 
     def test_a_quarter_is_kept_for_bursts_to_come(self) -> None:
         holds = self.holds(1, 0)
-        kept = BUFFER // 4
+        kept = DATA // 4
         assert holds[BURST].transit_bytes == kept
-        assert holds[BACKGROUND].transit_bytes == BUFFER - kept
-        # 65232 x 44237 / 58982 = 48924; / 1526 = 32.06
+        assert holds[BACKGROUND].transit_bytes == DATA - kept
+        # 3/4 of 65232 = 48924; / 1526 = 32.06
         assert self.segments(1, 0)[1] == 32
         assert self.segments(1, 7, idle=7) == (42, 32)
 
     def test_a_quarter_is_what_background_flows_keep(self) -> None:
         holds = self.holds(1, 32)
-        assert holds[BACKGROUND].transit_bytes == BUFFER // 4
-        assert holds[BURST].transit_bytes == BUFFER - BUFFER // 4
+        assert holds[BACKGROUND].transit_bytes == DATA // 4
+        assert holds[BURST].transit_bytes == DATA - DATA // 4
         # 65232 / 4 = 16307; / 1526 = 10.7
         assert self.segments(1, 32) == (10, 10)
 
@@ -163,7 +163,7 @@ def test_the_bounds_of_standing_windows(
     holds = standing_holds(counts, limits, rules, paced)
     mss_bytes = counts.mss_bytes or MSS
     floor_bytes = rules.floor_segments * mss_bytes
-    buffer_bytes = max(4, int(rules.buffer_share * limits.buffer_bytes))
+    buffer_bytes = int(rules.buffer_share * limits.buffer_bytes)
     for hold in holds.values():
         assert hold.window_bytes >= floor_bytes
         assert hold.window_bytes <= max(floor_bytes, buffer_bytes + limits.bdp_bytes)
@@ -172,4 +172,7 @@ def test_the_bounds_of_standing_windows(
         assert bool(hold.rate_bytes_per_s) == bool(hold.transit_bytes)
         wire_bytes = mss_bytes + HEADERS_BYTES
         assert hold.rate_bytes_per_s * wire_bytes <= limits.capacity_bps / 8 * mss_bytes
-    assert sum(hold.transit_bytes for hold in holds.values()) <= buffer_bytes
+    # With all headers they fit; but a bound of 0 would be none, so there are 4 bytes at least.
+    in_transit_bytes = sum(hold.transit_bytes for hold in holds.values())
+    fits_bytes = buffer_bytes * mss_bytes // (mss_bytes + HEADERS_BYTES)
+    assert in_transit_bytes <= max(4, fits_bytes)
