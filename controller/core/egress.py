@@ -49,7 +49,6 @@ class EgressPorts:
     def connect(self, switch: int, ports: Iterable[Port]) -> None:
         """A switch is there, with these ports. Its queues are taken to be as before, until told."""
         self._ports[switch] = {port.number: port for port in ports}
-        self._queues.setdefault(switch, {})
 
     def forget(self, switch: int) -> None:
         self._ports.pop(switch, None)
@@ -78,9 +77,9 @@ class EgressPorts:
         switch, number = port_id
         if number not in self._ports.get(switch, ()):
             return False
-        known = self._queues[switch].get(number, Queue(0, 0))
-        limit_bytes = limit_bytes or known.limit_bytes
-        self._queues[switch][number] = replace(known, limit_bytes=limit_bytes)
+        queues = self._queues.setdefault(switch, {})
+        known = queues.get(number, Queue(0, 0))
+        queues[number] = replace(known, limit_bytes=limit_bytes or known.limit_bytes)
         return True
 
     def queue(self, port_id: PortId) -> Queue | None:
@@ -92,12 +91,12 @@ class EgressPorts:
     ) -> PortLimits | None:
         """What the port can take; None if there is none, or it is not known to have a queue.
 
-        With `every_port`, every one has a queue: that is for switches that cannot tell. The RTT is
-        that of the link, if it was measured.
+        With `every_port`, every one has a queue: that is for switches that cannot tell. Of others
+        nothing is known before they have told. The RTT is that of the link, if it was measured.
         """
         switch, number = port_id
         port = self._ports.get(switch, {}).get(number)
-        if port is None:
+        if port is None or not (every_port or switch in self._queues):
             return None
         queue = self.queue(port_id)
         override = self._overrides.get((switch, number)) or self._overrides.get((switch, port.name))

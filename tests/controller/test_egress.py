@@ -44,9 +44,17 @@ def test_the_operator_comes_first() -> None:
     assert subject.limits(P2, every_port=False) == PortLimits(10**8, 9, 65_536)
 
 
+def test_nothing_is_known_before_a_switch_has_told_its_queues() -> None:
+    subject = ports(PortOverride(1, 1, buffer_bytes=8))
+    assert subject.limits(P1, every_port=False) is None
+    subject.set_queues(1, {})
+    assert subject.limits(P1, every_port=False) == PortLimits(10**10, 500_000, 8)
+
+
 def test_an_override_by_name_follows_the_name() -> None:
     subject = ports(PortOverride(1, "eth1", 7))
     subject.set_port(1, Port(2, "eth1", MAC, True))
+    subject.set_queues(1, {})
     subject.remove_port(P1)
     assert subject.limits(P1, every_port=True) is None
     assert subject.limits(P2, every_port=False) == PortLimits(7, 500_000, 65_536)
@@ -54,6 +62,7 @@ def test_an_override_by_name_follows_the_name() -> None:
 
 def test_a_link_that_was_measured_tells_the_rtt() -> None:
     subject = ports(PortOverride(1, 1, rtt_ns=9))
+    subject.set_queues(1, {})
     for measured_ns, rtt_ns in ((2_000_000, 2_000_000), (0, 50_000), (10**9, 10_000_000)):
         limits = subject.limits(P1, every_port=False, link_rtt_ns=measured_ns)
         assert limits is not None

@@ -306,6 +306,7 @@ class TestRegulation:
         override = PortOverride(1, "s1-eth40", 10**10, 500_000, 10**7)
         world = World(make_engine(overrides=(override,)), queue=None)
         world.switch_up(1)
+        world.do(world.engine.queues_read(1, {}, world.now_ns))
         # 0.9 x 10^7 + 625000 = 9625000; / 1526 = 6307.3
         assert max(world.windows[1].values()) == 6307 * MSS
 
