@@ -21,6 +21,10 @@ from controller.core.values import FlowClass
 
 ADOPTED_MSS_BYTES = 1460
 _UNKNOWN_SEQUENCE = -1
+_FIXED_CLASS = {
+    Treatment.PROTECT: FlowClass.BURST,
+    Treatment.BACKGROUND: FlowClass.BACKGROUND,
+}
 
 
 class Connections:
@@ -151,9 +155,9 @@ class Connections:
 
     def _opened(self, connection: Connection, adopted: bool) -> None:
         treatment = self._policy.treatment(connection.key)
-        if treatment is Treatment.BACKGROUND:
+        if treatment in _FIXED_CLASS:
             for flow in connection.flows:
-                flow.cls = FlowClass.BACKGROUND
+                flow.cls = _FIXED_CLASS[treatment]
         self._route(connection)
         fields = connection.key.fields() | {
             "mss_bytes": connection.forward.mss_bytes,
@@ -201,8 +205,8 @@ class Connections:
             self._enforcer.reroute(flow, previous)
 
     def _classify(self, connection: Connection, flow: Flow, now_ns: int) -> None:
-        treatment = self._policy.treatment(connection.key)
-        if flow.cls is FlowClass.BACKGROUND or treatment is Treatment.PROTECT:
+        fixed = self._policy.treatment(connection.key) in _FIXED_CLASS
+        if fixed or flow.cls is FlowClass.BACKGROUND:
             return
         cls = self._classifier.classify(flow.volume_bytes, now_ns - connection.opened_ns)
         if cls is not flow.cls:

@@ -18,6 +18,7 @@ from controller.southbound.openflow import FlowEntry, FlowStats, PortDescription
 LOG = logging.getLogger("weir.session")
 
 _HELD_EVENTS = 4096
+_NOTHING_ASKED = -1
 _REGULATES = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER
 
 
@@ -132,8 +133,8 @@ class Session:
         self._stale: dict[pipeline.Place, FlowStats] = {}
         self._sequences: dict[tuple[int, int], int] = {}
         self._queues: list[extension.QueueStats] = []
-        self._queues_xid = 0
-        self._timed_xid = self._timed_from_ns = 0
+        self._queues_xid = self._timed_xid = _NOTHING_ASKED
+        self._timed_from_ns = 0
         self._subscribe_xid = self._read_back_xid = self._ready_xid = self._static_xid = 0
 
     def start(self) -> None:
@@ -251,6 +252,7 @@ class Session:
         if xid == self._ready_xid:
             return self._become_ready()
         if xid == self._timed_xid:
+            self._timed_xid = _NOTHING_ASKED
             return [ControlTimed(self._timed_from_ns)]
         if xid == self._static_xid:
             for stats in self._stale.values():
@@ -327,7 +329,10 @@ class Session:
         if xid != self._queues_xid:
             return []
         self._queues += queues
-        return [] if more else [QueuesRead(self._queues)]
+        if more:
+            return []
+        self._queues_xid = _NOTHING_ASKED
+        return [QueuesRead(self._queues)]
 
     def _missed(self, notice: extension.QueueEvent) -> int:
         queue = notice.port, notice.queue

@@ -273,6 +273,7 @@ class TestEvents:
         third = ask()
         assert answer(second, 2) == []
         assert answer(third) == [session.QueuesRead([])]
+        assert answer(third) == []
 
     def test_the_control_channel_is_timed_by_its_last_question(self, switch: Switch) -> None:
         switch.session.time_control(5)
@@ -281,6 +282,7 @@ class TestEvents:
         switch.session.time_control(7)
         assert switch.say(Type.BARRIER_REPLY, b"", first) == []
         assert switch.barrier() == [session.ControlTimed(7)]
+        assert switch.barrier() == []
 
     def test_unknown_experimenters_are_told_of_once_each(
         self, switch: Switch, caplog: pytest.LogCaptureFixture
