@@ -23,6 +23,11 @@ _NS_PER_S = 10**9
 _MAX_U32 = 2**32 - 1
 # The pacer lets go of what it has held for 100 ms. What is meant to wait must be out before.
 _LONGEST_WAIT_NS = 80 * 10**6
+# TCP takes no notice of a window that is lower than the handshake's in a segment that acknowledges
+# nothing new and is the first to carry data, such as the first request on a new connection. So
+# first flights obey the window that stood when their connection was opened, and that has to be
+# right for as many as may be opened before any of them is asked.
+_OPENED_TOGETHER = 128
 _IDLE_BURST_SHARE = 4  # A quarter is kept for bursts that come before the controller knows.
 _BACKGROUND_SHARE = 4  # A quarter is what background flows keep beside a burst.
 
@@ -156,7 +161,7 @@ def _paced_flight_segments(
     """What each of so many flows may let out at once where a pacer has it wait for its turn."""
     waits_bytes = limits.capacity_bps * _LONGEST_WAIT_NS // (8 * _NS_PER_S)
     flight = max(2 * mss_bytes, PACED_FLIGHT_BYTES) // mss_bytes
-    fits = waits_bytes // (flows * (mss_bytes + HEADERS_BYTES))
+    fits = waits_bytes // (max(flows, _OPENED_TOGETHER) * (mss_bytes + HEADERS_BYTES))
     return min(rules.initial_window_segments, flight, fits)
 
 

@@ -141,7 +141,7 @@ class TestRegulation:
         world.switch_up(1)
         # Alone, 65232 / 1526 = 42 segments; two registers for each of 40 ports, in one message.
         assert sorted(world.windows[1]) == list(range(80))
-        assert set(world.windows[1].values()) == {42 * MSS, 10 * MSS}
+        assert set(world.windows[1].values()) == {42 * MSS, 5 * MSS}
 
     def test_windows_follow_the_connections_and_stay_when_they_end(self) -> None:
         """32 readers' answers leave by port 40: a flight each, which the pacer lets out in time."""
@@ -149,7 +149,7 @@ class TestRegulation:
         before = dict(world.windows[1])
         keys = [world.connect(RECEIVER, host, src_port=host.number) for host in SENDERS]
         register = register_of(world, 1, 40, RECEIVER)
-        assert world.windows[1] == before | {register: 10 * MSS}
+        assert world.windows[1] == before | {register: 5 * MSS}
         for key in keys:
             world.segment(key, FIN | ACK)
             world.segment(key.reverse, FIN | ACK)
@@ -174,9 +174,9 @@ class TestRegulation:
             world.do(world.engine.queues_read(1, queues, world.now_ns))
             return [window for _, window in sorted(world.windows[1].items())]
 
-        assert read({40: Queue(10**8, 65_536)}) == [42 * MSS, 10 * MSS]
+        assert read({40: Queue(10**8, 65_536)}) == [42 * MSS, 5 * MSS]
         # 0.9 x 32768 + 6250 = 35741; / 1526 = 23.4
-        assert read({40: Queue(10**8, 32_768, level=2, queue_bytes=20_000)}) == [23 * MSS, 10 * MSS]
+        assert read({40: Queue(10**8, 32_768, level=2, queue_bytes=20_000)}) == [23 * MSS, 5 * MSS]
         assert world.engine.queue(port) == Queue(10**8, 32_768, 2, 20_000)
         assert read({}) == [0, 0]
         assert world.engine.queue(port) is None
@@ -184,7 +184,7 @@ class TestRegulation:
     def test_a_notice_tells_of_a_queue_too(self) -> None:
         world = star(Scheme.WEIR, queue=None)
         world.notice(PortId(1, 40), Notice.CN_L)
-        assert sorted(world.windows[1].values()) == [10 * MSS, 42 * MSS]
+        assert sorted(world.windows[1].values()) == [5 * MSS, 42 * MSS]
 
     def test_the_notice_of_a_port_that_is_gone_is_only_told(self) -> None:
         world = star()
@@ -202,7 +202,7 @@ class TestRegulation:
         assert world.windows[1] == {0: 0, 1: 0}
         assert world.entries(1, HostWindow) == set()
         world.notice(PortId(1, 1), Notice.CN_L)
-        assert world.windows[1] == {0: 42 * MSS, 1: 10 * MSS}
+        assert world.windows[1] == {0: 42 * MSS, 1: 5 * MSS}
 
     def test_a_switch_that_returns_is_held_as_before_at_once(self) -> None:
         world = star()

@@ -84,13 +84,13 @@ class TestSchemes:
 
     def test_weir_follows_the_number_of_flows(self) -> None:
         subject = regulator(Scheme.WEIR, PortCounts(0, 40, MSS))
-        assert in_force(subject)[BURST] == 10 * MSS
-        assert windows(subject.flows_changed(PORT, PortCounts(0, 120, MSS), 0)) == {BURST: 5 * MSS}
+        assert in_force(subject)[BURST] == 5 * MSS
+        assert windows(subject.flows_changed(PORT, PortCounts(0, 200, MSS), 0)) == {BURST: 3 * MSS}
         assert windows(subject.flows_changed(PORT, NO_FLOWS, 0)) == {BURST: 42 * MSS}
 
     def test_weir_has_the_smaller_of_both_windows_in_force(self) -> None:
         subject = regulator(Scheme.WEIR, PortCounts(1, 9, MSS))
-        assert in_force(subject) == {BURST: 10 * MSS, BACKGROUND: 10 * MSS}
+        assert in_force(subject) == {BURST: 5 * MSS, BACKGROUND: 10 * MSS}
         before = subject.in_force(PORT, BACKGROUND)
         # W = (6250 + 30000) / 10 = 3625; half of it is 1812: one whole segment, but the floor is 2.
         assert windows(subject.queue_event(PORT, Notice.CN_M, 30_000, 0)) == {BACKGROUND: 2 * MSS}
@@ -102,8 +102,8 @@ class TestSchemes:
     def test_a_notice_takes_from_burst_flows_what_no_pacer_controls(self) -> None:
         subject = regulator(Scheme.WEIR, PortCounts(0, 2, MSS))
         assert in_force(subject)[BURST] == 21 * MSS
-        # (6250 + 20000) / 2 = 13125, but an initial window is under control; 36250 / 2 = 18125.
-        assert windows(subject.queue_event(PORT, Notice.CN_H, 20_000, 0)) == {BURST: 10 * MSS}
+        # (6250 + 5000) / 2 = 5625, but five segments are under control; 36250 / 2 = 18125.
+        assert windows(subject.queue_event(PORT, Notice.CN_H, 5000, 0)) == {BURST: 5 * MSS}
         assert windows(subject.queue_event(PORT, Notice.CN_H, 30_000, 0)) == {BURST: 12 * MSS}
 
     def test_without_a_pacer_a_notice_lowers_them_to_the_floor(self) -> None:
@@ -152,7 +152,7 @@ class TestPorts:
         subject = Regulator(RegulatorSettings(Scheme.WEIR, TTL_NS, RULES))
         assert subject.flows_changed(PORT, PortCounts(1, 32, MSS), 0) == []
         assert subject.refresh(TTL_NS) == []
-        assert windows(subject.configure(PORT, LIMITS, True, 0))[BURST] == 10 * MSS
+        assert windows(subject.configure(PORT, LIMITS, True, 0))[BURST] == 5 * MSS
 
     def test_a_queue_that_goes_takes_its_windows_along(self) -> None:
         subject = regulator(Scheme.WEIR, PortCounts(0, 32, MSS))
@@ -163,7 +163,7 @@ class TestPorts:
             (BACKGROUND, RELEASED),
         }
         assert subject.refresh(TTL_NS) == []
-        assert windows(subject.configure(PORT, LIMITS, True, 0))[BURST] == 10 * MSS
+        assert windows(subject.configure(PORT, LIMITS, True, 0))[BURST] == 5 * MSS
 
     def test_a_switch_that_is_gone_is_forgotten(self) -> None:
         subject = regulator(Scheme.WEIR)

@@ -86,7 +86,7 @@ class TestStanding:
         # 65232 / 1526 = 42.7
         expected = {
             BURST: Hold(42 * MSS, RATE, DATA - MSS),
-            BACKGROUND: Hold(10 * MSS, RATE, MSS),
+            BACKGROUND: Hold(5 * MSS, RATE, MSS),
         }
         assert self.holds(0, 0, mss_bytes=0) == expected
 
@@ -95,11 +95,12 @@ class TestStanding:
         [
             (2, 21),
             (4, 10),
-            # From here on all together do not fit; the pacer makes them wait, for 80 ms at most:
-            (5, 10),
-            (40, 10),
-            # 1,000,000 / (120 x 1526) = 5.5
-            (120, 5),
+            (6, 7),
+            # From here on they do not fit together; the pacer makes them wait, for 80 ms at most,
+            # even if there will be 128 of them: 1,000,000 / (128 x 1526) = 5.1
+            (10, 5),
+            (128, 5),
+            (200, 3),
             (400, 2),
         ],
     )
@@ -128,7 +129,12 @@ class TestStanding:
         assert holds[BACKGROUND].transit_bytes == DATA // 4
         assert holds[BURST].transit_bytes == DATA - DATA // 4
         # 65232 / 4 = 16307; / 1526 = 10.7
-        assert self.segments(1, 32) == (10, 10)
+        assert self.segments(1, 32) == (5, 10)
+
+    def test_a_fast_link_has_room_for_initial_windows(self) -> None:
+        fast = PortLimits(10**10, 100_000, 10**6)
+        hold = standing_holds(PortCounts(0, 500, MSS), fast, RULES, paced=True)[BURST]
+        assert hold.window_bytes == 10 * MSS
 
     def test_large_segments_have_smaller_flights(self) -> None:
         # RFC 6928: at most max(2 x 8948, 14600), that is, two.
