@@ -79,6 +79,8 @@ class Regulator:
     ) -> list[WindowSet]:
         """The port has a queue of these limits; `paced` if its switch can pace."""
         state = self._port(port)
+        if (state.limits, state.paced) == (limits, paced):
+            return []
         state.limits, state.paced = limits, paced
         return self._update(port, now_ns)
 
