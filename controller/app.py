@@ -24,6 +24,7 @@ from controller.core.engine import Engine, QueueReport
 from controller.core.fabric import Port
 from controller.core.flow import FlowKey
 from controller.core.forwarding import Arp
+from controller.core.regulation import Features
 from controller.core.values import Notice, PortId
 from controller.eventlog import EventLog
 from controller.southbound import frames, openflow, session
@@ -35,7 +36,7 @@ LOG = logging.getLogger("weir.app")
 
 _ACCEPT_AGAIN_S = 0.1
 _TEND_S = 0.25
-_OPENING_S = 0.02
+_LOOK_S = 1.0
 _REFRESHES_PER_TTL = 6
 
 P = ParamSpec("P")
@@ -91,7 +92,7 @@ class Weir(RyuApp):
             (engine.probe_links, fabric.lldp_interval / 1e9),
             (engine.read_accounts, self._config.classifier.poll_interval / 1e9),
             (engine.refresh_windows, self._config.regulation.window_ttl / 1e9 / _REFRESHES_PER_TTL),
-            (engine.end_openings, _OPENING_S),
+            (engine.look_at_switches, _LOOK_S),
             (engine.tend, _TEND_S),
         )
         for method, period_s in periodic:
@@ -161,14 +162,15 @@ class Weir(RyuApp):
         """Tell the core of an event."""
         engine, switch, now_ns = self._engine, channel.id, self._clock_ns()
         match event:
-            case session.Ready(n_registers, held):
+            case session.Ready(n_registers, held, paces, tells_queues):
                 ports = _ports(channel.port_descriptions)
                 survivors = [translate.survivor(*entry) for entry in held]
                 LOG.info(
                     "switch %d is ready: %d ports, %d window registers, %d entries held",
                     *(switch, len(ports), n_registers, len(survivors)),
                 )
-                return engine.switch_up(switch, ports, n_registers, survivors, now_ns)
+                features = Features(n_registers, paces, tells_queues)
+                return engine.switch_up(switch, ports, features, survivors, now_ns)
             case session.SegmentCopied(in_port, segment):
                 port_id = PortId(switch, in_port)
                 return engine.segment(port_id, translate.segment(segment), now_ns)
@@ -207,6 +209,10 @@ class Weir(RyuApp):
                     missed,
                 )
                 return engine.queue_event(PortId(switch, notice.port), report, now_ns)
+            case session.QueuesRead(queues):
+                return engine.queues_read(switch, translate.queues(queues), now_ns)
+            case session.ControlTimed(sent_ns):
+                return engine.control_timed(switch, sent_ns, now_ns)
 
     # To the switches
 
@@ -215,6 +221,8 @@ class Weir(RyuApp):
             match effect:
                 case effects.Record(event, fields):
                     self.record(event, fields)
+                case effects.Complain(switch, text):
+                    LOG.warning("switch %d %s", switch, text)
                 case effects.Deliver(port_ids, frame):
                     self._deliver(port_ids, frame)
                 case effects.Probe(port_id, mac):
@@ -241,10 +249,7 @@ class Weir(RyuApp):
         self._deliver([port_id], frame)
 
 
-def _order(
-    target: Session,
-    effect: effects.Install | effects.Withdraw | effects.SetWindows | effects.ReadAccounts,
-) -> None:
+def _order(target: Session, effect: effects.Order) -> None:
     match effect:
         case effects.Install(_, entry):
             target.install(translate.flow_entries(entry))
@@ -254,6 +259,10 @@ def _order(
             target.set_windows(windows, ttl_ms)
         case effects.ReadAccounts():
             target.read_accounts()
+        case effects.ReadQueues():
+            target.read_queues()
+        case effects.TimeControl(_, sent_ns):
+            target.time_control(sent_ns)
 
 
 def _ports(descriptions: Iterable[PortDescription]) -> list[Port]:
@@ -262,4 +271,4 @@ def _ports(descriptions: Iterable[PortDescription]) -> list[Port]:
 
 
 def _port(port: PortDescription) -> Port:
-    return Port(port.number, port.name, port.mac, port.up)
+    return Port(port.number, port.name, port.mac, port.up, port.speed_bps)

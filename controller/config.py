@@ -1,18 +1,30 @@
 """The configuration: one typed YAML file. Every key has a default; unknown keys are errors."""
 
 import difflib
+import ipaddress
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from controller import quantity
 from controller.core.classifier import Classifier
-from controller.core.engine import EngineSettings, PortOverride
-from controller.core.regulator import PortLimits, RegulatorSettings, Scheme
+from controller.core.egress import PortOverride
+from controller.core.engine import EngineSettings
+from controller.core.policy import Rule, Treatment
+from controller.core.regulator import RegulatorSettings, Scheme
+from controller.core.windows import PortLimits, WindowRules
 
 
 class ConfigError(Exception):
@@ -38,9 +50,25 @@ def _endpoint(written: object) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def _subnet(written: object) -> tuple[bytes, int]:
+    """Packed network and length of the prefix."""
+    try:
+        network = ipaddress.ip_network(str(written), strict=False)
+    except ValueError:
+        raise ValueError(
+            f"{written!r} is not a subnet; write e.g. 10.1.0.0/16 or fd00::/8"
+        ) from None
+    if "/" in str(written) and str(network) != ipaddress.ip_interface(str(written)).with_prefixlen:
+        raise ValueError(f"{written!r} has bits set past its prefix; write {network}")
+    if not network.prefixlen:
+        raise ValueError(f"{written!r} holds every address; leave it out")
+    return network.network_address.packed, network.prefixlen
+
+
 Rate = Annotated[int, BeforeValidator(_rate_bps), Field(gt=0)]
 Size = Annotated[int, BeforeValidator(_size_bytes), Field(gt=0)]
 Time = Annotated[int, BeforeValidator(_time_ns), Field(gt=0)]
+Subnet = Annotated[tuple[bytes, int], BeforeValidator(_subnet)]
 Endpoint = Annotated[tuple[str, int], BeforeValidator(_endpoint)]
 
 
@@ -88,7 +116,24 @@ class Regulation(_Section):
     window_ttl: Time = Field(default=3 * 10**9, ge=10**8, le=86_400 * 10**9)
     initial_window: int = Field(default=10, ge=1)
     buffer_share: float = Field(default=0.9, gt=0, le=1)
-    opening_hold: Time = 50 * 10**6
+    floor_segments: int = Field(default=2, ge=1)
+
+
+class PolicyRule(_Section):
+    """What is done with the connections that have an end in the subnet, at the TCP port."""
+
+    treatment: Literal["exempt", "protect", "background"]
+    subnet: Subnet | None = None
+    port: int | None = Field(default=None, ge=1, le=65_535)
+
+    @model_validator(mode="after")
+    def _says_of_whom(self) -> Self:
+        if self.subnet is None and self.port is None:
+            raise ValueError("neither subnet nor port; name at least one of them")
+        return self
+
+    def rule(self) -> Rule:
+        return Rule(Treatment(self.treatment), *(self.subnet or (b"", 0)), self.port or 0)
 
 
 class Log(_Section):
@@ -103,7 +148,18 @@ class Config(_Section):
     fabric: FabricSection = FabricSection()
     classifier: ClassifierSection = ClassifierSection()
     regulation: Regulation = Regulation()
+    policies: tuple[PolicyRule, ...] = ()
     log: Log = Log()
+
+    @field_validator("policies")
+    @classmethod
+    def _exemptions_first(cls, policies: tuple[PolicyRule, ...]) -> tuple[PolicyRule, ...]:
+        """The switches let exempted connections by before anything else is looked at."""
+        exempts = [policy.treatment == "exempt" for policy in policies]
+        late = next((i for i in range(1, len(exempts)) if exempts[i] and not exempts[i - 1]), None)
+        if late is not None:
+            raise ValueError(f"number {late} exempts; put it before those that do not")
+        return policies
 
     def engine_settings(self) -> EngineSettings:
         """What the core needs of it."""
@@ -114,24 +170,19 @@ class Config(_Section):
             regulator=RegulatorSettings(
                 regulation.scheme,
                 regulation.window_ttl,
-                regulation.initial_window,
-                regulation.buffer_share,
-                regulation.opening_hold,
+                WindowRules(
+                    regulation.buffer_share, regulation.initial_window, regulation.floor_segments
+                ),
             ),
             limits=limits,
             overrides=tuple(
                 PortOverride(
-                    queue.switch,
-                    queue.port,
-                    PortLimits(
-                        queue.capacity or limits.capacity_bps,
-                        queue.rtt or limits.rtt_ns,
-                        queue.egress_buffer or limits.buffer_bytes,
-                    ),
+                    queue.switch, queue.port, queue.capacity, queue.rtt, queue.egress_buffer
                 )
                 for queue in fabric.queues
             ),
             link_timeout_ns=fabric.link_timeout,
+            policies=tuple(policy.rule() for policy in self.policies),
         )
 
 
@@ -206,8 +257,8 @@ def _explain(error: ErrorDetails) -> str:
 def _keys_of(path: list[int | str]) -> list[str]:
     """The keys that a section knows."""
     section: type[BaseModel] = Config
+    lists: dict[str, type[BaseModel]] = {"queues": Queue, "policies": PolicyRule}
     for part in path:
         if isinstance(part, str) and part in section.model_fields:
-            default = section.model_fields[part].default
-            section = Queue if part == "queues" else type(default)
+            section = lists.get(part) or type(section.model_fields[part].default)
     return list(section.model_fields)

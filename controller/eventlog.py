@@ -20,7 +20,8 @@ Every line has `event`, `time_ns` (CLOCK_MONOTONIC of the controller's machine) 
   switch_time_ns (CLOCK_MONOTONIC of the switch), sequence, missed, background, burst (the flows
   that leave by the port)
 * window_set: switch, refresh (true if it only renews what is in force), ttl_ms, windows: a list of
-  {port, class, register, window_bytes}; 0 releases
+  {port, class, register, window_bytes, rate_bytes_per_s (0: not paced), transit_bytes (0: left to
+  the switch)}; without window and rate the register is released
 """
 
 import contextlib

@@ -29,19 +29,24 @@ _EXIT_UNUSABLE = 2
 _FAILED = b"\0"
 
 _EPILOG = """\
-Without --config the controller listens on 127.0.0.1:6653 and regulates links of 100 Mbit/s with
-egress buffers of 64 KiB. A configuration says what is different, for example:
+Without --config the controller listens on 127.0.0.1:6653. What links and buffers can take it hears
+from the switches' egress queues. A configuration says what it cannot know, for example:
 
     openflow:
       listen: "0.0.0.0:6653"
     fabric:
-      link_capacity: 1 Gbit/s         # of every egress port, unless `queues` says otherwise
-      egress_buffer: 128 KiB
-      rtt: 200 us                     # between hosts, without queues
-      queues:
+      link_capacity: 1 Gbit/s         # of ports that tell neither queue nor speed
+      egress_buffer: 128 KiB          # of ports that tell no queue
+      rtt: 200 us                     # between hosts, without queues, until it was measured
+      queues:                         # what is known better of single ports
         - {switch: 1, port: s1-eth3, capacity: 100 Mbit/s, egress_buffer: 64 KiB}
     regulation:
       scheme: weir                    # or sdtcp: the paper as printed; or none: only watch
+      floor_segments: 2               # least window of weir; 1 is slow with delayed ACKs
+    policies:                         # the first one that fits decides; those that exempt go first
+      - {subnet: 10.9.0.0/16, treatment: exempt}        # neither regulated nor counted
+      - {port: 80, treatment: protect}                  # never a background flow
+      - {subnet: 10.1.0.0/24, port: 873, treatment: background}
     log:
       events: events.jsonl            # one JSON object per notice, window, connection, ...
 

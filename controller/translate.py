@@ -3,9 +3,13 @@
 The core does not know OpenFlow and the southbound does not know what entries mean; here they meet.
 """
 
+from collections.abc import Iterable
+
+from controller.core.egress import Queue
 from controller.core.entries import (
     Account,
     Entry,
+    Exempt,
     FlowWindow,
     Forward,
     HostWindow,
@@ -15,6 +19,7 @@ from controller.core.entries import (
 )
 from controller.core.flow import FlowKey, Segment
 from controller.southbound import pipeline
+from controller.southbound.extension import QueueStats
 from controller.southbound.openflow import FlowEntry
 from controller.southbound.packet_in import TcpSegment
 from controller.southbound.pipeline import Decoded, FiveTuple, Kind
@@ -35,6 +40,8 @@ def flow_entries(entry: Entry) -> tuple[FlowEntry, ...]:
             return pipeline.flow_window(port, FiveTuple(*segments), register, window_scale)
         case Forward(mac, port):
             return pipeline.forward(mac, port)
+        case Exempt(network, prefix_bits, port):
+            return pipeline.exempt(network, prefix_bits, port)
 
 
 def survivor(decoded: Decoded, volume_bytes: int, age_ns: int) -> Survivor:
@@ -56,6 +63,16 @@ def segment(copied: TcpSegment) -> Segment:
     )
 
 
+def queues(told: Iterable[QueueStats]) -> dict[int, Queue]:
+    """The egress queues of a switch by port number."""
+    return {
+        queue.port: Queue(
+            queue.rate_bps, queue.limit_bytes, queue.level, queue.queue_bytes, queue.queue_pkts
+        )
+        for queue in told
+    }
+
+
 def _entry(decoded: Decoded) -> Entry:
     match decoded:
         case (Kind.LINK, (int(port),)):
@@ -70,4 +87,6 @@ def _entry(decoded: Decoded) -> Entry:
             return FlowWindow(port, FlowKey(*flow), register, scale)
         case (Kind.FORWARD, (bytes(mac), int(port))):
             return Forward(mac, port)
+        case (Kind.EXEMPT, (bytes(network), int(prefix_bits), int(port))):
+            return Exempt(network, prefix_bits, port)
     raise AssertionError(f"no entry of the core for {decoded}")

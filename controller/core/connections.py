@@ -14,12 +14,17 @@ from controller.core.entries import Account, Survivor
 from controller.core.fabric import Fabric
 from controller.core.flow import FIN, RST, SYN, Connection, Flow, FlowKey, Segment
 from controller.core.flow_table import Change, GlobalFlowTable
+from controller.core.policy import Policy, Treatment
 from controller.core.recovery import Memory
 from controller.core.tables import Tables
 from controller.core.values import FlowClass
 
 ADOPTED_MSS_BYTES = 1460
 _UNKNOWN_SEQUENCE = -1
+_FIXED_CLASS = {
+    Treatment.PROTECT: FlowClass.BURST,
+    Treatment.BACKGROUND: FlowClass.BACKGROUND,
+}
 
 
 class Connections:
@@ -31,6 +36,7 @@ class Connections:
         tables: Tables,
         enforcer: Enforcer,
         classifier: Classifier,
+        policy: Policy,
         emit: Callable[[Effect], None],
     ) -> None:
         self.table = GlobalFlowTable()
@@ -38,6 +44,7 @@ class Connections:
         self._tables = tables
         self._enforcer = enforcer
         self._classifier = classifier
+        self._policy = policy
         self._emit = emit
         self._memory = Memory()
         self._unaccounted: deque[Connection] = deque()
@@ -147,6 +154,10 @@ class Connections:
         self._opened(connection, adopted=True)
 
     def _opened(self, connection: Connection, adopted: bool) -> None:
+        treatment = self._policy.treatment(connection.key)
+        if treatment in _FIXED_CLASS:
+            for flow in connection.flows:
+                flow.cls = _FIXED_CLASS[treatment]
         self._route(connection)
         fields = connection.key.fields() | {
             "mss_bytes": connection.forward.mss_bytes,
@@ -154,6 +165,8 @@ class Connections:
             "adopted": adopted,
         }
         self._emit(Record("connection_opened", fields))
+        if treatment is Treatment.EXEMPT:
+            return
         if adopted or self.relearning:
             # While switches relearn, they copy up what has no account: at both ends.
             self._account(connection, everywhere=True)
@@ -182,6 +195,9 @@ class Connections:
                 self._tables.put(switch, Account(flow.key, flow is connection.forward))
 
     def _route(self, connection: Connection) -> None:
+        """A connection that is exempt has no route: it counts for no port."""
+        if self._policy.treatment(connection.key) is Treatment.EXEMPT:
+            return
         ends = connection.initiator_mac, connection.responder_mac
         for flow, (src, dst) in zip(connection.flows, (ends, ends[::-1]), strict=True):
             previous = flow.ports
@@ -189,7 +205,8 @@ class Connections:
             self._enforcer.reroute(flow, previous)
 
     def _classify(self, connection: Connection, flow: Flow, now_ns: int) -> None:
-        if flow.cls is FlowClass.BACKGROUND:
+        fixed = self._policy.treatment(connection.key) in _FIXED_CLASS
+        if fixed or flow.cls is FlowClass.BACKGROUND:
             return
         cls = self._classifier.classify(flow.volume_bytes, now_ns - connection.opened_ns)
         if cls is not flow.cls:

@@ -22,10 +22,12 @@ class Withdraw:
 
 
 class RegisterWindow(NamedTuple):
-    """A window register's new value; 0 releases."""
+    """A window register's new value (`values.Hold`); without window and rate it is released."""
 
     register: int
     window_bytes: int
+    rate_bytes_per_s: int = 0
+    transit_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,29 @@ class ReadAccounts:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadQueues:
+    """Ask a switch for the state of its egress queues."""
+
+    switch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeControl:
+    """Ask a switch something, to see how long it takes to answer; it is `sent_ns` now."""
+
+    switch: int
+    sent_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Complain:
+    """Something is wrong with a switch that a person can mend."""
+
+    switch: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """Something that an operator or an experiment wants to know: a line of the event log."""
 
@@ -79,4 +104,5 @@ class Record:
     fields: dict[str, object]
 
 
-Effect = Install | Withdraw | SetWindows | Deliver | AnswerArp | Probe | ReadAccounts | Record
+Order = Install | Withdraw | SetWindows | ReadAccounts | ReadQueues | TimeControl
+Effect = Order | Deliver | AnswerArp | Probe | Complain | Record

@@ -1,7 +1,7 @@
 """The core's front: an event comes in, a list of effects goes out.
 
-It joins fabric, connections and regulator, and holds no rule of its own beyond how they meet. Every
-method takes the present as `now_ns` (any monotonic clock) and returns plain values.
+It joins fabric, connections and regulation, and holds no rule of its own beyond how they meet.
+Every method takes the present as `now_ns` (any monotonic clock) and returns plain values.
 """
 
 from collections.abc import Iterable
@@ -9,30 +9,26 @@ from dataclasses import dataclass
 
 from controller.core.classifier import Classifier
 from controller.core.connections import Connections
-from controller.core.effects import Effect, Install, Record, RegisterWindow, SetWindows
+from controller.core.effects import Effect, Install, Record
+from controller.core.egress import PortOverride, Queue
 from controller.core.enforcer import Enforcer
-from controller.core.entries import Account, HostWindow, Relearn, Survivor
+from controller.core.entries import Account, Exempt, HostWindow, Relearn, Survivor
 from controller.core.fabric import Fabric, Port
 from controller.core.flow import FlowKey, Segment
 from controller.core.flow_table import GlobalFlowTable
 from controller.core.forwarding import Arp, Forwarding
-from controller.core.registers import Registers
-from controller.core.regulator import PortLimits, Regulator, RegulatorSettings, Scheme, WindowSet
+from controller.core.policy import Policy, Rule
+from controller.core.regulation import Features, Regulation
+from controller.core.regulator import RegulatorSettings
+from controller.core.rtt import RoundTrips
 from controller.core.tables import Tables
 from controller.core.values import Notice, PortId
+from controller.core.windows import PortLimits
 
 RELEARN_AFTER_NS = 1 * 10**9  # By then the other switches are back, and discovery has been round.
 # Open vSwitch tries to connect again after at most 8 s, so all switches are back before it is over.
 RELEARN_FOR_NS = 10 * 10**9
-
-
-@dataclass(frozen=True, slots=True)
-class PortOverride:
-    """Limits of one port that differ from the fabric's; `port` is its number or its name."""
-
-    switch: int
-    port: int | str
-    limits: PortLimits
+GONE_AFTER_NS = 60 * 10**9  # A switch that was away for so long is taken for gone.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +38,7 @@ class EngineSettings:
     limits: PortLimits
     overrides: tuple[PortOverride, ...]
     link_timeout_ns: int
+    policies: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +58,30 @@ class Engine:
     """All that the controller knows and decides."""
 
     def __init__(self, settings: EngineSettings) -> None:
-        self._settings = settings
         self._out: list[Effect] = []
-        self._windows: list[WindowSet] = []
         self._fabric = Fabric(settings.link_timeout_ns)
         self._tables = Tables(self._out.append)
         self._forwarding = Forwarding(self._fabric, self._tables, self._out.append)
-        self._registers = Registers()
-        self._enforcer = Enforcer(self._tables, self._registers)
-        self._connections = Connections(
-            self._fabric, self._tables, self._enforcer, settings.classifier, self._out.append
+        self._regulation = Regulation(
+            settings.regulator,
+            settings.overrides,
+            settings.limits,
+            self._tables,
+            self._out.append,
         )
-        self._regulator = Regulator(settings.regulator, settings.limits)
+        self._enforcer = Enforcer(self._tables, self._regulation.registers)
+        self._policy = Policy(settings.policies)
+        self._connections = Connections(
+            self._fabric,
+            self._tables,
+            self._enforcer,
+            settings.classifier,
+            self._policy,
+            self._out.append,
+        )
+        self._gone_at: dict[int, int] = {}
         self._relearn_at: dict[int, int] = {}
         self._sweep_at: dict[int, int] = {}
-
-    @property
-    def flow_table(self) -> GlobalFlowTable:
-        """The GVT, to look at."""
-        return self._connections.table
 
     # Switches, ports and links
 
@@ -87,20 +89,19 @@ class Engine:
         self,
         switch: int,
         ports: Iterable[Port],
-        n_registers: int,
+        features: Features,
         survivors: Iterable[Survivor],
         now_ns: int,
     ) -> list[Effect]:
-        """A switch is connected and tells what it has and holds.
-
-        `n_registers` is the number of its window registers, 0 if it cannot lower windows.
-        """
+        """A switch is connected and tells what it has, can do and holds."""
         ports, survivors = list(ports), list(survivors)
-        self._out.append(Record("switch_up", {"switch": switch, "registers": n_registers}))
-        regulates = self._settings.regulator.scheme is not Scheme.NONE
-        self._registers.connect(switch, n_registers if regulates else 0)
-        for port in ports:
-            self._configure(switch, port)
+        fields: dict[str, object] = {"switch": switch, "registers": features.registers}
+        self._out.append(Record("switch_up", fields))
+        self._gone_at.pop(switch, None)
+        present = {PortId(switch, port.number) for port in ports}
+        for port_id in set(self._regulation.ports_of(switch)) - present:
+            self._leave_port(port_id, now_ns)
+        self._regulation.connect(switch, ports, features)
         self._tables.connect(switch, [survivor.entry for survivor in survivors])
         self._forwarding.connect(switch, ports, survivors, now_ns)
         for survivor in survivors:
@@ -115,7 +116,9 @@ class Engine:
             for recovering in self._sweep_at:
                 self._relearn_at[recovering] = now_ns + RELEARN_AFTER_NS
                 self._sweep_at[recovering] = now_ns + RELEARN_AFTER_NS + RELEARN_FOR_NS
-        self._windows += self._regulator.restart(switch, now_ns)
+        for rule in self._policy.exemptions if features.registers else ():
+            self._tables.put(switch, Exempt(rule.network, rule.prefix_bits, rule.port))
+        self._regulation.restart(switch, now_ns)
         return self._finish(now_ns)
 
     def switch_down(self, switch: int, now_ns: int) -> list[Effect]:
@@ -125,20 +128,23 @@ class Engine:
         self._tables.disconnect(switch)
         self._relearn_at.pop(switch, None)
         self._sweep_at.pop(switch, None)
+        self._gone_at[switch] = now_ns + GONE_AFTER_NS
         return self._finish(now_ns)
 
     def port_changed(self, switch: int, port: Port, now_ns: int) -> list[Effect]:
-        self._configure(switch, port)
         self._forwarding.set_port(switch, port, now_ns)
+        self._regulation.set_port(switch, port, now_ns)
         return self._finish(now_ns)
 
     def port_removed(self, port_id: PortId, now_ns: int) -> list[Effect]:
         self._forwarding.remove_port(port_id)
+        self._leave_port(port_id, now_ns)
         return self._finish(now_ns)
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> list[Effect]:
         """A discovery frame sent out of `a` came in by `b`."""
         self._forwarding.link_seen(a, b, now_ns)
+        self._regulation.link_seen(a, b, now_ns)
         return self._finish(now_ns)
 
     # Frames
@@ -197,15 +203,46 @@ class Engine:
                 },
             )
         )
-        self._windows += self._regulator.queue_event(
+        self._regulation.queue_event(
             port_id, report.notice, report.queue_bytes, report.limit_bytes, now_ns
         )
         return self._finish(now_ns)
+
+    def queues_read(self, switch: int, queues: dict[int, Queue], now_ns: int) -> list[Effect]:
+        """The egress queues of a switch, all of them, by port number."""
+        self._regulation.queues_read(switch, queues, now_ns)
+        return self._finish(now_ns)
+
+    def control_timed(self, switch: int, sent_ns: int, now_ns: int) -> list[Effect]:
+        """A switch has answered what it was asked then."""
+        self._regulation.round_trips.control_timed(switch, now_ns - sent_ns)
+        return []
+
+    # To look at
+
+    @property
+    def flow_table(self) -> GlobalFlowTable:
+        """The GVT."""
+        return self._connections.table
+
+    @property
+    def round_trips(self) -> RoundTrips:
+        """What was measured of control channels and links."""
+        return self._regulation.round_trips
+
+    def queue(self, port_id: PortId) -> Queue | None:
+        """An egress queue as its switch last told it."""
+        return self._regulation.queue(port_id)
+
+    def limits(self, port_id: PortId) -> PortLimits | None:
+        """What an egress port is taken to stand, with its RTT as measured; None without a queue."""
+        return self._regulation.limits(port_id)
 
     # Periodic work
 
     def probe_links(self, now_ns: int) -> list[Effect]:
         """Discover links; drop those that have gone silent."""
+        self.round_trips.probed(self._fabric.live_ports(), now_ns)
         self._forwarding.probe()
         self._forwarding.expire(now_ns)
         return self._finish(now_ns)
@@ -217,12 +254,13 @@ class Engine:
 
     def refresh_windows(self, now_ns: int) -> list[Effect]:
         """Send again what would soon expire on the switches."""
-        self._windows += self._regulator.refresh(now_ns)
+        self._regulation.refresh(now_ns)
         return self._finish(now_ns)
 
-    def end_openings(self, now_ns: int) -> list[Effect]:
-        """Widen the windows where connections have been opened and no more are coming."""
-        self._windows += self._regulator.end_openings(now_ns)
+    def look_at_switches(self, now_ns: int) -> list[Effect]:
+        """Ask the switches for the state of their egress queues, and time their answers."""
+        for switch in self._fabric.connected():
+            self._regulation.look(switch, now_ns)
         return self._finish(now_ns)
 
     def tend(self, now_ns: int) -> list[Effect]:
@@ -239,14 +277,19 @@ class Engine:
         if not self._sweep_at:
             self._connections.relearning = False
             self._connections.forget_remembered()
+        for switch in _due(self._gone_at, now_ns):
+            in_use = any(other == switch for other, _ in self._tables.entries(HostWindow))
+            self._regulation.forget(switch, in_use)
         return self._finish(now_ns)
 
     # What follows from an event
 
-    def _configure(self, switch: int, port: Port) -> None:
-        for override in self._settings.overrides:
-            if override.switch == switch and override.port in (port.number, port.name):
-                self._regulator.configure(PortId(switch, port.number), override.limits)
+    def _leave_port(self, port_id: PortId, now_ns: int) -> None:
+        """Regulate a port no more that is gone, and leave nothing that names its registers."""
+        self._regulation.remove_port(port_id, now_ns)
+        for switch, entry in self._tables.entries(HostWindow):
+            if PortId(switch, entry.port) == port_id:
+                self._tables.remove(switch, entry.key)
 
     def _finish(self, now_ns: int) -> list[Effect]:
         """Forwarding follows the fabric, routes follow forwarding, windows follow the routes."""
@@ -256,45 +299,11 @@ class Engine:
             self._connections.adopt_remembered(now_ns)
         for port_id in self.flow_table.take_touched():
             counts = self.flow_table.counts(port_id)
-            self._windows += self._regulator.flows_changed(port_id, counts, now_ns)
-        self._send_windows()
+            self._regulation.flows_changed(port_id, counts, now_ns)
+        self._regulation.send()
         out = self._out.copy()
         self._out.clear()
         return out
-
-    def _send_windows(self) -> None:
-        """One message per switch; the windows of a port without registers have nobody to go to."""
-        by_switch: dict[int, dict[int, WindowSet]] = {}
-        for window in self._windows:
-            register = self._registers.register(window.port, window.cls)
-            if register is not None and self._tables.connected(window.port.switch):
-                by_switch.setdefault(window.port.switch, {})[register] = window
-        self._windows.clear()
-        for switch, windows in by_switch.items():
-            registers = tuple(
-                RegisterWindow(register, window.window_bytes)
-                for register, window in windows.items()
-            )
-            self._out.append(SetWindows(switch, registers, self._regulator.ttl_ms))
-            self._out.append(
-                Record(
-                    "window_set",
-                    {
-                        "switch": switch,
-                        "refresh": all(window.refresh for window in windows.values()),
-                        "ttl_ms": self._regulator.ttl_ms,
-                        "windows": [
-                            {
-                                "port": window.port.port,
-                                "class": window.cls.value,
-                                "register": register,
-                                "window_bytes": window.window_bytes,
-                            }
-                            for register, window in windows.items()
-                        ],
-                    },
-                )
-            )
 
 
 def _due(deadlines: dict[int, int], now_ns: int) -> list[int]:

@@ -91,7 +91,23 @@ class Forward:
         return EntryKey("forward", (self.mac,))
 
 
-Entry = LinkPort | Relearn | Account | HostWindow | FlowWindow | Forward
+@dataclass(frozen=True, slots=True)
+class Exempt:
+    """Windows stay as they are of all connections with an end in the network and at the TCP port.
+
+    As `policy.Rule` has them: no network is empty, no port 0.
+    """
+
+    network: bytes
+    prefix_bits: int
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("exempt", (self.network, self.prefix_bits, self.port))
+
+
+Entry = LinkPort | Relearn | Account | HostWindow | FlowWindow | Forward | Exempt
 
 
 @dataclass(frozen=True, slots=True)

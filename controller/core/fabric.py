@@ -24,12 +24,13 @@ PRESUMED_FOR_NS = 12 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A switch's own description of one of its ports."""
+    """A switch's own description of one of its ports; a speed of 0 is not known."""
 
     number: int
     name: str
     mac: bytes
     up: bool
+    speed_bps: int = 0
 
 
 @dataclass(slots=True)

@@ -30,16 +30,30 @@ class Change(Enum):
 
 
 class PortCounts(NamedTuple):
-    """a = |G| and b = |B| of a port (SDTCP section 3.4), and the largest MSS (0 without flows)."""
+    """a = |G| and b = |B| of a port (SDTCP section 3.4), and the largest MSS (0 without flows).
+
+    `idle` of the burst flows are known to send nothing at present; `handshake_ns` is the least time
+    from SYN to SYN-ACK seen lately through the port, 0 if none was seen.
+    """
 
     background: int
     burst: int
     mss_bytes: int
+    idle: int = 0
+    handshake_ns: int = 0
 
     @property
     def flows(self) -> int:
         """N = a + b."""
         return self.background + self.burst
+
+    @property
+    def active_burst(self) -> int:
+        return max(0, self.burst - self.idle)
+
+    @property
+    def active_flows(self) -> int:
+        return self.background + self.active_burst
 
 
 NO_FLOWS = PortCounts(0, 0, 0)

@@ -11,7 +11,7 @@ def class_of(register: int) -> FlowClass:
 
 
 class Registers:
-    """Allocates register pairs; a pair belongs to its port for as long as the controller runs."""
+    """Allocates register pairs; a pair belongs to its port until that is freed."""
 
     def __init__(self) -> None:
         self._pairs_available: dict[int, int] = {}
@@ -21,6 +21,23 @@ class Registers:
     def connect(self, switch: int, n_registers: int) -> None:
         """Tell how many registers a switch has (0: it cannot lower windows)."""
         self._pairs_available[switch] = n_registers // 2
+
+    def any(self, switch: int) -> bool:
+        """Whether a switch has any register at all."""
+        return self._pairs_available.get(switch, 0) > 0
+
+    def free(self, port: PortId) -> None:
+        """The port is gone, and so is every entry that names its registers."""
+        pair = self._pairs.pop(port, None)
+        if pair is not None:
+            self._used[port.switch].discard(pair)
+
+    def forget(self, switch: int) -> None:
+        """A switch is gone for good, and so is every entry that names a register of it."""
+        for port in [port for port in self._pairs if port.switch == switch]:
+            self.free(port)
+        self._pairs_available.pop(switch, None)
+        self._used.pop(switch, None)
 
     def adopt(self, port: PortId, register: int) -> None:
         """Keep the register that a surviving entry names, unless it contradicts what is known."""

@@ -1,4 +1,4 @@
-"""The small values that all the core speaks of: egress ports, classes of flows, notices."""
+"""The small values that all the core speaks of: egress ports, classes of flows, holds, notices."""
 
 from enum import Enum, IntEnum
 from typing import NamedTuple
@@ -19,6 +19,21 @@ class FlowClass(Enum):
 
     BURST = "burst"
     BACKGROUND = "background"
+
+
+class Hold(NamedTuple):
+    """What a class of flows of an egress port is held to; all zero, it is released.
+
+    `rate_bytes_per_s` is of the data that the receivers' segments let out, 0 does not pace them;
+    `transit_bytes` how much of that data may be unacknowledged, 0 leaves it to the switch.
+    """
+
+    window_bytes: int
+    rate_bytes_per_s: int = 0
+    transit_bytes: int = 0
+
+
+RELEASED = Hold(0)
 
 
 class Notice(IntEnum):

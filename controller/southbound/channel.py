@@ -82,6 +82,7 @@ class Channel(Datapath):
                 bytes.fromhex(port.hw_addr.replace(":", "")),
                 port.name.decode(errors="replace"),
                 not (port.config | port.state) & 1,
+                port.curr_speed * 1000,
             )
             for port in self.ports.values()
         ]

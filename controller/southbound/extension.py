@@ -50,6 +50,7 @@ class Capability(IntFlag):
     QUEUE_EVENT = 1 << 2
     QUEUE_STATS = 1 << 3
     PACING = 1 << 4
+    TRANSIT = 1 << 5
 
 
 NO_CAPABILITY = Capability(0)
@@ -135,14 +136,17 @@ class Window(NamedTuple):
     """One register of a WINDOW_SET.
 
     `rate` is in bytes of data per second that passing segments may let out, 0 does not pace them
-    (and must be 0 for a switch without Capability.PACING). Without a window and a rate the register
-    is released, and only then may `ttl_ms` be 0.
+    (and must be 0 for a switch without Capability.PACING). `transit_bytes` is how much of that data
+    may be unacknowledged, 0 leaves it to the switch (and must be 0 without a rate, and for a switch
+    without Capability.TRANSIT). Without a window and a rate the register is released, and only then
+    may `ttl_ms` be 0.
     """
 
     register: int
     window_bytes: int
     ttl_ms: int
     rate: int = 0
+    transit_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +156,12 @@ class WindowSet:
     windows: tuple[Window, ...]
 
     _HEAD = struct.Struct("!B7x")
-    _ENTRY = struct.Struct("!IIQI4x")
+    _ENTRY = struct.Struct("!IIQII")
 
     def pack(self) -> bytes:
         return self._HEAD.pack(VERSION) + b"".join(
-            self._ENTRY.pack(register, window_bytes, rate, ttl_ms)
-            for register, window_bytes, ttl_ms, rate in self.windows
+            self._ENTRY.pack(register, window_bytes, rate, ttl_ms, transit_bytes)
+            for register, window_bytes, ttl_ms, rate, transit_bytes in self.windows
         )
 
     @classmethod
@@ -168,11 +172,14 @@ class WindowSet:
         _check_zero("WINDOW_SET", body[1:8])
         windows = []
         for offset in range(cls._HEAD.size, len(body), cls._ENTRY.size):
-            register, window_bytes, rate, ttl_ms = cls._ENTRY.unpack_from(body, offset)
-            _check_zero("WINDOW_SET", body[offset + 20 : offset + 24])
+            register, window_bytes, rate, ttl_ms, transit_bytes = cls._ENTRY.unpack_from(
+                body, offset
+            )
             if (window_bytes or rate) and not ttl_ms:
                 raise ExtensionError(f"WINDOW_SET of register {register} has no time to live")
-            windows.append(Window(register, window_bytes, ttl_ms, rate))
+            if transit_bytes and not rate:
+                raise ExtensionError(f"WINDOW_SET of register {register} has transit but no rate")
+            windows.append(Window(register, window_bytes, ttl_ms, rate, transit_bytes))
         return cls(tuple(windows))
 
 

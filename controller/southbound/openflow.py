@@ -42,7 +42,7 @@ _FLOW_REMOVED = struct.Struct("!8xQHBBIIHHQQ")
 _FLOW_STATS_REQUEST = struct.Struct("!BBHIHH4xB3xII4xQQ")
 _FLOW_STATS = struct.Struct("!HBxIIHHHH4xQQQ")
 _MULTIPART = struct.Struct("!8xHH4x")
-_PORT = struct.Struct("!I4x6s2x16sII24x")
+_PORT = struct.Struct("!I4x6s2x16sII16xI4x")
 _ERROR = struct.Struct("!8xHH")
 _EXPERIMENTER = struct.Struct("!8xII")
 
@@ -112,10 +112,13 @@ class FlowRemoved(NamedTuple):
 
 
 class PortDescription(NamedTuple):
+    """A port; a speed of 0 is not known."""
+
     number: int
     mac: bytes
     name: str
     up: bool
+    speed_bps: int = 0
 
 
 class Error(NamedTuple):
@@ -278,10 +281,11 @@ def unpack_port_status(message: bytes) -> tuple[int, PortDescription]:
     """The reason and the port."""
     if len(message) != 16 + _PORT.size:
         raise MalformedMessageError(f"a port status of {len(message)} bytes")
-    number, mac, name, config, state = _PORT.unpack_from(message, 16)
+    number, mac, name, config, state, speed_kbps = _PORT.unpack_from(message, 16)
     # OFPPC_PORT_DOWN and OFPPS_LINK_DOWN are both bit 0.
     text = name.rstrip(b"\0").decode(errors="replace")
-    return message[8], PortDescription(number, mac, text, not (config | state) & 1)
+    up = not (config | state) & 1
+    return message[8], PortDescription(number, mac, text, up, speed_kbps * 1000)
 
 
 def unpack_error(message: bytes) -> Error:

@@ -2,7 +2,8 @@
 
     0 edge      discovery and ARP go up; SYN, FIN and RST are copied up where they enter the fabric
     1 account   one entry per flow whose bytes are counted
-    2 regulate  the windows in segments that enter by a port are held to the port's registers
+    2 regulate  the windows in segments that enter by a port are held to the port's registers,
+                but for those of connections that the operator has exempted
     3 forward   by destination; what has none goes up
 
 Every entry carries a cookie that tells whose it is, of which layout and what for. The functions
@@ -64,6 +65,7 @@ class Kind(IntEnum):
     HOST_WINDOW = 4
     FLOW_WINDOW = 5
     FORWARD = 6
+    EXEMPT = 7
 
 
 class FiveTuple(NamedTuple):
@@ -206,6 +208,34 @@ def forward(mac: bytes, port: int) -> tuple[FlowEntry, ...]:
     return (FlowEntry(Table.FORWARD, 100, _cookie(Kind.FORWARD), match, output(port)),)
 
 
+def exempt(network: bytes, prefix_bits: int, port: int) -> tuple[FlowEntry, ...]:
+    """Leave alone all TCP segments, of both directions, of whoever is in the network (of any, if it
+    is empty) at the port (at any, if it is 0)."""
+    families = [_family(network)] if network else [_family(bytes(4)), _family(bytes(16))]
+    return tuple(
+        FlowEntry(
+            Table.REGULATE,
+            300,
+            _cookie(Kind.EXEMPT),
+            (
+                *_tcp(eth_type),
+                *((_prefix(address, network, prefix_bits),) if prefix_bits else ()),
+                *((_exact(tcp_port, port),) if port else ()),
+            ),
+            goto=Table.FORWARD,
+        )
+        for eth_type, *addresses in families
+        for address, tcp_port in zip(addresses, (TCP_SRC, TCP_DST), strict=True)
+    )
+
+
+def _prefix(field: Field, network: bytes, bits: int) -> tuple[Field, bytes, bytes | None]:
+    """A mask of ones only is none: that is how Open vSwitch tells the entry."""
+    host_bits = 8 * len(network) - bits
+    mask = ((1 << 8 * len(network)) - 1 >> host_bits << host_bits).to_bytes(len(network), "big")
+    return field, network, mask if host_bits else None
+
+
 _MAKERS = {
     Kind.LINK: link,
     Kind.RELEARN: relearn,
@@ -213,6 +243,7 @@ _MAKERS = {
     Kind.HOST_WINDOW: host_window,
     Kind.FLOW_WINDOW: flow_window,
     Kind.FORWARD: forward,
+    Kind.EXEMPT: exempt,
 }
 
 
@@ -237,8 +268,7 @@ def decode(stats: FlowStats) -> Decoded | None:
     try:
         match = unpack_match(stats.match)
         actions, goto = unpack_instructions(stats.instructions)
-        values = {field: value for field, value, _ in match}
-        decoded = Decoded(Kind(kind), _arguments(Kind(kind), values, actions, stats.cookie))
+        decoded = Decoded(Kind(kind), _arguments(Kind(kind), match, actions, stats.cookie))
     except ValueError:
         return None
     for entry in _MAKERS[decoded.kind](*decoded.arguments):  # type: ignore[operator]
@@ -254,9 +284,23 @@ def decode_account(match: bytes) -> FiveTuple:
     return _read_five_tuple({field: value for field, value, _ in unpack_match(match)})
 
 
+def _exempted(match: Match) -> tuple[bytes, int, int]:
+    network, prefix_bits, port = b"", 0, 0
+    for field, value, mask in match:
+        if field in (IPV4_SRC, IPV4_DST, IPV6_SRC, IPV6_DST):
+            network, ones = value, 8 * len(value)
+            prefix_bits = ones if mask is None else _number(mask).bit_count()
+        elif field in (TCP_SRC, TCP_DST):
+            port = _number(value)
+    return network, prefix_bits, port
+
+
 def _arguments(
-    kind: Kind, match: dict[Field, bytes], actions: bytes, cookie: int
+    kind: Kind, fields: Match, actions: bytes, cookie: int
 ) -> tuple[int | bytes | bool | FiveTuple, ...]:
+    if kind is Kind.EXEMPT:
+        return _exempted(fields)
+    match = {field: value for field, value, _ in fields}
     try:
         match kind:
             case Kind.LINK | Kind.RELEARN:

@@ -18,6 +18,7 @@ from controller.southbound.openflow import FlowEntry, FlowStats, PortDescription
 LOG = logging.getLogger("weir.session")
 
 _HELD_EVENTS = 4096
+_NOTHING_ASKED = -1
 _REGULATES = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER
 
 
@@ -26,6 +27,8 @@ class Ready(NamedTuple):
 
     n_registers: int
     held: list[tuple[pipeline.Decoded, int, int]]
+    paces: bool = False
+    tells_queues: bool = False
 
 
 class SegmentCopied(NamedTuple):
@@ -79,6 +82,18 @@ class QueueNotice(NamedTuple):
     missed: int
 
 
+class QueuesRead(NamedTuple):
+    """The egress queues of the switch, all of them."""
+
+    queues: list[extension.QueueStats]
+
+
+class ControlTimed(NamedTuple):
+    """What was asked at that time has been answered just now."""
+
+    sent_ns: int
+
+
 Event = (
     Ready
     | SegmentCopied
@@ -90,6 +105,8 @@ Event = (
     | PortChanged
     | PortRemoved
     | QueueNotice
+    | QueuesRead
+    | ControlTimed
 )
 
 
@@ -115,20 +132,15 @@ class Session:
         self._read_back: list[FlowStats] = []
         self._stale: dict[pipeline.Place, FlowStats] = {}
         self._sequences: dict[tuple[int, int], int] = {}
+        self._queues: list[extension.QueueStats] = []
+        self._queues_xid = self._timed_xid = _NOTHING_ASKED
+        self._timed_from_ns = 0
         self._subscribe_xid = self._read_back_xid = self._ready_xid = self._static_xid = 0
 
     def start(self) -> None:
         """Ask what the switch can do and what it holds."""
-        self._subscribe_xid = self._next_xid()
         subscribe = extension.Subscribe(extension.SubscribeFlag.QUEUE_EVENTS)
-        self._send(
-            openflow.experimenter(
-                extension.EXPERIMENTER,
-                extension.MessageType.SUBSCRIBE,
-                subscribe.pack(),
-                self._subscribe_xid,
-            )
-        )
+        self._subscribe_xid = self._extension(extension.MessageType.SUBSCRIBE, subscribe.pack())
         self._read_back_xid = self._next_xid()
         self._send(
             openflow.flow_stats_request(
@@ -154,22 +166,37 @@ class Session:
         actions = b"".join(output(port) for port in ports)
         self._send(openflow.packet_out(actions, frame, self._next_xid()))
 
-    def set_windows(self, windows: Iterable[tuple[int, int]], ttl_ms: int) -> None:
-        """Set registers to windows in bytes, all at once."""
+    def set_windows(self, windows: Iterable[tuple[int, int, int, int]], ttl_ms: int) -> None:
+        """Set registers, all at once: (register, window in bytes, rate in bytes/s, transit bytes).
+
+        What the switch does not know of is left out.
+        """
+        paces = Capability.PACING in self.capabilities
+        bounds = paces and Capability.TRANSIT in self.capabilities
         message = extension.WindowSet(
             tuple(
-                extension.Window(register, window_bytes, ttl_ms)
-                for register, window_bytes in windows
+                extension.Window(
+                    register,
+                    window_bytes,
+                    ttl_ms,
+                    rate if paces else 0,
+                    transit_bytes if bounds else 0,
+                )
+                for register, window_bytes, rate, transit_bytes in windows
             )
         )
-        self._send(
-            openflow.experimenter(
-                extension.EXPERIMENTER,
-                extension.MessageType.WINDOW_SET,
-                message.pack(),
-                self._next_xid(),
-            )
-        )
+        self._extension(extension.MessageType.WINDOW_SET, message.pack())
+
+    def read_queues(self) -> None:
+        """Ask for all egress queues. What is not answered before the next time is given up."""
+        self._queues = []
+        request = extension.QueueStatsRequest().pack()
+        self._queues_xid = self._extension(extension.MessageType.QUEUE_STATS_REQUEST, request)
+
+    def time_control(self, sent_ns: int) -> None:
+        """Ask for an answer, to see how long it takes; one question at a time."""
+        self._timed_xid, self._timed_from_ns = self._next_xid(), sent_ns
+        self._send(openflow.barrier_request(self._timed_xid))
 
     def read_accounts(self) -> None:
         self._send(
@@ -224,6 +251,9 @@ class Session:
     def _barrier(self, xid: int) -> list[Event]:
         if xid == self._ready_xid:
             return self._become_ready()
+        if xid == self._timed_xid:
+            self._timed_xid = _NOTHING_ASKED
+            return [ControlTimed(self._timed_from_ns)]
         if xid == self._static_xid:
             for stats in self._stale.values():
                 self._send(openflow.delete_read_back(stats, self._next_xid()))
@@ -246,7 +276,9 @@ class Session:
         self._static_xid = self._next_xid()
         self._send(openflow.barrier_request(self._static_xid))
         events, self._held_events = self._held_events, []
-        return [Ready(self._n_registers, held), *events]
+        paces = Capability.PACING in self.capabilities
+        tells_queues = Capability.QUEUE_STATS in self.capabilities
+        return [Ready(self._n_registers, held, paces, tells_queues), *events]
 
     def _say_what_is_missing(self) -> None:
         missing = []
@@ -285,9 +317,22 @@ class Session:
                 self._n_registers = answer.n_registers
             case extension.QueueEvent() as notice:
                 return [QueueNotice(notice, self._missed(notice))]
+            case extension.QueueStatsReply(queues, more):
+                return self._queue_stats(queues, more, xid)
             case unexpected:
                 self._count(f"unexpected {type(unexpected).__name__}")
         return []
+
+    def _queue_stats(
+        self, queues: tuple[extension.QueueStats, ...], more: bool, xid: int
+    ) -> list[Event]:
+        if xid != self._queues_xid:
+            return []
+        self._queues += queues
+        if more:
+            return []
+        self._queues_xid = _NOTHING_ASKED
+        return [QueuesRead(self._queues)]
 
     def _missed(self, notice: extension.QueueEvent) -> int:
         queue = notice.port, notice.queue
@@ -340,6 +385,12 @@ class Session:
         if text not in self._told:
             self._told.add(text)
             LOG.warning("switch %d %s", self.switch, text)
+
+    def _extension(self, kind: extension.MessageType, body: bytes) -> int:
+        """Send a message of the extension; returns its transaction id."""
+        xid = self._next_xid()
+        self._send(openflow.experimenter(extension.EXPERIMENTER, kind, body, xid))
+        return xid
 
     def _next_xid(self) -> int:
         self._xid = self._xid % 0x7FFFFFFF + 1

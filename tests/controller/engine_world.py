@@ -4,16 +4,18 @@ from dataclasses import dataclass, field
 
 from controller.core.classifier import Classifier
 from controller.core.effects import (
+    Complain,
     Effect,
     Install,
+    ReadQueues,
     Record,
     SetWindows,
     Withdraw,
 )
+from controller.core.egress import PortOverride, Queue
 from controller.core.engine import (
     Engine,
     EngineSettings,
-    PortOverride,
     QueueReport,
 )
 from controller.core.entries import (
@@ -25,39 +27,53 @@ from controller.core.entries import (
 from controller.core.fabric import PORT_GRACE_NS, Port
 from controller.core.flow import ACK, SYN, FlowKey, Segment
 from controller.core.forwarding import Arp
-from controller.core.regulator import PortLimits, RegulatorSettings, Scheme
+from controller.core.policy import Rule
+from controller.core.regulation import Features
+from controller.core.regulator import RegulatorSettings, Scheme
 from controller.core.values import Notice, PortId
+from controller.core.windows import PortLimits, WindowRules
 from packets import Host
 
 SECOND = 10**9
 MSS = 1460
 BROADCAST = b"\xff" * 6
 LIMITS = PortLimits(10**8, 500_000, 65_536)
+QUEUE = Queue(10**8, 65_536)
 REGISTERS = 1024
 
 
-def make_engine(scheme: Scheme = Scheme.WEIR, overrides: tuple[PortOverride, ...] = ()) -> Engine:
+def make_engine(
+    scheme: Scheme = Scheme.WEIR,
+    overrides: tuple[PortOverride, ...] = (),
+    policies: tuple[Rule, ...] = (),
+) -> Engine:
     return Engine(
         EngineSettings(
             classifier=Classifier(10**6, SECOND),
-            regulator=RegulatorSettings(scheme, 3 * SECOND, 10, 0.9, 0),
+            regulator=RegulatorSettings(scheme, 3 * SECOND, WindowRules(0.9, 10, 2)),
             limits=LIMITS,
             overrides=overrides,
             link_timeout_ns=4 * SECOND,
+            policies=policies,
         )
     )
 
 
 @dataclass
 class World:
-    """An engine, the hosts' places, the time, and switches that do as they are told."""
+    """An engine, the hosts' places, the time, and switches that do as they are told.
+
+    Every port has the same egress queue, unless `queue` is None.
+    """
 
     engine: Engine = field(default_factory=make_engine)
     n_registers: int = REGISTERS
+    queue: Queue | None = QUEUE
     now_ns: int = 100 * SECOND
     places: dict[Host, PortId] = field(default_factory=dict)
     held: dict[int, dict[EntryKey, Entry]] = field(default_factory=dict)
     windows: dict[int, dict[int, int]] = field(default_factory=dict)
+    complaints: list[int] = field(default_factory=list)
     last: list[Effect] = field(default_factory=list)
 
     def do(self, effects: list[Effect]) -> list[Effect]:
@@ -69,8 +85,14 @@ class World:
                 case Withdraw(switch, entry):
                     assert self.held[switch].pop(entry.key)
                 case SetWindows(switch, windows, _):
-                    for register, window_bytes in windows:
-                        self.windows.setdefault(switch, {})[register] = window_bytes
+                    for window in windows:
+                        held = self.windows.setdefault(switch, {})
+                        held[window.register] = window.window_bytes
+                case Complain(switch, _):
+                    self.complaints.append(switch)
+                case ReadQueues(switch) if self.queue is not None:
+                    queues = dict.fromkeys(range(1, 41), self.queue)
+                    self.do(self.engine.queues_read(switch, queues, self.now_ns))
         self.last = effects
         return effects
 
@@ -79,7 +101,13 @@ class World:
         descriptions = [Port(n, f"s{switch}-eth{n}", mac, True) for n in range(1, ports + 1)]
         self.held[switch] = {survivor.entry.key: survivor.entry for survivor in survivors}
         return self.do(
-            self.engine.switch_up(switch, descriptions, self.n_registers, survivors, self.now_ns)
+            self.engine.switch_up(
+                switch,
+                descriptions,
+                Features(self.n_registers, paces=True, tells_queues=True),
+                survivors,
+                self.now_ns,
+            )
         )
 
     def sleep(self, ns: int) -> list[Effect]:
@@ -91,6 +119,7 @@ class World:
             for work in (
                 self.engine.probe_links,
                 self.engine.read_accounts,
+                self.engine.look_at_switches,
                 self.engine.refresh_windows,
                 self.engine.tend,
             ):
@@ -154,9 +183,14 @@ RECEIVER = Host(100)
 SENDERS = [Host(number) for number in range(1, 33)]
 
 
-def star(scheme: Scheme = Scheme.WEIR, n_registers: int = REGISTERS) -> World:
+def star(
+    scheme: Scheme = Scheme.WEIR,
+    n_registers: int = REGISTERS,
+    queue: Queue | None = QUEUE,
+    policies: tuple[Rule, ...] = (),
+) -> World:
     """One switch; the receiver at port 40, sender i at port i."""
-    world = World(make_engine(scheme), n_registers)
+    world = World(make_engine(scheme, policies=policies), n_registers, queue)
     world.switch_up(1)
     world.now_ns += PORT_GRACE_NS
     world.place(RECEIVER, PortId(1, 40))

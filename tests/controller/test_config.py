@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from controller import config, quantity
 from controller.config import Config, ConfigError
-from controller.core.engine import PortOverride
-from controller.core.regulator import PortLimits, Scheme
+from controller.core.egress import PortOverride
+from controller.core.policy import Rule, Treatment
+from controller.core.regulator import Scheme
+from controller.core.windows import PortLimits, WindowRules
 
 EVERYTHING = """
 openflow: {listen: "[::1]:6654"}
@@ -24,7 +26,12 @@ fabric:
     - {switch: 1, port: s1-eth3, capacity: 100 Mbit/s, egress_buffer: 64 KiB}
     - {switch: 2, port: 4, rtt: 1 ms}
 classifier: {background_bytes: 2 MB, background_age: 1500 ms, poll_interval: 250 ms}
-regulation: {scheme: sdtcp, window_ttl: 2 s, initial_window: 4, buffer_share: 0.8}
+regulation:
+  {scheme: sdtcp, window_ttl: 2 s, initial_window: 4, buffer_share: 0.8, floor_segments: 1}
+policies:
+  - {subnet: 10.9.0.0/16, treatment: exempt}
+  - {subnet: "fd00::1", port: 80, treatment: protect}
+  - {port: 5001, treatment: background}
 log: {level: debug, events: /tmp/events.jsonl}
 """
 
@@ -40,6 +47,7 @@ def test_the_defaults_are_those_of_the_manual() -> None:
     assert defaults.regulation.scheme is Scheme.WEIR
     assert defaults.regulation.window_ttl == 3_000_000_000
     assert defaults.regulation.initial_window == 10
+    assert defaults.regulation.floor_segments == 2
     assert defaults.log.events is None
     assert config.parse("") == config.parse("fabric: {rtt: 500 us}") == defaults
 
@@ -51,12 +59,18 @@ def test_everything_can_be_said() -> None:
     settings = read.engine_settings()
     assert settings.limits == PortLimits(10**9, 200_000, 131_072)
     assert settings.overrides == (
-        PortOverride(1, "s1-eth3", PortLimits(10**8, 200_000, 65_536)),
-        PortOverride(2, 4, PortLimits(10**9, 1_000_000, 131_072)),
+        PortOverride(1, "s1-eth3", 10**8, None, 65_536),
+        PortOverride(2, 4, None, 1_000_000, None),
     )
     assert settings.classifier.background_bytes == 2_000_000
     assert settings.regulator.scheme is Scheme.SDTCP
+    assert settings.regulator.rules == WindowRules(0.8, 4, 1)
     assert settings.link_timeout_ns == 2_000_000_000
+    assert settings.policies == (
+        Rule(Treatment.EXEMPT, bytes([10, 9, 0, 0]), 16),
+        Rule(Treatment.PROTECT, b"\xfd" + bytes(14) + b"\1", 128, 80),
+        Rule(Treatment.BACKGROUND, port=5001),
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,10 +93,27 @@ def test_everything_can_be_said() -> None:
         ("zzz: {}", "zzz: unknown key; known are openflow, fabric"),
         ("regulation: {scheme: wier}", "regulation.scheme: 'wier' is not one of .*'weir'"),
         ("regulation: {buffer_share: 2}", "regulation.buffer_share: 2"),
+        ("regulation: {floor_segments: 0}", "regulation.floor_segments: 0"),
         ("log: {level: loud}", "log.level: 'loud' is not one of .*'debug'"),
         ("openflow: {listen: 6653}", "openflow.listen: 6653 is not HOST:PORT"),
         ("openflow: {listen: 'a:99999'}", "openflow.listen: 'a:99999' is not HOST:PORT"),
         ("fabric: {lldp_interval: 5 s}", "fabric: link_timeout must be longer"),
+        ("policies: [{treatment: exempt}]", "policies.0: neither subnet nor port"),
+        ("policies: [{port: 80}]", "policies.0.treatment: is missing"),
+        ("policies: [{port: 80, treatment: ban}]", "treatment: 'ban' is not one of 'exempt'"),
+        ("policies: [{prot: 80, treatment: exempt}]", "policies.0.prot: unknown key; .* port"),
+        ("policies: [{port: 0, treatment: exempt}]", "policies.0.port: 0"),
+        (
+            "policies: [{subnet: 10.1.2.3/8, treatment: exempt}]",
+            "policies.0.subnet: '10.1.2.3/8' has bits set past its prefix; write 10.0.0.0/8",
+        ),
+        ("policies: [{subnet: here, treatment: exempt}]", "subnet: 'here' .* write e.g. 10.1"),
+        ("policies: [{subnet: '::/0', treatment: exempt}]", "'::/0' holds every address; leave"),
+        (
+            "policies: [{port: 1, treatment: protect}, {port: 2, treatment: exempt}]",
+            "policies: number 1 exempts; put it before those that do not",
+        ),
+        ("policies: 5", "policies: 5"),
         ("fabric: {rtt: 1, rtt: 2}", "the key 'rtt' stands twice"),
         ("[1, 2]", "the file: should hold keys: openflow"),
         ("a: b: c", "is not YAML"),
@@ -117,14 +148,20 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     )
 )
 def test_any_value_anywhere_is_an_error_or_a_configuration(value: object) -> None:
-    for section, field in Config.model_fields.items():
-        for key in type(field.default).model_fields:
-            try:
-                read = config.validate({section: {key: value}})
-            except ConfigError as error:
-                assert str(error).startswith(section)
-            else:
-                assert isinstance(read, Config)
+    places = [
+        (section, {key: value})
+        for section, field in Config.model_fields.items()
+        if section != "policies"
+        for key in type(field.default).model_fields
+    ]
+    policies = [{key: value} for key in ("treatment", "subnet", "port")]
+    for section, written in [*places, ("policies", value), ("policies", policies)]:
+        try:
+            read = config.validate({section: written})
+        except ConfigError as error:
+            assert str(error).startswith(section)
+        else:
+            assert isinstance(read, Config)
 
 
 class TestQuantity:

@@ -7,9 +7,8 @@ from controller.core.effects import (
     ReadAccounts,
     SetWindows,
 )
-from controller.core.engine import (
-    PortOverride,
-)
+from controller.core.egress import PortOverride, Queue
+from controller.core.engine import GONE_AFTER_NS
 from controller.core.entries import (
     Account,
     FlowWindow,
@@ -20,7 +19,7 @@ from controller.core.entries import (
 from controller.core.fabric import PORT_GRACE_NS, Port
 from controller.core.flow import ACK, FIN, RST
 from controller.core.forwarding import Arp
-from controller.core.regulator import PortLimits, Scheme
+from controller.core.regulator import Scheme
 from controller.core.values import Notice, PortId
 from engine_world import (
     BROADCAST,
@@ -137,22 +136,102 @@ class TestRegulation:
         ) in world.entries(1, HostWindow)
         assert world.entries(1, FlowWindow) == set()
 
-    def test_windows_stand_once_the_connections_do(self) -> None:
-        """32 readers' answers leave by port 40: N = 32, 65232 / (32 x 1526) = 1.3 segments."""
-        world = star()
-        for host in SENDERS:
-            world.connect(RECEIVER, host, src_port=host.number)
-        register = register_of(world, 1, 40, RECEIVER)
-        assert world.windows[1][register] == MSS
-        assert all(window == 0 for r, window in world.windows[1].items() if r // 2 != register // 2)
+    def test_windows_stand_before_there_is_any_connection(self) -> None:
+        world = World()
+        world.switch_up(1)
+        # Alone, 65232 / 1526 = 42 segments; two registers for each of 40 ports, in one message.
+        assert sorted(world.windows[1]) == list(range(80))
+        assert set(world.windows[1].values()) == {42 * MSS, 5 * MSS}
 
-    def test_windows_are_released_when_the_connections_end(self) -> None:
+    def test_windows_follow_the_connections_and_stay_when_they_end(self) -> None:
+        """32 readers' answers leave by port 40: a flight each, which the pacer lets out in time."""
         world = star()
+        before = dict(world.windows[1])
         keys = [world.connect(RECEIVER, host, src_port=host.number) for host in SENDERS]
+        register = register_of(world, 1, 40, RECEIVER)
+        assert world.windows[1] == before | {register: 5 * MSS}
         for key in keys:
             world.segment(key, FIN | ACK)
             world.segment(key.reverse, FIN | ACK)
-        assert set(world.windows[1].values()) == {0}
+        assert world.windows[1] == before
+
+    def test_one_event_is_one_message(self) -> None:
+        world = star()
+        for host in SENDERS:
+            effects = world.connect(RECEIVER, host, src_port=host.number) and world.last
+            assert len([effect for effect in effects if isinstance(effect, SetWindows)]) <= 1
+
+    def test_a_port_without_a_queue_is_not_held(self) -> None:
+        world = star(queue=None)
+        for host in SENDERS:
+            world.connect(RECEIVER, host, src_port=host.number)
+        assert world.windows == {}
+
+    def test_a_queue_that_comes_changes_and_goes_is_followed(self) -> None:
+        world, port = star(queue=None), PortId(1, 40)
+
+        def read(queues: dict[int, Queue]) -> list[int]:
+            world.do(world.engine.queues_read(1, queues, world.now_ns))
+            return [window for _, window in sorted(world.windows[1].items())]
+
+        assert read({40: Queue(10**8, 65_536)}) == [42 * MSS, 5 * MSS]
+        # 0.9 x 32768 + 6250 = 35741; / 1526 = 23.4
+        assert read({40: Queue(10**8, 32_768, level=2, queue_bytes=20_000)}) == [23 * MSS, 5 * MSS]
+        assert world.engine.queue(port) == Queue(10**8, 32_768, 2, 20_000)
+        assert read({}) == [0, 0]
+        assert world.engine.queue(port) is None
+
+    def test_a_notice_tells_of_a_queue_too(self) -> None:
+        world = star(Scheme.WEIR, queue=None)
+        world.notice(PortId(1, 40), Notice.CN_L)
+        assert sorted(world.windows[1].values()) == [5 * MSS, 42 * MSS]
+
+    def test_the_notice_of_a_port_that_is_gone_is_only_told(self) -> None:
+        world = star()
+        before = dict(world.windows[1])
+        effects = world.notice(PortId(1, 77), Notice.CR)
+        assert records(effects, "queue_event")
+        assert world.windows[1] == before
+
+    def test_the_registers_of_a_removed_port_are_free_again(self) -> None:
+        world = star(n_registers=2, queue=None)
+        world.notice(PortId(1, 40), Notice.CN_L)
+        world.connect(SENDERS[0], RECEIVER)
+        assert set(world.windows[1]) == {0, 1}
+        world.do(world.engine.port_removed(PortId(1, 40), world.now_ns))
+        assert world.windows[1] == {0: 0, 1: 0}
+        assert world.entries(1, HostWindow) == set()
+        world.notice(PortId(1, 1), Notice.CN_L)
+        assert world.windows[1] == {0: 42 * MSS, 1: 5 * MSS}
+
+    def test_a_switch_that_returns_is_held_as_before_at_once(self) -> None:
+        world = star()
+        before = dict(world.windows[1])
+        world.do(world.engine.switch_down(1, world.now_ns))
+        world.queue = None
+        world.windows.clear()
+        world.switch_up(1)
+        assert world.windows[1] == before
+
+    def test_a_port_that_went_while_its_switch_was_away_is_left(self) -> None:
+        world = star(n_registers=80)
+        world.connect(SENDERS[0], RECEIVER)
+        register = register_of(world, 1, 40, RECEIVER)
+        world.do(world.engine.switch_down(1, world.now_ns))
+        world.queue = None
+        world.switch_up(1, ports=39)
+        assert world.windows[1][register] == world.windows[1][register + 1] == 0
+        assert 40 not in {entry.port for entry in world.entries(1, HostWindow)}
+        assert world.engine.queue(PortId(1, 40)) is None
+
+    def test_a_switch_that_is_gone_for_good_is_forgotten(self) -> None:
+        world = star()
+        world.do(world.engine.switch_down(1, world.now_ns))
+        world.sleep(GONE_AFTER_NS)
+        assert world.engine.queue(PortId(1, 40)) is None
+        world.windows.clear()
+        world.switch_up(1)
+        assert len(world.windows[1]) == 80
 
     def test_a_notice_slows_background_down_and_cr_lets_go(self) -> None:
         world = star(Scheme.SDTCP)
@@ -169,7 +248,14 @@ class TestRegulation:
         (sent,) = records(effects, "window_set")
         assert sent["refresh"] is False
         assert sent["windows"] == [
-            {"port": 40, "class": "background", "register": register + 1, "window_bytes": 8750}
+            {
+                "port": 40,
+                "class": "background",
+                "register": register + 1,
+                "window_bytes": 8750,
+                "rate_bytes_per_s": 0,
+                "transit_bytes": 0,
+            }
         ]
         world.notice(PortId(1, 40), Notice.CR)
         assert world.windows[1] == {register + 1: 0}
@@ -209,22 +295,20 @@ class TestRegulation:
         assert world.entries(1, HostWindow) == set()
         assert world.windows == {}
 
-    def test_ports_past_the_last_register_are_not_regulated(self) -> None:
-        world = star(n_registers=4)
-        world.connect(SENDERS[0], RECEIVER)
-        world.connect(SENDERS[1], RECEIVER)
-        assert {entry.port for entry in world.entries(1, HostWindow)} == {40, 1}
+    def test_ports_past_the_last_register_are_not_regulated_and_that_is_said_once(self) -> None:
+        world = World(n_registers=4)
+        world.switch_up(1)
+        assert set(world.windows[1]) == {0, 1, 2, 3}
+        world.sleep(5 * SECOND)
+        assert world.complaints == [1]
 
     def test_limits_of_a_port_by_name(self) -> None:
-        override = PortOverride(1, "s1-eth40", PortLimits(10**10, 500_000, 10**7))
-        world = World(make_engine(overrides=(override,)))
+        override = PortOverride(1, "s1-eth40", 10**10, 500_000, 10**7)
+        world = World(make_engine(overrides=(override,)), queue=None)
         world.switch_up(1)
-        world.now_ns += PORT_GRACE_NS
-        for host, number in ((RECEIVER, 40), *((host, host.number) for host in SENDERS)):
-            world.place(host, PortId(1, number))
-        for host in SENDERS:
-            world.connect(RECEIVER, host, src_port=host.number)
-        assert world.windows == {}
+        world.do(world.engine.queues_read(1, {}, world.now_ns))
+        # 0.9 x 10^7 + 625000 = 9625000; / 1526 = 6307.3
+        assert max(world.windows[1].values()) == 6307 * MSS
 
 
 class TestExceptions:

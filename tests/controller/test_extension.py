@@ -35,7 +35,10 @@ subscribes = st.builds(
     u32,
 )
 events = st.builds(QueueEvent, st.integers(0, 3), u32, u32, u32, u32, u32, u64, u64)
-windows = st.builds(Window, u32, u32, st.integers(1, 2**32 - 1), u64)
+ttls = st.integers(1, 2**32 - 1)
+windows = st.builds(Window, u32, u32, ttls, u64, st.just(0)) | st.builds(
+    Window, u32, u32, ttls, st.integers(1, 2**64 - 1), u32
+)
 window_sets = st.builds(WindowSet, st.lists(windows, max_size=20).map(tuple))
 stats_requests = st.builds(QueueStatsRequest, u32)
 queue_stats = st.builds(
@@ -82,13 +85,17 @@ class TestBytes:
 
     def test_window_set(self) -> None:
         message = WindowSet(
-            (Window(5, 1460, 3000), Window(4, 0, 0), Window(6, 0, 500, rate=11_280_576))
+            (
+                Window(5, 1460, 3000),
+                Window(4, 0, 0),
+                Window(6, 0, 500, rate=11_280_576, transit_bytes=0x9C40),
+            )
         )
         assert message.pack() == bytes.fromhex(
             "0100000000000000"
             "00000005 000005b4 0000000000000000 00000bb8 00000000"
             "00000004 00000000 0000000000000000 00000000 00000000"
-            "00000006 00000000 0000000000ac20c0 000001f4 00000000"
+            "00000006 00000000 0000000000ac20c0 000001f4 00009c40"
         )
 
     def test_queue_stats(self) -> None:
@@ -189,6 +196,7 @@ def test_any_action_raises_nothing_but_its_own_error(action: bytes) -> None:
         (2, "01040000" + "00" * 36, "event 4"),
         (3, "0100000000000000" + "00000005 00000000 0000000000003908 00000000 00000000", "live"),
         (3, "0100000000000000" + "00000005 000005b4 0000000000000000 00000000 00000000", "live"),
+        (3, "0100000000000000" + "00000005 000005b4 0000000000000000 00000bb8 00009c40", "transit"),
         (4, "01000001 00000001", "padding"),
         (5, "0102000000000000", "flags"),
         (5, "0100000000000001", "padding"),

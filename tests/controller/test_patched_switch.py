@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,21 +16,26 @@ pytestmark = pytest.mark.switch
 
 RECEIVER = Host(100)
 SENDERS = [Host(number) for number in range(1, 13)]
+*REGULATED, EXEMPT = SENDERS
 MSS = 1460
 SCALE = 7
 
-# 0.9 x 65536 = 58982 bytes for 12 flows of 1526-byte segments: 3 segments each.
-ANTICIPATED = 3 * MSS
-RAW = -(-ANTICIPATED // 2**SCALE)
+# 0.9 x 65536 = 58982 bytes for flows of 1526-byte segments: 38 for one, 3 for each of 11.
+ALONE = 38 * MSS
+SHARED = 3 * MSS
+RAW = -(-SHARED // 2**SCALE)
 OPEN = 502
+# 160 kbit/s, of which 1460 of every 1526 bytes are data.
+RATE = 160_000 // 8 * 1460 // 1526
 
 CONFIG = """
 openflow: {{listen: "{listen}"}}
-fabric: {{link_capacity: 20 kbit/s, lldp_interval: 300 ms, link_timeout: 2 s}}
+fabric: {{lldp_interval: 300 ms, link_timeout: 2 s}}
 regulation: {{window_ttl: 1500 ms}}
+policies: [{{subnet: 10.0.0.12/32, treatment: exempt}}]
 log: {{events: "{events}"}}
 """
-QOS = "max-rate=20000 limit-bytes=65536 low=30% mid=60% high=80% cr-hold-ms=1000"
+QOS = "max-rate=160000 limit-bytes=65536 low=30% mid=60% high=80% cr-hold-ms=1000"
 
 
 class World:
@@ -58,6 +64,12 @@ class World:
     def wait_events(self, kind: str, count: int = 1) -> list[dict[str, object]]:
         wait_for(lambda: len(self.events(kind)) >= count, f"{count} x {kind}")
         return self.events(kind)
+
+    def held(self) -> list[tuple[int, int]]:
+        """Window and rate of the registers in force, the burst register of a port first."""
+        shown = self.switch.appctl("tcp-rwnd/show", "s1")
+        found = re.findall(r"window=(\d+) .* rate=(\d+)", shown)
+        return [(int(window), int(rate)) for window, rate in found if int(window)]
 
     def send(self, frame: bytes, by: Host) -> None:
         self.switch.inject(f"p{by.number}", frame)
@@ -120,13 +132,32 @@ def world(tmp_path: Path) -> Iterator[World]:
                 world.controller.stop(signal.SIGKILL)
 
 
+def test_a_port_with_a_queue_is_held_before_there_is_any_connection(world: World) -> None:
+    wait_for(lambda: world.held() == [(ALONE, RATE), (2 * MSS, RATE)], "the standing windows")
+    assert world.events("connection_opened") == []
+    assert "refused" not in world.controller.log
+
+
+def test_a_queue_that_goes_takes_its_windows_along(world: World) -> None:
+    wait_for(lambda: len(world.held()) == 2, "the standing windows")
+    world.switch.vsctl("clear", "port", "p100", "qos")
+    wait_for(lambda: world.held() == [], "the windows to be released")
+
+
 def test_windows_are_lowered_before_the_first_byte_and_never_raised(world: World) -> None:
     world.open_connections()
-    wait_for(lambda: world.window_after(1) == RAW, "the anticipated window")
+    wait_for(lambda: world.window_after(1) == RAW, "a share of the window")
+    assert world.held()[0] == (SHARED, RATE)
     assert world.window_after(2, window=RAW - 1) == RAW - 1
     assert world.window_after(3, window=65_535, host=SENDERS[5]) == RAW
     assert "lacks" not in world.controller.log
     assert "refused" not in world.controller.log
+
+
+def test_who_is_exempt_is_left_alone(world: World) -> None:
+    world.open_connections()
+    wait_for(lambda: world.window_after(1) == RAW, "a share of the window")
+    assert world.window_after(2, host=EXEMPT) == OPEN
 
 
 def test_windows_of_syns_are_left_alone(world: World) -> None:
@@ -144,7 +175,7 @@ def test_a_queue_that_fills_is_told_and_answered(world: World) -> None:
         back = (80, 5000 + host.number)
         world.send(segment(host, RECEIVER, back, ACK, index * MSS, payload=payload), host)
     notice = world.wait_events("queue_event")[0]
-    assert (notice["notice"], notice["port"], notice["burst"]) == ("CN-L", 40, len(SENDERS))
+    assert (notice["notice"], notice["port"], notice["burst"]) == ("CN-L", 40, len(REGULATED))
     assert notice["sequence"] == 1
     assert 19_660 <= notice["bytes"] <= 19_660 + 1514
     assert notice["limit_bytes"] == 65_536
@@ -152,16 +183,17 @@ def test_a_queue_that_fills_is_told_and_answered(world: World) -> None:
 
 def test_windows_outlive_the_controller_by_their_time_to_live_only(world: World) -> None:
     world.open_connections()
-    wait_for(lambda: world.window_after(1) == RAW, "the anticipated window")
+    wait_for(lambda: world.window_after(1) == RAW, "a share of the window")
     world.controller.stop(signal.SIGKILL)
     wait_for(lambda: world.window_after(2) == OPEN, "the window to be released")
+    assert world.held() == []
 
     world.controller.start()
     sequence = iter(range(3, 10**6))
     wait_for(
-        lambda: {world.window_after(next(sequence), host=host) for host in SENDERS} == {RAW},
+        lambda: {world.window_after(next(sequence), host=host) for host in REGULATED} == {RAW},
         "the restarted controller to lower windows again",
     )
     adopted = [event for event in world.events("connection_opened") if event["adopted"]]
-    assert len(adopted) == len(SENDERS)
+    assert len(adopted) == len(REGULATED)
     assert "refused" not in world.controller.log

@@ -8,6 +8,7 @@ from controller import translate
 from controller.core.entries import (
     Account,
     Entry,
+    Exempt,
     FlowWindow,
     Forward,
     HostWindow,
@@ -33,6 +34,23 @@ keys6 = st.builds(
 keys = keys4 | keys6
 registers = st.integers(0, 1023)
 scales = st.integers(0, 14)
+
+
+@st.composite
+def exemptions(draw: st.DrawFn) -> Exempt:
+    """A network of either family and a port, or one of the two."""
+    port = draw(u16.filter(bool))
+    if draw(st.booleans()):
+        return Exempt(b"", 0, port)
+    address = draw(addresses)
+    prefix_bits = draw(st.integers(1, 8 * len(address)))
+    host_bits = 8 * len(address) - prefix_bits
+    network = int.from_bytes(address, "big") >> host_bits << host_bits
+    return Exempt(
+        network.to_bytes(len(address), "big"), prefix_bits, draw(st.sampled_from([0, port]))
+    )
+
+
 entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(LinkPort, ports),
     st.builds(Relearn, ports),
@@ -40,6 +58,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(HostWindow, ports, addresses, registers, scales),
     st.builds(FlowWindow, ports, keys, registers, scales),
     st.builds(Forward, macs, ports),
+    exemptions(),
 )
 
 
@@ -142,6 +161,25 @@ class TestLayout:
         host = pipeline.host_window(1, key.src, 0, 7)[0]
         assert exception.table == host.table == Table.REGULATE
         assert exception.priority > host.priority > 0
+
+    def test_an_exemption_comes_before_all_windows(self) -> None:
+        key = pipeline.FiveTuple(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
+        window = pipeline.flow_window(1, key, 0, 7)[0]
+        for exempt in pipeline.exempt(bytes([10, 0, 0, 0]), 8, 80):
+            assert (exempt.table, exempt.goto) == (Table.REGULATE, Table.FORWARD)
+            assert exempt.priority > window.priority
+            assert exempt.actions == b""
+
+    def test_an_exemption_is_of_both_directions_and_without_a_network_of_both_families(
+        self,
+    ) -> None:
+        (of_data, of_acks) = pipeline.exempt(bytes([10, 0, 0, 0]), 8, 80)
+        mask = bytes([255, 0, 0, 0])
+        assert (match.IPV4_SRC, bytes([10, 0, 0, 0]), mask) in of_data.match
+        assert (match.TCP_SRC, bytes([0, 80]), None) in of_data.match
+        assert (match.IPV4_DST, bytes([10, 0, 0, 0]), mask) in of_acks.match
+        assert (match.TCP_DST, bytes([0, 80]), None) in of_acks.match
+        assert len(pipeline.exempt(b"", 0, 80)) == 4
 
     def test_an_account_ends_the_relearning_of_its_flow(self) -> None:
         key = pipeline.FiveTuple(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)

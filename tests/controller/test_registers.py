@@ -7,11 +7,34 @@ BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND
 P1, P2, P3 = PortId(1, 1), PortId(1, 2), PortId(1, 3)
 
 
-def test_a_port_has_a_pair_for_good() -> None:
+def test_a_port_keeps_its_pair() -> None:
     registers = Registers()
     registers.connect(1, 1024)
     assert (registers.register(P2, BURST), registers.register(P2, BACKGROUND)) == (0, 1)
     assert (registers.register(P1, BACKGROUND), registers.register(P1, BURST)) == (3, 2)
+    assert registers.register(P2, BURST) == 0
+
+
+def test_the_pair_of_a_port_that_is_gone_is_given_away() -> None:
+    registers = Registers()
+    registers.connect(1, 4)
+    assert (registers.register(P1, BURST), registers.register(P2, BURST)) == (0, 2)
+    assert registers.register(P3, BURST) is None
+    registers.free(P1)
+    registers.free(P1)
+    assert registers.register(P3, BURST) == 0
+    assert registers.register(P1, BURST) is None
+
+
+def test_a_switch_that_is_gone_has_none() -> None:
+    registers = Registers()
+    registers.connect(1, 4)
+    assert registers.any(1)
+    assert registers.register(P1, BURST) == 0
+    registers.forget(1)
+    assert not registers.any(1)
+    assert registers.register(P1, BURST) is None
+    registers.connect(1, 4)
     assert registers.register(P2, BURST) == 0
 
 

@@ -136,6 +136,16 @@ class TestStart:
 
 
 class TestCapabilities:
+    def test_a_switch_says_whether_it_paces_and_tells_its_queues(self) -> None:
+        for extra in (Capability.PACING, Capability.QUEUE_STATS, Capability(0)):
+            switch = Switch()
+            switch.subscribe_answer(PATCHED | extra)
+            switch.say_flows()
+            (ready,) = switch.barrier()
+            assert isinstance(ready, session.Ready)
+            assert ready.paces is (extra is Capability.PACING)
+            assert ready.tells_queues is (extra is Capability.QUEUE_STATS)
+
     def test_an_unpatched_switch_is_told_of_once(self, caplog: pytest.LogCaptureFixture) -> None:
         switch = Switch()
         for _ in range(3):
@@ -239,6 +249,41 @@ class TestEvents:
         assert missed(1, port=4) == 0
         assert "port 3: notice 9 follows notice 6" in caplog.text
 
+    def test_queues_come_as_a_whole(self, switch: Switch) -> None:
+        def queue(port: int) -> extension.QueueStats:
+            numbers = (1, 10**8, 65_536, None, 3000, 2, *[0] * 6)
+            return extension.QueueStats(port, 0, 1, *numbers, (1, 0, 0, 0), 1)
+
+        def answer(xid: int, *ports: int, more: bool = False) -> list[session.Event]:
+            reply = extension.QueueStatsReply(tuple(map(queue, ports)), more)
+            return switch.say_experimenter(5, reply.pack(), xid)
+
+        def ask() -> int:
+            switch.session.read_queues()
+            _, exp_type, body = openflow.unpack_experimenter(switch.got[-1])
+            assert extension.unpack(exp_type, body) == extension.QueueStatsRequest()
+            return int.from_bytes(switch.got[-1][4:8], "big")
+
+        first = ask()
+        assert answer(first, 1, 2, more=True) == []
+        assert answer(first, 3) == [session.QueuesRead([queue(1), queue(2), queue(3)])]
+        # The end of an answer is lost; the next one is whole again. What comes late is not used.
+        second = ask()
+        assert answer(second, 1, more=True) == []
+        third = ask()
+        assert answer(second, 2) == []
+        assert answer(third) == [session.QueuesRead([])]
+        assert answer(third) == []
+
+    def test_the_control_channel_is_timed_by_its_last_question(self, switch: Switch) -> None:
+        switch.session.time_control(5)
+        first = int.from_bytes(switch.got[-1][4:8], "big")
+        assert switch.barrier() == [session.ControlTimed(5)]
+        switch.session.time_control(7)
+        assert switch.say(Type.BARRIER_REPLY, b"", first) == []
+        assert switch.barrier() == [session.ControlTimed(7)]
+        assert switch.barrier() == []
+
     def test_unknown_experimenters_are_told_of_once_each(
         self, switch: Switch, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -254,13 +299,27 @@ class TestEvents:
 
 
 class TestWishes:
-    def test_windows_are_one_message(self) -> None:
+    @pytest.mark.parametrize(
+        ("capabilities", "first"),
+        [
+            (PATCHED, (4, 1460, 3000, 0, 0)),
+            (PATCHED | Capability.PACING, (4, 1460, 3000, 20_000, 0)),
+            (
+                PATCHED | Capability.PACING | Capability.TRANSIT,
+                (4, 1460, 3000, 20_000, 9000),
+            ),
+        ],
+    )
+    def test_windows_are_one_message_of_what_the_switch_knows(
+        self, capabilities: Capability, first: tuple[int, ...]
+    ) -> None:
         switch = Switch()
-        switch.session.set_windows([(4, 1460), (5, 0)], 3000)
+        switch.subscribe_answer(capabilities)
+        switch.session.set_windows([(4, 1460, 20_000, 9000), (5, 0, 0, 0)], 3000)
         experimenter, exp_type, body = openflow.unpack_experimenter(switch.got[-1])
         assert (experimenter, exp_type) == (0x25D7C, 3)
         assert extension.unpack(3, body) == extension.WindowSet(
-            (extension.Window(4, 1460, 3000), extension.Window(5, 0, 3000))
+            (extension.Window(*first), extension.Window(5, 0, 3000))
         )
 
     def test_a_frame_leaves_by_several_ports_at_once(self) -> None:

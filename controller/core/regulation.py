@@ -1,0 +1,218 @@
+"""From what is known of the egress ports to the registers of the switches.
+
+It joins ports, regulator and registers: a port is regulated from the time it is known to have a
+queue, by what it can take, and what is to be set is sent in one message a switch.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from controller.core.effects import (
+    Complain,
+    Effect,
+    ReadQueues,
+    Record,
+    RegisterWindow,
+    SetWindows,
+    TimeControl,
+)
+from controller.core.egress import EgressPorts, PortOverride, Queue
+from controller.core.fabric import Port
+from controller.core.flow_table import PortCounts
+from controller.core.registers import Registers
+from controller.core.regulator import Regulator, RegulatorSettings, Scheme, WindowSet
+from controller.core.rtt import RoundTrips
+from controller.core.tables import Tables
+from controller.core.values import Notice, PortId
+from controller.core.windows import PortLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What a switch can do: `registers` of windows it has, 0 if it cannot lower any, whether they
+    can pace, and whether it tells the state of its egress queues."""
+
+    registers: int
+    paces: bool = False
+    tells_queues: bool = False
+
+
+class Regulation:
+    """All egress ports of all switches. Effects go to `emit`, windows not before `send`."""
+
+    def __init__(
+        self,
+        settings: RegulatorSettings,
+        overrides: Iterable[PortOverride],
+        default_limits: PortLimits,
+        tables: Tables,
+        emit: Callable[[Effect], None],
+    ) -> None:
+        self._scheme = settings.scheme
+        self.registers = Registers()
+        self.round_trips = RoundTrips()
+        self._tables = tables
+        self._emit = emit
+        self._egress = EgressPorts(overrides, default_limits)
+        self._regulator = Regulator(settings)
+        self._features: dict[int, Features] = {}
+        self._short_of_registers: set[int] = set()
+        self._windows: list[WindowSet] = []
+        self._gone: list[PortId] = []
+
+    # Switches and ports
+
+    def connect(self, switch: int, ports: Iterable[Port], features: Features) -> None:
+        regulates = self._scheme is not Scheme.NONE
+        self.registers.connect(switch, features.registers if regulates else 0)
+        self._features[switch] = features
+        self._egress.connect(switch, ports)
+
+    def restart(self, switch: int, now_ns: int) -> None:
+        """The switch is ready to be told; what it said before is void, what it holds is unknown."""
+        self._windows += self._regulator.restart(switch, now_ns)
+        self._follow_all(switch, now_ns)
+        self.look(switch, now_ns)
+
+    def look(self, switch: int, now_ns: int) -> None:
+        """Ask a switch for the state of its queues, and how far away it is."""
+        self._emit(TimeControl(switch, now_ns))
+        if self._features[switch].tells_queues:
+            self._emit(ReadQueues(switch))
+
+    def forget(self, switch: int, in_use: bool) -> None:
+        """A switch is gone for good; its registers are still `in_use` if entries name them."""
+        self._egress.forget(switch)
+        self._regulator.forget(switch)
+        self.round_trips.forget(switch)
+        self._features.pop(switch, None)
+        self._short_of_registers.discard(switch)
+        if not in_use:
+            self.registers.forget(switch)
+
+    def set_port(self, switch: int, port: Port, now_ns: int) -> None:
+        self._egress.set_port(switch, port)
+        self._follow(PortId(switch, port.number), now_ns)
+
+    def remove_port(self, port_id: PortId, now_ns: int) -> None:
+        """A port is gone; with the next `send` its registers are free for others."""
+        self._gone.append(port_id)
+        self._egress.remove_port(port_id)
+        self.round_trips.forget_port(port_id)
+        self._windows += self._regulator.withdraw(port_id, now_ns)
+
+    # Events
+
+    def flows_changed(self, port_id: PortId, counts: PortCounts, now_ns: int) -> None:
+        self._windows += self._regulator.flows_changed(port_id, counts, now_ns)
+
+    def queue_event(
+        self, port_id: PortId, notice: Notice, queue_bytes: int, limit_bytes: int, now_ns: int
+    ) -> None:
+        """A notice; the last one of a port may be that it is gone, and its congestion with it."""
+        if self._egress.notice(port_id, limit_bytes):
+            self._follow(port_id, now_ns)
+            self._windows += self._regulator.queue_event(port_id, notice, queue_bytes, now_ns)
+
+    def queues_read(self, switch: int, queues: dict[int, Queue], now_ns: int) -> None:
+        """The egress queues of a switch, all of them, by port number."""
+        self._egress.set_queues(switch, queues)
+        self._follow_all(switch, now_ns)
+        for number, queue in queues.items():
+            if queue.level:
+                self._regulator.congested(PortId(switch, number), now_ns)
+
+    def link_seen(self, a: PortId, b: PortId, now_ns: int) -> None:
+        """A discovery frame has crossed a link."""
+        if self.round_trips.probe_seen(a, b, now_ns):
+            self._follow(a, now_ns)
+            self._follow(b, now_ns)
+
+    def refresh(self, now_ns: int) -> None:
+        """Send again what would soon expire on the switches."""
+        self._windows += self._regulator.refresh(now_ns)
+
+    # To look at
+
+    def ports_of(self, switch: int) -> list[PortId]:
+        return self._egress.ports_of(switch)
+
+    def queue(self, port_id: PortId) -> Queue | None:
+        """An egress queue as its switch last told it."""
+        return self._egress.queue(port_id)
+
+    def limits(self, port_id: PortId) -> PortLimits | None:
+        """What a port is taken to stand, with its RTT as measured."""
+        return self._regulator.limits(port_id)
+
+    # What follows
+
+    def _follow_all(self, switch: int, now_ns: int) -> None:
+        for port_id in self._egress.ports_of(switch):
+            self._follow(port_id, now_ns)
+
+    def _follow(self, port_id: PortId, now_ns: int) -> None:
+        """Regulate a port by what is known of it now, or not at all."""
+        features = self._features.get(port_id.switch)
+        if features is None:
+            return
+        every_port = not features.tells_queues
+        measures = self._scheme is Scheme.WEIR
+        link_ns = self.round_trips.link_ns.get(port_id) if measures else None
+        limits = self._egress.limits(port_id, every_port, link_ns)
+        if limits is None:
+            self._windows += self._regulator.withdraw(port_id, now_ns)
+        else:
+            self._windows += self._regulator.configure(port_id, limits, features.paces, now_ns)
+
+    def send(self) -> None:
+        """Send what has changed, to the switches that are there."""
+        by_switch: dict[int, dict[int, WindowSet]] = {}
+        for window in self._windows:
+            switch = window.port.switch
+            if not self._tables.connected(switch):
+                continue
+            register = self.registers.register(window.port, window.cls)
+            if register is not None:
+                by_switch.setdefault(switch, {})[register] = window
+            else:
+                self._tell_shortage(window.port)
+        self._windows.clear()
+        for switch, windows in by_switch.items():
+            self._send(switch, windows)
+        for port_id in self._gone:
+            self.registers.free(port_id)
+        self._gone.clear()
+
+    def _send(self, switch: int, windows: dict[int, WindowSet]) -> None:
+        ttl_ms = self._regulator.ttl_ms
+        registers = tuple(
+            RegisterWindow(register, *window.hold) for register, window in windows.items()
+        )
+        self._emit(SetWindows(switch, registers, ttl_ms))
+        fields: dict[str, object] = {
+            "switch": switch,
+            "refresh": all(window.refresh for window in windows.values()),
+            "ttl_ms": ttl_ms,
+            "windows": [
+                {
+                    "port": window.port.port,
+                    "class": window.cls.value,
+                    "register": register,
+                    **window.hold._asdict(),
+                }
+                for register, window in windows.items()
+            ],
+        }
+        self._emit(Record("window_set", fields))
+
+    def _tell_shortage(self, port_id: PortId) -> None:
+        """A switch without any register has said so already."""
+        switch = port_id.switch
+        if self.registers.any(switch) and switch not in self._short_of_registers:
+            self._short_of_registers.add(switch)
+            text = (
+                "has more egress queues than pairs of window registers: "
+                f"port {port_id.port} and further ones are not regulated"
+            )
+            self._emit(Complain(switch, text))

@@ -1,0 +1,177 @@
+"""How large windows may be: SDTCP Eq. (2)-(8), and the standing windows of scheme `weir`.
+
+Pure arithmetic on the counts and the limits of one egress port. It never looks at a connection.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from controller.core.flow_table import PortCounts
+from controller.core.values import FlowClass, Hold, Notice
+
+DEFAULT_MSS_BYTES = 1460
+HEADERS_BYTES = 66  # Ethernet 14, IPv4 20, TCP 20 and its timestamps 12.
+PACED_FLIGHT_BYTES = 14_600  # RFC 6928 section 2: an initial window, but of large segments less.
+# What the switch's pacer can keep; one segment within the longest time that it holds any.
+PACED_BYTES_PER_S = range(14_600, 10**12 + 1)
+
+# What a measurement can tell of a path within a data centre. The rest is a busy host or controller.
+RTT_BOUNDS_NS = 50_000, 10_000_000
+
+_MU = {Notice.CN_L: Fraction(2, 3), Notice.CN_M: Fraction(1, 2)}  # Eq. (5) and (6).
+_NS_PER_S = 10**9
+_MAX_U32 = 2**32 - 1
+# The pacer lets go of what it has held for 100 ms. What is meant to wait must be out before.
+_LONGEST_WAIT_NS = 80 * 10**6
+# TCP takes no notice of a window that is lower than the handshake's in a segment that acknowledges
+# nothing new and is the first to carry data, such as the first request on a new connection. So
+# first flights obey the window that stood when their connection was opened, and that has to be
+# right for as many as may be opened before any of them is asked.
+_OPENED_TOGETHER = 128
+_IDLE_BURST_SHARE = 4  # A quarter is kept for bursts that come before the controller knows.
+_BACKGROUND_SHARE = 4  # A quarter is what background flows keep beside a burst.
+
+
+@dataclass(frozen=True, slots=True)
+class PortLimits:
+    """What an egress port can take: C, RTT and the buffer of its queue."""
+
+    capacity_bps: int
+    rtt_ns: int
+    buffer_bytes: int
+
+    @property
+    def bdp_bytes(self) -> int:
+        """C x RTT of Eq. (2)."""
+        return self.capacity_bps * self.rtt_ns // (8 * _NS_PER_S)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRules:
+    """The operator's say in the standing windows.
+
+    `buffer_share` is how much of a buffer is planned for, `initial_window_segments` what a sender
+    sends at once that knows no better, `floor_segments` what no window is ever below.
+    """
+
+    buffer_share: float
+    initial_window_segments: int
+    floor_segments: int
+
+
+def measured_rtt_ns(took_ns: int) -> int:
+    """The RTT to reckon with where something took this time to and fro."""
+    return min(max(took_ns, RTT_BOUNDS_NS[0]), RTT_BOUNDS_NS[1])
+
+
+def paper_windows(notice: Notice, counts: PortCounts, total_bytes: int) -> dict[FlowClass, int]:
+    """The advertised windows of SDTCP Eq. (5)-(8), in bytes rounded down.
+
+    `total_bytes` is C x RTT + Q(t), the sum of the send windows by Eq. (2). A class without flows
+    gets no window: Eq. (8) is not defined for b = 0, nor Eq. (3) for N = 0.
+    """
+    a, b, mss_bytes = counts.background, counts.burst, counts.mss_bytes
+    windows = {}
+    if notice is Notice.CN_H:
+        if a:
+            windows[FlowClass.BACKGROUND] = mss_bytes
+        if b:
+            windows[FlowClass.BURST] = max((total_bytes - a * mss_bytes) // b, mss_bytes)
+    elif a:
+        fair_share = Fraction(total_bytes, a + b)
+        windows[FlowClass.BACKGROUND] = max(int(_MU[notice] * fair_share), mss_bytes)
+    return windows
+
+
+def standing_holds(
+    counts: PortCounts, limits: PortLimits, rules: WindowRules, paced: bool
+) -> dict[FlowClass, Hold]:
+    """What each class is held to while nothing is wrong, for the flows that are active.
+
+    With it, what all flows send at once fits buffer and path, or, where even the least window of
+    each does not, is let out by the pacer no faster than the link takes it. No window is below the
+    floor, nor, but for the floor, above buffer and path; the transit bounds of both classes
+    together keep to the share of the buffer.
+    """
+    mss_bytes = counts.mss_bytes or DEFAULT_MSS_BYTES
+    wire_bytes = mss_bytes + HEADERS_BYTES
+    rate = limits.capacity_bps // 8 * mss_bytes // wire_bytes
+    rate = min(rate, PACED_BYTES_PER_S[-1])
+    if not paced or rate < PACED_BYTES_PER_S[0]:
+        rate = 0
+    buffer_bytes = int(rules.buffer_share * limits.buffer_bytes)
+    # What is in transit is counted without headers, but the buffer holds frames.
+    data_bytes = max(_IDLE_BURST_SHARE, buffer_bytes * mss_bytes // wire_bytes)
+    background_bytes = _background_transit_bytes(counts, data_bytes, rules)
+    transit_bytes = {
+        FlowClass.BURST: data_bytes - background_bytes,
+        FlowClass.BACKGROUND: background_bytes,
+    }
+    path_bytes = buffer_bytes + limits.bdp_bytes
+    budget_bytes = {
+        FlowClass.BURST: path_bytes,
+        FlowClass.BACKGROUND: path_bytes * background_bytes // data_bytes,
+    }
+    flows = {
+        FlowClass.BURST: max(1, counts.active_flows),
+        FlowClass.BACKGROUND: max(1, counts.background),
+    }
+
+    def window_bytes(cls: FlowClass) -> int:
+        together_bytes = flows[cls] * wire_bytes
+        segments = budget_bytes[cls] // together_bytes
+        if rate:
+            flight = _paced_flight_segments(flows[cls], mss_bytes, limits, rules)
+            segments = min(max(segments, flight), path_bytes // wire_bytes)
+        return min(max(segments, rules.floor_segments) * mss_bytes, _MAX_U32)
+
+    return {
+        cls: Hold(window_bytes(cls), rate, min(transit_bytes[cls], _MAX_U32) if rate else 0)
+        for cls in FlowClass
+    }
+
+
+def lowered_hold(
+    hold: Hold,
+    cls: FlowClass,
+    window_bytes: int,
+    counts: PortCounts,
+    limits: PortLimits,
+    rules: WindowRules,
+) -> Hold:
+    """A standing hold with the window of a notice, if that is lower; never below the floor.
+
+    Where the pacer stands, burst flows keep the flight that it has under control: the smaller
+    windows of Eq. (8) could not shorten the queue, but each would wait for delayed ACKs.
+    """
+    mss_bytes = counts.mss_bytes or DEFAULT_MSS_BYTES
+    least_segments = rules.floor_segments
+    if cls is FlowClass.BURST and hold.rate_bytes_per_s:
+        flows = max(1, counts.active_flows)
+        flight = _paced_flight_segments(flows, mss_bytes, limits, rules)
+        least_segments = max(least_segments, flight)
+    # A fraction of a segment lets out nothing but small ones, so whole segments only.
+    lowered_bytes = max(window_bytes // mss_bytes, least_segments) * mss_bytes
+    return hold._replace(window_bytes=min(lowered_bytes, hold.window_bytes))
+
+
+def _paced_flight_segments(
+    flows: int, mss_bytes: int, limits: PortLimits, rules: WindowRules
+) -> int:
+    """What each of so many flows may let out at once where a pacer has it wait for its turn."""
+    waits_bytes = limits.capacity_bps * _LONGEST_WAIT_NS // (8 * _NS_PER_S)
+    flight = max(2 * mss_bytes, PACED_FLIGHT_BYTES) // mss_bytes
+    fits = waits_bytes // (max(flows, _OPENED_TOGETHER) * (mss_bytes + HEADERS_BYTES))
+    return min(rules.initial_window_segments, flight, fits)
+
+
+def _background_transit_bytes(counts: PortCounts, data_bytes: int, rules: WindowRules) -> int:
+    """The part of what the buffer holds for background flows; the rest is for burst flows."""
+    mss_bytes = counts.mss_bytes or DEFAULT_MSS_BYTES
+    if not counts.background:
+        # Nobody: a segment, because a bound of 0 would stand for the switch's own choice.
+        return min(mss_bytes, data_bytes // 2)
+    if not counts.active_burst:
+        return data_bytes - data_bytes // _IDLE_BURST_SHARE
+    floor_bytes = rules.floor_segments * mss_bytes * min(counts.background, 4)
+    return min(max(data_bytes // _BACKGROUND_SHARE, floor_bytes), data_bytes // 2)
