@@ -18,7 +18,7 @@ _MULTIPARTS = (0, 1, 3, 4, 5, 13)
 
 REGISTERS = 64
 _HEADER = struct.Struct("!BBHI")
-_ENTRY = struct.Struct("!IIQI4x")
+_ENTRY = struct.Struct("!IIQII")
 
 
 def message(kind: int, body: bytes = b"", xid: int = 0) -> bytes:
@@ -38,14 +38,15 @@ def subscribe(rng: Random) -> bytes:
 
 
 def window_set(rng: Random) -> bytes:
-    """One to many registers, with and without a rate, now and then one that is refused."""
+    """One to many registers, paced or not, now and then one that is refused."""
     entries = []
     for _ in range(rng.choice((1, 1, 8, 200, 2000))):
         register = rng.randrange(REGISTERS) if rng.random() < 0.999 else rng.getrandbits(32)
         window = rng.choice((0, 1, 1460, 1460, 2920, 65_536, 2**30))
         rate = rng.choice((0, 0, 1000, 100_000, 12_500_000)) if rng.random() < 0.6 else 0
         ttl_ms = rng.choice((1, 20, 500, 60_000)) if window or rate else 0
-        entries.append(_ENTRY.pack(register, window, rate, ttl_ms))
+        transit = rng.choice((0, 1460, 40_000, 2**32 - 1)) if rate else rng.choice((0,) * 50 + (1,))
+        entries.append(_ENTRY.pack(register, window, rate, ttl_ms, transit))
     return extension(_WINDOW_SET, struct.pack("!B7x", 1) + b"".join(entries))
 
 
