@@ -22,13 +22,13 @@ from controller.core import effects
 from controller.core.effects import Effect
 from controller.core.engine import Engine, QueueReport
 from controller.core.fabric import Port
-from controller.core.flow import FlowKey
 from controller.core.forwarding import Arp
 from controller.core.values import Notice, PortId
 from controller.eventlog import EventLog
 from controller.southbound import frames, openflow, session
 from controller.southbound.channel import Channel
 from controller.southbound.openflow import PortDescription
+from controller.southbound.segments import Copied
 from controller.southbound.session import Session
 
 LOG = logging.getLogger("weir.app")
@@ -81,6 +81,7 @@ class Weir(RyuApp):
         self._engine = Engine(config.engine_settings())
         self._channels: dict[int, Channel] = {}
         self._sessions: dict[int, Session] = {}
+        self._unsent: set[Channel] = set()
         self._told: dict[int, set[str]] = {}
         self._link_ttl_s = max(1, config.fabric.link_timeout // 10**9)
 
@@ -136,7 +137,8 @@ class Weir(RyuApp):
         LOG.info("switch %d connected from %s:%d", switch, *channel.address[:2])
         self._channels[switch] = channel
         told = self._told.setdefault(switch, set())
-        self._sessions[switch] = Session(switch, channel.send, self._secret, told)
+        send = functools.partial(self._send, channel)
+        self._sessions[switch] = Session(switch, send, self._secret, told)
         self._sessions[switch].start()
 
     @_fatal
@@ -151,6 +153,12 @@ class Weir(RyuApp):
             for event in self._sessions[channel.id].receive(message):
                 self._apply(self._tell(channel, event))
 
+    @_fatal
+    def received_segments(self, channel: Channel, copied: list[Copied]) -> None:
+        if self._channels.get(channel.id) is channel:
+            for event in self._sessions[channel.id].receive_segments(copied):
+                self._apply(self._tell(channel, event))
+
     def _leave(self, switch: int) -> None:
         was_ready = self._sessions[switch].ready
         del self._channels[switch], self._sessions[switch]
@@ -163,15 +171,14 @@ class Weir(RyuApp):
         match event:
             case session.Ready(n_registers, held):
                 ports = _ports(channel.port_descriptions)
-                survivors = [translate.survivor(*entry) for entry in held]
+                survivors = [translate.survivor(entry) for entry in held]
                 LOG.info(
                     "switch %d is ready: %d ports, %d window registers, %d entries held",
                     *(switch, len(ports), n_registers, len(survivors)),
                 )
                 return engine.switch_up(switch, ports, n_registers, survivors, now_ns)
-            case session.SegmentCopied(in_port, segment):
-                port_id = PortId(switch, in_port)
-                return engine.segment(port_id, translate.segment(segment), now_ns)
+            case session.SegmentsCopied(segments):
+                return engine.segments(switch, segments, now_ns)
             case session.ArpReceived(in_port, arp, frame):
                 packet = Arp(
                     arp.operation,
@@ -187,11 +194,11 @@ class Weir(RyuApp):
                 return engine.link_seen(peer, PortId(switch, in_port), now_ns)
             case session.FrameMissed(in_port, src_mac, dst_mac, frame):
                 return engine.frame(PortId(switch, in_port), src_mac, dst_mac, frame, now_ns)
-            case session.AccountsRead(volumes):
-                keyed = [(FlowKey(*flow), volume_bytes) for flow, volume_bytes in volumes]
-                return engine.accounts_read(switch, keyed, now_ns)
+            case session.AccountsRead(counters, more):
+                readings = [translate.reading(*account) for account in counters]
+                return engine.accounts_read(switch, readings, more, now_ns)
             case session.AccountExpired(flow):
-                return engine.account_expired(switch, FlowKey(*flow), now_ns)
+                return engine.account_expired(switch, translate.packed(flow), now_ns)
             case session.PortChanged(port):
                 return engine.port_changed(switch, _port(port), now_ns)
             case session.PortRemoved(number):
@@ -211,10 +218,12 @@ class Weir(RyuApp):
     # To the switches
 
     def _apply(self, wanted: Iterable[Effect]) -> None:
+        """Do what the core wants; the log is written when the messages are on their way."""
+        records = []
         for effect in wanted:
             match effect:
-                case effects.Record(event, fields):
-                    self.record(event, fields)
+                case effects.Record():
+                    records.append(effect)
                 case effects.Deliver(port_ids, frame):
                     self._deliver(port_ids, frame)
                 case effects.Probe(port_id, mac):
@@ -228,6 +237,14 @@ class Weir(RyuApp):
                     target = self._sessions.get(effect.switch)
                     if target is not None:
                         _order(target, effect)
+        while self._unsent:
+            self._unsent.pop().flush()
+        for record in records:
+            self.record(record.event, record.fields)
+
+    def _send(self, channel: Channel, message: bytes) -> None:
+        channel.send(message)
+        self._unsent.add(channel)
 
     def _deliver(self, port_ids: Iterable[PortId], frame: bytes) -> None:
         by_switch: dict[int, list[int]] = {}

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from controller import quantity
 from controller.core.classifier import Classifier
+from controller.core.connections import ConnectionSettings
 from controller.core.engine import EngineSettings, PortOverride
 from controller.core.regulator import PortLimits, RegulatorSettings, Scheme
 
@@ -68,6 +69,7 @@ class FabricSection(_Section):
     rtt: Time = 500_000
     lldp_interval: Time = 10**9
     link_timeout: Time = Field(default=4 * 10**9, le=65_535 * 10**9)
+    switch_grace: Time = 60 * 10**9
     queues: tuple[Queue, ...] = ()
 
     @model_validator(mode="after")
@@ -81,6 +83,9 @@ class ClassifierSection(_Section):
     background_bytes: Size = 10**6
     background_age: Time = 10**9
     poll_interval: Time = 5 * 10**8
+    quiet: Time = 10 * 10**9
+    expiry: Time = Field(default=1800 * 10**9, le=3600 * 10**9)
+    accounts_per_switch: int = Field(default=16_384, ge=0)
 
 
 class Regulation(_Section):
@@ -94,6 +99,7 @@ class Regulation(_Section):
 class Log(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     events: str | None = None
+    connections: bool = False
 
 
 class Config(_Section):
@@ -107,10 +113,22 @@ class Config(_Section):
 
     def engine_settings(self) -> EngineSettings:
         """What the core needs of it."""
-        fabric, regulation = self.fabric, self.regulation
+        fabric, classifier, regulation = self.fabric, self.classifier, self.regulation
         limits = PortLimits(fabric.link_capacity, fabric.rtt, fabric.egress_buffer)
         return EngineSettings(
-            classifier=Classifier(self.classifier.background_bytes, self.classifier.background_age),
+            connections=ConnectionSettings(
+                Classifier(
+                    classifier.background_bytes,
+                    classifier.background_age,
+                    # The paper knows no way back.
+                    None if regulation.scheme is Scheme.SDTCP else classifier.quiet,
+                ),
+                classifier.poll_interval,
+                classifier.expiry,
+                fabric.switch_grace,
+                classifier.accounts_per_switch,
+                self.log.connections,
+            ),
             regulator=RegulatorSettings(
                 regulation.scheme,
                 regulation.window_ttl,

@@ -7,15 +7,15 @@ method takes the present as `now_ns` (any monotonic clock) and returns plain val
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from controller.core.classifier import Classifier
-from controller.core.connections import Connections
+from controller.core.connections import Connections, ConnectionSettings, Reading
 from controller.core.effects import Effect, Install, Record, RegisterWindow, SetWindows
 from controller.core.enforcer import Enforcer
 from controller.core.entries import Account, HostWindow, Relearn, Survivor
 from controller.core.fabric import Fabric, Port
-from controller.core.flow import FlowKey, Segment
+from controller.core.flow import SegmentFields
 from controller.core.flow_table import GlobalFlowTable
 from controller.core.forwarding import Arp, Forwarding
+from controller.core.places import Places
 from controller.core.registers import Registers
 from controller.core.regulator import PortLimits, Regulator, RegulatorSettings, Scheme, WindowSet
 from controller.core.tables import Tables
@@ -37,7 +37,7 @@ class PortOverride:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    classifier: Classifier
+    connections: ConnectionSettings
     regulator: RegulatorSettings
     limits: PortLimits
     overrides: tuple[PortOverride, ...]
@@ -70,11 +70,12 @@ class Engine:
         self._registers = Registers()
         self._enforcer = Enforcer(self._tables, self._registers)
         self._connections = Connections(
-            self._fabric, self._tables, self._enforcer, settings.classifier, self._out.append
+            self._fabric, self._tables, self._enforcer, settings.connections, self._out.append
         )
         self._regulator = Regulator(settings.regulator, settings.limits)
         self._relearn_at: dict[int, int] = {}
         self._sweep_at: dict[int, int] = {}
+        self._places = Places(self._fabric, self._forwarding)
 
     @property
     def flow_table(self) -> GlobalFlowTable:
@@ -101,11 +102,12 @@ class Engine:
         self._registers.connect(switch, n_registers if regulates else 0)
         for port in ports:
             self._configure(switch, port)
+        self._connections.switch_up(switch)
         self._tables.connect(switch, [survivor.entry for survivor in survivors])
         self._forwarding.connect(switch, ports, survivors, now_ns)
         for survivor in survivors:
             if isinstance(survivor.entry, HostWindow):
-                self._enforcer.adopt(switch, survivor.entry)
+                self._enforcer.adopt(switch, survivor.entry, now_ns)
         if survivors:
             self._connections.remember(survivors)
             self._connections.relearning = True
@@ -122,6 +124,7 @@ class Engine:
         """The control channel is lost; the switch itself goes on forwarding."""
         self._out.append(Record("switch_down", {"switch": switch}))
         self._fabric.disconnect(switch)
+        self._connections.switch_down(switch, now_ns)
         self._tables.disconnect(switch)
         self._relearn_at.pop(switch, None)
         self._sweep_at.pop(switch, None)
@@ -154,26 +157,25 @@ class Engine:
         self._forwarding.frame(port_id, src_mac, dst_mac, frame, now_ns)
         return self._finish(now_ns)
 
-    def segment(self, port_id: PortId, segment: Segment, now_ns: int) -> list[Effect]:
-        """The copy of a TCP segment that entered the fabric by this port."""
-        if not self._fabric.is_edge(port_id, now_ns):
-            return []
-        self._forwarding.learn(segment.src_mac, port_id)
-        self._connections.observe(segment, now_ns)
+    def segments(self, switch: int, batch: list[SegmentFields], now_ns: int) -> list[Effect]:
+        """Copies of TCP segments that entered the fabric by this switch, in order."""
+        from_edges = self._places.admit(switch, batch, now_ns)
+        if from_edges:
+            self._connections.observe(from_edges, now_ns)
         return self._finish(now_ns)
 
     # Counters and queues
 
     def accounts_read(
-        self, switch: int, volumes: Iterable[tuple[FlowKey, int]], now_ns: int
+        self, switch: int, readings: Iterable[Reading], more: bool, now_ns: int
     ) -> list[Effect]:
-        """The byte counters of a switch's accounts, by the direction of the data."""
-        self._connections.read(switch, volumes, now_ns)
+        """The counters of some of a switch's accounts, the last ones unless `more` come."""
+        self._connections.read(switch, readings, more, now_ns)
         return self._finish(now_ns)
 
-    def account_expired(self, switch: int, key: FlowKey, now_ns: int) -> list[Effect]:
+    def account_expired(self, switch: int, key: bytes, now_ns: int) -> list[Effect]:
         """A switch has dropped an account because the flow was idle for long."""
-        self._connections.idle(switch, key)
+        self._connections.account_expired(switch, key)
         return self._finish(now_ns)
 
     def queue_event(self, port_id: PortId, report: QueueReport, now_ns: int) -> list[Effect]:
@@ -211,7 +213,7 @@ class Engine:
         return self._finish(now_ns)
 
     def read_accounts(self, now_ns: int) -> list[Effect]:
-        """Open the accounts that are due and ask the switches for all counters."""
+        """Open the accounts that are due and ask the switches for the counters that are."""
         self._connections.open_accounts(now_ns)
         return self._finish(now_ns)
 
@@ -227,7 +229,7 @@ class Engine:
 
     def tend(self, now_ns: int) -> list[Effect]:
         """Drop what was never answered; start and end the relearning of reconnected switches."""
-        self._connections.expire(now_ns)
+        self._connections.tend(now_ns)
         for switch in _due(self._relearn_at, now_ns):
             # An account that could not be adopted would keep its flow from being copied up.
             self._tables.sweep(switch, Account)
@@ -252,7 +254,7 @@ class Engine:
         """Forwarding follows the fabric, routes follow forwarding, windows follow the routes."""
         changed_hosts = self._forwarding.install()
         if changed_hosts:
-            self._connections.reroute(changed_hosts)
+            self._connections.reroute(changed_hosts, now_ns)
             self._connections.adopt_remembered(now_ns)
         for port_id in self.flow_table.take_touched():
             counts = self.flow_table.counts(port_id)

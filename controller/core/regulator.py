@@ -9,7 +9,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import NamedTuple
 
-from controller.core.flow_table import NO_FLOWS, PortCounts
+from controller.core.port_flows import NO_FLOWS, PortCounts
 from controller.core.values import FlowClass, Notice, PortId
 
 HEADERS_BYTES = 66  # Ethernet 14, IPv4 20, TCP 20 and its timestamps 12.
@@ -220,7 +220,7 @@ def paper_windows(notice: Notice, counts: PortCounts, total_bytes: int) -> dict[
     `total_bytes` is C x RTT + Q(t), the sum of the send windows by Eq. (2). A class without flows
     gets no window: Eq. (8) is not defined for b = 0, nor Eq. (3) for N = 0.
     """
-    a, b, mss_bytes = counts
+    a, b, mss_bytes = counts[:3]
     windows = {}
     if notice is Notice.CN_H:
         if a:

@@ -2,8 +2,8 @@
 
 Ryu's Datapath reads a message with two system calls, hands it over through a queue of 128, and
 blocks whoever sends while 16 messages wait. Here the socket is read in large pieces, messages go
-straight to the listener, and sending never blocks: a switch that does not read is disconnected, and
-resynchronised when it comes back.
+straight to the listener, copied segments in batches, and sending never blocks: a switch that does
+not read is disconnected, and resynchronised when it comes back.
 """
 
 import contextlib
@@ -19,11 +19,12 @@ from ryu.controller.ofp_handler import OFPHandler
 from ryu.lib import hub
 from ryu.ofproto import ofproto_parser
 
+from controller.southbound import segments
 from controller.southbound.openflow import HEADER, VERSION, PortDescription, Type
 
 LOG = logging.getLogger("weir.channel")
 
-_READ_BYTES = 65_536
+_READ_BYTES = 262_144
 _QUEUE_LIMIT_BYTES = 16 * 2**20
 _FOR_THE_LISTENER = frozenset(
     {
@@ -47,6 +48,9 @@ class Listener(Protocol):
     def received(self, channel: "Channel", message: bytes) -> None:
         """A whole message, header included, of a connected switch."""
 
+    def received_segments(self, channel: "Channel", copied: list[segments.Copied]) -> None:
+        """Messages, too: packet-ins of copied TCP segments, as they came one after the other."""
+
     def disconnected(self, channel: "Channel") -> None:
         """The last word of a channel that was connected."""
 
@@ -65,6 +69,7 @@ class Channel(Datapath):
         self._listener = listener
         self._outgoing: deque[bytes] = deque()
         self._outgoing_changed = hub.Event()
+        self._sending = False
         self._close_when_sent = False
         self.queued_bytes = 0
         super().__init__(sock, address)
@@ -95,7 +100,10 @@ class Channel(Datapath):
             self._listener.disconnected(self)
 
     def send(self, buf: bytes, close_socket: bool = False) -> bool:
-        """Queue a message. Returns whether the channel still takes any."""
+        """Queue a message. Returns whether the channel still takes any.
+
+        It is sent as soon as the present handler gives way, or calls `flush`.
+        """
         if self.state == DEAD_DISPATCHER:
             return False
         if self.queued_bytes > _QUEUE_LIMIT_BYTES:
@@ -108,8 +116,26 @@ class Channel(Datapath):
         self._outgoing.append(bytes(buf))
         self.queued_bytes += len(buf)
         self._close_when_sent |= close_socket
-        self._outgoing_changed.set()
+        if not self._outgoing_changed.is_set():
+            self._outgoing_changed.set()
         return True
+
+    def flush(self) -> None:
+        """Send at once what is queued, as far as the socket takes it: without a change of threads
+        in between, which an urgent message would have to wait for."""
+        if self._sending or not self._outgoing or self.state == DEAD_DISPATCHER:
+            return
+        data = b"".join(self._outgoing)
+        self._outgoing.clear()
+        try:
+            # Beneath Eventlet's socket, which would wait, is the plain one, which does not.
+            sent = self.socket.fd.send(data, socket.MSG_DONTWAIT)
+        except OSError:
+            # Full, or broken: the sending loop will wait for the one and tell the other.
+            sent = 0
+        self.queued_bytes -= sent
+        if sent < len(data):
+            self._outgoing.append(data[sent:])
 
     def abort(self) -> None:
         """Have the reading loop end, and with it the channel."""
@@ -124,7 +150,9 @@ class Channel(Datapath):
                 while self._outgoing:
                     data = b"".join(self._outgoing)
                     self._outgoing.clear()
+                    self._sending = True
                     self.socket.sendall(data)
+                    self._sending = False
                     self.queued_bytes -= len(data)
                 if self._close_when_sent:
                     break
@@ -155,6 +183,12 @@ class Channel(Datapath):
         """Hand over all whole messages; returns what is left. Raises ValueError on nonsense."""
         offset, end = 0, len(buffer)
         while end - offset >= HEADER.size:
+            if self.state == MAIN_DISPATCHER:
+                copied, offset = segments.take(buffer, offset)
+                if copied:
+                    self._listener.received_segments(self, copied)
+                if end - offset < HEADER.size:
+                    break
             version, kind, length, xid = HEADER.unpack_from(buffer, offset)
             if length < HEADER.size:
                 raise ValueError(f"a message of length {length}")

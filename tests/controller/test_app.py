@@ -24,6 +24,7 @@ class FakeChannel(Switch):
         self.id = switch
         self.address = ("test", switch)
         self.aborted = False
+        self.flushed = 0
         self.got: list[bytes] = []
         self.port_descriptions = [
             openflow.PortDescription(n, bytes([2, 9, 0, 0, switch, n & 0xFF]), f"eth{n}", True)
@@ -34,6 +35,9 @@ class FakeChannel(Switch):
     def send(self, message: bytes) -> bool:
         self.got.append(message)
         return True
+
+    def flush(self) -> None:
+        self.flushed += 1
 
     def abort(self) -> None:
         self.aborted = True

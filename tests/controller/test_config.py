@@ -54,7 +54,7 @@ def test_everything_can_be_said() -> None:
         PortOverride(1, "s1-eth3", PortLimits(10**8, 200_000, 65_536)),
         PortOverride(2, 4, PortLimits(10**9, 1_000_000, 131_072)),
     )
-    assert settings.classifier.background_bytes == 2_000_000
+    assert settings.connections.classifier.background_bytes == 2_000_000
     assert settings.regulator.scheme is Scheme.SDTCP
     assert settings.link_timeout_ns == 2_000_000_000
 

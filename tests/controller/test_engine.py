@@ -292,8 +292,8 @@ class TestAccounts:
         key = world.connect(SENDERS[0], RECEIVER)
         world.sleep(2 * SECOND)
         del world.held[1][Account(key, True).key]
-        effects = world.do(world.engine.account_expired(1, key, world.now_ns))
-        assert records(effects, "connection_closed")[0]["reason"] == "idle"
+        effects = world.do(world.engine.account_expired(1, key.pack(), world.now_ns))
+        assert records(effects, "connection_closed")[0]["reason"] == "expired"
         assert world.entries(1, Account) == set()
 
     def test_volume_without_age_is_burst(self) -> None:

@@ -27,7 +27,7 @@ CONFIG = """
 openflow: {{listen: "{listen}"}}
 fabric: {{link_capacity: 20 kbit/s, lldp_interval: 300 ms, link_timeout: 2 s}}
 regulation: {{window_ttl: 1500 ms}}
-log: {{events: "{events}"}}
+log: {{events: "{events}", connections: true}}
 """
 QOS = "max-rate=20000 limit-bytes=65536 low=30% mid=60% high=80% cr-hold-ms=1000"
 
