@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format venv switch test-unit test-switch-weir test-switch test-switch-full \
-	soak-switch bench-switch test-system clean
+	soak-switch bench-switch bench-controller test-system clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ bench-switch: ## the switch's figures: table and build/bench/switch.json (about 
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		WEIR_UNPATCHED_OVS_PREFIX="$$(ovs-patches/build --unpatched --prefix)" \
 		$(PY)/weir-experiment bench switch --out build/bench/switch.json
+
+bench-controller: ## the controller's figures: table and build/bench/controller.json (about 3 minutes)
+	@$(PREPARE) packages venv
+	@$(PY)/weir-experiment bench controller --out build/bench/controller.json
 
 test-system: ## real switch, real controller, real TCP, in namespaces
 	@$(PREPARE) packages venv switch bpf

@@ -35,6 +35,7 @@ LOG = logging.getLogger("weir.app")
 
 _ACCEPT_AGAIN_S = 0.1
 _TEND_S = 0.25
+_ACCOUNTS_S = 0.05
 _OPENING_S = 0.02
 _REFRESHES_PER_TTL = 6
 
@@ -90,7 +91,7 @@ class Weir(RyuApp):
         engine, fabric = self._engine, self._config.fabric
         periodic: tuple[tuple[Callable[[int], list[Effect]], float], ...] = (
             (engine.probe_links, fabric.lldp_interval / 1e9),
-            (engine.read_accounts, self._config.classifier.poll_interval / 1e9),
+            (engine.read_accounts, _ACCOUNTS_S),
             (engine.refresh_windows, self._config.regulation.window_ttl / 1e9 / _REFRESHES_PER_TTL),
             (engine.end_openings, _OPENING_S),
             (engine.tend, _TEND_S),

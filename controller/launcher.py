@@ -58,7 +58,7 @@ goes on without it; windows are released when their time to live is over.
 def main(argv: list[str] | None = None) -> int:
     """Run the controller until a signal comes; returns the exit status."""
     options = _options(argv)
-    _prepare_ryu()
+    prepare_ryu()
     from controller.config import ConfigError, load
 
     try:
@@ -92,7 +92,7 @@ def _unusable(reason: str) -> int:
     return _EXIT_UNUSABLE
 
 
-def _prepare_ryu() -> None:
+def prepare_ryu() -> None:
     """Make Ryu importable. Nothing of Ryu may be imported before."""
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
     import eventlet

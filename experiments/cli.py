@@ -101,7 +101,11 @@ def _parser() -> argparse.ArgumentParser:
     single.set_defaults(handler=_run)
     for command, out in ((shown, "build/demo"), (single, "build/run")):
         _add_options(command, Path(out))
-    _add_bench(commands.add_parser("bench", help="figures of the switch: a table and flat JSON"))
+    _add_bench(
+        commands.add_parser(
+            "bench", help="figures of the switch or the controller: a table and flat JSON"
+        )
+    )
     _add_soak(commands.add_parser("soak", help="a sanitized switch under random changes"))
     return parser
 

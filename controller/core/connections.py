@@ -22,6 +22,7 @@ from controller.core.recovery import Memory
 from controller.core.tables import Tables
 
 ADOPTED_MSS_BYTES = 1460
+_OPENED_PER_TURN = 64
 _UNCOUNTED_PER_TURN = 256
 
 # The packed key of the direction of the data, and the bytes and packets of its frames.
@@ -113,12 +114,13 @@ class Connections:
             self._remove(connection, "expired")
 
     def open_accounts(self, now_ns: int) -> None:
-        """Open the accounts that are due, and ask for the counters that are."""
+        """Open some of the accounts that are due, and ask for the counters that are."""
         opened_ns = now_ns - self._classifier.background_age_ns
-        while self._young and self._young[0].opened_ns <= opened_ns:
+        room = _OPENED_PER_TURN
+        while room and self._young and self._young[0].opened_ns <= opened_ns:
             connection = self._young.popleft()
             if connection.established and connection.account is None:
-                self._account_if_room(connection, now_ns)
+                room -= self._account_if_room(connection, now_ns)
         for switch in self._fabric.connected():
             if self._polling.due(switch, now_ns):
                 self._emit(ReadAccounts(switch))
@@ -288,14 +290,15 @@ class Connections:
 
     # Accounts
 
-    def _account_if_room(self, connection: Connection, now_ns: int) -> None:
+    def _account_if_room(self, connection: Connection, now_ns: int) -> bool:
         """Have a connection counted at the initiator's edge, unless that counts many already."""
         switches = self._edges(connection.bundle)[:1]
         limit = self._settings.accounts_per_switch
         if not switches or self._polling.n_accounts(switches[0]) >= limit:
             self._uncounted.append(connection)
-            return
+            return False
         self._start_account(connection, switches, now_ns)
+        return True
 
     def _start_account(
         self, connection: Connection, switches: tuple[int, ...], now_ns: int

@@ -22,7 +22,10 @@ from rich.table import Table
 from experiments.bench import world
 from testbed.ovs import OvsError, find_prefix
 
-SUITES = {"switch": ("latency", "shaping", "forwarding", "paced", "dctcp")}
+SUITES = {
+    "switch": ("latency", "shaping", "forwarding", "paced", "dctcp"),
+    "controller": ("connections", "delay", "memory"),
+}
 UNPATCHED_VARIABLE = "WEIR_UNPATCHED_OVS_PREFIX"
 
 _INTERRUPTED = (130, 143)
@@ -35,6 +38,8 @@ def run(suite: str, only: Sequence[str], out: Path) -> int:
     a group failed. Progress goes to stderr.
     """
     figures: dict[str, object] = _machine()
+    if suite == "switch":
+        figures["switch"] = find_prefix().name
     failed = []
     measured: dict[str, dict[str, float]] = {}
     for group in only or SUITES[suite]:
@@ -72,7 +77,6 @@ def _machine() -> dict[str, object]:
         "machine.processors": os.cpu_count(),
         "machine.load_before": round(os.getloadavg()[0], 2),
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "switch": find_prefix().name,
     }
 
 

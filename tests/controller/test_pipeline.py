@@ -20,7 +20,6 @@ from controller.southbound import match, openflow, pipeline
 from controller.southbound.openflow import FlowEntry, FlowStats
 from controller.southbound.pipeline import STATIC, Table
 from controller.southbound.session import Held
-from controller.southbound.session import Held
 
 ports = st.integers(1, 0xFFFFFEFF)
 u16 = st.integers(0, 65_535)
