@@ -244,7 +244,7 @@ class Weir(RyuApp):
             self.record(record.event, record.fields)
 
     def _send(self, channel: Channel, message: bytes) -> None:
-        channel.send(message)
+        channel.queue(message)
         self._unsent.add(channel)
 
     def _deliver(self, port_ids: Iterable[PortId], frame: bytes) -> None:

@@ -109,6 +109,8 @@ class FakeSwitch:
 
     def window_delay_ns(self, notice: bytes) -> int:
         """From a notice to the windows that it sets, the wake-ups of this end not counted."""
+        while self._until(lambda *_: True, timeout_s=0) is not None:
+            pass  # Windows that were renewed meanwhile are no answer.
         begun_ns = time.time_ns()
         self._socket.send(notice)
         heard = self._until(
@@ -133,8 +135,8 @@ class FakeSwitch:
             for message in self._messages():
                 if wanted(message[0], message[2]):
                     return message
-            left_s = deadline - time.monotonic()
-            if left_s <= 0 or not select.select([self._socket], [], [], left_s)[0]:
+            left_s = max(0.0, deadline - time.monotonic())
+            if not select.select([self._socket], [], [], left_s)[0]:
                 return None
             self._listen()
 

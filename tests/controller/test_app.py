@@ -32,7 +32,7 @@ class FakeChannel(Switch):
         ]
         self._weir = weir
 
-    def send(self, message: bytes) -> bool:
+    def queue(self, message: bytes) -> bool:
         self.got.append(message)
         return True
 
