@@ -7,6 +7,7 @@ handler ends the process, whose successor takes up from what the switches hold.
 
 import contextlib
 import functools
+import gc
 import logging
 import socket
 from collections.abc import Callable, Iterable
@@ -38,6 +39,8 @@ _TEND_S = 0.25
 _ACCOUNTS_S = 0.05
 _OPENING_S = 0.02
 _REFRESHES_PER_TTL = 6
+_FULL_COLLECTION_S = 3600.0
+_NEVER = 2**31 - 1
 
 P = ParamSpec("P")
 
@@ -98,6 +101,16 @@ class Weir(RyuApp):
         )
         for method, period_s in periodic:
             hub.spawn(self._repeat, method, period_s)
+        # A million connections take the collector long to walk through, and are no garbage: so it
+        # looks at what is new, and only rarely at all there is.
+        gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
+        hub.spawn(self._collect_garbage)
+
+    @_fatal
+    def _collect_garbage(self) -> None:
+        while True:
+            hub.sleep(_FULL_COLLECTION_S)
+            gc.collect()
 
     @_fatal
     def serve(self, listening: socket.socket) -> None:
