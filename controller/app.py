@@ -183,6 +183,19 @@ class Weir(RyuApp):
         """Tell the core of an event."""
         engine, switch, now_ns = self._engine, channel.id, self._clock_ns()
         match event:
+            case session.SegmentsCopied(segments):
+                return engine.segments(switch, segments, now_ns)
+            case session.QueueNotice(notice, missed):
+                report = QueueReport(
+                    Notice(notice.event),
+                    notice.packets,
+                    notice.queue_bytes,
+                    notice.limit_bytes,
+                    notice.time_ns,
+                    notice.sequence,
+                    missed,
+                )
+                return engine.queue_event(PortId(switch, notice.port), report, now_ns)
             case session.Ready(n_registers, held):
                 ports = _ports(channel.port_descriptions)
                 survivors = [translate.survivor(entry) for entry in held]
@@ -191,8 +204,6 @@ class Weir(RyuApp):
                     *(switch, len(ports), n_registers, len(survivors)),
                 )
                 return engine.switch_up(switch, ports, n_registers, survivors, now_ns)
-            case session.SegmentsCopied(segments):
-                return engine.segments(switch, segments, now_ns)
             case session.ArpReceived(in_port, arp, frame):
                 packet = Arp(
                     arp.operation,
@@ -217,17 +228,6 @@ class Weir(RyuApp):
                 return engine.port_changed(switch, _port(port), now_ns)
             case session.PortRemoved(number):
                 return engine.port_removed(PortId(switch, number), now_ns)
-            case session.QueueNotice(notice, missed):
-                report = QueueReport(
-                    Notice(notice.event),
-                    notice.packets,
-                    notice.queue_bytes,
-                    notice.limit_bytes,
-                    notice.time_ns,
-                    notice.sequence,
-                    missed,
-                )
-                return engine.queue_event(PortId(switch, notice.port), report, now_ns)
 
     # To the switches
 

@@ -6,6 +6,7 @@ method takes the present as `now_ns` (any monotonic clock) and returns plain val
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from controller.core.connections import Connections, ConnectionSettings, Reading
 from controller.core.effects import Effect, Install, Record, RegisterWindow, SetWindows
@@ -44,8 +45,7 @@ class EngineSettings:
     link_timeout_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class QueueReport:
+class QueueReport(NamedTuple):
     """A notice of an egress queue. `missed` counts its notices that were lost just before."""
 
     notice: Notice

@@ -135,7 +135,7 @@ class Regulator:
         buffer.
         """
         state = self._port(port)
-        if limit_bytes:
+        if limit_bytes and limit_bytes != state.limits.buffer_bytes:
             state.limits = replace(state.limits, buffer_bytes=limit_bytes)
         if notice is Notice.CR:
             state.notified = {}

@@ -205,7 +205,7 @@ class Channel(Datapath):
         """Hand over all whole messages; returns what is left. Raises ValueError on nonsense."""
         offset, end = 0, len(buffer)
         while end - offset >= HEADER.size:
-            if self.state == MAIN_DISPATCHER:
+            if buffer[offset + 1] == Type.PACKET_IN and self.state == MAIN_DISPATCHER:
                 copied, offset = segments.take(buffer, offset)
                 if copied:
                     self._listener.received_segments(self, copied)
