@@ -43,7 +43,8 @@ egress buffers of 64 KiB. A configuration says what is different, for example:
     regulation:
       scheme: weir                    # or sdtcp: the paper as printed; or none: only watch
     log:
-      events: events.jsonl            # one JSON object per notice, window, connection, ...
+      events: events.jsonl            # one JSON object per notice, window, host, ...
+      connections: true               # and per connection; not where there are 100,000 a second
 
 Connect a switch with
     ovs-vsctl set bridge s1 protocols=OpenFlow13 fail-mode=secure

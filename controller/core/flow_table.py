@@ -9,6 +9,7 @@ time. It does not know paths: it is told them, bundle by bundle.
 from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
+from itertools import islice
 from typing import Literal
 
 from controller.core.bundle import (
@@ -40,6 +41,7 @@ HALF_OPEN_TIMEOUT_NS = 30 * 10**9
 EARLY_ANSWER_TIMEOUT_NS = 10**9
 BUNDLE_KEPT_NS = 10 * 10**9
 
+_ROOM_SHARE = 256
 _BOTH_FINISHED = FINISHED_INITIATOR | FINISHED_RESPONDER
 
 # A SYN without its answer, or an answer without its SYN: the segment, when it was last seen, if
@@ -199,8 +201,7 @@ class GlobalFlowTable:
         repeated = half_open.pop(answer_key, None) is not None
         half_open[answer_key] = (segment, now_ns, not repeated, 0)
         if len(half_open) > self._half_open_limit:
-            del half_open[next(iter(half_open))]
-            self.counters["flooded"] += 1
+            self._make_room(half_open)
 
     def _answered_early(self, segment: SegmentFields, now_ns: int) -> None:
         """It came by another switch than the SYN, whose copy may be on its way yet."""
@@ -208,8 +209,15 @@ class GlobalFlowTable:
         self._early_answers.pop(awaited, None)
         self._early_answers[awaited] = (segment, now_ns, False, 0)
         if len(self._early_answers) > self._half_open_limit:
-            del self._early_answers[next(iter(self._early_answers))]
-            self.counters["flooded"] += 1
+            self._make_room(self._early_answers)
+
+    def _make_room(self, halves: dict[bytes, _Half]) -> None:
+        """Drop the oldest: some at once, because the way to the first of a dict is long when those
+        before it were deleted one by one."""
+        oldest = list(islice(halves, 1 + self._half_open_limit // _ROOM_SHARE))
+        for key in oldest:
+            del halves[key]
+        self.counters["flooded"] += len(oldest)
 
     def _open(self, half: _Half, answer: SegmentFields, now_ns: int) -> Connection:
         (_, macs, key, _, sequence, _, _, mss_bytes, scale), seen_ns, once, finished = half
@@ -228,8 +236,10 @@ class GlobalFlowTable:
             bundle = self._add_bundle(
                 identity, bundle_of(key, (macs[6:], macs[:6]), least_mss_bytes, scales)
             )
-        if once and not 0 < bundle.handshake_ns <= now_ns - seen_ns:
-            bundle.handshake_ns = now_ns - seen_ns
+        # Both in one batch: then it was too quick to be timed.
+        took_ns = now_ns - seen_ns
+        if once and took_ns and not 0 < bundle.handshake_ns <= took_ns:
+            bundle.handshake_ns = took_ns
         connection = Connection(key, answer_key, bundle, sequence, now_ns, finished)
         self._connections[key] = self._connections[answer_key] = connection
         bundle.members.add(connection)

@@ -91,7 +91,7 @@ class PortFlows:
     def settle(self, bundle: Bundle) -> None:
         """Bring the counts in line with the bundle's members."""
         added = len(bundle.members) - bundle.counted
-        if added and not bundle.counted * len(bundle.members):
+        if added and not (bundle.counted and bundle.members):
             # It had no members, or has none any more: its MSS comes or goes.
             for lane in bundle.lanes:
                 self._unlist(bundle, lane)

@@ -287,6 +287,15 @@ class TestPorts:
         table.expire(2 * HANDSHAKES_FOR_NS)
         assert table.counts(P1).handshake_ns == 0
 
+    def test_what_came_in_one_batch_was_not_timed(self) -> None:
+        table = GlobalFlowTable()
+        table.observe([seg(CALL, SYN)], 0)
+        table.observe([seg(CALL.reverse, SYN | ACK)], 500)
+        call = CALL._replace(src_port=2)
+        table.observe([seg(call, SYN), seg(call.reverse, SYN | ACK)], 500)
+        table.route(table.connections[0].bundle, (P1,), ())
+        assert table.counts(P1)[1:] == (2, 536, 0, 500)
+
     def test_a_repeated_question_does_not_tell_the_time(self) -> None:
         table = GlobalFlowTable()
         table.observe([seg(CALL, SYN)], 0)
