@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format venv switch test-unit test-switch-weir test-switch test-switch-full \
-	soak-switch bench-switch bench-incast test-system clean
+	soak-switch bench-switch bench-controller bench-incast test-system clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,10 @@ bench-incast: ## Weir, SDTCP, Reno and DCTCP with 1 to 120 senders: table and bu
 	@$(PREPARE) packages venv switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		$(PY)/weir-experiment bench incast --out build/bench/incast.json
+
+bench-controller: ## the controller's figures: table and build/bench/controller.json (about 3 minutes)
+	@$(PREPARE) packages venv
+	@$(PY)/weir-experiment bench controller --out build/bench/controller.json
 
 test-system: ## real switch, real controller, real TCP, in namespaces
 	@$(PREPARE) packages venv switch bpf

@@ -7,6 +7,7 @@ handler ends the process, whose successor takes up from what the switches hold.
 
 import contextlib
 import functools
+import gc
 import logging
 import socket
 from collections.abc import Callable, Iterable
@@ -22,7 +23,6 @@ from controller.core import effects
 from controller.core.effects import Effect
 from controller.core.engine import Engine, QueueReport
 from controller.core.fabric import Port
-from controller.core.flow import FlowKey
 from controller.core.forwarding import Arp
 from controller.core.regulation import Features
 from controller.core.values import Notice, PortId
@@ -30,6 +30,7 @@ from controller.eventlog import EventLog
 from controller.southbound import frames, openflow, session
 from controller.southbound.channel import Channel
 from controller.southbound.openflow import PortDescription
+from controller.southbound.segments import Copied
 from controller.southbound.session import Session
 
 LOG = logging.getLogger("weir.app")
@@ -37,7 +38,10 @@ LOG = logging.getLogger("weir.app")
 _ACCEPT_AGAIN_S = 0.1
 _TEND_S = 0.25
 _LOOK_S = 1.0
+_ACCOUNTS_S = 0.05
 _REFRESHES_PER_TTL = 6
+_FULL_COLLECTION_S = 3600.0
+_NEVER = 2**31 - 1
 
 P = ParamSpec("P")
 
@@ -82,6 +86,7 @@ class Weir(RyuApp):
         self._engine = Engine(config.engine_settings())
         self._channels: dict[int, Channel] = {}
         self._sessions: dict[int, Session] = {}
+        self._unsent: set[Channel] = set()
         self._told: dict[int, set[str]] = {}
         self._link_ttl_s = max(1, config.fabric.link_timeout // 10**9)
 
@@ -90,13 +95,23 @@ class Weir(RyuApp):
         engine, fabric = self._engine, self._config.fabric
         periodic: tuple[tuple[Callable[[int], list[Effect]], float], ...] = (
             (engine.probe_links, fabric.lldp_interval / 1e9),
-            (engine.read_accounts, self._config.classifier.poll_interval / 1e9),
+            (engine.read_accounts, _ACCOUNTS_S),
             (engine.refresh_windows, self._config.regulation.window_ttl / 1e9 / _REFRESHES_PER_TTL),
             (engine.look_at_switches, _LOOK_S),
             (engine.tend, _TEND_S),
         )
         for method, period_s in periodic:
             hub.spawn(self._repeat, method, period_s)
+        # A million connections take the collector long to walk through, and are no garbage: so it
+        # looks at what is new, and only rarely at all there is.
+        gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
+        hub.spawn(self._collect_garbage)
+
+    @_fatal
+    def _collect_garbage(self) -> None:
+        while True:
+            hub.sleep(_FULL_COLLECTION_S)
+            gc.collect()
 
     @_fatal
     def serve(self, listening: socket.socket) -> None:
@@ -137,7 +152,8 @@ class Weir(RyuApp):
         LOG.info("switch %d connected from %s:%d", switch, *channel.address[:2])
         self._channels[switch] = channel
         told = self._told.setdefault(switch, set())
-        self._sessions[switch] = Session(switch, channel.send, self._secret, told)
+        send = functools.partial(self._send, channel)
+        self._sessions[switch] = Session(switch, send, self._secret, told)
         self._sessions[switch].start()
 
     @_fatal
@@ -152,6 +168,12 @@ class Weir(RyuApp):
             for event in self._sessions[channel.id].receive(message):
                 self._apply(self._tell(channel, event))
 
+    @_fatal
+    def received_segments(self, channel: Channel, copied: list[Copied]) -> None:
+        if self._channels.get(channel.id) is channel:
+            for event in self._sessions[channel.id].receive_segments(copied):
+                self._apply(self._tell(channel, event))
+
     def _leave(self, switch: int) -> None:
         was_ready = self._sessions[switch].ready
         del self._channels[switch], self._sessions[switch]
@@ -162,18 +184,28 @@ class Weir(RyuApp):
         """Tell the core of an event."""
         engine, switch, now_ns = self._engine, channel.id, self._clock_ns()
         match event:
+            case session.SegmentsCopied(segments):
+                return engine.segments(switch, segments, now_ns)
+            case session.QueueNotice(notice, missed):
+                report = QueueReport(
+                    Notice(notice.event),
+                    notice.packets,
+                    notice.queue_bytes,
+                    notice.limit_bytes,
+                    notice.time_ns,
+                    notice.sequence,
+                    missed,
+                )
+                return engine.queue_event(PortId(switch, notice.port), report, now_ns)
             case session.Ready(n_registers, held, paces, tells_queues):
                 ports = _ports(channel.port_descriptions)
-                survivors = [translate.survivor(*entry) for entry in held]
+                survivors = [translate.survivor(entry) for entry in held]
                 LOG.info(
                     "switch %d is ready: %d ports, %d window registers, %d entries held",
                     *(switch, len(ports), n_registers, len(survivors)),
                 )
                 features = Features(n_registers, paces, tells_queues)
                 return engine.switch_up(switch, ports, features, survivors, now_ns)
-            case session.SegmentCopied(in_port, segment):
-                port_id = PortId(switch, in_port)
-                return engine.segment(port_id, translate.segment(segment), now_ns)
             case session.ArpReceived(in_port, arp, frame):
                 packet = Arp(
                     arp.operation,
@@ -189,26 +221,15 @@ class Weir(RyuApp):
                 return engine.link_seen(peer, PortId(switch, in_port), now_ns)
             case session.FrameMissed(in_port, src_mac, dst_mac, frame):
                 return engine.frame(PortId(switch, in_port), src_mac, dst_mac, frame, now_ns)
-            case session.AccountsRead(volumes):
-                keyed = [(FlowKey(*flow), volume_bytes) for flow, volume_bytes in volumes]
-                return engine.accounts_read(switch, keyed, now_ns)
+            case session.AccountsRead(counters, more):
+                readings = [translate.reading(*account) for account in counters]
+                return engine.accounts_read(switch, readings, more, now_ns)
             case session.AccountExpired(flow):
-                return engine.account_expired(switch, FlowKey(*flow), now_ns)
+                return engine.account_expired(switch, translate.packed(flow), now_ns)
             case session.PortChanged(port):
                 return engine.port_changed(switch, _port(port), now_ns)
             case session.PortRemoved(number):
                 return engine.port_removed(PortId(switch, number), now_ns)
-            case session.QueueNotice(notice, missed):
-                report = QueueReport(
-                    Notice(notice.event),
-                    notice.packets,
-                    notice.queue_bytes,
-                    notice.limit_bytes,
-                    notice.time_ns,
-                    notice.sequence,
-                    missed,
-                )
-                return engine.queue_event(PortId(switch, notice.port), report, now_ns)
             case session.QueuesRead(queues):
                 return engine.queues_read(switch, translate.queues(queues), now_ns)
             case session.ControlTimed(sent_ns):
@@ -217,10 +238,12 @@ class Weir(RyuApp):
     # To the switches
 
     def _apply(self, wanted: Iterable[Effect]) -> None:
+        """Do what the core wants; the log is written when the messages are on their way."""
+        records = []
         for effect in wanted:
             match effect:
-                case effects.Record(event, fields):
-                    self.record(event, fields)
+                case effects.Record():
+                    records.append(effect)
                 case effects.Complain(switch, text):
                     LOG.warning("switch %d %s", switch, text)
                 case effects.Deliver(port_ids, frame):
@@ -236,6 +259,14 @@ class Weir(RyuApp):
                     target = self._sessions.get(effect.switch)
                     if target is not None:
                         _order(target, effect)
+        while self._unsent:
+            self._unsent.pop().flush()
+        for record in records:
+            self.record(record.event, record.fields)
+
+    def _send(self, channel: Channel, message: bytes) -> None:
+        channel.queue(message)
+        self._unsent.add(channel)
 
     def _deliver(self, port_ids: Iterable[PortId], frame: bytes) -> None:
         by_switch: dict[int, list[int]] = {}

@@ -20,6 +20,7 @@ from pydantic_core import ErrorDetails
 
 from controller import quantity
 from controller.core.classifier import Classifier
+from controller.core.connections import ConnectionSettings
 from controller.core.egress import PortOverride
 from controller.core.engine import EngineSettings
 from controller.core.policy import Rule, Treatment
@@ -96,6 +97,7 @@ class FabricSection(_Section):
     rtt: Time = 500_000
     lldp_interval: Time = 10**9
     link_timeout: Time = Field(default=4 * 10**9, le=65_535 * 10**9)
+    switch_grace: Time = 60 * 10**9
     queues: tuple[Queue, ...] = ()
 
     @model_validator(mode="after")
@@ -109,6 +111,9 @@ class ClassifierSection(_Section):
     background_bytes: Size = 10**6
     background_age: Time = 10**9
     poll_interval: Time = 5 * 10**8
+    quiet: Time = 10 * 10**9
+    expiry: Time = Field(default=1800 * 10**9, le=3600 * 10**9)
+    accounts_per_switch: int = Field(default=16_384, ge=0)
 
 
 class Regulation(_Section):
@@ -139,6 +144,7 @@ class PolicyRule(_Section):
 class Log(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     events: str | None = None
+    connections: bool = False
 
 
 class Config(_Section):
@@ -163,10 +169,21 @@ class Config(_Section):
 
     def engine_settings(self) -> EngineSettings:
         """What the core needs of it."""
-        fabric, regulation = self.fabric, self.regulation
+        fabric, classifier, regulation = self.fabric, self.classifier, self.regulation
         limits = PortLimits(fabric.link_capacity, fabric.rtt, fabric.egress_buffer)
         return EngineSettings(
-            classifier=Classifier(self.classifier.background_bytes, self.classifier.background_age),
+            connections=ConnectionSettings(
+                Classifier(
+                    classifier.background_bytes,
+                    classifier.background_age,
+                    # The paper knows no way back.
+                    None if regulation.scheme is Scheme.SDTCP else classifier.quiet,
+                ),
+                classifier.poll_interval,
+                classifier.expiry,
+                classifier.accounts_per_switch,
+                self.log.connections,
+            ),
             regulator=RegulatorSettings(
                 regulation.scheme,
                 regulation.window_ttl,
@@ -182,6 +199,7 @@ class Config(_Section):
                 for queue in fabric.queues
             ),
             link_timeout_ns=fabric.link_timeout,
+            switch_grace_ns=fabric.switch_grace,
             policies=tuple(policy.rule() for policy in self.policies),
         )
 

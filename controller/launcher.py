@@ -48,7 +48,8 @@ from the switches' egress queues. A configuration says what it cannot know, for 
       - {port: 80, treatment: protect}                  # never a background flow
       - {subnet: 10.1.0.0/24, port: 873, treatment: background}
     log:
-      events: events.jsonl            # one JSON object per notice, window, connection, ...
+      events: events.jsonl            # one JSON object per notice, window, host, ...
+      connections: true               # and per connection; not where there are 100,000 a second
 
 Connect a switch with
     ovs-vsctl set bridge s1 protocols=OpenFlow13 fail-mode=secure
@@ -63,7 +64,7 @@ goes on without it; windows are released when their time to live is over.
 def main(argv: list[str] | None = None) -> int:
     """Run the controller until a signal comes; returns the exit status."""
     options = _options(argv)
-    _prepare_ryu()
+    prepare_ryu()
     from controller.config import ConfigError, load
 
     try:
@@ -97,7 +98,7 @@ def _unusable(reason: str) -> int:
     return _EXIT_UNUSABLE
 
 
-def _prepare_ryu() -> None:
+def prepare_ryu() -> None:
     """Make Ryu importable. Nothing of Ryu may be imported before."""
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
     import eventlet

@@ -5,6 +5,7 @@ The core does not know OpenFlow and the southbound does not know what entries me
 
 from collections.abc import Iterable
 
+from controller.core.connections import Reading
 from controller.core.egress import Queue
 from controller.core.entries import (
     Account,
@@ -17,12 +18,12 @@ from controller.core.entries import (
     Relearn,
     Survivor,
 )
-from controller.core.flow import FlowKey, Segment
+from controller.core.flow import FlowKey, payload_bytes
 from controller.southbound import pipeline
 from controller.southbound.extension import QueueStats
 from controller.southbound.openflow import FlowEntry
-from controller.southbound.packet_in import TcpSegment
 from controller.southbound.pipeline import Decoded, FiveTuple, Kind
+from controller.southbound.session import Held
 
 
 def flow_entries(entry: Entry) -> tuple[FlowEntry, ...]:
@@ -44,23 +45,23 @@ def flow_entries(entry: Entry) -> tuple[FlowEntry, ...]:
             return pipeline.exempt(network, prefix_bits, port)
 
 
-def survivor(decoded: Decoded, volume_bytes: int, age_ns: int) -> Survivor:
+def survivor(held: Held) -> Survivor:
     """What was read back from a switch, as an entry of the core."""
-    return Survivor(_entry(decoded), volume_bytes, age_ns)
+    entry = _entry(held.decoded)
+    volume_bytes = 0
+    if isinstance(entry, Account):
+        volume_bytes = payload_bytes(entry.flow.pack(), held.byte_count, held.packet_count)
+    return Survivor(entry, volume_bytes, held.age_ns)
 
 
-def segment(copied: TcpSegment) -> Segment:
-    return Segment(
-        key=FlowKey(copied.src, copied.src_port, copied.dst, copied.dst_port),
-        flags=copied.flags,
-        sequence=copied.sequence,
-        acknowledgment=copied.acknowledgment,
-        src_mac=copied.src_mac,
-        dst_mac=copied.dst_mac,
-        payload_bytes=copied.payload_bytes,
-        mss_bytes=copied.mss_bytes,
-        window_scale=copied.window_scale,
-    )
+def reading(flow: FiveTuple, byte_count: int, packet_count: int) -> Reading:
+    """An account's counters, by the packed key of its flow."""
+    return packed(flow), byte_count, packet_count
+
+
+def packed(flow: FiveTuple) -> bytes:
+    """The packed key of a flow."""
+    return FlowKey(*flow).pack()
 
 
 def queues(told: Iterable[QueueStats]) -> dict[int, Queue]:

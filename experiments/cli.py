@@ -126,7 +126,11 @@ def _parser() -> argparse.ArgumentParser:
     single.set_defaults(handler=_run)
     _add_options(shown, Path("build/demo"), rounds=15)
     _add_options(single, Path("build/run"), rounds=30)
-    _add_bench(commands.add_parser("bench", help="figures of the switch: a table and flat JSON"))
+    _add_bench(
+        commands.add_parser(
+            "bench", help="figures of the switch or the controller: a table and flat JSON"
+        )
+    )
     _add_soak(commands.add_parser("soak", help="a sanitized switch under random changes"))
     return parser
 

@@ -6,211 +6,382 @@ are none of its business: they follow from the counts of the ports.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
+from controller.core.accounts import Polling
+from controller.core.bundle import Account, Bundle, Connection, Lane, Meter
 from controller.core.classifier import Classifier
 from controller.core.effects import Effect, ReadAccounts, Record
 from controller.core.enforcer import Enforcer
-from controller.core.entries import Account, Survivor
+from controller.core.entries import Account as AccountEntry
+from controller.core.entries import Survivor
 from controller.core.fabric import Fabric
-from controller.core.flow import FIN, RST, SYN, Connection, Flow, FlowKey, Segment
+from controller.core.flow import FlowKey, SegmentFields, payload_bytes, reverse
 from controller.core.flow_table import Change, GlobalFlowTable
 from controller.core.policy import Policy, Treatment
 from controller.core.recovery import Memory
 from controller.core.tables import Tables
-from controller.core.values import FlowClass
 
 ADOPTED_MSS_BYTES = 1460
-_UNKNOWN_SEQUENCE = -1
-_FIXED_CLASS = {
-    Treatment.PROTECT: FlowClass.BURST,
-    Treatment.BACKGROUND: FlowClass.BACKGROUND,
-}
+_OPENED_PER_TURN = 64
+_UNCOUNTED_PER_TURN = 256
+
+# The packed key of the direction of the data, and the bytes and packets of its frames.
+Reading = tuple[bytes, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """`expiry_ns` is how long a connection may be without a trace. No switch counts more than
+    `accounts_per_switch` connections. `log` has every connection recorded."""
+
+    classifier: Classifier
+    poll_interval_ns: int = 5 * 10**8
+    expiry_ns: int = 1800 * 10**9
+    accounts_per_switch: int = 16_384
+    log: bool = False
 
 
 class Connections:
-    """All connections of the fabric. `table` is the GVT."""
+    """All connections of the fabric. `table` is the GVT. `counters` counts what was given up."""
 
     def __init__(
         self,
         fabric: Fabric,
         tables: Tables,
         enforcer: Enforcer,
-        classifier: Classifier,
         policy: Policy,
+        settings: ConnectionSettings,
         emit: Callable[[Effect], None],
     ) -> None:
-        self.table = GlobalFlowTable()
+        self.table = GlobalFlowTable(treat=policy.treatment if policy else None)
+        self.counters: Counter[str] = Counter()
         self._fabric = fabric
         self._tables = tables
         self._enforcer = enforcer
-        self._classifier = classifier
-        self._policy = policy
+        self._settings = settings
+        self._classifier = settings.classifier
         self._emit = emit
         self._memory = Memory()
-        self._unaccounted: deque[Connection] = deque()
-        self._accounts: Counter[int] = Counter()
+        self._young: deque[Connection] = deque()  # the oldest first
+        self._uncounted: deque[Connection] = deque()
+        self._polling = Polling(settings.poll_interval_ns)
+        self._gone: set[int] = set()
         self.relearning = False
 
-    def observe(self, segment: Segment, now_ns: int) -> None:
-        """A copied segment that entered at an edge, by a host that the fabric knows."""
-        for change, connection in self.table.observe(segment, now_ns):
+    def observe(self, segments: Iterable[SegmentFields], now_ns: int) -> None:
+        """Copied segments that entered at an edge, from hosts that the fabric knows."""
+        changes = self.table.observe(segments, now_ns)
+        self._route_new_bundles()
+        for change, connection in changes:
             if change is Change.OPENED:
                 self._opened(connection, adopted=False)
             else:
                 self._closed(connection, change.value)
-        is_data = segment.payload_bytes and not segment.flags & (SYN | FIN | RST)
-        if is_data and self.table.find(segment.key) is None:
-            # Its handshake was not seen. A bare ACK may be the last word of a dead connection.
-            key = segment.key
-            scales = self._enforcer.scale(key.dst), self._enforcer.scale(key.src)
-            self._adopt(key, segment.src_mac, segment.dst_mac, scales, now_ns)
+        for _, macs, key, *_ in self.table.take_strays():
+            if self.table.find(key) is None:
+                # Its handshake was not seen. A bare ACK may be the last word of a dead connection.
+                self._adopt(key, (macs[6:], macs[:6]), self._known_scales(key), now_ns)
 
-    def read(self, switch: int, volumes: Iterable[tuple[FlowKey, int]], now_ns: int) -> None:
-        """The byte counters of a switch's accounts: classify anew what has grown."""
-        for key, volume_bytes in volumes:
+    def read(self, switch: int, readings: Iterable[Reading], more: bool, now_ns: int) -> None:
+        """A part of a switch's accounts, the last one unless `more` come: classify anew."""
+        for key, n_bytes, n_packets in readings:
             connection = self.table.find(key)
-            if connection is not None and switch in connection.accounted_at:
-                flow = connection.flow(key)
-                flow.volume_bytes = max(flow.volume_bytes, volume_bytes)
-                self._classify(connection, flow, now_ns)
+            if connection is None or connection.account is None:
+                continue
+            account, bundle = connection.account, connection.bundle
+            if account.switches[0] == switch:
+                lane = bundle.forward if key == connection.key else bundle.reverse
+                self._classify(connection, lane, payload_bytes(key, n_bytes, n_packets), now_ns)
+                meter = account.forward if lane.forward else account.reverse
+                if n_packets != meter.packets:
+                    meter.packets, meter.traced_ns = n_packets, now_ns
+                elif self._expired(
+                    max(account.forward.traced_ns, account.reverse.traced_ns), now_ns
+                ):
+                    self._remove(connection, "expired")
+        if not more:
+            self._polling.answered(switch, now_ns)
 
-    def idle(self, switch: int, key: FlowKey) -> None:
+    def account_expired(self, switch: int, key: bytes) -> None:
         """A switch has dropped an account because its flow was idle for long."""
-        self._tables.vanished(switch, Account(key, forward=True).key)
+        self._tables.vanished(switch, AccountEntry(FlowKey.unpack(key), forward=True).key)
         connection = self.table.find(key)
-        if connection is not None and switch in connection.accounted_at:
-            self.table.remove(connection)
-            self._closed(connection, "idle")
+        if connection is None or connection.account is None:
+            return
+        if switch in connection.account.switches:
+            self._remove(connection, "expired")
 
     def open_accounts(self, now_ns: int) -> None:
-        """Open the accounts that are due, and ask for the counters of all."""
-        age_ns = self._classifier.background_age_ns
-        while self._unaccounted and now_ns - self._unaccounted[0].opened_ns >= age_ns:
-            connection = self._unaccounted.popleft()
-            if connection.established and not connection.accounted_at:
-                self._account(connection, everywhere=False)
+        """Open some of the accounts that are due, and ask for the counters that are."""
+        opened_ns = now_ns - self._classifier.background_age_ns
+        room = _OPENED_PER_TURN
+        while room and self._young and self._young[0].opened_ns <= opened_ns:
+            connection = self._young.popleft()
+            if connection.established and connection.account is None:
+                room -= self._account_if_room(connection, now_ns)
         for switch in self._fabric.connected():
-            if self._accounts[switch]:
+            if self._polling.due(switch, now_ns):
                 self._emit(ReadAccounts(switch))
 
-    def reroute(self, hosts: set[bytes]) -> None:
+    def switch_up(self, switch: int) -> None:
+        self._gone.discard(switch)
+        self._polling.reconnected(switch)
+
+    def give_up(self, switch: int, now_ns: int) -> None:
+        """A switch stays away: forget what was wholly behind it, count the rest elsewhere."""
+        self._gone.add(switch)
+        for bundle in self.table.bundles:
+            edges = self._edges(bundle)
+            for connection in list(bundle.members):
+                account = connection.account
+                if not edges:
+                    self._remove(connection, "lost")
+                elif account is not None and account.switches[0] == switch:
+                    self._move_account(connection, account, edges[:1], now_ns)
+
+    def reroute(self, hosts: set[bytes], now_ns: int) -> None:
         """The paths of these hosts may have changed."""
-        for connection in self.table.connections:
-            if connection.initiator_mac in hosts or connection.responder_mac in hosts:
-                self._route(connection)
+        for bundle in {bundle for mac in hosts for bundle in self.table.bundles_of(mac)}:
+            self._route(bundle)
+            switch = self._edges(bundle)[:1]
+            for connection in list(bundle.members):
+                account = connection.account
+                if account is not None and switch and account.switches[:1] != switch:
+                    self._move_account(connection, account, switch, now_ns)
 
     def remember(self, survivors: Iterable[Survivor]) -> None:
         """What a switch held when it connected may tell of connections that are not known."""
         self._memory.remember(survivors)
 
-    def expire(self, now_ns: int) -> None:
-        """Drop half-open connections; adopt those of which only the answer was ever seen."""
+    def tend(self, now_ns: int) -> None:
+        """Drop what has left no trace; adopt those of which only the answer was ever seen."""
         for answer in self.table.expire(now_ns):
-            key = answer.key.reverse
+            key = reverse(answer.key)
             if self.table.find(key) is None:
                 # RFC 7323 section 2.2: the option is in a SYN-ACK only if it was in the SYN.
                 scaled = answer.window_scale is not None
-                scales = answer.shift, self._enforcer.scale(key.src) if scaled else 0
-                self._adopt(key, answer.dst_mac, answer.src_mac, scales, now_ns)
+                _, ours = self._known_scales(key)
+                scales = min(answer.window_scale or 0, 14), ours if scaled else 0
+                self._adopt(key, (answer.macs[:6], answer.macs[6:]), scales, now_ns)
+        for bundle in self.table.drop_unused(now_ns):
+            for lane in bundle.lanes:
+                self._enforcer.leave(lane, now_ns)
+        self._enforcer.forget_unused(now_ns - self._settings.expiry_ns)
+        self._review_uncounted(now_ns)
 
     def adopt_remembered(self, now_ns: int) -> None:
         """Accounts that survived stand for connections, as soon as both ends are located."""
-        for key in self._memory.initiators():
-            src, dst = self._fabric.owner(key.src), self._fabric.owner(key.dst)
+        for flow in self._memory.initiators():
+            src, dst = self._fabric.owner(flow.src), self._fabric.owner(flow.dst)
+            key = flow.pack()
             if src and dst and self.table.find(key) is None:
-                scales = self._enforcer.scale(key.dst), self._enforcer.scale(key.src)
-                self._adopt(key, src.mac, dst.mac, scales, now_ns)
+                self._adopt(key, (src.mac, dst.mac), self._known_scales(key), now_ns)
 
     def forget_remembered(self) -> None:
         self._memory.clear()
 
+    # From the first segment to the last
+
+    def _known_scales(self, key: bytes) -> tuple[int | None, int | None]:
+        """The scales that the receivers of either direction are known to announce."""
+        flow = FlowKey.unpack(key)
+        return self._enforcer.scale(flow.dst), self._enforcer.scale(flow.src)
+
     def _adopt(
         self,
-        key: FlowKey,
-        src_mac: bytes,
-        dst_mac: bytes,
+        key: bytes,
+        macs: tuple[bytes, bytes],
         scales: tuple[int | None, int | None],
         now_ns: int,
     ) -> None:
-        if self._fabric.path(src_mac, dst_mac) is None:
+        if self._fabric.path(*macs) is None:
             return
-        connection = Connection(
-            initiator_mac=src_mac,
-            responder_mac=dst_mac,
-            initial_sequence=_UNKNOWN_SEQUENCE,
-            opened_ns=now_ns,
-            forward=Flow(key, ADOPTED_MSS_BYTES, scales[0]),
-            reverse=Flow(key.reverse, ADOPTED_MSS_BYTES, scales[1]),
-        )
-        for flow in connection.flows:
-            remembered, flow.cls, window_scale = self._memory.claim(flow.key)
+        own_scales = list(scales)
+        remembered = []
+        for i, side in enumerate((key, reverse(key))):
+            known, cls, window_scale = self._memory.claim(FlowKey.unpack(side))
+            remembered.append((known, cls))
             if window_scale is not None:
                 # An exception on a switch knows this connection better than its host's entry.
-                flow.window_scale = window_scale
-            if remembered is not None:
-                flow.volume_bytes = remembered.volume_bytes
-                connection.opened_ns = min(connection.opened_ns, now_ns - remembered.age_ns)
-        self.table.adopt(connection)
+                own_scales[i] = window_scale
+        age_ns = max(known.age_ns if known else 0 for known, _ in remembered)
+        opened_ns = now_ns - age_ns
+        connection = self.table.adopt(
+            key, macs, ADOPTED_MSS_BYTES, (own_scales[0], own_scales[1]), opened_ns
+        )
+        self._route_new_bundles()
+        bundle = connection.bundle
+        if bundle.treatment is not Treatment.EXEMPT:
+            fixed = bundle.treatment is not Treatment.ORDINARY
+            meters = [
+                Meter.started(
+                    opened_ns,
+                    now_ns,
+                    known.volume_bytes if known else 0,
+                    bundle.born if fixed else cls,
+                )
+                for known, cls in remembered
+            ]
+            # While switches relearn, they copy up what has no account: at both ends.
+            self._account(connection, Account(self._edges(bundle), meters[0], meters[1]))
+            for lane in bundle.lanes:
+                self._enforcer.apply(lane, connection)
         self._opened(connection, adopted=True)
 
     def _opened(self, connection: Connection, adopted: bool) -> None:
-        treatment = self._policy.treatment(connection.key)
-        if treatment in _FIXED_CLASS:
-            for flow in connection.flows:
-                flow.cls = _FIXED_CLASS[treatment]
-        self._route(connection)
-        fields = connection.key.fields() | {
-            "mss_bytes": connection.forward.mss_bytes,
-            "window_scales": [connection.reverse.window_scale, connection.forward.window_scale],
-            "adopted": adopted,
-        }
-        self._emit(Record("connection_opened", fields))
-        if treatment is Treatment.EXEMPT:
+        if self._settings.log:
+            bundle = connection.bundle
+            scales = [bundle.reverse.window_scale, bundle.forward.window_scale]
+            fields: dict[str, object] = {
+                "mss_bytes": bundle.mss_bytes,
+                "window_scales": scales,
+                "adopted": adopted,
+            }
+            self._emit(Record("connection_opened", connection.fields() | fields))
+        if not connection.established or connection.account is not None:
             return
-        if adopted or self.relearning:
-            # While switches relearn, they copy up what has no account: at both ends.
-            self._account(connection, everywhere=True)
+        bundle = connection.bundle
+        if bundle.apart:
+            for lane in bundle.lanes:
+                self._enforcer.apply(lane, connection)
+        if self.relearning and bundle.treatment is not Treatment.EXEMPT:
+            self._start_account(connection, self._edges(bundle), connection.opened_ns)
         else:
-            self._unaccounted.append(connection)
+            self._young.append(connection)
 
     def _closed(self, connection: Connection, reason: str) -> None:
-        for flow in connection.flows:
-            self._enforcer.release(flow)
-            for switch in connection.accounted_at:
-                self._tables.remove(switch, Account(flow.key, forward=True).key)
-        self._accounts.subtract(connection.accounted_at)
-        volumes_bytes = [flow.volume_bytes for flow in connection.flows]
-        fields = connection.key.fields() | {"reason": reason, "volumes_bytes": volumes_bytes}
-        self._emit(Record("connection_closed", fields))
+        bundle, account = connection.bundle, connection.account
+        if account is not None:
+            for switch in account.switches:
+                self._polling.closed(switch)
+                for lane in bundle.lanes:
+                    entry = AccountEntry(FlowKey.unpack(lane.key(connection)), lane.forward)
+                    self._tables.remove(switch, entry.key)
+        if account is not None or bundle.apart:
+            self._enforcer.release(connection)
+        if self._settings.log:
+            meters = (account.forward, account.reverse) if account else ()
+            fields: dict[str, object] = {
+                "reason": reason,
+                "volumes_bytes": [meter.volume_bytes for meter in meters] or [0, 0],
+            }
+            self._emit(Record("connection_closed", connection.fields() | fields))
 
-    def _account(self, connection: Connection, everywhere: bool) -> None:
-        """Have the bytes counted at the initiator's edge, or at both edges."""
-        macs = [connection.initiator_mac, connection.responder_mac]
-        hosts = [self._fabric.hosts[mac] for mac in macs if mac in self._fabric.hosts]
-        edges = tuple(dict.fromkeys(host.port.switch for host in hosts))
-        connection.accounted_at = edges if everywhere else edges[:1]
-        self._accounts.update(connection.accounted_at)
-        for switch in connection.accounted_at:
-            for flow in connection.flows:
-                self._tables.put(switch, Account(flow.key, flow is connection.forward))
+    def _remove(self, connection: Connection, reason: str) -> None:
+        self.counters[reason] += 1
+        self.table.remove(connection)
+        self._closed(connection, reason)
 
-    def _route(self, connection: Connection) -> None:
-        """A connection that is exempt has no route: it counts for no port."""
-        if self._policy.treatment(connection.key) is Treatment.EXEMPT:
+    # Routes
+
+    def _route_new_bundles(self) -> None:
+        for bundle in self.table.take_new_bundles():
+            self._route(bundle)
+
+    def _route(self, bundle: Bundle) -> None:
+        """What is exempt has no route: it counts for no port."""
+        if bundle.treatment is Treatment.EXEMPT:
             return
-        ends = connection.initiator_mac, connection.responder_mac
-        for flow, (src, dst) in zip(connection.flows, (ends, ends[::-1]), strict=True):
-            previous = flow.ports
-            self.table.route(flow, self._fabric.path(src, dst) or ())
-            self._enforcer.reroute(flow, previous)
+        ends = bundle.initiator_mac, bundle.responder_mac
+        previous = [lane.ports for lane in bundle.lanes]
+        self.table.route(
+            bundle, self._fabric.path(*ends) or (), self._fabric.path(*ends[::-1]) or ()
+        )
+        for lane, ports in zip(bundle.lanes, previous, strict=True):
+            self._enforcer.reroute(lane, ports)
 
-    def _classify(self, connection: Connection, flow: Flow, now_ns: int) -> None:
-        fixed = self._policy.treatment(connection.key) in _FIXED_CLASS
-        if fixed or flow.cls is FlowClass.BACKGROUND:
+    def _edges(self, bundle: Bundle) -> tuple[int, ...]:
+        """The switches of both ends, the initiator's first; once if they are the same.
+
+        Those that were given up are left out.
+        """
+        hosts = self._fabric.hosts
+        macs = bundle.initiator_mac, bundle.responder_mac
+        switches = dict.fromkeys(hosts[mac].port.switch for mac in macs if mac in hosts)
+        return tuple(switch for switch in switches if switch not in self._gone)
+
+    # Accounts
+
+    def _account_if_room(self, connection: Connection, now_ns: int) -> bool:
+        """Have a connection counted at the initiator's edge, unless that counts many already.
+
+        What is exempt is never counted.
+        """
+        bundle = connection.bundle
+        switches = () if bundle.treatment is Treatment.EXEMPT else self._edges(bundle)[:1]
+        limit = self._settings.accounts_per_switch
+        if not switches or self._polling.n_accounts(switches[0]) >= limit:
+            self._uncounted.append(connection)
+            return False
+        self._start_account(connection, switches, now_ns)
+        return True
+
+    def _start_account(
+        self, connection: Connection, switches: tuple[int, ...], now_ns: int
+    ) -> None:
+        born = connection.bundle.born
+        meters = [Meter.started(connection.opened_ns, now_ns, flow_class=born) for _ in range(2)]
+        self._account(connection, Account(switches, meters[0], meters[1]))
+
+    def _account(self, connection: Connection, account: Account) -> None:
+        self.table.count(connection, account)
+        for switch in account.switches:
+            self._polling.opened(switch)
+            for lane in connection.bundle.lanes:
+                key = FlowKey.unpack(lane.key(connection))
+                self._tables.put(switch, AccountEntry(key, lane.forward))
+
+    def _move_account(
+        self, connection: Connection, account: Account, switches: tuple[int, ...], now_ns: int
+    ) -> None:
+        """The initiator is at another switch now, where counting starts from nothing."""
+        for switch in account.switches:
+            self._polling.closed(switch)
+            for lane in connection.bundle.lanes:
+                entry = AccountEntry(FlowKey.unpack(lane.key(connection)), lane.forward)
+                self._tables.remove(switch, entry.key)
+        for meter in (account.forward, account.reverse):
+            meter.offset_bytes = meter.volume_bytes
+            meter.grown_ns = meter.traced_ns = now_ns
+        self._account(connection, Account(switches, account.forward, account.reverse))
+
+    def _classify(
+        self, connection: Connection, lane: Lane, counted_bytes: int, now_ns: int
+    ) -> None:
+        meter = lane.meter(connection)
+        assert meter is not None and connection.account is not None
+        before = meter.cls, meter.idle
+        cls, idle = self._classifier.read(meter, meter.offset_bytes + counted_bytes, now_ns)
+        if meter.still_readings <= 1:
+            self._polling.moved(connection.account.switches[0])
+        if connection.bundle.treatment is not Treatment.ORDINARY:
+            cls = before[0]  # The operator has fixed it.
+        if (cls, idle) == before:
             return
-        cls = self._classifier.classify(flow.volume_bytes, now_ns - connection.opened_ns)
-        if cls is not flow.cls:
-            self.table.reclassify(flow, cls)
-            self._enforcer.apply(flow)
-            fields = {"class": cls.value, "volume_bytes": flow.volume_bytes}
-            self._emit(Record("flow_classified", flow.key.fields() | fields))
+        self.table.classify(connection, lane, cls, idle)
+        if cls is not before[0]:
+            self._enforcer.apply(lane, connection)
+            if self._settings.log:
+                fields = {"class": cls.value, "volume_bytes": meter.volume_bytes}
+                key = FlowKey.unpack(lane.key(connection))
+                self._emit(Record("flow_classified", key.fields() | fields))
+
+    # What has left no trace
+
+    def _review_uncounted(self, now_ns: int) -> None:
+        """The next few of those that found no room: it may have come, or their time may be over."""
+        turns = max(_UNCOUNTED_PER_TURN, len(self._uncounted) // 1000)
+        for _ in range(min(turns, len(self._uncounted))):
+            connection = self._uncounted.popleft()
+            if not connection.established or connection.account is not None:
+                continue
+            if self._expired(connection.opened_ns, now_ns):
+                self._remove(connection, "expired")
+            else:
+                self._account_if_room(connection, now_ns)
+        if len(self._uncounted) > 2 * len(self.table) + _UNCOUNTED_PER_TURN:
+            self._uncounted = deque(c for c in self._uncounted if c.established)
+
+    def _expired(self, traced_ns: int, now_ns: int) -> bool:
+        return now_ns - traced_ns >= self._settings.expiry_ns

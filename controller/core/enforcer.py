@@ -6,8 +6,11 @@ port's burst register, without any state per connection; only background flows a
 need their own.
 """
 
+from collections.abc import Set
+
+from controller.core.bundle import Connection, Lane
 from controller.core.entries import EntryKey, FlowWindow, HostWindow
-from controller.core.flow import Flow
+from controller.core.flow import FlowKey
 from controller.core.registers import Registers
 from controller.core.tables import Tables
 from controller.core.values import FlowClass, PortId
@@ -21,82 +24,130 @@ class Enforcer:
         self._registers = registers
         self._scales: dict[bytes, int] = {}
         self._host_ports: dict[bytes, set[PortId]] = {}
-        self._flows: dict[bytes, set[Flow]] = {}
-        self._exceptions: dict[Flow, dict[PortId, EntryKey]] = {}
+        self._lanes: dict[bytes, set[Lane]] = {}
+        self._exceptions: dict[bytes, dict[PortId, EntryKey]] = {}
+        self._unused: dict[bytes, int] = {}
 
     def scale(self, address: bytes) -> int | None:
         """The window scale that a host is known to announce."""
         return self._scales.get(address)
 
-    def adopt(self, switch: int, entry: HostWindow) -> None:
+    def adopt(self, switch: int, entry: HostWindow, now_ns: int) -> None:
         """Take over an entry that survived on a switch."""
         port_id = PortId(switch, entry.port)
         self._registers.adopt(port_id, entry.register)
         self._scales.setdefault(entry.address, entry.window_scale)
+        if entry.address not in self._lanes:
+            self._unused[entry.address] = now_ns
         self._put_host_window(port_id, entry.address)
 
-    def apply(self, flow: Flow) -> None:
-        """Bring the entries in line with the flow's route, class and scale."""
-        if flow.window_scale is None:
+    # Lanes
+
+    def enter(self, lane: Lane) -> None:
+        """A lane has its route, or another one: bring its receiver's entries in line."""
+        if lane.window_scale is None:
             return
-        address = flow.key.dst
-        peers = self._flows.setdefault(address, set())
-        peers.add(flow)
-        scale = self._scales.setdefault(address, flow.window_scale)
-        if scale != flow.window_scale and not any(peer.window_scale == scale for peer in peers):
-            self._rescale(address, flow.window_scale)
-        else:
-            self._apply(flow)
+        self._lanes.setdefault(lane.dst, set()).add(lane)
+        self._unused.pop(lane.dst, None)
+        scale = self._scales.setdefault(lane.dst, lane.window_scale)
+        lane.odd = scale != lane.window_scale
+        for port_id in lane.ports:
+            self._put_host_window(port_id, lane.dst)
 
-    def release(self, flow: Flow) -> None:
-        """The flow is gone. What serves its whole host stays, for the next connection."""
-        for port_id, key in self._exceptions.pop(flow, {}).items():
-            self._tables.remove(port_id.switch, key)
-        peers = self._flows.get(flow.key.dst)
-        if peers is not None:
-            peers.discard(flow)
-            if not peers:
-                del self._flows[flow.key.dst]
-
-    def reroute(self, flow: Flow, previous: tuple[PortId, ...]) -> None:
-        """The flow has left these ports for its present ones."""
-        self.apply(flow)
-        address = flow.key.dst
-        left = set(previous).difference(flow.ports)
+    def reroute(self, lane: Lane, previous: tuple[PortId, ...]) -> None:
+        """The lane has left these ports for its present ones."""
+        self.enter(lane)
+        for connection in lane.members:
+            self._apply_if_own(lane, connection)
+        left = set(previous).difference(lane.ports)
         if not left:
             return
-        in_use = {port_id for peer in self._flows.get(address, ()) for port_id in peer.ports}
-        for port_id in (left - in_use) & self._host_ports.get(address, set()):
-            self._host_ports[address].discard(port_id)
-            self._tables.remove(port_id.switch, HostWindow(port_id.port, address, 0, 0).key)
+        in_use = {port_id for peer in self._lanes.get(lane.dst, ()) for port_id in peer.ports}
+        for port_id in (left - in_use) & self._host_ports.get(lane.dst, set()):
+            self._host_ports[lane.dst].discard(port_id)
+            self._remove_host_window(port_id, lane.dst)
 
-    def _rescale(self, address: bytes, scale: int) -> None:
+    def leave(self, lane: Lane, now_ns: int) -> None:
+        """The lane is no more. What serves its whole host stays, for the next connection."""
+        lanes = self._lanes.get(lane.dst)
+        if lanes is not None:
+            lanes.discard(lane)
+            if not lanes:
+                del self._lanes[lane.dst]
+                self._unused[lane.dst] = now_ns
+
+    def forget_unused(self, unused_since_ns: int) -> None:
+        """Withdraw what serves hosts that have had no connection since then."""
+        for address, since_ns in list(self._unused.items()):
+            if since_ns > unused_since_ns:
+                break
+            del self._unused[address]
+            for port_id in self._host_ports.pop(address, ()):
+                self._remove_host_window(port_id, address)
+            del self._scales[address]
+
+    def remove_port(self, port_id: PortId) -> None:
+        """A port is gone, and with it what its registers were for."""
+        for address, ports in self._host_ports.items():
+            if port_id in ports:
+                ports.remove(port_id)
+                self._remove_host_window(port_id, address)
+
+    # Single flows
+
+    def apply(self, lane: Lane, connection: Connection) -> None:
+        """Give a flow entries of its own, if its class or its scale wants them."""
+        if lane.odd and not any(
+            peer.members and not peer.odd for peer in self._lanes.get(lane.dst, ())
+        ):
+            self._rescale(lane)
+        self._apply(lane, connection)
+
+    def release(self, connection: Connection) -> None:
+        """The connection is gone."""
+        for key in (connection.key, connection.answer_key):
+            self._withdraw(self._exceptions.pop(key, {}), frozenset())
+
+    def _rescale(self, lane: Lane) -> None:
         """No flow goes by the host's old scale any more, so the host has changed it."""
+        address, scale = lane.dst, lane.window_scale
+        assert scale is not None
         self._scales[address] = scale
         for port_id in self._host_ports.get(address, set()):
             self._put_host_window(port_id, address)
-        for flow in self._flows[address]:
-            self._apply(flow)
+        for peer in self._lanes[address]:
+            peer.odd = peer.window_scale != scale
+            for connection in peer.members:
+                self._apply_if_own(peer, connection)
 
-    def _apply(self, flow: Flow) -> None:
-        scale = flow.window_scale
-        assert scale is not None
-        address = flow.key.dst
+    def _apply_if_own(self, lane: Lane, connection: Connection) -> None:
+        wants_own = lane.odd or lane.cls(connection) is FlowClass.BACKGROUND
+        if wants_own or lane.key(connection) in self._exceptions:
+            self._apply(lane, connection)
+
+    def _apply(self, lane: Lane, connection: Connection) -> None:
+        scale = lane.window_scale
+        if scale is None:
+            return
+        key = lane.key(connection)
+        cls = lane.cls(connection)
         exceptions: dict[PortId, EntryKey] = {}
-        for port_id in flow.ports:
-            self._put_host_window(port_id, address)
-            if flow.cls is FlowClass.BURST and scale == self._scales[address]:
-                continue
-            register = self._registers.register(port_id, flow.cls)
-            if register is not None:
-                entry = FlowWindow(port_id.port, flow.key.reverse, register, scale)
-                self._tables.put(port_id.switch, entry)
-                exceptions[port_id] = entry.key
-        for port_id, key in self._exceptions.pop(flow, {}).items():
-            if port_id not in exceptions:
-                self._tables.remove(port_id.switch, key)
+        if lane.odd or cls is FlowClass.BACKGROUND:
+            segments = FlowKey.unpack(key).reverse
+            for port_id in lane.ports:
+                register = self._registers.register(port_id, cls)
+                if register is not None:
+                    entry = FlowWindow(port_id.port, segments, register, scale)
+                    self._tables.put(port_id.switch, entry)
+                    exceptions[port_id] = entry.key
+        self._withdraw(self._exceptions.pop(key, {}), exceptions.keys())
         if exceptions:
-            self._exceptions[flow] = exceptions
+            self._exceptions[key] = exceptions
+
+    def _withdraw(self, exceptions: dict[PortId, EntryKey], but: Set[PortId]) -> None:
+        for port_id, key in exceptions.items():
+            if port_id not in but:
+                self._tables.remove(port_id.switch, key)
 
     def _put_host_window(self, port_id: PortId, address: bytes) -> None:
         register = self._registers.register(port_id, FlowClass.BURST)
@@ -104,3 +155,6 @@ class Enforcer:
             entry = HostWindow(port_id.port, address, register, self._scales[address])
             self._tables.put(port_id.switch, entry)
             self._host_ports.setdefault(address, set()).add(port_id)
+
+    def _remove_host_window(self, port_id: PortId, address: bytes) -> None:
+        self._tables.remove(port_id.switch, HostWindow(port_id.port, address, 0, 0).key)

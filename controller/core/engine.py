@@ -6,17 +6,18 @@ Every method takes the present as `now_ns` (any monotonic clock) and returns pla
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from controller.core.classifier import Classifier
-from controller.core.connections import Connections
+from controller.core.connections import Connections, ConnectionSettings, Reading
 from controller.core.effects import Effect, Install, Record
 from controller.core.egress import PortOverride, Queue
 from controller.core.enforcer import Enforcer
 from controller.core.entries import Account, Exempt, HostWindow, Relearn, Survivor
 from controller.core.fabric import Fabric, Port
-from controller.core.flow import FlowKey, Segment
+from controller.core.flow import SegmentFields
 from controller.core.flow_table import GlobalFlowTable
 from controller.core.forwarding import Arp, Forwarding
+from controller.core.places import Places
 from controller.core.policy import Policy, Rule
 from controller.core.regulation import Features, Regulation
 from controller.core.regulator import RegulatorSettings
@@ -28,21 +29,22 @@ from controller.core.windows import PortLimits
 RELEARN_AFTER_NS = 1 * 10**9  # By then the other switches are back, and discovery has been round.
 # Open vSwitch tries to connect again after at most 8 s, so all switches are back before it is over.
 RELEARN_FOR_NS = 10 * 10**9
-GONE_AFTER_NS = 60 * 10**9  # A switch that was away for so long is taken for gone.
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    classifier: Classifier
+    """A switch that was away for `switch_grace_ns` is taken for gone."""
+
+    connections: ConnectionSettings
     regulator: RegulatorSettings
     limits: PortLimits
     overrides: tuple[PortOverride, ...]
     link_timeout_ns: int
+    switch_grace_ns: int = 60 * 10**9
     policies: tuple[Rule, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class QueueReport:
+class QueueReport(NamedTuple):
     """A notice of an egress queue. `missed` counts its notices that were lost just before."""
 
     notice: Notice
@@ -75,13 +77,15 @@ class Engine:
             self._fabric,
             self._tables,
             self._enforcer,
-            settings.classifier,
             self._policy,
+            settings.connections,
             self._out.append,
         )
+        self._switch_grace_ns = settings.switch_grace_ns
         self._gone_at: dict[int, int] = {}
         self._relearn_at: dict[int, int] = {}
         self._sweep_at: dict[int, int] = {}
+        self._places = Places(self._fabric, self._forwarding)
 
     # Switches, ports and links
 
@@ -102,11 +106,12 @@ class Engine:
         for port_id in set(self._regulation.ports_of(switch)) - present:
             self._leave_port(port_id, now_ns)
         self._regulation.connect(switch, ports, features)
+        self._connections.switch_up(switch)
         self._tables.connect(switch, [survivor.entry for survivor in survivors])
         self._forwarding.connect(switch, ports, survivors, now_ns)
         for survivor in survivors:
             if isinstance(survivor.entry, HostWindow):
-                self._enforcer.adopt(switch, survivor.entry)
+                self._enforcer.adopt(switch, survivor.entry, now_ns)
         if survivors:
             self._connections.remember(survivors)
             self._connections.relearning = True
@@ -128,7 +133,7 @@ class Engine:
         self._tables.disconnect(switch)
         self._relearn_at.pop(switch, None)
         self._sweep_at.pop(switch, None)
-        self._gone_at[switch] = now_ns + GONE_AFTER_NS
+        self._gone_at[switch] = now_ns + self._switch_grace_ns
         return self._finish(now_ns)
 
     def port_changed(self, switch: int, port: Port, now_ns: int) -> list[Effect]:
@@ -160,26 +165,25 @@ class Engine:
         self._forwarding.frame(port_id, src_mac, dst_mac, frame, now_ns)
         return self._finish(now_ns)
 
-    def segment(self, port_id: PortId, segment: Segment, now_ns: int) -> list[Effect]:
-        """The copy of a TCP segment that entered the fabric by this port."""
-        if not self._fabric.is_edge(port_id, now_ns):
-            return []
-        self._forwarding.learn(segment.src_mac, port_id)
-        self._connections.observe(segment, now_ns)
+    def segments(self, switch: int, batch: list[SegmentFields], now_ns: int) -> list[Effect]:
+        """Copies of TCP segments that entered the fabric by this switch, in order."""
+        from_edges = self._places.admit(switch, batch, now_ns)
+        if from_edges:
+            self._connections.observe(from_edges, now_ns)
         return self._finish(now_ns)
 
     # Counters and queues
 
     def accounts_read(
-        self, switch: int, volumes: Iterable[tuple[FlowKey, int]], now_ns: int
+        self, switch: int, readings: Iterable[Reading], more: bool, now_ns: int
     ) -> list[Effect]:
-        """The byte counters of a switch's accounts, by the direction of the data."""
-        self._connections.read(switch, volumes, now_ns)
+        """The counters of some of a switch's accounts, the last ones unless `more` come."""
+        self._connections.read(switch, readings, more, now_ns)
         return self._finish(now_ns)
 
-    def account_expired(self, switch: int, key: FlowKey, now_ns: int) -> list[Effect]:
+    def account_expired(self, switch: int, key: bytes, now_ns: int) -> list[Effect]:
         """A switch has dropped an account because the flow was idle for long."""
-        self._connections.idle(switch, key)
+        self._connections.account_expired(switch, key)
         return self._finish(now_ns)
 
     def queue_event(self, port_id: PortId, report: QueueReport, now_ns: int) -> list[Effect]:
@@ -248,7 +252,7 @@ class Engine:
         return self._finish(now_ns)
 
     def read_accounts(self, now_ns: int) -> list[Effect]:
-        """Open the accounts that are due and ask the switches for all counters."""
+        """Open the accounts that are due and ask the switches for the counters that are."""
         self._connections.open_accounts(now_ns)
         return self._finish(now_ns)
 
@@ -265,7 +269,7 @@ class Engine:
 
     def tend(self, now_ns: int) -> list[Effect]:
         """Drop what was never answered; start and end the relearning of reconnected switches."""
-        self._connections.expire(now_ns)
+        self._connections.tend(now_ns)
         for switch in _due(self._relearn_at, now_ns):
             # An account that could not be adopted would keep its flow from being copied up.
             self._tables.sweep(switch, Account)
@@ -278,6 +282,7 @@ class Engine:
             self._connections.relearning = False
             self._connections.forget_remembered()
         for switch in _due(self._gone_at, now_ns):
+            self._connections.give_up(switch, now_ns)
             in_use = any(other == switch for other, _ in self._tables.entries(HostWindow))
             self._regulation.forget(switch, in_use)
         return self._finish(now_ns)
@@ -287,15 +292,13 @@ class Engine:
     def _leave_port(self, port_id: PortId, now_ns: int) -> None:
         """Regulate a port no more that is gone, and leave nothing that names its registers."""
         self._regulation.remove_port(port_id, now_ns)
-        for switch, entry in self._tables.entries(HostWindow):
-            if PortId(switch, entry.port) == port_id:
-                self._tables.remove(switch, entry.key)
+        self._enforcer.remove_port(port_id)
 
     def _finish(self, now_ns: int) -> list[Effect]:
         """Forwarding follows the fabric, routes follow forwarding, windows follow the routes."""
         changed_hosts = self._forwarding.install()
         if changed_hosts:
-            self._connections.reroute(changed_hosts)
+            self._connections.reroute(changed_hosts, now_ns)
             self._connections.adopt_remembered(now_ns)
         for port_id in self.flow_table.take_touched():
             counts = self.flow_table.counts(port_id)

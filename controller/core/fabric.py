@@ -47,7 +47,10 @@ class _PortState:
 
 
 class Fabric:
-    """The graph. `version` rises when links change; `take_changed_hosts` tells which hosts did."""
+    """The graph. `version` rises when links change; `take_changed_hosts` tells which hosts did.
+
+    `changes` rises whenever a port, a link or the place of a host may have changed.
+    """
 
     def __init__(self, link_timeout_ns: int) -> None:
         self._link_timeout_ns = link_timeout_ns
@@ -60,6 +63,7 @@ class Fabric:
         self._owners: dict[bytes, bytes] = {}
         self._changed_hosts: set[bytes] = set()
         self.version = 0
+        self.changes = 0
         self._graph: nx.Graph[int] = nx.Graph()
         self._trees: dict[int, dict[int, int]] = {}
         self._trees_version = -1
@@ -85,6 +89,7 @@ class Fabric:
 
     def set_port(self, switch: int, port: Port, now_ns: int) -> None:
         """Enter a port or its new state; one that goes down loses its link and its hosts."""
+        self.changes += 1
         port_id = PortId(switch, port.number)
         known = self._ports.get(port_id)
         if not port.up:
@@ -142,6 +147,7 @@ class Fabric:
     def presume_link(self, port_id: PortId, now_ns: int) -> None:
         """This port was a link before the controller came; discovery has time to confirm it."""
         if port_id not in self._links:
+            self.changes += 1
             self._presumed_links[port_id] = now_ns + max(self._link_timeout_ns, PRESUMED_FOR_NS)
             self.version += 1
 
@@ -197,6 +203,7 @@ class Fabric:
 
     def _clear(self, port_id: PortId) -> None:
         """Forget what was behind a port."""
+        self.changes += 1
         self._unlink(port_id)
         for host in [host for host in self.hosts.values() if host.port == port_id]:
             self.forget(host.mac)
@@ -212,6 +219,7 @@ class Fabric:
             self.hosts[mac] = Host(mac, port_id)
         else:
             host.port = port_id
+        self.changes += 1
         self._changed_hosts.add(mac)
         return True
 
@@ -234,6 +242,7 @@ class Fabric:
         host = self.hosts.pop(mac)
         for address in host.addresses:
             del self._owners[address]
+        self.changes += 1
         self._changed_hosts.add(mac)
 
     def take_changed_hosts(self) -> set[bytes]:

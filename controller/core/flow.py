@@ -1,15 +1,18 @@
-"""One TCP connection and its two flows, as the controller knows them from copied segments."""
+"""TCP flows and segments, as the controller knows them from copied segments.
 
-from dataclasses import dataclass, field
+In bulk a flow is named by its *packed key*: the addresses and then the ports of one direction,
+12 bytes or 36, just as they stand in a segment. `FlowKey` is the same to read.
+"""
+
 from ipaddress import ip_address
 from typing import NamedTuple, Self
-
-from controller.core.values import FlowClass, PortId
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
 MAX_WINDOW_SCALE = 14  # RFC 7323 section 2.3: a larger shift is to be taken as 14.
-DEFAULT_MSS_BYTES = {4: 536, 16: 1220}  # RFC 9293 section 3.7.1, by length of the address.
+IPV4_KEY_BYTES = 12
+DEFAULT_MSS_BYTES = {IPV4_KEY_BYTES: 536, 36: 1220}  # RFC 9293 section 3.7.1, by length of the key.
+HEADERS_BYTES = {IPV4_KEY_BYTES: 66, 36: 86}  # Ethernet 14, IP 20 or 40, TCP 20, timestamps 12.
 
 
 class FlowKey(NamedTuple):
@@ -19,6 +22,16 @@ class FlowKey(NamedTuple):
     src_port: int
     dst: bytes
     dst_port: int
+
+    @classmethod
+    def unpack(cls, key: bytes) -> Self:
+        size = (len(key) - 4) // 2
+        ports = int.from_bytes(key[-4:], "big")
+        return cls(key[:size], ports >> 16, key[size:-4], ports & 0xFFFF)
+
+    def pack(self) -> bytes:
+        ports = self.src_port << 16 | self.dst_port
+        return self.src + self.dst + ports.to_bytes(4, "big")
 
     @property
     def reverse(self) -> Self:
@@ -34,71 +47,37 @@ class FlowKey(NamedTuple):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """What a copied TCP segment tells; `mss_bytes`, `window_scale` are None without the option."""
+def reverse(key: bytes) -> bytes:
+    """The packed key of the other direction."""
+    if len(key) == IPV4_KEY_BYTES:
+        return key[4:8] + key[:4] + key[10:] + key[8:10]
+    return key[16:32] + key[:16] + key[34:] + key[32:34]
 
-    key: FlowKey
+
+def payload_bytes(key: bytes, n_bytes: int, n_packets: int) -> int:
+    """What frames of a flow held beside their headers, so that pure ACKs weigh nothing.
+
+    `n_bytes` counts the whole frames. Never negative: some frames have less headers than most.
+    """
+    return max(0, n_bytes - n_packets * HEADERS_BYTES[len(key)])
+
+
+class Segment(NamedTuple):
+    """What a copied segment tells; `mss_bytes`, `window_scale` are None without the option.
+
+    `macs` are the Ethernet addresses as in the frame: the receiver's, then the sender's. In bulk,
+    segments come as plain tuples of the same fields (`SegmentFields`).
+    """
+
+    in_port: int
+    macs: bytes
+    key: bytes
     flags: int
     sequence: int
     acknowledgment: int
-    src_mac: bytes
-    dst_mac: bytes
     payload_bytes: int = 0
     mss_bytes: int | None = None
     window_scale: int | None = None
 
-    def answers(self, syn: "Segment") -> bool:
-        """Whether this SYN-ACK acknowledges that SYN."""
-        return self.acknowledgment == (syn.sequence + 1) % 2**32
 
-    @property
-    def shift(self) -> int:
-        return min(self.window_scale or 0, MAX_WINDOW_SCALE)
-
-    @property
-    def offered_mss_bytes(self) -> int:
-        return self.mss_bytes or DEFAULT_MSS_BYTES[len(self.key.src)]
-
-
-@dataclass(slots=True, eq=False)
-class Flow:
-    """One direction of a connection: the data from `key.src` to `key.dst`.
-
-    `window_scale` is the receiver's: the windows that govern this flow stand in segments of
-    `key.reverse`. None means unknown, and such a flow's windows are left alone.
-    """
-
-    key: FlowKey
-    mss_bytes: int
-    window_scale: int | None = None
-    ports: tuple[PortId, ...] = ()
-    cls: FlowClass = FlowClass.BURST
-    volume_bytes: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Connection:
-    """`forward` carries the initiator's data, `reverse` the responder's."""
-
-    initiator_mac: bytes
-    responder_mac: bytes
-    initial_sequence: int
-    opened_ns: int
-    forward: Flow
-    reverse: Flow
-    established: bool = False
-    accounted_at: tuple[int, ...] = ()
-    finished: set[FlowKey] = field(default_factory=set)
-
-    @property
-    def key(self) -> FlowKey:
-        return self.forward.key
-
-    @property
-    def flows(self) -> tuple[Flow, Flow]:
-        return self.forward, self.reverse
-
-    def flow(self, key: FlowKey) -> Flow:
-        """The flow of that direction."""
-        return self.forward if key == self.forward.key else self.reverse
+SegmentFields = tuple[int, bytes, bytes, int, int, int, int, int | None, int | None]

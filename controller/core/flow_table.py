@@ -2,26 +2,56 @@
 
 Segments that entered by different switches may come in any order, an answer before its question.
 
-It is kept up to date segment by segment; what a port carries is maintained incrementally, so that a
-queue event is answered without a walk over the connections. It does not know paths: it is told
-them.
+It is kept up to date segment by segment, a batch at a time: this is where a controller spends its
+time. It does not know paths: it is told them, bundle by bundle.
 """
 
-from collections import Counter, OrderedDict
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import NamedTuple
+from itertools import islice
+from typing import Literal
 
-from controller.core.flow import ACK, FIN, RST, SYN, Connection, Flow, FlowKey, Segment
+from controller.core.bundle import (
+    FINISHED_INITIATOR,
+    FINISHED_RESPONDER,
+    Account,
+    Bundle,
+    Connection,
+    Lane,
+    bundle_of,
+)
+from controller.core.flow import (
+    ACK,
+    DEFAULT_MSS_BYTES,
+    FIN,
+    MAX_WINDOW_SCALE,
+    RST,
+    SYN,
+    FlowKey,
+    Segment,
+    SegmentFields,
+    reverse,
+)
+from controller.core.policy import Treatment
+from controller.core.port_flows import PortCounts, PortFlows
 from controller.core.values import FlowClass, PortId
 
 HALF_OPEN_LIMIT = 16_384
 HALF_OPEN_TIMEOUT_NS = 30 * 10**9
 EARLY_ANSWER_TIMEOUT_NS = 10**9
+BUNDLE_KEPT_NS = 10 * 10**9
+
+_ROOM_SHARE = 256
+_BOTH_FINISHED = FINISHED_INITIATOR | FINISHED_RESPONDER
+
+# A SYN without its answer, or an answer without its SYN: the segment, when it was last seen, if
+# it was seen once only, who has finished since. A tuple, because most live for a moment.
+_Half = tuple[SegmentFields, int, bool, int]
 
 
 class Change(Enum):
-    """What a segment did to a connection."""
+    """What became of a connection."""
 
     OPENED = "opened"
     FINISHED = "finished"
@@ -29,86 +59,38 @@ class Change(Enum):
     REPLACED = "replaced"
 
 
-class PortCounts(NamedTuple):
-    """a = |G| and b = |B| of a port (SDTCP section 3.4), and the largest MSS (0 without flows).
-
-    `idle` of the burst flows are known to send nothing at present; `handshake_ns` is the least time
-    from SYN to SYN-ACK seen lately through the port, 0 if none was seen.
-    """
-
-    background: int
-    burst: int
-    mss_bytes: int
-    idle: int = 0
-    handshake_ns: int = 0
-
-    @property
-    def flows(self) -> int:
-        """N = a + b."""
-        return self.background + self.burst
-
-    @property
-    def active_burst(self) -> int:
-        return max(0, self.burst - self.idle)
-
-    @property
-    def active_flows(self) -> int:
-        return self.background + self.active_burst
-
-
-NO_FLOWS = PortCounts(0, 0, 0)
-
-
-class _PortFlows:
-    """The flows that leave through one port, by class, and the multiset of their MSS."""
-
-    def __init__(self) -> None:
-        self.by_class: dict[FlowClass, set[Flow]] = {cls: set() for cls in FlowClass}
-        self._mss: Counter[int] = Counter()
-        self.largest_mss_bytes = 0
-
-    def add(self, flow: Flow) -> None:
-        self.by_class[flow.cls].add(flow)
-        self._mss[flow.mss_bytes] += 1
-        self.largest_mss_bytes = max(self.largest_mss_bytes, flow.mss_bytes)
-
-    def discard(self, flow: Flow) -> None:
-        self.by_class[flow.cls].discard(flow)
-        self._mss[flow.mss_bytes] -= 1
-        if not self._mss[flow.mss_bytes]:
-            del self._mss[flow.mss_bytes]
-            if flow.mss_bytes == self.largest_mss_bytes:
-                self.largest_mss_bytes = max(self._mss, default=0)
-
-
-@dataclass(slots=True)
-class _Half:
-    """A SYN without its answer, or an answer without its SYN, and who has finished since."""
-
-    segment: Segment
-    seen_ns: int
-    finished: set[FlowKey] = field(default_factory=set)
-
-
 class GlobalFlowTable:
-    """All TCP connections of the fabric. Only established ones have a route and are counted."""
+    """All TCP connections of the fabric. Only established ones are counted.
+
+    `counters` counts half-open connections that were given up, by reason. `treat`, if there is any
+    policy, is asked once for each connection that opens.
+    """
 
     def __init__(
         self,
         half_open_limit: int = HALF_OPEN_LIMIT,
         half_open_timeout_ns: int = HALF_OPEN_TIMEOUT_NS,
+        treat: Callable[[FlowKey], Treatment] | None = None,
     ) -> None:
+        self.counters: Counter[Literal["flooded", "unanswered", "orphaned"]] = Counter()
         self._half_open_limit = half_open_limit
         self._half_open_timeout_ns = half_open_timeout_ns
-        self._connections: dict[FlowKey, Connection] = {}
-        self._half_open: OrderedDict[FlowKey, _Half] = OrderedDict()
-        self._early_answers: OrderedDict[FlowKey, _Half] = OrderedDict()
-        self._ports: dict[PortId, _PortFlows] = {}
-        self._touched: dict[PortId, None] = {}
+        self._treat = treat
+        self._connections: dict[bytes, Connection] = {}  # by both keys
+        # Both by the key that what is awaited carries, the answer's or the SYN's; oldest first.
+        self._half_open: dict[bytes, _Half] = {}
+        self._early_answers: dict[bytes, _Half] = {}
+        self._bundles: dict[tuple[object, ...], Bundle] = {}
+        self._new_bundles: list[Bundle] = []
+        self._unsettled: set[Bundle] = set()
+        self._unused: dict[Bundle, int] = {}
+        self._by_host: dict[bytes, set[Bundle]] = {}
+        self._ports = PortFlows()
+        self._strays: list[SegmentFields] = []
 
     def __len__(self) -> int:
         """The number of established connections."""
-        return len(self._connections)
+        return len(self._connections) // 2
 
     @property
     def half_open(self) -> int:
@@ -117,184 +99,315 @@ class GlobalFlowTable:
     @property
     def connections(self) -> list[Connection]:
         """The established connections."""
-        return list(self._connections.values())
+        return [member for bundle in self._bundles.values() for member in bundle.members]
 
-    def find(self, key: FlowKey) -> Connection | None:
+    @property
+    def bundles(self) -> list[Bundle]:
+        """All that connections have in common, also of ends without any at the moment."""
+        return list(self._bundles.values())
+
+    def bundles_of(self, mac: bytes) -> frozenset[Bundle]:
+        """The bundles that begin or end at a host."""
+        return frozenset(self._by_host.get(mac, ()))
+
+    def find(self, key: bytes) -> Connection | None:
         """The established connection that a segment of either direction belongs to."""
-        return self._connections.get(key) or self._connections.get(key.reverse)
+        return self._connections.get(key)
 
     def counts(self, port: PortId) -> PortCounts:
-        flows = self._ports.get(port)
-        if flows is None:
-            return NO_FLOWS
-        return PortCounts(
-            len(flows.by_class[FlowClass.BACKGROUND]),
-            len(flows.by_class[FlowClass.BURST]),
-            flows.largest_mss_bytes,
-        )
+        self._settle()
+        return self._ports.counts(port)
 
-    def flows(self, port: PortId, cls: FlowClass) -> frozenset[Flow]:
-        """BRT or BGT of one egress port."""
-        flows = self._ports.get(port)
-        return frozenset(flows.by_class[cls]) if flows else frozenset()
+    def flows(self, port: PortId, cls: FlowClass) -> set[FlowKey]:
+        """BRT or BGT of one egress port, by the direction of the data."""
+        flows = set()
+        for lane in self._ports.lanes(port):
+            for connection in lane.members:
+                if lane.cls(connection) is cls:
+                    flows.add(FlowKey.unpack(lane.key(connection)))
+        return flows
 
     def take_touched(self) -> list[PortId]:
         """The ports whose counts or MSS changed since the last call, first come first."""
-        touched, self._touched = list(self._touched), {}
-        return touched
+        self._settle()
+        return self._ports.take_touched()
+
+    def take_new_bundles(self) -> list[Bundle]:
+        """The bundles that came since the last call; they have no route yet."""
+        new, self._new_bundles = self._new_bundles, []
+        return new
+
+    def take_strays(self) -> list[SegmentFields]:
+        """The data segments of unknown connections since the last call."""
+        strays, self._strays = self._strays, []
+        return strays
 
     # Segments
 
-    def observe(self, segment: Segment, now_ns: int) -> list[tuple[Change, Connection]]:
-        """Enter one copied segment; data segments change nothing."""
-        if segment.flags & RST:
-            return self._reset(segment)
-        if segment.flags & SYN:
-            if segment.flags & ACK:
-                return self._syn_ack(segment, now_ns)
-            return self._syn(segment, now_ns)
-        if segment.flags & FIN:
-            return self._fin(segment)
-        return []
-
-    def _syn(self, segment: Segment, now_ns: int) -> list[tuple[Change, Connection]]:
+    def observe(
+        self, segments: Iterable[SegmentFields], now_ns: int
+    ) -> list[tuple[Change, Connection]]:
+        """Enter copied segments, in this order; returns what changed by them."""
         changes: list[tuple[Change, Connection]] = []
-        known = self.find(segment.key)
-        if known is not None:
-            if known.key == segment.key and known.initial_sequence == segment.sequence:
-                return []
-            self.remove(known)
-            changes.append((Change.REPLACED, known))
-        crossing = self._half_open.get(segment.key.reverse)
-        if crossing is not None:
-            # RFC 9293 section 3.5, simultaneous open: the first SYN stays the initiator's.
-            crossing.seen_ns = now_ns
-            self._half_open.move_to_end(segment.key.reverse)
-            return changes
-        early = self._early_answers.pop(segment.key, None)
-        if early is not None and early.segment.answers(segment):
-            return changes + self._open(segment, early.segment, early.finished, now_ns)
-        self._half_open.pop(segment.key, None)
-        self._half_open[segment.key] = _Half(segment, now_ns)
-        if len(self._half_open) > self._half_open_limit:
-            self._half_open.popitem(last=False)
+        connections, half_open = self._connections, self._half_open
+        for segment in segments:
+            key, flags = segment[2], segment[3]
+            if flags & (RST | SYN):
+                if flags & RST:
+                    self._reset(key, changes)
+                elif flags & ACK:
+                    half = half_open.pop(key, None)
+                    if half is not None:
+                        changes.append((Change.OPENED, self._open(half, segment, now_ns)))
+                    elif key not in connections:
+                        self._answered_early(segment, now_ns)
+                else:
+                    self._syn(segment, now_ns, changes)
+            elif flags & FIN:
+                connection = connections.get(key)
+                if connection is None:
+                    self._finish_half(key)
+                    continue
+                connection.finished |= (
+                    FINISHED_INITIATOR if key == connection.key else FINISHED_RESPONDER
+                )
+                if connection.finished == _BOTH_FINISHED:
+                    self.remove(connection)
+                    changes.append((Change.FINISHED, connection))
+            elif segment[6] and key not in connections:
+                self._strays.append(segment)
         return changes
 
-    def _syn_ack(self, segment: Segment, now_ns: int) -> list[tuple[Change, Connection]]:
-        key = segment.key.reverse
-        entry = self._half_open.pop(key, None)
-        if entry is not None:
-            return self._open(entry.segment, segment, entry.finished, now_ns)
-        if self.find(key) is None:
-            # It came by another switch than the SYN, whose copy may be on its way yet.
-            self._early_answers.pop(key, None)
-            self._early_answers[key] = _Half(segment, now_ns)
-            if len(self._early_answers) > self._half_open_limit:
-                self._early_answers.popitem(last=False)
-        return []
+    def _syn(
+        self, segment: SegmentFields, now_ns: int, changes: list[tuple[Change, Connection]]
+    ) -> None:
+        key = segment[2]
+        known = self._connections.get(key)
+        if known is not None:
+            if known.key == key and known.initial_sequence == segment[4]:
+                return
+            self.remove(known)
+            changes.append((Change.REPLACED, known))
+        half_open = self._half_open
+        crossing = half_open.pop(key, None)
+        if crossing is not None:
+            # RFC 9293 section 3.5, simultaneous open: the first SYN stays the initiator's.
+            half_open[key] = (crossing[0], now_ns, False, crossing[3])
+            return
+        if self._early_answers:
+            early = self._early_answers.pop(key, None)
+            if early is not None and early[0][5] == (segment[4] + 1) & 0xFFFFFFFF:
+                half = segment, now_ns, False, early[3]
+                changes.append((Change.OPENED, self._open(half, early[0], now_ns)))
+                return
+        answer_key = reverse(key)
+        repeated = half_open.pop(answer_key, None) is not None
+        half_open[answer_key] = (segment, now_ns, not repeated, 0)
+        if len(half_open) > self._half_open_limit:
+            self._make_room(half_open)
 
-    def _open(
-        self, syn: Segment, answer: Segment, finished: set[FlowKey], now_ns: int
-    ) -> list[tuple[Change, Connection]]:
-        # RFC 7323 section 2.2: windows are scaled only if both ends offered to.
-        scaled = syn.window_scale is not None and answer.window_scale is not None
-        mss_bytes = min(syn.offered_mss_bytes, answer.offered_mss_bytes)
-        connection = Connection(
-            initiator_mac=syn.src_mac,
-            responder_mac=syn.dst_mac,
-            initial_sequence=syn.sequence,
-            opened_ns=now_ns,
-            forward=Flow(syn.key, mss_bytes, answer.shift if scaled else 0),
-            reverse=Flow(syn.key.reverse, mss_bytes, syn.shift if scaled else 0),
-            finished=finished,
-        )
-        self._establish(connection)
-        return [(Change.OPENED, connection)]
+    def _answered_early(self, segment: SegmentFields, now_ns: int) -> None:
+        """It came by another switch than the SYN, whose copy may be on its way yet."""
+        awaited = reverse(segment[2])
+        self._early_answers.pop(awaited, None)
+        self._early_answers[awaited] = (segment, now_ns, False, 0)
+        if len(self._early_answers) > self._half_open_limit:
+            self._make_room(self._early_answers)
 
-    def _fin(self, segment: Segment) -> list[tuple[Change, Connection]]:
-        connection = self.find(segment.key)
-        if connection is None:
-            for halves in (self._half_open, self._early_answers):
-                half = halves.get(segment.key) or halves.get(segment.key.reverse)
+    def _make_room(self, halves: dict[bytes, _Half]) -> None:
+        """Drop the oldest: some at once, because the way to the first of a dict is long when those
+        before it were deleted one by one."""
+        oldest = list(islice(halves, 1 + self._half_open_limit // _ROOM_SHARE))
+        for key in oldest:
+            del halves[key]
+        self.counters["flooded"] += len(oldest)
+
+    def _open(self, half: _Half, answer: SegmentFields, now_ns: int) -> Connection:
+        (_, macs, key, _, sequence, _, _, mss_bytes, scale), seen_ns, once, finished = half
+        _, _, answer_key, _, _, _, _, answer_mss_bytes, answer_scale = answer
+        least_mss_bytes = mss_bytes or DEFAULT_MSS_BYTES[len(key)]
+        answer_mss_bytes = answer_mss_bytes or DEFAULT_MSS_BYTES[len(key)]
+        if answer_mss_bytes < least_mss_bytes:
+            least_mss_bytes = answer_mss_bytes
+        if scale is None or answer_scale is None:
+            # RFC 7323 section 2.2: windows are scaled only if both ends offered to.
+            scale = answer_scale = 0
+        identity: tuple[object, ...] = (key[:-4], macs, least_mss_bytes, scale, answer_scale)
+        treatment = Treatment.ORDINARY
+        if self._treat is not None:
+            treatment = self._treat(FlowKey.unpack(key))
+            identity = (*identity, treatment)
+        bundle = self._bundles.get(identity)
+        if bundle is None:
+            scales = min(answer_scale, MAX_WINDOW_SCALE), min(scale, MAX_WINDOW_SCALE)
+            ends = macs[6:], macs[:6]
+            bundle = self._add_bundle(
+                identity, bundle_of(key, ends, least_mss_bytes, scales, treatment)
+            )
+        # Both in one batch: then it was too quick to be timed.
+        took_ns = now_ns - seen_ns
+        if once and took_ns and not 0 < bundle.handshake_ns <= took_ns:
+            bundle.handshake_ns = took_ns
+        connection = Connection(key, answer_key, bundle, sequence, now_ns, finished)
+        self._connections[key] = self._connections[answer_key] = connection
+        bundle.members.add(connection)
+        self._unsettled.add(bundle)
+        return connection
+
+    def _finish_half(self, key: bytes) -> None:
+        """One side of a connection that is not open yet, as far as is known, has finished."""
+        answer_key = reverse(key)
+        for halves, responder, initiator in (
+            (self._half_open, key, answer_key),
+            (self._early_answers, answer_key, key),
+        ):
+            for place, finished in (
+                (initiator, FINISHED_INITIATOR),
+                (responder, FINISHED_RESPONDER),
+            ):
+                half = halves.get(place)
                 if half is not None:
-                    half.finished.add(segment.key)
-            return []
-        connection.finished.add(segment.key)
-        if len(connection.finished) < 2:
-            return []
-        self.remove(connection)
-        return [(Change.FINISHED, connection)]
+                    halves[place] = (*half[:3], half[3] | finished)
+                    return
 
-    def _reset(self, segment: Segment) -> list[tuple[Change, Connection]]:
-        self._forget_handshake(segment.key)
-        connection = self.find(segment.key)
-        if connection is None:
-            return []
-        self.remove(connection)
-        return [(Change.RESET, connection)]
+    def _reset(self, key: bytes, changes: list[tuple[Change, Connection]]) -> None:
+        if self._half_open or self._early_answers:
+            self._forget_handshake(key)
+        connection = self._connections.get(key)
+        if connection is not None:
+            self.remove(connection)
+            changes.append((Change.RESET, connection))
 
     # Changes that do not come from a segment
 
-    def adopt(self, connection: Connection) -> None:
-        """Enter a connection whose handshake was not seen. Its key must not be known."""
-        self._forget_handshake(connection.key)
-        self._establish(connection)
+    def adopt(
+        self,
+        key: bytes,
+        macs: tuple[bytes, bytes],
+        mss_bytes: int,
+        window_scales: tuple[int | None, int | None],
+        opened_ns: int,
+    ) -> Connection:
+        """Enter a connection whose handshake was not seen. `key` must not be known.
 
-    def _establish(self, connection: Connection) -> None:
-        connection.established = True
-        self._connections[connection.key] = connection
+        Of the pairs, the initiator's address, and the scale that governs its data, stand first.
+        """
+        self._forget_handshake(key)
+        treatment = Treatment.ORDINARY if self._treat is None else self._treat(FlowKey.unpack(key))
+        identity = (key[:-4], *macs, mss_bytes, *window_scales, treatment)
+        bundle = self._bundles.get(identity)
+        if bundle is None:
+            bundle = self._add_bundle(
+                identity, bundle_of(key, macs, mss_bytes, window_scales, treatment)
+            )
+        answer_key = reverse(key)
+        connection = Connection(key, answer_key, bundle, -1, opened_ns, 0)
+        self._connections[key] = self._connections[answer_key] = connection
+        bundle.members.add(connection)
+        self._unsettled.add(bundle)
+        return connection
 
-    def route(self, flow: Flow, ports: tuple[PortId, ...]) -> None:
-        """Tell the egress ports that a flow's data leaves through."""
-        if ports == flow.ports:
-            return
-        self._unlist(flow)
-        flow.ports = ports
-        self._list(flow)
+    def route(
+        self, bundle: Bundle, forward: tuple[PortId, ...], reverse: tuple[PortId, ...]
+    ) -> None:
+        """Tell the egress ports that a bundle's data leaves through, in either direction."""
+        self._ports.route(bundle, bundle.forward, forward)
+        self._ports.route(bundle, bundle.reverse, reverse)
 
-    def reclassify(self, flow: Flow, cls: FlowClass) -> None:
-        """Move a flow between BRT and BGT."""
-        self._unlist(flow)
-        flow.cls = cls
-        self._list(flow)
+    def count(self, connection: Connection, account: Account) -> None:
+        """A connection is counted from now on, or counted elsewhere."""
+        self._weigh(connection, -1)
+        connection.account = account
+        self._weigh(connection, 1)
+
+    def classify(self, connection: Connection, lane: Lane, cls: FlowClass, idle: bool) -> None:
+        """Move a counted flow between BRT and BGT; tell whether it is idle."""
+        self._weigh(connection, -1, lane)
+        meter = lane.meter(connection)
+        assert meter is not None
+        meter.cls, meter.idle = cls, idle
+        self._weigh(connection, 1, lane)
 
     def remove(self, connection: Connection) -> None:
-        """Forget an established connection; its flows keep their ports for whoever cleans up."""
-        del self._connections[connection.key]
+        """Forget an established connection."""
+        del self._connections[connection.key], self._connections[connection.answer_key]
         connection.established = False
-        for flow in connection.flows:
-            self._unlist(flow)
+        if connection.account is not None:
+            self._weigh(connection, -1)
+        bundle = connection.bundle
+        bundle.members.discard(connection)
+        self._unsettled.add(bundle)
 
     def expire(self, now_ns: int) -> list[Segment]:
         """Drop the SYNs that were never answered; returns the answers whose SYN never came."""
-        while self._half_open:
-            key, entry = next(iter(self._half_open.items()))
-            if now_ns - entry.seen_ns < self._half_open_timeout_ns:
-                break
-            del self._half_open[key]
-        orphans = []
-        while self._early_answers:
-            key, entry = next(iter(self._early_answers.items()))
-            if now_ns - entry.seen_ns < EARLY_ANSWER_TIMEOUT_NS:
-                break
-            del self._early_answers[key]
-            orphans.append(entry.segment)
-        return orphans
+        self.counters["unanswered"] += len(
+            _take_older(self._half_open, now_ns - self._half_open_timeout_ns)
+        )
+        orphans = _take_older(self._early_answers, now_ns - EARLY_ANSWER_TIMEOUT_NS)
+        self.counters["orphaned"] += len(orphans)
+        self._settle()
+        self._ports.forget_handshakes(now_ns)
+        return [Segment(*half[0]) for half in orphans]
 
-    def _forget_handshake(self, key: FlowKey) -> None:
-        for side in (key, key.reverse):
+    def drop_unused(self, now_ns: int) -> list[Bundle]:
+        """Forget the bundles that have had no connection for BUNDLE_KEPT_NS; returns them."""
+        self._settle()
+        dropped = []
+        for bundle, since_ns in list(self._unused.items()):
+            if bundle.members:
+                del self._unused[bundle]
+            elif not since_ns:
+                self._unused[bundle] = now_ns
+            elif now_ns - since_ns >= BUNDLE_KEPT_NS:
+                del self._unused[bundle], self._bundles[bundle.identity]
+                self.route(bundle, (), ())
+                for mac in {bundle.initiator_mac, bundle.responder_mac}:
+                    self._by_host[mac].discard(bundle)
+                    if not self._by_host[mac]:
+                        del self._by_host[mac]
+                dropped.append(bundle)
+        return dropped
+
+    def _add_bundle(self, identity: tuple[object, ...], bundle: Bundle) -> Bundle:
+        bundle.identity = identity
+        self._bundles[identity] = bundle
+        self._new_bundles.append(bundle)
+        for mac in (bundle.initiator_mac, bundle.responder_mac):
+            self._by_host.setdefault(mac, set()).add(bundle)
+        return bundle
+
+    def _weigh(self, connection: Connection, sign: int, only: Lane | None = None) -> None:
+        """Add to the counts, or take from them, what is known of a counted connection's flows."""
+        if connection.bundle.born is FlowClass.BACKGROUND:
+            return  # They are counted with the members.
+        for lane in connection.bundle.lanes:
+            meter = lane.meter(connection)
+            if meter is not None and only in (None, lane):
+                is_background = meter.cls is FlowClass.BACKGROUND
+                self._ports.change(
+                    lane,
+                    background=sign if is_background else 0,
+                    idle=sign if meter.idle and not is_background else 0,
+                )
+
+    def _forget_handshake(self, key: bytes) -> None:
+        for side in (key, reverse(key)):
             self._half_open.pop(side, None)
             self._early_answers.pop(side, None)
 
-    def _list(self, flow: Flow) -> None:
-        for port in flow.ports:
-            self._ports.setdefault(port, _PortFlows()).add(flow)
-            self._touched[port] = None
+    def _settle(self) -> None:
+        for bundle in self._unsettled:
+            self._ports.settle(bundle)
+            if not bundle.members:
+                self._unused.setdefault(bundle, 0)
+        self._unsettled.clear()
 
-    def _unlist(self, flow: Flow) -> None:
-        for port in flow.ports:
-            flows = self._ports[port]
-            flows.discard(flow)
-            self._touched[port] = None
-            if not any(flows.by_class.values()):
-                del self._ports[port]
+
+def _take_older(halves: dict[bytes, _Half], seen_ns: int) -> list[_Half]:
+    """Take those that were seen last then or before; the oldest stand first."""
+    keys = []
+    for key, half in halves.items():
+        if half[1] > seen_ns:
+            break
+        keys.append(key)
+    return [halves.pop(key) for key in keys]

@@ -53,14 +53,16 @@ class Policy:
         self._rules = tuple(rules)
         self._covering: dict[bytes, tuple[tuple[int, Rule], ...]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether there are any rules."""
+        return bool(self._rules)
+
     @property
     def exemptions(self) -> list[Rule]:
         return [rule for rule in self._rules if rule.treatment is Treatment.EXEMPT]
 
     def treatment(self, key: FlowKey) -> Treatment:
         """The same for both directions of a connection."""
-        if not self._rules:
-            return Treatment.ORDINARY
         first = min(
             (
                 place

@@ -18,7 +18,7 @@ from controller.core.effects import (
 )
 from controller.core.egress import EgressPorts, PortOverride, Queue
 from controller.core.fabric import Port
-from controller.core.flow_table import PortCounts
+from controller.core.port_flows import PortCounts
 from controller.core.registers import Registers
 from controller.core.regulator import Regulator, RegulatorSettings, Scheme, WindowSet
 from controller.core.rtt import RoundTrips

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
-from controller.core.flow_table import NO_FLOWS, PortCounts
+from controller.core.port_flows import NO_FLOWS, PortCounts
 from controller.core.values import RELEASED, FlowClass, Hold, Notice, PortId
 from controller.core.windows import (
     PortLimits,

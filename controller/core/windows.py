@@ -6,7 +6,7 @@ Pure arithmetic on the counts and the limits of one egress port. It never looks 
 from dataclasses import dataclass
 from fractions import Fraction
 
-from controller.core.flow_table import PortCounts
+from controller.core.port_flows import PortCounts
 from controller.core.values import FlowClass, Hold, Notice
 
 DEFAULT_MSS_BYTES = 1460

@@ -2,8 +2,11 @@
 
 Ryu's Datapath reads a message with two system calls, hands it over through a queue of 128, and
 blocks whoever sends while 16 messages wait. Here the socket is read in large pieces, messages go
-straight to the listener, and sending never blocks: a switch that does not read is disconnected, and
-resynchronised when it comes back.
+straight to the listener, copied segments in batches, and sending never blocks: a switch that does
+not read is disconnected, and resynchronised when it comes back.
+
+Reading and the first attempt to send happen right in Eventlet's main loop. A thread that waits in
+`recv` registers and unregisters its socket for every message, which takes longer than the answer.
 """
 
 import contextlib
@@ -12,6 +15,7 @@ import socket
 from collections import deque
 from typing import Protocol
 
+from eventlet.hubs import get_hub
 from ryu.controller import ofp_event
 from ryu.controller.controller import Datapath
 from ryu.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER
@@ -19,11 +23,12 @@ from ryu.controller.ofp_handler import OFPHandler
 from ryu.lib import hub
 from ryu.ofproto import ofproto_parser
 
+from controller.southbound import segments
 from controller.southbound.openflow import HEADER, VERSION, PortDescription, Type
 
 LOG = logging.getLogger("weir.channel")
 
-_READ_BYTES = 65_536
+_READ_BYTES = 262_144
 _QUEUE_LIMIT_BYTES = 16 * 2**20
 _FOR_THE_LISTENER = frozenset(
     {
@@ -47,6 +52,9 @@ class Listener(Protocol):
     def received(self, channel: "Channel", message: bytes) -> None:
         """A whole message, header included, of a connected switch."""
 
+    def received_segments(self, channel: "Channel", copied: list[segments.Copied]) -> None:
+        """Messages, too: packet-ins of copied TCP segments, as they came one after the other."""
+
     def disconnected(self, channel: "Channel") -> None:
         """The last word of a channel that was connected."""
 
@@ -64,7 +72,10 @@ class Channel(Datapath):
     def __init__(self, sock: socket.socket, address: tuple[str, int], listener: Listener) -> None:
         self._listener = listener
         self._outgoing: deque[bytes] = deque()
-        self._outgoing_changed = hub.Event()
+        self._buffer = b""
+        self._ended = hub.Event()
+        self._left_over = hub.Event()
+        self._sending = False
         self._close_when_sent = False
         self.queued_bytes = 0
         super().__init__(sock, address)
@@ -94,9 +105,11 @@ class Channel(Datapath):
             self._listener.connected(self)
         elif state == DEAD_DISPATCHER and previous == MAIN_DISPATCHER:
             self._listener.disconnected(self)
+        if state == DEAD_DISPATCHER:
+            self._ended.set()
 
-    def send(self, buf: bytes, close_socket: bool = False) -> bool:
-        """Queue a message. Returns whether the channel still takes any."""
+    def queue(self, message: bytes) -> bool:
+        """Have a message sent by the next `flush`. Returns whether the channel still takes any."""
         if self.state == DEAD_DISPATCHER:
             return False
         if self.queued_bytes > _QUEUE_LIMIT_BYTES:
@@ -106,11 +119,35 @@ class Channel(Datapath):
             )
             self.abort()
             return False
-        self._outgoing.append(bytes(buf))
-        self.queued_bytes += len(buf)
-        self._close_when_sent |= close_socket
-        self._outgoing_changed.set()
+        self._outgoing.append(message)
+        self.queued_bytes += len(message)
         return True
+
+    def flush(self) -> None:
+        """Send what is queued: at once as far as the socket takes it, the rest when it does."""
+        if self._sending or not self._outgoing or self.state == DEAD_DISPATCHER:
+            return
+        data = b"".join(self._outgoing)
+        self._outgoing.clear()
+        try:
+            sent = self.socket.fd.send(data)
+        except OSError:
+            # Full, or broken: the sending loop will wait for the one and tell the other.
+            sent = 0
+        self.queued_bytes -= sent
+        if sent < len(data):
+            self._outgoing.append(data[sent:])
+            self._sending = True
+            self._left_over.set()
+
+    def send(self, buf: bytes, close_socket: bool = False) -> bool:
+        """Queue and flush, for Ryu's own messages."""
+        taken = self.queue(bytes(buf))
+        self.flush()
+        if close_socket:
+            self._close_when_sent = True
+            self._left_over.set()
+        return taken
 
     def abort(self) -> None:
         """Have the reading loop end, and with it the channel."""
@@ -120,13 +157,14 @@ class Channel(Datapath):
     def _send_loop(self) -> None:
         try:
             while self.state != DEAD_DISPATCHER:
-                self._outgoing_changed.wait()
-                self._outgoing_changed.clear()
+                self._left_over.wait()
+                self._left_over.clear()
                 while self._outgoing:
                     data = b"".join(self._outgoing)
                     self._outgoing.clear()
                     self.socket.sendall(data)
                     self.queued_bytes -= len(data)
+                self._sending = False
                 if self._close_when_sent:
                     break
         except OSError as error:
@@ -136,26 +174,44 @@ class Channel(Datapath):
             self.abort()
 
     def _recv_loop(self) -> None:
-        buffer = b""
+        hub_of_thread = get_hub()
+        reader = hub_of_thread.add(
+            hub_of_thread.READ, self.socket.fileno(), self._read, self._ended.set, self._ended.set
+        )
         try:
-            while self.state != DEAD_DISPATCHER:
-                try:
-                    data = self.socket.recv(_READ_BYTES)
-                except TimeoutError:
-                    continue
-                if not data:
-                    break
-                buffer = self._messages(buffer + data)
-                hub.sleep(0)
+            self._ended.wait()
+        finally:
+            hub_of_thread.remove(reader)
+            self.socket.close()
+
+    def _read(self, _fileno: int) -> None:
+        """There is something to read, or the end."""
+        try:
+            data = self.socket.fd.recv(_READ_BYTES)
+            if data:
+                self._buffer = self._messages(self._buffer + data)
+            else:
+                self._ended.set()
+        except BlockingIOError:
+            pass
         except (OSError, ValueError) as error:
             LOG.warning("switch %s at %s:%d: %s", self.id, *self.address[:2], error)
-        finally:
-            self.socket.close()
+            self._ended.set()
+        except Exception:
+            # Eventlet would go on without this socket, and nobody would know.
+            LOG.exception("switch %s at %s:%d", self.id, *self.address[:2])
+            self._ended.set()
 
     def _messages(self, buffer: bytes) -> bytes:
         """Hand over all whole messages; returns what is left. Raises ValueError on nonsense."""
         offset, end = 0, len(buffer)
         while end - offset >= HEADER.size:
+            if buffer[offset + 1] == Type.PACKET_IN and self.state == MAIN_DISPATCHER:
+                copied, offset = segments.take(buffer, offset)
+                if copied:
+                    self._listener.received_segments(self, copied)
+                if end - offset < HEADER.size:
+                    break
             version, kind, length, xid = HEADER.unpack_from(buffer, offset)
             if length < HEADER.size:
                 raise ValueError(f"a message of length {length}")

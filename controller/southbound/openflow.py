@@ -47,6 +47,7 @@ _ERROR = struct.Struct("!8xHH")
 _EXPERIMENTER = struct.Struct("!8xII")
 
 _MULTIPART_FLOW = 1
+_REPLY_MORE = 1 << 0
 
 
 class Type(IntEnum):
@@ -91,6 +92,7 @@ class FlowStats(NamedTuple):
     priority: int
     cookie: int
     duration_ns: int
+    packet_count: int
     byte_count: int
     match: bytes
     instructions: bytes
@@ -247,15 +249,15 @@ def unpack_flow_removed(message: bytes) -> FlowRemoved:
     return FlowRemoved(cookie, reason, table, byte_count, match)
 
 
-def unpack_flow_stats(message: bytes) -> list[FlowStats]:
-    """The flow entries of one part of a reply."""
-    kind, _ = _unpack(_MULTIPART, message)
+def unpack_flow_stats(message: bytes) -> tuple[list[FlowStats], bool]:
+    """The flow entries of one part of a reply, and whether more parts follow."""
+    kind, flags = _unpack(_MULTIPART, message)
     if kind != _MULTIPART_FLOW:
         raise MalformedMessageError(f"a multipart reply of type {kind}")
     entries = []
     offset = _MULTIPART.size
     while offset < len(message):
-        (length, table, duration_s, duration_ns, priority, _, _, _, cookie, _, byte_count) = (
+        (length, table, duration_s, duration_ns, priority, _, _, _, cookie, n_packets, n_bytes) = (
             _unpack(_FLOW_STATS, message, offset)
         )
         end = offset + length
@@ -268,13 +270,14 @@ def unpack_flow_stats(message: bytes) -> list[FlowStats]:
                 priority,
                 cookie,
                 duration_s * 10**9 + duration_ns,
-                byte_count,
+                n_packets,
+                n_bytes,
                 match,
                 message[instructions_at:end],
             )
         )
         offset = end
-    return entries
+    return entries, bool(flags & _REPLY_MORE)
 
 
 def unpack_port_status(message: bytes) -> tuple[int, PortDescription]:

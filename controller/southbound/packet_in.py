@@ -148,7 +148,7 @@ def _tcp(frame: bytes, offset: int, src: bytes, dst: bytes, size_bytes: int) -> 
     header_bytes = (head >> 4) * 4
     if header_bytes < 20 or header_bytes > size_bytes:
         raise MalformedFrameError(f"a TCP header of {header_bytes} bytes in {size_bytes}")
-    mss_bytes, window_scale, sack_permitted = _tcp_options(
+    mss_bytes, window_scale, sack_permitted = tcp_options(
         frame[offset + 20 : offset + header_bytes]
     )
     return TcpSegment(
@@ -168,7 +168,7 @@ def _tcp(frame: bytes, offset: int, src: bytes, dst: bytes, size_bytes: int) -> 
     )
 
 
-def _tcp_options(options: bytes) -> tuple[int | None, int | None, bool]:
+def tcp_options(options: bytes) -> tuple[int | None, int | None, bool]:
     """MSS, window scale and SACK-permitted. RFC 9293 section 3.1, RFC 7323 section 2.2."""
     mss_bytes: int | None = None
     window_scale: int | None = None

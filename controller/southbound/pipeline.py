@@ -39,7 +39,7 @@ from controller.southbound.openflow import SEND_FLOW_REMOVED, FlowEntry, FlowSta
 from controller.southbound.packet_in import ETH_ARP, ETH_IPV4, ETH_IPV6, ETH_LLDP
 
 COPY_BYTES = 192  # Room for Ethernet, two VLAN tags, IPv6 with options and a full TCP header.
-ACCOUNT_IDLE_S = 300
+ACCOUNT_IDLE_S = 3600  # For who outlives his controller; a controller expires them earlier.
 RELEARN_S = 5
 
 _OWNER = 0x57454952  # "WEIR"

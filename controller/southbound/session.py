@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from controller.southbound import extension, frames, openflow, packet_in, pipeline
+from controller.southbound import extension, frames, openflow, packet_in, pipeline, segments
 from controller.southbound.extension import Capability
 from controller.southbound.match import output
 from controller.southbound.openflow import FlowEntry, FlowStats, PortDescription, Type
@@ -22,18 +22,28 @@ _NOTHING_ASKED = -1
 _REGULATES = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER
 
 
+class Held(NamedTuple):
+    """An entry that a switch had when it connected, with its counters and its age."""
+
+    decoded: pipeline.Decoded
+    byte_count: int
+    packet_count: int
+    age_ns: int
+
+
 class Ready(NamedTuple):
-    """The switch can be used. `held` are the entries it had, with byte count and age."""
+    """The switch can be used. `held` are the entries it had."""
 
     n_registers: int
-    held: list[tuple[pipeline.Decoded, int, int]]
+    held: list[Held]
     paces: bool = False
     tells_queues: bool = False
 
 
-class SegmentCopied(NamedTuple):
-    in_port: int
-    segment: packet_in.TcpSegment
+class SegmentsCopied(NamedTuple):
+    """TCP segments in the order in which they entered."""
+
+    segments: list[segments.Copied]
 
 
 class ArpReceived(NamedTuple):
@@ -60,7 +70,10 @@ class FrameMissed(NamedTuple):
 
 
 class AccountsRead(NamedTuple):
-    volumes: list[tuple[pipeline.FiveTuple, int]]
+    """Accounts with the bytes and packets of their frames; `more` of the same answer follow."""
+
+    counters: list[tuple[pipeline.FiveTuple, int, int]]
+    more: bool
 
 
 class AccountExpired(NamedTuple):
@@ -96,7 +109,7 @@ class ControlTimed(NamedTuple):
 
 Event = (
     Ready
-    | SegmentCopied
+    | SegmentsCopied
     | ArpReceived
     | LinkDiscovered
     | FrameMissed
@@ -217,6 +230,13 @@ class Session:
         except ValueError as error:
             self._count(f"{type(error).__name__} in a message of type {message[1]}", error)
             return []
+        return self._pass(events)
+
+    def receive_segments(self, copied: list[segments.Copied]) -> list[Event]:
+        """The same for packet-ins that were read already."""
+        return self._pass([SegmentsCopied(copied)])
+
+    def _pass(self, events: list[Event]) -> list[Event]:
         if self.ready:
             return events
         if len(self._held_events) < _HELD_EVENTS:
@@ -233,7 +253,7 @@ class Session:
             case Type.EXPERIMENTER:
                 return self._experimenter(*openflow.unpack_experimenter(message), xid)
             case Type.MULTIPART_REPLY:
-                return self._flow_stats(openflow.unpack_flow_stats(message), xid)
+                return self._flow_stats(*openflow.unpack_flow_stats(message), xid)
             case Type.FLOW_REMOVED:
                 return self._flow_removed(openflow.unpack_flow_removed(message))
             case Type.PORT_STATUS:
@@ -268,7 +288,8 @@ class Session:
         for stats in self._read_back:
             decoded = pipeline.decode(stats)
             if decoded is not None:
-                held.append((decoded, stats.byte_count, stats.duration_ns))
+                counters = stats.byte_count, stats.packet_count
+                held.append(Held(decoded, *counters, stats.duration_ns))
             else:
                 self._stale[pipeline.place_read_back(stats)] = stats
         self._read_back = []
@@ -300,7 +321,7 @@ class Session:
             return [FrameMissed(in_port, other.src_mac, other.dst_mac, message.data)]
         match packet_in.parse(message.data):
             case packet_in.TcpSegment() as segment:
-                return [SegmentCopied(in_port, segment)]
+                return [SegmentsCopied([segments.copied(in_port, segment)])]
             case packet_in.ArpPacket() as arp:
                 return [ArpReceived(in_port, arp, message.data)]
             case packet_in.Discovery(payload):
@@ -348,15 +369,15 @@ class Session:
         )
         return missed
 
-    def _flow_stats(self, entries: list[FlowStats], xid: int) -> list[Event]:
+    def _flow_stats(self, entries: list[FlowStats], more: bool, xid: int) -> list[Event]:
         if xid == self._read_back_xid:
             self._read_back += entries
             return []
-        return [
-            AccountsRead(
-                [(pipeline.decode_account(stats.match), stats.byte_count) for stats in entries]
-            )
+        counters = [
+            (pipeline.decode_account(stats.match), stats.byte_count, stats.packet_count)
+            for stats in entries
         ]
+        return [AccountsRead(counters, more)]
 
     def _flow_removed(self, message: openflow.FlowRemoved) -> list[Event]:
         is_account = message.cookie & pipeline.ACCOUNT_COOKIE_MASK == pipeline.ACCOUNT_COOKIE

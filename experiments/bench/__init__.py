@@ -78,6 +78,7 @@ SUITES: Mapping[str, Mapping[str, Group]] = {
         "background": Group("background", compares=True),
         "idle": Group("idle"),
     },
+    "controller": {name: Group(name) for name in ("connections", "delay", "memory")},
 }
 
 
@@ -89,6 +90,8 @@ def run(suite: str, only: Sequence[str], out: Path, comparison: Comparison | Non
     """
     comparison = comparison or Comparison()
     figures: dict[str, object] = _machine()
+    if suite != "controller":
+        figures["switch"] = find_prefix().name
     failed = []
     measured: dict[str, dict[str, float]] = {}
     for name in only or SUITES[suite]:
@@ -135,7 +138,6 @@ def _machine() -> dict[str, object]:
         "machine.processors": os.cpu_count(),
         "machine.load_before": round(os.getloadavg()[0], 2),
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "switch": find_prefix().name,
     }
 
 

@@ -54,7 +54,7 @@ def configuration(
             ],
         },
         "regulation": {"scheme": scheme},
-        "log": {"events": str(events)},
+        "log": {"events": str(events), "connections": True},
     }
     for section, keys in (sections or {}).items():
         config.setdefault(section, {}).update(keys)

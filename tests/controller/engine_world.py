@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from controller.core.classifier import Classifier
+from controller.core.connections import ConnectionSettings
 from controller.core.effects import (
     Complain,
     Effect,
@@ -42,14 +43,18 @@ QUEUE = Queue(10**8, 65_536)
 REGISTERS = 1024
 
 
+CONNECTIONS = ConnectionSettings(Classifier(10**6, SECOND, 10 * SECOND), log=True)
+
+
 def make_engine(
     scheme: Scheme = Scheme.WEIR,
     overrides: tuple[PortOverride, ...] = (),
     policies: tuple[Rule, ...] = (),
+    connections: ConnectionSettings = CONNECTIONS,
 ) -> Engine:
     return Engine(
         EngineSettings(
-            classifier=Classifier(10**6, SECOND),
+            connections=connections,
             regulator=RegulatorSettings(scheme, 3 * SECOND, WindowRules(0.9, 10, 2)),
             limits=LIMITS,
             overrides=overrides,
@@ -149,8 +154,10 @@ class World:
         by_address = {host.address: host for host in self.places}
         src, dst = by_address[key.src], by_address[key.dst]
         option = scale if flags & SYN else None
-        segment = Segment(key, flags, sequence, 2, src.mac, dst.mac, payload_bytes, MSS, option)
-        return self.do(self.engine.segment(self.places[src], segment, self.now_ns))
+        switch, port = self.places[src]
+        macs = dst.mac + src.mac
+        segment = Segment(port, macs, key.pack(), flags, sequence, 2, payload_bytes, MSS, option)
+        return self.do(self.engine.segments(switch, [segment], self.now_ns))
 
     def connect(
         self,
@@ -169,7 +176,10 @@ class World:
         return self.do(self.engine.queue_event(port, report, self.now_ns))
 
     def volume(self, switch: int, key: FlowKey, volume_bytes: int) -> list[Effect]:
-        return self.do(self.engine.accounts_read(switch, [(key, volume_bytes)], self.now_ns))
+        """A reading of one account: so much payload, in segments of MSS."""
+        packets = -(-volume_bytes // MSS)
+        reading = key.pack(), volume_bytes + packets * 66, packets
+        return self.do(self.engine.accounts_read(switch, [reading], False, self.now_ns))
 
     def entries(self, switch: int, kind: type) -> set[Entry]:
         return {entry for entry in self.held[switch].values() if isinstance(entry, kind)}

@@ -24,6 +24,7 @@ class FakeChannel(Switch):
         self.id = switch
         self.address = ("test", switch)
         self.aborted = False
+        self.flushed = 0
         self.got: list[bytes] = []
         self.port_descriptions = [
             openflow.PortDescription(n, bytes([2, 9, 0, 0, switch, n & 0xFF]), f"eth{n}", True)
@@ -31,9 +32,12 @@ class FakeChannel(Switch):
         ]
         self._weir = weir
 
-    def send(self, message: bytes) -> bool:
+    def queue(self, message: bytes) -> bool:
         self.got.append(message)
         return True
+
+    def flush(self) -> None:
+        self.flushed += 1
 
     def abort(self) -> None:
         self.aborted = True

@@ -139,13 +139,28 @@ def test_echo_requests_are_answered(peer: Peer) -> None:
 
 def test_sending_never_blocks_and_keeps_the_order(peer: Peer) -> None:
     (connected,) = peer.ear.connections
-    for xid in range(1, 5000):
-        assert connected.send(openflow.barrier_request(xid))
-    assert connected.queued_bytes > 0
-    heard = [peer.hear() for _ in range(4999)]
-    assert [xid for kind, xid, _ in heard if kind == Type.BARRIER_REQUEST] == list(range(1, 5000))
+    xid = 0
+    while not connected.queued_bytes:
+        xid += 1
+        assert connected.send(openflow.experimenter(1, 2, bytes(8000), xid))
+    heard = 0
+    while heard < xid:
+        kind, heard_xid, _ = peer.hear()
+        if kind == Type.EXPERIMENTER:
+            heard += 1
+            assert heard_xid == heard
     peer.until(lambda: connected.queued_bytes == 0)
     assert connected.queued_messages == 0
+
+
+def test_what_is_queued_is_sent_together(peer: Peer) -> None:
+    (connected,) = peer.ear.connections
+    for xid in (1, 2, 3):
+        assert connected.queue(openflow.barrier_request(xid))
+    assert connected.queued_messages == 3
+    connected.flush()
+    assert connected.queued_messages == 0
+    assert [xid for kind, xid, _ in (peer.hear() for _ in range(3))] == [1, 2, 3]
 
 
 def test_a_switch_that_does_not_read_is_disconnected(

@@ -62,7 +62,7 @@ def test_everything_can_be_said() -> None:
         PortOverride(1, "s1-eth3", 10**8, None, 65_536),
         PortOverride(2, 4, None, 1_000_000, None),
     )
-    assert settings.classifier.background_bytes == 2_000_000
+    assert settings.connections.classifier.background_bytes == 2_000_000
     assert settings.regulator.scheme is Scheme.SDTCP
     assert settings.regulator.rules == WindowRules(0.8, 4, 1)
     assert settings.link_timeout_ns == 2_000_000_000

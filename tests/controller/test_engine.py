@@ -8,7 +8,6 @@ from controller.core.effects import (
     SetWindows,
 )
 from controller.core.egress import PortOverride, Queue
-from controller.core.engine import GONE_AFTER_NS
 from controller.core.entries import (
     Account,
     FlowWindow,
@@ -227,7 +226,7 @@ class TestRegulation:
     def test_a_switch_that_is_gone_for_good_is_forgotten(self) -> None:
         world = star()
         world.do(world.engine.switch_down(1, world.now_ns))
-        world.sleep(GONE_AFTER_NS)
+        world.sleep(60 * SECOND)
         assert world.engine.queue(PortId(1, 40)) is None
         world.windows.clear()
         world.switch_up(1)
@@ -376,8 +375,8 @@ class TestAccounts:
         key = world.connect(SENDERS[0], RECEIVER)
         world.sleep(2 * SECOND)
         del world.held[1][Account(key, True).key]
-        effects = world.do(world.engine.account_expired(1, key, world.now_ns))
-        assert records(effects, "connection_closed")[0]["reason"] == "idle"
+        effects = world.do(world.engine.account_expired(1, key.pack(), world.now_ns))
+        assert records(effects, "connection_closed")[0]["reason"] == "expired"
         assert world.entries(1, Account) == set()
 
     def test_volume_without_age_is_burst(self) -> None:

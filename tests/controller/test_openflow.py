@@ -138,19 +138,26 @@ def stats_reply() -> bytes:
 
 class TestFromTheSwitch:
     def test_flow_statistics(self) -> None:
-        first, second = openflow.unpack_flow_stats(stats_reply())
+        (first, second), more = openflow.unpack_flow_stats(stats_reply())
+        assert not more
         theirs = by_ryu(stats_reply()).body[0]
         assert (theirs.table_id, theirs.priority, theirs.cookie) == first[:3]
         assert (theirs.byte_count, theirs.match["tcp_dst"]) == (first.byte_count, 80)
-        assert (first.table, first.priority, first.cookie, first.byte_count) == (1, 100, 0xAB, 1500)
+        assert (first.table, first.priority, first.cookie) == (1, 100, 0xAB)
+        assert (first.packet_count, first.byte_count) == (1, 1500)
         assert first.duration_ns == 2 * 10**9 + 500
         assert match.unpack_instructions(first.instructions) == (b"", 2)
         fields = {field: value for field, value, _ in match.unpack_match(second.match)}
         assert fields[match.TCP_DST] == b"\x00\x51"
         assert fields[match.IPV4_SRC] == bytes([10, 0, 0, 1])
 
+    def test_more_parts_may_follow(self) -> None:
+        part = bytearray(stats_reply())
+        part[11] |= 1
+        assert openflow.unpack_flow_stats(bytes(part))[1]
+
     def test_what_was_read_back_can_be_deleted(self) -> None:
-        stats = openflow.unpack_flow_stats(stats_reply())[0]
+        stats = openflow.unpack_flow_stats(stats_reply())[0][0]
         message = openflow.delete_read_back(stats, 7)
         head = openflow._FLOW_MOD.unpack_from(message)
         assert head[2] == len(message)
@@ -238,7 +245,7 @@ def test_damaged_statistics_raise_nothing_but_value_error(data: st.DataObject) -
         message[data.draw(st.integers(16, len(message) - 1))] = data.draw(st.integers(0, 255))
     del message[data.draw(st.integers(16, len(message))) :]
     with contextlib.suppress(ValueError):
-        for stats in openflow.unpack_flow_stats(bytes(message)):
+        for stats in openflow.unpack_flow_stats(bytes(message))[0]:
             _read(stats)
 
 

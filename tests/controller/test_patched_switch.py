@@ -33,7 +33,7 @@ openflow: {{listen: "{listen}"}}
 fabric: {{lldp_interval: 300 ms, link_timeout: 2 s}}
 regulation: {{window_ttl: 1500 ms}}
 policies: [{{subnet: 10.0.0.12/32, treatment: exempt}}]
-log: {{events: "{events}"}}
+log: {{events: "{events}", connections: true}}
 """
 QOS = "max-rate=160000 limit-bytes=65536 low=30% mid=60% high=80% cr-hold-ms=1000"
 

@@ -19,7 +19,7 @@ CONFIG = """
 openflow: {{listen: "{listen}"}}
 fabric: {{lldp_interval: 300 ms, link_timeout: 2 s}}
 classifier: {{background_bytes: 10 kB, background_age: 500 ms, poll_interval: 100 ms}}
-log: {{events: "{events}"}}
+log: {{events: "{events}", connections: true}}
 """
 
 

@@ -7,7 +7,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from controller.core.flow_table import NO_FLOWS, PortCounts
+from controller.core.port_flows import NO_FLOWS, PortCounts
 from controller.core.regulator import (
     NOTICE_LIFE_NS,
     Regulator,

@@ -94,7 +94,8 @@ class TestStart:
         (entry,) = pipeline.forward(H1.mac, 3)
         (ready,) = switch.become_ready(stats_of(entry, 99))
         assert ready == session.Ready(
-            1024, [(pipeline.Decoded(pipeline.Kind.FORWARD, (H1.mac, 3)), 99, 3 * 10**9)]
+            1024,
+            [session.Held(pipeline.Decoded(pipeline.Kind.FORWARD, (H1.mac, 3)), 99, 1, 3 * 10**9)],
         )
 
     def test_the_fixed_entries_are_installed(self) -> None:
@@ -188,8 +189,10 @@ class TestEvents:
 
     def test_a_copied_segment(self, switch: Switch) -> None:
         (event,) = switch.packet_in(0, 5, segment(H1, H2, (1, 80), SYN))
-        assert isinstance(event, session.SegmentCopied)
-        assert (event.in_port, event.segment.dst_port) == (5, 80)
+        assert isinstance(event, session.SegmentsCopied)
+        ((in_port, macs, key, flags, *_),) = event.segments
+        assert (in_port, macs, flags) == (5, H2.mac + H1.mac, SYN)
+        assert key == H1.address + H2.address + bytes([0, 1, 0, 80])
 
     def test_a_segment_without_destination_is_a_frame(self, switch: Switch) -> None:
         frame = segment(H1, H2, (1, 80), ACK)
@@ -212,7 +215,7 @@ class TestEvents:
         key = pipeline.FiveTuple(H1.address, 1, H2.address, 80)
         (entry,) = pipeline.account(key, True)
         assert switch.say_flows(stats_of(entry, 5000), xid=99) == [
-            session.AccountsRead([(key, 5000)])
+            session.AccountsRead([(key, 5000, 1)], False)
         ]
 
     @pytest.mark.parametrize("reason", [0, 2])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.flow_table import PortCounts
+from controller.core.port_flows import PortCounts
 from controller.core.values import FlowClass, Hold, Notice
 from controller.core.windows import (
     HEADERS_BYTES,

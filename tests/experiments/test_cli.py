@@ -53,6 +53,7 @@ def test_wrong_values(argv: list[str], complaint: str, capsys: pytest.CaptureFix
 
 def test_without_root(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(dctcp, "require", lambda: None)
     for program, argv in ((cli.main, ["demo"]), (lab.main, [])):
         assert program(argv) == 1
         said = capsys.readouterr().err

@@ -1,0 +1,80 @@
+"""When to ask which switch for the counters of its accounts.
+
+One request at a time per switch: the next one comes when the answer is in, or has not come for so
+long that it is lost. The pause grows with the number of accounts, and while nothing changes.
+"""
+
+from dataclasses import dataclass
+
+LONGEST_PAUSE = 8
+LOST_AFTER_NS = 10 * 10**9
+_ACCOUNTS_PER_INTERVAL = 2048
+
+
+@dataclass(slots=True)
+class _Switch:
+    n_accounts: int = 0
+    asked_ns: int | None = None
+    due_ns: int = 0
+    pause: int = 1
+    news: bool = False
+
+
+class Polling:
+    """`interval_ns` is the shortest time between two requests to a switch."""
+
+    def __init__(self, interval_ns: int) -> None:
+        self._interval_ns = interval_ns
+        self._switches: dict[int, _Switch] = {}
+
+    def n_accounts(self, switch: int) -> int:
+        state = self._switches.get(switch)
+        return state.n_accounts if state else 0
+
+    def opened(self, switch: int) -> None:
+        """A switch has another account."""
+        state = self._switches.setdefault(switch, _Switch())
+        state.n_accounts += 1
+        self._hurry(state)
+
+    def closed(self, switch: int) -> None:
+        self._switches[switch].n_accounts -= 1
+
+    def moved(self, switch: int) -> None:
+        """Something has changed since the last reading."""
+        self._hurry(self._switches[switch])
+
+    def answered(self, switch: int, now_ns: int) -> None:
+        """The last part of an answer is in."""
+        state = self._switches.get(switch)
+        if state is None:
+            return
+        least = 1 + state.n_accounts // _ACCOUNTS_PER_INTERVAL
+        state.pause = least if state.news else max(least, 2 * state.pause)
+        state.pause = min(state.pause, LONGEST_PAUSE)
+        state.news = False
+        asked_ns = now_ns if state.asked_ns is None else state.asked_ns
+        state.due_ns = asked_ns + state.pause * self._interval_ns
+        state.asked_ns = None
+
+    def reconnected(self, switch: int) -> None:
+        """What was asked will not be answered any more."""
+        if switch in self._switches:
+            self._switches[switch].asked_ns = None
+            self._switches[switch].due_ns = 0
+
+    def due(self, switch: int, now_ns: int) -> bool:
+        """Whether to ask a switch now; if so, it is taken for asked."""
+        state = self._switches.get(switch)
+        if state is None or not state.n_accounts or now_ns < state.due_ns:
+            return False
+        if state.asked_ns is not None and now_ns - state.asked_ns < LOST_AFTER_NS:
+            return False
+        state.asked_ns = now_ns
+        return True
+
+    def _hurry(self, state: _Switch) -> None:
+        state.news = True
+        if state.asked_ns is None and state.pause > 1:
+            state.due_ns -= (state.pause - 1) * self._interval_ns
+            state.pause = 1

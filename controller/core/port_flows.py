@@ -1,0 +1,173 @@
+"""What leaves through each egress port, counted.
+
+Kept up bundle by bundle, so that a queue event is answered without a walk over connections.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from controller.core.bundle import Bundle, Lane
+from controller.core.values import FlowClass, PortId
+
+HANDSHAKES_FOR_NS = 10 * 10**9
+
+
+class PortCounts(NamedTuple):
+    """a = |G| and b = |B| of a port (SDTCP section 3.4), and the largest MSS (0 without flows).
+
+    `idle` is how many of the burst flows are known to send nothing at present, `handshake_ns` the
+    least SYN-to-SYN-ACK time lately seen through the port (0: unknown).
+    """
+
+    background: int
+    burst: int
+    mss_bytes: int
+    idle: int = 0
+    handshake_ns: int = 0
+
+    @property
+    def flows(self) -> int:
+        """N = a + b."""
+        return self.background + self.burst
+
+    @property
+    def active_burst(self) -> int:
+        return max(0, self.burst - self.idle)
+
+    @property
+    def active_flows(self) -> int:
+        return self.background + self.active_burst
+
+
+NO_FLOWS = PortCounts(0, 0, 0)
+
+
+class _Port:
+    """The flows that leave through one port, and the multiset of their bundles' MSS."""
+
+    __slots__ = ("background", "flows", "handshakes_ns", "idle", "lanes", "largest_mss", "mss")
+
+    def __init__(self) -> None:
+        self.flows = 0
+        self.background = 0
+        self.idle = 0
+        self.lanes: set[Lane] = set()
+        self.mss: Counter[int] = Counter()
+        self.largest_mss = 0
+        self.handshakes_ns = [0, 0]
+
+
+class PortFlows:
+    """The counts of all ports."""
+
+    def __init__(self) -> None:
+        self._ports: dict[PortId, _Port] = {}
+        self._touched: dict[PortId, None] = {}
+        self._handshakes_since_ns = 0
+
+    def counts(self, port_id: PortId) -> PortCounts:
+        port = self._ports.get(port_id)
+        if port is None or not port.flows:
+            return NO_FLOWS
+        recent, before = port.handshakes_ns
+        return PortCounts(
+            port.background,
+            port.flows - port.background,
+            port.largest_mss,
+            port.idle,
+            min(recent, before) if recent and before else recent or before,
+        )
+
+    def lanes(self, port_id: PortId) -> frozenset[Lane]:
+        """The lanes that lead out of a port."""
+        port = self._ports.get(port_id)
+        return frozenset(port.lanes) if port else frozenset()
+
+    def take_touched(self) -> list[PortId]:
+        """The ports whose counts or MSS changed since the last call, first come first."""
+        touched, self._touched = list(self._touched), {}
+        return touched
+
+    def route(self, bundle: Bundle, lane: Lane, ports: tuple[PortId, ...]) -> None:
+        """The lane's data leaves through these ports from now on."""
+        if lane.ports == ports:
+            return
+        self._unlist(bundle, lane)
+        lane.ports = ports
+        self._list(bundle, lane)
+
+    def settle(self, bundle: Bundle) -> None:
+        """Bring the counts in line with the bundle's members."""
+        added = len(bundle.members) - bundle.counted
+        if added and not (bundle.counted and bundle.members):
+            # It had no members, or has none any more: its MSS comes or goes.
+            for lane in bundle.lanes:
+                self._unlist(bundle, lane)
+            bundle.counted += added
+            for lane in bundle.lanes:
+                self._list(bundle, lane)
+        elif added:
+            bundle.counted += added
+            for lane in bundle.lanes:
+                for port_id in lane.ports:
+                    self._ports[port_id].flows += added
+                    self._touched[port_id] = None
+        if added and bundle.born is FlowClass.BACKGROUND:
+            for lane in bundle.lanes:
+                self.change(lane, background=added)
+        if bundle.handshake_ns:
+            for lane in bundle.lanes:
+                for port_id in lane.ports:
+                    handshakes_ns = self._ports[port_id].handshakes_ns
+                    if not 0 < handshakes_ns[0] <= bundle.handshake_ns:
+                        handshakes_ns[0] = bundle.handshake_ns
+            bundle.handshake_ns = 0
+
+    def change(self, lane: Lane, background: int = 0, idle: int = 0) -> None:
+        """So many more flows of a lane are background flows, or idle burst flows."""
+        if background or idle:
+            lane.background += background
+            lane.idle += idle
+            for port_id in lane.ports:
+                port = self._ports[port_id]
+                port.background += background
+                port.idle += idle
+                self._touched[port_id] = None
+
+    def forget_handshakes(self, now_ns: int) -> None:
+        """Leave behind, in two steps, the times of HANDSHAKES_FOR_NS ago."""
+        if now_ns - self._handshakes_since_ns >= HANDSHAKES_FOR_NS:
+            self._handshakes_since_ns = now_ns
+            for port_id, port in list(self._ports.items()):
+                port.handshakes_ns = [0, port.handshakes_ns[0]]
+                if not port.lanes and not any(port.handshakes_ns):
+                    del self._ports[port_id]
+
+    def _list(self, bundle: Bundle, lane: Lane) -> None:
+        for port_id in lane.ports:
+            port = self._ports.get(port_id)
+            if port is None:
+                port = self._ports[port_id] = _Port()
+            port.lanes.add(lane)
+            port.background += lane.background
+            port.idle += lane.idle
+            if bundle.counted:
+                port.flows += bundle.counted
+                port.mss[bundle.mss_bytes] += 1
+                port.largest_mss = max(port.largest_mss, bundle.mss_bytes)
+                self._touched[port_id] = None
+
+    def _unlist(self, bundle: Bundle, lane: Lane) -> None:
+        for port_id in lane.ports:
+            port = self._ports[port_id]
+            port.lanes.discard(lane)
+            port.background -= lane.background
+            port.idle -= lane.idle
+            if bundle.counted:
+                port.flows -= bundle.counted
+                port.mss[bundle.mss_bytes] -= 1
+                if not port.mss[bundle.mss_bytes]:
+                    del port.mss[bundle.mss_bytes]
+                    if bundle.mss_bytes == port.largest_mss:
+                        port.largest_mss = max(port.mss, default=0)
+                self._touched[port_id] = None

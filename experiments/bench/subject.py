@@ -1,0 +1,110 @@
+"""A controller under measurement: a process of its own, on a processor of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from experiments.bench.fake_switch import FakeSwitch
+
+PORT = 6653
+_START_TIMEOUT_S = 30.0
+_END_TIMEOUT_S = 10.0
+
+
+class Subject:
+    """Context manager around a controller that listens on ``PORT``.
+
+    It gets the first of the processors that this process may use, this process the last.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        processors = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {processors[0]})
+        try:
+            with log.open("ab") as out:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", *command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=out,
+                    start_new_session=True,
+                )
+        finally:
+            os.sched_setaffinity(0, processors)
+        os.sched_setaffinity(0, {processors[-1]})
+        self._processors = processors
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.sched_setaffinity(0, self._processors)
+
+    def connect(self) -> FakeSwitch:
+        """A switch that has introduced itself and its hosts, as soon as the controller listens."""
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            try:
+                return FakeSwitch(("127.0.0.1", PORT))
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise
+                time.sleep(0.05)
+
+    def processor_s(self) -> float:
+        """The processor time that it has used so far."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self) -> int:
+        """Its memory (VmRSS)."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) * 1024
+
+
+class Weir(Subject):
+    """``weir-controller`` as a user starts it.
+
+    Links are too fast and buffers too large for any number of flows to need windows beforehand: so
+    a notice of congestion sets them, and one of recovery releases them.
+    """
+
+    def __init__(self, directory: Path, scheme: str = "weir") -> None:
+        self._events = directory / "events.jsonl"
+        config = {
+            "openflow": {"listen": f"127.0.0.1:{PORT}"},
+            "fabric": {"link_capacity": "10 Gbit/s", "egress_buffer": "2 GiB"},
+            "regulation": {"scheme": scheme},
+            "log": {"events": str(self._events)},
+        }
+        file = directory / "controller.yaml"
+        file.write_text(json.dumps(config))
+        super().__init__(["controller.launcher", "--config", str(file)], directory / "weir.log")
+
+    def burst_flows(self, port: int) -> list[int]:
+        """What every notice of a port so far found: the number of its burst flows."""
+        lines = (json.loads(line) for line in self._events.read_text().splitlines())
+        notices = (line for line in lines if line["event"] == "queue_event")
+        return [line["burst"] for line in notices if line["port"] == port]
+
+
+class StockRyu(Subject):
+    """A Ryu application as they are written."""
+
+    def __init__(self, directory: Path, *, flow_mods: bool) -> None:
+        options = [] if flow_mods else ["--no-flow-mods"]
+        super().__init__(
+            ["experiments.bench.stock_ryu", str(PORT), *options], directory / "ryu.log"
+        )
