@@ -101,7 +101,7 @@ def standing_holds(
         rate = 0
     buffer_bytes = int(rules.buffer_share * limits.buffer_bytes)
     # What is in transit is counted without headers, but the buffer holds frames.
-    data_bytes = max(_IDLE_BURST_SHARE, buffer_bytes * mss_bytes // wire_bytes)
+    data_bytes = max(2 * _IDLE_BURST_SHARE, buffer_bytes * mss_bytes // wire_bytes)
     background_bytes = _background_transit_bytes(counts, data_bytes, rules)
     transit_bytes = {
         FlowClass.BURST: data_bytes - background_bytes,
@@ -125,10 +125,16 @@ def standing_holds(
             segments = min(max(segments, flight), path_bytes // wire_bytes)
         return min(max(segments, rules.floor_segments) * mss_bytes, _MAX_U32)
 
-    return {
-        cls: Hold(window_bytes(cls), rate, min(transit_bytes[cls], _MAX_U32) if rate else 0)
-        for cls in FlowClass
-    }
+    def hold(cls: FlowClass) -> Hold:
+        window = window_bytes(cls)
+        if not rate:
+            return Hold(window)
+        # The pacer lets go whatever is next as long as the bound is not reached, so what is in
+        # transit may pass it by a flight.
+        bound_bytes = transit_bytes[cls] - min(window, PACED_FLIGHT_BYTES)
+        return Hold(window, rate, min(max(bound_bytes, transit_bytes[cls] // 2), _MAX_U32))
+
+    return {cls: hold(cls) for cls in FlowClass}
 
 
 def lowered_hold(
