@@ -84,7 +84,7 @@ def paper_windows(notice: Notice, counts: PortCounts, total_bytes: int) -> dict[
 
 
 def standing_holds(
-    counts: PortCounts, limits: PortLimits, rules: WindowRules, paced: bool
+    counts: PortCounts, limits: PortLimits, rules: WindowRules, paced: bool, settled: bool = True
 ) -> dict[FlowClass, Hold]:
     """What each class is held to while nothing is wrong, for the flows that are active.
 
@@ -92,6 +92,9 @@ def standing_holds(
     each does not, is let out by the pacer no faster than the link takes it. No window is below the
     floor, nor, but for the floor, above buffer and path; the transit bounds of both classes
     together keep to the share of the buffer.
+
+    Unless the flows of a paced port have `settled`, burst flows get no more than the pacer has
+    under control for as many flows as there may soon be.
     """
     mss_bytes = counts.mss_bytes or DEFAULT_MSS_BYTES
     wire_bytes = mss_bytes + HEADERS_BYTES
@@ -122,7 +125,10 @@ def standing_holds(
         segments = budget_bytes[cls] // together_bytes
         if rate:
             flight = _paced_flight_segments(flows[cls], mss_bytes, limits, rules)
-            segments = min(max(segments, flight), path_bytes // wire_bytes)
+            may_exceed = settled or cls is FlowClass.BACKGROUND
+            if may_exceed or flight >= _initial_flight_segments(mss_bytes, rules):
+                flight = max(segments, flight)
+            segments = min(flight, path_bytes // wire_bytes)
         return min(max(segments, rules.floor_segments) * mss_bytes, _MAX_U32)
 
     def hold(cls: FlowClass) -> Hold:
@@ -166,9 +172,13 @@ def _paced_flight_segments(
 ) -> int:
     """What each of so many flows may let out at once where a pacer has it wait for its turn."""
     waits_bytes = limits.capacity_bps * _LONGEST_WAIT_NS // (8 * _NS_PER_S)
-    flight = max(2 * mss_bytes, PACED_FLIGHT_BYTES) // mss_bytes
     fits = waits_bytes // (max(flows, _OPENED_TOGETHER) * (mss_bytes + HEADERS_BYTES))
-    return min(rules.initial_window_segments, flight, fits)
+    return min(_initial_flight_segments(mss_bytes, rules), fits)
+
+
+def _initial_flight_segments(mss_bytes: int, rules: WindowRules) -> int:
+    """What a sender sends at once that knows no better (RFC 6928), whatever its window."""
+    return min(rules.initial_window_segments, max(2 * mss_bytes, PACED_FLIGHT_BYTES) // mss_bytes)
 
 
 def _background_transit_bytes(counts: PortCounts, data_bytes: int, rules: WindowRules) -> int:

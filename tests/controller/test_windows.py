@@ -107,6 +107,21 @@ class TestStanding:
     def test_burst_flows(self, flows: int, segments: int) -> None:
         assert self.segments(0, flows)[0] == segments
 
+    @pytest.mark.parametrize(("flows", "segments"), [(0, 5), (1, 5), (4, 5), (128, 5), (200, 3)])
+    def test_before_they_settle_windows_are_as_for_many(self, flows: int, segments: int) -> None:
+        counts = PortCounts(0, flows, MSS if flows else 0)
+        hold = standing_holds(counts, LIMITS, RULES, paced=True, settled=False)[BURST]
+        assert hold.window_bytes == segments * MSS
+
+    @pytest.mark.parametrize("settled", [False, True])
+    def test_where_initial_windows_are_under_control_they_need_not_settle(
+        self, settled: bool
+    ) -> None:
+        fast = PortLimits(10**9, 500_000, 10**6)
+        hold = standing_holds(PortCounts(0, 2, MSS), fast, RULES, True, settled)[BURST]
+        # (900000 + 62500) / (2 x 1526) = 315.4
+        assert hold.window_bytes == 315 * MSS
+
     def test_idle_flows_leave_the_port_to_the_busy_one(self) -> None:
         assert self.segments(0, 501, idle=500)[0] == 42
 
@@ -163,11 +178,11 @@ rules = st.builds(
 )
 
 
-@given(counts, limits, rules, st.booleans())
+@given(counts, limits, rules, st.booleans(), st.booleans())
 def test_the_bounds_of_standing_windows(
-    counts: PortCounts, limits: PortLimits, rules: WindowRules, paced: bool
+    counts: PortCounts, limits: PortLimits, rules: WindowRules, paced: bool, settled: bool
 ) -> None:
-    holds = standing_holds(counts, limits, rules, paced)
+    holds = standing_holds(counts, limits, rules, paced, settled)
     mss_bytes = counts.mss_bytes or MSS
     floor_bytes = rules.floor_segments * mss_bytes
     buffer_bytes = int(rules.buffer_share * limits.buffer_bytes)
