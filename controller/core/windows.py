@@ -14,6 +14,7 @@ HEADERS_BYTES = 66  # Ethernet 14, IPv4 20, TCP 20 and its timestamps 12.
 PACED_FLIGHT_BYTES = 14_600  # RFC 6928 section 2: an initial window, but of large segments less.
 # What the switch's pacer can keep; one segment within the longest time that it holds any.
 PACED_BYTES_PER_S = range(14_600, 10**12 + 1)
+LEAST_TRANSIT_BYTES = 1460  # The pacer takes no bound below a segment.
 
 # What a measurement can tell of a path within a data centre. The rest is a busy host or controller.
 RTT_BOUNDS_NS = 50_000, 10_000_000
@@ -104,7 +105,7 @@ def standing_holds(
         rate = 0
     buffer_bytes = int(rules.buffer_share * limits.buffer_bytes)
     # What is in transit is counted without headers, but the buffer holds frames.
-    data_bytes = max(2 * _IDLE_BURST_SHARE, buffer_bytes * mss_bytes // wire_bytes)
+    data_bytes = max(2 * LEAST_TRANSIT_BYTES, buffer_bytes * mss_bytes // wire_bytes)
     background_bytes = _background_transit_bytes(counts, data_bytes, rules)
     transit_bytes = {
         FlowClass.BURST: data_bytes - background_bytes,
@@ -138,7 +139,8 @@ def standing_holds(
         # The pacer lets go whatever is next as long as the bound is not reached, so what is in
         # transit may pass it by a flight.
         bound_bytes = transit_bytes[cls] - min(window, PACED_FLIGHT_BYTES)
-        return Hold(window, rate, min(max(bound_bytes, transit_bytes[cls] // 2), _MAX_U32))
+        bound_bytes = max(bound_bytes, transit_bytes[cls] // 2, LEAST_TRANSIT_BYTES)
+        return Hold(window, rate, min(bound_bytes, _MAX_U32))
 
     return {cls: hold(cls) for cls in FlowClass}
 
@@ -183,11 +185,12 @@ def _initial_flight_segments(mss_bytes: int, rules: WindowRules) -> int:
 
 def _background_transit_bytes(counts: PortCounts, data_bytes: int, rules: WindowRules) -> int:
     """The part of what the buffer holds for background flows; the rest is for burst flows."""
-    mss_bytes = counts.mss_bytes or DEFAULT_MSS_BYTES
     if not counts.background:
-        # Nobody: a segment, because a bound of 0 would stand for the switch's own choice.
-        return min(mss_bytes, data_bytes // 2)
+        return LEAST_TRANSIT_BYTES
     if not counts.active_burst:
-        return data_bytes - data_bytes // _IDLE_BURST_SHARE
-    floor_bytes = rules.floor_segments * mss_bytes * min(counts.background, 4)
-    return min(max(data_bytes // _BACKGROUND_SHARE, floor_bytes), data_bytes // 2)
+        part_bytes = data_bytes - data_bytes // _IDLE_BURST_SHARE
+    else:
+        floor_bytes = rules.floor_segments * counts.mss_bytes * min(counts.background, 4)
+        part_bytes = max(data_bytes // _BACKGROUND_SHARE, floor_bytes)
+        part_bytes = min(part_bytes, data_bytes // 2)
+    return min(max(part_bytes, LEAST_TRANSIT_BYTES), data_bytes - LEAST_TRANSIT_BYTES)

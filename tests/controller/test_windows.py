@@ -8,6 +8,7 @@ from controller.core.flow_table import PortCounts
 from controller.core.values import FlowClass, Hold, Notice
 from controller.core.windows import (
     HEADERS_BYTES,
+    LEAST_TRANSIT_BYTES,
     PortLimits,
     WindowRules,
     paper_windows,
@@ -86,7 +87,7 @@ class TestStanding:
         # 65232 / 1526 = 42.7
         expected = {
             BURST: Hold(42 * MSS, RATE, DATA - MSS - 14_600),
-            BACKGROUND: Hold(5 * MSS, RATE, MSS // 2),
+            BACKGROUND: Hold(5 * MSS, RATE, MSS),
         }
         assert self.holds(0, 0, mss_bytes=0) == expected
 
@@ -191,10 +192,11 @@ def test_the_bounds_of_standing_windows(
         assert hold.window_bytes <= max(floor_bytes, buffer_bytes + limits.bdp_bytes)
         assert hold.window_bytes % mss_bytes == 0
         assert hold.rate_bytes_per_s == 0 or 14_600 <= hold.rate_bytes_per_s <= 10**12
+        assert hold.transit_bytes >= LEAST_TRANSIT_BYTES * bool(hold.rate_bytes_per_s)
         assert bool(hold.rate_bytes_per_s) == bool(hold.transit_bytes)
         wire_bytes = mss_bytes + HEADERS_BYTES
         assert hold.rate_bytes_per_s * wire_bytes <= limits.capacity_bps / 8 * mss_bytes
-    # With all headers they fit; but a bound of 0 would be none, so there are 8 bytes at least.
+    # With all headers they fit, if two bounds do that a pacer takes.
     in_transit_bytes = sum(hold.transit_bytes for hold in holds.values())
     fits_bytes = buffer_bytes * mss_bytes // (mss_bytes + HEADERS_BYTES)
-    assert in_transit_bytes <= max(8, fits_bytes)
+    assert in_transit_bytes <= max(2 * LEAST_TRANSIT_BYTES, fits_bytes)
