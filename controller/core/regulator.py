@@ -24,6 +24,9 @@ from controller.core.windows import (
 
 # Three times the longest `cr-hold` of a queue: by then CR has come, or is lost.
 NOTICE_LIFE_NS = 15 * 10**9
+# After so long without a new one, the flows of a port have settled: windows may then grow, which
+# TCP takes notice of at once. While they are opened they must not fall, for it may miss that.
+SETTLED_AFTER_NS = 500 * 10**6
 _MAX_WINDOW_BYTES = 2**32 - 1
 
 
@@ -56,6 +59,8 @@ class _Port:
     limits: PortLimits | None = None
     paced: bool = False
     counts: PortCounts = NO_FLOWS
+    opened_ns: int = 0
+    settled: bool = False
     notified: dict[FlowClass, int] = field(default_factory=dict)
     confirmed_ns: int = 0
     sent: dict[FlowClass, tuple[Hold, int]] = field(default_factory=dict)
@@ -114,6 +119,8 @@ class Regulator:
     def flows_changed(self, port: PortId, counts: PortCounts, now_ns: int) -> list[WindowSet]:
         """The flows that leave through a port are now these."""
         state = self._port(port)
+        if counts.flows > state.counts.flows or not counts.flows:
+            state.settled, state.opened_ns = False, now_ns
         state.counts = counts
         if state.limits is None:
             if not counts.flows:
@@ -159,6 +166,8 @@ class Regulator:
             if state.notified and now_ns - state.confirmed_ns >= NOTICE_LIFE_NS:
                 state.notified = {}
                 windows += self._update(port, now_ns)
+            if self._settle(state, now_ns):
+                windows += self._update(port, now_ns)
             for cls, (hold, sent_ns) in state.sent.items():
                 if hold != RELEASED and sent_ns <= due_ns:
                     state.sent[cls] = (hold, now_ns)
@@ -175,6 +184,13 @@ class Regulator:
         return self._limits(state) if state else None
 
     # What follows
+
+    def _settle(self, state: _Port, now_ns: int) -> bool:
+        """Whether the flows of a port have settled just now."""
+        was_settled = state.settled
+        if state.counts.flows and now_ns - state.opened_ns >= SETTLED_AFTER_NS:
+            state.settled = True
+        return state.settled and not was_settled
 
     def _port(self, port: PortId) -> _Port:
         return self._ports.setdefault(port, _Port())
@@ -201,7 +217,7 @@ class Regulator:
         if self._settings.scheme is Scheme.SDTCP:
             return {cls: Hold(min(size, _MAX_WINDOW_BYTES)) for cls, size in notified.items()}
         counts, rules = state.counts, self._settings.rules
-        holds = standing_holds(counts, limits, rules, state.paced)
+        holds = standing_holds(counts, limits, rules, state.paced, state.settled)
         return {
             cls: lowered_hold(hold, cls, notified[cls], counts, limits, rules)
             if cls in notified

@@ -14,6 +14,7 @@ HEADERS_BYTES = 66  # Ethernet 14, IPv4 20, TCP 20 and its timestamps 12.
 PACED_FLIGHT_BYTES = 14_600  # RFC 6928 section 2: an initial window, but of large segments less.
 # What the switch's pacer can keep; one segment within the longest time that it holds any.
 PACED_BYTES_PER_S = range(14_600, 10**12 + 1)
+LEAST_TRANSIT_BYTES = 1460  # The pacer takes no bound below a segment.
 
 # What a measurement can tell of a path within a data centre. The rest is a busy host or controller.
 RTT_BOUNDS_NS = 50_000, 10_000_000
@@ -84,7 +85,7 @@ def paper_windows(notice: Notice, counts: PortCounts, total_bytes: int) -> dict[
 
 
 def standing_holds(
-    counts: PortCounts, limits: PortLimits, rules: WindowRules, paced: bool
+    counts: PortCounts, limits: PortLimits, rules: WindowRules, paced: bool, settled: bool = True
 ) -> dict[FlowClass, Hold]:
     """What each class is held to while nothing is wrong, for the flows that are active.
 
@@ -92,6 +93,9 @@ def standing_holds(
     each does not, is let out by the pacer no faster than the link takes it. No window is below the
     floor, nor, but for the floor, above buffer and path; the transit bounds of both classes
     together keep to the share of the buffer.
+
+    Unless the flows of a paced port have `settled`, burst flows get no more than the pacer has
+    under control for as many flows as there may soon be.
     """
     mss_bytes = counts.mss_bytes or DEFAULT_MSS_BYTES
     wire_bytes = mss_bytes + HEADERS_BYTES
@@ -101,7 +105,7 @@ def standing_holds(
         rate = 0
     buffer_bytes = int(rules.buffer_share * limits.buffer_bytes)
     # What is in transit is counted without headers, but the buffer holds frames.
-    data_bytes = max(_IDLE_BURST_SHARE, buffer_bytes * mss_bytes // wire_bytes)
+    data_bytes = max(2 * LEAST_TRANSIT_BYTES, buffer_bytes * mss_bytes // wire_bytes)
     background_bytes = _background_transit_bytes(counts, data_bytes, rules)
     transit_bytes = {
         FlowClass.BURST: data_bytes - background_bytes,
@@ -122,13 +126,23 @@ def standing_holds(
         segments = budget_bytes[cls] // together_bytes
         if rate:
             flight = _paced_flight_segments(flows[cls], mss_bytes, limits, rules)
-            segments = min(max(segments, flight), path_bytes // wire_bytes)
+            may_exceed = settled or cls is FlowClass.BACKGROUND
+            if may_exceed or flight >= _initial_flight_segments(mss_bytes, rules):
+                flight = max(segments, flight)
+            segments = min(flight, path_bytes // wire_bytes)
         return min(max(segments, rules.floor_segments) * mss_bytes, _MAX_U32)
 
-    return {
-        cls: Hold(window_bytes(cls), rate, min(transit_bytes[cls], _MAX_U32) if rate else 0)
-        for cls in FlowClass
-    }
+    def hold(cls: FlowClass) -> Hold:
+        window = window_bytes(cls)
+        if not rate:
+            return Hold(window)
+        # The pacer lets go whatever is next as long as the bound is not reached, so what is in
+        # transit may pass it by a flight.
+        bound_bytes = transit_bytes[cls] - min(window, PACED_FLIGHT_BYTES)
+        bound_bytes = max(bound_bytes, transit_bytes[cls] // 2, LEAST_TRANSIT_BYTES)
+        return Hold(window, rate, min(bound_bytes, _MAX_U32))
+
+    return {cls: hold(cls) for cls in FlowClass}
 
 
 def lowered_hold(
@@ -160,18 +174,23 @@ def _paced_flight_segments(
 ) -> int:
     """What each of so many flows may let out at once where a pacer has it wait for its turn."""
     waits_bytes = limits.capacity_bps * _LONGEST_WAIT_NS // (8 * _NS_PER_S)
-    flight = max(2 * mss_bytes, PACED_FLIGHT_BYTES) // mss_bytes
     fits = waits_bytes // (max(flows, _OPENED_TOGETHER) * (mss_bytes + HEADERS_BYTES))
-    return min(rules.initial_window_segments, flight, fits)
+    return min(_initial_flight_segments(mss_bytes, rules), fits)
+
+
+def _initial_flight_segments(mss_bytes: int, rules: WindowRules) -> int:
+    """What a sender sends at once that knows no better (RFC 6928), whatever its window."""
+    return min(rules.initial_window_segments, max(2 * mss_bytes, PACED_FLIGHT_BYTES) // mss_bytes)
 
 
 def _background_transit_bytes(counts: PortCounts, data_bytes: int, rules: WindowRules) -> int:
     """The part of what the buffer holds for background flows; the rest is for burst flows."""
-    mss_bytes = counts.mss_bytes or DEFAULT_MSS_BYTES
     if not counts.background:
-        # Nobody: a segment, because a bound of 0 would stand for the switch's own choice.
-        return min(mss_bytes, data_bytes // 2)
+        return LEAST_TRANSIT_BYTES
     if not counts.active_burst:
-        return data_bytes - data_bytes // _IDLE_BURST_SHARE
-    floor_bytes = rules.floor_segments * mss_bytes * min(counts.background, 4)
-    return min(max(data_bytes // _BACKGROUND_SHARE, floor_bytes), data_bytes // 2)
+        part_bytes = data_bytes - data_bytes // _IDLE_BURST_SHARE
+    else:
+        floor_bytes = rules.floor_segments * counts.mss_bytes * min(counts.background, 4)
+        part_bytes = max(data_bytes // _BACKGROUND_SHARE, floor_bytes)
+        part_bytes = min(part_bytes, data_bytes // 2)
+    return min(max(part_bytes, LEAST_TRANSIT_BYTES), data_bytes - LEAST_TRANSIT_BYTES)

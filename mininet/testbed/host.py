@@ -43,9 +43,10 @@ class Host(node.Host):
         return result
 
     def apply(self, settings: HostSettings) -> None:
-        """Have new connections be as ``settings`` say; what they leave untouched stays as it is.
+        """Have new connections be as ``settings`` say.
 
-        Raises CommandError where the kernel refuses.
+        Sysctls and an MTU that they leave untouched stay as they are; the route has the attributes
+        they ask for and no others. Raises CommandError where the kernel refuses.
         """
         self.settings = settings
         sysctls = settings.sysctls(self._tcp_rmem())

@@ -138,20 +138,26 @@ class TestRegulation:
     def test_windows_stand_before_there_is_any_connection(self) -> None:
         world = World()
         world.switch_up(1)
-        # Alone, 65232 / 1526 = 42 segments; two registers for each of 40 ports, in one message.
-        assert sorted(world.windows[1]) == list(range(80))
-        assert set(world.windows[1].values()) == {42 * MSS, 5 * MSS}
+        # 1,000,000 / (128 x 1526) = 5.1 segments; two registers for each of 40 ports.
+        assert world.windows[1] == dict.fromkeys(range(80), 5 * MSS)
 
     def test_windows_follow_the_connections_and_stay_when_they_end(self) -> None:
-        """32 readers' answers leave by port 40: a flight each, which the pacer lets out in time."""
         world = star()
         before = dict(world.windows[1])
-        keys = [world.connect(RECEIVER, host, src_port=host.number) for host in SENDERS]
+        keys = [
+            world.connect(RECEIVER, host, src_port=port) for port in range(5) for host in SENDERS
+        ]
         register = register_of(world, 1, 40, RECEIVER)
-        assert world.windows[1] == before | {register: 5 * MSS}
-        for key in keys:
+        # 1,000,000 / (160 x 1526) = 4.1
+        assert world.windows[1] == before | {register: 4 * MSS}
+        for key in keys[2:]:
             world.segment(key, FIN | ACK)
             world.segment(key.reverse, FIN | ACK)
+        world.sleep(SECOND)
+        # 65232 / (2 x 1526) = 21.4
+        assert world.windows[1][register] == 21 * MSS
+        for key in keys[:2]:
+            world.segment(key, RST)
         assert world.windows[1] == before
 
     def test_one_event_is_one_message(self) -> None:
@@ -173,9 +179,10 @@ class TestRegulation:
             world.do(world.engine.queues_read(1, queues, world.now_ns))
             return [window for _, window in sorted(world.windows[1].items())]
 
-        assert read({40: Queue(10**8, 65_536)}) == [42 * MSS, 5 * MSS]
-        # 0.9 x 32768 + 6250 = 35741; / 1526 = 23.4
-        assert read({40: Queue(10**8, 32_768, level=2, queue_bytes=20_000)}) == [23 * MSS, 5 * MSS]
+        assert read({40: Queue(10**8, 65_536)}) == [5 * MSS, 5 * MSS]
+        # 250,000 / (128 x 1526) = 1.3, but the floor is two.
+        assert read({40: Queue(25 * 10**6, 65_536)}) == [2 * MSS, 2 * MSS]
+        assert read({40: Queue(10**8, 32_768, level=2, queue_bytes=20_000)}) == [5 * MSS, 5 * MSS]
         assert world.engine.queue(port) == Queue(10**8, 32_768, 2, 20_000)
         assert read({}) == [0, 0]
         assert world.engine.queue(port) is None
@@ -183,7 +190,7 @@ class TestRegulation:
     def test_a_notice_tells_of_a_queue_too(self) -> None:
         world = star(Scheme.WEIR, queue=None)
         world.notice(PortId(1, 40), Notice.CN_L)
-        assert sorted(world.windows[1].values()) == [5 * MSS, 42 * MSS]
+        assert list(world.windows[1].values()) == [5 * MSS, 5 * MSS]
 
     def test_the_notice_of_a_port_that_is_gone_is_only_told(self) -> None:
         world = star()
@@ -201,7 +208,7 @@ class TestRegulation:
         assert world.windows[1] == {0: 0, 1: 0}
         assert world.entries(1, HostWindow) == set()
         world.notice(PortId(1, 1), Notice.CN_L)
-        assert world.windows[1] == {0: 42 * MSS, 1: 5 * MSS}
+        assert world.windows[1] == {0: 5 * MSS, 1: 5 * MSS}
 
     def test_a_switch_that_returns_is_held_as_before_at_once(self) -> None:
         world = star()

@@ -20,9 +20,9 @@ SENDERS = [Host(number) for number in range(1, 13)]
 MSS = 1460
 SCALE = 7
 
-# 0.9 x 65536 = 58982 bytes for flows of 1526-byte segments: 38 for one, 3 for each of 11.
-ALONE = 38 * MSS
+# 0.9 x 65536 = 58982 bytes for flows of 1526-byte segments: 3 for each of 11.
 SHARED = 3 * MSS
+FLOOR = 2 * MSS
 RAW = -(-SHARED // 2**SCALE)
 OPEN = 502
 # 160 kbit/s, of which 1460 of every 1526 bytes are data.
@@ -133,7 +133,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def test_a_port_with_a_queue_is_held_before_there_is_any_connection(world: World) -> None:
-    wait_for(lambda: world.held() == [(ALONE, RATE), (2 * MSS, RATE)], "the standing windows")
+    wait_for(lambda: world.held() == [(FLOOR, RATE), (FLOOR, RATE)], "the standing windows")
     assert world.events("connection_opened") == []
     assert "refused" not in world.controller.log
 

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from controller.core.port_flows import NO_FLOWS, PortCounts
 from controller.core.regulator import (
     NOTICE_LIFE_NS,
+    SETTLED_AFTER_NS,
     Regulator,
     RegulatorSettings,
     Scheme,
@@ -34,11 +35,13 @@ def regulator(
     paced: bool = True,
     floor_segments: int = 2,
 ) -> Regulator:
-    """A regulator of one port, on which these flows are."""
+    """A regulator of one port, on which these flows have settled."""
     rules = replace(RULES, floor_segments=floor_segments)
     subject = Regulator(RegulatorSettings(scheme, TTL_NS, rules))
-    subject.configure(PORT, limits, paced, 0)
-    subject.flows_changed(PORT, counts, 0)
+    subject.configure(PORT, limits, paced, -SETTLED_AFTER_NS)
+    subject.flows_changed(PORT, counts, -SETTLED_AFTER_NS)
+    subject.restart(PORT.switch, 0)
+    subject.refresh(0)
     return subject
 
 
@@ -79,14 +82,32 @@ class TestSchemes:
     def test_weir_holds_a_port_from_the_moment_it_is_known(self) -> None:
         subject = Regulator(RegulatorSettings(Scheme.WEIR, TTL_NS, RULES))
         sets = subject.configure(PORT, LIMITS, True, 0)
-        expected = standing_holds(NO_FLOWS, LIMITS, RULES, True)
+        expected = standing_holds(NO_FLOWS, LIMITS, RULES, True, settled=False)
         assert {window.cls: window.hold for window in sets} == expected
 
     def test_weir_follows_the_number_of_flows(self) -> None:
         subject = regulator(Scheme.WEIR, PortCounts(0, 40, MSS))
         assert in_force(subject)[BURST] == 5 * MSS
         assert windows(subject.flows_changed(PORT, PortCounts(0, 200, MSS), 0)) == {BURST: 3 * MSS}
-        assert windows(subject.flows_changed(PORT, NO_FLOWS, 0)) == {BURST: 42 * MSS}
+        assert windows(subject.flows_changed(PORT, NO_FLOWS, 0)) == {BURST: 5 * MSS}
+
+    def test_weir_widens_the_windows_of_few_flows_once_they_have_settled(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        assert subject.flows_changed(PORT, PortCounts(0, 1, MSS), 0) == []
+        assert subject.flows_changed(PORT, PortCounts(0, 2, MSS), SETTLED_AFTER_NS - 1) == []
+        subject.refresh(SETTLED_AFTER_NS)
+        assert in_force(subject)[BURST] == 5 * MSS
+        subject.refresh(2 * SETTLED_AFTER_NS)
+        assert in_force(subject)[BURST] == 21 * MSS
+        # What ends, goes idle or changes its class opens nothing.
+        later_ns = 3 * SETTLED_AFTER_NS
+        assert windows(subject.flows_changed(PORT, PortCounts(0, 2, MSS, 1), later_ns)) == {
+            BURST: 42 * MSS
+        }
+        assert subject.flows_changed(PORT, PortCounts(0, 1, MSS), later_ns) == []
+        assert windows(subject.flows_changed(PORT, PortCounts(0, 2, MSS), later_ns)) == {
+            BURST: 5 * MSS
+        }
 
     def test_weir_has_the_smaller_of_both_windows_in_force(self) -> None:
         subject = regulator(Scheme.WEIR, PortCounts(1, 9, MSS))
@@ -287,7 +308,9 @@ class AnyHistory(RuleBasedStateMachine):
     def all_is_quiet(self, port: PortId) -> None:
         self.flows_change(port, NO_FLOWS)
         self.notice_comes(port, Notice.CR, 0)
-        expected = standing_holds(NO_FLOWS, self.limits[port], self.rules, self.paced)
+        expected = standing_holds(
+            NO_FLOWS, self.limits[port], self.rules, self.paced, settled=False
+        )
         assert {cls: self.held[port, cls][0] for cls in FlowClass} == expected
 
     @invariant()
@@ -304,7 +327,7 @@ class AnyHistory(RuleBasedStateMachine):
                 assert floor_bytes <= hold.window_bytes <= most_bytes
                 assert bool(hold.rate_bytes_per_s) == self.paced
                 assert self.now_ns - sent_ns < TTL_NS
-            assert sum(hold.transit_bytes for hold, _ in holds) <= buffer_bytes
+            assert sum(hold.transit_bytes for hold, _ in holds) <= max(2 * 1460, buffer_bytes)
 
 
 TestAnyHistory = AnyHistory.TestCase

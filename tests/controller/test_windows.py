@@ -8,6 +8,7 @@ from controller.core.port_flows import PortCounts
 from controller.core.values import FlowClass, Hold, Notice
 from controller.core.windows import (
     HEADERS_BYTES,
+    LEAST_TRANSIT_BYTES,
     PortLimits,
     WindowRules,
     paper_windows,
@@ -85,7 +86,7 @@ class TestStanding:
     def test_an_empty_port_is_held_as_for_one_flow(self) -> None:
         # 65232 / 1526 = 42.7
         expected = {
-            BURST: Hold(42 * MSS, RATE, DATA - MSS),
+            BURST: Hold(42 * MSS, RATE, DATA - MSS - 14_600),
             BACKGROUND: Hold(5 * MSS, RATE, MSS),
         }
         assert self.holds(0, 0, mss_bytes=0) == expected
@@ -107,6 +108,21 @@ class TestStanding:
     def test_burst_flows(self, flows: int, segments: int) -> None:
         assert self.segments(0, flows)[0] == segments
 
+    @pytest.mark.parametrize(("flows", "segments"), [(0, 5), (1, 5), (4, 5), (128, 5), (200, 3)])
+    def test_before_they_settle_windows_are_as_for_many(self, flows: int, segments: int) -> None:
+        counts = PortCounts(0, flows, MSS if flows else 0)
+        hold = standing_holds(counts, LIMITS, RULES, paced=True, settled=False)[BURST]
+        assert hold.window_bytes == segments * MSS
+
+    @pytest.mark.parametrize("settled", [False, True])
+    def test_where_initial_windows_are_under_control_they_need_not_settle(
+        self, settled: bool
+    ) -> None:
+        fast = PortLimits(10**9, 500_000, 10**6)
+        hold = standing_holds(PortCounts(0, 2, MSS), fast, RULES, True, settled)[BURST]
+        # (900000 + 62500) / (2 x 1526) = 315.4
+        assert hold.window_bytes == 315 * MSS
+
     def test_idle_flows_leave_the_port_to_the_busy_one(self) -> None:
         assert self.segments(0, 501, idle=500)[0] == 42
 
@@ -118,16 +134,17 @@ class TestStanding:
     def test_a_quarter_is_kept_for_bursts_to_come(self) -> None:
         holds = self.holds(1, 0)
         kept = DATA // 4
-        assert holds[BURST].transit_bytes == kept
-        assert holds[BACKGROUND].transit_bytes == DATA - kept
+        # The pacer passes a bound by up to a flight, but half of a part is always there.
+        assert holds[BURST].transit_bytes == kept // 2
+        assert holds[BACKGROUND].transit_bytes == DATA - kept - 14_600
         # 3/4 of 65232 = 48924; / 1526 = 32.06
         assert self.segments(1, 0)[1] == 32
         assert self.segments(1, 7, idle=7) == (42, 32)
 
     def test_a_quarter_is_what_background_flows_keep(self) -> None:
         holds = self.holds(1, 32)
-        assert holds[BACKGROUND].transit_bytes == DATA // 4
-        assert holds[BURST].transit_bytes == DATA - DATA // 4
+        assert holds[BACKGROUND].transit_bytes == DATA // 4 // 2
+        assert holds[BURST].transit_bytes == DATA - DATA // 4 - 5 * MSS
         # 65232 / 4 = 16307; / 1526 = 10.7
         assert self.segments(1, 32) == (5, 10)
 
@@ -162,11 +179,11 @@ rules = st.builds(
 )
 
 
-@given(counts, limits, rules, st.booleans())
+@given(counts, limits, rules, st.booleans(), st.booleans())
 def test_the_bounds_of_standing_windows(
-    counts: PortCounts, limits: PortLimits, rules: WindowRules, paced: bool
+    counts: PortCounts, limits: PortLimits, rules: WindowRules, paced: bool, settled: bool
 ) -> None:
-    holds = standing_holds(counts, limits, rules, paced)
+    holds = standing_holds(counts, limits, rules, paced, settled)
     mss_bytes = counts.mss_bytes or MSS
     floor_bytes = rules.floor_segments * mss_bytes
     buffer_bytes = int(rules.buffer_share * limits.buffer_bytes)
@@ -175,10 +192,11 @@ def test_the_bounds_of_standing_windows(
         assert hold.window_bytes <= max(floor_bytes, buffer_bytes + limits.bdp_bytes)
         assert hold.window_bytes % mss_bytes == 0
         assert hold.rate_bytes_per_s == 0 or 14_600 <= hold.rate_bytes_per_s <= 10**12
+        assert hold.transit_bytes >= LEAST_TRANSIT_BYTES * bool(hold.rate_bytes_per_s)
         assert bool(hold.rate_bytes_per_s) == bool(hold.transit_bytes)
         wire_bytes = mss_bytes + HEADERS_BYTES
         assert hold.rate_bytes_per_s * wire_bytes <= limits.capacity_bps / 8 * mss_bytes
-    # With all headers they fit; but a bound of 0 would be none, so there are 4 bytes at least.
+    # With all headers they fit, if two bounds do that a pacer takes.
     in_transit_bytes = sum(hold.transit_bytes for hold in holds.values())
     fits_bytes = buffer_bytes * mss_bytes // (mss_bytes + HEADERS_BYTES)
-    assert in_transit_bytes <= max(4, fits_bytes)
+    assert in_transit_bytes <= max(2 * LEAST_TRANSIT_BYTES, fits_bytes)
