@@ -84,6 +84,7 @@ class Lane:
 class Bundle:
     """All connections between two ends that are alike in MSS and window scales.
 
+    `edges` are the switches that its ends are at, the initiator's first, once if it is the same.
     `counted` is how many of the members stand in the counts of the ports, `handshake_ns` the least
     SYN-to-SYN-ACK time among those that came since (0: none was timed).
     """
@@ -95,6 +96,7 @@ class Bundle:
     reverse: Lane
     members: set["Connection"]
     identity: tuple[object, ...] = ()
+    edges: tuple[int, ...] = ()
     counted: int = 0
     handshake_ns: int = 0
 

@@ -22,7 +22,7 @@ from controller.core.recovery import Memory
 from controller.core.tables import Tables
 
 ADOPTED_MSS_BYTES = 1460
-_OPENED_PER_TURN = 64
+_OPENED_PER_TURN, _REVIEWED_PER_TURN = 64, 2048
 _UNCOUNTED_PER_TURN = 256
 
 # The packed key of the direction of the data, and the bytes and packets of its frames.
@@ -91,7 +91,7 @@ class Connections:
             if connection is None or connection.account is None:
                 continue
             account, bundle = connection.account, connection.bundle
-            if account.switches[0] == switch:
+            if account.switches[:1] == (switch,):
                 lane = bundle.forward if key == connection.key else bundle.reverse
                 self._classify(connection, lane, payload_bytes(key, n_bytes, n_packets), now_ns)
                 meter = account.forward if lane.forward else account.reverse
@@ -116,11 +116,14 @@ class Connections:
     def open_accounts(self, now_ns: int) -> None:
         """Open some of the accounts that are due, and ask for the counters that are."""
         opened_ns = now_ns - self._classifier.background_age_ns
-        room = _OPENED_PER_TURN
-        while room and self._young and self._young[0].opened_ns <= opened_ns:
+        opened = reviewed = 0
+        while self._young and self._young[0].opened_ns <= opened_ns:
+            if opened == _OPENED_PER_TURN or reviewed == _REVIEWED_PER_TURN:
+                break
             connection = self._young.popleft()
             if connection.established and connection.account is None:
-                room -= self._account_if_room(connection, now_ns)
+                opened += self._account_if_room(connection, now_ns)
+                reviewed += 1
         for switch in self._fabric.connected():
             if self._polling.due(switch, now_ns):
                 self._emit(ReadAccounts(switch))
@@ -136,12 +139,13 @@ class Connections:
     def reroute(self, hosts: set[bytes], now_ns: int) -> None:
         """The paths of these hosts may have changed."""
         for bundle in {bundle for mac in hosts for bundle in self.table.bundles_of(mac)}:
+            before = bundle.edges[:1]
             self._route(bundle)
-            switch = self._edges(bundle)[:1]
-            for connection in list(bundle.members):
-                account = connection.account
-                if account is not None and switch and account.switches[:1] != switch:
-                    self._move_account(connection, account, switch, now_ns)
+            switch = bundle.edges[:1]
+            if switch and switch != before:
+                for connection in bundle.members:
+                    if connection.account is not None:
+                        self._move_account(connection, connection.account, switch, now_ns)
 
     def remember(self, survivors: Iterable[Survivor]) -> None:
         """What a switch held when it connected may tell of connections that are not known."""
@@ -214,7 +218,7 @@ class Connections:
         )
         self._route_new_bundles()
         # While switches relearn, they copy up what has no account: at both ends.
-        switches = self._edges(connection.bundle)
+        switches = connection.bundle.edges
         self._account(connection, Account(switches, meters[0], meters[1]))
         for lane in connection.bundle.lanes:
             self._enforcer.apply(lane, connection)
@@ -236,7 +240,7 @@ class Connections:
             if lane.odd:
                 self._enforcer.apply(lane, connection)
         if self.relearning:
-            self._start_account(connection, self._edges(connection.bundle), connection.opened_ns)
+            self._start_account(connection, connection.bundle.edges, connection.opened_ns)
         else:
             self._young.append(connection)
 
@@ -271,6 +275,7 @@ class Connections:
 
     def _route(self, bundle: Bundle) -> None:
         ends = bundle.initiator_mac, bundle.responder_mac
+        bundle.edges = self._edges(bundle)
         previous = [lane.ports for lane in bundle.lanes]
         self.table.route(
             bundle, self._fabric.path(*ends) or (), self._fabric.path(*ends[::-1]) or ()
@@ -292,7 +297,7 @@ class Connections:
 
     def _account_if_room(self, connection: Connection, now_ns: int) -> bool:
         """Have a connection counted at the initiator's edge, unless that counts many already."""
-        switches = self._edges(connection.bundle)[:1]
+        switches = connection.bundle.edges[:1]
         limit = self._settings.accounts_per_switch
         if not switches or self._polling.n_accounts(switches[0]) >= limit:
             self._uncounted.append(connection)
@@ -368,13 +373,13 @@ class Connections:
         """A switch stays away: forget what was wholly behind it, count the rest elsewhere."""
         self._gone.add(switch)
         for bundle in self.table.bundles:
-            edges = self._edges(bundle)
+            bundle.edges = self._edges(bundle)
             for connection in list(bundle.members):
                 account = connection.account
-                if not edges:
+                if not bundle.edges:
                     self._remove(connection, "lost")
-                elif account is not None and account.switches[0] == switch:
-                    self._move_account(connection, account, edges[:1], now_ns)
+                elif account is not None and account.switches[:1] == (switch,):
+                    self._move_account(connection, account, bundle.edges[:1], now_ns)
 
     def _expired(self, traced_ns: int, now_ns: int) -> bool:
         return now_ns - traced_ns >= self._settings.expiry_ns
