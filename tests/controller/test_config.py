@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from controller import config, quantity
 from controller.config import Config, ConfigError
+from controller.core.classifier import Classifier
+from controller.core.connections import ConnectionSettings
 from controller.core.engine import PortOverride
 from controller.core.regulator import PortLimits, Scheme
 
@@ -20,12 +22,19 @@ fabric:
   rtt: 200 us
   lldp_interval: 0.5
   link_timeout: 2 s
+  switch_grace: 30 s
   queues:
     - {switch: 1, port: s1-eth3, capacity: 100 Mbit/s, egress_buffer: 64 KiB}
     - {switch: 2, port: 4, rtt: 1 ms}
-classifier: {background_bytes: 2 MB, background_age: 1500 ms, poll_interval: 250 ms}
+classifier:
+  background_bytes: 2 MB
+  background_age: 1500 ms
+  poll_interval: 250 ms
+  quiet: 20 s
+  expiry: 5 min
+  accounts_per_switch: 1000
 regulation: {scheme: sdtcp, window_ttl: 2 s, initial_window: 4, buffer_share: 0.8}
-log: {level: debug, events: /tmp/events.jsonl}
+log: {level: debug, events: /tmp/events.jsonl, connections: true}
 """
 
 
@@ -54,7 +63,10 @@ def test_everything_can_be_said() -> None:
         PortOverride(1, "s1-eth3", PortLimits(10**8, 200_000, 65_536)),
         PortOverride(2, 4, PortLimits(10**9, 1_000_000, 131_072)),
     )
-    assert settings.connections.classifier.background_bytes == 2_000_000
+    # In scheme sdtcp a background flow stays one, whatever `quiet` says.
+    assert settings.connections == ConnectionSettings(
+        Classifier(2_000_000, 1_500_000_000, None), 250_000_000, 300 * 10**9, 30 * 10**9, 1000, True
+    )
     assert settings.regulator.scheme is Scheme.SDTCP
     assert settings.link_timeout_ns == 2_000_000_000
 
