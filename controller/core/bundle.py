@@ -104,6 +104,7 @@ class Lane:
 class Bundle:
     """All connections between two ends that are alike in MSS, window scales and treatment.
 
+    `edges` are the switches that its ends are at, the initiator's first, once if it is the same.
     `counted` is how many of the members stand in the counts of the ports, `handshake_ns` the least
     SYN-to-SYN-ACK time among those that came since (0: none was timed).
     """
@@ -116,6 +117,7 @@ class Bundle:
     members: set["Connection"]
     identity: tuple[object, ...] = ()
     treatment: Treatment = Treatment.ORDINARY
+    edges: tuple[int, ...] = ()
     counted: int = 0
     handshake_ns: int = 0
 

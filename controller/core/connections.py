@@ -23,7 +23,7 @@ from controller.core.recovery import Memory
 from controller.core.tables import Tables
 
 ADOPTED_MSS_BYTES = 1460
-_OPENED_PER_TURN = 64
+_OPENED_PER_TURN, _REVIEWED_PER_TURN = 64, 2048
 _UNCOUNTED_PER_TURN = 256
 
 # The packed key of the direction of the data, and the bytes and packets of its frames.
@@ -90,7 +90,7 @@ class Connections:
             if connection is None or connection.account is None:
                 continue
             account, bundle = connection.account, connection.bundle
-            if account.switches[0] == switch:
+            if account.switches[:1] == (switch,):
                 lane = bundle.forward if key == connection.key else bundle.reverse
                 self._classify(connection, lane, payload_bytes(key, n_bytes, n_packets), now_ns)
                 meter = account.forward if lane.forward else account.reverse
@@ -115,11 +115,14 @@ class Connections:
     def open_accounts(self, now_ns: int) -> None:
         """Open some of the accounts that are due, and ask for the counters that are."""
         opened_ns = now_ns - self._classifier.background_age_ns
-        room = _OPENED_PER_TURN
-        while room and self._young and self._young[0].opened_ns <= opened_ns:
+        opened = reviewed = 0
+        while self._young and self._young[0].opened_ns <= opened_ns:
+            if opened == _OPENED_PER_TURN or reviewed == _REVIEWED_PER_TURN:
+                break
             connection = self._young.popleft()
             if connection.established and connection.account is None:
-                room -= self._account_if_room(connection, now_ns)
+                opened += self._account_if_room(connection, now_ns)
+                reviewed += 1
         for switch in self._fabric.connected():
             if self._polling.due(switch, now_ns):
                 self._emit(ReadAccounts(switch))
@@ -132,23 +135,24 @@ class Connections:
         """A switch stays away: forget what was wholly behind it, count the rest elsewhere."""
         self._gone.add(switch)
         for bundle in self.table.bundles:
-            edges = self._edges(bundle)
+            bundle.edges = self._edges(bundle)
             for connection in list(bundle.members):
                 account = connection.account
-                if not edges:
+                if not bundle.edges:
                     self._remove(connection, "lost")
-                elif account is not None and account.switches[0] == switch:
-                    self._move_account(connection, account, edges[:1], now_ns)
+                elif account is not None and account.switches[:1] == (switch,):
+                    self._move_account(connection, account, bundle.edges[:1], now_ns)
 
     def reroute(self, hosts: set[bytes], now_ns: int) -> None:
         """The paths of these hosts may have changed."""
         for bundle in {bundle for mac in hosts for bundle in self.table.bundles_of(mac)}:
+            before = bundle.edges[:1]
             self._route(bundle)
-            switch = self._edges(bundle)[:1]
-            for connection in list(bundle.members):
-                account = connection.account
-                if account is not None and switch and account.switches[:1] != switch:
-                    self._move_account(connection, account, switch, now_ns)
+            switch = bundle.edges[:1]
+            if switch and switch != before:
+                for connection in bundle.members:
+                    if connection.account is not None:
+                        self._move_account(connection, connection.account, switch, now_ns)
 
     def remember(self, survivors: Iterable[Survivor]) -> None:
         """What a switch held when it connected may tell of connections that are not known."""
@@ -224,7 +228,7 @@ class Connections:
                 for known, cls in remembered
             ]
             # While switches relearn, they copy up what has no account: at both ends.
-            self._account(connection, Account(self._edges(bundle), meters[0], meters[1]))
+            self._account(connection, Account(bundle.edges, meters[0], meters[1]))
             for lane in bundle.lanes:
                 self._enforcer.apply(lane, connection)
         self._opened(connection, adopted=True)
@@ -246,7 +250,7 @@ class Connections:
             for lane in bundle.lanes:
                 self._enforcer.apply(lane, connection)
         if self.relearning and bundle.treatment is not Treatment.EXEMPT:
-            self._start_account(connection, self._edges(bundle), connection.opened_ns)
+            self._start_account(connection, bundle.edges, connection.opened_ns)
         else:
             self._young.append(connection)
 
@@ -284,6 +288,7 @@ class Connections:
         if bundle.treatment is Treatment.EXEMPT:
             return
         ends = bundle.initiator_mac, bundle.responder_mac
+        bundle.edges = self._edges(bundle)
         previous = [lane.ports for lane in bundle.lanes]
         self.table.route(
             bundle, self._fabric.path(*ends) or (), self._fabric.path(*ends[::-1]) or ()
@@ -309,7 +314,7 @@ class Connections:
         What is exempt is never counted.
         """
         bundle = connection.bundle
-        switches = () if bundle.treatment is Treatment.EXEMPT else self._edges(bundle)[:1]
+        switches = () if bundle.treatment is Treatment.EXEMPT else bundle.edges[:1]
         limit = self._settings.accounts_per_switch
         if not switches or self._polling.n_accounts(switches[0]) >= limit:
             self._uncounted.append(connection)

@@ -1,6 +1,6 @@
 """From a notice of congestion to the windows that answer it, in the controller.
 
-One notice at a time, to a controller with nothing else to do; each one changes the windows of a
+One notice at a time, each shortly after the answer to the last; each one changes the windows of a
 port that few or many connections' data leave by. From the bytes of the one to those of the other.
 """
 
@@ -17,7 +17,7 @@ from testbed.isolation import RUN_DIR
 
 _TURNS = 3
 _NOTICES = 600
-_PAUSE_S = 0.002
+_PAUSE_S = 0.0002
 _FEW, _MANY = 1_500, 100_000
 _SETTLED_S = 2.0
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from controller import config, quantity
 from controller.config import Config, ConfigError
+from controller.core.classifier import Classifier
+from controller.core.connections import ConnectionSettings
 from controller.core.egress import PortOverride
 from controller.core.policy import Rule, Treatment
 from controller.core.regulator import Scheme
@@ -22,17 +24,24 @@ fabric:
   rtt: 200 us
   lldp_interval: 0.5
   link_timeout: 2 s
+  switch_grace: 30 s
   queues:
     - {switch: 1, port: s1-eth3, capacity: 100 Mbit/s, egress_buffer: 64 KiB}
     - {switch: 2, port: 4, rtt: 1 ms}
-classifier: {background_bytes: 2 MB, background_age: 1500 ms, poll_interval: 250 ms}
+classifier:
+  background_bytes: 2 MB
+  background_age: 1500 ms
+  poll_interval: 250 ms
+  quiet: 20 s
+  expiry: 5 min
+  accounts_per_switch: 1000
 regulation:
   {scheme: sdtcp, window_ttl: 2 s, initial_window: 4, buffer_share: 0.8, floor_segments: 1}
 policies:
   - {subnet: 10.9.0.0/16, treatment: exempt}
   - {subnet: "fd00::1", port: 80, treatment: protect}
   - {port: 5001, treatment: background}
-log: {level: debug, events: /tmp/events.jsonl}
+log: {level: debug, events: /tmp/events.jsonl, connections: true}
 """
 
 
@@ -62,10 +71,14 @@ def test_everything_can_be_said() -> None:
         PortOverride(1, "s1-eth3", 10**8, None, 65_536),
         PortOverride(2, 4, None, 1_000_000, None),
     )
-    assert settings.connections.classifier.background_bytes == 2_000_000
+    # In scheme sdtcp a background flow stays one, whatever `quiet` says.
+    assert settings.connections == ConnectionSettings(
+        Classifier(2_000_000, 1_500_000_000, None), 250_000_000, 300 * 10**9, 1000, True
+    )
     assert settings.regulator.scheme is Scheme.SDTCP
     assert settings.regulator.rules == WindowRules(0.8, 4, 1)
     assert settings.link_timeout_ns == 2_000_000_000
+    assert settings.switch_grace_ns == 30_000_000_000
     assert settings.policies == (
         Rule(Treatment.EXEMPT, bytes([10, 9, 0, 0]), 16),
         Rule(Treatment.PROTECT, b"\xfd" + bytes(14) + b"\1", 128, 80),
