@@ -174,15 +174,19 @@ class Channel(Datapath):
             self.abort()
 
     def _recv_loop(self) -> None:
-        hub_of_thread = get_hub()
-        reader = hub_of_thread.add(
-            hub_of_thread.READ, self.socket.fileno(), self._read, self._ended.set, self._ended.set
+        main_loop = get_hub()
+        reader = main_loop.add(
+            main_loop.READ, self.socket.fileno(), self._read, self._closed, self._closed
         )
         try:
             self._ended.wait()
         finally:
-            hub_of_thread.remove(reader)
+            main_loop.remove(reader)
             self.socket.close()
+
+    def _closed(self, *_: object) -> None:
+        """Somebody has closed the socket under the main loop."""
+        self._ended.set()
 
     def _read(self, _fileno: int) -> None:
         """There is something to read, or the end."""
