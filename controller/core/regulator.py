@@ -57,6 +57,7 @@ class WindowSet(NamedTuple):
 @dataclass(slots=True)
 class _Port:
     limits: PortLimits | None = None
+    measured: PortLimits | None = None  # the same with the RTT of handshakes, once reckoned
     paced: bool = False
     counts: PortCounts = NO_FLOWS
     opened_ns: int = 0
@@ -86,7 +87,7 @@ class Regulator:
         state = self._port(port)
         if (state.limits, state.paced) == (limits, paced):
             return []
-        state.limits, state.paced = limits, paced
+        state.limits, state.measured, state.paced = limits, None, paced
         return self._update(port, now_ns)
 
     def withdraw(self, port: PortId, now_ns: int) -> list[WindowSet]:
@@ -94,7 +95,7 @@ class Regulator:
         state = self._ports.get(port)
         if state is None:
             return []
-        state.limits, state.notified = None, {}
+        state.limits, state.measured, state.notified = None, None, {}
         windows = self._update(port, now_ns)
         if not state.counts.flows:
             del self._ports[port]
@@ -230,4 +231,7 @@ class Regulator:
         measured_ns = state.counts.handshake_ns
         if state.limits is None or not measured_ns or self._settings.scheme is not Scheme.WEIR:
             return state.limits
-        return replace(state.limits, rtt_ns=measured_rtt_ns(measured_ns))
+        rtt_ns = measured_rtt_ns(measured_ns)
+        if state.measured is None or state.measured.rtt_ns != rtt_ns:
+            state.measured = replace(state.limits, rtt_ns=rtt_ns)
+        return state.measured

@@ -20,6 +20,9 @@ class FlowClass(Enum):
     BURST = "burst"
     BACKGROUND = "background"
 
+    # Classes are keys wherever windows are reckoned; an Enum's own hash is Python code.
+    __hash__ = object.__hash__
+
 
 class Hold(NamedTuple):
     """What a class of flows of an egress port is held to; all zero, it is released.

@@ -107,42 +107,35 @@ def standing_holds(
     # What is in transit is counted without headers, but the buffer holds frames.
     data_bytes = max(2 * LEAST_TRANSIT_BYTES, buffer_bytes * mss_bytes // wire_bytes)
     background_bytes = _background_transit_bytes(counts, data_bytes, rules)
-    transit_bytes = {
-        FlowClass.BURST: data_bytes - background_bytes,
-        FlowClass.BACKGROUND: background_bytes,
-    }
     path_bytes = buffer_bytes + limits.bdp_bytes
-    budget_bytes = {
-        FlowClass.BURST: path_bytes,
-        FlowClass.BACKGROUND: path_bytes * background_bytes // data_bytes,
-    }
-    flows = {
-        FlowClass.BURST: max(1, counts.active_flows),
-        FlowClass.BACKGROUND: max(1, counts.background),
-    }
 
-    def window_bytes(cls: FlowClass) -> int:
-        together_bytes = flows[cls] * wire_bytes
-        segments = budget_bytes[cls] // together_bytes
+    def hold(flows: int, budget_bytes: int, transit_bytes: int, may_grow: bool) -> Hold:
+        segments = budget_bytes // (flows * wire_bytes)
         if rate:
-            flight = _paced_flight_segments(flows[cls], mss_bytes, limits, rules)
-            may_exceed = settled or cls is FlowClass.BACKGROUND
-            if may_exceed or flight >= _initial_flight_segments(mss_bytes, rules):
+            flight = _paced_flight_segments(flows, mss_bytes, limits, rules)
+            if may_grow or flight >= _initial_flight_segments(mss_bytes, rules):
                 flight = max(segments, flight)
             segments = min(flight, path_bytes // wire_bytes)
-        return min(max(segments, rules.floor_segments) * mss_bytes, _MAX_U32)
-
-    def hold(cls: FlowClass) -> Hold:
-        window = window_bytes(cls)
+        window_bytes = min(max(segments, rules.floor_segments) * mss_bytes, _MAX_U32)
         if not rate:
-            return Hold(window)
+            return Hold(window_bytes)
         # The pacer lets go whatever is next as long as the bound is not reached, so what is in
         # transit may pass it by a flight.
-        bound_bytes = transit_bytes[cls] - min(window, PACED_FLIGHT_BYTES)
-        bound_bytes = max(bound_bytes, transit_bytes[cls] // 2, LEAST_TRANSIT_BYTES)
-        return Hold(window, rate, min(bound_bytes, _MAX_U32))
+        bound_bytes = transit_bytes - min(window_bytes, PACED_FLIGHT_BYTES)
+        bound_bytes = max(bound_bytes, transit_bytes // 2, LEAST_TRANSIT_BYTES)
+        return Hold(window_bytes, rate, min(bound_bytes, _MAX_U32))
 
-    return {cls: hold(cls) for cls in FlowClass}
+    return {
+        FlowClass.BURST: hold(
+            max(1, counts.active_flows), path_bytes, data_bytes - background_bytes, settled
+        ),
+        FlowClass.BACKGROUND: hold(
+            max(1, counts.background),
+            path_bytes * background_bytes // data_bytes,
+            background_bytes,
+            may_grow=True,
+        ),
+    }
 
 
 def lowered_hold(

@@ -4,6 +4,8 @@ It says that it can all that Weir's switch can, holds nothing, does nothing, and
 port. What it has to say is built beforehand, so that saying it costs no more than a write.
 """
 
+import functools
+import operator
 import select
 import socket
 import struct
@@ -20,6 +22,7 @@ DATAPATH = 1
 _HELLO, _ECHO_REQUEST, _ECHO_REPLY, _FEATURES_REQUEST, _FEATURES_REPLY = 0, 2, 3, 5, 6
 _MULTIPART_PORTS = 13
 _REGISTERS = 1024
+_RATE_BPS, _LIMIT_BYTES = 10**10, 2**31
 _PIECE_BYTES = 65_536
 _TIMEOUT_S = 120.0
 _ANY = (1 << 32) - 1
@@ -174,17 +177,13 @@ def _answer(kind: int, xid: int, body: bytes) -> bytes:
         listed = ports if _asks_for_ports(body) else b""
         return _message(Type.MULTIPART_REPLY, body[:2] + bytes(6) + listed, xid)
     if kind == Type.EXPERIMENTER and body[7] == extension.MessageType.SUBSCRIBE:
-        capabilities = (
-            extension.Capability.TCP_RWND
-            | extension.Capability.TCP_RWND_REGISTER
-            | extension.Capability.QUEUE_EVENT
-        )
-        answer = extension.Subscribe(
-            extension.SubscribeFlag.QUEUE_EVENTS, _ANY, capabilities, _REGISTERS
-        )
-        return openflow.experimenter(
-            extension.EXPERIMENTER, extension.MessageType.SUBSCRIBE, answer.pack(), xid
-        )
+        capabilities = functools.reduce(operator.or_, extension.Capability)
+        flags = extension.SubscribeFlag.QUEUE_EVENTS
+        subscribed = extension.Subscribe(flags, _ANY, capabilities, _REGISTERS)
+        return _extension(extension.MessageType.SUBSCRIBE, subscribed.pack(), xid)
+    if kind == Type.EXPERIMENTER and body[7] == extension.MessageType.QUEUE_STATS_REQUEST:
+        queues = extension.QueueStatsReply(tuple(_queue(Host(n)) for n in range(1, HOSTS + 1)))
+        return _extension(extension.MessageType.QUEUE_STATS_REPLY, queues.pack(), xid)
     return b""
 
 
@@ -196,17 +195,27 @@ def _message(kind: int, body: bytes = b"", xid: int = 0) -> bytes:
     return HEADER.pack(VERSION, kind, HEADER.size + len(body), xid) + body
 
 
+def _extension(kind: int, body: bytes, xid: int) -> bytes:
+    return openflow.experimenter(extension.EXPERIMENTER, kind, body, xid)
+
+
+def _queue(host: Host) -> extension.QueueStats:
+    """An empty queue of a link that is never slow, in a buffer that is never a limit."""
+    lengths, frames, events = (0, 0, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0)
+    return extension.QueueStats(
+        host.number, 0, 0, 0, _RATE_BPS, _LIMIT_BYTES, None, *lengths, *frames, events, 0
+    )
+
+
 def _port(host: Host) -> bytes:
     name = f"eth{host.number}".encode()
     return struct.pack("!I4x6s2x16sII24x", host.number, b"\2\1" + host.mac[2:], name, 0, 0)
 
 
 def notice(kind: int, port: int, sequence: int) -> bytes:
-    """A QUEUE_EVENT of a queue of 20,000 bytes in a buffer that is never a limit."""
-    event = extension.QueueEvent(kind, port, 0, 14, 20_000, 2**31, 1, sequence)
-    return openflow.experimenter(
-        extension.EXPERIMENTER, extension.MessageType.QUEUE_EVENT, event.pack(), 0
-    )
+    """A QUEUE_EVENT of a queue of 20,000 bytes."""
+    event = extension.QueueEvent(kind, port, 0, 14, 20_000, _LIMIT_BYTES, 1, sequence)
+    return _extension(extension.MessageType.QUEUE_EVENT, event.pack(), 0)
 
 
 def segment(src: Host, dst: Host, ports: tuple[int, int], flags: int, sequence: int) -> bytes:

@@ -77,8 +77,8 @@ class Subject:
 class Weir(Subject):
     """``weir-controller`` as a user starts it.
 
-    Links are too fast and buffers too large for any number of flows to need windows beforehand: so
-    a notice of congestion sets them, and one of recovery releases them.
+    Links are so fast and buffers so large that standing windows are far above those of a notice: so
+    each notice of congestion lowers them, and each one of recovery raises them again.
     """
 
     def __init__(self, directory: Path, scheme: str = "weir") -> None:
