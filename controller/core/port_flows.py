@@ -84,7 +84,7 @@ class PortFlows:
         return frozenset(port.lanes) if port else frozenset()
 
     def take_touched(self) -> list[PortId]:
-        """The ports whose counts or MSS changed since the last call, first come first."""
+        """The ports whose counts may have changed since the last call, first come first."""
         touched, self._touched = list(self._touched), {}
         return touched
 
@@ -139,7 +139,9 @@ class PortFlows:
         if now_ns - self._handshakes_since_ns >= HANDSHAKES_FOR_NS:
             self._handshakes_since_ns = now_ns
             for port_id, port in list(self._ports.items()):
-                port.handshakes_ns = [0, port.handshakes_ns[0]]
+                if any(port.handshakes_ns):
+                    port.handshakes_ns = [0, port.handshakes_ns[0]]
+                    self._touched[port_id] = None
                 if not port.lanes and not any(port.handshakes_ns):
                     del self._ports[port_id]
 

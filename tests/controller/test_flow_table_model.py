@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from controller.core.bundle import Account, Meter
 from controller.core.flow import ACK, FIN, RST, SYN, FlowKey, Segment
 from controller.core.flow_table import EARLY_ANSWER_TIMEOUT_NS, GlobalFlowTable
+from controller.core.policy import Treatment
 from controller.core.values import FlowClass, PortId
 
 BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND
@@ -21,6 +22,10 @@ keys = st.sampled_from([side for call in CALLS for side in (call, call.reverse)]
 routes = st.lists(st.sampled_from([P1, P2, P3]), unique=True).map(tuple)
 mss = st.sampled_from([536, 1460])
 scales = st.sampled_from([None, 7])
+
+
+def treat(key: FlowKey) -> Treatment:
+    return Treatment.BACKGROUND if 2 in (key.src_port, key.dst_port) else Treatment.ORDINARY
 
 
 @dataclass
@@ -39,7 +44,7 @@ class Entry:
 class AgainstNaiveModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.table = GlobalFlowTable(LIMIT, TIMEOUT_NS)
+        self.table = GlobalFlowTable(LIMIT, TIMEOUT_NS, treat)
         self.now_ns = 1
         self.half_open: dict[FlowKey, Entry] = {}  # by the initiator's key, like all of these
         self.early: dict[FlowKey, Entry] = {}
@@ -60,7 +65,7 @@ class AgainstNaiveModel(RuleBasedStateMachine):
     def together(self, key: FlowKey) -> object:
         """What connections must have in common to share a route."""
         entry = self.open[key]
-        return key.src, key.dst, entry.mss, entry.scale, entry.answer_scale
+        return key.src, key.dst, entry.mss, entry.scale, entry.answer_scale, treat(key)
 
     def establish(self, key: FlowKey, syn: Entry, mss_bytes: int, scale: int | None) -> None:
         scaled = syn.scale is not None and scale is not None
@@ -153,9 +158,12 @@ class AgainstNaiveModel(RuleBasedStateMachine):
     def classify(self, key: FlowKey, cls: FlowClass, idle: bool) -> None:
         connection, known = self.table.find(key.pack()), self.known(key)
         if connection is not None and known is not None:
+            born = connection.bundle.born
             if connection.account is None:
-                meters = Meter.started(0, 0), Meter.started(0, 0)
+                meters = [Meter.started(0, 0, flow_class=born) for _ in range(2)]
                 self.table.count(connection, Account((1,), *meters))
+            if treat(key) is not Treatment.ORDINARY:
+                cls = born
             lane = connection.bundle.forward if key == known else connection.bundle.reverse
             self.table.classify(connection, lane, cls, idle)
             self.open[known].classes[key] = cls, idle
@@ -190,7 +198,8 @@ class AgainstNaiveModel(RuleBasedStateMachine):
                 for side in (key, key.reverse):
                     ports = self.routes.get(self.together(key), {}).get(side == key, ())  # type: ignore[call-overload]
                     if port in ports:
-                        cls, is_idle = entry.classes.get(side, (BURST, False))
+                        born = BACKGROUND if treat(key) is Treatment.BACKGROUND else BURST
+                        cls, is_idle = entry.classes.get(side, (born, False))
                         found[cls].add(side)
                         idle += is_idle and cls is BURST
                         largest = max(largest, entry.mss)
