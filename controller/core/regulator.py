@@ -219,6 +219,8 @@ class Regulator:
             return {cls: Hold(min(size, _MAX_WINDOW_BYTES)) for cls, size in notified.items()}
         counts, rules = state.counts, self._settings.rules
         holds = standing_holds(counts, limits, rules, state.paced, state.settled)
+        if not notified:
+            return holds
         return {
             cls: lowered_hold(hold, cls, notified[cls], counts, limits, rules)
             if cls in notified
