@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format venv switch test-unit test-switch-weir test-switch test-switch-full \
-	soak-switch bench-switch bench-controller bench-incast test-system clean
+	soak-switch fuzz bench-switch bench-controller bench-incast test-system clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,13 @@ soak-switch: ## MINUTES=30 of random changes and traffic under AddressSanitizer 
 	@$(PREPARE) packages venv sanitized-switch
 	@$(PY)/weir-experiment soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --out build/soak \
 		--ovs "$$(ovs-patches/build --sanitize --prefix)"
+
+fuzz: MINUTES := 10
+fuzz: ## MINUTES=10 of what a hostile switch or host may send to the controller, coverage-guided
+	@$(PREPARE) packages venv fuzzer
+	@mkdir -p build/fuzz/found
+	@$(PY)/python tests/fuzz/southbound.py build/fuzz/corpus -artifact_prefix=build/fuzz/found/ \
+		-rss_limit_mb=4096 -timeout=10 -max_total_time=$$(($(MINUTES) * 60))
 
 bench-switch: ## the switch's figures: table and build/bench/switch.json (about 6 minutes)
 	@$(PREPARE) packages venv switch unpatched-switch bpf

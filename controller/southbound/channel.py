@@ -20,11 +20,18 @@ from ryu.controller import ofp_event
 from ryu.controller.controller import Datapath
 from ryu.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER
 from ryu.controller.ofp_handler import OFPHandler
+from ryu.exception import RyuException
 from ryu.lib import hub
 from ryu.ofproto import ofproto_parser
 
 from controller.southbound import segments
-from controller.southbound.openflow import HEADER, VERSION, PortDescription, Type
+from controller.southbound.openflow import (
+    HEADER,
+    VERSION,
+    PortDescription,
+    Type,
+    is_of_handshake,
+)
 
 LOG = logging.getLogger("weir.channel")
 
@@ -41,6 +48,8 @@ _FOR_THE_LISTENER = frozenset(
         Type.BARRIER_REPLY,
     }
 )
+# Before the version is agreed on (OpenFlow 1.3.5 section 6.3.1).
+_ANY_VERSION = frozenset({Type.HELLO, Type.ERROR})
 
 
 class Listener(Protocol):
@@ -223,20 +232,25 @@ class Channel(Datapath):
                 break
             message = buffer[offset : offset + length]
             offset += length
+            if version != VERSION and kind not in _ANY_VERSION:
+                raise ValueError(f"a message of OpenFlow version {version}")
             if self.state == MAIN_DISPATCHER and kind in _FOR_THE_LISTENER:
-                if version != VERSION:
-                    raise ValueError(f"a message of OpenFlow version {version}")
                 self._listener.received(self, message)
             else:
                 self._leave_to_ryu(version, kind, length, xid, message)
         return buffer[offset:]
 
     def _leave_to_ryu(self, version: int, kind: int, length: int, xid: int, message: bytes) -> None:
+        """Raises ValueError if the message cannot be read."""
+        if not is_of_handshake(message):
+            return
+        if kind == Type.MULTIPART_REPLY and self.id is None:
+            raise ValueError("ports of a switch that has not told who it is")
         try:
             parsed = ofproto_parser.msg(self, version, kind, length, xid, message)
             if parsed:
                 event = ofp_event.ofp_msg_to_ev(parsed)
                 for handler in self.ofp_brick.get_handlers(event, self.state):
                     handler(event)
-        except (AssertionError, KeyError) as error:
+        except (AssertionError, KeyError, RyuException) as error:
             raise ValueError(f"a message of type {kind} that cannot be read: {error}") from error

@@ -46,14 +46,20 @@ _PORT = struct.Struct("!I4x6s2x16sII16xI4x")
 _ERROR = struct.Struct("!8xHH")
 _EXPERIMENTER = struct.Struct("!8xII")
 
+_HELLO_ELEMENT = struct.Struct("!HH")
+
 _MULTIPART_FLOW = 1
+_PORT_DESC = (13).to_bytes(2, "big")
 _REPLY_MORE = 1 << 0
 
 
 class Type(IntEnum):
     HELLO = 0
     ERROR = 1
+    ECHO_REQUEST = 2
+    ECHO_REPLY = 3
     EXPERIMENTER = 4
+    FEATURES_REPLY = 6
     PACKET_IN = 10
     FLOW_REMOVED = 11
     PORT_STATUS = 12
@@ -300,6 +306,34 @@ def unpack_experimenter(message: bytes) -> tuple[int, int, bytes]:
     """Experimenter id, experimenter type, body."""
     experimenter_id, exp_type = _unpack(_EXPERIMENTER, message)
     return experimenter_id, exp_type, message[_EXPERIMENTER.size :]
+
+
+_HANDSHAKE = {Type.ERROR, Type.ECHO_REQUEST, Type.ECHO_REPLY, Type.FEATURES_REPLY}
+
+
+def is_of_handshake(message: bytes) -> bool:
+    """Whether a message has a part in Ryu's handshake and echo. Raises MalformedMessageError.
+
+    Ryu's parsers never come back from some messages, of which one suffices to stop the controller:
+    those with elements or statistics of length 0. So what it has no use for is kept from it.
+    """
+    kind = message[1]
+    if kind == Type.HELLO:
+        _check_hello(message)
+        return True
+    if kind == Type.MULTIPART_REPLY:
+        return message[HEADER.size : HEADER.size + 2] == _PORT_DESC
+    return kind in _HANDSHAKE
+
+
+def _check_hello(message: bytes) -> None:
+    """OpenFlow 1.3.5 section A.5.1: elements tell their length, and start at multiples of 8."""
+    offset = HEADER.size
+    while offset < len(message):
+        _, length = _unpack(_HELLO_ELEMENT, message, offset)
+        if length < _HELLO_ELEMENT.size:
+            raise MalformedMessageError(f"a HELLO with an element of {length} bytes")
+        offset += length
 
 
 def _unpack(layout: struct.Struct, message: bytes, offset: int = 0) -> tuple[int, ...]:

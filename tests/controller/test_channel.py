@@ -78,6 +78,10 @@ class Peer:
         self.say(Type.MULTIPART_REPLY, bytes.fromhex("000d 0000 00000000") + port, xid)
         self.until(lambda: self.ear.connections)
 
+    def until_closed(self) -> None:
+        while self.socket.recv(4096):
+            pass
+
     def until(self, condition: Callable[[], object]) -> None:
         for _ in range(500):
             if condition():
@@ -187,6 +191,33 @@ def test_a_switch_that_does_not_read_is_disconnected(
 def test_nonsense_ends_the_channel(peer: Peer, nonsense: bytes) -> None:
     peer.socket.sendall(nonsense)
     peer.until(lambda: peer.ear.lost)
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        bytes.fromhex("0400 0010 00000001 0001 0000 00000000"),
+        bytes.fromhex("0413 0010 00000001 000d 0000 00000000"),
+        bytes.fromhex("0106 0020 00000001") + bytes(24),
+    ],
+    ids=["a hello that has no end", "ports before features", "features of another version"],
+)
+def test_nonsense_instead_of_a_handshake_ends_the_channel(nonsense: bytes) -> None:
+    peer = Peer()
+    assert peer.hear()[0] == Type.HELLO
+    if nonsense[1] != Type.HELLO:
+        peer.say(Type.HELLO, b"")
+        assert peer.hear()[0] == 5  # FEATURES_REQUEST
+    peer.socket.sendall(nonsense)
+    peer.until_closed()
+    assert not peer.ear.connections
+
+
+def test_what_has_no_part_in_the_handshake_is_passed_over() -> None:
+    peer = Peer()
+    flow_statistics = bytes.fromhex("0001 0000 00000000") + bytes(64)
+    peer.say(Type.MULTIPART_REPLY, flow_statistics)
+    peer.handshake()
 
 
 def test_the_end_of_the_connection_is_told_once(peer: Peer) -> None:
