@@ -62,6 +62,9 @@ class _Port:
     counts: PortCounts = NO_FLOWS
     opened_ns: int = 0
     settled: bool = False
+    # The last notice but CR, the length of the queue that it told, and what follows from it.
+    notice: Notice | None = None
+    queue_bytes: int = 0
     notified: dict[FlowClass, int] = field(default_factory=dict)
     confirmed_ns: int = 0
     sent: dict[FlowClass, tuple[Hold, int]] = field(default_factory=dict)
@@ -95,7 +98,8 @@ class Regulator:
         state = self._ports.get(port)
         if state is None:
             return []
-        state.limits, state.measured, state.notified = None, None, {}
+        state.limits = state.measured = None
+        _recover(state)
         windows = self._update(port, now_ns)
         if not state.counts.flows:
             del self._ports[port]
@@ -110,7 +114,7 @@ class Regulator:
         """A switch is back: what it said before is void, what it holds is unknown."""
         windows = []
         for port in self._ports_of(switch):
-            self._ports[port].notified = {}
+            _recover(self._ports[port])
             self._ports[port].sent = {}
             windows += self._update(port, now_ns)
         return windows
@@ -127,6 +131,8 @@ class Regulator:
             if not counts.flows:
                 del self._ports[port]
             return []
+        if self._settings.scheme is Scheme.WEIR:
+            self._heed(state)
         return self._update(port, now_ns)
 
     def queue_event(
@@ -134,20 +140,16 @@ class Regulator:
     ) -> list[WindowSet]:
         """A switch's notice: CN-L, CN-M and CN-H by Eq. (5)-(8), CR releases what they set.
 
-        `queue_bytes` is Q(t) of Eq. (2). The port must have been configured.
+        `queue_bytes` is Q(t) of Eq. (2). The port must have been configured. Scheme `weir` goes by
+        the notice until CR, also for flows that come and go meanwhile: a queue that stays long
+        gives no other.
         """
         state = self._ports[port]
         if notice is Notice.CR:
-            state.notified = {}
+            _recover(state)
         else:
-            limits = self._limits(state)
-            assert limits is not None
-            counts = state.counts
-            if self._settings.scheme is Scheme.WEIR:
-                # Who sends nothing is not to be slowed down, nor does it leave less for the others.
-                counts = counts._replace(burst=counts.active_burst, idle=0)
-            state.notified |= paper_windows(notice, counts, limits.bdp_bytes + queue_bytes)
-            state.confirmed_ns = now_ns
+            state.notice, state.queue_bytes, state.confirmed_ns = notice, queue_bytes, now_ns
+            self._heed(state)
         return self._update(port, now_ns)
 
     def congested(self, port: PortId, now_ns: int) -> None:
@@ -164,8 +166,8 @@ class Regulator:
         due_ns = now_ns - self._settings.window_ttl_ns // 3
         windows = []
         for port, state in self._ports.items():
-            if state.notified and now_ns - state.confirmed_ns >= NOTICE_LIFE_NS:
-                state.notified = {}
+            if state.notice is not None and now_ns - state.confirmed_ns >= NOTICE_LIFE_NS:
+                _recover(state)
                 windows += self._update(port, now_ns)
             if self._settle(state, now_ns):
                 windows += self._update(port, now_ns)
@@ -198,6 +200,22 @@ class Regulator:
 
     def _ports_of(self, switch: int) -> list[PortId]:
         return [port for port in self._ports if port.switch == switch]
+
+    def _heed(self, state: _Port) -> None:
+        """Draw the consequences of the port's notice, if it has one, for the flows it has now."""
+        limits = self._limits(state)
+        if state.notice is None or limits is None:
+            return
+        counts, total_bytes = state.counts, limits.bdp_bytes + state.queue_bytes
+        if self._settings.scheme is not Scheme.WEIR:
+            state.notified |= paper_windows(state.notice, counts, total_bytes)
+            return
+        # Who sends nothing is not to be slowed down, nor does it leave less for the others; and
+        # background flows give way to burst flows, not to an empty link.
+        counts = counts._replace(burst=counts.active_burst, idle=0)
+        state.notified = paper_windows(state.notice, counts, total_bytes)
+        if not counts.burst:
+            state.notified.pop(FlowClass.BACKGROUND, None)
 
     def _update(self, port: PortId, now_ns: int) -> list[WindowSet]:
         state = self._ports[port]
@@ -237,3 +255,8 @@ class Regulator:
         if state.measured is None or state.measured.rtt_ns != rtt_ns:
             state.measured = replace(state.limits, rtt_ns=rtt_ns)
         return state.measured
+
+
+def _recover(state: _Port) -> None:
+    """The queue of a port is short again, or nothing is known of it."""
+    state.notice, state.queue_bytes, state.notified = None, 0, {}

@@ -4,7 +4,6 @@ Pure arithmetic on the counts and the limits of one egress port. It never looks 
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from controller.core.port_flows import PortCounts
 from controller.core.values import FlowClass, Hold, Notice
@@ -19,10 +18,11 @@ LEAST_TRANSIT_BYTES = 1460  # The pacer takes no bound below a segment.
 # What a measurement can tell of a path within a data centre. The rest is a busy host or controller.
 RTT_BOUNDS_NS = 50_000, 10_000_000
 
-_MU = {Notice.CN_L: Fraction(2, 3), Notice.CN_M: Fraction(1, 2)}  # Eq. (5) and (6).
+_MU = {Notice.CN_L: (2, 3), Notice.CN_M: (1, 2)}  # Eq. (5) and (6): 2/3 and 1/2.
 _NS_PER_S = 10**9
 _MAX_U32 = 2**32 - 1
-# The pacer lets go of what it has held for 100 ms. What is meant to wait must be out before.
+# The pacer lets go of what it has held for 160 ms, and a first answer of unknown length takes up to
+# twice its time. What is meant to wait must be out before.
 _LONGEST_WAIT_NS = 80 * 10**6
 # TCP takes no notice of a window that is lower than the handshake's in a segment that acknowledges
 # nothing new and is the first to carry data, such as the first request on a new connection. So
@@ -79,8 +79,8 @@ def paper_windows(notice: Notice, counts: PortCounts, total_bytes: int) -> dict[
         if b:
             windows[FlowClass.BURST] = max((total_bytes - a * mss_bytes) // b, mss_bytes)
     elif a:
-        fair_share = Fraction(total_bytes, a + b)
-        windows[FlowClass.BACKGROUND] = max(int(_MU[notice] * fair_share), mss_bytes)
+        times, of = _MU[notice]
+        windows[FlowClass.BACKGROUND] = max(times * total_bytes // (of * (a + b)), mss_bytes)
     return windows
 
 
