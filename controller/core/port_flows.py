@@ -38,6 +38,11 @@ class PortCounts(NamedTuple):
     def active_flows(self) -> int:
         return self.background + self.active_burst
 
+    @property
+    def active(self) -> "PortCounts":
+        """The same without those that send nothing, nor what was measured."""
+        return PortCounts(self.background, self.active_burst, self.mss_bytes)
+
 
 NO_FLOWS = PortCounts(0, 0, 0)
 

@@ -7,7 +7,8 @@ Pure: the state of each egress port, no I/O, no clock. It never looks at a conne
 counts of the port. Eq. (9), the minimum with the receiver's own window, is done by the switch.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -212,7 +213,7 @@ class Regulator:
             return
         # Who sends nothing is not to be slowed down, nor does it leave less for the others; and
         # background flows give way to burst flows, not to an empty link.
-        counts = counts._replace(burst=counts.active_burst, idle=0)
+        counts = counts.active
         state.notified = paper_windows(state.notice, counts, total_bytes)
         if not counts.burst:
             state.notified.pop(FlowClass.BACKGROUND, None)
@@ -228,14 +229,14 @@ class Regulator:
                 changed.append(WindowSet(port, cls, hold, refresh=False))
         return changed
 
-    def _wanted(self, state: _Port) -> dict[FlowClass, Hold]:
+    def _wanted(self, state: _Port) -> Mapping[FlowClass, Hold]:
         limits = self._limits(state)
         if limits is None or self._settings.scheme is Scheme.NONE:
             return {}
         notified = state.notified
         if self._settings.scheme is Scheme.SDTCP:
             return {cls: Hold(min(size, _MAX_WINDOW_BYTES)) for cls, size in notified.items()}
-        counts, rules = state.counts, self._settings.rules
+        counts, rules = state.counts.active, self._settings.rules
         holds = standing_holds(counts, limits, rules, state.paced, state.settled)
         if not notified:
             return holds
@@ -253,7 +254,7 @@ class Regulator:
             return state.limits
         rtt_ns = measured_rtt_ns(measured_ns)
         if state.measured is None or state.measured.rtt_ns != rtt_ns:
-            state.measured = replace(state.limits, rtt_ns=rtt_ns)
+            state.measured = state.limits._replace(rtt_ns=rtt_ns)
         return state.measured
 
 

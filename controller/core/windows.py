@@ -3,7 +3,9 @@
 Pure arithmetic on the counts and the limits of one egress port. It never looks at a connection.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
 
 from controller.core.port_flows import PortCounts
 from controller.core.values import FlowClass, Hold, Notice
@@ -31,10 +33,11 @@ _LONGEST_WAIT_NS = 80 * 10**6
 _OPENED_TOGETHER = 128
 _IDLE_BURST_SHARE = 4  # A quarter is kept for bursts that come before the controller knows.
 _BACKGROUND_SHARE = 4  # A quarter is what background flows keep beside a burst.
+# Where connections come by the thousand a second, most ports have the same few counts again.
+_REMEMBERED = 8192
 
 
-@dataclass(frozen=True, slots=True)
-class PortLimits:
+class PortLimits(NamedTuple):
     """What an egress port can take: C, RTT and the buffer of its queue."""
 
     capacity_bps: int
@@ -47,8 +50,7 @@ class PortLimits:
         return self.capacity_bps * self.rtt_ns // (8 * _NS_PER_S)
 
 
-@dataclass(frozen=True, slots=True)
-class WindowRules:
+class WindowRules(NamedTuple):
     """The operator's say in the standing windows.
 
     `buffer_share` is how much of a buffer is planned for, `initial_window_segments` what a sender
@@ -84,9 +86,10 @@ def paper_windows(notice: Notice, counts: PortCounts, total_bytes: int) -> dict[
     return windows
 
 
+@lru_cache(_REMEMBERED)
 def standing_holds(
     counts: PortCounts, limits: PortLimits, rules: WindowRules, paced: bool, settled: bool = True
-) -> dict[FlowClass, Hold]:
+) -> Mapping[FlowClass, Hold]:
     """What each class is held to while nothing is wrong, for the flows that are active.
 
     With it, what all flows send at once fits buffer and path, or, where even the least window of

@@ -32,6 +32,7 @@ CONFIG = """
 openflow: {{listen: "{listen}"}}
 fabric: {{lldp_interval: 300 ms, link_timeout: 2 s}}
 regulation: {{window_ttl: 1500 ms}}
+classifier: {{poll_interval: 60 s}}  # nobody is found idle meanwhile, so shares stay as they are
 policies: [{{subnet: 10.0.0.12/32, treatment: exempt}}]
 log: {{events: "{events}", connections: true}}
 """

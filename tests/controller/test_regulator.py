@@ -1,7 +1,5 @@
 """What is in force on a port: by scheme, through notices, in time."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -36,7 +34,7 @@ def regulator(
     floor_segments: int = 2,
 ) -> Regulator:
     """A regulator of one port, on which these flows have settled."""
-    rules = replace(RULES, floor_segments=floor_segments)
+    rules = RULES._replace(floor_segments=floor_segments)
     subject = Regulator(RegulatorSettings(scheme, TTL_NS, rules))
     subject.configure(PORT, limits, paced, -SETTLED_AFTER_NS)
     subject.flows_changed(PORT, counts, -SETTLED_AFTER_NS)
@@ -258,7 +256,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @initialize(floor=st.integers(1, 3), paced=st.booleans())
     def start(self, floor: int, paced: bool) -> None:
-        self.rules = replace(RULES, floor_segments=floor)
+        self.rules = RULES._replace(floor_segments=floor)
         self.subject = Regulator(RegulatorSettings(Scheme.WEIR, TTL_NS, self.rules))
         self.paced = paced
         self.now_ns = 0
