@@ -120,7 +120,7 @@ class Regulation(_Section):
     scheme: Scheme = Scheme.WEIR
     window_ttl: Time = Field(default=3 * 10**9, ge=10**8, le=86_400 * 10**9)
     initial_window: int = Field(default=10, ge=1)
-    buffer_share: float = Field(default=0.9, gt=0, le=1)
+    buffer_share: float = Field(default=0.65, gt=0, le=1)
     floor_segments: int = Field(default=2, ge=1)
 
 

@@ -9,9 +9,10 @@ from testbed import dctcp
 # K > C x RTT / 7 would allow less here, but DCTCP cannot go below two segments a sender.
 DCTCP_K_BYTES = 20 * 1514
 
-# The kernel's shaper runs a little faster than the queue in virtual time. Senders that are at their
-# least window and clocked by what the shaper lets out would fill that queue without end.
-DCTCP_QUEUE = {"ecn-threshold": str(DCTCP_K_BYTES), "release": "thread"}
+# The kernel's shaper runs a little faster than the queue in virtual time. Long transfers that are
+# clocked by what the shaper lets out would fill that queue without end.
+QUEUE = {"release": "thread"}
+DCTCP_QUEUE = QUEUE | {"ecn-threshold": str(DCTCP_K_BYTES)}
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Scheme:
     congestion_control: str
     label: str
     colour: str
-    queue: Mapping[str, str] = field(default_factory=dict)
+    queue: Mapping[str, str] = field(default_factory=lambda: QUEUE)
 
     @property
     def ecn(self) -> bool:

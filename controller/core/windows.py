@@ -32,7 +32,8 @@ _LONGEST_WAIT_NS = 80 * 10**6
 # right for as many as may be opened before any of them is asked.
 _OPENED_TOGETHER = 128
 _IDLE_BURST_SHARE = 4  # A quarter is kept for bursts that come before the controller knows.
-_BACKGROUND_SHARE = 4  # A quarter is what background flows keep beside a burst.
+_BACKGROUND_SHARE = 4  # A quarter is what background flows keep beside a burst...
+_BACKGROUND_RATE_SHARE = 8  # ...of the buffer, and an eighth of the link.
 # Where connections come by the thousand a second, most ports have the same few counts again.
 _REMEMBERED = 8192
 
@@ -112,7 +113,7 @@ def standing_holds(
     background_bytes = _background_transit_bytes(counts, data_bytes, rules)
     path_bytes = buffer_bytes + limits.bdp_bytes
 
-    def hold(flows: int, budget_bytes: int, transit_bytes: int, may_grow: bool) -> Hold:
+    def hold(flows: int, rate: int, budget_bytes: int, transit_bytes: int, may_grow: bool) -> Hold:
         segments = budget_bytes // (flows * wire_bytes)
         if rate:
             flight = _paced_flight_segments(flows, mss_bytes, limits, rules)
@@ -128,12 +129,19 @@ def standing_holds(
         bound_bytes = max(bound_bytes, transit_bytes // 2, LEAST_TRANSIT_BYTES)
         return Hold(window_bytes, rate, min(bound_bytes, _MAX_U32))
 
+    # What background flows add would, byte by byte, fill a queue that the others leave no room.
+    burst_rate = rate - rate // _BACKGROUND_RATE_SHARE if counts.background else rate
     return {
         FlowClass.BURST: hold(
-            max(1, counts.active_flows), path_bytes, data_bytes - background_bytes, settled
+            max(1, counts.active_flows),
+            max(burst_rate, min(rate, PACED_BYTES_PER_S[0])),
+            path_bytes,
+            data_bytes - background_bytes,
+            settled,
         ),
         FlowClass.BACKGROUND: hold(
             max(1, counts.background),
+            rate,
             path_bytes * background_bytes // data_bytes,
             background_bytes,
             may_grow=True,

@@ -31,7 +31,7 @@ RATE = 160_000 // 8 * 1460 // 1526
 CONFIG = """
 openflow: {{listen: "{listen}"}}
 fabric: {{lldp_interval: 300 ms, link_timeout: 2 s}}
-regulation: {{window_ttl: 1500 ms}}
+regulation: {{window_ttl: 1500 ms, buffer_share: 0.9}}
 classifier: {{poll_interval: 60 s}}  # nobody is found idle meanwhile, so shares stay as they are
 policies: [{{subnet: 10.0.0.12/32, treatment: exempt}}]
 log: {{events: "{events}", connections: true}}

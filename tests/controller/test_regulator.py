@@ -144,6 +144,22 @@ class TestSchemes:
         assert in_force(subject) != before
         assert windows(subject.queue_event(PORT, Notice.CR, 0, 0)) == before
 
+    def test_a_notice_holds_for_flows_that_come_later(self) -> None:
+        subject = regulator(Scheme.WEIR, PortCounts(0, 1, MSS))
+        subject.queue_event(PORT, Notice.CN_M, 40_000, 0)
+        subject.flows_changed(PORT, PortCounts(1, 32, MSS), 1)
+        assert in_force(subject)[BACKGROUND] == 2 * MSS
+        subject.queue_event(PORT, Notice.CR, 0, 2)
+        assert in_force(subject)[BACKGROUND] > 2 * MSS
+
+    def test_background_flows_give_way_to_burst_flows_only(self) -> None:
+        subject = regulator(Scheme.WEIR, PortCounts(1, 4, MSS))
+        before = in_force(subject)[BACKGROUND]
+        subject.queue_event(PORT, Notice.CN_H, 53_000, 0)
+        assert in_force(subject)[BACKGROUND] < before
+        subject.flows_changed(PORT, PortCounts(1, 4, MSS, idle=4), 1)
+        assert in_force(subject)[BACKGROUND] >= before
+
     def test_idle_flows_do_not_count_against_the_busy_ones(self) -> None:
         subject = regulator(Scheme.WEIR, PortCounts(0, 502, MSS, 500))
         # (6250 + 50000) / 2 = 28125: 19 segments, less than the standing 21.
