@@ -5,6 +5,7 @@ namespaces (testbed.isolation), so whatever it leaves behind ends with it.
 """
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 from testbed import dctcp, isolation
 
 _INSIDE = "WEIR_TEST_WORLD"
+
+# A shell script has its background jobs ignore it, and what is tested here would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
