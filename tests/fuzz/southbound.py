@@ -29,7 +29,7 @@ with atheris.instrument_imports(include=["controller"]):
 
 from ryu.base import app_manager  # noqa: E402
 from ryu.controller.handler import MAIN_DISPATCHER  # noqa: E402
-from ryu.ofproto import ofproto_v1_3  # noqa: E402
+from ryu.ofproto import ofproto_protocol, ofproto_v1_3  # noqa: E402
 
 from controller.southbound import frames, pipeline  # noqa: E402
 from controller.southbound.openflow import HEADER, Type  # noqa: E402
@@ -167,6 +167,7 @@ def main() -> None:
     """Entry point."""
     logging.disable(logging.CRITICAL)
     app_manager.register_app(channel.Handshake())
+    ofproto_protocol.set_app_supported_versions([ofproto_v1_3.OFP_VERSION])
     corpus = Path(sys.argv[1])
     corpus.mkdir(parents=True, exist_ok=True)
     for seed in seeds():
