@@ -12,7 +12,7 @@ PREPARE := ./tools/prepare
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 3 minutes after the build)
+demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 2 minutes after the build)
 	@$(PREPARE) packages venv switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/weir-experiment demo --out build/demo
 
@@ -71,12 +71,12 @@ bench-switch: ## the switch's figures: table and build/bench/switch.json (about 
 		WEIR_UNPATCHED_OVS_PREFIX="$$(ovs-patches/build --unpatched --prefix)" \
 		$(PY)/weir-experiment bench switch --out build/bench/switch.json
 
-bench-incast: ## Weir, SDTCP, Reno and DCTCP with 1 to 120 senders: table and build/bench/incast.json (about 20 minutes)
+bench-incast: ## Weir, SDTCP, Reno and DCTCP with 1 to 120 senders: table and build/bench/incast.json
 	@$(PREPARE) packages venv switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		$(PY)/weir-experiment bench incast --out build/bench/incast.json
 
-bench-controller: ## the controller's figures: table and build/bench/controller.json (about 3 minutes)
+bench-controller: ## the controller's figures: table and build/bench/controller.json (about 2 minutes)
 	@$(PREPARE) packages venv
 	@$(PY)/weir-experiment bench controller --out build/bench/controller.json
 

@@ -39,7 +39,7 @@ exit status: 0 valid, 1 failed, 2 wrong usage, 3 not valid, 130 interrupted
 
 _EXAMPLES = """\
 examples:
-  weir-experiment demo                          the demonstration, about three minutes
+  weir-experiment demo                          the demonstration, about two minutes
   weir-experiment demo --senders 8 --rounds 20  a smaller one
   weir-experiment demo --json | jq '."n32.weir.goodput_mbps"'
   weir-experiment run --scheme sdtcp --out build/sdtcp   one scheme alone

@@ -186,8 +186,7 @@ def bundle_of(
     treatment: Treatment,
 ) -> Bundle:
     """A bundle without members. `key` is of the initiator's data; so is the first scale."""
-    size = (len(key) - 4) // 2
-    src, dst = key[:size], key[size:-4]
+    src, _, dst, _ = FlowKey.unpack(key)
     members: set[Connection] = set()
     return Bundle(
         *macs,

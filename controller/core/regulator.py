@@ -15,6 +15,7 @@ from typing import NamedTuple
 from controller.core.port_flows import NO_FLOWS, PortCounts
 from controller.core.values import RELEASED, FlowClass, Hold, Notice, PortId
 from controller.core.windows import (
+    MAX_WINDOW_BYTES,
     PortLimits,
     WindowRules,
     lowered_hold,
@@ -28,7 +29,6 @@ NOTICE_LIFE_NS = 15 * 10**9
 # After so long without a new one, the flows of a port have settled: windows may then grow, which
 # TCP takes notice of at once. While they are opened they must not fall, for it may miss that.
 SETTLED_AFTER_NS = 500 * 10**6
-_MAX_WINDOW_BYTES = 2**32 - 1
 
 
 class Scheme(Enum):
@@ -235,7 +235,7 @@ class Regulator:
             return {}
         notified = state.notified
         if self._settings.scheme is Scheme.SDTCP:
-            return {cls: Hold(min(size, _MAX_WINDOW_BYTES)) for cls, size in notified.items()}
+            return {cls: Hold(min(size, MAX_WINDOW_BYTES)) for cls, size in notified.items()}
         counts, rules = state.counts.active, self._settings.rules
         holds = standing_holds(counts, limits, rules, state.paced, state.settled)
         if not notified:

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from controller.core import flow
 from controller.core.port_flows import PortCounts
 from controller.core.values import FlowClass, Hold, Notice
 
 DEFAULT_MSS_BYTES = 1460
-HEADERS_BYTES = 66  # Ethernet 14, IPv4 20, TCP 20 and its timestamps 12.
+HEADERS_BYTES = flow.HEADERS_BYTES[flow.IPV4_KEY_BYTES]
 PACED_FLIGHT_BYTES = 14_600  # RFC 6928 section 2: an initial window, but of large segments less.
 # What the switch's pacer can keep; one segment within the longest time that it holds any.
 PACED_BYTES_PER_S = range(14_600, 10**12 + 1)
+# What a register can hold; the bound of what is in transit is as wide.
+MAX_WINDOW_BYTES = 2**32 - 1
 LEAST_TRANSIT_BYTES = 1460  # The pacer takes no bound below a segment.
 
 # What a measurement can tell of a path within a data centre. The rest is a busy host or controller.
@@ -22,7 +25,6 @@ RTT_BOUNDS_NS = 50_000, 10_000_000
 
 _MU = {Notice.CN_L: (2, 3), Notice.CN_M: (1, 2)}  # Eq. (5) and (6): 2/3 and 1/2.
 _NS_PER_S = 10**9
-_MAX_U32 = 2**32 - 1
 # The pacer lets go of what it has held for 160 ms, and a first answer of unknown length takes up to
 # twice its time. What is meant to wait must be out before.
 _LONGEST_WAIT_NS = 80 * 10**6
@@ -120,14 +122,14 @@ def standing_holds(
             if may_grow or flight >= _initial_flight_segments(mss_bytes, rules):
                 flight = max(segments, flight)
             segments = min(flight, path_bytes // wire_bytes)
-        window_bytes = min(max(segments, rules.floor_segments) * mss_bytes, _MAX_U32)
+        window_bytes = min(max(segments, rules.floor_segments) * mss_bytes, MAX_WINDOW_BYTES)
         if not rate:
             return Hold(window_bytes)
         # The pacer lets go whatever is next as long as the bound is not reached, so what is in
         # transit may pass it by a flight.
         bound_bytes = transit_bytes - min(window_bytes, PACED_FLIGHT_BYTES)
         bound_bytes = max(bound_bytes, transit_bytes // 2, LEAST_TRANSIT_BYTES)
-        return Hold(window_bytes, rate, min(bound_bytes, _MAX_U32))
+        return Hold(window_bytes, rate, min(bound_bytes, MAX_WINDOW_BYTES))
 
     # What background flows add would, byte by byte, fill a queue that the others leave no room.
     burst_rate = rate - rate // _BACKGROUND_RATE_SHARE if counts.background else rate

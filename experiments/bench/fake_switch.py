@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from controller.core.flow import ACK, SYN
 from controller.southbound import extension, openflow
 from controller.southbound.openflow import HEADER, VERSION, Type
 from experiments.bench.wire import CONTROL_BYTES, SO_TIMESTAMPNS, arrival_ns
@@ -27,7 +28,6 @@ _PIECE_BYTES = 65_536
 _TIMEOUT_S = 120.0
 _ANY = (1 << 32) - 1
 
-FIN, SYN, ACK = 0x01, 0x02, 0x10
 _SYN_OPTIONS = bytes.fromhex("020405b4 0402080a 00000001 00000000 01030307")
 _OPTIONS = bytes.fromhex("0101080a 00000001 00000001")
 

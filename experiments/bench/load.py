@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from experiments.bench.fake_switch import ACK, FIN, HOSTS, SYN, Host, segment
+from controller.core.flow import ACK, FIN, SYN
+from experiments.bench.fake_switch import HOSTS, Host, segment
 
 _SERVICE = 80
 _FIRST_PORT = 1024
