@@ -37,12 +37,13 @@ import mininet.link as _link  # noqa: E402
 import mininet.net as _net  # noqa: E402
 
 from testbed import mn as _mn  # noqa: E402
+from testbed.topology import TOPOLOGIES as _TOPOLOGIES  # noqa: E402
 
 _isolation.become_first_process()
 # Mininet would raise limits of the whole machine.
 _net.Mininet.inited = True
 
-topos = {"fig8": _mn.Incast("fig8"), "star": _mn.Incast("star")}
+topos = {_name: _mn.Incast(_name) for _name in _TOPOLOGIES}
 switches = {"weir": _mn.Switch}
 controllers = {"weir": _mn.Controller}
 # mn 2.3.0 adds to all of its tables but this one, for want of a comma, and takes it as it is.

@@ -73,11 +73,15 @@ class Bed:
         """All switches."""
         return list(self.net.switches)
 
+    def switch(self, name: str) -> Switch:
+        """Return the switch called ``name``."""
+        node: Switch = self.net.nameToNode[name]
+        return node
+
     @property
     def bottleneck_switch(self) -> Switch:
         """The switch whose port is the bottleneck."""
-        switch: Switch = self.net.nameToNode[self.roles.switch]
-        return switch
+        return self.switch(self.roles.switch)
 
     def require_forwarding(self) -> None:
         """Have every host reach every receiver. Raises BedError naming those that do not.
@@ -112,6 +116,7 @@ class Bed:
             rate_bps=config.rate_bps,
             bottleneck_limit_bytes=config.bottleneck_limit_bytes,
             limit_bytes=config.limit_bytes,
+            shape=config.shape,
         )
         self.roles = topo.roles
         self.ovs.start()
@@ -119,7 +124,7 @@ class Bed:
         self.net = Mininet(
             topo=topo,
             switch=partial(Switch, ovs=self.ovs, fail_mode=fail_mode, queue=config.queue),
-            host=partial(Host, settings=self._host_settings()),
+            host=partial(Host, settings=self._host_settings(), ipv6=config.ipv6),
             link=ShapedLink,
             controller=None,
             autoSetMacs=True,

@@ -1,5 +1,6 @@
 """weir-controller as a node of Mininet: generated configuration, logs, start, kill, restart."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def configuration(
     ``sections`` overrides single keys, as in ``{"regulation": {"window_ttl": "1 s"}}``.
     """
     config: dict[str, dict[str, Any]] = {
-        "openflow": {"listen": f"127.0.0.1:{PORT}"},
+        "openflow": {"listen": f"tcp:127.0.0.1:{PORT}"},
         "fabric": {
             "link_capacity": rate_bps,
             "egress_buffer": limit_bytes,
@@ -62,7 +63,10 @@ def configuration(
 
 
 class Controller(node.Controller):
-    """Runs ``weir-controller`` with ``config`` in ``run_dir``; can be killed and started again."""
+    """Runs ``weir-controller`` with ``config`` in ``run_dir``; can be killed and started again.
+
+    ``env`` is added to its environment.
+    """
 
     def __init__(
         self, name: str, *, config: Mapping[str, Any], run_dir: Path, **params: Any
@@ -70,6 +74,7 @@ class Controller(node.Controller):
         super().__init__(name, ip="127.0.0.1", port=PORT, **params)
         self.config_file = run_dir / "controller.yaml"
         self.log = run_dir / "controller.log"
+        self.env: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
         run_dir.mkdir(parents=True, exist_ok=True)
         self.config_file.write_text(yaml.safe_dump(dict(config), sort_keys=False))
@@ -85,6 +90,7 @@ class Controller(node.Controller):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=os.environ | self.env,
                 start_new_session=True,
             )
         process = self.process

@@ -5,6 +5,7 @@ is set per namespace, and can be read back (``Host.tcp_settings``), so that a re
 """
 
 import json
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from mininet import node
@@ -26,10 +27,21 @@ _SYSCTLS = (
 
 
 class Host(node.Host):
-    """A host in a network namespace. ``settings`` is applied when its address is set."""
+    """A host in a network namespace. ``settings`` is applied when its address is set.
 
-    def __init__(self, name: str, *, settings: HostSettings | None = None, **params: Any) -> None:
+    With ``ipv6`` it has an address of fd00::/64, whose last bytes are those of its IPv4 address.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        settings: HostSettings | None = None,
+        ipv6: bool = False,
+        **params: Any,
+    ) -> None:
         super().__init__(name, **params)
+        self.ipv6 = ipv6
         self.settings = settings or HostSettings()
         self._sysctls: dict[str, str] = {}
         self._attributes: dict[str, str] = {}
@@ -39,8 +51,15 @@ class Host(node.Host):
     def config(self, **params: Any) -> dict[str, Any]:
         """Called by Mininet once all links are there."""
         result: dict[str, Any] = super().config(**params)
+        if self.ipv6:
+            address = f"{self.address6()}/64"
+            run(["ip", "-6", "addr", "add", address, "dev", self._device()], pid=self.pid)
         self.apply(self.settings)
         return result
+
+    def address6(self) -> str:
+        """The IPv6 address that ``ipv6`` gives."""
+        return str(IPv6Address((0xFD << 120) + int(IPv4Address(self.IP()))))
 
     def apply(self, settings: HostSettings) -> None:
         """Have new connections be as ``settings`` say.

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from testbed import isolation
 from testbed.config import BedConfig, HostSettings
+from testbed.topology import TOPOLOGIES
 
 _DESCRIPTION = """\
 Opens a network of namespaces with the patched Open vSwitch and Weir's controller, and gives
@@ -28,6 +29,9 @@ at the prompt:
 topologies:
   fig8   h1..hN and b1 at switch s1, r1 and r2 at switch s2; s1's port 1 is the bottleneck
   star   h1..hN, b1 and r1 at switch s1; its port 1, to r1, is the bottleneck
+  fat-tree    of k pods (4): hosts h1.., edge switches e1.., aggregation a1.., cores c1..
+  leaf-spine  of spines (2) s1.., leaves (4) l1.., so many hosts (4) at each leaf, h1..
+  in these two the last host is the bottleneck, and h1..hN send
 """
 
 
@@ -36,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     config = BedConfig(
         topology=args.topology,
+        shape=dict(args.shape),
+        ipv6=True,
         senders=args.senders,
         scheme=args.scheme,
         rate_bps=args.rate * 1_000_000,
@@ -50,6 +56,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _choice(written: str) -> tuple[str, int]:
+    name, _, number = written.partition("=")
+    if not number.isdecimal():
+        raise argparse.ArgumentTypeError(f"{written!r} is not NAME=NUMBER")
+    return name, int(number)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "weir-lab",
@@ -58,7 +71,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--topology", choices=("fig8", "star"), default="fig8", help="(default %(default)s)")
+    add("--topology", choices=TOPOLOGIES, default="fig8", help="(default %(default)s)")
+    add(
+        "--shape", type=_choice, action="append", default=[], metavar="NAME=NUMBER",
+        help="what the topology lets choose, as in k=4; may be given several times",
+    )  # fmt: skip
     add("--senders", type=int, default=8, help="hosts h1..hN (default %(default)s)")
     add(
         "--scheme", choices=("weir", "sdtcp", "none"), default="weir",

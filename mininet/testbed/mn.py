@@ -16,14 +16,14 @@ from testbed import controller, link, switch
 from testbed.config import BedConfig
 from testbed.isolation import RUN_DIR
 from testbed.ovs import Ovs, find_prefix
-from testbed.topology import IncastTopo, Roles, topology
+from testbed.topology import IncastTopo, topology
 
 _DEFAULTS = BedConfig()
 
 
 class Incast:
     """``--topo fig8,8`` or ``--topo star,8,rate=100,buffer=64``: senders, Mb/s, and KiB at the
-    bottleneck.
+    bottleneck; ``--topo fat-tree,8,k=4``, ``--topo leaf-spine,8,spines=2,leaves=4,hosts=4``.
 
     The last one that was made is the one that the controller is told about.
     """
@@ -34,9 +34,11 @@ class Incast:
         self.name = name
         self.rate_bps = _DEFAULTS.rate_bps
         self.bottleneck_limit_bytes = _DEFAULTS.bottleneck_limit_bytes
-        self.roles: Roles
+        self.topo: IncastTopo
 
-    def __call__(self, senders: int = 8, rate: int = 100, buffer: int = 64) -> IncastTopo:
+    def __call__(
+        self, senders: int = 8, rate: int = 100, buffer: int = 64, **shape: int
+    ) -> IncastTopo:
         """Called by ``mn`` with what stands behind the topology's name."""
         self.rate_bps, self.bottleneck_limit_bytes = rate * 1_000_000, buffer * 1024
         made = topology(
@@ -45,8 +47,9 @@ class Incast:
             rate_bps=self.rate_bps,
             bottleneck_limit_bytes=self.bottleneck_limit_bytes,
             limit_bytes=_DEFAULTS.limit_bytes,
+            shape=shape,
         )
-        self.roles = made.roles
+        self.topo = made
         Incast.chosen = self
         return made
 
@@ -85,8 +88,8 @@ class Controller(controller.Controller):
         if chosen is not None:
             queues.append(
                 controller.QueueConfig(
-                    switch=int(chosen.roles.switch.removeprefix("s")),
-                    port=chosen.roles.bottleneck_port,
+                    switch=_datapath_id(chosen.topo),
+                    port=chosen.topo.roles.bottleneck_port,
                     egress_buffer_bytes=chosen.bottleneck_limit_bytes,
                 )
             )
@@ -98,6 +101,13 @@ class Controller(controller.Controller):
             events=RUN_DIR / "events.jsonl",
         )
         super().__init__(name, config=config, run_dir=RUN_DIR, **params)
+
+
+def _datapath_id(topo: IncastTopo) -> int:
+    """Of the switch that the bottleneck is at; unless the topology says, it is in the name."""
+    name = topo.roles.switch
+    written: str | None = topo.nodeInfo(name).get("dpid")
+    return int(written, 16) if written else int(name.removeprefix("s"))
 
 
 @functools.cache

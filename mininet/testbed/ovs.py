@@ -74,12 +74,22 @@ class Ovs:
             socket.exists, "ovsdb-server opens its socket", self.run_dir / "ovsdb-server.log"
         )
         self.vsctl("--no-wait", "init", "--", *self._stats_interval())
+        self.start_switch()
+
+    def start_switch(self) -> None:
+        """Start ovs-vswitchd alone, on the database that is there."""
         self._spawn(
-            "ovs-vswitchd", f"unix:{socket}", "--disable-system", "--pidfile",
+            "ovs-vswitchd", f"unix:{self.run_dir}/db.sock", "--disable-system", "--pidfile",
             f"--log-file={self.log}", *self._vswitchd_options,
         )  # fmt: skip
         prefer(self.vswitchd_pid)
         self._await(self._answers, "ovs-vswitchd answers", self.log)
+
+    def kill_switch(self) -> None:
+        """End ovs-vswitchd at once with SIGKILL, as a crash would."""
+        daemon = self._daemons.pop()
+        daemon.kill()
+        daemon.wait()
 
     def stop(self) -> None:
         """End both daemons, the switch first; kill what does not end."""

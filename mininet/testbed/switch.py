@@ -7,7 +7,7 @@ from typing import Any
 
 from mininet import node
 from testbed import shaping
-from testbed.command import wait_until
+from testbed.command import run, wait_until
 from testbed.link import ShapedIntf
 from testbed.ovs import Ovs, OvsError
 
@@ -69,6 +69,8 @@ class Switch(node.Switch):
             ]
             if patched:
                 transaction += self._queue(intf)
+        # Whoever sets a device up sets it down again: not the switch, whose end would then be seen.
+        run(["ip", "-batch", "-"], stdin="".join(f"link set {i.name} up\n" for i in self.links))
         if controllers:
             uuids = [f"@{controller.name}" for controller in controllers]
             transaction += ["--", "set", "Bridge", self.name, f"controller=[{','.join(uuids)}]"]
@@ -90,6 +92,13 @@ class Switch(node.Switch):
         """Remove the bridge."""
         self.ovs.vsctl("--if-exists", "del-br", self.name)
         super().stop(deleteIntfs)
+
+    def kill(self) -> None:
+        """Die as a switch does whose power is cut but whose cables still glow.
+
+        It forwards nothing and has no control channel any more, and its neighbours' ports stay up.
+        """
+        self.ovs.vsctl("--if-exists", "del-br", self.name)
 
     def connected(self) -> bool:
         """Whether a controller is connected (or none is wanted), as of the last such question."""

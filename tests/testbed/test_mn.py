@@ -24,7 +24,13 @@ def mn(*args: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("topology", "controller"), [("fig8,3", "weir"), ("star,2,rate=50", "none"), ("tree,2", "weir")]
+    ("topology", "controller"),
+    [
+        ("fig8,3", "weir"),
+        ("star,2,rate=50", "none"),
+        ("tree,2", "weir"),
+        ("leaf-spine,3,leaves=3,hosts=2", "weir"),
+    ],
 )
 def test_everybody_reaches_everybody(topology: str, controller: str) -> None:
     parts = ("--switch", "weir", "--link", "weir", "--controller", controller)

@@ -1,11 +1,15 @@
 """The networks have the parts that an experiment relies on."""
 
+from collections import Counter
+
 import pytest
 
 from testbed.topology import TOPOLOGIES, IncastTopo, topology
 
 RATE_BPS, BOTTLENECK_BYTES, OTHER_BYTES = 100_000_000, 65536, 1 << 20
 IFNAMSIZ = 16
+# So that there is room for 120 senders.
+SHAPES = {"fat-tree": {"k": 8}, "leaf-spine": {"hosts": 32}}
 
 
 def make(name: str, senders: int = 32) -> IncastTopo:
@@ -15,6 +19,7 @@ def make(name: str, senders: int = 32) -> IncastTopo:
         rate_bps=RATE_BPS,
         bottleneck_limit_bytes=BOTTLENECK_BYTES,
         limit_bytes=OTHER_BYTES,
+        shape=SHAPES.get(name),
     )
 
 
@@ -59,6 +64,46 @@ def test_figure_8_puts_senders_and_receivers_on_either_side() -> None:
     topo = make("fig8", senders=3)
     near = {other for device, (other, _) in ends(topo).items() if device.startswith("s1-")}
     assert near == {"h1-eth0", "h2-eth0", "h3-eth0", "b1-eth0", "s2-eth1"}
+
+
+def test_a_fat_tree_has_so_many_of_each() -> None:
+    topo = topology(
+        "fat-tree",
+        senders=8,
+        rate_bps=RATE_BPS,
+        bottleneck_limit_bytes=BOTTLENECK_BYTES,
+        limit_bytes=OTHER_BYTES,
+    )
+    tiers = Counter(switch[0] for switch in topo.switches())
+    assert (tiers, len(topo.hosts())) == ({"c": 4, "a": 8, "e": 8}, 16)
+    between = [link for link in topo.links() if not {link[0][0], link[1][0]} & {"h"}]
+    assert len(between) == 32
+    degrees = Counter(end for link in topo.links() for end in link)
+    assert {degrees[switch] for switch in topo.switches()} == {4}
+    datapath_ids = {topo.nodeInfo(switch)["dpid"] for switch in topo.switches()}
+    assert len(datapath_ids) == 20
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "wrong"),
+    [
+        ("fat-tree", {"k": 3}, "even, not 3"),
+        ("fat-tree", {"k": 2}, "need more than 2 hosts"),
+        ("fat-tree", {"spines": 2}, "no spines to choose: there is k"),
+        ("leaf-spine", {"spines": 0}, "at least"),
+        ("star", {"k": 4}, "no k to choose: there is nothing"),
+    ],
+)
+def test_a_shape_that_cannot_be(name: str, shape: dict[str, int], wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        topology(
+            name,
+            senders=2,
+            rate_bps=RATE_BPS,
+            bottleneck_limit_bytes=BOTTLENECK_BYTES,
+            limit_bytes=OTHER_BYTES,
+            shape=shape,
+        )
 
 
 def test_unknown_name_and_no_senders() -> None:
