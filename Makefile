@@ -6,8 +6,8 @@ PY   := $(VENV)/bin
 PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format venv switch test-unit test-switch-weir test-switch test-switch-full \
-	soak-switch fuzz bench-switch bench-controller bench-incast test-system clean
+.PHONY: help demo test chaos lint format venv switch test-unit test-switch-weir test-switch test-switch-full \
+	soak soak-switch fuzz bench-switch bench-controller bench-incast test-system package test-package clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,7 +19,7 @@ demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 2 minutes
 test: ## lint, unit tests, the switch's own tests, the whole system in namespaces
 	@$(PREPARE) packages venv switch bpf
 	@$(MAKE) --no-print-directory lint test-switch-weir
-	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest -m 'not chaos'
 
 lint: ## format, style, types, import rules, patch style
 	@$(PREPARE) packages venv
@@ -58,6 +58,12 @@ soak-switch: ## MINUTES=30 of random changes and traffic under AddressSanitizer 
 	@$(PY)/weir-experiment soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --out build/soak \
 		--ovs "$$(ovs-patches/build --sanitize --prefix)"
 
+soak: MINUTES := 45
+soak: ## MINUTES=45 of 2,000 connections/s with churn for the controller (SEED=N to repeat some)
+	@$(PREPARE) packages venv
+	@$(PY)/weir-experiment soak controller --minutes $(MINUTES) --rate 2000 \
+		$(if $(SEED),--seed $(SEED)) --out build/soak-controller
+
 fuzz: MINUTES := 10
 fuzz: ## MINUTES=10 of what a hostile switch or host may send to the controller, coverage-guided
 	@$(PREPARE) packages venv fuzzer
@@ -82,7 +88,19 @@ bench-controller: ## the controller's figures: table and build/bench/controller.
 
 test-system: ## real switch, real controller, real TCP, in namespaces
 	@$(PREPARE) packages venv switch bpf
-	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest -m 'netns or switch'
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest -m '(netns or switch) and not chaos'
+
+chaos: ## 20 random faults at controller and switches (WEIR_CHAOS_SEED=N to repeat some, WEIR_CHAOS_FAULTS=N)
+	@$(PREPARE) packages venv switch bpf
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest -m chaos
+
+package: ## the Debian packages weir-switch and weir-controller: build/packages
+	@$(PREPARE) packages venv packaging package
+	@rm -rf build/packages && mkdir -p build/packages && cp "$$(packaging/build --out)"/* build/packages && ls build/packages
+
+test-package: ## install, use, upgrade and remove the packages in a fresh Debian 12 of their own (about 3 minutes)
+	@$(PREPARE) packages venv packaging package
+	@$(PY)/python packaging/trial.py "$$(packaging/build --out)"
 
 clean: ## remove build/ (the built switch stays in its cache)
 	rm -rf build

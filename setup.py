@@ -22,11 +22,14 @@ setup(
         "ryu==4.34",  # the last release; see controller/launcher.py for what it needs to run today
         "eventlet==0.41.3",
         "networkx>=3.2",
+        "prometheus-client>=0.22",
         "pydantic>=2.7",
         "PyYAML>=6.0",
+        "rich>=13",
+        "Werkzeug>=3.0",
     ],
     extras_require={
-        "experiments": ["matplotlib>=3.8", "rich>=13"],
+        "experiments": ["matplotlib>=3.8"],
         "test": [
             "hypothesis>=6.100",
             "import-linter>=2.0",

@@ -5,13 +5,10 @@ core sees one event at a time. A bug must not turn into a half-dead controller: 
 handler ends the process, whose successor takes up from what the switches hold.
 """
 
-import contextlib
 import functools
 import gc
 import logging
-import socket
-from collections.abc import Callable, Iterable
-from typing import Concatenate, ParamSpec
+from collections.abc import Callable, Iterable, Mapping
 
 from ryu.base.app_manager import RyuApp
 from ryu.lib import hub
@@ -23,43 +20,35 @@ from controller.core import effects
 from controller.core.effects import Effect
 from controller.core.engine import Engine, QueueReport
 from controller.core.fabric import Port
-from controller.core.forwarding import Arp
+from controller.core.offenders import Excess
 from controller.core.regulation import Features
+from controller.core.resolution import Resolution
 from controller.core.values import Notice, PortId
-from controller.eventlog import EventLog
-from controller.southbound import frames, openflow, session
-from controller.southbound.channel import Channel
+from controller.eventlog import EventLog, Recent
+from controller.failure import fatal
+from controller.logs import about
+from controller.southbound import frames, neighbours, openflow, session
+from controller.southbound.budgets import Dropped, Limits
+from controller.southbound.channel import Channel, refuse_twin
 from controller.southbound.openflow import PortDescription
 from controller.southbound.segments import Copied
 from controller.southbound.session import Session
+from controller.tallies import Tallies
+from controller.vigil import Vigil
 
 LOG = logging.getLogger("weir.app")
 
-_ACCEPT_AGAIN_S = 0.1
 _TEND_S = 0.25
+_WATCH_S = 2.0
 _LOOK_S = 1.0
 _ACCOUNTS_S = 0.05
 _REFRESHES_PER_TTL = 6
 _FULL_COLLECTION_S = 3600.0
 _NEVER = 2**31 - 1
+# Of switches that something was said of.
+_REMEMBERED = 1024
 
-P = ParamSpec("P")
-
-
-def _fatal(
-    handler: Callable[Concatenate["Weir", P], None],
-) -> Callable[Concatenate["Weir", P], None]:
-    """Whatever escapes from this handler ends the controller."""
-
-    @functools.wraps(handler)
-    def guarded(self: "Weir", /, *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            handler(self, *args, **kwargs)
-        except Exception:
-            LOG.critical("%s failed; the controller ends", handler.__name__, exc_info=True)
-            self.fail()
-
-    return guarded
+Work = Callable[[Engine, int], list[Effect]]
 
 
 class Weir(RyuApp):
@@ -83,6 +72,8 @@ class Weir(RyuApp):
         self._wall_s = wall_s
         self._secret = secret
         self.fail = fail
+        self.tallies = Tallies()
+        self._vigil = Vigil(clock_ns)
         self._engine = Engine(config.engine_settings())
         self._channels: dict[int, Channel] = {}
         self._sessions: dict[int, Session] = {}
@@ -92,90 +83,151 @@ class Weir(RyuApp):
 
     def start(self) -> None:
         super().start()
-        engine, fabric = self._engine, self._config.fabric
-        periodic: tuple[tuple[Callable[[int], list[Effect]], float], ...] = (
-            (engine.probe_links, fabric.lldp_interval / 1e9),
-            (engine.read_accounts, _ACCOUNTS_S),
-            (engine.refresh_windows, self._config.regulation.window_ttl / 1e9 / _REFRESHES_PER_TTL),
-            (engine.look_at_switches, _LOOK_S),
-            (engine.tend, _TEND_S),
+        periodic: tuple[tuple[Work, Callable[[], float]], ...] = (
+            (Engine.probe_links, lambda: self._config.fabric.lldp_interval / 1e9),
+            (Engine.read_accounts, lambda: _ACCOUNTS_S),
+            (Engine.refresh_windows, self._refresh_s),
+            (Engine.look_at_switches, lambda: _LOOK_S),
+            (Engine.tend, lambda: _TEND_S),
+            (lambda _, now_ns: self.watch_budgets(now_ns), lambda: _WATCH_S),
         )
-        for method, period_s in periodic:
-            hub.spawn(self._repeat, method, period_s)
+        for work, period_s in periodic:
+            hub.spawn(self._repeat, work, period_s)
         # A million connections take the collector long to walk through, and are no garbage: so it
         # looks at what is new, and only rarely at all there is.
         gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
         hub.spawn(self._collect_garbage)
 
-    @_fatal
+    @fatal
     def _collect_garbage(self) -> None:
         while True:
             hub.sleep(_FULL_COLLECTION_S)
             gc.collect()
 
-    @_fatal
-    def serve(self, listening: socket.socket) -> None:
-        """Accept switches, for ever."""
-        while True:
-            try:
-                sock, address = listening.accept()
-            except OSError as error:
-                LOG.error("cannot accept a switch: %s", error)
-                hub.sleep(_ACCEPT_AGAIN_S)
-                continue
-            hub.spawn(self._converse, sock, address)
+    # To look at
+
+    @property
+    def config(self) -> Config:
+        return self._config
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    @property
+    def channels(self) -> Mapping[int, Channel]:
+        """The channels of the connected switches."""
+        return self._channels
+
+    @property
+    def sessions(self) -> Mapping[int, Session]:
+        """The sessions of the connected switches."""
+        return self._sessions
+
+    @property
+    def recent(self) -> Recent:
+        """The latest events."""
+        return self._event_log.recent
+
+    def now_ns(self) -> int:
+        return self._clock_ns()
 
     def record(self, event: str, fields: dict[str, object]) -> None:
+        self.tallies.record(event, fields)
         self._event_log.write(event, fields, self._clock_ns(), self._wall_s())
         LOG.debug("%s %s", event, fields)
 
-    def _converse(self, sock: socket.socket, address: tuple[str, int]) -> None:
-        with contextlib.closing(Channel(sock, address, self)) as channel:
-            channel.serve()
-
-    @_fatal
-    def _repeat(self, method: Callable[[int], list[Effect]], period_s: float) -> None:
+    @fatal
+    def _repeat(self, work: Work, period_s: Callable[[], float]) -> None:
         while True:
-            hub.sleep(period_s)
-            self._apply(method(self._clock_ns()))
+            hub.sleep(period_s())
+            self._apply(work(self._engine, self._clock_ns()))
+
+    def _refresh_s(self) -> float:
+        return self._config.regulation.window_ttl / 1e9 / _REFRESHES_PER_TTL
+
+    @fatal
+    def reconfigure(self, config: Config) -> None:
+        """Go by this configuration from now on, as far as a core can that is at work."""
+        self._config = config
+        limits = self.limits
+        for switch, target in self._sessions.items():
+            target.limit(limits)
+            self._channels[switch].admission.limit(limits)
+        self._apply(self._engine.reconfigure(config.engine_settings(), self._clock_ns()))
+
+    @property
+    def limits(self) -> Limits:
+        """The budgets of packet-ins, as they are now."""
+        return translate.limits(self._config)
+
+    @fatal
+    def forget(self) -> None:
+        """Start anew with nothing known, and without a word to the switches: what was known is
+        another controller's to change now."""
+        for switch, target in self._sessions.items():
+            self.tallies.left(switch, target.counters)
+        self._channels.clear()
+        self._sessions.clear()
+        self._engine = Engine(self._config.engine_settings())
+
+    def watch_budgets(self, now_ns: int) -> list[Effect]:
+        """Ask the switches what their meters have dropped; tell the core what was dropped here."""
+        wanted = []
+        for switch, target in self._sessions.items():
+            target.read_meters()
+            dropped = self._channels[switch].admission.take_dropped()
+            if dropped and target.ready:
+                excesses = _excesses(dropped)
+                wanted += self._engine.packet_ins_dropped(switch, excesses, now_ns)
+        return wanted
 
     # From the switches
 
-    @_fatal
+    @fatal
     def connected(self, channel: Channel) -> None:
         switch = channel.id
         previous = self._channels.get(switch)
         if previous is not None:
-            LOG.warning("switch %d connects anew; its former connection is closed", switch)
-            self._leave(switch)
-            previous.abort()
-        LOG.info("switch %d connected from %s:%d", switch, *channel.address[:2])
+            refuse_twin(previous, channel)
+            return
+        LOG.info("connected from %s:%d", *channel.address[:2], extra=about(switch=switch))
         self._channels[switch] = channel
+        self.tallies.came(switch)
         told = self._told.setdefault(switch, set())
+        if len(self._told) > _REMEMBERED:
+            del self._told[next(iter(self._told))]
         send = functools.partial(self._send, channel)
-        self._sessions[switch] = Session(switch, send, self._secret, told)
-        self._sessions[switch].start()
+        self._sessions[switch] = Session(switch, send, self._secret, told, self.limits)
+        self._sessions[switch].start(port.number for port in channel.port_descriptions)
 
-    @_fatal
+    @fatal
     def disconnected(self, channel: Channel) -> None:
         if self._channels.get(channel.id) is channel:
-            LOG.warning("switch %d disconnected", channel.id)
+            LOG.warning("disconnected", extra=about(switch=channel.id))
             self._leave(channel.id)
 
-    @_fatal
+    @fatal
     def received(self, channel: Channel, message: bytes) -> None:
         if self._channels.get(channel.id) is channel:
+            began_ns = self._clock_ns()
             for event in self._sessions[channel.id].receive(message):
-                self._apply(self._tell(channel, event))
+                is_notice = isinstance(event, session.QueueNotice)
+                self._apply(self._tell(channel, event), began_ns if is_notice else None)
+                self.tallies.count(channel.id, event)
+                if is_notice:
+                    self._vigil.keep()
 
-    @_fatal
+    @fatal
     def received_segments(self, channel: Channel, copied: list[Copied]) -> None:
         if self._channels.get(channel.id) is channel:
             for event in self._sessions[channel.id].receive_segments(copied):
+                self.tallies.count(channel.id, event)
                 self._apply(self._tell(channel, event))
 
     def _leave(self, switch: int) -> None:
         was_ready = self._sessions[switch].ready
+        self.tallies.left(switch, self._sessions[switch].counters)
         del self._channels[switch], self._sessions[switch]
         if was_ready:
             self._apply(self._engine.switch_down(switch, self._clock_ns()))
@@ -201,24 +253,18 @@ class Weir(RyuApp):
                 ports = _ports(channel.port_descriptions)
                 survivors = [translate.survivor(entry) for entry in held]
                 LOG.info(
-                    "switch %d is ready: %d ports, %d window registers, %d entries held",
-                    *(switch, len(ports), n_registers, len(survivors)),
+                    "is ready: %d ports, %d window registers, %d entries held",
+                    *(len(ports), n_registers, len(survivors)),
+                    extra=about(switch=switch),
                 )
                 features = Features(n_registers, paces, tells_queues)
                 return engine.switch_up(switch, ports, features, survivors, now_ns)
-            case session.ArpReceived(in_port, arp, frame):
-                packet = Arp(
-                    arp.operation,
-                    arp.sender_mac,
-                    arp.sender_address,
-                    arp.target_address,
-                    arp.dst_mac,
-                    frame,
-                )
-                return engine.arp(PortId(switch, in_port), packet, now_ns)
-            case session.LinkDiscovered(in_port, peer_switch, peer_port):
-                peer = PortId(peer_switch, peer_port)
-                return engine.link_seen(peer, PortId(switch, in_port), now_ns)
+            case session.ResolutionReceived(in_port, said, frame):
+                message = Resolution(*said[:5], frame, said.tags)
+                return engine.resolve(PortId(switch, in_port), message, now_ns)
+            case session.LinkDiscovered(in_port, origin):
+                peer = PortId(origin.switch, origin.port)
+                return engine.link_seen(peer, PortId(switch, in_port), origin.sent_ns, now_ns)
             case session.FrameMissed(in_port, src_mac, dst_mac, frame):
                 return engine.frame(PortId(switch, in_port), src_mac, dst_mac, frame, now_ns)
             case session.AccountsRead(counters, more):
@@ -234,33 +280,52 @@ class Weir(RyuApp):
                 return engine.queues_read(switch, translate.queues(queues), now_ns)
             case session.ControlTimed(sent_ns):
                 return engine.control_timed(switch, sent_ns, now_ns)
+            case session.Acknowledged(tags):
+                return engine.acknowledged(switch, tags)
+            case session.Refused(tag):
+                return engine.refused(switch, tag)
+            case session.AuditRead(held, restored, removed, more):
+                entries = [translate.entry_of(one.decoded) for one in held]
+                wanted = engine.audit_read(switch, entries, now_ns)
+                if not more:
+                    wanted += engine.audited(switch, restored, removed, now_ns)
+                return wanted
+            case session.CopiesDropped(dropped):
+                return engine.packet_ins_dropped(switch, _excesses(dropped), now_ns)
 
     # To the switches
 
-    def _apply(self, wanted: Iterable[Effect]) -> None:
-        """Do what the core wants; the log is written when the messages are on their way."""
+    def _apply(self, wanted: Iterable[Effect], noticed_ns: int | None = None) -> None:
+        """Do what the core wants; the log is written when the messages are on their way.
+
+        If a notice is answered by this, it came at `noticed_ns`.
+        """
         records = []
         for effect in wanted:
             match effect:
                 case effects.Record():
                     records.append(effect)
                 case effects.Complain(switch, text):
-                    LOG.warning("switch %d %s", switch, text)
+                    LOG.warning(text, extra=about(switch=switch))
                 case effects.Deliver(port_ids, frame):
                     self._deliver(port_ids, frame)
                 case effects.Probe(port_id, mac):
-                    self._transmit(
-                        port_id, frames.pack(*port_id, mac, self._link_ttl_s, self._secret)
-                    )
-                case effects.AnswerArp(port_id, mac, address, asker_mac, asker_address):
-                    frame = frames.arp_reply(mac, address, asker_mac, asker_address)
+                    origin = frames.Origin(*port_id, self._clock_ns())
+                    frame = frames.pack(origin, mac, self._link_ttl_s, self._secret)
                     self._transmit(port_id, frame)
+                case effects.Answer(port_id, mac, address, asker_mac, asker_address, tags):
+                    frame = neighbours.answer(mac, address, asker_mac, asker_address, tags)
+                    self._transmit(port_id, frame)
+                case effects.Ask(port_id, mac, address, asker_mac, tags):
+                    self._transmit(port_id, neighbours.ask(mac, address, asker_mac, tags))
                 case _:
                     target = self._sessions.get(effect.switch)
                     if target is not None:
                         _order(target, effect)
         while self._unsent:
             self._unsent.pop().flush()
+        if noticed_ns is not None and any(record.event == "window_set" for record in records):
+            self.tallies.control_delay.observe(self._clock_ns() - noticed_ns)
         for record in records:
             self.record(record.event, record.fields)
 
@@ -283,17 +348,25 @@ class Weir(RyuApp):
 def _order(target: Session, effect: effects.Order) -> None:
     match effect:
         case effects.Install(_, entry):
-            target.install(translate.flow_entries(entry))
+            target.install(translate.flow_entries(entry), entry.key)
         case effects.Withdraw(_, entry):
             target.withdraw(translate.flow_entries(entry))
         case effects.SetWindows(_, windows, ttl_ms):
             target.set_windows(windows, ttl_ms)
         case effects.ReadAccounts():
             target.read_accounts()
+        case effects.Audit():
+            target.audit()
         case effects.ReadQueues():
             target.read_queues()
         case effects.TimeControl(_, sent_ns):
             target.time_control(sent_ns)
+
+
+def _excesses(excess: Iterable[Dropped]) -> list[Excess]:
+    return [
+        Excess(port, packets.name.lower(), count, per_s) for port, packets, count, per_s in excess
+    ]
 
 
 def _ports(descriptions: Iterable[PortDescription]) -> list[Port]:

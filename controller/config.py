@@ -2,9 +2,9 @@
 
 import difflib
 import ipaddress
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self, TypeVar
 
 import yaml
 from pydantic import (
@@ -12,6 +12,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     ValidationError,
     field_validator,
     model_validator,
@@ -25,11 +26,23 @@ from controller.core.egress import PortOverride
 from controller.core.engine import EngineSettings
 from controller.core.policy import Rule, Treatment
 from controller.core.regulator import RegulatorSettings, Scheme
+from controller.core.resolution import ResolverSettings
 from controller.core.windows import PortLimits, WindowRules
+
+SOCKET = "/run/weir/controller.sock"
+
+T = TypeVar("T")
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used; the message names every key and what would be right."""
+    """A configuration that cannot be used; the message names every key and what would be right.
+
+    `problems` are the same one by one.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 def _rate_bps(written: object) -> int:
@@ -49,6 +62,49 @@ def _endpoint(written: object) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
         raise ValueError(f"{written!r} is not HOST:PORT; write e.g. 127.0.0.1:6653 or [::1]:6653")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+class Listen(NamedTuple):
+    """Where connections are accepted, and whether over TLS (`ssl`) or plainly (`tcp`)."""
+
+    transport: Literal["ssl", "tcp"]
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.transport}:{host}:{self.port}"
+
+
+def _listen(written: object) -> Listen:
+    transport, _, endpoint = str(written).partition(":")
+    if transport == "ssl":
+        return Listen("ssl", *_endpoint(endpoint))
+    if transport == "tcp":
+        return Listen("tcp", *_endpoint(endpoint))
+    raise ValueError(
+        f"{written!r} does not say how; write ssl:HOST:PORT, or tcp:HOST:PORT for connections "
+        "that nothing protects"
+    )
+
+
+def _switch_ids(written: object) -> object:
+    return (written,) if isinstance(written, int) else written
+
+
+def _or_off(read: Callable[[object], T]) -> Callable[[object], T | None]:
+    """`off`, which YAML takes for false, or what is read otherwise."""
+
+    def read_or_off(written: object) -> T | None:
+        return None if written is False or written is None else read(written)
+
+    return read_or_off
+
+
+def _socket_path(written: object) -> str:
+    if not isinstance(written, str) or not written.startswith("/"):
+        raise ValueError(f"{written!r} is not an absolute path; write e.g. {SOCKET}, or off")
+    return written
 
 
 def _subnet(written: object) -> tuple[bytes, int]:
@@ -71,6 +127,12 @@ Size = Annotated[int, BeforeValidator(_size_bytes), Field(gt=0)]
 Time = Annotated[int, BeforeValidator(_time_ns), Field(gt=0)]
 Subnet = Annotated[tuple[bytes, int], BeforeValidator(_subnet)]
 Endpoint = Annotated[tuple[str, int], BeforeValidator(_endpoint)]
+Listener = Annotated[Listen, PlainValidator(_listen)]
+SwitchId = Annotated[int, Field(ge=0, lt=2**64)]
+SwitchIds = Annotated[tuple[SwitchId, ...], BeforeValidator(_switch_ids)]
+Name = Annotated[str, Field(min_length=1, max_length=64)]
+EndpointOrOff = Annotated[tuple[str, int] | None, BeforeValidator(_or_off(_endpoint))]
+SocketOrOff = Annotated[str | None, BeforeValidator(_or_off(_socket_path))]
 
 
 class _Section(BaseModel):
@@ -78,7 +140,69 @@ class _Section(BaseModel):
 
 
 class OpenFlow(_Section):
-    listen: Endpoint = ("127.0.0.1", 6653)
+    listen: Listener = Listen("ssl", "127.0.0.1", 6653)
+
+
+class TlsSection(_Section):
+    """PEM files, and the switches that a certificate of the authority is good for.
+
+    `switches`: `any`; or `named`: those whose datapath id, in 16 hexadecimal digits, is a name of
+    the certificate (its CN or a DNS name); or the ids by name.
+    """
+
+    key: Path | None = None
+    certificate: Path | None = None
+    ca: Path | None = None
+    crl: Path | None = None
+    minimum_version: Literal["1.2", "1.3"] = "1.2"
+    switches: Literal["any", "named"] | dict[Name, SwitchIds] = "any"
+    handshake_timeout: Time = 10 * 10**9
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> Self:
+        needed = ("key", "certificate", "ca")
+        missing = [key for key in needed if getattr(self, key) is None]
+        if missing and (len(missing) < len(needed) or self.crl):
+            raise ValueError(
+                f"{' and '.join(missing)} missing; key, certificate and ca go together"
+            )
+        return self
+
+    @property
+    def given(self) -> bool:
+        return self.key is not None
+
+
+class StandbySection(_Section):
+    """The other controllers of the same switches; without peers there are none. All name all.
+
+    `name` is this controller's own. Over `ssl` a peer's certificate must bear the peer's name, over
+    `tcp` all must know the same secret. Who has more `priority` goes first, else by name.
+    """
+
+    name: Name | None = None
+    peers: dict[Name, Endpoint] = Field(default={}, max_length=15)
+    listen: Listener | None = None
+    secret: Path | None = None
+    priority: int = Field(default=100, ge=0, le=1000)
+    heartbeat: Time = 150 * 10**6
+    timeout: Time = 600 * 10**6
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if not self.peers:
+            if self.model_fields_set:
+                raise ValueError("peers is missing; name the other controllers: {NAME: HOST:PORT}")
+            return self
+        if self.name is None or self.listen is None:
+            raise ValueError("name and listen are needed beside peers")
+        if self.name in self.peers:
+            raise ValueError(f"peers holds this controller itself, {self.name!r}; leave it out")
+        if self.listen.transport == "tcp" and self.secret is None:
+            raise ValueError("secret is missing; over tcp: it is what tells peers from strangers")
+        if self.timeout < 3 * self.heartbeat:
+            raise ValueError("timeout must be at least three times heartbeat")
+        return self
 
 
 class Queue(_Section):
@@ -97,7 +221,10 @@ class FabricSection(_Section):
     rtt: Time = 500_000
     lldp_interval: Time = 10**9
     link_timeout: Time = Field(default=4 * 10**9, le=65_535 * 10**9)
+    control_grace: Time = 5 * 10**8
     switch_grace: Time = 60 * 10**9
+    host_age: Time = 1800 * 10**9
+    flood_rate: int = Field(default=100, ge=1, le=10**6)
     queues: tuple[Queue, ...] = ()
 
     @model_validator(mode="after")
@@ -120,7 +247,7 @@ class Regulation(_Section):
     scheme: Scheme = Scheme.WEIR
     window_ttl: Time = Field(default=3 * 10**9, ge=10**8, le=86_400 * 10**9)
     initial_window: int = Field(default=10, ge=1)
-    buffer_share: float = Field(default=0.65, gt=0, le=1)
+    buffer_share: float = Field(default=0.9, gt=0, le=1)
     floor_segments: int = Field(default=2, ge=1)
 
 
@@ -141,8 +268,58 @@ class PolicyRule(_Section):
         return Rule(Treatment(self.treatment), *(self.subnet or (b"", 0)), self.port or 0)
 
 
+Pps = Annotated[int, Field(gt=0, le=10**7)]
+
+
+class BudgetsSection(_Section):
+    """Packet-ins a second, and how often switches are audited.
+
+    `syn` to `unknown` are of one port, `unmetered` of one switch, of what has no meter there:
+    20,000 SYNs are 10,000 connections a second with both ends at the port. `switch_segments`,
+    `switch_ends` (FIN and RST, when segments are over theirs) and `switch_frames` (each other
+    class) bound what the controller reads of one switch, whatever its meters do: one processor can
+    take some 500,000 segments a second of all switches.
+    """
+
+    syn: Pps = 20_000
+    fin_rst: Pps = 20_000
+    neighbour: Pps = 200
+    lldp: Pps = 20
+    unknown: Pps = 500
+    unmetered: Pps = 20_000
+    switch_segments: Pps = 200_000
+    switch_ends: Pps = 20_000
+    switch_frames: Pps = 5_000
+    audit_interval: Time = Field(default=300 * 10**9, ge=10**9)
+
+
+Level = Literal["debug", "info", "warning", "error"]
+# fmt: off
+Component = Literal["app", "channel", "eventlog", "northbound", "openflow", "peers", "refused",
+                    "session", "standby"]
+# fmt: on
+
+
+class Northbound(_Section):
+    """Metrics are off unless told where: two controllers on a machine must not be in each other's
+    way. That is no harm for the socket, which is done without if it cannot be had and was not
+    asked for."""
+
+    metrics: EndpointOrOff = None
+    socket: SocketOrOff = SOCKET
+
+    @property
+    def socket_must(self) -> bool:
+        """Whether the operator has asked for the socket."""
+        return "socket" in self.model_fields_set
+
+
 class Log(_Section):
-    level: Literal["debug", "info", "warning", "error"] = "info"
+    """`levels` are those of single components."""
+
+    level: Level = "info"
+    levels: dict[Component, Level] = {}
+    format: Literal["text", "json"] = "text"
     events: str | None = None
     connections: bool = False
 
@@ -155,7 +332,11 @@ class Config(_Section):
     classifier: ClassifierSection = ClassifierSection()
     regulation: Regulation = Regulation()
     policies: tuple[PolicyRule, ...] = ()
+    budgets: BudgetsSection = BudgetsSection()
+    northbound: Northbound = Northbound()
     log: Log = Log()
+    tls: TlsSection = TlsSection()
+    standby: StandbySection = StandbySection()
 
     @field_validator("policies")
     @classmethod
@@ -166,6 +347,18 @@ class Config(_Section):
         if late is not None:
             raise ValueError(f"number {late} exempts; put it before those that do not")
         return policies
+
+    def require_transport(self) -> None:
+        """Raises ConfigError if it asks for TLS and does not say with what."""
+        for key, listen in (
+            ("openflow.listen", self.openflow.listen),
+            ("standby.listen", self.standby.listen),
+        ):
+            if listen is not None and listen.transport == "ssl" and not self.tls.given:
+                raise ConfigError(
+                    f"{key}: {listen} needs tls.key, tls.certificate and tls.ca; "
+                    f"where nothing is to be protected, write tcp:{str(listen)[4:]}"
+                )
 
     def engine_settings(self) -> EngineSettings:
         """What the core needs of it."""
@@ -199,21 +392,27 @@ class Config(_Section):
                 for queue in fabric.queues
             ),
             link_timeout_ns=fabric.link_timeout,
+            control_grace_ns=fabric.control_grace,
             switch_grace_ns=fabric.switch_grace,
+            audit_interval_ns=self.budgets.audit_interval,
             policies=tuple(policy.rule() for policy in self.policies),
+            resolver=ResolverSettings(fabric.host_age, fabric.flood_rate),
         )
 
 
 def load(path: Path | None) -> Config:
-    """Read a configuration; without a path, the defaults. Raises ConfigError."""
-    if path is None:
-        return Config()
+    """Read a configuration to run with; without a path, the defaults. Raises ConfigError."""
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        config = Config() if path is None else parse(path.read_text(encoding="utf-8"))
+        config.require_transport()
+        return config
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
-    except (UnicodeDecodeError, ConfigError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: {error}") from error
+    except ConfigError as error:
+        first, *others = error.problems
+        raise ConfigError(f"{path or 'without --config'}: {first}", *others) from error
 
 
 def parse(text: str) -> Config:
@@ -230,7 +429,7 @@ def validate(written: object) -> Config:
     try:
         return Config.model_validate(written)
     except ValidationError as error:
-        raise ConfigError("; ".join(_explain(detail) for detail in error.errors())) from error
+        raise ConfigError(*(_explain(detail) for detail in error.errors())) from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -252,6 +451,7 @@ class _Loader(yaml.SafeLoader):
 def _explain(error: ErrorDetails) -> str:
     """`key.path: what is wrong; what would be right`."""
     path = [part for part in error["loc"] if not (part in ("int", "str") and len(error["loc"]) > 3)]
+    path = [part for part in path if part != "[key]"]
     where = ".".join(str(part) for part in path) or "the file"
     match error["type"]:
         case "extra_forbidden":

@@ -4,7 +4,9 @@ Every line has `event`, `time_ns` (CLOCK_MONOTONIC of the controller's machine) 
 (seconds since 1970). What else is in it, by event; ports are "datapath id in hex:port":
 
 * start: version, scheme, listen
-* stop: reason
+* stop: reason (the signal, or failure; then also cause, what was raised where)
+* reload: changed, kept (keys that are in use from now on, and those that need a restart), or error
+* rank: rank (master, standby), and of a master its generation, else the reason
 * switch_up: switch, registers
 * switch_down: switch
 * link_up, link_down: a, b
@@ -13,8 +15,9 @@ Every line has `event`, `time_ns` (CLOCK_MONOTONIC of the controller's machine) 
 * host_address: mac, address
 * connection_opened: src, src_port, dst, dst_port (src is the initiator), mss_bytes, window_scales
   [initiator's, responder's], adopted (true if its handshake was not seen)
-* connection_closed: src .. dst_port, reason (finished, reset, replaced, expired, lost),
-  volumes_bytes [initiator's, responder's], payload as far as it was counted
+* connection_closed: src .. dst_port, reason (finished, reset, replaced, expired, lost, unwatched:
+  it was young when the channel to a switch was lost), volumes_bytes [initiator's, responder's],
+  payload as far as it was counted
 * flow_classified: src .. dst_port (the direction of the data), class, volume_bytes
   (these three only with log.connections: a controller sees 100,000 connections a second)
 * queue_event: switch, port, notice (CN-L, CN-M, CN-H, CR), packets, bytes, limit_bytes,
@@ -23,26 +26,75 @@ Every line has `event`, `time_ns` (CLOCK_MONOTONIC of the controller's machine) 
 * window_set: switch, refresh (true if it only renews what is in force), ttl_ms, windows: a list of
   {port, class, register, window_bytes, rate_bytes_per_s (0: not paced), transit_bytes (0: left to
   the switch)}; without window and rate the register is released
+* packet_ins_limited: port (number 0: not known), class (unknown, neighbour, discovery, syn, end,
+  segment), hosts (MAC addresses there), dropped_per_s; packet_ins_in_budget: port, class, hosts,
+  dropped (how many since it was limited)
+* switch_audited: switch, wanted, confirmed, refused (entries of the core), restored, removed (what
+  had to be put right, all entries and meters of the controller)
 """
 
 import contextlib
 import json
 import logging
-from typing import IO
+from collections import deque
+from itertools import takewhile
+from typing import IO, NamedTuple
 
 LOG = logging.getLogger("weir.eventlog")
 
+_RECENT = 4096
+# There may be 100,000 of these a second, and nothing else would be left.
+_OF_CONNECTIONS = frozenset({"connection_opened", "connection_closed", "flow_classified"})
+
+
+class Event(NamedTuple):
+    """A line of the log; `serial` counts from 1 on since the start."""
+
+    serial: int
+    event: str
+    fields: dict[str, object]
+    time_ns: int
+    wall_s: float
+
+    def line(self) -> dict[str, object]:
+        """The object that stands in the log."""
+        head = {"event": self.event, "time_ns": self.time_ns, "wall_s": round(self.wall_s, 6)}
+        return head | self.fields
+
+
+class Recent:
+    """The latest events, but those of single connections and windows that were only renewed."""
+
+    def __init__(self, limit: int = _RECENT) -> None:
+        self._events: deque[Event] = deque(maxlen=limit)
+        self.last = 0
+
+    def add(self, event: str, fields: dict[str, object], time_ns: int, wall_s: float) -> None:
+        if event not in _OF_CONNECTIONS and not fields.get("refresh"):
+            self.last += 1
+            self._events.append(Event(self.last, event, fields, time_ns, wall_s))
+
+    def after(self, serial: int) -> list[Event]:
+        """What came after that, as far as it is remembered, the oldest first."""
+        newer = list(takewhile(lambda event: event.serial > serial, reversed(self._events)))
+        return newer[::-1]
+
 
 class EventLog:
-    """Writes to a file, or nowhere. Raises OSError if it cannot be opened."""
+    """Writes to a file, or nowhere. Raises OSError if it cannot be opened.
+
+    `recent` is there either way.
+    """
 
     def __init__(self, path: str | None) -> None:
+        self.recent = Recent()
         self._path = path
         self._file: IO[str] | None = open(path, "a", buffering=1) if path else None  # noqa: SIM115, PTH123
 
     def write(self, event: str, fields: dict[str, object], time_ns: int, wall_s: float) -> None:
         """Append a line. A file that cannot take it, as on a full disk, is given up, and said so:
         the log must not take the controller with it."""
+        self.recent.add(event, fields, time_ns, wall_s)
         if self._file is None:
             return
         head = {"event": event, "time_ns": time_ns, "wall_s": round(wall_s, 6)}

@@ -1,29 +1,52 @@
-"""Between the core's entries and the switches' flow tables, each way.
+"""Between the core's entries and the switches' flow tables, each way, and from the configuration.
 
 The core does not know OpenFlow and the southbound does not know what entries mean; here they meet.
 """
 
 from collections.abc import Iterable
 
+from controller.config import Config
 from controller.core.connections import Reading
 from controller.core.egress import Queue
 from controller.core.entries import (
     Account,
+    Behind,
     Entry,
     Exempt,
     FlowWindow,
     Forward,
+    Hop,
     HostWindow,
+    Labelling,
     LinkPort,
     Relearn,
     Survivor,
 )
 from controller.core.flow import FlowKey, payload_bytes
 from controller.southbound import pipeline
+from controller.southbound.budgets import Limits
 from controller.southbound.extension import QueueStats
 from controller.southbound.openflow import FlowEntry
 from controller.southbound.pipeline import Decoded, FiveTuple, Kind
-from controller.southbound.session import Held
+from controller.southbound.readback import Held
+
+
+def limits(config: Config) -> Limits:
+    """The budgets; that of discovery is never below what discovery itself needs: one frame an
+    interval, and one more whenever a port comes up."""
+    budgets = config.budgets
+    needed_pps = -(-2 * 10**9 // config.fabric.lldp_interval)
+    return Limits(
+        unknown_pps=budgets.unknown,
+        neighbour_pps=budgets.neighbour,
+        discovery_pps=max(budgets.lldp, needed_pps),
+        syn_pps=budgets.syn,
+        end_pps=budgets.fin_rst,
+        unmetered_pps=budgets.unmetered,
+        switch_segments_pps=budgets.switch_segments,
+        switch_ends_pps=budgets.switch_ends,
+        switch_frames_pps=budgets.switch_frames,
+    )
 
 
 def flow_entries(entry: Entry) -> tuple[FlowEntry, ...]:
@@ -33,21 +56,27 @@ def flow_entries(entry: Entry) -> tuple[FlowEntry, ...]:
             return pipeline.link(port)
         case Relearn(port):
             return pipeline.relearn(port)
-        case Account(flow, forward):
-            return pipeline.account(FiveTuple(*flow), forward)
+        case Labelling():
+            return pipeline.labelling()
+        case Account(flow, forward, label):
+            return pipeline.account(FiveTuple(*flow), forward, label)
         case HostWindow(port, address, register, window_scale):
             return pipeline.host_window(port, address, register, window_scale)
         case FlowWindow(port, segments, register, window_scale):
             return pipeline.flow_window(port, FiveTuple(*segments), register, window_scale)
         case Forward(mac, port):
             return pipeline.forward(mac, port)
+        case Behind(mac, switch):
+            return pipeline.behind(mac, switch)
+        case Hop(destination, label, port):
+            return pipeline.hop(destination, label, port)
         case Exempt(network, prefix_bits, port):
             return pipeline.exempt(network, prefix_bits, port)
 
 
 def survivor(held: Held) -> Survivor:
     """What was read back from a switch, as an entry of the core."""
-    entry = _entry(held.decoded)
+    entry = entry_of(held.decoded)
     volume_bytes = 0
     if isinstance(entry, Account):
         volume_bytes = payload_bytes(entry.flow.pack(), held.byte_count, held.packet_count)
@@ -74,20 +103,27 @@ def queues(told: Iterable[QueueStats]) -> dict[int, Queue]:
     }
 
 
-def _entry(decoded: Decoded) -> Entry:
+def entry_of(decoded: Decoded) -> Entry:
+    """What an entry that was read back is to the core."""
     match decoded:
         case (Kind.LINK, (int(port),)):
             return LinkPort(port)
         case (Kind.RELEARN, (int(port),)):
             return Relearn(port)
-        case (Kind.ACCOUNT, (FiveTuple() as flow, bool(forward))):
-            return Account(FlowKey(*flow), forward)
+        case (Kind.LABELLING, ()):
+            return Labelling()
+        case (Kind.ACCOUNT, (FiveTuple() as flow, bool(forward), int() | None as label)):
+            return Account(FlowKey(*flow), forward, label)
         case (Kind.HOST_WINDOW, (int(port), bytes(address), int(register), int(scale))):
             return HostWindow(port, address, register, scale)
         case (Kind.FLOW_WINDOW, (int(port), FiveTuple() as flow, int(register), int(scale))):
             return FlowWindow(port, FlowKey(*flow), register, scale)
         case (Kind.FORWARD, (bytes(mac), int(port))):
             return Forward(mac, port)
+        case (Kind.BEHIND, (bytes(mac), int(switch))):
+            return Behind(mac, switch)
+        case (Kind.HOP, (int(destination), int() | None as label, int(port))):
+            return Hop(destination, label, port)
         case (Kind.EXEMPT, (bytes(network), int(prefix_bits), int(port))):
             return Exempt(network, prefix_bits, port)
     raise AssertionError(f"no entry of the core for {decoded}")

@@ -93,6 +93,12 @@ def _soak(args: argparse.Namespace) -> int:
     if args.minutes <= 0:
         raise ValueError(f"--minutes must be more than 0, not {args.minutes:g}")
     seed = secrets.randbits(32) if args.seed is None else args.seed
+    if args.what == "controller":
+        if args.rate <= 0:
+            raise ValueError(f"--rate must be more than 0, not {args.rate:g}")
+        out = args.out or Path("build/soak-controller")
+        return soak.run_controller(soak.ControllerSpec(args.minutes, args.rate, seed), out)
+    args.out = args.out or Path("build/soak")
     return soak.run(soak.SoakSpec(str(find_prefix(args.ovs)), args.minutes, seed), args.out)
 
 
@@ -131,7 +137,11 @@ def _parser() -> argparse.ArgumentParser:
             "bench", help="figures of the switch or the controller: a table and flat JSON"
         )
     )
-    _add_soak(commands.add_parser("soak", help="a sanitized switch under random changes"))
+    _add_soak(
+        commands.add_parser(
+            "soak", help="a sanitized switch, or the controller, under everything at once"
+        )
+    )
     return parser
 
 
@@ -154,9 +164,14 @@ def _add_bench(command: argparse.ArgumentParser) -> None:
 
 def _add_soak(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
+    add("what", choices=("switch", "controller"), nargs="?", default="switch")
     add("--minutes", type=float, default=30, help="(default %(default)g)")
     add("--seed", type=int, help="decides the order of changes (default: drawn, and printed)")
-    add("--out", type=Path, default=Path("build/soak"), metavar="DIR", help="(default %(default)s)")
+    add(
+        "--rate", type=float, default=2000, metavar="N",
+        help="new connections a second, for the controller (default %(default)g)",
+    )  # fmt: skip
+    add("--out", type=Path, metavar="DIR", help="(default build/soak, build/soak-controller)")
     add("--ovs", metavar="PREFIX", help="what ovs-patches/build --sanitize has built")
     command.set_defaults(handler=_soak)
 

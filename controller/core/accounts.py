@@ -24,7 +24,7 @@ class Polling:
     """`interval_ns` is the shortest time between two requests to a switch."""
 
     def __init__(self, interval_ns: int) -> None:
-        self._interval_ns = interval_ns
+        self.interval_ns = interval_ns
         self._switches: dict[int, _Switch] = {}
 
     def n_accounts(self, switch: int) -> int:
@@ -38,7 +38,8 @@ class Polling:
         self._hurry(state)
 
     def closed(self, switch: int) -> None:
-        self._switches[switch].n_accounts -= 1
+        if switch in self._switches:
+            self._switches[switch].n_accounts -= 1
 
     def moved(self, switch: int) -> None:
         """Something has changed since the last reading."""
@@ -54,7 +55,7 @@ class Polling:
         state.pause = min(state.pause, LONGEST_PAUSE)
         state.news = False
         asked_ns = now_ns if state.asked_ns is None else state.asked_ns
-        state.due_ns = asked_ns + state.pause * self._interval_ns
+        state.due_ns = asked_ns + state.pause * self.interval_ns
         state.asked_ns = None
 
     def reconnected(self, switch: int) -> None:
@@ -62,6 +63,10 @@ class Polling:
         if switch in self._switches:
             self._switches[switch].asked_ns = None
             self._switches[switch].due_ns = 0
+
+    def forget(self, switch: int) -> None:
+        """A switch is gone for good, and its accounts with it."""
+        self._switches.pop(switch, None)
 
     def due(self, switch: int, now_ns: int) -> bool:
         """Whether to ask a switch now; if so, it is taken for asked."""
@@ -76,5 +81,5 @@ class Polling:
     def _hurry(self, state: _Switch) -> None:
         state.news = True
         if state.asked_ns is None and state.pause > 1:
-            state.due_ns -= (state.pause - 1) * self._interval_ns
+            state.due_ns -= (state.pause - 1) * self.interval_ns
             state.pause = 1

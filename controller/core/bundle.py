@@ -1,6 +1,7 @@
 """Connections, and what those between the same two ends have in common.
 
-There may be a million connections, but only so many pairs of hosts. Route, MSS and window scales
+There may be a million connections, but only so many pairs of hosts, and a few paths between two
+switches. Route, MSS and window scales
 are kept once per `Bundle`; a connection itself is its two keys and little else until it has lived
 long enough to be counted.
 """
@@ -17,7 +18,8 @@ from controller.core.values import FlowClass, PortId
 class Meter:
     """What is known of a flow that is counted. Volumes are payload, in bytes.
 
-    `grown_ns` is when it last had payload, `traced_ns` when it last had any packet.
+    `grown_ns` is when it last had payload, `traced_ns` when it last had any packet, `packets` how
+    many its entry had counted when that was read last (-1: unknown).
     `counted_from_bytes` and `counted_from_ns` are where its present life as a burst flow began,
     `mark_bytes` and `mark_ns` where its rate as a background flow is measured from.
     """
@@ -42,6 +44,7 @@ class Meter:
         now_ns: int,
         volume_bytes: int = 0,
         flow_class: FlowClass = FlowClass.BURST,
+        packets: int = 0,
     ) -> Self:
         """Of a flow that is counted from now on."""
         return cls(
@@ -49,6 +52,7 @@ class Meter:
             now_ns,
             now_ns,
             opened_ns,
+            packets=packets,
             mark_bytes=volume_bytes,
             mark_ns=now_ns,
             cls=flow_class,
@@ -102,11 +106,12 @@ class Lane:
 
 @dataclass(slots=True, eq=False)
 class Bundle:
-    """All connections between two ends that are alike in MSS, window scales and treatment.
+    """All connections between two ends that are alike in label, MSS, window scales and treatment.
 
-    `edges` are the switches that its ends are at, the initiator's first, once if it is the same.
-    `counted` is how many of the members stand in the counts of the ports, `handshake_ns` the least
-    SYN-to-SYN-ACK time among those that came since (0: none was timed).
+    `label` decides their path; None: their switches give no labels. `edges` are the switches that
+    its ends are at, the initiator's first, once if it is the same. `counted` is how many of the
+    members stand in the counts of the ports, `handshake_ns` the least SYN-to-SYN-ACK time among
+    those that came since (0: none was timed).
     """
 
     initiator_mac: bytes
@@ -117,6 +122,7 @@ class Bundle:
     members: set["Connection"]
     identity: tuple[object, ...] = ()
     treatment: Treatment = Treatment.ORDINARY
+    label: int | None = None
     edges: tuple[int, ...] = ()
     counted: int = 0
     handshake_ns: int = 0
@@ -184,6 +190,7 @@ def bundle_of(
     mss_bytes: int,
     window_scales: tuple[int | None, int | None],
     treatment: Treatment,
+    label: int | None,
 ) -> Bundle:
     """A bundle without members. `key` is of the initiator's data; so is the first scale."""
     src, _, dst, _ = FlowKey.unpack(key)
@@ -195,4 +202,5 @@ def bundle_of(
         Lane(False, dst, src, window_scales[1], members),
         members,
         treatment=treatment,
+        label=label,
     )

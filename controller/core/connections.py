@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from controller.core.accounts import Polling
 from controller.core.bundle import Account, Bundle, Connection, Lane, Meter
 from controller.core.classifier import Classifier
-from controller.core.effects import Effect, ReadAccounts, Record
+from controller.core.effects import Complain, Effect, ReadAccounts, Record
 from controller.core.enforcer import Enforcer
 from controller.core.entries import Account as AccountEntry
 from controller.core.entries import Survivor
@@ -21,10 +21,12 @@ from controller.core.flow_table import Change, GlobalFlowTable
 from controller.core.policy import Policy, Treatment
 from controller.core.recovery import Memory
 from controller.core.tables import Tables
+from controller.core.watch import Watch
 
 ADOPTED_MSS_BYTES = 1460
 _OPENED_PER_TURN, _REVIEWED_PER_TURN = 64, 2048
 _UNCOUNTED_PER_TURN = 256
+_TREATED_PER_TURN = 4096
 
 # The packed key of the direction of the data, and the bytes and packets of its frames.
 Reading = tuple[bytes, int, int]
@@ -43,7 +45,12 @@ class ConnectionSettings:
 
 
 class Connections:
-    """All connections of the fabric. `table` is the GVT. `counters` counts what was given up."""
+    """All connections of the fabric. `table` is the GVT.
+
+    `opened` and `adopted` count those that came, with and without their handshake, `counters` those
+    that went, by reason. `unlabelled` counts the bundles that should have a label and have none.
+    `relearning` are the switches that copy up what has no account.
+    """
 
     def __init__(
         self,
@@ -55,6 +62,7 @@ class Connections:
         emit: Callable[[Effect], None],
     ) -> None:
         self.table = GlobalFlowTable(treat=policy.treatment if policy else None)
+        self.opened = self.adopted = self.unlabelled = 0
         self.counters: Counter[str] = Counter()
         self._fabric = fabric
         self._tables = tables
@@ -66,22 +74,44 @@ class Connections:
         self._young: deque[Connection] = deque()  # the oldest first
         self._uncounted: deque[Connection] = deque()
         self._polling = Polling(settings.poll_interval_ns)
+        self._policy = policy
+        self._untreated: deque[Connection] = deque()
         self._gone: set[int] = set()
-        self.relearning = False
+        self._unlabelled: set[int] = set()
+        self._watch = Watch()
+        self.relearning: set[int] = set()
+
+    def reconfigure(self, settings: ConnectionSettings) -> None:
+        """Go by these from now on."""
+        self._settings, self._classifier = settings, settings.classifier
+        self._polling.interval_ns = settings.poll_interval_ns
+
+    def set_policy(self, policy: Policy, now_ns: int) -> None:
+        """Go by this from now on. Connections that it treats differently start anew, as if they had
+        been adopted: what was counted of them is counted again. Many take several turns."""
+        self._policy = policy
+        self.table.treat = policy.treatment if policy else None
+        self._untreated = deque(self.table.connections)
+        self._treat_some(now_ns)
 
     def observe(self, segments: Iterable[SegmentFields], now_ns: int) -> None:
         """Copied segments that entered at an edge, from hosts that the fabric knows."""
         changes = self.table.observe(segments, now_ns)
-        self._route_new_bundles()
+        for bundle in self._route_new_bundles():
+            if bundle.label is None and self._fabric.labelled and bundle.edges:
+                self._tell_unlabelled(bundle.edges[0])
         for change, connection in changes:
             if change is Change.OPENED:
-                self._opened(connection, adopted=False)
+                self.opened += 1
+                if self._settings.log:
+                    self._tell_opened(connection, adopted=False)
+                self._begin(connection)
             else:
                 self._closed(connection, change.value)
-        for _, macs, key, *_ in self.table.take_strays():
+        for _, macs, key, *_, label in self.table.take_strays():
             if self.table.find(key) is None:
                 # Its handshake was not seen. A bare ACK may be the last word of a dead connection.
-                self._adopt(key, (macs[6:], macs[:6]), self._known_scales(key), now_ns)
+                self._adopt(key, (macs[6:], macs[:6]), self._known_scales(key), label, now_ns)
 
     def read(self, switch: int, readings: Iterable[Reading], more: bool, now_ns: int) -> None:
         """A part of a switch's accounts, the last one unless `more` come: classify anew."""
@@ -95,7 +125,10 @@ class Connections:
                 self._classify(connection, lane, payload_bytes(key, n_bytes, n_packets), now_ns)
                 meter = account.forward if lane.forward else account.reverse
                 if n_packets != meter.packets:
-                    meter.packets, meter.traced_ns = n_packets, now_ns
+                    # Less than before says nothing: the entry is another one.
+                    if n_packets > meter.packets >= 0:
+                        meter.traced_ns = now_ns
+                    meter.packets = n_packets
                 elif self._expired(
                     max(account.forward.traced_ns, account.reverse.traced_ns), now_ns
                 ):
@@ -121,15 +154,39 @@ class Connections:
                 break
             connection = self._young.popleft()
             if connection.established and connection.account is None:
-                opened += self._account_if_room(connection, now_ns)
+                if self._watch.saw_all(connection.bundle.edges, connection.opened_ns):
+                    opened += self._account_if_room(connection, now_ns)
+                else:
+                    # Its end may have gone unseen. If it goes on, the switch's return relearns it.
+                    self._remove(connection, "unwatched")
                 reviewed += 1
         for switch in self._fabric.connected():
             if self._polling.due(switch, now_ns):
                 self._emit(ReadAccounts(switch))
 
-    def switch_up(self, switch: int) -> None:
+    def switch_up(self, switch: int, has_past: bool, now_ns: int) -> None:
+        """A switch is heard; connections may have ended unseen if it `has_past`."""
         self._gone.discard(switch)
+        self._watch.begin(switch, has_past, now_ns)
         self._polling.reconnected(switch)
+
+    def switch_down(self, switch: int, now_ns: int) -> None:
+        """Nothing is heard of what ends at this switch."""
+        self._watch.end(switch, now_ns)
+        self.relearning.discard(switch)
+
+    def restarted(self, switch: int) -> None:
+        """A switch has lost all it held, and with it what it was about to tell: which connections
+        had ended while it was not heard. Those that go on are relearnt."""
+        lost_ns = self._watch.lost_ns(switch)
+        for bundle in self.table.bundles:
+            if switch in bundle.edges:
+                for connection in list(bundle.members):
+                    account = connection.account
+                    if account is not None and switch in account.switches:
+                        traced_ns = max(account.forward.traced_ns, account.reverse.traced_ns)
+                        if self._watch.may_be_untold(bundle.edges, traced_ns, lost_ns):
+                            self._remove(connection, "unwatched")
 
     def give_up(self, switch: int, now_ns: int) -> None:
         """A switch stays away: forget what was wholly behind it, count the rest elsewhere."""
@@ -142,6 +199,12 @@ class Connections:
                     self._remove(connection, "lost")
                 elif account is not None and account.switches[:1] == (switch,):
                     self._move_account(connection, account, bundle.edges[:1], now_ns)
+
+    def forget_switch(self, switch: int) -> None:
+        """A switch that was given up will not be heard of any more."""
+        self._gone.discard(switch)
+        self._watch.forget(switch)
+        self._polling.forget(switch)
 
     def reroute(self, hosts: set[bytes], now_ns: int) -> None:
         """The paths of these hosts may have changed."""
@@ -167,12 +230,14 @@ class Connections:
                 scaled = answer.window_scale is not None
                 _, ours = self._known_scales(key)
                 scales = min(answer.window_scale or 0, 14), ours if scaled else 0
-                self._adopt(key, (answer.macs[:6], answer.macs[6:]), scales, now_ns)
+                macs = answer.macs[:6], answer.macs[6:]
+                self._adopt(key, macs, scales, answer.label, now_ns)
         for bundle in self.table.drop_unused(now_ns):
             for lane in bundle.lanes:
                 self._enforcer.leave(lane, now_ns)
         self._enforcer.forget_unused(now_ns - self._settings.expiry_ns)
         self._review_uncounted(now_ns)
+        self._treat_some(now_ns)
 
     def adopt_remembered(self, now_ns: int) -> None:
         """Accounts that survived stand for connections, as soon as both ends are located."""
@@ -180,9 +245,15 @@ class Connections:
             src, dst = self._fabric.owner(flow.src), self._fabric.owner(flow.dst)
             key = flow.pack()
             if src and dst and self.table.find(key) is None:
-                self._adopt(key, (src.mac, dst.mac), self._known_scales(key), now_ns)
+                # Its account tells the label.
+                self._adopt(key, (src.mac, dst.mac), self._known_scales(key), None, now_ns)
 
-    def forget_remembered(self) -> None:
+    def forget_remembered(self, flow: FlowKey) -> None:
+        """What a switch holds of this connection, in either direction, is of the past."""
+        for side in (flow, flow.reverse):
+            self._memory.claim(side)
+
+    def forget_all_remembered(self) -> None:
         self._memory.clear()
 
     # From the first segment to the last
@@ -197,22 +268,25 @@ class Connections:
         key: bytes,
         macs: tuple[bytes, bytes],
         scales: tuple[int | None, int | None],
+        label: int | None,
         now_ns: int,
     ) -> None:
-        if self._fabric.path(*macs) is None:
+        if self._fabric.path(*macs, label) is None:
             return
         own_scales = list(scales)
         remembered = []
         for i, side in enumerate((key, reverse(key))):
             known, cls, window_scale = self._memory.claim(FlowKey.unpack(side))
             remembered.append((known, cls))
+            if label is None and known is not None:
+                label = known.label
             if window_scale is not None:
                 # An exception on a switch knows this connection better than its host's entry.
                 own_scales[i] = window_scale
         age_ns = max(known.age_ns if known else 0 for known, _ in remembered)
         opened_ns = now_ns - age_ns
         connection = self.table.adopt(
-            key, macs, ADOPTED_MSS_BYTES, (own_scales[0], own_scales[1]), opened_ns
+            key, macs, ADOPTED_MSS_BYTES, (own_scales[0], own_scales[1]), label, opened_ns
         )
         self._route_new_bundles()
         bundle = connection.bundle
@@ -224,6 +298,7 @@ class Connections:
                     now_ns,
                     known.volume_bytes if known else 0,
                     bundle.born if fixed else cls,
+                    packets=-1 if known else 0,
                 )
                 for known, cls in remembered
             ]
@@ -231,30 +306,84 @@ class Connections:
             self._account(connection, Account(bundle.edges, meters[0], meters[1]))
             for lane in bundle.lanes:
                 self._enforcer.apply(lane, connection)
-        self._opened(connection, adopted=True)
-
-    def _opened(self, connection: Connection, adopted: bool) -> None:
+        self.adopted += 1
         if self._settings.log:
-            bundle = connection.bundle
-            scales = [bundle.reverse.window_scale, bundle.forward.window_scale]
-            fields: dict[str, object] = {
-                "mss_bytes": bundle.mss_bytes,
-                "window_scales": scales,
-                "adopted": adopted,
-            }
-            self._emit(Record("connection_opened", connection.fields() | fields))
+            self._tell_opened(connection, adopted=True)
+        self._begin(connection)
+
+    def _tell_opened(self, connection: Connection, adopted: bool) -> None:
+        bundle = connection.bundle
+        scales = [bundle.reverse.window_scale, bundle.forward.window_scale]
+        fields: dict[str, object] = {
+            "mss_bytes": bundle.mss_bytes,
+            "window_scales": scales,
+            "label": bundle.label,
+            "adopted": adopted,
+        }
+        self._emit(Record("connection_opened", connection.fields() | fields))
+
+    def _begin(self, connection: Connection) -> None:
+        """Regulate a connection, and have it counted when its time comes."""
         if not connection.established or connection.account is not None:
             return
         bundle = connection.bundle
         if bundle.apart:
-            for lane in bundle.lanes:
-                self._enforcer.apply(lane, connection)
-        if self.relearning and bundle.treatment is not Treatment.EXEMPT:
+            self._apply(connection)
+        is_copied = self.relearning and not self.relearning.isdisjoint(bundle.edges)
+        if is_copied and bundle.treatment is not Treatment.EXEMPT:
             self._start_account(connection, bundle.edges, connection.opened_ns)
         else:
             self._young.append(connection)
 
+    def _apply(self, connection: Connection) -> None:
+        for lane in connection.bundle.lanes:
+            self._enforcer.apply(lane, connection)
+
+    def _treat_some(self, now_ns: int) -> None:
+        """Look at the next few of those that were open when the policy changed."""
+        for _ in range(min(_TREATED_PER_TURN, len(self._untreated))):
+            connection = self._untreated.popleft()
+            treatment = self._policy.treatment(FlowKey.unpack(connection.key))
+            if connection.established and treatment is not connection.bundle.treatment:
+                self._treat_anew(connection, now_ns)
+
+    def _treat_anew(self, connection: Connection, now_ns: int) -> None:
+        bundle = connection.bundle
+        self.table.remove(connection)
+        self._let_go(connection)
+        renewed = self.table.adopt(
+            connection.key,
+            (bundle.initiator_mac, bundle.responder_mac),
+            bundle.mss_bytes,
+            (bundle.forward.window_scale, bundle.reverse.window_scale),
+            bundle.label,
+            connection.opened_ns,
+        )
+        renewed.initial_sequence = connection.initial_sequence
+        renewed.finished = connection.finished
+        self._route_new_bundles()
+        if now_ns - renewed.opened_ns < self._classifier.background_age_ns:
+            self._begin(renewed)
+        else:
+            # Its former account has told so far that it goes on, and the new one is to.
+            if renewed.bundle.apart:
+                self._apply(renewed)
+            self._account_if_room(renewed, now_ns)
+
     def _closed(self, connection: Connection, reason: str) -> None:
+        self.counters[reason] += 1
+        self._let_go(connection)
+        account = connection.account
+        if self._settings.log:
+            meters = (account.forward, account.reverse) if account else ()
+            fields: dict[str, object] = {
+                "reason": reason,
+                "volumes_bytes": [meter.volume_bytes for meter in meters] or [0, 0],
+            }
+            self._emit(Record("connection_closed", connection.fields() | fields))
+
+    def _let_go(self, connection: Connection) -> None:
+        """Have the switches hold nothing for a connection any more."""
         bundle, account = connection.bundle, connection.account
         if account is not None:
             for switch in account.switches:
@@ -264,24 +393,28 @@ class Connections:
                     self._tables.remove(switch, entry.key)
         if account is not None or bundle.apart:
             self._enforcer.release(connection)
-        if self._settings.log:
-            meters = (account.forward, account.reverse) if account else ()
-            fields: dict[str, object] = {
-                "reason": reason,
-                "volumes_bytes": [meter.volume_bytes for meter in meters] or [0, 0],
-            }
-            self._emit(Record("connection_closed", connection.fields() | fields))
 
     def _remove(self, connection: Connection, reason: str) -> None:
-        self.counters[reason] += 1
         self.table.remove(connection)
         self._closed(connection, reason)
 
     # Routes
 
-    def _route_new_bundles(self) -> None:
-        for bundle in self.table.take_new_bundles():
+    def _route_new_bundles(self) -> list[Bundle]:
+        new = self.table.take_new_bundles()
+        for bundle in new:
             self._route(bundle)
+        return new
+
+    def _tell_unlabelled(self, switch: int) -> None:
+        self.unlabelled += 1
+        if switch not in self._unlabelled:
+            self._unlabelled.add(switch)
+            text = (
+                "copies segments without the label of their path (action multipath, register 0): "
+                "connections that begin there are regulated as if all went by one path"
+            )
+            self._emit(Complain(switch, text))
 
     def _route(self, bundle: Bundle) -> None:
         """What is exempt has no route: it counts for no port."""
@@ -289,12 +422,9 @@ class Connections:
             return
         ends = bundle.initiator_mac, bundle.responder_mac
         bundle.edges = self._edges(bundle)
-        previous = [lane.ports for lane in bundle.lanes]
-        self.table.route(
-            bundle, self._fabric.path(*ends) or (), self._fabric.path(*ends[::-1]) or ()
-        )
-        for lane, ports in zip(bundle.lanes, previous, strict=True):
-            self._enforcer.reroute(lane, ports)
+        paths = [self._fabric.path(*way, bundle.label) or () for way in (ends, ends[::-1])]
+        self.table.route(bundle, paths[0], paths[1])
+        self._enforcer.reroute(bundle)
 
     def _edges(self, bundle: Bundle) -> tuple[int, ...]:
         """The switches of both ends, the initiator's first; once if they are the same.
@@ -334,8 +464,8 @@ class Connections:
         for switch in account.switches:
             self._polling.opened(switch)
             for lane in connection.bundle.lanes:
-                key = FlowKey.unpack(lane.key(connection))
-                self._tables.put(switch, AccountEntry(key, lane.forward))
+                key, label = FlowKey.unpack(lane.key(connection)), connection.bundle.label
+                self._tables.put(switch, AccountEntry(key, lane.forward, label))
 
     def _move_account(
         self, connection: Connection, account: Account, switches: tuple[int, ...], now_ns: int
@@ -348,7 +478,8 @@ class Connections:
                 self._tables.remove(switch, entry.key)
         for meter in (account.forward, account.reverse):
             meter.offset_bytes = meter.volume_bytes
-            meter.grown_ns = meter.traced_ns = now_ns
+            meter.grown_ns = now_ns
+            meter.packets = 0
         self._account(connection, Account(switches, account.forward, account.reverse))
 
     def _classify(

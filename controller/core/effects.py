@@ -30,8 +30,7 @@ class RegisterWindow(NamedTuple):
     transit_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SetWindows:
+class SetWindows(NamedTuple):
     """Set window registers of a switch, all at once."""
 
     switch: int
@@ -48,14 +47,26 @@ class Deliver:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerArp:
-    """Tell the asker, by an ARP reply out of `port`, that `address` is at `mac`."""
+class Answer:
+    """Tell the asker, out of `port`, that `address` is at `mac`, under the same VLAN tags."""
 
     port: PortId
     mac: bytes
     address: bytes
     asker_mac: bytes
     asker_address: bytes
+    tags: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask a host, out of its `port`, whether it still has the address; `asker_mac` is nobody's."""
+
+    port: PortId
+    mac: bytes
+    address: bytes
+    asker_mac: bytes
+    tags: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +92,13 @@ class ReadQueues:
 
 
 @dataclass(frozen=True, slots=True)
+class Audit:
+    """Ask a switch for all that it holds."""
+
+    switch: int
+
+
+@dataclass(frozen=True, slots=True)
 class TimeControl:
     """Ask a switch something, to see how long it takes to answer; it is `sent_ns` now."""
 
@@ -96,13 +114,12 @@ class Complain:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """Something that an operator or an experiment wants to know: a line of the event log."""
 
     event: str
     fields: dict[str, object]
 
 
-Order = Install | Withdraw | SetWindows | ReadAccounts | ReadQueues | TimeControl
-Effect = Order | Deliver | AnswerArp | Probe | Complain | Record
+Order = Install | Withdraw | SetWindows | ReadAccounts | ReadQueues | TimeControl | Audit
+Effect = Order | Deliver | Answer | Ask | Probe | Complain | Record

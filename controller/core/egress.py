@@ -69,17 +69,20 @@ class EgressPorts:
         """These are all the queues of a switch, by port number."""
         self._queues[switch] = queues
 
+    def has_port(self, port_id: PortId) -> bool:
+        return port_id.port in self._ports.get(port_id.switch, ())
+
     def notice(self, port_id: PortId, limit_bytes: int) -> bool:
         """A notice came of a port, so it has a queue, of this limit if that is not 0.
 
-        Returns whether there is such a port.
+        Returns whether that is news.
         """
-        switch, number = port_id
-        if number not in self._ports.get(switch, ()):
+        queues = self._queues.setdefault(port_id.switch, {})
+        known = queues.get(port_id.port)
+        if known is not None and known.limit_bytes == (limit_bytes or known.limit_bytes):
             return False
-        queues = self._queues.setdefault(switch, {})
-        known = queues.get(number, Queue(0, 0))
-        queues[number] = replace(known, limit_bytes=limit_bytes or known.limit_bytes)
+        known = known or Queue(0, 0)
+        queues[port_id.port] = replace(known, limit_bytes=limit_bytes or known.limit_bytes)
         return True
 
     def queue(self, port_id: PortId) -> Queue | None:

@@ -6,9 +6,10 @@ port's burst register, without any state per connection; only background flows a
 need their own.
 """
 
-from collections.abc import Set
+from collections import Counter
+from collections.abc import Iterable, Set
 
-from controller.core.bundle import Connection, Lane
+from controller.core.bundle import Bundle, Connection, Lane
 from controller.core.entries import EntryKey, FlowWindow, HostWindow
 from controller.core.flow import FlowKey
 from controller.core.registers import Registers
@@ -25,6 +26,8 @@ class Enforcer:
         self._scales: dict[bytes, int] = {}
         self._host_ports: dict[bytes, set[PortId]] = {}
         self._lanes: dict[bytes, set[Lane]] = {}
+        self._ways: dict[Lane, tuple[PortId, ...]] = {}
+        self._uses: dict[bytes, Counter[PortId]] = {}
         self._exceptions: dict[bytes, dict[PortId, EntryKey]] = {}
         self._unused: dict[bytes, int] = {}
 
@@ -41,40 +44,61 @@ class Enforcer:
             self._unused[entry.address] = now_ns
         self._put_host_window(port_id, entry.address)
 
+    def renew(self, bundles: Iterable[Bundle]) -> None:
+        """There are registers now where there were none."""
+        for bundle in bundles:
+            if bundle.forward.ports or bundle.reverse.ports:
+                self.reroute(bundle)
+
     # Lanes
 
-    def enter(self, lane: Lane) -> None:
-        """A lane has its route, or another one: bring its receiver's entries in line."""
+    def reroute(self, bundle: Bundle) -> None:
+        """A bundle has its route, or another one: bring its receivers' entries in line."""
+        was_apart = bundle.apart
+        for lane in bundle.lanes:
+            self._reroute(lane)
+            if was_apart or bundle.apart or lane.background:
+                for connection in lane.members:
+                    self._apply_if_own(lane, connection)
+
+    def _reroute(self, lane: Lane) -> None:
         if lane.window_scale is None:
             return
-        self._lanes.setdefault(lane.dst, set()).add(lane)
-        self._unused.pop(lane.dst, None)
-        scale = self._scales.setdefault(lane.dst, lane.window_scale)
+        address = lane.dst
+        self._lanes.setdefault(address, set()).add(lane)
+        self._uses.setdefault(address, Counter())
+        self._unused.pop(address, None)
+        scale = self._scales.setdefault(address, lane.window_scale)
         lane.odd = scale != lane.window_scale
+        left = self._lead(lane, lane.ports)
         for port_id in lane.ports:
-            self._put_host_window(port_id, lane.dst)
-
-    def reroute(self, lane: Lane, previous: tuple[PortId, ...]) -> None:
-        """The lane has left these ports for its present ones."""
-        self.enter(lane)
-        for connection in lane.members:
-            self._apply_if_own(lane, connection)
-        left = set(previous).difference(lane.ports)
-        if not left:
-            return
-        in_use = {port_id for peer in self._lanes.get(lane.dst, ()) for port_id in peer.ports}
-        for port_id in (left - in_use) & self._host_ports.get(lane.dst, set()):
-            self._host_ports[lane.dst].discard(port_id)
-            self._remove_host_window(port_id, lane.dst)
+            self._put_host_window(port_id, address)
+        for port_id in left & self._host_ports.get(address, set()):
+            self._host_ports[address].discard(port_id)
+            self._remove_host_window(port_id, address)
 
     def leave(self, lane: Lane, now_ns: int) -> None:
         """The lane is no more. What serves its whole host stays, for the next connection."""
         lanes = self._lanes.get(lane.dst)
-        if lanes is not None:
+        if lanes is not None and lane in lanes:
+            self._lead(lane, ())
             lanes.discard(lane)
             if not lanes:
-                del self._lanes[lane.dst]
+                del self._lanes[lane.dst], self._uses[lane.dst]
                 self._unused[lane.dst] = now_ns
+
+    def _lead(self, lane: Lane, ports: tuple[PortId, ...]) -> set[PortId]:
+        """Note the ports of a lane; returns those that no lane to its receiver has any more."""
+        uses = self._uses[lane.dst]
+        previous = self._ways.pop(lane, ())
+        if ports:
+            self._ways[lane] = ports
+        uses.update(ports)
+        uses.subtract(previous)
+        left = {port_id for port_id in previous if not uses[port_id]}
+        for port_id in left:
+            del uses[port_id]
+        return left
 
     def forget_unused(self, unused_since_ns: int) -> None:
         """Withdraw what serves hosts that have had no connection since then."""

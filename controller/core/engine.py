@@ -4,23 +4,26 @@ It joins fabric, connections and regulation, and holds no rule of its own beyond
 Every method takes the present as `now_ns` (any monotonic clock) and returns plain values.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from controller.core.audits import Audits, InStep
 from controller.core.connections import Connections, ConnectionSettings, Reading
 from controller.core.effects import Effect, Install, Record
 from controller.core.egress import PortOverride, Queue
 from controller.core.enforcer import Enforcer
-from controller.core.entries import Account, Exempt, HostWindow, Relearn, Survivor
+from controller.core.entries import Account, Entry, Exempt, HostWindow, Relearn, Survivor
 from controller.core.fabric import Fabric, Port
 from controller.core.flow import SegmentFields
 from controller.core.flow_table import GlobalFlowTable
-from controller.core.forwarding import Arp, Forwarding
+from controller.core.forwarding import Forwarding
+from controller.core.offenders import Excess, Offenders
 from controller.core.places import Places
 from controller.core.policy import Policy, Rule
 from controller.core.regulation import Features, Regulation
 from controller.core.regulator import RegulatorSettings
+from controller.core.resolution import Resolution, Resolver, ResolverSettings
 from controller.core.rtt import RoundTrips
 from controller.core.tables import Tables
 from controller.core.values import Notice, PortId
@@ -29,19 +32,25 @@ from controller.core.windows import PortLimits
 RELEARN_AFTER_NS = 1 * 10**9  # By then the other switches are back, and discovery has been round.
 # Open vSwitch tries to connect again after at most 8 s, so all switches are back before it is over.
 RELEARN_FOR_NS = 10 * 10**9
+# A little longer than entries that copy up what has no account, `Relearn`, stay on a switch.
+COPIED_FOR_NS = 6 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """A switch that was away for `switch_grace_ns` is taken for gone."""
+    """A switch that was away for `control_grace_ns` is avoided where there is another way; after
+    `switch_grace_ns` it is taken for gone."""
 
     connections: ConnectionSettings
     regulator: RegulatorSettings
     limits: PortLimits
     overrides: tuple[PortOverride, ...]
     link_timeout_ns: int
+    control_grace_ns: int = 5 * 10**8
     switch_grace_ns: int = 60 * 10**9
+    audit_interval_ns: int = 300 * 10**9
     policies: tuple[Rule, ...] = ()
+    resolver: ResolverSettings = field(default_factory=ResolverSettings)
 
 
 class QueueReport(NamedTuple):
@@ -61,9 +70,10 @@ class Engine:
 
     def __init__(self, settings: EngineSettings) -> None:
         self._out: list[Effect] = []
-        self._fabric = Fabric(settings.link_timeout_ns)
+        self._fabric = Fabric(settings.link_timeout_ns, settings.control_grace_ns)
         self._tables = Tables(self._out.append)
-        self._forwarding = Forwarding(self._fabric, self._tables, self._out.append)
+        self._resolver = Resolver(self._fabric, settings.resolver, self._out.append)
+        self._forwarding = Forwarding(self._fabric, self._resolver, self._tables, self._out.append)
         self._regulation = Regulation(
             settings.regulator,
             settings.overrides,
@@ -72,6 +82,7 @@ class Engine:
             self._out.append,
         )
         self._enforcer = Enforcer(self._tables, self._regulation.registers)
+        self._policies = settings.policies
         self._policy = Policy(settings.policies)
         self._connections = Connections(
             self._fabric,
@@ -82,10 +93,41 @@ class Engine:
             self._out.append,
         )
         self._switch_grace_ns = settings.switch_grace_ns
+        self._link_timeout_ns = settings.link_timeout_ns
+        self._replaying: set[PortId] = set()
         self._gone_at: dict[int, int] = {}
+        self._given_up: set[int] = set()
         self._relearn_at: dict[int, int] = {}
+        self._relearnt_at: dict[int, int] = {}
         self._sweep_at: dict[int, int] = {}
-        self._places = Places(self._fabric, self._forwarding)
+        self._audits = Audits(settings.audit_interval_ns, self._tables, self._out.append)
+        self.offenders = Offenders(self._fabric, self._out.append)
+        self._places = Places(self._fabric, self._resolver)
+
+    def reconfigure(self, settings: EngineSettings, now_ns: int) -> list[Effect]:
+        """Go by other policies, rules of regulation, classification and audits from now on.
+
+        Of all other settings, those that it was made with stay.
+        """
+        if settings.policies != self._policies:
+            self._set_policies(settings.policies, now_ns)
+        if self._regulation.reconfigure(settings.regulator, now_ns):
+            self._enforcer.renew(self.flow_table.bundles)
+        self._connections.reconfigure(settings.connections)
+        self._audits.interval_ns = settings.audit_interval_ns
+        return self._finish(now_ns)
+
+    def _set_policies(self, policies: tuple[Rule, ...], now_ns: int) -> None:
+        former, self._policy = self._policy, Policy(policies)
+        self._policies = policies
+        wanted = {_exempt(rule).key: _exempt(rule) for rule in self._policy.exemptions}
+        for switch in filter(self._regulation.can_lower, self._tables.switches()):
+            for rule in former.exemptions:
+                if _exempt(rule).key not in wanted:
+                    self._tables.remove(switch, _exempt(rule).key)
+            for entry in wanted.values():
+                self._tables.put(switch, entry)
+        self._connections.set_policy(self._policy, now_ns)
 
     # Switches, ports and links
 
@@ -101,20 +143,30 @@ class Engine:
         ports, survivors = list(ports), list(survivors)
         fields: dict[str, object] = {"switch": switch, "registers": features.registers}
         self._out.append(Record("switch_up", fields))
-        self._gone_at.pop(switch, None)
+        returns = self._gone_at.pop(switch, None) is not None
+        self._given_up.discard(switch)
         present = {PortId(switch, port.number) for port in ports}
         for port_id in set(self._regulation.ports_of(switch)) - present:
             self._leave_port(port_id, now_ns)
         self._regulation.connect(switch, ports, features)
-        self._connections.switch_up(switch)
-        self._tables.connect(switch, [survivor.entry for survivor in survivors])
+        held = [survivor.entry for survivor in survivors]
+        # A switch that holds nothing has been restarted, and does not tell what is over.
+        over = self._tables.missing(switch, held, Account) if held else []
+        for account in over:
+            self._connections.account_expired(switch, account.flow.pack())
+        if not held:
+            self._connections.restarted(switch)
+        self._connections.switch_up(switch, returns or bool(held), now_ns)
+        self._tables.connect(switch, held)
+        self._audits.connect(switch, now_ns)
         self._forwarding.connect(switch, ports, survivors, now_ns)
         for survivor in survivors:
             if isinstance(survivor.entry, HostWindow):
                 self._enforcer.adopt(switch, survivor.entry, now_ns)
-        if survivors:
+        if survivors or returns:
             self._connections.remember(survivors)
-            self._connections.relearning = True
+            for account in over:
+                self._connections.forget_remembered(account.flow)
             self._sweep_at[switch] = 0
             # Nothing is known of a connection before both its ends are back: with every switch that
             # returns, those that are back already start anew.
@@ -122,17 +174,19 @@ class Engine:
                 self._relearn_at[recovering] = now_ns + RELEARN_AFTER_NS
                 self._sweep_at[recovering] = now_ns + RELEARN_AFTER_NS + RELEARN_FOR_NS
         for rule in self._policy.exemptions if features.registers else ():
-            self._tables.put(switch, Exempt(rule.network, rule.prefix_bits, rule.port))
+            self._tables.put(switch, _exempt(rule))
         self._regulation.restart(switch, now_ns)
         return self._finish(now_ns)
 
     def switch_down(self, switch: int, now_ns: int) -> list[Effect]:
         """The control channel is lost; the switch itself goes on forwarding."""
         self._out.append(Record("switch_down", {"switch": switch}))
-        self._fabric.disconnect(switch)
+        self._fabric.disconnect(switch, now_ns)
         self._tables.disconnect(switch)
-        self._relearn_at.pop(switch, None)
-        self._sweep_at.pop(switch, None)
+        self._audits.disconnect(switch)
+        self._connections.switch_down(switch, now_ns)
+        for deadlines in (self._relearn_at, self._relearnt_at, self._sweep_at):
+            deadlines.pop(switch, None)
         self._gone_at[switch] = now_ns + self._switch_grace_ns
         return self._finish(now_ns)
 
@@ -146,23 +200,29 @@ class Engine:
         self._leave_port(port_id, now_ns)
         return self._finish(now_ns)
 
-    def link_seen(self, a: PortId, b: PortId, now_ns: int) -> list[Effect]:
-        """A discovery frame sent out of `a` came in by `b`."""
-        self._forwarding.link_seen(a, b, now_ns)
-        self._regulation.link_seen(a, b, now_ns)
+    def link_seen(self, a: PortId, b: PortId, sent_ns: int, now_ns: int) -> list[Effect]:
+        """A discovery frame sent out of `a` then came in by `b`; one that was kept is void."""
+        if 0 <= now_ns - sent_ns <= self._link_timeout_ns:
+            self._forwarding.link_seen(a, b, now_ns)
+            self._regulation.link_seen(a, b, now_ns)
+        elif b not in self._replaying:
+            self._replaying.add(b)
+            fields: dict[str, object] = {"port": str(b), "of": str(a)}
+            self._out.append(Record("discovery_replayed", fields))
         return self._finish(now_ns)
 
     # Frames
 
-    def arp(self, port_id: PortId, arp: Arp, now_ns: int) -> list[Effect]:
-        self._forwarding.arp(port_id, arp, now_ns)
+    def resolve(self, port_id: PortId, said: Resolution, now_ns: int) -> list[Effect]:
+        """A message of ARP or of neighbour discovery came in by a port."""
+        self._resolver.resolve(port_id, said, now_ns)
         return self._finish(now_ns)
 
     def frame(
         self, port_id: PortId, src_mac: bytes, dst_mac: bytes, frame: bytes, now_ns: int
     ) -> list[Effect]:
         """A frame for which a switch has no entry."""
-        self._forwarding.frame(port_id, src_mac, dst_mac, frame, now_ns)
+        self._resolver.frame(port_id, src_mac, dst_mac, frame, now_ns)
         return self._finish(now_ns)
 
     def segments(self, switch: int, batch: list[SegmentFields], now_ns: int) -> list[Effect]:
@@ -222,12 +282,62 @@ class Engine:
         self._regulation.round_trips.control_timed(switch, now_ns - sent_ns)
         return []
 
+    # What is wanted and what is in force
+
+    def acknowledged(self, switch: int, keys: Iterable[Hashable]) -> list[Effect]:
+        """A switch has taken what was installed under these keys."""
+        self._tables.acknowledged(switch, keys)
+        return []
+
+    def refused(self, switch: int, key: Hashable) -> list[Effect]:
+        """A switch has not taken what was installed under this key."""
+        self._tables.refused(switch, key)
+        return []
+
+    def audit_read(self, switch: int, held: Iterable[Entry], now_ns: int) -> list[Effect]:
+        """A part of what a switch was found to hold."""
+        self._audits.read(switch, held)
+        return self._finish(now_ns)
+
+    def audited(self, switch: int, restored: int, removed: int, now_ns: int) -> list[Effect]:
+        """That was all; so many entries that are not the core's were put right already."""
+        self._audits.end(switch, restored, removed, now_ns)
+        return self._finish(now_ns)
+
+    def in_step(self, switch: int) -> InStep:
+        """How far a switch is with what is wanted of it."""
+        return self._audits.in_step(switch)
+
+    def packet_ins_dropped(
+        self, switch: int, excesses: Iterable[Excess], now_ns: int
+    ) -> list[Effect]:
+        """What a switch sent, or would have sent, over its budgets."""
+        self.offenders.report(switch, excesses, now_ns)
+        return self._finish(now_ns)
+
     # To look at
 
     @property
     def flow_table(self) -> GlobalFlowTable:
         """The GVT."""
         return self._connections.table
+
+    @property
+    def connections(self) -> Connections:
+        return self._connections
+
+    @property
+    def fabric(self) -> Fabric:
+        return self._fabric
+
+    @property
+    def regulation(self) -> Regulation:
+        return self._regulation
+
+    @property
+    def tables(self) -> Tables:
+        """What every switch is meant to hold."""
+        return self._tables
 
     @property
     def round_trips(self) -> RoundTrips:
@@ -269,8 +379,16 @@ class Engine:
 
     def tend(self, now_ns: int) -> list[Effect]:
         """Drop what was never answered; start and end the relearning of reconnected switches."""
+        self._forwarding.distrust(now_ns)
+        self._resolver.tend(now_ns)
         self._connections.tend(now_ns)
+        self._audits.tend(now_ns)
+        self.offenders.tend(now_ns)
+        for switch in _due(self._relearnt_at, now_ns):
+            self._connections.relearning.discard(switch)
         for switch in _due(self._relearn_at, now_ns):
+            self._connections.relearning.add(switch)
+            self._relearnt_at[switch] = now_ns + COPIED_FOR_NS
             # An account that could not be adopted would keep its flow from being copied up.
             self._tables.sweep(switch, Account)
             for port_id in self._fabric.edge_ports(now_ns):
@@ -279,20 +397,37 @@ class Engine:
         for switch in _due(self._sweep_at, now_ns):
             self._tables.sweep(switch)
         if not self._sweep_at:
-            self._connections.relearning = False
-            self._connections.forget_remembered()
+            self._connections.forget_all_remembered()
         for switch in _due(self._gone_at, now_ns):
             self._connections.give_up(switch, now_ns)
             in_use = any(other == switch for other, _ in self._tables.entries(HostWindow))
             self._regulation.forget(switch, in_use)
+            self.offenders.forget(switch)
+            self._given_up.add(switch)
+        for switch in [s for s in self._given_up if not self._fabric.has_links(s)]:
+            self._forget_switch(switch, now_ns)
         return self._finish(now_ns)
 
     # What follows from an event
 
     def _leave_port(self, port_id: PortId, now_ns: int) -> None:
         """Regulate a port no more that is gone, and leave nothing that names its registers."""
+        self._replaying.discard(port_id)
         self._regulation.remove_port(port_id, now_ns)
         self._enforcer.remove_port(port_id)
+
+    def _forget_switch(self, switch: int, now_ns: int) -> None:
+        """It is given up, and no other switch leads to it: leave nothing that names it.
+
+        As long as others do, it may be forwarding yet, and so they go on sending there.
+        """
+        self._given_up.discard(switch)
+        for port_id in self._fabric.ports_of(switch):
+            self._forwarding.remove_port(port_id)
+            self._leave_port(port_id, now_ns)
+        self._connections.forget_switch(switch)
+        self._forwarding.forget_switch(switch)
+        self._tables.forget(switch)
 
     def _finish(self, now_ns: int) -> list[Effect]:
         """Forwarding follows the fabric, routes follow forwarding, windows follow the routes."""
@@ -307,6 +442,10 @@ class Engine:
         out = self._out.copy()
         self._out.clear()
         return out
+
+
+def _exempt(rule: Rule) -> Exempt:
+    return Exempt(rule.network, rule.prefix_bits, rule.port)
 
 
 def _due(deadlines: dict[int, int], now_ns: int) -> list[int]:

@@ -40,11 +40,24 @@ class Relearn:
 
 
 @dataclass(frozen=True, slots=True)
+class Labelling:
+    """Frames get a label from a hash of their connection; without it they have none."""
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("labelling", ())
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
-    """Count the bytes of one flow. `forward` tells whether its data is the initiator's."""
+    """Count the bytes of one flow. `forward` tells whether its data is the initiator's.
+
+    The label is that of its frames, None if they have none.
+    """
 
     flow: FlowKey
     forward: bool
+    label: int | None = None
 
     @property
     def key(self) -> EntryKey:
@@ -81,14 +94,44 @@ class FlowWindow:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Frames to `mac` leave by `port`."""
+    """Frames to `mac`, a host of this switch, leave by `port`."""
 
     mac: bytes
     port: int
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("forward", (self.mac,))
+        return forward_key(self.mac)
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Frames to `mac` go to another switch first, that of this datapath id."""
+
+    mac: bytes
+    switch: int
+
+    @property
+    def key(self) -> EntryKey:
+        return forward_key(self.mac)
+
+
+def forward_key(mac: bytes) -> EntryKey:
+    """There is one entry for a host, wherever it is."""
+    return EntryKey("forward", (mac,))
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """Frames to another switch leave by `port`; without `label`, those of all other labels."""
+
+    destination: int
+    label: int | None
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("hop", (self.destination, self.label))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +150,18 @@ class Exempt:
         return EntryKey("exempt", (self.network, self.prefix_bits, self.port))
 
 
-Entry = LinkPort | Relearn | Account | HostWindow | FlowWindow | Forward | Exempt
+Entry = (
+    LinkPort
+    | Relearn
+    | Labelling
+    | Account
+    | HostWindow
+    | FlowWindow
+    | Forward
+    | Behind
+    | Hop
+    | Exempt
+)
 
 
 @dataclass(frozen=True, slots=True)

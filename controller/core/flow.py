@@ -63,7 +63,8 @@ def payload_bytes(key: bytes, n_bytes: int, n_packets: int) -> int:
 
 
 class Segment(NamedTuple):
-    """What a copied segment tells; `mss_bytes`, `window_scale` are None without the option.
+    """What a copied segment tells; `mss_bytes`, `window_scale` are None without the option, `label`
+    is if its switch gives none.
 
     `macs` are the Ethernet addresses as in the frame: the receiver's, then the sender's. In bulk,
     segments come as plain tuples of the same fields (`SegmentFields`).
@@ -78,6 +79,7 @@ class Segment(NamedTuple):
     payload_bytes: int = 0
     mss_bytes: int | None = None
     window_scale: int | None = None
+    label: int | None = None
 
 
-SegmentFields = tuple[int, bytes, bytes, int, int, int, int, int | None, int | None]
+SegmentFields = tuple[int, bytes, bytes, int, int, int, int, int | None, int | None, int | None]

@@ -63,7 +63,7 @@ class GlobalFlowTable:
     """All TCP connections of the fabric. Only established ones are counted.
 
     `counters` counts half-open connections that were given up, by reason. `treat`, if there is any
-    policy, is asked once for each connection that opens.
+    policy, is asked once for each connection that opens; those that are open keep their treatment.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class GlobalFlowTable:
         self.counters: Counter[Literal["flooded", "unanswered", "orphaned"]] = Counter()
         self._half_open_limit = half_open_limit
         self._half_open_timeout_ns = half_open_timeout_ns
-        self._treat = treat
+        self.treat = treat
         self._connections: dict[bytes, Connection] = {}  # by both keys
         # Both by the key that what is awaited carries, the answer's or the SYN's; oldest first.
         self._half_open: dict[bytes, _Half] = {}
@@ -83,7 +83,8 @@ class GlobalFlowTable:
         self._bundles: dict[tuple[object, ...], Bundle] = {}
         self._new_bundles: list[Bundle] = []
         self._unsettled: set[Bundle] = set()
-        self._unused: dict[Bundle, int] = {}
+        self._unused: dict[Bundle, int] = {}  # Since when; the longest first.
+        self._now_ns = 0
         self._by_host: dict[bytes, set[Bundle]] = {}
         self._ports = PortFlows()
         self._strays: list[SegmentFields] = []
@@ -95,6 +96,20 @@ class GlobalFlowTable:
     @property
     def half_open(self) -> int:
         return len(self._half_open)
+
+    @property
+    def n_bundles(self) -> int:
+        return len(self._bundles)
+
+    @property
+    def background(self) -> int:
+        """The size of all BGT together; all other flows, two to a connection, are in a BRT."""
+        return self._ports.background
+
+    @property
+    def idle(self) -> int:
+        """How many burst flows are known to send nothing at present."""
+        return self._ports.idle
 
     @property
     def connections(self) -> list[Connection]:
@@ -148,6 +163,7 @@ class GlobalFlowTable:
         self, segments: Iterable[SegmentFields], now_ns: int
     ) -> list[tuple[Change, Connection]]:
         """Enter copied segments, in this order; returns what changed by them."""
+        self._now_ns = now_ns
         changes: list[tuple[Change, Connection]] = []
         connections, half_open = self._connections, self._half_open
         for segment in segments:
@@ -223,8 +239,10 @@ class GlobalFlowTable:
         self.counters["flooded"] += len(oldest)
 
     def _open(self, half: _Half, answer: SegmentFields, now_ns: int) -> Connection:
-        (_, macs, key, _, sequence, _, _, mss_bytes, scale), seen_ns, once, finished = half
-        _, _, answer_key, _, _, _, _, answer_mss_bytes, answer_scale = answer
+        (_, macs, key, _, sequence, _, _, mss_bytes, scale, label), seen_ns, once, finished = half
+        _, _, answer_key, _, _, _, _, answer_mss_bytes, answer_scale, answer_label = answer
+        if label is None:
+            label = answer_label
         least_mss_bytes = mss_bytes or DEFAULT_MSS_BYTES[len(key)]
         answer_mss_bytes = answer_mss_bytes or DEFAULT_MSS_BYTES[len(key)]
         if answer_mss_bytes < least_mss_bytes:
@@ -232,17 +250,17 @@ class GlobalFlowTable:
         if scale is None or answer_scale is None:
             # RFC 7323 section 2.2: windows are scaled only if both ends offered to.
             scale = answer_scale = 0
-        identity: tuple[object, ...] = (key[:-4], macs, least_mss_bytes, scale, answer_scale)
+        identity: tuple[object, ...] = (key[:-4], macs, label, least_mss_bytes, scale, answer_scale)
         treatment = Treatment.ORDINARY
-        if self._treat is not None:
-            treatment = self._treat(FlowKey.unpack(key))
+        if self.treat is not None:
+            treatment = self.treat(FlowKey.unpack(key))
             identity = (*identity, treatment)
         bundle = self._bundles.get(identity)
         if bundle is None:
             scales = min(answer_scale, MAX_WINDOW_SCALE), min(scale, MAX_WINDOW_SCALE)
             ends = macs[6:], macs[:6]
             bundle = self._add_bundle(
-                identity, bundle_of(key, ends, least_mss_bytes, scales, treatment)
+                identity, bundle_of(key, ends, least_mss_bytes, scales, treatment, label)
             )
         # Both in one batch: then it was too quick to be timed.
         took_ns = now_ns - seen_ns
@@ -286,6 +304,7 @@ class GlobalFlowTable:
         macs: tuple[bytes, bytes],
         mss_bytes: int,
         window_scales: tuple[int | None, int | None],
+        label: int | None,
         opened_ns: int,
     ) -> Connection:
         """Enter a connection whose handshake was not seen. `key` must not be known.
@@ -293,12 +312,12 @@ class GlobalFlowTable:
         Of the pairs, the initiator's address, and the scale that governs its data, stand first.
         """
         self._forget_handshake(key)
-        treatment = Treatment.ORDINARY if self._treat is None else self._treat(FlowKey.unpack(key))
-        identity = (key[:-4], *macs, mss_bytes, *window_scales, treatment)
+        treatment = Treatment.ORDINARY if self.treat is None else self.treat(FlowKey.unpack(key))
+        identity = (key[:-4], *macs, label, mss_bytes, *window_scales, treatment)
         bundle = self._bundles.get(identity)
         if bundle is None:
             bundle = self._add_bundle(
-                identity, bundle_of(key, macs, mss_bytes, window_scales, treatment)
+                identity, bundle_of(key, macs, mss_bytes, window_scales, treatment, label)
             )
         answer_key = reverse(key)
         connection = Connection(key, answer_key, bundle, -1, opened_ns, 0)
@@ -340,6 +359,7 @@ class GlobalFlowTable:
 
     def expire(self, now_ns: int) -> list[Segment]:
         """Drop the SYNs that were never answered; returns the answers whose SYN never came."""
+        self._now_ns = now_ns
         self.counters["unanswered"] += len(
             _take_older(self._half_open, now_ns - self._half_open_timeout_ns)
         )
@@ -351,21 +371,20 @@ class GlobalFlowTable:
 
     def drop_unused(self, now_ns: int) -> list[Bundle]:
         """Forget the bundles that have had no connection for BUNDLE_KEPT_NS; returns them."""
+        self._now_ns = now_ns
         self._settle()
         dropped = []
-        for bundle, since_ns in list(self._unused.items()):
-            if bundle.members:
-                del self._unused[bundle]
-            elif not since_ns:
-                self._unused[bundle] = now_ns
-            elif now_ns - since_ns >= BUNDLE_KEPT_NS:
-                del self._unused[bundle], self._bundles[bundle.identity]
-                self.route(bundle, (), ())
-                for mac in {bundle.initiator_mac, bundle.responder_mac}:
-                    self._by_host[mac].discard(bundle)
-                    if not self._by_host[mac]:
-                        del self._by_host[mac]
-                dropped.append(bundle)
+        for bundle, since_ns in self._unused.items():
+            if now_ns - since_ns < BUNDLE_KEPT_NS:
+                break
+            dropped.append(bundle)
+        for bundle in dropped:
+            del self._unused[bundle], self._bundles[bundle.identity]
+            self.route(bundle, (), ())
+            for mac in {bundle.initiator_mac, bundle.responder_mac}:
+                self._by_host[mac].discard(bundle)
+                if not self._by_host[mac]:
+                    del self._by_host[mac]
         return dropped
 
     def _add_bundle(self, identity: tuple[object, ...], bundle: Bundle) -> Bundle:
@@ -398,8 +417,10 @@ class GlobalFlowTable:
     def _settle(self) -> None:
         for bundle in self._unsettled:
             self._ports.settle(bundle)
-            if not bundle.members:
-                self._unused.setdefault(bundle, 0)
+            if bundle.members:
+                self._unused.pop(bundle, None)
+            else:
+                self._unused.setdefault(bundle, self._now_ns)
         self._unsettled.clear()
 
 

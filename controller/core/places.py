@@ -5,7 +5,7 @@ Asked for every copied segment; so what was found out once is believed until the
 
 from controller.core.fabric import Fabric
 from controller.core.flow import SegmentFields
-from controller.core.forwarding import Forwarding
+from controller.core.resolution import Resolver
 from controller.core.values import PortId
 
 _LIMIT = 65_536
@@ -14,9 +14,9 @@ _LIMIT = 65_536
 class Places:
     """Learns hosts from copied segments, and lets pass what entered by an edge port."""
 
-    def __init__(self, fabric: Fabric, forwarding: Forwarding) -> None:
+    def __init__(self, fabric: Fabric, resolver: Resolver) -> None:
         self._fabric = fabric
-        self._forwarding = forwarding
+        self._resolver = resolver
         self._known: dict[int, dict[bytes, int]] = {}  # by switch: Ethernet addresses, in_port
         self._n_known = 0
         self._believed_at = 0
@@ -45,7 +45,7 @@ class Places:
         if not self._fabric.is_edge(port_id, now_ns):
             return False
         before = self._fabric.changes
-        self._forwarding.learn(macs[6:], port_id)
+        self._resolver.learn(macs[6:], port_id)
         if self._fabric.changes != before:
             # Somebody came or moved: whoever was known with the same address may be elsewhere.
             known.clear()

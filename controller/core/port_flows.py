@@ -63,9 +63,11 @@ class _Port:
 
 
 class PortFlows:
-    """The counts of all ports."""
+    """The counts of all ports. `background` and `idle` count the flows of that kind everywhere."""
 
     def __init__(self) -> None:
+        self.background = 0
+        self.idle = 0
         self._ports: dict[PortId, _Port] = {}
         self._touched: dict[PortId, None] = {}
         self._handshakes_since_ns = 0
@@ -133,6 +135,8 @@ class PortFlows:
         if background or idle:
             lane.background += background
             lane.idle += idle
+            self.background += background
+            self.idle += idle
             for port_id in lane.ports:
                 port = self._ports[port_id]
                 port.background += background

@@ -20,6 +20,7 @@ class Remembered:
     forward: bool
     volume_bytes: int
     age_ns: int
+    label: int | None
 
 
 class Memory:
@@ -32,9 +33,9 @@ class Memory:
     def remember(self, survivors: Iterable[Survivor]) -> None:
         for survivor in survivors:
             match survivor.entry:
-                case Account(flow, forward):
+                case Account(flow, forward, label):
                     self._accounts[flow] = Remembered(
-                        forward, survivor.volume_bytes, survivor.age_ns
+                        forward, survivor.volume_bytes, survivor.age_ns, label
                     )
                 case FlowWindow(_, segments, register, window_scale):
                     self._windows[segments.reverse] = class_of(register), window_scale

@@ -26,6 +26,11 @@ class Registers:
         """Whether a switch has any register at all."""
         return self._pairs_available.get(switch, 0) > 0
 
+    def usage(self, switch: int) -> tuple[int, int]:
+        """How many registers of a switch belong to ports, and how many it has."""
+        used = len(self._used.get(switch, ()))
+        return 2 * used, 2 * self._pairs_available.get(switch, 0)
+
     def free(self, port: PortId) -> None:
         """The port is gone, and so is every entry that names its registers."""
         pair = self._pairs.pop(port, None)

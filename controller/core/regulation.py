@@ -23,7 +23,7 @@ from controller.core.registers import Registers
 from controller.core.regulator import Regulator, RegulatorSettings, Scheme, WindowSet
 from controller.core.rtt import RoundTrips
 from controller.core.tables import Tables
-from controller.core.values import Notice, PortId
+from controller.core.values import FlowClass, Hold, Notice, PortId
 from controller.core.windows import PortLimits
 
 
@@ -59,6 +59,19 @@ class Regulation:
         self._short_of_registers: set[int] = set()
         self._windows: list[WindowSet] = []
         self._gone: list[PortId] = []
+
+    def reconfigure(self, settings: RegulatorSettings, now_ns: int) -> bool:
+        """Go by these from now on. Returns whether there are registers where there were none."""
+        watched = self._scheme is Scheme.NONE
+        self._scheme = settings.scheme
+        self._windows += self._regulator.reconfigure(settings, now_ns)
+        regulates = watched and self._scheme is not Scheme.NONE
+        for switch, features in self._features.items():
+            if regulates:
+                # Where nothing is regulated any more they are kept: the entries name them still.
+                self.registers.connect(switch, features.registers)
+            self._follow_all(switch, now_ns)
+        return regulates
 
     # Switches and ports
 
@@ -110,8 +123,9 @@ class Regulation:
         self, port_id: PortId, notice: Notice, queue_bytes: int, limit_bytes: int, now_ns: int
     ) -> None:
         """A notice; the last one of a port may be that it is gone, and its congestion with it."""
-        if self._egress.notice(port_id, limit_bytes):
-            self._follow(port_id, now_ns)
+        if self._egress.has_port(port_id):
+            if self._egress.notice(port_id, limit_bytes):
+                self._follow(port_id, now_ns)
             self._windows += self._regulator.queue_event(port_id, notice, queue_bytes, now_ns)
 
     def queues_read(self, switch: int, queues: dict[int, Queue], now_ns: int) -> None:
@@ -134,6 +148,11 @@ class Regulation:
 
     # To look at
 
+    def can_lower(self, switch: int) -> bool:
+        """Whether a switch has window registers."""
+        features = self._features.get(switch)
+        return features is not None and features.registers > 0
+
     def ports_of(self, switch: int) -> list[PortId]:
         return self._egress.ports_of(switch)
 
@@ -144,6 +163,14 @@ class Regulation:
     def limits(self, port_id: PortId) -> PortLimits | None:
         """What a port is taken to stand, with its RTT as measured."""
         return self._regulator.limits(port_id)
+
+    def in_force(self, port_id: PortId, cls: FlowClass) -> Hold:
+        """What a class of flows of a port is held to now."""
+        return self._regulator.in_force(port_id, cls)
+
+    def notice(self, port_id: PortId) -> Notice | None:
+        """The notice that the windows of a port go by."""
+        return self._regulator.notice(port_id)
 
     # What follows
 

@@ -82,6 +82,15 @@ class Regulator:
     def ttl_ms(self) -> int:
         return self._settings.window_ttl_ns // 1_000_000
 
+    def reconfigure(self, settings: RegulatorSettings, now_ns: int) -> list[WindowSet]:
+        """Go by these from now on; what follows from a notice is forgotten with the old rules."""
+        self._settings = settings
+        windows = []
+        for port, state in self._ports.items():
+            _recover(state)
+            windows += self._update(port, now_ns)
+        return windows
+
     # Ports
 
     def configure(
@@ -181,6 +190,11 @@ class Regulator:
     def in_force(self, port: PortId, cls: FlowClass) -> Hold:
         state = self._ports.get(port)
         return state.sent.get(cls, (RELEASED, 0))[0] if state else RELEASED
+
+    def notice(self, port: PortId) -> Notice | None:
+        """The notice that the windows of a port go by; None after CR, or without any."""
+        state = self._ports.get(port)
+        return state.notice if state else None
 
     def limits(self, port: PortId) -> PortLimits | None:
         """What a port is taken to stand, with its RTT as measured; None if it has no queue."""

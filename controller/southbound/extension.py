@@ -88,8 +88,10 @@ class Subscribe:
         return cls(SubscribeFlag(flags), port, Capability(capabilities), n_registers)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueEvent:
+_QUEUE_EVENT = struct.Struct("!BB2xIIIIIQQ")
+
+
+class QueueEvent(NamedTuple):
     """A notice of an egress queue: 0 CN-L, 1 CN-M, 2 CN-H, 3 CR (SDTCP section 3.2).
 
     `time_ns` is the switch's CLOCK_MONOTONIC; `sequence` starts at 1 and rises by 1 for each notice
@@ -105,26 +107,14 @@ class QueueEvent:
     time_ns: int
     sequence: int
 
-    _FORMAT = struct.Struct("!BB2xIIIIIQQ")
-
     def pack(self) -> bytes:
-        return self._FORMAT.pack(
-            VERSION,
-            self.event,
-            self.port,
-            self.queue,
-            self.packets,
-            self.queue_bytes,
-            self.limit_bytes,
-            self.time_ns,
-            self.sequence,
-        )
+        return _QUEUE_EVENT.pack(VERSION, *self)
 
     @classmethod
     def unpack(cls, body: bytes) -> Self:
         """Raises ExtensionError."""
-        _check_length("QUEUE_EVENT", body, cls._FORMAT.size)
-        version, event, *rest = cls._FORMAT.unpack(body)
+        _check_length("QUEUE_EVENT", body, _QUEUE_EVENT.size)
+        version, event, *rest = _QUEUE_EVENT.unpack(body)
         _check_version("QUEUE_EVENT", version)
         _check_zero("QUEUE_EVENT", body[2:4])
         if event > 3:
@@ -149,32 +139,30 @@ class Window(NamedTuple):
     transit_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WindowSet:
+_WINDOW_SET = struct.Struct("!B7x")
+_WINDOW = struct.Struct("!IIQII")
+
+
+class WindowSet(NamedTuple):
     """Set registers, all or none of them."""
 
     windows: tuple[Window, ...]
 
-    _HEAD = struct.Struct("!B7x")
-    _ENTRY = struct.Struct("!IIQII")
-
     def pack(self) -> bytes:
-        return self._HEAD.pack(VERSION) + b"".join(
-            self._ENTRY.pack(register, window_bytes, rate, ttl_ms, transit_bytes)
+        return _WINDOW_SET.pack(VERSION) + b"".join(
+            _WINDOW.pack(register, window_bytes, rate, ttl_ms, transit_bytes)
             for register, window_bytes, ttl_ms, rate, transit_bytes in self.windows
         )
 
     @classmethod
     def unpack(cls, body: bytes) -> Self:
         """Raises ExtensionError."""
-        _check_entries("WINDOW_SET", body, cls._HEAD.size, cls._ENTRY.size)
+        _check_entries("WINDOW_SET", body, _WINDOW_SET.size, _WINDOW.size)
         _check_version("WINDOW_SET", body[0])
         _check_zero("WINDOW_SET", body[1:8])
         windows = []
-        for offset in range(cls._HEAD.size, len(body), cls._ENTRY.size):
-            register, window_bytes, rate, ttl_ms, transit_bytes = cls._ENTRY.unpack_from(
-                body, offset
-            )
+        for offset in range(_WINDOW_SET.size, len(body), _WINDOW.size):
+            register, window_bytes, rate, ttl_ms, transit_bytes = _WINDOW.unpack_from(body, offset)
             if (window_bytes or rate) and not ttl_ms:
                 raise ExtensionError(f"WINDOW_SET of register {register} has no time to live")
             if transit_bytes and not rate:

@@ -12,10 +12,24 @@ WHOLE_PACKET = 0xFFFF
 
 _OUTPUT = struct.Struct("!HHIH6x")
 _GOTO = struct.Struct("!HHB3x")
+_WRITE_METADATA = struct.Struct("!HH4xQQ")
+# Open vSwitch's include/openflow/nicira-ext.h and lib/ofp-actions.c, of 3.1.0.
+_FIN_TIMEOUT = struct.Struct("!HHIHHH2x")
+_REG_LOAD = struct.Struct("!HHIHHIQ")
+_MULTIPATH = struct.Struct("!HHIHHH2xHHI2xHI")
+# NXAST_CONTROLLER2 with the properties NXAC2PT_MAX_LEN and NXAC2PT_METER_ID, each padded to 8 bytes
+# and in the order in which the switch gives them back.
+_METERED_COPY = struct.Struct("!HHIH6xHHH2xHHI")
+_WHOLE_METERED_COPY = struct.Struct("!HHIH6xHHI")
 
 _MATCH_OXM = 1
-_INSTRUCTION_GOTO, _INSTRUCTION_APPLY = 1, 4
-_ACTION_OUTPUT = 0
+_INSTRUCTION_GOTO, _INSTRUCTION_METADATA, _INSTRUCTION_APPLY = 1, 2, 4
+_ACTION_OUTPUT, _ACTION_EXPERIMENTER = 0, 0xFFFF
+_NICIRA = 0x2320
+_NXAST_REG_LOAD, _NXAST_MULTIPATH, _NXAST_FIN_TIMEOUT, _NXAST_CONTROLLER2 = 7, 10, 19, 37
+_PROPERTY_MAX_LEN, _PROPERTY_METER_ID = 0, 5
+_HASH_SYMMETRIC_L3L4_UDP = 3
+_ALL_ONES = (1 << 64) - 1
 
 
 class MalformedMessageError(ValueError):
@@ -32,6 +46,7 @@ class Field(NamedTuple):
 
 
 IN_PORT = Field(0x8000, 0, 4)
+METADATA = Field(0x8000, 2, 8)
 ETH_DST = Field(0x8000, 3, 6)
 ETH_TYPE = Field(0x8000, 5, 2)
 IP_PROTO = Field(0x8000, 10, 1)
@@ -41,6 +56,9 @@ TCP_SRC = Field(0x8000, 13, 2)
 TCP_DST = Field(0x8000, 14, 2)
 IPV6_SRC = Field(0x8000, 26, 16)
 IPV6_DST = Field(0x8000, 27, 16)
+ICMPV6_TYPE = Field(0x8000, 29, 1)
+# Nicira's register 0, which Open vSwitch knows beside those of OpenFlow 1.5.
+REG0 = Field(0x0001, 0, 4)
 # ONF EXT-109: OpenFlow 1.3 has TCP flags as an experimenter field only.
 TCP_FLAGS = Field(0xFFFF, 42, 2, bytes.fromhex("4f4e4600"))
 
@@ -48,7 +66,7 @@ _FIELDS = {
     (field.oxm_class, field.number): field
     for field in (
         *(IN_PORT, ETH_DST, ETH_TYPE, IP_PROTO, IPV4_SRC, IPV4_DST, TCP_SRC, TCP_DST),
-        *(IPV6_SRC, IPV6_DST, TCP_FLAGS),
+        *(IPV6_SRC, IPV6_DST, TCP_FLAGS, METADATA, ICMPV6_TYPE, REG0),
     )
 }
 
@@ -108,27 +126,97 @@ def output(port: int, max_len: int = WHOLE_PACKET) -> bytes:
     return _OUTPUT.pack(_ACTION_OUTPUT, 16, port, max_len if port == CONTROLLER else 0)
 
 
+def metered_copy(max_len: int, meter: int) -> bytes:
+    """Copy up `max_len` bytes of the packet as far as the meter lets it; the packet itself goes on
+    whatever the meter says."""
+    head = _ACTION_EXPERIMENTER, _NICIRA, _NXAST_CONTROLLER2
+    if max_len == WHOLE_PACKET:
+        return _WHOLE_METERED_COPY.pack(
+            head[0], _WHOLE_METERED_COPY.size, *head[1:], _PROPERTY_METER_ID, 8, meter
+        )
+    return _METERED_COPY.pack(
+        *(head[0], _METERED_COPY.size, *head[1:]),
+        *(_PROPERTY_MAX_LEN, 8, max_len),
+        *(_PROPERTY_METER_ID, 8, meter),
+    )
+
+
+def fin_timeout(idle_timeout_s: int) -> bytes:
+    """Open vSwitch's action of that name: once a FIN or RST has passed, the entry is to be idle no
+    longer than this (ovs-actions(7), fin_timeout)."""
+    return _FIN_TIMEOUT.pack(
+        *(_ACTION_EXPERIMENTER, 16, _NICIRA, _NXAST_FIN_TIMEOUT), idle_timeout_s, 0
+    )
+
+
 def unpack_output(action: bytes) -> int:
     """The port of an OUTPUT. Raises MalformedMessageError for another action."""
+    return _unpack_output(action)[0]
+
+
+def copied_bytes(actions: bytes) -> int | None:
+    """How much of a packet goes up by these actions; None if they do not copy it up alone."""
+    try:
+        port, max_len = _unpack_output(actions)
+    except MalformedMessageError:
+        return None
+    return max_len if port == CONTROLLER else None
+
+
+def _unpack_output(action: bytes) -> tuple[int, int]:
     if len(action) == 16:
-        kind, length, port, _ = _OUTPUT.unpack(action)
+        kind, length, port, max_len = _OUTPUT.unpack(action)
         if (kind, length) == (_ACTION_OUTPUT, 16):
-            return int(port)
+            return port, max_len
     raise MalformedMessageError("not a lone OUTPUT action")
 
 
-def pack_instructions(actions: bytes, goto: int | None) -> bytes:
+def load(field: Field, shift: int, n_bits: int, value: int) -> bytes:
+    """The action reg_load: write `n_bits` of a register, beginning at bit `shift`."""
+    place = shift << 6 | n_bits - 1
+    size = _REG_LOAD.size
+    return _REG_LOAD.pack(
+        *(_ACTION_EXPERIMENTER, size, _NICIRA, _NXAST_REG_LOAD, place, _oxm_head(field), value)
+    )
+
+
+def multipath(field: Field, n_bits: int) -> bytes:
+    """The action multipath: the lowest `n_bits` of a register become a hash of addresses, protocol
+    and ports that is the same for both directions."""
+    return _MULTIPATH.pack(
+        *(_ACTION_EXPERIMENTER, _MULTIPATH.size, _NICIRA, _NXAST_MULTIPATH),
+        *(_HASH_SYMMETRIC_L3L4_UDP, 0, 0, (1 << n_bits) - 1, 0),
+        *(n_bits - 1, _oxm_head(field)),
+    )
+
+
+def _oxm_head(field: Field) -> int:
+    return field.oxm_class << 16 | field.number << 9 | field.length
+
+
+class Instructions(NamedTuple):
+    """What an entry does: `actions` (packed), then the metadata is set, then `goto` follows."""
+
+    actions: bytes
+    goto: int | None
+    metadata: int | None = None
+
+
+def pack_instructions(actions: bytes, goto: int | None, metadata: int | None = None) -> bytes:
     packed = b""
     if actions:
         packed += struct.pack("!HH4x", _INSTRUCTION_APPLY, 8 + len(actions)) + actions
+    if metadata is not None:
+        size = _WRITE_METADATA.size
+        packed += _WRITE_METADATA.pack(_INSTRUCTION_METADATA, size, metadata, _ALL_ONES)
     if goto is not None:
         packed += _GOTO.pack(_INSTRUCTION_GOTO, 8, goto)
     return packed
 
 
-def unpack_instructions(packed: bytes) -> tuple[bytes, int | None]:
-    """Actions and next table. Raises MalformedMessageError, also for another instruction."""
-    actions, goto = b"", None
+def unpack_instructions(packed: bytes) -> Instructions:
+    """Raises MalformedMessageError, also for an instruction that is none of ours."""
+    actions, goto, metadata = b"", None, None
     offset = 0
     while offset < len(packed):
         if offset + 8 > len(packed):
@@ -140,7 +228,11 @@ def unpack_instructions(packed: bytes) -> tuple[bytes, int | None]:
             actions = packed[offset + 8 : offset + length]
         elif kind == _INSTRUCTION_GOTO and length == 8:
             goto = table
+        elif kind == _INSTRUCTION_METADATA and length == _WRITE_METADATA.size:
+            _, _, metadata, mask = _WRITE_METADATA.unpack_from(packed, offset)
+            if mask != _ALL_ONES:
+                raise MalformedMessageError(f"metadata under the mask {mask:#x}")
         else:
             raise MalformedMessageError(f"unexpected instruction {kind}")
         offset += length
-    return actions, goto
+    return Instructions(actions, goto, metadata)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from controller.southbound.match import (
     CONTROLLER,
     IN_PORT,
+    REG0,
     MalformedMessageError,
     Match,
     oxms,
@@ -69,6 +70,9 @@ class Type(IntEnum):
     MULTIPART_REPLY = 19
     BARRIER_REQUEST = 20
     BARRIER_REPLY = 21
+    ROLE_REQUEST = 24
+    ROLE_REPLY = 25
+    METER_MOD = 29
 
 
 class Command(IntEnum):
@@ -78,7 +82,8 @@ class Command(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlowEntry:
-    """A flow entry to be sent: `actions` (packed) are applied, then the table `goto` follows."""
+    """A flow entry to be sent: `actions` (packed) are applied, `metadata` is set, then the table
+    `goto` follows."""
 
     table: int
     priority: int
@@ -89,6 +94,7 @@ class FlowEntry:
     idle_timeout_s: int = 0
     hard_timeout_s: int = 0
     flags: int = 0
+    metadata: int | None = None
 
 
 class FlowStats(NamedTuple):
@@ -105,10 +111,13 @@ class FlowStats(NamedTuple):
 
 
 class PacketIn(NamedTuple):
+    """`register` is register 0 as the packet had it, 0 if the switch does not tell."""
+
     table: int
     cookie: int
     in_port: int
     data: bytes
+    register: int = 0
 
 
 class FlowRemoved(NamedTuple):
@@ -143,7 +152,7 @@ class Error(NamedTuple):
 def flow_mod(command: Command, entry: FlowEntry, xid: int) -> bytes:
     tail = pack_match(entry.match)
     if command is Command.ADD:
-        tail += pack_instructions(entry.actions, entry.goto)
+        tail += pack_instructions(entry.actions, entry.goto, entry.metadata)
     return (
         _FLOW_MOD.pack(
             VERSION,
@@ -234,19 +243,15 @@ def unpack_packet_in(message: bytes) -> PacketIn:
     _, _, _, table, cookie = _unpack(_PACKET_IN, message)
     start = _PACKET_IN.size
     match, end = _take_match(message, start)
-    # The in_port stands first in what Open vSwitch sends; look further only if it does not.
-    if match[4:8] == b"\x80\x00\x00\x04" and len(match) >= 12:
-        in_port = int.from_bytes(match[8:12], "big")
-    else:
-        in_port = _in_port(match)
-    return PacketIn(table, cookie, in_port, message[end + 2 :])
-
-
-def _in_port(match: bytes) -> int:
+    in_port, register = None, 0
     for oxm_class, number, _, body in oxms(match):
-        if (oxm_class, number) == IN_PORT[:2] and len(body) == 4:
-            return int.from_bytes(body, "big")
-    raise MalformedMessageError("a packet-in without in_port")
+        if (oxm_class, number) == IN_PORT[:2] and len(body) == IN_PORT.length:
+            in_port = int.from_bytes(body, "big")
+        elif (oxm_class, number) == REG0[:2] and len(body) == REG0.length:
+            register = int.from_bytes(body, "big")
+    if in_port is None:
+        raise MalformedMessageError("a packet-in without in_port")
+    return PacketIn(table, cookie, in_port, message[end + 2 :], register)
 
 
 def unpack_flow_removed(message: bytes) -> FlowRemoved:

@@ -1,4 +1,4 @@
-"""Frames that switches copy up, read byte by byte: TCP segments, ARP, discovery frames.
+"""Frames that switches copy up, read byte by byte: TCP segments, ARP, neighbour and link discovery.
 
 No objects per header, and no trust: a frame may be cut off anywhere and hold anything. What cannot
 be read raises MalformedFrameError, nothing else.
@@ -7,10 +7,22 @@ be read raises MalformedFrameError, nothing else.
 import struct
 from typing import NamedTuple
 
-ETH_ARP = 0x0806
-ETH_IPV4 = 0x0800
-ETH_IPV6 = 0x86DD
-ETH_LLDP = 0x88CC
+from controller.southbound.ethernet import (
+    ETH_ARP,
+    ETH_IPV4,
+    ETH_IPV6,
+    ETH_LLDP,
+    MalformedFrameError,
+)
+from controller.southbound.neighbours import (
+    ADVERTISEMENT,
+    PROTO_ICMPV6,
+    SOLICITATION,
+    Resolution,
+    parse_arp,
+    parse_nd,
+)
+
 _VLAN_TAGS = {0x8100, 0x88A8}
 _MAX_VLAN_TAGS = 2
 _IPPROTO_TCP = 6
@@ -23,11 +35,6 @@ _OPTION_END, _OPTION_NOP, _OPTION_MSS, _OPTION_SCALE, _OPTION_SACK = 0, 1, 2, 3,
 _IPV4 = struct.Struct("!BxHxxHxBxx4s4s")
 _IPV6 = struct.Struct("!4xHBx16s16s")
 _TCP = struct.Struct("!HHIIBBHHH")
-_ARP = struct.Struct("!HHBBH6s4s6s4s")
-
-
-class MalformedFrameError(ValueError):
-    """A frame that cannot be what it says it is."""
 
 
 class TcpSegment(NamedTuple):
@@ -48,14 +55,6 @@ class TcpSegment(NamedTuple):
     sack_permitted: bool
 
 
-class ArpPacket(NamedTuple):
-    operation: int
-    dst_mac: bytes
-    sender_mac: bytes
-    sender_address: bytes
-    target_address: bytes
-
-
 class Discovery(NamedTuple):
     """A frame of link discovery; its payload is `frames.py`'s to judge."""
 
@@ -67,7 +66,7 @@ class OtherFrame(NamedTuple):
     dst_mac: bytes
 
 
-Frame = TcpSegment | ArpPacket | Discovery | OtherFrame
+Frame = TcpSegment | Resolution | Discovery | OtherFrame
 
 
 def parse(frame: bytes) -> Frame:
@@ -98,7 +97,7 @@ def _ethernet(frame: bytes) -> Frame:
     if eth_type == ETH_IPV6:
         return _ipv6(frame, offset)
     if eth_type == ETH_ARP:
-        return _arp(frame, offset)
+        return parse_arp(frame, offset)
     if eth_type == ETH_LLDP:
         return Discovery(frame[offset:])
     return addresses(frame)
@@ -118,10 +117,15 @@ def _ipv6(frame: bytes, offset: int) -> Frame:
     left_bytes, header, src, dst = _IPV6.unpack_from(frame, offset)
     if frame[offset] >> 4 != 6:
         raise MalformedFrameError("not an IPv6 header")
+    ip_at = offset
     offset += 40
     for _ in range(_MAX_IPV6_HEADERS):
         if header == _IPPROTO_TCP:
             return _tcp(frame, offset, src, dst, left_bytes)
+        if header == PROTO_ICMPV6:
+            if frame[offset] in (SOLICITATION, ADVERTISEMENT):
+                return parse_nd(frame, ip_at, offset, left_bytes)
+            return addresses(frame)
         following, length = frame[offset], frame[offset + 1]
         if header in _IPV6_OPTIONS:
             size = (length + 1) * 8
@@ -194,12 +198,3 @@ def tcp_options(options: bytes) -> tuple[int | None, int | None, bool]:
             sack_permitted = True
         offset += length
     return mss_bytes, window_scale, sack_permitted
-
-
-def _arp(frame: bytes, offset: int) -> ArpPacket:
-    hardware, protocol, hlen, plen, operation, sender_mac, sender, _, target = _ARP.unpack_from(
-        frame, offset
-    )
-    if (hardware, protocol, hlen, plen) != (1, ETH_IPV4, 6, 4):
-        raise MalformedFrameError("ARP for other than IPv4 over Ethernet")
-    return ArpPacket(operation, frame[:6], sender_mac, sender, target)

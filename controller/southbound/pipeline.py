@@ -1,58 +1,76 @@
 """The flow tables of a switch, as data, and how to read them back.
 
-    0 edge      discovery and ARP go up; SYN, FIN and RST are copied up where they enter the fabric
-    1 account   one entry per flow whose bytes are counted
-    2 regulate  the windows in segments that enter by a port are held to the port's registers,
+    0 label     where paths differ by connection, register 0 becomes the frame's label
+    1 edge      link discovery goes up, as do ARP and neighbour discovery for a group; SYN, FIN and
+                RST, ARP and neighbour discovery for one host are copied up where they enter the
+                fabric
+    2 account   one entry per flow whose bytes are counted
+    3 regulate  the windows in segments that enter by a port are held to the port's registers,
                 but for those of connections that the operator has exempted
-    3 forward   by destination; what has none goes up
+    4 forward   by destination: out of a port, or to the switch in the metadata; others go up
+    5 path      to another switch, by label; to one that cannot be reached, nowhere
 
 Every entry carries a cookie that tells whose it is, of which layout and what for. The functions
 take and give plain values, because what they mean is not known here.
 """
 
+from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from controller.southbound.ethernet import ETH_ARP, ETH_IPV4, ETH_IPV6, ETH_LLDP
 from controller.southbound.extension import TcpRwndRegister, unpack_action
 from controller.southbound.match import (
     CONTROLLER,
     ETH_DST,
     ETH_TYPE,
+    ICMPV6_TYPE,
     IN_PORT,
     IP_PROTO,
     IPV4_DST,
     IPV4_SRC,
     IPV6_DST,
     IPV6_SRC,
+    METADATA,
+    REG0,
     TCP_DST,
     TCP_FLAGS,
     TCP_SRC,
     Field,
+    Instructions,
     Match,
+    copied_bytes,
+    fin_timeout,
+    load,
+    metered_copy,
+    multipath,
     output,
     unpack_instructions,
     unpack_match,
     unpack_output,
 )
+from controller.southbound.neighbours import ADVERTISEMENT, PROTO_ICMPV6, SOLICITATION
 from controller.southbound.openflow import SEND_FLOW_REMOVED, FlowEntry, FlowStats
-from controller.southbound.packet_in import ETH_ARP, ETH_IPV4, ETH_IPV6, ETH_LLDP
 
 COPY_BYTES = 192  # Room for Ethernet, two VLAN tags, IPv6 with options and a full TCP header.
 ACCOUNT_IDLE_S = 3600  # For who outlives his controller; a controller expires them earlier.
+FINISHED_IDLE_S = 30
 RELEARN_S = 5
 
 _OWNER = 0x57454952  # "WEIR"
-_LAYOUT = 1
+_LAYOUT = 2
 COOKIE = _OWNER << 32
 COOKIE_MASK = 0xFFFFFFFF << 32
 
 
 class Table(IntEnum):
-    EDGE = 0
-    ACCOUNT = 1
-    REGULATE = 2
-    FORWARD = 3
+    LABEL = 0
+    EDGE = 1
+    ACCOUNT = 2
+    REGULATE = 3
+    FORWARD = 4
+    PATH = 5
 
 
 class Kind(IntEnum):
@@ -66,6 +84,21 @@ class Kind(IntEnum):
     FLOW_WINDOW = 5
     FORWARD = 6
     EXEMPT = 7
+    LABELLING = 8
+    BEHIND = 9
+    HOP = 10
+    BUDGET = 32
+
+
+class PacketClass(IntEnum):
+    """What a packet-in is about; the cookie of the entry that copied it up tells it."""
+
+    UNKNOWN = 0
+    NEIGHBOUR = 1
+    DISCOVERY = 2
+    SYN = 3
+    END = 4
+    SEGMENT = 5
 
 
 class FiveTuple(NamedTuple):
@@ -89,7 +122,7 @@ class Decoded(NamedTuple):
     """An entry that was read back: its kind, and the arguments of the function that makes it."""
 
     kind: Kind
-    arguments: tuple[int | bytes | bool | FiveTuple, ...]
+    arguments: tuple[int | bytes | bool | FiveTuple | None, ...]
 
 
 def _cookie(kind: Kind, detail: int = 0) -> int:
@@ -101,9 +134,14 @@ ACCOUNT_COOKIE_MASK = ~(0xFF << 8) & 0xFFFFFFFFFFFFFFFF
 
 
 def _static(
-    table: Table, priority: int, match: Match, actions: bytes = b"", goto: Table | None = None
+    table: Table,
+    priority: int,
+    match: Match,
+    actions: bytes = b"",
+    goto: Table | None = None,
+    packets: PacketClass = PacketClass.UNKNOWN,
 ) -> FlowEntry:
-    return FlowEntry(table, priority, _cookie(Kind.STATIC), match, actions, goto)
+    return FlowEntry(table, priority, _cookie(Kind.STATIC, packets), match, actions, goto)
 
 
 def _exact(field: Field, value: int | bytes) -> tuple[Field, bytes, None]:
@@ -115,11 +153,49 @@ def _tcp(eth_type: int) -> Match:
 
 
 _COPY = output(CONTROLLER, COPY_BYTES)
-_FIN_SYN_RST = (0x001, 0x002, 0x004)
+_COPIED_FLAGS = ((0x001, PacketClass.END), (0x002, PacketClass.SYN), (0x004, PacketClass.END))
+_TO_A_GROUP = ETH_DST, bytes.fromhex("010000000000"), bytes.fromhex("010000000000")
+_RESOLUTION: tuple[Match, ...] = (
+    (_exact(ETH_TYPE, ETH_ARP),),
+    *(
+        (_exact(ETH_TYPE, ETH_IPV6), _exact(IP_PROTO, PROTO_ICMPV6), _exact(ICMPV6_TYPE, kind))
+        for kind in (SOLICITATION, ADVERTISEMENT)
+    ),
+)
+
+# A label is a hash of four bits; the bit above them tells one from no label.
+_LABEL_BITS = 4
+LABELS = 1 << _LABEL_BITS
+_LABELLED = LABELS
+
+
+def label_of(register: int) -> int | None:
+    """The label in register 0; None without one."""
+    return register ^ _LABELLED if register >> _LABEL_BITS == 1 else None
+
 
 STATIC: tuple[FlowEntry, ...] = (
-    _static(Table.EDGE, 400, (_exact(ETH_TYPE, ETH_LLDP),), output(CONTROLLER)),
-    _static(Table.EDGE, 350, (_exact(ETH_TYPE, ETH_ARP),), output(CONTROLLER)),
+    _static(Table.LABEL, 0, (), goto=Table.EDGE),
+    _static(
+        *(Table.EDGE, 400, (_exact(ETH_TYPE, ETH_LLDP),), output(CONTROLLER)),
+        packets=PacketClass.DISCOVERY,
+    ),
+    *(
+        _static(
+            *(Table.EDGE, 350, (*resolution, _TO_A_GROUP), output(CONTROLLER)),
+            packets=PacketClass.NEIGHBOUR,
+        )
+        for resolution in _RESOLUTION
+    ),
+    # Hosts ask those that they know anew now and then (RFC 1122 section 2.3.2.1, RFC 4861 section
+    # 7.3), and must not find them gone because a controller is.
+    *(
+        _static(
+            *(Table.EDGE, 250, resolution, output(CONTROLLER), Table.ACCOUNT),
+            packets=PacketClass.NEIGHBOUR,
+        )
+        for resolution in _RESOLUTION
+    ),
     *(
         _static(
             Table.EDGE,
@@ -127,9 +203,10 @@ STATIC: tuple[FlowEntry, ...] = (
             (*_tcp(eth_type), (TCP_FLAGS, flag.to_bytes(2, "big"), flag.to_bytes(2, "big"))),
             _COPY,
             Table.ACCOUNT,
+            packets,
         )
         for eth_type in (ETH_IPV4, ETH_IPV6)
-        for flag in _FIN_SYN_RST
+        for flag, packets in _COPIED_FLAGS
     ),
     _static(Table.EDGE, 0, (), goto=Table.ACCOUNT),
     _static(Table.ACCOUNT, 0, (), goto=Table.REGULATE),
@@ -141,7 +218,34 @@ STATIC: tuple[FlowEntry, ...] = (
         ((ETH_DST, bytes.fromhex("0180c2000000"), bytes.fromhex("fffffffffff0")),),
     ),
     _static(Table.FORWARD, 0, (), output(CONTROLLER)),
+    _static(Table.PATH, 0, ()),
 )
+
+
+def packet_class(cookie: int) -> PacketClass:
+    """What a packet-in with this cookie is about."""
+    kind, detail = cookie & 0xFF, cookie >> 8 & 0xFF
+    if cookie >> 16 != COOKIE >> 16 | _LAYOUT:
+        return PacketClass.UNKNOWN
+    if kind == Kind.RELEARN:
+        return PacketClass.SEGMENT
+    known = kind in (Kind.STATIC, Kind.BUDGET) and detail <= PacketClass.SEGMENT
+    return PacketClass(detail) if known else PacketClass.UNKNOWN
+
+
+def budgeted(static: FlowEntry, port: int, meter: int) -> FlowEntry | None:
+    """The same for what enters by one port, with the copy limited by a meter; None if nothing is
+    copied up."""
+    max_len = copied_bytes(static.actions)
+    if max_len is None:
+        return None
+    return replace(
+        static,
+        priority=static.priority + 1,
+        cookie=_cookie(Kind.BUDGET, packet_class(static.cookie)),
+        match=(_exact(IN_PORT, port), *static.match),
+        actions=metered_copy(max_len, meter),
+    )
 
 
 def link(port: int) -> tuple[FlowEntry, ...]:
@@ -166,15 +270,24 @@ def relearn(port: int) -> tuple[FlowEntry, ...]:
     )
 
 
-def account(flow: FiveTuple, forward: bool) -> tuple[FlowEntry, ...]:
-    """Count the bytes of a flow; the switch tells when it has been idle for ACCOUNT_IDLE_S."""
+def labelling() -> tuple[FlowEntry, ...]:
+    """Give every frame its label."""
+    actions = load(REG0, _LABEL_BITS, 1, 1) + multipath(REG0, _LABEL_BITS)
+    return (FlowEntry(Table.LABEL, 100, _cookie(Kind.LABELLING), (), actions, Table.EDGE),)
+
+
+def account(flow: FiveTuple, forward: bool, label: int | None) -> tuple[FlowEntry, ...]:
+    """Count the bytes of a flow; the switch tells when it has been idle for ACCOUNT_IDLE_S, or,
+    after a FIN or RST, for FINISHED_IDLE_S: nobody may have been there to hear of its end."""
+    detail = int(forward) | (0 if label is None else (_LABELLED | label) << 1)
     return (
         FlowEntry(
             Table.ACCOUNT,
             100,
-            _cookie(Kind.ACCOUNT, int(forward)),
+            _cookie(Kind.ACCOUNT, detail),
             _five_tuple(flow),
-            goto=Table.REGULATE,
+            fin_timeout(FINISHED_IDLE_S),
+            Table.REGULATE,
             idle_timeout_s=ACCOUNT_IDLE_S,
             flags=SEND_FLOW_REMOVED,
         ),
@@ -206,6 +319,21 @@ def forward(mac: bytes, port: int) -> tuple[FlowEntry, ...]:
     """Frames to `mac` leave by `port`."""
     match = (_exact(ETH_DST, mac),)
     return (FlowEntry(Table.FORWARD, 100, _cookie(Kind.FORWARD), match, output(port)),)
+
+
+def behind(mac: bytes, switch: int) -> tuple[FlowEntry, ...]:
+    """Frames to `mac` go to another switch first."""
+    match, cookie = (_exact(ETH_DST, mac),), _cookie(Kind.BEHIND)
+    return (FlowEntry(Table.FORWARD, 100, cookie, match, goto=Table.PATH, metadata=switch),)
+
+
+def hop(destination: int, label: int | None, port: int) -> tuple[FlowEntry, ...]:
+    """Frames to a switch leave by `port`; without a label, those that no other entry is for."""
+    match: Match = (_exact(METADATA, destination),)
+    if label is not None:
+        match = (*match, _exact(REG0, _LABELLED | label))
+    priority = 50 if label is None else 100
+    return (FlowEntry(Table.PATH, priority, _cookie(Kind.HOP), match, output(port)),)
 
 
 def exempt(network: bytes, prefix_bits: int, port: int) -> tuple[FlowEntry, ...]:
@@ -244,7 +372,16 @@ _MAKERS = {
     Kind.FLOW_WINDOW: flow_window,
     Kind.FORWARD: forward,
     Kind.EXEMPT: exempt,
+    Kind.LABELLING: labelling,
+    Kind.BEHIND: behind,
+    Kind.HOP: hop,
 }
+
+
+def entries(decoded: Decoded) -> tuple[FlowEntry, ...]:
+    """All that stands on the switch where an entry of this kind and with these arguments does."""
+    made: tuple[FlowEntry, ...] = _MAKERS[decoded.kind](*decoded.arguments)  # type: ignore[operator]
+    return made
 
 
 def place(entry: FlowEntry) -> Place:
@@ -267,15 +404,21 @@ def decode(stats: FlowStats) -> Decoded | None:
         return None
     try:
         match = unpack_match(stats.match)
-        actions, goto = unpack_instructions(stats.instructions)
-        decoded = Decoded(Kind(kind), _arguments(Kind(kind), match, actions, stats.cookie))
+        found = unpack_instructions(stats.instructions)
+        decoded = Decoded(Kind(kind), _arguments(Kind(kind), match, found, stats.cookie))
     except ValueError:
         return None
-    for entry in _MAKERS[decoded.kind](*decoded.arguments):  # type: ignore[operator]
+    for entry in entries(decoded):
         same_place = place(entry) == Place(stats.table, stats.priority, frozenset(match))
-        if same_place and (actions, goto) == (entry.actions, entry.goto):
+        if same_place and found == (entry.actions, entry.goto, entry.metadata):
             return decoded
     return None
+
+
+def account_detail(cookie: int) -> tuple[bool, int | None]:
+    """By the cookie of an account: whether it is of the forward direction, and the label."""
+    detail = cookie >> 8 & 0xFF
+    return bool(detail & 1), label_of(detail >> 1)
 
 
 @lru_cache(maxsize=65_536)
@@ -296,8 +439,8 @@ def _exempted(match: Match) -> tuple[bytes, int, int]:
 
 
 def _arguments(
-    kind: Kind, fields: Match, actions: bytes, cookie: int
-) -> tuple[int | bytes | bool | FiveTuple, ...]:
+    kind: Kind, fields: Match, instructions: Instructions, cookie: int
+) -> tuple[int | bytes | bool | FiveTuple | None, ...]:
     if kind is Kind.EXEMPT:
         return _exempted(fields)
     match = {field: value for field, value, _ in fields}
@@ -306,10 +449,20 @@ def _arguments(
             case Kind.LINK | Kind.RELEARN:
                 return (_number(match[IN_PORT]),)
             case Kind.ACCOUNT:
-                return _read_five_tuple(match), bool(cookie >> 8 & 1)
+                return (_read_five_tuple(match), *account_detail(cookie))
+            case Kind.LABELLING:
+                return ()
             case Kind.FORWARD:
-                return match[ETH_DST], unpack_output(actions)
-        action = unpack_action(actions)
+                return match[ETH_DST], unpack_output(instructions.actions)
+            case Kind.BEHIND:
+                if instructions.metadata is None:
+                    raise ValueError("an entry without the switch that its hosts are behind")
+                return match[ETH_DST], instructions.metadata
+            case Kind.HOP:
+                label = label_of(_number(match[REG0])) if REG0 in match else None
+                port = unpack_output(instructions.actions)
+                return _number(match[METADATA]), label, port
+        action = unpack_action(instructions.actions)
         if not isinstance(action, TcpRwndRegister):
             raise ValueError("a window entry without a register")
         window = action.register, action.window_scale

@@ -6,29 +6,39 @@ a switch sends, nothing but events comes out: what cannot be read is counted and
 """
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from typing import NamedTuple
 
-from controller.southbound import extension, frames, openflow, packet_in, pipeline, segments
+from controller.logs import about
+from controller.southbound import (
+    extension,
+    frames,
+    meters,
+    openflow,
+    packet_in,
+    pipeline,
+    segments,
+)
+from controller.southbound.budgets import Dropped, Limits
 from controller.southbound.extension import Capability
 from controller.southbound.match import output
+from controller.southbound.neighbours import Resolution
 from controller.southbound.openflow import FlowEntry, FlowStats, PortDescription, Type
+from controller.southbound.readback import Held
+from controller.southbound.resync import Resync
+from controller.southbound.waiting import Waiting
+from controller.southbound.wire import Wire
 
 LOG = logging.getLogger("weir.session")
 
-_HELD_EVENTS = 4096
+# How many kinds of what is of no use are told apart, and how many queues are followed.
+_REASONS, _SEQUENCES = 64, 65_536
 _NOTHING_ASKED = -1
+_TELL_LIMIT = 1000
+_READINGS_UNDER_WAY = 16
 _REGULATES = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER
-
-
-class Held(NamedTuple):
-    """An entry that a switch had when it connected, with its counters and its age."""
-
-    decoded: pipeline.Decoded
-    byte_count: int
-    packet_count: int
-    age_ns: int
 
 
 class Ready(NamedTuple):
@@ -46,18 +56,19 @@ class SegmentsCopied(NamedTuple):
     segments: list[segments.Copied]
 
 
-class ArpReceived(NamedTuple):
+class ResolutionReceived(NamedTuple):
+    """A message of ARP or of IPv6 neighbour discovery."""
+
     in_port: int
-    arp: packet_in.ArpPacket
+    resolution: Resolution
     frame: bytes
 
 
 class LinkDiscovered(NamedTuple):
-    """A discovery frame from `peer_port` of `peer_switch` entered by `in_port`."""
+    """A discovery frame entered by `in_port`."""
 
     in_port: int
-    peer_switch: int
-    peer_port: int
+    origin: frames.Origin
 
 
 class FrameMissed(NamedTuple):
@@ -107,10 +118,40 @@ class ControlTimed(NamedTuple):
     sent_ns: int
 
 
+class Acknowledged(NamedTuple):
+    """What was installed under these tags is in force."""
+
+    tags: list[Hashable]
+
+
+class Refused(NamedTuple):
+    """The switch does not take what was installed under this tag."""
+
+    tag: Hashable
+
+
+class AuditRead(NamedTuple):
+    """A part of what the switch holds; `more` of the same audit follow.
+
+    `restored` and `removed` count the session's own entries and meters that were put right.
+    """
+
+    held: list[Held]
+    restored: int
+    removed: int
+    more: bool
+
+
+class CopiesDropped(NamedTuple):
+    """Packet-ins that the switch's meters have dropped lately."""
+
+    dropped: list[Dropped]
+
+
 Event = (
     Ready
     | SegmentsCopied
-    | ArpReceived
+    | ResolutionReceived
     | LinkDiscovered
     | FrameMissed
     | AccountsRead
@@ -120,6 +161,10 @@ Event = (
     | QueueNotice
     | QueuesRead
     | ControlTimed
+    | Acknowledged
+    | Refused
+    | AuditRead
+    | CopiesDropped
 )
 
 
@@ -130,54 +175,74 @@ class Session:
     """
 
     def __init__(
-        self, switch: int, send: Callable[[bytes], object], secret: bytes, told: set[str]
+        self,
+        switch: int,
+        send: Callable[[bytes], object],
+        secret: bytes,
+        told: set[str],
+        limits: Limits,
     ) -> None:
         self.switch = switch
         self.ready = False
         self.capabilities = extension.NO_CAPABILITY
         self.counters: Counter[str] = Counter()
-        self._send = send
+        self._limits = limits
+        self._wire = Wire(send)
         self._secret = secret
         self._told = told
-        self._xid = 0
         self._n_registers = 0
-        self._held_events: list[Event] = []
-        self._read_back: list[FlowStats] = []
-        self._stale: dict[pipeline.Place, FlowStats] = {}
+        self._waiting: Waiting[Event] = Waiting()
         self._sequences: dict[tuple[int, int], int] = {}
         self._queues: list[extension.QueueStats] = []
-        self._queues_xid = self._timed_xid = _NOTHING_ASKED
+        self._queues_xid = self._timed_xid = self._subscribe_xid = _NOTHING_ASKED
+        self._ready_xid = _NOTHING_ASKED
         self._timed_from_ns = 0
-        self._subscribe_xid = self._read_back_xid = self._ready_xid = self._static_xid = 0
+        self._accounts_xids: deque[int] = deque(maxlen=_READINGS_UNDER_WAY)
 
-    def start(self) -> None:
-        """Ask what the switch can do and what it holds."""
+    def start(self, ports: Iterable[int]) -> None:
+        """Ask what the switch can do and what it holds; these are the ports that it has."""
         subscribe = extension.Subscribe(extension.SubscribeFlag.QUEUE_EVENTS)
         self._subscribe_xid = self._extension(extension.MessageType.SUBSCRIBE, subscribe.pack())
-        self._read_back_xid = self._next_xid()
-        self._send(
-            openflow.flow_stats_request(
-                openflow.ALL_TABLES, pipeline.COOKIE, pipeline.COOKIE_MASK, self._read_back_xid
-            )
-        )
-        self._ready_xid = self._next_xid()
-        self._send(openflow.barrier_request(self._ready_xid))
+        ports = [port for port in ports if port < openflow.MAX_PORT]
+        self._resync = Resync(self._wire, self._limits, ports)
+        self._ready_xid = self._wire.say(openflow.barrier_request)
+
+    @property
+    def depths(self) -> dict[str, int]:
+        """How much waits: events until the switch is ready, changes until it has taken them."""
+        return {"events": len(self._waiting), "unacknowledged": len(self._resync.ledger)}
+
+    @property
+    def copied(self) -> Counter[pipeline.PacketClass]:
+        """How many packets the meters of the switch have let go up."""
+        return self._resync.guard.copied
 
     # What is wanted of the switch
 
-    def install(self, entries: Iterable[FlowEntry]) -> None:
-        for entry in entries:
-            self._stale.pop(pipeline.place(entry), None)
-            self._send(openflow.flow_mod(openflow.Command.ADD, entry, self._next_xid()))
+    def install(self, entries: Iterable[FlowEntry], tag: Hashable = None) -> None:
+        """Add entries, or replace those at their places; `tag` is what is told of them later."""
+        self._resync.install(entries, tag)
 
     def withdraw(self, entries: Iterable[FlowEntry]) -> None:
-        for entry in entries:
-            self._send(openflow.flow_mod(openflow.Command.DELETE_STRICT, entry, self._next_xid()))
+        self._resync.withdraw(entries)
+
+    def limit(self, limits: Limits) -> None:
+        """These are the limits of packet-ins from now on."""
+        self._resync.limit(limits)
+
+    def audit(self) -> None:
+        """Have the switch tell what it holds, and put right what is the session's own. An audit
+        that was not finished is given up."""
+        self._resync.audit()
+
+    def read_meters(self) -> None:
+        """Ask what the meters have dropped."""
+        self._resync.read_counters()
 
     def transmit(self, ports: Iterable[int], frame: bytes) -> None:
         """Send a frame out of these ports."""
         actions = b"".join(output(port) for port in ports)
-        self._send(openflow.packet_out(actions, frame, self._next_xid()))
+        self._wire.say(partial(openflow.packet_out, actions, frame))
 
     def set_windows(self, windows: Iterable[tuple[int, int, int, int]], ttl_ms: int) -> None:
         """Set registers, all at once: (register, window in bytes, rate in bytes/s, transit bytes).
@@ -208,18 +273,12 @@ class Session:
 
     def time_control(self, sent_ns: int) -> None:
         """Ask for an answer, to see how long it takes; one question at a time."""
-        self._timed_xid, self._timed_from_ns = self._next_xid(), sent_ns
-        self._send(openflow.barrier_request(self._timed_xid))
+        self._timed_xid, self._timed_from_ns = self._wire.say(openflow.barrier_request), sent_ns
 
     def read_accounts(self) -> None:
-        self._send(
-            openflow.flow_stats_request(
-                pipeline.Table.ACCOUNT,
-                pipeline.ACCOUNT_COOKIE,
-                pipeline.ACCOUNT_COOKIE_MASK,
-                self._next_xid(),
-            )
-        )
+        accounts = pipeline.Table.ACCOUNT, pipeline.ACCOUNT_COOKIE, pipeline.ACCOUNT_COOKIE_MASK
+        xid = self._wire.say(partial(openflow.flow_stats_request, *accounts))
+        self._accounts_xids.append(xid)
 
     # What the switch says
 
@@ -239,11 +298,30 @@ class Session:
     def _pass(self, events: list[Event]) -> list[Event]:
         if self.ready:
             return events
-        if len(self._held_events) < _HELD_EVENTS:
-            self._held_events += events
-        else:
-            self.counters["held back too long"] += len(events)
+        for event in events:
+            if not self._hold(event):
+                self.counters["held back too long"] += 1
+                self._tell_once("says so much before it is ready that some of it is lost")
         return []
+
+    def _hold(self, event: Event) -> bool:
+        waiting = self._waiting
+        match event:
+            case PortChanged(port):
+                return waiting.put_state(("port", port.number), event)
+            case PortRemoved(number):
+                return waiting.put_state(("port", number), event)
+            case AccountExpired(flow):
+                return waiting.put_state(("account", flow), event)
+            case QueueNotice(notice, missed):
+                key = "queue", notice.port, notice.queue
+                before = waiting.last(key)
+                if isinstance(before, QueueNotice):
+                    event = QueueNotice(notice, before.missed + 1 + missed)
+                return waiting.put_state(key, event)
+            case SegmentsCopied(copied):
+                return waiting.put_frames(event, len(copied))
+        return waiting.put_frames(event, 1)
 
     def _receive(self, message: bytes) -> list[Event]:
         _, kind, _, xid = openflow.HEADER.unpack_from(message)
@@ -253,17 +331,20 @@ class Session:
             case Type.EXPERIMENTER:
                 return self._experimenter(*openflow.unpack_experimenter(message), xid)
             case Type.MULTIPART_REPLY:
-                return self._flow_stats(*openflow.unpack_flow_stats(message), xid)
+                return self._multipart(message, xid)
             case Type.FLOW_REMOVED:
                 return self._flow_removed(openflow.unpack_flow_removed(message))
             case Type.PORT_STATUS:
                 reason, port = openflow.unpack_port_status(message)
                 if port.number >= openflow.MAX_PORT:
                     return []
-                deleted = reason == openflow.PORT_DELETED
-                return [PortRemoved(port.number) if deleted else PortChanged(port)]
+                if reason == openflow.PORT_DELETED:
+                    self._resync.port_gone(port.number)
+                    return [PortRemoved(port.number)]
+                self._resync.port_there(port.number)
+                return [PortChanged(port)]
             case Type.ERROR:
-                self._error(openflow.unpack_error(message))
+                return self._error(openflow.unpack_error(message))
             case Type.BARRIER_REPLY:
                 return self._barrier(xid)
         return []
@@ -274,32 +355,18 @@ class Session:
         if xid == self._timed_xid:
             self._timed_xid = _NOTHING_ASKED
             return [ControlTimed(self._timed_from_ns)]
-        if xid == self._static_xid:
-            for stats in self._stale.values():
-                self._send(openflow.delete_read_back(stats, self._next_xid()))
-            self._stale = {}
-        return []
+        tags = self._resync.answered(xid)
+        return [Acknowledged(tags)] if tags else []
 
     def _become_ready(self) -> list[Event]:
         """All questions are answered: the fixed entries go in, then the switch may be used."""
         self.ready = True
         self._say_what_is_missing()
-        held = []
-        for stats in self._read_back:
-            decoded = pipeline.decode(stats)
-            if decoded is not None:
-                counters = stats.byte_count, stats.packet_count
-                held.append(Held(decoded, *counters, stats.duration_ns))
-            else:
-                self._stale[pipeline.place_read_back(stats)] = stats
-        self._read_back = []
-        self.install(pipeline.STATIC)
-        self._static_xid = self._next_xid()
-        self._send(openflow.barrier_request(self._static_xid))
-        events, self._held_events = self._held_events, []
+        held = self._resync.begin()
         paces = Capability.PACING in self.capabilities
         tells_queues = Capability.QUEUE_STATS in self.capabilities
-        return [Ready(self._n_registers, held, paces, tells_queues), *events]
+        ready = Ready(self._n_registers, held, paces, tells_queues)
+        return [ready, *self._waiting.take()]
 
     def _say_what_is_missing(self) -> None:
         missing = []
@@ -308,6 +375,13 @@ class Session:
             self._n_registers = 0
         if not self.capabilities & Capability.QUEUE_EVENT:
             missing.append("it does not tell when a queue is congested")
+        guard = self._resync.guard
+        if not guard.metered:
+            self._tell_once(
+                "has no meters: what one host has copied up is limited for the whole switch only"
+            )
+        elif uncovered := guard.uncovered():
+            self._tell_once(f"has too few meters for its ports {uncovered}")
         if missing:
             self._tell_once(
                 f"lacks Weir's extension of OpenFlow: {' and '.join(missing)}; "
@@ -321,11 +395,11 @@ class Session:
             return [FrameMissed(in_port, other.src_mac, other.dst_mac, message.data)]
         match packet_in.parse(message.data):
             case packet_in.TcpSegment() as segment:
-                return [SegmentsCopied([segments.copied(in_port, segment)])]
-            case packet_in.ArpPacket() as arp:
-                return [ArpReceived(in_port, arp, message.data)]
+                return [SegmentsCopied([segments.copied(in_port, message.register, segment)])]
+            case Resolution() as said:
+                return [ResolutionReceived(in_port, said, message.data)]
             case packet_in.Discovery(payload):
-                return [LinkDiscovered(in_port, *frames.unpack(payload, self._secret))]
+                return [LinkDiscovered(in_port, frames.unpack(payload, self._secret))]
         return []
 
     def _experimenter(self, experimenter: int, exp_type: int, body: bytes, xid: int) -> list[Event]:
@@ -358,21 +432,36 @@ class Session:
     def _missed(self, notice: extension.QueueEvent) -> int:
         queue = notice.port, notice.queue
         last = self._sequences.get(queue)
+        if len(self._sequences) >= _SEQUENCES:
+            self._sequences.clear()
         self._sequences[queue] = notice.sequence
         if last is None or notice.sequence == last + 1:
             return 0
         # A sequence that starts again is a queue that was set up again.
         missed = max(0, notice.sequence - last - 1) if notice.sequence > last else 0
         LOG.warning(
-            "switch %d port %d: notice %d follows notice %d",
-            *(self.switch, notice.port, notice.sequence, last),
+            "notice %d follows notice %d",
+            *(notice.sequence, last),
+            extra=about(switch=self.switch, port=notice.port),
         )
         return missed
 
+    def _multipart(self, message: bytes, xid: int) -> list[Event]:
+        kind, more = meters.multipart_kind(message)
+        match kind:
+            case meters.FEATURES | meters.CONFIG:
+                self._resync.meters_told(kind, message, more, xid)
+            case meters.STATS:
+                dropped = self._resync.guard.counted(meters.unpack_stats(message))
+                return [CopiesDropped(dropped)] if dropped else []
+            case _:
+                return self._flow_stats(*openflow.unpack_flow_stats(message), xid)
+        return []
+
     def _flow_stats(self, entries: list[FlowStats], more: bool, xid: int) -> list[Event]:
-        if xid == self._read_back_xid:
-            self._read_back += entries
-            return []
+        if xid not in self._accounts_xids:
+            read = self._resync.entries_told(entries, more, xid)
+            return [AuditRead(*read)] if read else []
         counters = [
             (pipeline.decode_account(stats.match), stats.byte_count, stats.packet_count)
             for stats in entries
@@ -385,34 +474,42 @@ class Session:
             return [AccountExpired(pipeline.decode_account(message.match))]
         return []
 
-    def _error(self, error: openflow.Error) -> None:
+    def _error(self, error: openflow.Error) -> list[Event]:
         kind, xid = 0, 0
         if len(error.request) >= openflow.HEADER.size:
             _, kind, _, xid = openflow.HEADER.unpack_from(error.request)
-        if xid == self._subscribe_xid:
-            return
+        if xid == self._subscribe_xid or xid in self._resync.questions:
+            return []
         self.counters["refused"] += 1
-        LOG.error(
-            "switch %d refused a message of type %d with error type %d code %d; it begins %s",
-            *(self.switch, kind, error.kind, error.code, error.request[:64].hex()),
-        )
+        sent = self._resync.ledger.refused(xid)
+        why = f"error type {error.kind} code {error.code}"
+        if sent is None:
+            LOG.error(
+                "refused a message of type %d with %s; it begins %s",
+                *(kind, why, error.request[:64].hex()),
+                extra=about(switch=self.switch),
+            )
+            return []
+        text = f"refused, with {why}, to {sent}"
+        if text not in self._told and len(self._told) < _TELL_LIMIT:
+            self._told.add(text)
+            LOG.error(text, extra=about(switch=self.switch))
+        if sent.tag is None:
+            return []
+        return [Refused(sent.tag)]
 
     def _count(self, reason: str, detail: object = "") -> None:
+        if reason not in self.counters and len(self.counters) >= _REASONS:
+            reason, detail = "and more", ""
         self.counters[reason] += 1
         if self.counters[reason] == 1:
             self._tell_once(f"sent what is of no use: {reason} {detail}")
 
     def _tell_once(self, text: str) -> None:
-        if text not in self._told:
+        if text not in self._told and len(self._told) < 2 * _REASONS:
             self._told.add(text)
-            LOG.warning("switch %d %s", self.switch, text)
+            LOG.warning(text, extra=about(switch=self.switch))
 
     def _extension(self, kind: extension.MessageType, body: bytes) -> int:
         """Send a message of the extension; returns its transaction id."""
-        xid = self._next_xid()
-        self._send(openflow.experimenter(extension.EXPERIMENTER, kind, body, xid))
-        return xid
-
-    def _next_xid(self) -> int:
-        self._xid = self._xid % 0x7FFFFFFF + 1
-        return self._xid
+        return self._wire.say(partial(openflow.experimenter, extension.EXPERIMENTER, kind, body))

@@ -69,9 +69,11 @@ def _live(subject: Subject, switch: FakeSwitch, turn: int, n: int) -> tuple[floa
     used_s, begun_s = subject.processor_s(), time.monotonic()
     switch.send(most)
     if isinstance(subject, Weir):
+        switch.settle()  # Notices overtake.
         switch.send(count[0])
     switch.send(rest)
     if isinstance(subject, Weir):
+        switch.settle()
         switch.send(count[1])
     switch.settle()
     return n / (time.monotonic() - begun_s), n / (subject.processor_s() - used_s)

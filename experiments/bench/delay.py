@@ -1,7 +1,8 @@
 """From a notice of congestion to the windows that answer it, in the controller.
 
-One notice at a time, each shortly after the answer to the last; each one changes the windows of a
-port that few or many connections' data leave by. From the bytes of the one to those of the other.
+One notice at a time; each one changes the windows of a port that few or many connections' data
+leave by. From the bytes of the one to those of the other. Each comes shortly after the answer to
+the last, as from a queue that fills; or, `alone`, so late that the controller sleeps.
 """
 
 import statistics
@@ -16,8 +17,8 @@ from experiments.bench.subject import Weir
 from testbed.isolation import RUN_DIR
 
 _TURNS = 3
-_NOTICES = 600
-_PAUSE_S = 0.0002
+_NOTICES, _PAUSE_S = 600, 0.0002
+_ALONE, _ALONE_PAUSE_S = 200, 0.005
 _FEW, _MANY = 1_500, 100_000
 _SETTLED_S = 2.0
 
@@ -28,13 +29,13 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
     for scheme, prefix in (("weir", ""), ("sdtcp", "sdtcp_")):
         for n, name in ((_FEW, "control_delay"), (_MANY, "control_delay_100k")):
             progress(f"{scheme}, {n} flows on the port")
-            p50_us, p99_us = _turns(scheme, n)
-            figures[f"{prefix}{name}_p50_us"] = p50_us
-            figures[f"{prefix}{name}_p99_us"] = p99_us
+            delays = _delays(scheme, n)
+            figures |= {f"{prefix}{name}_{what}_us": us for what, us in delays.items()}
     return figures
 
 
-def _turns(scheme: str, n: int) -> tuple[float, float]:
+def _delays(scheme: str, n: int) -> dict[str, float]:
+    """Percentiles in microseconds, each the median of some turns."""
     directory = RUN_DIR / f"{scheme}{n}"
     directory.mkdir()
     with Weir(directory, scheme) as weir, weir.connect() as switch:
@@ -44,20 +45,22 @@ def _turns(scheme: str, n: int) -> tuple[float, float]:
         switch.settle()
         # The connections have become old enough to be counted, as far as they will be.
         time.sleep(_SETTLED_S)
-        turns = [_delays_us(switch) for _ in range(_TURNS)]
+        turns = [_turn_us(switch, _NOTICES, _PAUSE_S) for _ in range(_TURNS)]
+        alone = [_turn_us(switch, _ALONE, _ALONE_PAUSE_S) for _ in range(_TURNS)]
         found = set(weir.burst_flows(HOSTS))
         if found != {n}:
             raise RuntimeError(f"the controller found {found} flows, not {n}")
-    return (
-        statistics.median(percentile(turn, 0.5) for turn in turns),
-        statistics.median(percentile(turn, 0.99) for turn in turns),
-    )
+    return {
+        "p50": statistics.median(percentile(turn, 0.5) for turn in turns),
+        "p99": statistics.median(percentile(turn, 0.99) for turn in turns),
+        "alone_p50": statistics.median(percentile(turn, 0.5) for turn in alone),
+    }
 
 
-def _delays_us(switch: FakeSwitch) -> list[float]:
+def _turn_us(switch: FakeSwitch, notices: int, pause_s: float) -> list[float]:
     delays_us = []
-    for sequence in range(_NOTICES):
+    for sequence in range(notices):
         kind = Notice.CR if sequence % 2 else Notice.CN_H
         delays_us.append(switch.window_delay_ns(notice(kind, HOSTS, sequence)) / 1e3)
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
     return delays_us

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from controller.core.flow import ACK, SYN
-from controller.southbound import extension, openflow
+from controller.southbound import extension, meters, openflow
 from controller.southbound.openflow import HEADER, VERSION, Type
 from experiments.bench.wire import CONTROL_BYTES, SO_TIMESTAMPNS, arrival_ns
 
@@ -27,9 +27,11 @@ _RATE_BPS, _LIMIT_BYTES = 10**10, 2**31
 _PIECE_BYTES = 65_536
 _TIMEOUT_S = 120.0
 _ANY = (1 << 32) - 1
+# All zero: no meters.
+_METER_FEATURES_BYTES = 16
 
-_SYN_OPTIONS = bytes.fromhex("020405b4 0402080a 00000001 00000000 01030307")
-_OPTIONS = bytes.fromhex("0101080a 00000001 00000001")
+SYN_OPTIONS = bytes.fromhex("020405b4 0402080a 00000001 00000000 01030307")
+OPTIONS = bytes.fromhex("0101080a 00000001 00000001")
 
 _PACKET_IN = struct.Struct("!BBHIIHBBQHHII6x")
 _ETHERNET = struct.Struct("!6s6sH")
@@ -62,7 +64,7 @@ class FakeSwitch:
         self._socket.setblocking(False)
         self._got = b""
         self._arrived_ns = 0
-        self.send(_message(_HELLO))
+        self.send(message(_HELLO))
         # That is the last thing a controller asks before it heeds what a switch has to say.
         self._until(lambda kind, body: kind == Type.MULTIPART_REQUEST and _asks_for_ports(body))
 
@@ -167,23 +169,25 @@ class FakeSwitch:
 def _answer(kind: int, xid: int, body: bytes) -> bytes:
     """What a switch answers to this."""
     if kind == _ECHO_REQUEST:
-        return _message(_ECHO_REPLY, body, xid)
+        return message(_ECHO_REPLY, body, xid)
     if kind == _FEATURES_REQUEST:
-        return _message(_FEATURES_REPLY, struct.pack("!QIBB2xII", DATAPATH, 0, 4, 0, 0, 0), xid)
+        return message(_FEATURES_REPLY, struct.pack("!QIBB2xII", DATAPATH, 0, 4, 0, 0, 0), xid)
     if kind == Type.BARRIER_REQUEST:
-        return _message(Type.BARRIER_REPLY, b"", xid)
+        return message(Type.BARRIER_REPLY, b"", xid)
     if kind == Type.MULTIPART_REQUEST:
         ports = b"".join(_port(Host(n)) for n in range(1, HOSTS + 1))
-        listed = ports if _asks_for_ports(body) else b""
-        return _message(Type.MULTIPART_REPLY, body[:2] + bytes(6) + listed, xid)
+        answer = ports if _asks_for_ports(body) else b""
+        if int.from_bytes(body[:2], "big") == meters.FEATURES:
+            answer = bytes(_METER_FEATURES_BYTES)
+        return message(Type.MULTIPART_REPLY, body[:2] + bytes(6) + answer, xid)
     if kind == Type.EXPERIMENTER and body[7] == extension.MessageType.SUBSCRIBE:
         capabilities = functools.reduce(operator.or_, extension.Capability)
         flags = extension.SubscribeFlag.QUEUE_EVENTS
         subscribed = extension.Subscribe(flags, _ANY, capabilities, _REGISTERS)
-        return _extension(extension.MessageType.SUBSCRIBE, subscribed.pack(), xid)
+        return extension_message(extension.MessageType.SUBSCRIBE, subscribed.pack(), xid)
     if kind == Type.EXPERIMENTER and body[7] == extension.MessageType.QUEUE_STATS_REQUEST:
         queues = extension.QueueStatsReply(tuple(_queue(Host(n)) for n in range(1, HOSTS + 1)))
-        return _extension(extension.MessageType.QUEUE_STATS_REPLY, queues.pack(), xid)
+        return extension_message(extension.MessageType.QUEUE_STATS_REPLY, queues.pack(), xid)
     return b""
 
 
@@ -191,11 +195,11 @@ def _asks_for_ports(multipart: bytes) -> bool:
     return multipart[:2] == _MULTIPART_PORTS.to_bytes(2, "big")
 
 
-def _message(kind: int, body: bytes = b"", xid: int = 0) -> bytes:
+def message(kind: int, body: bytes = b"", xid: int = 0) -> bytes:
     return HEADER.pack(VERSION, kind, HEADER.size + len(body), xid) + body
 
 
-def _extension(kind: int, body: bytes, xid: int) -> bytes:
+def extension_message(kind: int, body: bytes, xid: int) -> bytes:
     return openflow.experimenter(extension.EXPERIMENTER, kind, body, xid)
 
 
@@ -215,16 +219,16 @@ def _port(host: Host) -> bytes:
 def notice(kind: int, port: int, sequence: int) -> bytes:
     """A QUEUE_EVENT of a queue of 20,000 bytes."""
     event = extension.QueueEvent(kind, port, 0, 14, 20_000, _LIMIT_BYTES, 1, sequence)
-    return _extension(extension.MessageType.QUEUE_EVENT, event.pack(), 0)
+    return extension_message(extension.MessageType.QUEUE_EVENT, event.pack(), 0)
 
 
 def segment(src: Host, dst: Host, ports: tuple[int, int], flags: int, sequence: int) -> bytes:
     """A packet-in of a segment as Linux sends it; its copy is as long as the segment."""
-    options = _SYN_OPTIONS if flags & SYN else _OPTIONS
+    options = SYN_OPTIONS if flags & SYN else OPTIONS
     tcp_bytes = _TCP.size + len(options)
     answers = sequence + 1 if flags & ACK else 0
     return (
-        _packet_in(src.number, _ETHERNET.size + 20 + tcp_bytes)
+        packet_in_head(src.number, _ETHERNET.size + 20 + tcp_bytes)
         + _ETHERNET.pack(dst.mac, src.mac, 0x0800)
         + _IPV4.pack(0x45, 0, 20 + tcp_bytes, 1, 0x4000, 64, 6, 0)
         + src.address
@@ -237,10 +241,10 @@ def segment(src: Host, dst: Host, ports: tuple[int, int], flags: int, sequence: 
 def _arp(sender: Host, target: Host) -> bytes:
     fields = sender.mac, sender.address, bytes(6), target.address
     frame = _ETHERNET.pack(b"\xff" * 6, sender.mac, 0x0806) + _ARP.pack(1, 0x0800, 6, 4, 1, *fields)
-    return _packet_in(sender.number, len(frame)) + frame
+    return packet_in_head(sender.number, len(frame)) + frame
 
 
-def _packet_in(port: int, frame_bytes: int) -> bytes:
+def packet_in_head(port: int, frame_bytes: int) -> bytes:
     length = _PACKET_IN.size + frame_bytes
     match = 1, 12, 0x80000004, port
     return _PACKET_IN.pack(

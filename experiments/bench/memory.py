@@ -19,6 +19,7 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
             switch.send(piece)
             if i % 1000 == 0:
                 progress(f"{i * 256:,} connections")
+        switch.settle()  # Notices overtake.
         for port in range(1, HOSTS + 1):
             switch.send(notice(3, port, 1))
         switch.settle()

@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from experiments.bench.fake_switch import FakeSwitch
+from testbed.command import wait_until
+from testbed.controller import listening
 
 PORT = 6653
 _START_TIMEOUT_S = 30.0
@@ -51,6 +53,25 @@ class Subject:
             self._process.wait()
         os.sched_setaffinity(0, self._processors)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process.poll() is not None
+
+    def wait_until_listening(self, timeout_s: float = _START_TIMEOUT_S) -> None:
+        """Raises TimeoutError, also if it has ended."""
+        wait_until(
+            lambda: self.ended or listening(PORT),
+            timeout_s=timeout_s,
+            what="the controller listens",
+        )
+        if self.ended:
+            raise TimeoutError("the controller has ended at once")
+
     def connect(self) -> FakeSwitch:
         """A switch that has introduced itself and its hosts, as soon as the controller listens."""
         deadline = time.monotonic() + _START_TIMEOUT_S
@@ -78,16 +99,25 @@ class Weir(Subject):
     """``weir-controller`` as a user starts it.
 
     Links are so fast and buffers so large that standing windows are far above those of a notice: so
-    each notice of congestion lowers them, and each one of recovery raises them again.
+    each notice of congestion lowers them, and each one of recovery raises them again. ``sections``
+    are added to the configuration.
     """
 
-    def __init__(self, directory: Path, scheme: str = "weir") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        scheme: str = "weir",
+        sections: Mapping[str, Mapping[str, object]] | None = None,
+    ) -> None:
         self._events = directory / "events.jsonl"
         config = {
-            "openflow": {"listen": f"127.0.0.1:{PORT}"},
+            "openflow": {"listen": f"tcp:127.0.0.1:{PORT}"},
             "fabric": {"link_capacity": "10 Gbit/s", "egress_buffer": "2 GiB"},
             "regulation": {"scheme": scheme},
+            # One connection stands for a whole fabric here: the budgets of a switch must not bind.
+            "budgets": {"switch_segments": 10**7, "switch_ends": 10**7, "switch_frames": 10**7},
             "log": {"events": str(self._events)},
+            **(sections or {}),
         }
         file = directory / "controller.yaml"
         file.write_text(json.dumps(config))

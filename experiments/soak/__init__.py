@@ -1,9 +1,16 @@
-"""Soak: the patched switch under sanitizers while everything about it changes at random.
+"""Soak: hours of everything at once, to find what only shows in time.
+
+*Of the switch*: the patched one under sanitizers, while everything about it changes at random.
 
 Queues are set, changed and removed, ports and bridges come and go, controllers connect, talk
 nonsense and vanish, window registers are set by the thousand, and TCP and UDP run through all of
 it. Whatever AddressSanitizer, LeakSanitizer or UndefinedBehaviorSanitizer have to say, a switch
 that hangs or ends, a descriptor that stays open and memory that keeps growing are findings.
+
+*Of the controller*: a real process with fake switches around it, between whose hosts connections
+come and go by the thousand a second, while hosts come, move and go, ports flap and channels break.
+Memory that grows, a view that is not the truth, a control delay that rises and whatever the log
+complains of are findings.
 """
 
 import json
@@ -26,6 +33,16 @@ class SoakSpec:
     seed: int
 
 
+@dataclass(frozen=True)
+class ControllerSpec:
+    """``rate`` is of new connections a second; ``seed`` decides what happens when, as far as the
+    clock allows."""
+
+    minutes: float
+    rate: float
+    seed: int
+
+
 def run(spec: SoakSpec, out: Path) -> int:
     """Soak in a new world; the exit status is 0 if there was nothing to find, 1 if there was.
 
@@ -35,5 +52,18 @@ def run(spec: SoakSpec, out: Path) -> int:
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("report.*"), *out.glob("*.log"), out / SUMMARY):
         old.unlink(missing_ok=True)
-    argv = [sys.executable, "-m", "experiments.soak.inside", "--spec", json.dumps(asdict(spec))]
+    return _run("inside", spec, out)
+
+
+def run_controller(spec: ControllerSpec, out: Path) -> int:
+    """The same of the controller. ``out`` gets soak.json, samples.csv (the process every other
+    second), minutes.csv (control delays, connections) and the controller's log."""
+    out.mkdir(parents=True, exist_ok=True)
+    for old in (*out.glob("*.csv"), *out.glob("*.log"), out / SUMMARY):
+        old.unlink(missing_ok=True)
+    return _run("controller", spec, out)
+
+
+def _run(module: str, spec: SoakSpec | ControllerSpec, out: Path) -> int:
+    argv = [sys.executable, "-m", f"experiments.soak.{module}", "--spec", json.dumps(asdict(spec))]
     return isolation.run([*argv, "--out", str(out.resolve())])

@@ -27,7 +27,8 @@ Ends = tuple[socket.socket, socket.socket]
 def connect(sender_pids: Sequence[int], receiver_pid: int, address: str) -> list[Ends]:
     """Return the two ends of every connection: the sending and the receiving one."""
     with network_of(receiver_pid):
-        listener = socket.create_server((address, PORT))
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = socket.create_server((address, PORT), family=family)
     ends = []
     for pid in sender_pids:
         with network_of(pid):

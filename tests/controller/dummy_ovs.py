@@ -8,10 +8,11 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
+PROGRAM = ("-m", "controller.launcher")
 DEADLINE_S = 20.0
 
 
@@ -74,19 +75,24 @@ class DummyOvs:
 
     def flows(self, bridge: str) -> list[str]:
         """The flow entries without counters, as ovs-ofctl prints them."""
-        socket = self._directory / f"{bridge}.mgmt"
-        text = self._call(
-            "bin/ovs-ofctl", "-OOpenFlow13", "--no-stats", "dump-flows", f"unix:{socket}"
-        )
+        text = self.ofctl("--no-stats dump-flows", bridge)
         return [line.strip() for line in text.splitlines() if "actions=" in line]
 
+    def ofctl(self, command: str, bridge: str, *arguments: str) -> str:
+        """ovs-ofctl with OpenFlow 1.3; `command` with its options."""
+        switch = f"unix:{self._directory / bridge}.mgmt"
+        words = (*command.split(), switch, *arguments)
+        return self._call("bin/ovs-ofctl", "-OOpenFlow13", *words)
+
     def add_bridge(self, name: str, dpid: int, controller: str) -> None:
+        """`controller` is HOST:PORT, or a target of Open vSwitch's for anything but plain TCP."""
+        target = controller if controller.startswith("ssl:") else f"tcp:{controller}"
         self.vsctl(
             *("add-br", name),
             *("--", "set", "bridge", name, "datapath_type=dummy", "protocols=OpenFlow13"),
             *("fail-mode=secure", f"other-config:datapath-id={dpid:016x}"),
             "other-config:disable-in-band=true",
-            *("--", "set-controller", name, f"tcp:{controller}"),
+            *("--", "set-controller", name, target),
             # Heeded from the first successful connection on; before it, the switch waits up to 8 s.
             *("--", "set", "controller", name, "max_backoff=1000"),
         )
@@ -169,7 +175,8 @@ def dummy_ovs(prefix: Path, directory: Path) -> Iterator[DummyOvs]:
 class Controller:
     """weir-controller as a process of its own."""
 
-    def __init__(self, directory: Path, config: str) -> None:
+    def __init__(self, directory: Path, config: str, program: Sequence[str] = PROGRAM) -> None:
+        self._program = program
         self._config = directory / "weir.yaml"
         self._config.write_text(config)
         self._directory = directory
@@ -185,12 +192,21 @@ class Controller:
         self._runs += 1
         with (self._directory / f"controller.{self._runs}.log").open("wb") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "controller.launcher", "--config", str(self._config)],
+                [sys.executable, *self._program, "--config", str(self._config)],
                 cwd=REPOSITORY,
                 stdout=out,
                 stderr=out,
             )
         wait_for(lambda: "listening" in self.log or not self.running, "the controller to listen")
+
+    def tell(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def reconfigure(self, config: str) -> None:
+        """Have it read this configuration, as it runs."""
+        self._config.write_text(config)
+        self.tell(signal.SIGHUP)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """End it with a signal; returns the exit status."""

@@ -27,10 +27,10 @@ from controller.core.entries import (
 )
 from controller.core.fabric import PORT_GRACE_NS, Port
 from controller.core.flow import ACK, SYN, FlowKey, Segment
-from controller.core.forwarding import Arp
 from controller.core.policy import Rule
 from controller.core.regulation import Features
 from controller.core.regulator import RegulatorSettings, Scheme
+from controller.core.resolution import Resolution
 from controller.core.values import Notice, PortId
 from controller.core.windows import PortLimits, WindowRules
 from packets import Host
@@ -133,15 +133,17 @@ class World:
 
     def arp(self, operation: int, sender: Host, target: Host) -> list[Effect]:
         dst = BROADCAST if operation == 1 else target.mac
-        packet = Arp(operation, sender.mac, sender.address, target.address, dst, b"arp")
-        return self.do(self.engine.arp(self.places[sender], packet, self.now_ns))
+        said = Resolution(operation == 1, sender.mac, sender.address, target.address, dst, b"arp")
+        return self.do(self.engine.resolve(self.places[sender], said, self.now_ns))
 
     def place(self, host: Host, port: PortId) -> None:
         self.places[host] = port
         self.arp(1, host, host)
 
     def link(self, a: PortId, b: PortId) -> list[Effect]:
-        return self.do(self.engine.link_seen(a, b, self.now_ns))
+        """Discovery frames have crossed it just now, one each way."""
+        seen = self.do(self.engine.link_seen(a, b, self.now_ns, self.now_ns))
+        return seen + self.do(self.engine.link_seen(b, a, self.now_ns, self.now_ns))
 
     def segment(
         self,
@@ -150,13 +152,16 @@ class World:
         scale: int | None = 7,
         payload_bytes: int = 0,
         sequence: int = 1,
+        label: int | None = None,
     ) -> list[Effect]:
         by_address = {host.address: host for host in self.places}
         src, dst = by_address[key.src], by_address[key.dst]
         option = scale if flags & SYN else None
         switch, port = self.places[src]
         macs = dst.mac + src.mac
-        segment = Segment(port, macs, key.pack(), flags, sequence, 2, payload_bytes, MSS, option)
+        segment = Segment(
+            *(port, macs, key.pack(), flags, sequence, 2, payload_bytes, MSS, option, label)
+        )
         return self.do(self.engine.segments(switch, [segment], self.now_ns))
 
     def connect(
@@ -165,10 +170,11 @@ class World:
         dst: Host,
         src_port: int = 1,
         scales: tuple[int | None, int | None] = (7, 7),
+        label: int | None = None,
     ) -> FlowKey:
         key = FlowKey(src.address, src_port, dst.address, 80)
-        self.segment(key, SYN, scales[0])
-        self.segment(key.reverse, SYN | ACK, scales[1])
+        self.segment(key, SYN, scales[0], label=label)
+        self.segment(key.reverse, SYN | ACK, scales[1], label=label)
         return key
 
     def notice(self, port: PortId, notice: Notice, queue_bytes: int = 20_000) -> list[Effect]:

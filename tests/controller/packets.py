@@ -107,3 +107,36 @@ def arp(operation: int, sender: Host, target: Host) -> bytes:
     body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, operation)
     body += sender.mac + sender.address + (bytes(6) if request else target.mac) + target.address
     return ethernet(b"\xff" * 6 if request else target.mac, sender.mac, 0x0806, body)
+
+
+def solicited_node(address: bytes) -> bytes:
+    return bytes.fromhex("ff0200000000000000000001ff") + address[-3:]
+
+
+def option(kind: int, mac: bytes) -> bytes:
+    return bytes([kind, 1]) + mac
+
+
+def neighbour_discovery(
+    kind: int,
+    src: bytes,
+    dst: bytes,
+    target: bytes,
+    options: bytes = b"",
+    *,
+    flags: int = 0,
+    code: int = 0,
+    hop_limit: int = 255,
+    wrong: int = 0,
+    macs: tuple[bytes, bytes],
+    vlans: tuple[int, ...] = (),
+) -> bytes:
+    """Neighbour discovery under the Ethernet addresses of receiver and sender, valid unless it is
+    asked for otherwise; `wrong` is added to the checksum."""
+    body = struct.pack("!BBHI", kind, code, 0, flags) + target + options
+    data = src + dst + struct.pack("!II", len(body), 58) + body + bytes(len(body) % 2)
+    total = sum(word for (word,) in struct.iter_unpack("!H", data))
+    checksum = 0xFFFF - total % 0xFFFF
+    body = body[:2] + struct.pack("!H", (checksum + wrong) % 0xFFFF) + body[4:]
+    packet = struct.pack("!IHBB", 6 << 28, len(body), 58, hop_limit) + src + dst + body
+    return ethernet(*macs, 0x86DD, packet, vlans)

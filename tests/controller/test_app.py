@@ -1,14 +1,18 @@
 """The Ryu shell: events reach the core, effects reach the switches, and bugs end the process."""
 
 import logging
+import struct
 from pathlib import Path
 
 import pytest
 
+from controller import translate
 from controller.app import Weir
 from controller.config import Config
+from controller.core.effects import Record
 from controller.eventlog import EventLog
-from controller.southbound import frames, match, openflow
+from controller.southbound import match, neighbours, openflow
+from controller.southbound.admission import Admission
 from controller.southbound.openflow import Type
 from packets import Host, arp
 from test_session import Switch
@@ -23,13 +27,16 @@ class FakeChannel(Switch):
     def __init__(self, weir: Weir, switch: int, n_ports: int = 3) -> None:
         self.id = switch
         self.address = ("test", switch)
-        self.aborted = False
+        self.aborted = self.probed = False
         self.flushed = 0
         self.got: list[bytes] = []
         self.port_descriptions = [
             openflow.PortDescription(n, bytes([2, 9, 0, 0, switch, n & 0xFF]), f"eth{n}", True)
             for n in (*range(1, n_ports + 1), 0xFFFFFFFE)
         ]
+        self.ports = ()
+        self.told = set()
+        self.admission = Admission(translate.limits(Config()), lambda: 0)
         self._weir = weir
 
     def queue(self, message: bytes) -> bool:
@@ -41,6 +48,9 @@ class FakeChannel(Switch):
 
     def abort(self) -> None:
         self.aborted = True
+
+    def probe(self) -> None:
+        self.probed = True
 
     def say(self, kind: Type, body: bytes, xid: int = 0) -> list:
         head = openflow.HEADER.pack(4, kind, 8 + len(body), xid)
@@ -111,19 +121,33 @@ def test_arp_is_passed_on_and_answered(world: World) -> None:
     channel.packet_in(0, 2, arp(2, H2, H1))
     channel.got.clear()
     channel.packet_in(0, 1, arp(1, H1, H2))
-    reply = frames.arp_reply(H2.mac, H2.address, H1.mac, H1.address)
+    reply = neighbours.answer(H2.mac, H2.address, H1.mac, H1.address, b"")
     assert channel.sent_frames() == [([1], reply)]
 
 
-def test_a_switch_that_connects_anew_replaces_its_old_channel(world: World) -> None:
-    old = world.connect(1)
-    new = world.connect(1)
-    assert old.aborted
-    world.weir.disconnected(old)
-    new.got.clear()
-    new.packet_in(0, 1, arp(1, H1, H2))
-    assert new.sent_frames()
-    assert world.events.read_text().count('"switch_down"') == 1
+def test_nobody_takes_the_place_of_a_switch_that_is_connected(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = world.connect(1)
+    second = FakeChannel(world.weir, 1)
+    world.weir.connected(second)
+    assert second.aborted and not first.aborted
+    assert first.probed
+    assert "is connected from test:1: refusing test:1" in caplog.text
+    world.weir.disconnected(second)
+    first.got.clear()
+    first.packet_in(0, 1, arp(1, H1, H2))
+    assert first.sent_frames()
+    assert '"switch_down"' not in world.events.read_text()
+
+
+def test_a_switch_that_was_disconnected_may_come_again(world: World) -> None:
+    world.weir.disconnected(world.connect(1))
+    again = world.connect(1)
+    assert not again.aborted
+    again.got.clear()
+    again.packet_in(0, 1, arp(1, H1, H2))
+    assert again.sent_frames()
 
 
 def test_a_switch_that_never_became_ready_was_never_there(world: World) -> None:
@@ -142,9 +166,31 @@ def test_a_bug_ends_the_controller(
     def buggy(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(world.weir._engine, "arp", buggy)
+    monkeypatch.setattr(world.weir._engine, "resolve", buggy)
     with caplog.at_level(logging.CRITICAL):
         channel.packet_in(0, 1, arp(1, H1, H2))
     assert world.failures == 1
     assert "received failed; the controller ends" in caplog.text
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_what_was_thrown_away_here_is_told_like_what_the_meters_dropped(world: World) -> None:
+    channel = world.connect(1)
+    budget = translate.limits(Config()).switch_frames_pps
+    head = struct.pack("!BBHIIHBBQ", 4, 10, 42, 0, 0, 0, 1, 0, 0)
+    packet_in = head + struct.pack("!QII", 0x0001000C80000004, 3, 0) + bytes(2)
+    assert sum(channel.admission.admits(packet_in) for _ in range(budget + 7)) == budget
+    effects = world.weir.watch_budgets(world.now_ns)
+    (record,) = (effect for effect in effects if isinstance(effect, Record))
+    assert record.event == "packet_ins_limited"
+    assert (record.fields["port"], record.fields["class"]) == ("1:3", "unknown")
+    assert world.weir.watch_budgets(world.now_ns) == []
+
+
+def test_the_meters_of_switches_that_are_ready_are_read(world: World) -> None:
+    channel = world.connect(1)
+    channel.got.clear()
+    world.weir.watch_budgets(world.now_ns)
+    (request,) = channel.got
+    assert (request[1], request[9]) == (Type.MULTIPART_REQUEST, 9)
+    assert world.failures == 0

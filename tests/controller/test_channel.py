@@ -1,18 +1,30 @@
 """The connection to a switch over a real socket: handshake, reassembly, a deaf switch."""
 
 import contextlib
+import gc
 import socket
+import struct
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import greenlet
 import pytest
 from eventlet.green import socket as green_socket
 from ryu.base.app_manager import AppManager
 from ryu.lib import hub
 from ryu.ofproto import ofproto_protocol, ofproto_v1_3
 
-from controller.southbound import channel, openflow
+from controller import acceptor, translate
+from controller.config import Config
+from controller.southbound import channel, match, openflow, pipeline, segments
+from controller.southbound.admission import Admission
 from controller.southbound.channel import Channel, Handshake
 from controller.southbound.openflow import HEADER, Type
+from packets import SYN, Host, arp, segment
+from test_app import World
+
+LIMITS = translate.limits(Config())
 
 
 class Ear:
@@ -22,12 +34,17 @@ class Ear:
         self.connections: list[Channel] = []
         self.messages: list[bytes] = []
         self.lost: list[Channel] = []
+        self.order: list[int] = []
 
     def connected(self, channel: Channel) -> None:
         self.connections.append(channel)
 
     def received(self, _: Channel, message: bytes) -> None:
         self.messages.append(message)
+        self.order.append(message[1])
+
+    def received_segments(self, _: Channel, copied: list[segments.Copied]) -> None:
+        self.order.append(len(copied))
 
     def disconnected(self, channel: Channel) -> None:
         self.lost.append(channel)
@@ -38,13 +55,16 @@ class Peer:
 
     def __init__(self) -> None:
         self.ear = Ear()
+        self.now_ns = 0
         with socket.create_server(("127.0.0.1", 0)) as listening:
             self.socket = _green(socket.create_connection(listening.getsockname()))
             self._accepted = _green(listening.accept()[0])
         hub.spawn(self._serve)
 
     def _serve(self) -> None:
-        with contextlib.closing(Channel(self._accepted, ("test", 1), self.ear)) as served:
+        admission = Admission(LIMITS, lambda: self.now_ns)
+        channel = Channel(self._accepted, ("test", 1), self.ear, admission)
+        with contextlib.closing(channel) as served:
             served.serve()
 
     def say(self, kind: Type, body: bytes, xid: int = 1, version: int = 4) -> None:
@@ -199,8 +219,14 @@ def test_nonsense_ends_the_channel(peer: Peer, nonsense: bytes) -> None:
         bytes.fromhex("0400 0010 00000001 0001 0000 00000000"),
         bytes.fromhex("0413 0010 00000001 000d 0000 00000000"),
         bytes.fromhex("0106 0020 00000001") + bytes(24),
+        bytes.fromhex("0406 0009 00000001 00"),
     ],
-    ids=["a hello that has no end", "ports before features", "features of another version"],
+    ids=[
+        "a hello that has no end",
+        "ports before features",
+        "features of another version",
+        "features that are cut off",
+    ],
 )
 def test_nonsense_instead_of_a_handshake_ends_the_channel(nonsense: bytes) -> None:
     peer = Peer()
@@ -225,3 +251,158 @@ def test_the_end_of_the_connection_is_told_once(peer: Peer) -> None:
     peer.until(lambda: peer.ear.lost)
     hub.sleep(0.05)
     assert len(peer.ear.lost) == 1
+
+
+SYN_COOKIE = next(
+    entry.cookie
+    for entry in pipeline.STATIC
+    if pipeline.packet_class(entry.cookie) is pipeline.PacketClass.SYN
+)
+
+
+def packet_in(frame: bytes, cookie: int = 0) -> bytes:
+    in_port = match.pack_match(((match.IN_PORT, (3).to_bytes(4, "big"), None),))
+    body = struct.pack("!IHBBQ", 0xFFFFFFFF, len(frame), 1, 0, cookie) + in_port + b"\0\0" + frame
+    return HEADER.pack(4, Type.PACKET_IN, HEADER.size + len(body), 0) + body
+
+
+def copies(n: int) -> bytes:
+    frames = (segment(Host(1), Host(2), (1000 + i % 60_000, 80), SYN) for i in range(n))
+    return b"".join(packet_in(frame, SYN_COOKIE) for frame in frames)
+
+
+BARRIER = HEADER.pack(4, Type.BARRIER_REPLY, 8, 1)
+NOTICE = HEADER.pack(4, Type.EXPERIMENTER, 16, 1) + bytes(8)
+
+
+def test_what_is_no_packet_in_overtakes_the_segments_that_were_read_with_it(peer: Peer) -> None:
+    peer.socket.sendall(copies(30) + NOTICE + copies(20) + BARRIER)
+    peer.until(lambda: len(peer.ear.order) == 4)
+    assert peer.ear.order == [Type.EXPERIMENTER, Type.BARRIER_REPLY, 30, 20]
+
+
+def test_packet_ins_stay_in_order(peer: Peer) -> None:
+    peer.socket.sendall(copies(3) + packet_in(arp(1, Host(1), Host(2))) + copies(2))
+    peer.until(lambda: len(peer.ear.order) == 3)
+    assert peer.ear.order == [3, Type.PACKET_IN, 2]
+
+
+def test_segments_over_budget_are_not_read_and_what_is_behind_them_is(peer: Peer) -> None:
+    (connected,) = peer.ear.connections
+    budget = LIMITS.switch_segments_pps
+    connected.admission.read(budget + 1)
+    peer.socket.sendall(copies(5) + NOTICE)
+    peer.until(lambda: peer.ear.order)
+    assert peer.ear.order == [Type.EXPERIMENTER]
+    assert sum(dropped.dropped for dropped in connected.admission.take_dropped()) == 5
+    peer.now_ns += 10**9
+    peer.socket.sendall(copies(5))
+    peer.until(lambda: peer.ear.order[1:] == [5])
+
+
+def test_half_a_handshake_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "_HANDSHAKE_S", 0.2)
+    peer = Peer()
+    peer.socket.sendall(bytes.fromhex("0400"))
+    peer.until_closed()
+    assert not peer.ear.connections
+
+
+def test_of_many_that_say_nothing_the_oldest_has_to_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptor, "_NEWCOMERS", 3)
+    weir = World(tmp_path).weir
+    listening = green_socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(16)
+    admission = Admission(LIMITS, time.monotonic_ns)
+    door = acceptor.Acceptor(
+        listening, None, weir, lambda: admission, time.monotonic_ns, pytest.fail
+    )
+    serving = hub.spawn(door.serve)
+    silent = []
+    try:
+        for _ in range(6):
+            silent.append(green_socket.create_connection(listening.getsockname(), timeout=5))
+            assert silent[-1].recv(8)  # HELLO
+        assert all(sock.recv(64) == b"" for sock in silent[:3])
+        for sock in silent[3:]:
+            sock.settimeout(0.05)
+            with pytest.raises(TimeoutError):
+                while sock.recv(64):
+                    pass
+    finally:
+        hub.kill(serving)
+        for sock in (*silent, listening):
+            sock.close()
+
+
+def test_a_whole_one_has_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "_HANDSHAKE_S", 0.2)
+    peer = Peer()
+    peer.handshake()
+    hub.sleep(0.4)
+    assert not peer.ear.lost
+
+
+def test_a_switch_that_answers_passes_the_probe(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "_SIGN_OF_LIFE_S", 0.2)
+    (connected,) = peer.ear.connections
+    connected.probe()
+    while (heard := peer.hear())[0] != 2:
+        pass
+    peer.say(3, heard[2], xid=heard[1])
+    hub.sleep(0.4)
+    assert not peer.ear.lost
+
+
+def test_a_switch_that_answers_passes_however_often_it_is_probed(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "_SIGN_OF_LIFE_S", 0.2)
+    (connected,) = peer.ear.connections
+    connected.probe()
+    while (heard := peer.hear())[0] != 2:
+        pass
+    peer.say(3, heard[2], xid=heard[1])
+    for _ in range(30):
+        hub.sleep(0.01)
+        connected.probe()
+        if peer.ear.lost:
+            break
+        # Each probe after the first is answered when the next one has come.
+        peer.say(3, b"")
+    assert not peer.ear.lost
+
+
+def test_a_switch_that_is_silent_does_not(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "_SIGN_OF_LIFE_S", 0.2)
+    (connected,) = peer.ear.connections
+    connected.probe()
+    peer.until(lambda: peer.ear.lost)
+
+
+def test_channels_that_are_over_leave_nothing_behind() -> None:
+    """Neither sockets nor greenlets, however they ended."""
+
+    def left() -> tuple[int, int]:
+        gc.collect()
+        alive = sum(isinstance(o, greenlet.greenlet) and not o.dead for o in gc.get_objects())
+        return alive, len(list(Path("/proc/self/fd").iterdir()))
+
+    def come_and_go(n: int) -> None:
+        for number in range(n):
+            peer = Peer()
+            if number % 2:
+                peer.handshake()
+            peer.socket.close()
+            hub.sleep(0.01)
+        hub.sleep(0.1)
+
+    come_and_go(4)
+    before = left()
+    come_and_go(40)
+    assert left() == before

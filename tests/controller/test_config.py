@@ -14,17 +14,37 @@ from controller.core.connections import ConnectionSettings
 from controller.core.egress import PortOverride
 from controller.core.policy import Rule, Treatment
 from controller.core.regulator import Scheme
+from controller.core.resolution import ResolverSettings
 from controller.core.windows import PortLimits, WindowRules
 
 EVERYTHING = """
-openflow: {listen: "[::1]:6654"}
+openflow: {listen: "ssl:[::1]:6654"}
+tls:
+  key: key.pem
+  certificate: certificate.pem
+  ca: ca.pem
+  crl: crl.pem
+  minimum_version: "1.3"
+  switches: {s1.example: 1, s2.example: [2, 3]}
+  handshake_timeout: 5 s
+standby:
+  name: a
+  peers: {b: "10.0.0.2:6654"}
+  listen: tcp:0.0.0.0:6654
+  secret: secret
+  priority: 200
+  heartbeat: 100 ms
+  timeout: 500 ms
 fabric:
   link_capacity: 1 Gbit/s
   egress_buffer: 128 KiB
   rtt: 200 us
   lldp_interval: 0.5
   link_timeout: 2 s
+  control_grace: 300 ms
   switch_grace: 30 s
+  host_age: 10 min
+  flood_rate: 50
   queues:
     - {switch: 1, port: s1-eth3, capacity: 100 Mbit/s, egress_buffer: 64 KiB}
     - {switch: 2, port: 4, rtt: 1 ms}
@@ -46,8 +66,10 @@ log: {level: debug, events: /tmp/events.jsonl, connections: true}
 
 
 def test_the_defaults_are_those_of_the_manual() -> None:
-    defaults = config.load(None)
-    assert defaults.openflow.listen == ("127.0.0.1", 6653)
+    defaults = config.parse("")
+    assert defaults.openflow.listen == ("ssl", "127.0.0.1", 6653)
+    assert not defaults.tls.given
+    assert not defaults.standby.peers
     assert defaults.fabric.link_capacity == 100_000_000
     assert defaults.fabric.egress_buffer == 65_536
     assert defaults.fabric.rtt == 500_000
@@ -58,12 +80,17 @@ def test_the_defaults_are_those_of_the_manual() -> None:
     assert defaults.regulation.initial_window == 10
     assert defaults.regulation.floor_segments == 2
     assert defaults.log.events is None
-    assert config.parse("") == config.parse("fabric: {rtt: 500 us}") == defaults
+    assert config.parse("fabric: {rtt: 500 us}") == defaults
 
 
 def test_everything_can_be_said() -> None:
     read = config.parse(EVERYTHING)
-    assert read.openflow.listen == ("::1", 6654)
+    assert read.openflow.listen == ("ssl", "::1", 6654)
+    assert str(read.openflow.listen) == "ssl:[::1]:6654"
+    assert read.tls.switches == {"s1.example": (1,), "s2.example": (2, 3)}
+    assert read.standby.peers == {"b": ("10.0.0.2", 6654)}
+    assert read.standby.timeout == 500_000_000
+    read.require_transport()
     assert read.fabric.lldp_interval == 500_000_000
     settings = read.engine_settings()
     assert settings.limits == PortLimits(10**9, 200_000, 131_072)
@@ -78,7 +105,9 @@ def test_everything_can_be_said() -> None:
     assert settings.regulator.scheme is Scheme.SDTCP
     assert settings.regulator.rules == WindowRules(0.8, 4, 1)
     assert settings.link_timeout_ns == 2_000_000_000
+    assert settings.control_grace_ns == 300_000_000
     assert settings.switch_grace_ns == 30_000_000_000
+    assert settings.resolver == ResolverSettings(600 * 10**9, 50)
     assert settings.policies == (
         Rule(Treatment.EXEMPT, bytes([10, 9, 0, 0]), 16),
         Rule(Treatment.PROTECT, b"\xfd" + bytes(14) + b"\1", 128, 80),
@@ -108,8 +137,22 @@ def test_everything_can_be_said() -> None:
         ("regulation: {buffer_share: 2}", "regulation.buffer_share: 2"),
         ("regulation: {floor_segments: 0}", "regulation.floor_segments: 0"),
         ("log: {level: loud}", "log.level: 'loud' is not one of .*'debug'"),
-        ("openflow: {listen: 6653}", "openflow.listen: 6653 is not HOST:PORT"),
-        ("openflow: {listen: 'a:99999'}", "openflow.listen: 'a:99999' is not HOST:PORT"),
+        ("openflow: {listen: 6653}", "openflow.listen: 6653 does not say how; write ssl:HOST"),
+        ("openflow: {listen: 'a:6653'}", "openflow.listen: 'a:6653' does not say how; .*tcp:HOST"),
+        ("openflow: {listen: 'tcp:a:99999'}", "openflow.listen: 'a:99999' is not HOST:PORT"),
+        ("tls: {key: a}", "tls: certificate and ca missing; key, certificate and ca go together"),
+        ("tls: {crl: a}", "tls: key and certificate and ca missing"),
+        ("tls: {minimum_version: 1.1}", "tls.minimum_version: 1.1 is not one of '1.2'"),
+        ("tls: {switches: some}", "tls.switches"),
+        ("tls: {switches: {s1: -1}}", "tls.switches"),
+        ("standby: {name: a}", "standby: peers is missing"),
+        ("standby: {peers: {b: 'h:1'}}", "standby: name and listen are needed"),
+        ("standby: {name: b, peers: {b: 'h:1'}, listen: 'tcp:h:2'}", "standby: peers holds this"),
+        ("standby: {name: a, peers: {b: 'h:1'}, listen: 'tcp:h:2'}", "standby: secret is missing"),
+        (
+            "standby: {name: a, peers: {b: 'h:1'}, listen: 'ssl:h:2', timeout: 200 ms}",
+            "standby: timeout must be at least three times heartbeat",
+        ),
         ("fabric: {lldp_interval: 5 s}", "fabric: link_timeout must be longer"),
         ("policies: [{treatment: exempt}]", "policies.0: neither subnet nor port"),
         ("policies: [{port: 80}]", "policies.0.treatment: is missing"),
@@ -135,6 +178,24 @@ def test_everything_can_be_said() -> None:
 def test_errors_name_the_key_and_what_would_be_right(text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         config.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "openflow.listen: ssl:127.0.0.1:6653 needs tls.key.* write tcp:127.0.0.1:6653"),
+        (
+            "openflow: {listen: 'tcp:h:1'}\n"
+            "standby: {name: a, peers: {b: 'h:1'}, listen: 'ssl:h:2'}",
+            "standby.listen: ssl:h:2 needs tls.key",
+        ),
+    ],
+)
+def test_tls_without_certificates_cannot_be_run(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "weir.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=told):
+        config.load(file)
 
 
 def test_all_errors_are_told_at_once() -> None:

@@ -134,6 +134,14 @@ class TestClasses:
 
 
 class TestTraces:
+    def test_an_entry_that_counts_from_the_beginning_again_is_no_trace(self) -> None:
+        world = tuned_star(expiry_ns=60 * SECOND)
+        key = counted(world)
+        read(world, key, [5000])
+        read(world, key, [0], every_ns=30 * SECOND)
+        read(world, key, [0], every_ns=31 * SECOND)
+        assert len(world.engine.flow_table) == 0
+
     def test_without_any_packet_it_is_expired(self) -> None:
         world = tuned_star(expiry_ns=60 * SECOND)
         key = counted(world)

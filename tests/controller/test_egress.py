@@ -71,8 +71,12 @@ def test_a_link_that_was_measured_tells_the_rtt() -> None:
 
 def test_a_notice_tells_of_a_queue_but_not_of_a_port() -> None:
     subject = ports()
-    assert not subject.notice(PortId(1, 3), 10_000)
+    assert not subject.has_port(PortId(1, 3))
+    assert subject.has_port(P2)
     assert subject.notice(P2, 10_000)
     assert subject.limits(P2, every_port=False) == PortLimits(10**8, 500_000, 10_000)
-    assert subject.notice(P2, 0)
+    assert not subject.notice(P2, 0)
+    assert not subject.notice(P2, 10_000)
     assert subject.queue(P2) == Queue(0, 10_000)
+    assert subject.notice(P2, 20_000)
+    assert subject.queue(P2) == Queue(0, 20_000)

@@ -1,7 +1,7 @@
 """The core as a whole, in virtual time: events in, effects out, and what the switches then hold."""
 
 from controller.core.effects import (
-    AnswerArp,
+    Answer,
     Deliver,
     Probe,
     ReadAccounts,
@@ -10,15 +10,17 @@ from controller.core.effects import (
 from controller.core.egress import PortOverride, Queue
 from controller.core.entries import (
     Account,
+    Behind,
     FlowWindow,
     Forward,
+    Hop,
     HostWindow,
     LinkPort,
 )
 from controller.core.fabric import PORT_GRACE_NS, Port
 from controller.core.flow import ACK, FIN, RST
-from controller.core.forwarding import Arp
 from controller.core.regulator import Scheme
+from controller.core.resolution import Resolution
 from controller.core.values import Notice, PortId
 from engine_world import (
     BROADCAST,
@@ -45,16 +47,18 @@ class TestForwarding:
     def test_hosts_are_reachable_from_every_switch_as_soon_as_they_are_known(self) -> None:
         world = two_switches()
         assert Forward(RECEIVER.mac, 1) in world.entries(2, Forward)
-        assert Forward(RECEIVER.mac, 40) in world.entries(1, Forward)
+        assert Behind(RECEIVER.mac, 2) in world.entries(1, Behind)
         assert Forward(SENDERS[0].mac, 1) in world.entries(1, Forward)
-        assert Forward(SENDERS[0].mac, 40) in world.entries(2, Forward)
+        assert Behind(SENDERS[0].mac, 1) in world.entries(2, Behind)
+        assert world.entries(1, Hop) == {Hop(2, None, 40)}
+        assert world.entries(2, Hop) == {Hop(1, None, 40)}
         assert world.entries(1, LinkPort) == {LinkPort(40)}
 
     def test_a_known_address_is_answered_for(self) -> None:
         world = two_switches()
         effects = world.arp(1, SENDERS[0], RECEIVER)
         assert effects == [
-            AnswerArp(
+            Answer(
                 PortId(1, 1),
                 RECEIVER.mac,
                 RECEIVER.address,
@@ -72,17 +76,23 @@ class TestForwarding:
         assert PortId(2, 40) not in effect.ports
         assert {PortId(1, 2), PortId(2, 1)} <= set(effect.ports)
 
-    def test_an_answer_goes_to_who_asked(self) -> None:
+    def test_what_is_for_one_host_is_left_to_the_switches(self) -> None:
         world = two_switches()
-        assert world.arp(2, RECEIVER, SENDERS[0]) == [Deliver((PortId(1, 1),), b"arp")]
+        assert world.arp(2, RECEIVER, SENDERS[0]) == []
+        newcomer = Host(200)
+        world.places[newcomer] = PortId(1, 39)
+        assert not [e for e in world.arp(2, newcomer, RECEIVER) if isinstance(e, Deliver)]
+        (answer,) = world.arp(1, RECEIVER, newcomer)
+        assert isinstance(answer, Answer)
+        assert answer.mac == newcomer.mac
 
     def test_a_probe_of_an_unknown_sender_teaches_no_address(self) -> None:
         """RFC 5227: an ARP probe has no sender address."""
         world = star()
-        probe = Arp(1, SENDERS[0].mac, bytes(4), RECEIVER.address, BROADCAST, b"arp")
-        world.do(world.engine.arp(PortId(1, 1), probe, world.now_ns))
+        probe = Resolution(True, SENDERS[0].mac, bytes(4), RECEIVER.address, BROADCAST, b"arp")
+        world.do(world.engine.resolve(PortId(1, 1), probe, world.now_ns))
         (effect,) = world.arp(1, SENDERS[1], SENDERS[0])
-        assert isinstance(effect, AnswerArp)
+        assert isinstance(effect, Answer)
         assert effect.address == SENDERS[0].address
 
     def test_nothing_is_learnt_before_a_port_is_settled_nor_from_links(self) -> None:
@@ -99,14 +109,14 @@ class TestForwarding:
         world = two_switches()
         world.place(SENDERS[0], PortId(2, 7))
         assert Forward(SENDERS[0].mac, 7) in world.entries(2, Forward)
-        assert Forward(SENDERS[0].mac, 40) in world.entries(1, Forward)
+        assert Behind(SENDERS[0].mac, 2) in world.entries(1, Behind)
         assert records(world.last, "host_moved")
 
     def test_a_silent_link_is_given_up(self) -> None:
         world = two_switches()
         effects = world.sleep(5 * SECOND)
         assert records(effects, "link_down") == [{"a": "1:40", "b": "2:40"}]
-        assert Forward(RECEIVER.mac, 40) not in world.entries(1, Forward)
+        assert world.entries(1, Hop) == set()
         assert world.entries(1, LinkPort) == set()
 
     def test_a_port_that_goes_down_takes_its_host_along(self) -> None:
@@ -114,13 +124,14 @@ class TestForwarding:
         down = Port(1, "s2-eth1", b"\2\1\0\0\2\0", False)
         effects = world.do(world.engine.port_changed(2, down, world.now_ns))
         assert records(effects, "host_lost") == [{"mac": RECEIVER.mac.hex(":")}]
-        assert Forward(RECEIVER.mac, 40) not in world.entries(1, Forward)
+        assert world.entries(1, Hop) == set()
 
     def test_a_switch_that_only_lost_its_controller_keeps_its_place(self) -> None:
         world = two_switches()
         world.do(world.engine.switch_down(2, world.now_ns))
         world.sleep(10 * SECOND)
-        assert Forward(RECEIVER.mac, 40) in world.entries(1, Forward)
+        assert Behind(RECEIVER.mac, 2) in world.entries(1, Behind)
+        assert world.entries(1, Hop) == {Hop(2, None, 40)}
 
 
 class TestRegulation:

@@ -12,12 +12,14 @@ from controller.core.engine import (
 )
 from controller.core.entries import (
     Account,
+    Behind,
     FlowWindow,
     Forward,
     HostWindow,
     Relearn,
     Survivor,
 )
+from controller.core.fabric import Port
 from controller.core.flow import ACK, FIN, RST, SYN, FlowKey
 from controller.core.values import PortId
 from engine_world import (
@@ -142,9 +144,14 @@ class TestRestart:
         before.connect(RECEIVER, SENDERS[0])
         after = self.restarted(before)
         after.link(PortId(1, 40), PortId(2, 40))
+        after.sleep(RELEARN_AFTER_NS)
         key = after.connect(SENDERS[1], RECEIVER, 7)
         for switch in (1, 2):
             assert Account(key, True) in after.entries(switch, Account)
+        after.sleep(RELEARN_FOR_NS)
+        key = after.connect(SENDERS[1], RECEIVER, 8)
+        for switch in (1, 2):
+            assert Account(key, True) not in after.entries(switch, Account)
 
     def test_what_nobody_claims_is_withdrawn_in_the_end(self) -> None:
         before = star()
@@ -178,3 +185,91 @@ class TestRestart:
         key = FlowKey(SENDERS[0].address, 2, RECEIVER.address, 80)
         world.segment(key, flags, payload_bytes=10)
         assert len(world.engine.flow_table) == 0
+
+
+def kept(world: World, switch: int) -> list[Survivor]:
+    return [Survivor(entry, 0, 5 * SECOND) for entry in world.held[switch].values()]
+
+
+class TestReturn:
+    """A switch is lost to an engine for a while, and goes on forwarding."""
+
+    def test_what_the_switch_has_seen_the_end_of_is_over(self) -> None:
+        world = two_switches()
+        over, on = (world.connect(RECEIVER, SENDERS[0], src_port=n) for n in (1, 2))
+        world.sleep(2 * SECOND)
+        world.do(world.engine.switch_down(2, world.now_ns))
+        survivors = [s for s in kept(world, 2) if getattr(s.entry, "flow", None) != over]
+        assert len(survivors) == len(world.held[2]) - 1
+        effects = world.switch_up(2, *survivors)
+        (closed,) = records(effects, "connection_closed")
+        assert (closed["src_port"], closed["reason"]) == (1, "expired")
+        world.sleep(2 * RELEARN_AFTER_NS)
+        assert world.entries(2, Account) == {Account(on, True), Account(on.reverse, False)}
+
+    def test_an_account_that_it_was_never_told_of_is_installed(self) -> None:
+        world = star()
+        key = world.connect(SENDERS[0], RECEIVER)
+        survivors = kept(world, 1)
+        world.sleep(SECOND - 1)
+        world.do(world.engine.switch_down(1, world.now_ns))
+        world.switch_up(1, *survivors)
+        world.segment(key, ACK, payload_bytes=100)
+        assert len(world.engine.flow_table) == 1
+
+    def test_a_switch_that_starts_empty_is_told_everything_again(self) -> None:
+        world = two_switches()
+        world.connect(RECEIVER, SENDERS[0])
+        world.sleep(2 * SECOND)
+        before = dict(world.held[2])
+        world.do(world.engine.switch_down(2, world.now_ns))
+        world.switch_up(2)
+        assert world.held[2] == before
+        assert len(world.engine.flow_table) == 1
+
+    def test_one_that_starts_empty_has_forgotten_what_it_was_about_to_tell(self) -> None:
+        world = two_switches()
+        over, on = (world.connect(RECEIVER, SENDERS[0], src_port=n) for n in (1, 2))
+        world.sleep(2 * SECOND)
+        survivors = kept(world, 2)
+        for came_back_with in (survivors, []):
+            world.do(world.engine.switch_down(2, world.now_ns))
+            world.sleep(SECOND)
+            world.switch_up(2, *came_back_with)
+            world.sleep(10 * SECOND)
+            world.volume(2, on, world.now_ns // SECOND * MSS)
+        assert world.engine.flow_table.find(on.pack()) is not None
+        assert world.engine.flow_table.find(over.pack()) is None
+
+    def test_a_young_connection_may_have_ended_unseen(self) -> None:
+        world = two_switches()
+        world.sleep(SECOND)
+        silent, goes_on = (world.connect(RECEIVER, SENDERS[0], src_port=n) for n in (1, 2))
+        world.do(world.engine.switch_down(1, world.now_ns))
+        seen = world.sleep(2 * SECOND)
+        reasons = [record["reason"] for record in records(seen, "connection_closed")]
+        assert reasons == ["unwatched", "unwatched"]
+        world.switch_up(1, *kept(world, 1))
+        assert Install(1, Relearn(1)) in world.sleep(RELEARN_AFTER_NS)
+        world.segment(goes_on, ACK, payload_bytes=100)
+        assert world.engine.flow_table.find(goes_on.pack()) is not None
+        assert world.engine.flow_table.find(silent.pack()) is None
+
+
+class TestGone:
+    """A switch never comes back."""
+
+    def test_nothing_is_left_of_one_that_nobody_leads_to(self) -> None:
+        world = two_switches()
+        world.connect(RECEIVER, SENDERS[0])
+        world.do(world.engine.switch_down(2, world.now_ns))
+        world.sleep(61 * SECOND)
+        assert Behind(RECEIVER.mac, 2) in world.entries(1, Behind), "it may be forwarding yet"
+        port = Port(40, "s1-eth40", b"\2\1\0\0\1\0", up=False)
+        world.do(world.engine.port_changed(1, port, world.now_ns))
+        world.sleep(SECOND)
+        known = world.entries(1, Forward) | world.entries(1, Behind)
+        assert RECEIVER.mac not in {entry.mac for entry in known}
+        assert all(switch == 1 for switch, _ in world.engine._tables.entries(object))
+        world.switch_up(2)
+        assert Behind(SENDERS[0].mac, 1) in world.entries(2, Behind), "it is furnished anew"

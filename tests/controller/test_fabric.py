@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core.fabric import PORT_GRACE_NS, PRESUMED_FOR_NS, Fabric, Port
+from controller.core.fabric import PORT_GRACE_NS, Fabric, Port
+from controller.core.links import PRESUMED_FOR_NS
 from controller.core.values import PortId
 
 TIMEOUT_NS = 4 * 10**9
@@ -93,7 +94,7 @@ class TestLinks:
     def test_links_of_an_unreachable_switch_do_not(self) -> None:
         subject = fabric(1, 2)
         subject.link_seen(PortId(1, 4), PortId(2, 4), NOW)
-        subject.disconnect(2)
+        subject.disconnect(2, NOW)
         later = NOW + 10 * TIMEOUT_NS
         assert look(subject, later) == []
         subject.connect(2, [port(number) for number in range(1, 5)], later)
@@ -146,7 +147,7 @@ class TestPaths:
         subject = fabric(1)
         subject.learn(H1, PortId(1, 1))
         subject.learn(H2, PortId(1, 2))
-        assert subject.path(H1, H2) == (PortId(1, 2),)
+        assert subject.path(H1, H2, None) == (PortId(1, 2),)
 
     def test_over_a_chain(self) -> None:
         subject = fabric(1, 2, 3)
@@ -154,15 +155,15 @@ class TestPaths:
         subject.link_seen(PortId(2, 4), PortId(3, 3), NOW)
         subject.learn(H1, PortId(1, 1))
         subject.learn(H2, PortId(3, 1))
-        assert subject.path(H1, H2) == (PortId(1, 4), PortId(2, 4), PortId(3, 1))
-        assert subject.path(H2, H1) == (PortId(3, 3), PortId(2, 3), PortId(1, 1))
+        assert subject.path(H1, H2, None) == (PortId(1, 4), PortId(2, 4), PortId(3, 1))
+        assert subject.path(H2, H1, None) == (PortId(3, 3), PortId(2, 3), PortId(1, 1))
 
     def test_without_connection_or_host(self) -> None:
         subject = fabric(1, 2)
         subject.learn(H1, PortId(1, 1))
-        assert subject.path(H1, H2) is None
+        assert subject.path(H1, H2, None) is None
         subject.learn(H2, PortId(2, 1))
-        assert subject.path(H1, H2) is None
+        assert subject.path(H1, H2, None) is None
 
     def test_it_follows_a_change_of_links(self) -> None:
         subject = fabric(1, 2, 3)
@@ -171,9 +172,9 @@ class TestPaths:
         subject.link_seen(PortId(3, 4), PortId(2, 3), NOW)
         subject.learn(H1, PortId(1, 1))
         subject.learn(H2, PortId(2, 1))
-        assert subject.path(H1, H2) == (PortId(1, 4), PortId(2, 1))
+        assert subject.path(H1, H2, None) == (PortId(1, 4), PortId(2, 1))
         subject.set_port(1, port(4, up=False), NOW)
-        assert subject.path(H1, H2) == (PortId(1, 3), PortId(3, 4), PortId(2, 1))
+        assert subject.path(H1, H2, None) == (PortId(1, 3), PortId(3, 4), PortId(2, 1))
 
 
 @given(
@@ -198,7 +199,7 @@ def test_paths_are_symmetric_shortest_and_consistent(
     distances = _distances(n_switches, peers)
     for i, src in enumerate(macs):
         for j, dst in enumerate(macs):
-            there, back = subject.path(src, dst), subject.path(dst, src)
+            there, back = subject.path(src, dst, None), subject.path(dst, src, None)
             if distances[i].get(j) is None:
                 assert there is None
                 continue
@@ -207,8 +208,8 @@ def test_paths_are_symmetric_shortest_and_consistent(
             assert len(there) == distances[i][j] + 1
             entered = [peers[port_id] for port_id in there[:-1]]
             assert list(back[:-1]) == entered[::-1]
-            for port_id in there:
-                assert subject.next_ports(subject.hosts[dst])[port_id.switch] == port_id.port
+            for port_id in there[:-1]:
+                assert subject.trees.next_ports(j, 0)[port_id.switch] == port_id.port
 
 
 def _distances(n_switches: int, peers: dict[PortId, PortId]) -> list[dict[int, int]]:

@@ -138,7 +138,7 @@ class AgainstNaiveModel(RuleBasedStateMachine):
     def adopt(self, key: FlowKey) -> None:
         if self.table.find(key.pack()) is None:
             macs = MACS[key.src], MACS[key.dst]
-            self.table.adopt(key.pack(), macs, 1460, (None, None), self.now_ns)
+            self.table.adopt(key.pack(), macs, 1460, (None, None), None, self.now_ns)
             for bundle in self.table.take_new_bundles():
                 self.table.route(bundle, (), ())
             for side in (key, key.reverse):

@@ -1,4 +1,4 @@
-"""Discovery frames that only their maker believes, and ARP replies."""
+"""Discovery frames that only their maker believes."""
 
 import pytest
 from hypothesis import given
@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from ryu.lib.packet import lldp
 
 from controller.southbound import frames, packet_in
-from controller.southbound.frames import ForeignDiscoveryError
-from packets import Host, arp
+from controller.southbound.frames import ForeignDiscoveryError, Origin
 
 SECRET = b"sixteen bytes, so"
 MAC = b"\2\0\0\0\0\1"
@@ -19,14 +18,14 @@ def payload(frame: bytes) -> bytes:
     return parsed.payload
 
 
-@given(st.integers(0, 2**64 - 1), st.integers(1, 2**32 - 1))
-def test_it_tells_where_it_comes_from(switch: int, port: int) -> None:
-    frame = frames.pack(switch, port, MAC, 4, SECRET)
-    assert frames.unpack(payload(frame), SECRET) == (switch, port)
+@given(st.integers(0, 2**64 - 1), st.integers(1, 2**32 - 1), st.integers(0, 2**64 - 1))
+def test_it_tells_where_it_comes_from_and_when(switch: int, port: int, sent_ns: int) -> None:
+    origin = Origin(switch, port, sent_ns)
+    assert frames.unpack(payload(frames.pack(origin, MAC, 4, SECRET)), SECRET) == origin
 
 
 def test_it_is_lldp_to_everybody_else() -> None:
-    parsed, _, rest = lldp.lldp.parser(payload(frames.pack(0xAB, 3, MAC, 4, SECRET)))
+    parsed, _, rest = lldp.lldp.parser(payload(frames.pack(Origin(0xAB, 3, 0), MAC, 4, SECRET)))
     assert [tlv.tlv_type for tlv in parsed.tlvs] == [1, 2, 3, 127, 0]
     assert parsed.tlvs[0].chassis_id == b"00000000000000ab"
     assert parsed.tlvs[1].port_id == b"3"
@@ -35,14 +34,14 @@ def test_it_is_lldp_to_everybody_else() -> None:
 
 
 def test_another_controllers_is_not_believed() -> None:
-    frame = frames.pack(1, 2, MAC, 4, b"another secret")
+    frame = frames.pack(Origin(1, 2, 99), MAC, 4, b"another secret")
     with pytest.raises(ForeignDiscoveryError, match="forged"):
         frames.unpack(payload(frame), SECRET)
 
 
 @given(st.data())
 def test_a_changed_one_is_not_believed(data: st.DataObject) -> None:
-    original = payload(frames.pack(1, 2, MAC, 4, SECRET))
+    original = payload(frames.pack(Origin(1, 2, 99), MAC, 4, SECRET))
     changed = bytearray(original)
     at = data.draw(st.integers(0, len(original) - 1))
     changed[at] ^= data.draw(st.integers(1, 255))
@@ -50,15 +49,10 @@ def test_a_changed_one_is_not_believed(data: st.DataObject) -> None:
         said = frames.unpack(bytes(changed), SECRET)
     except ForeignDiscoveryError:
         return
-    assert said == (1, 2)
+    assert said == (1, 2, 99)
 
 
 @given(st.binary(max_size=80))
 def test_any_bytes_raise_nothing_but_the_error(body: bytes) -> None:
     with pytest.raises(ForeignDiscoveryError):
         frames.unpack(body, SECRET)
-
-
-def test_arp_reply() -> None:
-    h1, h2 = Host(1), Host(2)
-    assert frames.arp_reply(h1.mac, h1.address, h2.mac, h2.address) == arp(2, h1, h2)

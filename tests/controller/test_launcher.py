@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from certificates import Authority
 from controller import __version__
 from dummy_ovs import REPOSITORY, Controller, free_endpoint, wait_for
 
@@ -33,10 +34,22 @@ def test_help_teaches() -> None:
 def test_the_example_in_the_help_is_valid(tmp_path: Path) -> None:
     text = run("--help").stdout
     example = text[text.index("    openflow:") : text.index("Connect a switch")]
+    authority = Authority(tmp_path)
+    pair = authority.issue("certificate")
+    pair.key.rename(tmp_path / "key.pem")
+    pair.certificate.rename(tmp_path / "certificate.pem")
     file = tmp_path / "weir.yaml"
-    file.write_text(example)
+    file.write_text(example.replace("/etc/weir", str(tmp_path)))
     done = run("--config", str(file), "--check")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_run_is_what_it_does_without_a_command(tmp_path: Path) -> None:
+    file = tmp_path / "weir.yaml"
+    file.write_text("openflow: {listen: 'tcp:127.0.0.1:6653'}")
+    for arguments in (("run", "--config"), ("--config",)):
+        done = run(*arguments, str(file), "--check")
+        assert (done.returncode, done.stdout) == (0, f"{file} is valid\n")
 
 
 def test_version() -> None:
@@ -52,6 +65,21 @@ def test_the_check_tells_what_is_wrong(tmp_path: Path) -> None:
     assert f"{file}: fabric.rtt: 'soon' is not a quantity" in done.stderr
 
 
+def test_the_check_looks_into_the_files_that_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "weir.yaml"
+    file.write_text("tls: {key: /none/key, certificate: /none/such, ca: /none/such}")
+    done = run("--config", str(file), "--check")
+    assert done.returncode == 2
+    assert done.stderr == "weir-controller: tls.key: /none/key: No such file or directory\n"
+
+
+def test_without_a_word_on_how_to_listen_it_does_not_start() -> None:
+    done = run()
+    assert done.returncode == 2
+    assert done.stderr.startswith("weir-controller: without --config: openflow.listen: ssl:")
+    assert "tcp:127.0.0.1:6653" in done.stderr
+
+
 def test_a_configuration_that_is_not_there() -> None:
     done = run("--config", "/none/such.yaml")
     assert done.returncode == 2
@@ -60,7 +88,8 @@ def test_a_configuration_that_is_not_there() -> None:
 
 def test_an_event_log_that_cannot_be_written(tmp_path: Path) -> None:
     file = tmp_path / "weir.yaml"
-    file.write_text("log: {events: /none/such/events.jsonl}")
+    log = "log: {events: /none/such/events.jsonl}"
+    file.write_text(f"openflow: {{listen: 'tcp:{free_endpoint()}'}}\n{log}")
     done = run("--config", str(file))
     assert done.returncode == 2
     assert "/none/such/events.jsonl" in done.stderr
@@ -70,7 +99,7 @@ def test_an_event_log_that_cannot_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     events = tmp_path / "events.jsonl"
-    config = f'{{openflow: {{listen: "{free_endpoint()}"}}, log: {{events: "{events}"}}}}'
+    config = f'{{openflow: {{listen: "tcp:{free_endpoint()}"}}, log: {{events: "{events}"}}}}'
     controller = Controller(tmp_path, config)
     controller.start()
     wait_for(lambda: events.exists() and "start" in events.read_text(), "the start")

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.southbound import packet_in
+from controller.southbound.ethernet import MalformedFrameError
+from controller.southbound.neighbours import Resolution
 from controller.southbound.packet_in import (
-    ArpPacket,
     Discovery,
-    MalformedFrameError,
     OtherFrame,
     TcpSegment,
 )
@@ -86,7 +86,7 @@ class TestTcp:
 class TestOthers:
     def test_arp(self) -> None:
         parsed = packet_in.parse(arp(1, H1, H2))
-        assert parsed == ArpPacket(1, b"\xff" * 6, H1.mac, H1.address, H2.address)
+        assert parsed == Resolution(True, H1.mac, H1.address, H2.address, b"\xff" * 6, b"")
 
     def test_discovery(self) -> None:
         assert packet_in.parse(ethernet(H2.mac, H1.mac, 0x88CC, b"tlvs")) == Discovery(b"tlvs")

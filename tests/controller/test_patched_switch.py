@@ -29,7 +29,7 @@ OPEN = 502
 RATE = 160_000 // 8 * 1460 // 1526
 
 CONFIG = """
-openflow: {{listen: "{listen}"}}
+openflow: {{listen: "tcp:{listen}"}}
 fabric: {{lldp_interval: 300 ms, link_timeout: 2 s}}
 regulation: {{window_ttl: 1500 ms, buffer_share: 0.9}}
 classifier: {{poll_interval: 60 s}}  # nobody is found idle meanwhile, so shares stay as they are
@@ -46,7 +46,8 @@ class World:
         listen = free_endpoint()
         self._events = directory / "events.jsonl"
         self.switch = switch
-        self.controller = Controller(directory, CONFIG.format(listen=listen, events=self._events))
+        self.config = CONFIG.format(listen=listen, events=self._events)
+        self.controller = Controller(directory, self.config)
         self.controller.start()
         switch.add_bridge("s1", 1, listen)
         for host in SENDERS:
@@ -159,6 +160,21 @@ def test_who_is_exempt_is_left_alone(world: World) -> None:
     world.open_connections()
     wait_for(lambda: world.window_after(1) == RAW, "a share of the window")
     assert world.window_after(2, host=EXEMPT) == OPEN
+
+
+def test_a_new_policy_changes_who_is_exempt_at_once(world: World) -> None:
+    world.open_connections()
+    wait_for(lambda: world.window_after(1) == RAW, "a share of the window")
+    world.controller.reconfigure(world.config.replace("10.0.0.12/32", "10.0.0.1/32"))
+    world.wait_events("reload")
+    wait_for(lambda: world.window_after(2) == OPEN, "the first one is left alone")
+    wait_for(lambda: world.window_after(2, host=EXEMPT) == RAW, "the last one is not any more")
+    assert world.events("connection_closed") == []
+    world.controller.reconfigure(world.config + "zzz: {}")
+    wait_for(lambda: len(world.events("reload")) == 2, "a bad one")
+    assert "error" in world.events("reload")[1]
+    assert world.window_after(3) == OPEN
+    assert "refused" not in world.controller.log
 
 
 def test_windows_of_syns_are_left_alone(world: World) -> None:

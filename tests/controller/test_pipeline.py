@@ -7,16 +7,20 @@ from hypothesis import strategies as st
 from controller import translate
 from controller.core.entries import (
     Account,
+    Behind,
     Entry,
     Exempt,
     FlowWindow,
     Forward,
+    Hop,
     HostWindow,
+    Labelling,
     LinkPort,
     Relearn,
     Survivor,
 )
 from controller.core.flow import FlowKey
+from controller.core.trees import LABELS
 from controller.southbound import match, openflow, pipeline
 from controller.southbound.openflow import FlowEntry, FlowStats
 from controller.southbound.pipeline import STATIC, Table
@@ -35,6 +39,8 @@ keys6 = st.builds(
 keys = keys4 | keys6
 registers = st.integers(0, 1023)
 scales = st.integers(0, 14)
+labels = st.none() | st.integers(0, LABELS - 1)
+datapath_ids = st.integers(0, 2**64 - 1)
 
 
 @st.composite
@@ -55,10 +61,13 @@ def exemptions(draw: st.DrawFn) -> Exempt:
 entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(LinkPort, ports),
     st.builds(Relearn, ports),
-    st.builds(Account, keys, st.booleans()),
+    st.builds(Labelling),
+    st.builds(Account, keys, st.booleans(), labels),
     st.builds(HostWindow, ports, addresses, registers, scales),
     st.builds(FlowWindow, ports, keys, registers, scales),
     st.builds(Forward, macs, ports),
+    st.builds(Behind, macs, datapath_ids),
+    st.builds(Hop, datapath_ids, labels, ports),
     exemptions(),
 )
 
@@ -73,7 +82,7 @@ def read_back(entry: FlowEntry) -> FlowStats:
         7,
         777,
         match.pack_match(entry.match),
-        match.pack_instructions(entry.actions, entry.goto),
+        match.pack_instructions(entry.actions, entry.goto, entry.metadata),
     )
 
 
@@ -109,7 +118,9 @@ def test_what_somebody_has_changed_is_not_taken_for_ours(entry: Entry, data: st.
                 stats._replace(
                     instructions=stats.instructions + match.pack_instructions(b"", 3)[:4]
                 ),
-                stats._replace(match=match.pack_match(())),
+                stats._replace(
+                    match=match.pack_match(((match.TCP_FLAGS, bytes(2), None),)),
+                ),
             ]
         )
     )
@@ -124,7 +135,7 @@ def test_garbage_that_is_read_back_raises_nothing(kind: int, match_: bytes, rest
 
 @given(keys)
 def test_the_counters_of_an_account_name_their_flow(key: FlowKey) -> None:
-    (entry,) = pipeline.account(pipeline.FiveTuple(*key), True)
+    (entry,) = pipeline.account(pipeline.FiveTuple(*key), True, None)
     assert pipeline.decode_account(match.pack_match(entry.match)) == key
 
 
@@ -144,7 +155,10 @@ class TestLayout:
         for table in Table:
             last = self.fixed(table)[-1]
             assert (last.priority, last.match) == (0, ())
-            assert last.goto == table + 1 if table is not Table.FORWARD else last.actions
+            if table is Table.FORWARD:
+                assert last.actions == match.output(match.CONTROLLER)
+            else:
+                assert last.goto == (table + 1 if table is not Table.PATH else None)
 
     def test_tcp_is_copied_never_diverted(self) -> None:
         copies = [
@@ -156,6 +170,17 @@ class TestLayout:
         for entry in copies:
             assert entry.actions == match.output(match.CONTROLLER, 192)
             assert entry.goto == Table.ACCOUNT
+
+    def test_arp_between_two_hosts_needs_no_controller(self) -> None:
+        of_group, of_one = (
+            entry
+            for entry in self.fixed(Table.EDGE)
+            if (match.ETH_TYPE, b"\x08\x06", None) in entry.match
+        )
+        group_bit = bytes.fromhex("010000000000")
+        assert (match.ETH_DST, group_bit, group_bit) in of_group.match
+        assert (of_group.goto, of_one.goto) == (None, Table.ACCOUNT)
+        assert of_group.actions == of_one.actions == match.output(match.CONTROLLER)
 
     def test_what_comes_over_a_link_is_not_copied_again(self) -> None:
         copies = [entry for entry in self.fixed(Table.EDGE) if entry.goto and entry.actions]
@@ -189,11 +214,18 @@ class TestLayout:
 
     def test_an_account_ends_the_relearning_of_its_flow(self) -> None:
         key = pipeline.FiveTuple(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
-        account, relearn = pipeline.account(key, True)[0], pipeline.relearn(1)[0]
+        account, relearn = pipeline.account(key, True, None)[0], pipeline.relearn(1)[0]
         assert account.table == relearn.table == Table.ACCOUNT
         assert account.priority > relearn.priority > 0
         assert relearn.hard_timeout_s > 0
         assert account.flags == openflow.SEND_FLOW_REMOVED
+
+    def test_an_account_outlives_its_connection_only_for_a_while(self) -> None:
+        key = pipeline.FiveTuple(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
+        (account,) = pipeline.account(key, True, None)
+        # struct nx_action_fin_timeout: experimenter, 16 bytes, Nicira, 19, idle and hard timeout.
+        assert account.actions == bytes.fromhex("ffff 0010 00002320 0013 001e 0000 0000")
+        assert account.idle_timeout_s > pipeline.FINISHED_IDLE_S
 
     @pytest.mark.parametrize("last", range(16))
     def test_frames_between_neighbours_are_not_forwarded(self, last: int) -> None:

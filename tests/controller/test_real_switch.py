@@ -9,18 +9,37 @@ from pathlib import Path
 import pytest
 
 from dummy_ovs import REPOSITORY, Controller, DummyOvs, dummy_ovs, free_endpoint, wait_for
-from packets import ACK, FIN, PSH, SYN, Host, arp, segment, tcp_options
+from packets import (
+    ACK,
+    FIN,
+    PSH,
+    SYN,
+    Host,
+    arp,
+    ethernet,
+    ipv4,
+    neighbour_discovery,
+    option,
+    segment,
+    solicited_node,
+    tcp_options,
+)
 
 H1, H2, H3 = Host(1), Host(2), Host(3)
 PORTS = {H1: "p1", H2: "p2", H3: "p3"}
 CALL, ANSWER = (40_000, 80), (80, 40_000)
 
 CONFIG = """
-openflow: {{listen: "{listen}"}}
+openflow: {{listen: "tcp:{listen}"}}
 fabric: {{lldp_interval: 300 ms, link_timeout: 2 s}}
 classifier: {{background_bytes: 10 kB, background_age: 500 ms, poll_interval: 100 ms}}
 log: {{events: "{events}", connections: true}}
 """
+
+
+def tagged(frame: bytes) -> bytes:
+    """In VLAN 7."""
+    return frame[:12] + bytes.fromhex("81000007") + frame[12:]
 
 
 class World:
@@ -71,7 +90,7 @@ class World:
 
     def forwards(self) -> list[str]:
         flows = self.switch.flows("s1") + self.switch.flows("s2")
-        return [flow for flow in flows if "table=3, priority=100" in flow]
+        return [flow for flow in flows if "table=4, priority=100" in flow]
 
     def open_connection(self) -> None:
         """SYN and SYN-ACK go through the switches, their copies to the controller."""
@@ -129,7 +148,7 @@ def test_an_unpatched_switch_is_told_of_once_and_never_sent_a_window(world: Worl
     world.introduce()
     world.open_connection()
     world.wait_events("connection_opened")
-    assert world.controller.log.count("switch 1 lacks Weir's extension") == 1
+    assert world.controller.log.count("switch=1 lacks Weir's extension") == 1
     assert "refused" not in world.controller.log
     assert "tcp_rwnd" not in "".join(world.switch.flows("s1"))
     assert world.controller.stop(signal.SIGTERM) == 0
@@ -141,6 +160,57 @@ def test_arp_is_answered_by_the_controller_once_the_host_is_known(world: World) 
     world.send(question, H2)
     world.arrives(arp(2, H3, H2), H2)
     assert question not in world.switch.sent("p3")
+
+
+def test_a_question_under_a_tag_is_answered_under_the_same(world: World) -> None:
+    world.introduce()
+    for frame, host in ((arp(1, H3, H3), H3), (arp(1, H2, H2), H2)):
+        world.send(tagged(frame), host)
+    world.wait_events("host_address", 4)
+    world.send(tagged(arp(1, H2, H3)), H2)
+    world.arrives(tagged(arp(2, H3, H2)), H2)
+
+
+def test_a_neighbour_solicitation_is_answered(world: World) -> None:
+    world.introduce()
+    everybody = bytes.fromhex("ff020000000000000000000000000001")
+    announced = neighbour_discovery(
+        *(136, H3.address6, everybody, H3.address6, option(2, H3.mac)),
+        flags=1 << 29,
+        macs=(bytes.fromhex("333300000001"), H3.mac),
+    )
+    world.send(announced, H3)
+    world.arrives(announced, H1)
+    solicited = solicited_node(H3.address6)
+    question = neighbour_discovery(
+        *(135, H2.address6, solicited, H3.address6, option(1, H2.mac)),
+        macs=(b"\x33\x33" + solicited[-4:], H2.mac),
+    )
+    world.send(question, H2)
+    answer = neighbour_discovery(
+        *(136, H3.address6, H2.address6, H3.address6, option(2, H3.mac)),
+        flags=1 << 30 | 1 << 29,
+        macs=(H2.mac, H3.mac),
+    )
+    world.arrives(answer, H2)
+    assert question not in world.switch.sent("p3")
+
+
+def test_tagged_and_other_traffic_is_forwarded_as_it_is(world: World) -> None:
+    world.introduce()
+    udp = ethernet(H3.mac, H1.mac, 0x0800, ipv4(H1.address, H3.address, bytes(40), protocol=17))
+    frames = [
+        udp,
+        tagged(udp),
+        tagged(tagged(udp)),
+        tagged(segment(H1, H3, CALL, ACK, payload=b"data")),
+        ethernet(H3.mac, H1.mac, 0x88B5, bytes(60)),
+    ]
+    for frame in frames:
+        world.send(frame, H1)
+    for frame in frames:
+        world.arrives(frame, H3)
+        assert frame not in world.switch.sent("p2")
 
 
 def test_unknown_destinations_reach_every_edge_once(world: World) -> None:
@@ -201,7 +271,7 @@ def test_a_connection_without_account_is_relearnt_from_its_data(world: World) ->
 
 def test_a_busy_port_is_told_in_one_line(world: World, tmp_path: Path) -> None:
     world.wait_events("start")
-    second = Controller(tmp_path / "..", f'openflow: {{listen: "{world.listen}"}}')
+    second = Controller(tmp_path / "..", f'openflow: {{listen: "tcp:{world.listen}"}}')
     second.start()
     assert second.wait() == 2
     assert second.log.count("\n") == 1

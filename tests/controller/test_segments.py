@@ -6,8 +6,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.southbound import match, openflow, packet_in, segments
+from controller.southbound.ethernet import MalformedFrameError
 from controller.southbound.openflow import HEADER, Type
-from controller.southbound.packet_in import MalformedFrameError, TcpSegment
+from controller.southbound.packet_in import TcpSegment
+from controller.southbound.pipeline import Table
 from controller.southbound.segments import Copied
 from packets import ACK, FIN, SYN, Host, ethernet, ipv4, ipv6, segment, tcp_header, tcp_options
 
@@ -16,8 +18,12 @@ LINUX = bytes.fromhex("020405b4 0402080a 00000001 00000000 01030307")
 TIMESTAMPS = bytes.fromhex("0101080a 00000001 00000002")
 
 
-def wrapped(frame: bytes, in_port: int = 5, table: int = 0) -> bytes:
-    packed = match.pack_match(((match.IN_PORT, in_port.to_bytes(4, "big"), None),))
+def wrapped(frame: bytes, in_port: int = 5, table: int = 1, register: int | None = None) -> bytes:
+    """A packet-in; Open vSwitch tells the registers that are not 0."""
+    fields: match.Match = ((match.IN_PORT, in_port.to_bytes(4, "big"), None),)
+    if register is not None:
+        fields = (*fields, (match.REG0, register.to_bytes(4, "big"), None))
+    packed = match.pack_match(fields)
     head = struct.pack("!IHBBQ", 0xFFFFFFFF, len(frame), 0, table, 0)
     body = head + packed + b"\0\0" + frame
     return HEADER.pack(4, Type.PACKET_IN, 8 + len(body), 7) + body
@@ -38,7 +44,11 @@ def carefully(message: bytes) -> Copied | None:
         parsed = packet_in.parse(packet.data)
     except MalformedFrameError:
         return None
-    return segments.copied(packet.in_port, parsed) if isinstance(parsed, TcpSegment) else None
+    return (
+        segments.copied(packet.in_port, packet.register, parsed)
+        if isinstance(parsed, TcpSegment)
+        else None
+    )
 
 
 def test_a_linux_syn() -> None:
@@ -46,7 +56,7 @@ def test_a_linux_syn() -> None:
     key = H1.address + H2.address + struct.pack("!HH", 40_000, 80)
     for _ in range(2):
         assert segments.take(message, 0) == (
-            [(5, H2.mac + H1.mac, key, SYN, 9, 0, 0, 1460, 7)],
+            [(5, H2.mac + H1.mac, key, SYN, 9, 0, 0, 1460, 7, None)],
             len(message),
         )
 
@@ -70,8 +80,16 @@ def test_one_that_is_not_whole_yet_is_left() -> None:
         assert segments.take(message[:length], 0) == ([], 0)
 
 
+def test_a_label_is_told_and_ends_a_run_without() -> None:
+    frame = over_ipv4(tcp_header((40_000, 80), SYN, 9, LINUX))
+    plain, labelled = wrapped(frame), wrapped(frame, register=16 + 11)
+    found, end = segments.take(labelled * 2 + plain, 0)
+    assert [segment[-1] for segment in found] == [11, 11]
+    assert end == 2 * len(labelled)
+
+
 def test_what_found_no_entry_is_no_copy() -> None:
-    assert segments.take(wrapped(segment(H1, H2, (1, 2), SYN), table=3), 0) == ([], 0)
+    assert segments.take(wrapped(segment(H1, H2, (1, 2), SYN), table=Table.FORWARD), 0) == ([], 0)
 
 
 frames = st.builds(
@@ -86,17 +104,26 @@ frames = st.builds(
 )
 
 
+# With the label 5, with none, and with what none of ours has set.
+registers = st.sampled_from([None, 16 + 5, 16, 3, 1 << 31])
+
+
 @settings(max_examples=400)
-@given(frames, st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255))), st.integers(0, 200))
-@example(over_ipv4(tcp_header((1, 2), SYN, 1, LINUX)), [], 2)
+@given(
+    frames,
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255))),
+    st.integers(0, 200),
+    registers,
+)
+@example(over_ipv4(tcp_header((1, 2), SYN, 1, LINUX)), [], 2, None)
 def test_both_ways_agree_on_every_frame(
-    frame: bytes, damage: list[tuple[int, int]], cut: int
+    frame: bytes, damage: list[tuple[int, int]], cut: int, register: int | None
 ) -> None:
     damaged = bytearray(frame[: max(0, len(frame) - cut)])
     for place, value in damage:
         if place < len(damaged):
             damaged[place] = value
-    message = wrapped(bytes(damaged))
+    message = wrapped(bytes(damaged), register=register)
     # The options are in the cache, or are not, by what was read before: both must agree.
     for _ in range(2):
         found, end = segments.take(message, 0)
@@ -107,9 +134,9 @@ def test_both_ways_agree_on_every_frame(
             assert end == 0
 
 
-@given(frames)
-def test_the_usual_frames_do_go_the_short_way(frame: bytes) -> None:
-    message = wrapped(frame)
+@given(frames, registers)
+def test_the_usual_frames_do_go_the_short_way(frame: bytes, register: int | None) -> None:
+    message = wrapped(frame, register=register)
     if carefully(message) is not None:
         assert segments.take(message, 0)[0] == [carefully(message)]
 

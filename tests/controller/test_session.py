@@ -7,13 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.southbound import extension, frames, match, openflow, pipeline, session
+from controller import translate
+from controller.config import Config
+from controller.southbound import budgets, extension, frames, match, openflow, pipeline, session
+from controller.southbound.budgets import Dropped
 from controller.southbound.extension import Capability, QueueEvent, Subscribe, SubscribeFlag
 from controller.southbound.openflow import Type
+from controller.southbound.pipeline import PacketClass
 from controller.southbound.session import Session
 from packets import ACK, SYN, Host, arp, ethernet, segment
 
 SECRET = b"secret"
+ORIGIN = frames.Origin(9, 4, 77)
+LIMITS = translate.limits(Config())
 PATCHED = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER | Capability.QUEUE_EVENT
 H1, H2 = Host(1), Host(2)
 
@@ -21,15 +27,16 @@ H1, H2 = Host(1), Host(2)
 class Switch:
     """The other end, by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, ports: tuple[int, ...] = ()) -> None:
         self.got: list[bytes] = []
         self.told: set[str] = set()
+        self.ports = ports
         self.reconnect()
 
     def reconnect(self) -> None:
         self.got.clear()
-        self.session = Session(7, self.got.append, SECRET, self.told)
-        self.session.start()
+        self.session = Session(7, self.got.append, SECRET, self.told, LIMITS)
+        self.session.start(self.ports)
 
     def kinds(self) -> list[int]:
         return [message[1] for message in self.got]
@@ -56,16 +63,28 @@ class Switch:
 
     def say_flows(self, *stats: bytes, xid: int | None = None) -> list[session.Event]:
         body = struct.pack("!HH4x", 1, 0) + b"".join(stats)
-        return self.say(
-            Type.MULTIPART_REPLY, body, self.xid(Type.MULTIPART_REQUEST) if xid is None else xid
-        )
+        return self.say(Type.MULTIPART_REPLY, body, self.asked(1) if xid is None else xid)
+
+    def asked(self, kind: int) -> int:
+        """The transaction id of the last multipart request of this kind."""
+        requests = [
+            message
+            for message in self.got
+            if message[1] == Type.MULTIPART_REQUEST and message[8:10] == kind.to_bytes(2, "big")
+        ]
+        return int.from_bytes(requests[-1][4:8], "big")
 
     def barrier(self) -> list[session.Event]:
         request = [message for message in self.got if message[1] == Type.BARRIER_REQUEST][-1]
         return self.say(Type.BARRIER_REPLY, b"", int.from_bytes(request[4:8], "big"))
 
+    def say_meter_features(self, max_meters: int = 0x40000) -> None:
+        body = struct.pack("!HH4xIIIBB2x", 11, 0, max_meters, 2, 15, 8, 0)
+        self.say(Type.MULTIPART_REPLY, body, self.asked(11))
+
     def become_ready(self, *stats: bytes) -> list[session.Event]:
         self.subscribe_answer()
+        self.say_meter_features()
         self.say_flows(*stats)
         return self.barrier()
 
@@ -87,7 +106,8 @@ def stats_of(entry: openflow.FlowEntry, byte_count: int = 0) -> bytes:
 class TestStart:
     def test_it_asks_before_it_does(self) -> None:
         kinds = Switch().kinds()
-        assert kinds == [Type.EXPERIMENTER, Type.MULTIPART_REQUEST, Type.BARRIER_REQUEST]
+        questions = [Type.MULTIPART_REQUEST] * 3
+        assert kinds == [Type.EXPERIMENTER, *questions, Type.BARRIER_REQUEST]
 
     def test_ready_comes_with_what_the_switch_can_and_holds(self) -> None:
         switch = Switch()
@@ -108,7 +128,7 @@ class TestStart:
         assert switch.packet_in(0, 1, arp(1, H1, H2)) == []
         ready, held = switch.become_ready()
         assert isinstance(ready, session.Ready)
-        assert isinstance(held, session.ArpReceived)
+        assert isinstance(held, session.ResolutionReceived)
 
     def test_stale_entries_go_once_the_new_ones_are_in(self) -> None:
         switch = Switch()
@@ -155,8 +175,10 @@ class TestCapabilities:
             switch.say_flows()
             (ready,) = switch.barrier()
             assert ready == session.Ready(0, [])
-        (record,) = caplog.records
-        assert "switch 7 lacks Weir's extension" in record.getMessage()
+        meters, record = caplog.records
+        assert meters.getMessage().startswith("has no meters")
+        assert record.getMessage().startswith("lacks Weir's extension")
+        assert vars(record)["weir_about"] == {"switch": 7}
         assert "forwarding and monitoring of connections go on" in record.getMessage()
 
     def test_half_an_extension_is_not_used(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -174,9 +196,9 @@ class TestCapabilities:
     def test_other_refusals_are_told(self, caplog: pytest.LogCaptureFixture) -> None:
         switch = Switch()
         switch.become_ready()
-        request = switch.got[-2]
-        switch.say(Type.ERROR, struct.pack("!HH", 2, 10) + request[:64])
-        assert "refused a message of type 14 with error type 2 code 10" in caplog.text
+        switch.session.transmit([1], bytes(60))
+        switch.say(Type.ERROR, struct.pack("!HH", 2, 10) + switch.got[-1][:64])
+        assert "refused a message of type 13 with error type 2 code 10" in caplog.text
         assert switch.session.counters["refused"] == 1
 
 
@@ -196,32 +218,35 @@ class TestEvents:
 
     def test_a_segment_without_destination_is_a_frame(self, switch: Switch) -> None:
         frame = segment(H1, H2, (1, 80), ACK)
-        assert switch.packet_in(3, 5, frame) == [session.FrameMissed(5, H1.mac, H2.mac, frame)]
+        assert switch.packet_in(pipeline.Table.FORWARD, 5, frame) == [
+            session.FrameMissed(5, H1.mac, H2.mac, frame)
+        ]
 
     def test_arp(self, switch: Switch) -> None:
         (event,) = switch.packet_in(0, 5, arp(1, H1, H2))
-        assert isinstance(event, session.ArpReceived)
+        assert isinstance(event, session.ResolutionReceived)
 
     def test_discovery(self, switch: Switch) -> None:
-        frame = frames.pack(9, 4, H1.mac, 4, SECRET)
-        assert switch.packet_in(0, 5, frame) == [session.LinkDiscovered(5, 9, 4)]
+        frame = frames.pack(ORIGIN, H1.mac, 4, SECRET)
+        assert switch.packet_in(0, 5, frame) == [session.LinkDiscovered(5, ORIGIN)]
 
     def test_forged_discovery_is_counted(self, switch: Switch) -> None:
         for _ in range(3):
-            assert switch.packet_in(0, 5, frames.pack(9, 4, H1.mac, 4, b"guess")) == []
+            assert switch.packet_in(0, 5, frames.pack(ORIGIN, H1.mac, 4, b"guess")) == []
         assert sum(switch.session.counters.values()) == 3
 
     def test_counters_of_accounts(self, switch: Switch) -> None:
         key = pipeline.FiveTuple(H1.address, 1, H2.address, 80)
-        (entry,) = pipeline.account(key, True)
-        assert switch.say_flows(stats_of(entry, 5000), xid=99) == [
+        (entry,) = pipeline.account(key, True, None)
+        switch.session.read_accounts()
+        assert switch.say_flows(stats_of(entry, 5000)) == [
             session.AccountsRead([(key, 5000, 1)], False)
         ]
 
     @pytest.mark.parametrize("reason", [0, 2])
     def test_an_idle_account(self, switch: Switch, reason: int) -> None:
         key = pipeline.FiveTuple(H1.address, 1, H2.address, 80)
-        (entry,) = pipeline.account(key, True)
+        (entry,) = pipeline.account(key, True, None)
         body = struct.pack("!QHBBIIHHQQ", entry.cookie, 100, reason, 1, 9, 0, 300, 0, 1, 1)
         events = switch.say(Type.FLOW_REMOVED, body + match.pack_match(entry.match))
         assert events == ([session.AccountExpired(key)] if reason == 0 else [])
@@ -250,7 +275,9 @@ class TestEvents:
         # The first one may be any: the queue is older than the subscription.
         assert [missed(5), missed(6), missed(9), missed(1), missed(2)] == [0, 0, 2, 0, 0]
         assert missed(1, port=4) == 0
-        assert "port 3: notice 9 follows notice 6" in caplog.text
+        record = caplog.records[0]
+        assert record.getMessage() == "notice 9 follows notice 6"
+        assert vars(record)["weir_about"] == {"switch": 7, "port": 3}
 
     def test_queues_come_as_a_whole(self, switch: Switch) -> None:
         def queue(port: int) -> extension.QueueStats:
@@ -295,6 +322,22 @@ class TestEvents:
             switch.say_experimenter(1, b"", experimenter=0xDEF)
         assert len(caplog.records) == 2
         assert switch.session.counters["experimenter message of 0x00000abc"] == 3
+
+    def test_what_is_of_no_use_is_remembered_within_bounds(
+        self, switch: Switch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for experimenter in range(10_000):
+            switch.say_experimenter(1, b"", experimenter=experimenter)
+        assert sum(switch.session.counters.values()) == 10_000
+        assert len(switch.session.counters) < 100
+        assert len(switch.told) < 200
+        assert len(caplog.records) < 100
+
+    def test_an_answer_without_end_does_not_pile_up(self, switch: Switch) -> None:
+        (entry,) = pipeline.forward(H1.mac, 3)
+        for _ in range(100):
+            switch.say_flows(stats_of(entry))
+        assert not switch.session._resync._held
 
     def test_malformed_notices_are_counted(self, switch: Switch) -> None:
         assert switch.say_experimenter(2, b"short") == []
@@ -352,3 +395,216 @@ def test_whatever_frame_comes_up_nothing_escapes(table: int, eth_type: int, body
         switch.packet_in(table, 1, ethernet(H2.mac, H1.mac, eth_type, body))
     finally:
         logging.disable(logging.NOTSET)
+
+
+def changes_of(message: bytes) -> tuple[int, int]:
+    """Command and number of a meter-mod."""
+    command, _, number = struct.unpack_from("!HHI", message, 8)
+    return command, number
+
+
+class TestBudgets:
+    """Ports 1 and 2 with their meters."""
+
+    @pytest.fixture
+    def switch(self) -> Switch:
+        return Switch((1, 2, 0xFFFFFFFE))
+
+    def meter_mods(self, switch: Switch) -> list[tuple[int, int]]:
+        return [changes_of(message) for message in switch.got if message[1] == Type.METER_MOD]
+
+    def test_the_meters_go_in_before_the_entries_that_use_them(self, switch: Switch) -> None:
+        switch.become_ready()
+        kinds = [kind for kind in switch.kinds() if kind in (Type.METER_MOD, Type.FLOW_MOD)]
+        n_meters = 2 * len(budgets.METERED) + 1
+        n_entries = len(pipeline.STATIC) + 2 * len(budgets.entries(1))
+        assert kinds == [Type.METER_MOD] * n_meters + [Type.FLOW_MOD] * n_entries
+
+    def test_without_meters_the_fixed_entries_do(
+        self, switch: Switch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        switch.subscribe_answer()
+        for kind in (11, 10):
+            request = next(
+                message
+                for message in switch.got
+                if message[1] == Type.MULTIPART_REQUEST and message[9] == kind
+            )
+            switch.say(Type.ERROR, struct.pack("!HH", 1, 2) + request)
+        switch.say_flows()
+        (ready,) = switch.barrier()
+        assert isinstance(ready, session.Ready)
+        assert self.meter_mods(switch) == []
+        assert switch.kinds().count(Type.FLOW_MOD) == len(pipeline.STATIC)
+        (record,) = caplog.records
+        assert "has no meters" in record.getMessage()
+
+    def test_a_port_that_comes_is_guarded_and_one_that_goes_leaves_nothing(
+        self, switch: Switch
+    ) -> None:
+        switch.become_ready()
+        for reason, command in ((0, 0), (1, 2)):
+            switch.got.clear()
+            port = (9).to_bytes(4, "big") + bytes(4) + H1.mac + bytes(2 + 16 + 32)
+            switch.say(Type.PORT_STATUS, bytes([reason]) + bytes(7) + port)
+            wanted = [(command, meter.number) for meter in budgets.meters(9, LIMITS)]
+            assert self.meter_mods(switch) == wanted
+            assert switch.kinds().count(Type.FLOW_MOD) == len(budgets.entries(9))
+
+    def test_the_offenders_are_told(self, switch: Switch) -> None:
+        switch.become_ready()
+        number = next(
+            meter.number
+            for meter in budgets.meters(2, LIMITS)
+            if budgets.owner(meter.number) == (2, PacketClass.SYN)
+        )
+        for age_s, dropped, told in ((1, 0, []), (3, 80, [Dropped(2, PacketClass.SYN, 80, 40.0)])):
+            switch.session.read_meters()
+            counters = struct.pack("!IH6xIQQIIQQ", number, 56, 0, 500, 0, age_s, 0, dropped, 0)
+            body = struct.pack("!HH4x", 9, 0) + counters
+            events = switch.say(Type.MULTIPART_REPLY, body, switch.asked(9))
+            assert events == ([session.CopiesDropped(told)] if told else [])
+
+
+class TestAcknowledgement:
+    @pytest.fixture
+    def switch(self) -> Switch:
+        switch = Switch()
+        switch.become_ready()
+        ready = switch.kinds().index(Type.BARRIER_REQUEST)
+        del switch.got[: ready + 1]
+        self.settle(switch)
+        return switch
+
+    def settle(self, switch: Switch) -> list[session.Event]:
+        """Answer barriers until none is under way."""
+        told = []
+        while barriers := [m for m in switch.got if m[1] == Type.BARRIER_REQUEST]:
+            switch.got.clear()
+            for message in barriers:
+                xid = int.from_bytes(message[4:8], "big")
+                told += switch.say(Type.BARRIER_REPLY, b"", xid)
+        return told
+
+    def test_what_is_installed_is_told_when_the_switch_has_taken_it(self, switch: Switch) -> None:
+        switch.session.install(pipeline.forward(H1.mac, 3), "h1")
+        switch.session.install(pipeline.relearn(4), "port 4")
+        assert switch.session.depths["unacknowledged"] == 3
+        told = self.settle(switch)
+        tags = [
+            tag for event in told if isinstance(event, session.Acknowledged) for tag in event.tags
+        ]
+        assert tags == ["h1", "port 4"]
+        assert switch.session.depths["unacknowledged"] == 0
+
+    def test_what_is_refused_is_told_once_in_words(
+        self, switch: Switch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for _ in range(2):
+            switch.session.install(pipeline.forward(H1.mac, 3), "h1")
+            request = next(m for m in reversed(switch.got) if m[1] == Type.FLOW_MOD)
+            refusal = struct.pack("!HH", 5, 1) + request[:64]
+            assert switch.say(Type.ERROR, refusal) == [session.Refused("h1")]
+        (record,) = caplog.records
+        assert "refused, with error type 5 code 1, to add entry in table 4" in record.getMessage()
+        assert not [e for e in self.settle(switch) if isinstance(e, session.Acknowledged)]
+
+
+class TestAudit:
+    @pytest.fixture
+    def switch(self) -> Switch:
+        switch = Switch((1,))
+        switch.become_ready()
+        switch.barrier()
+        return switch
+
+    def own(self) -> list[openflow.FlowEntry]:
+        return [*pipeline.STATIC, *budgets.entries(1)]
+
+    def meters(self, *wanted: tuple[int, int]) -> bytes:
+        return b"".join(
+            struct.pack("!HHIHHII4x", 24, 14, number, 1, 16, rate, rate) for number, rate in wanted
+        )
+
+    def right_meters(self) -> list[tuple[int, int]]:
+        wanted = [*budgets.meters(1, LIMITS), budgets.unmetered(LIMITS)]
+        return [(meter.number, meter.rate_pps) for meter in wanted]
+
+    def audit(
+        self, switch: Switch, meters: list[tuple[int, int]], *stats: bytes
+    ) -> session.AuditRead:
+        switch.got.clear()
+        switch.session.audit()
+        body = struct.pack("!HH4x", 10, 0) + self.meters(*meters)
+        switch.say(Type.MULTIPART_REPLY, body, switch.asked(10))
+        (event,) = switch.say_flows(*stats)
+        assert isinstance(event, session.AuditRead)
+        return event
+
+    def sent(self, switch: Switch, kind: Type) -> list[bytes]:
+        return [message for message in switch.got if message[1] == kind]
+
+    def test_nothing_is_done_where_all_is_right(self, switch: Switch) -> None:
+        (entry,) = pipeline.forward(H1.mac, 3)
+        stats = map(stats_of, [*self.own(), entry])
+        read = self.audit(switch, self.right_meters(), *stats)
+        assert [held.decoded.kind for held in read.held] == [pipeline.Kind.FORWARD]
+        assert read[1:] == (0, 0, False)
+        assert self.sent(switch, Type.FLOW_MOD) == self.sent(switch, Type.METER_MOD) == []
+
+    def test_what_was_deleted_by_hand_is_put_back(self, switch: Switch) -> None:
+        stats = [stats_of(entry) for entry in self.own()[2:]]
+        assert self.audit(switch, self.right_meters(), *stats)[1:] == (2, 0, False)
+        assert len(self.sent(switch, Type.FLOW_MOD)) == 2
+
+    def test_an_entry_is_put_anew_on_a_meter_that_was_deleted(self, switch: Switch) -> None:
+        """Else it would go on without any: it names the meter of the moment when it came."""
+        stats = map(stats_of, self.own())
+        read = self.audit(switch, self.right_meters()[1:], *stats)
+        assert read.restored == 1 + len(budgets.entries(1))
+        first = switch.kinds().index(Type.METER_MOD)
+        assert Type.FLOW_MOD not in switch.kinds()[:first]
+
+    def test_what_nobody_can_have_meant_goes(self, switch: Switch) -> None:
+        (entry,) = pipeline.forward(H1.mac, 3)
+        odd = openflow.FlowEntry(3, 77, pipeline.COOKIE | 0x10006, entry.match, entry.actions)
+        stats = map(stats_of, [*self.own(), odd])
+        read = self.audit(switch, [*self.right_meters(), (0x1FFF8, 5)], *stats)
+        assert (read.held, read.restored, read.removed) == ([], 0, 2)
+        assert [m[25] for m in self.sent(switch, Type.FLOW_MOD)] == [openflow.Command.DELETE_STRICT]
+
+    def test_half_of_what_belongs_together_is_not_there(self, switch: Switch) -> None:
+        whole = pipeline.exempt(b"", 0, 22)
+        for entries, n_held in ((whole, 1), (whole[1:], 0)):
+            stats = map(stats_of, [*self.own(), *entries])
+            assert len(self.audit(switch, self.right_meters(), *stats).held) == n_held
+
+    def test_an_answer_to_an_audit_that_was_given_up_is_passed_over(self, switch: Switch) -> None:
+        switch.session.audit()
+        late = switch.asked(1)
+        switch.session.audit()
+        assert switch.say_flows(xid=late) == []
+
+
+class TestBeforeReady:
+    def test_no_port_change_is_lost_among_frames(self, caplog: pytest.LogCaptureFixture) -> None:
+        switch = Switch()
+        for _ in range(5000):
+            switch.packet_in(0, 1, arp(1, H1, H2))
+        port = (9).to_bytes(4, "big") + bytes(4) + H1.mac + bytes(2 + 16 + 32)
+        switch.say(Type.PORT_STATUS, b"\x01" + bytes(7) + port)
+        ready, gone, *frames = switch.become_ready()
+        assert isinstance(ready, session.Ready)
+        assert gone == session.PortRemoved(9)
+        assert 0 < len(frames) < 5000
+        assert switch.session.counters["held back too long"] == 5000 - len(frames)
+        assert [r for r in caplog.records if "some of it is lost" in r.getMessage()]
+
+    def test_of_a_queue_the_last_notice_counts_and_tells_of_the_others(self) -> None:
+        switch = Switch()
+        for sequence in (1, 2, 5):
+            notice = QueueEvent(3, 1, 0, 40, 60_000, 65_536, 10, sequence)
+            switch.say_experimenter(2, notice.pack())
+        _, told = switch.become_ready()
+        assert isinstance(told, session.QueueNotice)
+        assert (told.notice.sequence, told.missed) == (5, 4)

@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import logging
 import socket
-import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -20,22 +19,23 @@ from pathlib import Path
 import atheris
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "controller")]
+sys.path[:0] = [str(TESTS / "controller"), str(TESTS / "fuzz")]
 
 import conftest  # noqa: E402, F401  (makes Ryu importable)
 
 with atheris.instrument_imports(include=["controller"]):
-    from controller.southbound import channel, extension, match, openflow, packet_in, segments
+    from controller.southbound import channel, openflow, packet_in, segments
 
 from ryu.base import app_manager  # noqa: E402
 from ryu.controller.handler import MAIN_DISPATCHER  # noqa: E402
 from ryu.ofproto import ofproto_protocol, ofproto_v1_3  # noqa: E402
 
-from controller.southbound import frames, pipeline  # noqa: E402
-from controller.southbound.openflow import HEADER, Type  # noqa: E402
-from packets import ACK, FIN, RST, SYN, Host, arp, segment, tcp_options  # noqa: E402
+from controller import translate  # noqa: E402
+from controller.config import Config  # noqa: E402
+from controller.southbound.admission import Admission  # noqa: E402
+from controller.southbound.openflow import HEADER  # noqa: E402
+from seeds import seeds  # noqa: E402
 from test_app import FakeChannel, World  # noqa: E402
-from test_session import SECRET, stats_of  # noqa: E402
 
 _SECOND_NS = 10**9
 _SOCKET = socket.socket()
@@ -45,7 +45,8 @@ class Stream(channel.Channel):
     """A channel that has its bytes from here, not from a socket."""
 
     def __init__(self, sock: socket.socket, listener: "Relay", connected: bool) -> None:
-        super().__init__(sock, ("test", 1), listener)
+        admission = Admission(translate.limits(Config()), lambda: 0)
+        super().__init__(sock, ("test", 1), listener, admission)
         if connected:
             self.id = 1
             self.set_version(ofproto_v1_3.OFP_VERSION)
@@ -100,67 +101,9 @@ def both_ways(data: bytes) -> None:
         message = openflow.unpack_packet_in(data[offset : offset + length])
         careful = packet_in.parse(message.data)
         assert isinstance(careful, packet_in.TcpSegment), careful
-        assert segments.copied(message.in_port, careful) == fast, (careful, fast)
+        assert segments.copied(message.in_port, message.register, careful) == fast, (careful, fast)
         offset += length
     assert offset == end
-
-
-# What libFuzzer starts from
-
-
-def message(kind: Type, body: bytes) -> bytes:
-    return HEADER.pack(4, kind, 8 + len(body), 1) + body
-
-
-def copy(frame: bytes, in_port: int = 1, table: int = 0) -> bytes:
-    packed = match.pack_match(((match.IN_PORT, in_port.to_bytes(4, "big"), None),))
-    head = struct.pack("!IHBBQ", 0xFFFFFFFF, len(frame), 1, table, 0)
-    return message(Type.PACKET_IN, head + packed + b"\0\0" + frame)
-
-
-def weir(kind: extension.MessageType, body: bytes) -> bytes:
-    return message(Type.EXPERIMENTER, struct.pack("!II", extension.EXPERIMENTER, kind) + body)
-
-
-def seeds() -> list[bytes]:
-    """Valid messages of each kind, and the life of a connection."""
-    a, b = Host(1), Host(2)
-    options = tcp_options(1460, 7)
-    there, back = (5000, 80), (80, 5000)
-    life = [
-        copy(segment(a, b, there, SYN, 1, options=options), 1),
-        copy(segment(b, a, back, SYN | ACK, 9, options=options), 2),
-        copy(segment(a, b, there, FIN | ACK, 2), 1),
-        copy(segment(b, a, back, FIN | ACK, 10), 2),
-        copy(segment(b, a, back, RST, 10), 2),
-    ]
-    event = extension.QueueEvent(2, 2, 0, 30, 45_000, 65_536, 7, 1)
-    account = pipeline.account(pipeline.FiveTuple(a.address, 5000, b.address, 80), True)[0]
-    port = struct.pack("!I4x6s2x16sIIIIIIII", 3, a.mac, b"eth3", 0, 4, 0, 0, 0, 0, 0, 0)
-    found = [
-        b"".join(life),
-        *life,
-        copy(arp(1, a, b)),
-        copy(frames.pack(2, 1, a.mac, 4, SECRET)),
-        copy(segment(a, b, there, ACK, 5), table=3),
-        weir(extension.MessageType.QUEUE_EVENT, event.pack()),
-        message(Type.MULTIPART_REPLY, struct.pack("!HH4x", 1, 0) + stats_of(account, 999)),
-        message(Type.PORT_STATUS, b"\2" + bytes(7) + port),
-        message(Type.ERROR, struct.pack("!HH", 1, 3) + life[0][:64]),
-        message(Type.BARRIER_REPLY, b""),
-        message(Type.ECHO_REQUEST, b"hello"),
-    ]
-    features = struct.pack("!QIBB2xII", 1, 0, 254, 0, 0, 0)
-    handshake = (
-        message(Type.HELLO, struct.pack("!HHI", 1, 8, 1 << 4)),
-        message(Type.FEATURES_REPLY, features),
-        message(Type.MULTIPART_REPLY, struct.pack("!HH4x", 13, 0) + port),
-    )
-    return [
-        b"\0" + b"".join(handshake),
-        *(b"\1" + one for one in found),
-        b"\0" + b"".join((*handshake, *found)),
-    ]
 
 
 def main() -> None:

@@ -2,7 +2,8 @@
 
 Every case reads from 16 senders over one link, with hosts set otherwise than the case before, on
 one test bed. Seen from a sender, no segment of the receiver may promise more than the port's
-registers allowed (rounded up to the receiver's scale), nor less than a segment; nothing may be
+registers allowed (rounded up to the receiver's scale). A segment that leaves less than a segment
+room, as the pacer's copies do, must soon be followed by one that leaves more. Nothing may be
 corrupted, lost to a timeout, or much slower than with hosts that are not odd.
 """
 
@@ -11,6 +12,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,8 @@ SENDERS = 16
 SPEC = IncastSpec(senders=SENDERS, rounds=10)
 # A register is set a little after the controller has written down that it is.
 APPLIED_WITHIN_S = 0.25
+# The pacer gives what it holds after 160 ms at the latest, which is less than the least RTO.
+PERMITTED_WITHIN_S = 0.2
 LEAST_SHARE = 0.9
 ATTEMPTS = 3
 
@@ -159,9 +163,11 @@ def faults(case: Case, mss_bytes: int) -> list[str]:
             held += 1
             if segment.window > -(-int(allowed) >> scale):
                 found.append(f"{window_bytes} bytes where {allowed:g} were allowed")
-        sent_bytes = case.sent[segment.identity] << scale
-        if window_bytes < min(sent_bytes, mss_bytes):
-            found.append(f"{window_bytes} of {sent_bytes} bytes are less than a segment")
+    found += [
+        f"{s.window << scale} of {case.sent[s.identity] << scale} bytes were less than a segment, "
+        f"and no more were allowed within {PERMITTED_WITHIN_S} s"
+        for s in strangled(case.acknowledgements, case.sent, scale, mss_bytes)
+    ]
     if held < len(case.acknowledgements) / 2:
         found.append(f"only {held} of {len(case.acknowledgements)} segments met a set register")
     if case.corrupted:
@@ -169,6 +175,33 @@ def faults(case: Case, mss_bytes: int) -> list[str]:
     if case.timeouts:
         found.append(f"{case.timeouts} retransmission timeouts")
     return found
+
+
+def strangled(
+    segments: list[Segment], sent: dict[tuple[object, ...], int], scale: int, mss_bytes: int
+) -> list[Segment]:
+    """Those that the network left less than a segment room, and none soon after it more."""
+
+    def edge(segment: Segment) -> int:
+        return segment.ack + (segment.window << scale)
+
+    def is_ahead(later: Segment, edge_bytes: int) -> bool:
+        return (edge(later) - edge_bytes) % 2**32 < 2**31  # RFC 9293 section 3.4
+
+    def room_bytes(segment: Segment) -> int:
+        return min(sent[segment.identity] << scale, mss_bytes)
+
+    def soon_after(i: int) -> Iterator[Segment]:
+        until_s = segments[i].time_s + PERMITTED_WITHIN_S
+        later = takewhile(lambda s: s.time_s < until_s, segments[i:])
+        return (s for s in later if s.dport == segments[i].dport)
+
+    return [
+        segment
+        for i, segment in enumerate(segments)
+        if segment.window << scale < room_bytes(segment)
+        and not any(is_ahead(s, segment.ack + room_bytes(segment)) for s in soon_after(i))
+    ]
 
 
 def link_share(case: Case, settings: HostSettings) -> float:

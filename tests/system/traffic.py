@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -41,9 +41,9 @@ class Incast:
 
 
 @contextmanager
-def incast(bed: Bed, spec: IncastSpec) -> Iterator[Incast]:
-    """Start the reads and end them with the block."""
-    senders = [bed.host(name) for name in bed.roles.senders]
+def incast(bed: Bed, spec: IncastSpec, names: Sequence[str] = ()) -> Iterator[Incast]:
+    """Start the reads, from these senders or from all, and end them with the block."""
+    senders = [bed.host(name) for name in names or bed.roles.senders]
     responder = subprocess.Popen(
         [
             *(sys.executable, "-m", "experiments.workloads.responder", "--port", str(PORT)),

@@ -1,0 +1,32 @@
+"""The commands of `weir-controller` beside `run`: they ask a running controller, or check a file.
+
+They run beside the controller, not within it: what they need is imported when one is called.
+"""
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """How to call it, and what it does."""
+
+    synopsis: str
+    text: str
+
+
+COMMANDS = {
+    "check": Command("check FILE", "say what is wrong with a configuration"),
+    "top": Command("top", "ports, queues, flows and regulation, live"),
+    "switches": Command("switches", "the switches and what they can do"),
+    "ports": Command("ports", "ports, their queues, and how they are regulated"),
+    "flows": Command("flows", "the flows with the largest volume first"),
+    "events": Command("events [--follow]", "notices, windows, links, hosts as they come"),
+}
+
+SUMMARY = "".join(f"    {synopsis:<20}{text}\n" for synopsis, text in COMMANDS.values())
+
+
+def main(argv: list[str]) -> int:
+    """Run the command that `argv` begins with; returns the exit status."""
+    from controller.cli.commands import run
+
+    return run(argv)

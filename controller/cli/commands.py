@@ -1,0 +1,198 @@
+"""The command line of the commands, and those that answer once."""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from controller.cli import COMMANDS, listing, words
+from controller.cli.check import check
+from controller.cli.client import ApiError, Client
+
+_SOCKET = "/run/weir/controller.sock"
+_FAILED = 1
+_WIDTH_OF_A_PIPE = 160
+
+_EXAMPLES = {
+    "check": """\
+    weir-controller check /etc/weir/controller.yaml
+    weir-controller check --json new.yaml && systemctl reload weir-controller
+
+It ends with status 0 if the file is valid, 1 if not, 2 if it cannot be read.""",
+    "top": """\
+    weir-controller top                     # live; q to leave, 1 to 4 for another view
+    weir-controller top --interval 0.5
+    weir-controller top --once              # the same, printed once
+
+Keys: q leave | 1 all, 2 ports, 3 flows, 4 switches | sort ports by: b queue length, r rate,
+d drops, f flows, n number""",
+    "switches": """\
+    weir-controller switches
+    weir-controller switches --json | jq '.switches[] | select(.ready | not)'""",
+    "ports": """\
+    weir-controller ports --switch 1
+    weir-controller ports --json | jq '.ports[] | select(.regulation.notice)'""",
+    "flows": """\
+    weir-controller flows --class background
+    weir-controller flows --host 10.0.0.7 --limit 5
+    weir-controller flows --host 10.1.0.0/16 --tcp-port 80
+    weir-controller flows --switch 1 --port 3         # those that leave by that port""",
+    "events": """\
+    weir-controller events                  # the latest
+    weir-controller events --follow         # and those to come, until interrupted
+    weir-controller events --follow --json | jq -c 'select(.event == "queue_event")'""",
+}
+
+
+def run(argv: list[str]) -> int:
+    """Run a command; returns the exit status."""
+    options = _parser().parse_args(argv)
+    # As of any filter, the end of a pipe is the end of it.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        status: int = options.run(options)
+    except ApiError as error:
+        print(f"weir-controller: {error}", file=sys.stderr)
+        return _FAILED
+    except KeyboardInterrupt:
+        return 0
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="weir-controller")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    asking = argparse.ArgumentParser(add_help=False)
+    asking.add_argument(
+        "--socket",
+        metavar="PATH",
+        default=os.environ.get("WEIR_SOCKET", _SOCKET),
+        help="where the controller listens (northbound.socket; WEIR_SOCKET; %(default)s)",
+    )
+    as_json = argparse.ArgumentParser(add_help=False)
+    as_json.add_argument("--json", action="store_true", help="for programs: JSON")
+
+    def add(
+        name: str, run: Callable[[argparse.Namespace], int], *parents: argparse.ArgumentParser
+    ) -> argparse.ArgumentParser:
+        text = COMMANDS[name].text
+        made = commands.add_parser(
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}.",
+            epilog=f"examples:\n{_EXAMPLES[name]}",
+            parents=parents,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        made.set_defaults(run=run)
+        return made
+
+    add("check", check, as_json).add_argument("file", metavar="FILE", type=Path)
+    top = add("top", _top, asking)
+    top.add_argument("--once", action="store_true", help="print it once; so without a terminal")
+    top.add_argument("--interval", metavar="SECONDS", type=_interval, default=2.0, help="default 2")
+    add("switches", _switches, asking, as_json).add_argument("--switch", **_NUMBER)
+    add("ports", _ports, asking, as_json).add_argument("--switch", **_NUMBER)
+    flows = add("flows", _flows, asking, as_json)
+    flows.add_argument("--host", metavar="ADDRESS", help="an end of it, or its subnet")
+    flows.add_argument("--tcp-port", **_NUMBER, help="of either end")
+    flows.add_argument("--class", dest="cls", choices=("burst", "background"))
+    flows.add_argument("--switch", **_NUMBER, help="a switch that it leaves by")
+    flows.add_argument("--port", **_NUMBER, help="a port that it leaves by")
+    flows.add_argument("--limit", **_NUMBER, default=20, help="how many (20)")
+    flows.add_argument("--offset", **_NUMBER, help="how many to leave out before")
+    events = add("events", _events, asking, as_json)
+    events.add_argument("--follow", "-f", action="store_true", help="go on with those to come")
+    events.add_argument("--limit", **_NUMBER, default=20, help="how many past ones (20)")
+    return parser
+
+
+def _number(written: str) -> int:
+    return int(written, 0)
+
+
+_NUMBER: dict[str, Any] = {"metavar": "N", "type": _number}
+
+
+def _interval(written: str) -> float:
+    seconds = float(written)
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError("is from 0.1 to 3600 seconds")
+    return seconds
+
+
+def console() -> Console:
+    """Standard output; a pipe is wide, and gets no colours."""
+    made = Console(highlight=False, emoji=False, markup=False)
+    if not made.is_terminal:
+        made.width = max(made.width, _WIDTH_OF_A_PIPE)
+    return made
+
+
+def _switches(options: argparse.Namespace) -> int:
+    answer = Client(options.socket).get("switches", {"switch": options.switch})
+    if options.json:
+        return _print_json(answer)
+    console().print(listing.table(listing.SWITCHES, answer["switches"]))
+    return 0
+
+
+def _ports(options: argparse.Namespace) -> int:
+    client, parameters = Client(options.socket), {"switch": options.switch}
+    ports = client.get("ports", parameters)["ports"]
+    rows = listing.with_regulation(ports, client.get("regulation", parameters)["ports"])
+    if options.json:
+        return _print_json({"ports": rows})
+    console().print(listing.table(listing.PORTS, rows))
+    return 0
+
+
+def _flows(options: argparse.Namespace) -> int:
+    answer = Client(options.socket).get(
+        "flows",
+        {
+            "host": options.host,
+            "tcp_port": options.tcp_port,
+            "class": options.cls,
+            "switch": options.switch,
+            "port": options.port,
+            "limit": options.limit,
+            "offset": options.offset,
+        },
+    )
+    if options.json:
+        return _print_json(answer)
+    console().print(listing.table(listing.FLOWS, answer["flows"]))
+    shown = len(answer["flows"])
+    if shown < answer["total"]:
+        first = answer["offset"] + 1
+        print(f"{first} to {first + shown - 1} of {answer['total']}; --offset shows others")
+    return 0
+
+
+def _events(options: argparse.Namespace) -> int:
+    client = Client(options.socket)
+    if options.follow:
+        told = client.stream("events", {"limit": options.limit, "follow": "true"})
+    else:
+        told = iter(client.get("events", {"limit": options.limit})["events"])
+    for event in told:
+        print(json.dumps(event) if options.json else words.event(event), flush=options.follow)
+    return 0
+
+
+def _top(options: argparse.Namespace) -> int:
+    from controller.cli.top import top
+
+    return top(Client(options.socket), console(), options.interval, options.once)
+
+
+def _print_json(value: object) -> int:
+    print(json.dumps(value))
+    return 0

@@ -1,0 +1,158 @@
+"""What the controller tells, as tables for people."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from controller.cli import words
+
+Row = Mapping[str, Any]
+
+
+class Column(NamedTuple):
+    """`cell` makes the text of a row; the less a column has to say, the sooner it gives way."""
+
+    title: str
+    cell: Callable[[Row], str]
+    right: bool = False
+    shrinks: bool = False
+
+
+def table(columns: Sequence[Column], rows: Iterable[Row]) -> Table:
+    made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for column in columns:
+        made.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            no_wrap=True,
+            overflow="ellipsis" if column.shrinks else "crop",
+            min_width=None if column.shrinks else len(column.title),
+        )
+    for row in rows:
+        cells = [Text(words.plain(column.cell(row))) for column in columns]
+        made.add_row(*cells, style=_style(row))
+    return made
+
+
+def with_regulation(ports: Iterable[Row], regulation: Iterable[Row]) -> list[dict[str, Any]]:
+    """Ports, each with how it is regulated as `regulation`."""
+    by_port = {(row["switch"], row["port"]): row for row in regulation}
+    return [{**row, "regulation": by_port.get((row["switch"], row["port"]))} for row in ports]
+
+
+def queue(row: Row) -> Row:
+    """The egress queue of a port that its regulation goes by; empty without any."""
+    return max(row["queues"], key=lambda of: of["queue_bytes"], default={})
+
+
+def _queue(key: str, write: Callable[[Any], str]) -> Callable[[Row], str]:
+    return lambda row: write(queue(row)[key]) if queue(row) else words.NOTHING
+
+
+def _regulation(write: Callable[[Row], str]) -> Callable[[Row], str]:
+    return lambda row: write(row["regulation"]) if row["regulation"] else words.NOTHING
+
+
+def window(cls: str) -> Callable[[Row], str]:
+    def write(told: Row) -> str:
+        n_bytes = told["holds"].get(cls, {}).get("window_bytes")
+        return words.size(n_bytes) if n_bytes else words.NOTHING
+
+    return _regulation(write)
+
+
+def _pace(told: Row) -> str:
+    rate = told["holds"].get("burst", {}).get("rate_bytes_per_s")
+    return words.rate(8 * rate) if rate else words.NOTHING
+
+
+def _state(row: Row) -> str:
+    if not row["connected"]:
+        return "away"
+    if row["role"] == "slave":
+        return "standby"
+    return "ready" if row["ready"] else "starting"
+
+
+def _entries(row: Row) -> str:
+    """How many are in force, of how many that should be."""
+    return f"{row['entries_confirmed']}/{row['entries_wanted']}"
+
+
+def _leads_to(row: Row) -> str:
+    if not row["up"]:
+        return "down"
+    if row["peer"]:
+        return f"to {row['peer']}"
+    return f"{row['hosts']} hosts" if row["hosts"] != 1 else "1 host"
+
+
+def _end(side: str) -> Callable[[Row], str]:
+    def write(row: Row) -> str:
+        address = f"[{row[side]}]" if ":" in row[side] else row[side]
+        return f"{address}:{row[f'{side}_port']}"
+
+    return write
+
+
+def _style(row: Row) -> str:
+    """What needs a look stands out."""
+    if row.get("connected") is False or row.get("up") is False:
+        return "dim"
+    if row.get("regulation") and row["regulation"]["notice"]:
+        return "yellow"
+    return ""
+
+
+def _rtt(row: Row) -> str:
+    return words.NOTHING if row["control_rtt_s"] is None else words.duration(row["control_rtt_s"])
+
+
+PORT = (
+    Column("SWITCH", lambda row: str(row["switch"]), right=True),
+    Column("PORT", lambda row: str(row["port"]), right=True),
+    Column("NAME", lambda row: row["name"], shrinks=True),
+)
+LEADS_TO = Column("LEADS TO", _leads_to, shrinks=True)
+LENGTH = Column("QUEUE", _queue("queue_bytes", words.size), right=True)
+LIMIT = Column("LIMIT", _queue("limit_bytes", words.size), right=True)
+DROPS = Column("DROPS", _queue("dropped_packets", str), right=True)
+MARKS = Column("MARKS", _queue("marked_packets", str), right=True)
+BURST = Column("BURST", _regulation(lambda told: str(told["burst_flows"])), right=True)
+BACKGROUND = Column("BACK", _regulation(lambda told: str(told["background_flows"])), right=True)
+NOTICE = Column("NOTICE", _regulation(lambda told: told["notice"] or words.NOTHING))
+WINDOW = Column("WINDOW", window("burst"), right=True)
+PACE = Column("PACE", _regulation(_pace), right=True)
+
+PORTS = (
+    *(*PORT, LEADS_TO, LENGTH, LIMIT, DROPS, MARKS),
+    *(BURST, BACKGROUND, NOTICE, WINDOW, PACE),
+)
+
+SWITCHES = (
+    Column("SWITCH", lambda row: str(row["switch"]), right=True),
+    Column("STATE", _state),
+    Column("ADDRESS", lambda row: row["address"] or words.NOTHING, shrinks=True),
+    Column("PORTS", lambda row: str(row["ports"]), right=True),
+    Column("ENTRIES", _entries, right=True),
+    Column("REGISTERS", lambda row: f"{row['registers_used']}/{row['registers']}", right=True),
+    Column("RTT", _rtt, right=True),
+    Column("WAITING", lambda row: words.size(row["waiting_bytes"]), right=True),
+    Column("MISSED", lambda row: str(row["notices_missed"]), right=True),
+    Column("LOST", lambda row: str(row["disconnections"]), right=True),
+)
+
+FLOWS = (
+    Column("FROM", _end("src"), shrinks=True),
+    Column("TO", _end("dst"), shrinks=True),
+    Column("CLASS", lambda row: row["class"]),
+    Column(
+        "VOLUME",
+        lambda row: words.size(row["volume_bytes"]) if row["counted"] else words.NOTHING,
+        right=True,
+    ),
+    Column("AGE", lambda row: words.duration(row["age_s"]), right=True),
+    Column("LEAVES BY", lambda row: " ".join(row["ports"]) or words.NOTHING, shrinks=True),
+)

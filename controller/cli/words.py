@@ -1,0 +1,67 @@
+"""Numbers and names as people read them."""
+
+from datetime import datetime
+from typing import Any
+
+NOTHING = "-"
+
+
+def size(n_bytes: float) -> str:
+    """`64K`: powers of 1024, three digits of it."""
+    return _scaled(n_bytes, 1024)
+
+
+def rate(bits_per_s: float) -> str:
+    """`100M`: bits a second, powers of 1000."""
+    return _scaled(bits_per_s, 1000)
+
+
+def duration(seconds: float) -> str:
+    """`80us`, `1.5ms`, `12s`, `3:05`, `2:03:05`, `5d 02:03`."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f}us"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g}ms"
+    if seconds < 60:
+        return f"{seconds:.0f}s"
+    minutes, s = divmod(int(seconds), 60)
+    hours, m = divmod(minutes, 60)
+    days, h = divmod(hours, 24)
+    if days:
+        return f"{days}d {h:02}:{m:02}"
+    return f"{hours}:{m:02}:{s:02}" if hours else f"{m}:{s:02}"
+
+
+def plain(text: object) -> str:
+    """Text that a terminal shows as it is: switches may name their ports anything."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in str(text))
+
+
+def event(told: dict[str, Any]) -> str:
+    """An event as a line: time, name, and the rest as key=value."""
+    time = ""
+    if isinstance(told.get("wall_s"), int | float):
+        time = datetime.fromtimestamp(told["wall_s"]).astimezone().strftime("%H:%M:%S.%f")[:-3]
+    rest = {
+        key: value
+        for key, value in told.items()
+        if key not in ("event", "serial", "wall_s", "time_ns", "refresh", "windows")
+    }
+    words = [f"{key}={value}" for key, value in rest.items()]
+    for window in told.get("windows", ()):
+        held = f"{window['window_bytes']}B" if window["window_bytes"] else "released"
+        if window["rate_bytes_per_s"]:
+            held += f"@{rate(8 * window['rate_bytes_per_s'])}bit/s"
+        words.append(f"{window['port']}/{window['class']}={held}")
+    return plain(" ".join([time, told.get("event", ""), *words]).strip())
+
+
+def _scaled(number: float, step: int) -> str:
+    prefix = ""
+    for prefix in ("", "K", "M", "G", "T", "P", "E"):
+        if number < step or prefix == "E":
+            break
+        number /= step
+    places = 0 if number >= 100 else 1 if number >= 10 else 2
+    text = f"{number:.{places}f}"
+    return (text.rstrip("0").rstrip(".") if places else text) + prefix

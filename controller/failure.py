@@ -1,0 +1,32 @@
+"""A bug must not turn into a half-dead controller: it ends the process, loudly."""
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+LOG = logging.getLogger("weir.failure")
+
+
+class Failing(Protocol):
+    """`fail` ends the controller; it is called while the exception is being handled."""
+
+    fail: Callable[[], object]
+
+
+P = ParamSpec("P")
+S = TypeVar("S", bound=Failing)
+
+
+def fatal(handler: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
+    """Whatever escapes from this handler ends the controller."""
+
+    @functools.wraps(handler)
+    def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            handler(self, *args, **kwargs)
+        except Exception:
+            LOG.critical("%s failed; the controller ends", handler.__name__, exc_info=True)
+            self.fail()
+
+    return guarded

@@ -1,0 +1,421 @@
+"""Metrics in Prometheus' exposition format, read from the source when somebody asks for them.
+
+A label's values are switches, ports, or words out of the program; never what a host has thought up.
+Ports without a queue, flows, notices or limits are left out.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from prometheus_client import Metric, ProcessCollector, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.samples import Sample
+
+from controller.northbound.views import (
+    ExcessView,
+    HistogramView,
+    HoldView,
+    PortView,
+    QueueView,
+    RegulationView,
+    Source,
+    SwitchView,
+)
+
+# What exposition of text is told; choosing OpenMetrics instead is not offered.
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_SWITCH = ("switch",)
+_PORT = ("switch", "port", "name")
+
+_QUEUE_GAUGES: tuple[tuple[str, str, Callable[[QueueView], int]], ...] = (
+    ("bytes", "Length of the egress queue.", lambda queue: queue["queue_bytes"]),
+    ("packets", "Packets in the egress queue.", lambda queue: queue["queue_packets"]),
+    ("max_bytes", "The longest that it has been.", lambda queue: queue["max_queue_bytes"]),
+    ("limit_bytes", "What the egress queue can hold.", lambda queue: queue["limit_bytes"]),
+    ("rate_bits_per_second", "Rate that it is served at.", lambda queue: queue["rate_bps"]),
+    ("level", "0: not congested; 1, 2, 3: after CN-L, CN-M, CN-H.", lambda queue: queue["level"]),
+)
+_QUEUE_COUNTERS: tuple[tuple[str, str, Callable[[QueueView], int]], ...] = (
+    ("sent_bytes", "Bytes that went through the egress queue.", lambda queue: queue["sent_bytes"]),
+    ("sent_packets", "Packets that went through it.", lambda queue: queue["sent_packets"]),
+    ("dropped_packets", "Packets that found it full.", lambda queue: queue["dropped_packets"]),
+    ("dropped_bytes", "Bytes that found it full.", lambda queue: queue["dropped_bytes"]),
+    ("marked_packets", "Packets marked by ECN.", lambda queue: queue["marked_packets"]),
+)
+_HOLDS: tuple[tuple[str, str, Callable[[HoldView], int]], ...] = (
+    (
+        "window_bytes",
+        "Window that the class is held to at the port; 0: not held.",
+        lambda hold: hold["window_bytes"],
+    ),
+    (
+        "rate_bytes_per_second",
+        "Rate that the class is paced at; 0: not paced.",
+        lambda hold: hold["rate_bytes_per_s"],
+    ),
+    (
+        "transit_bytes",
+        "Unacknowledged data that the class may have; 0: not bound.",
+        lambda hold: hold["transit_bytes"],
+    ),
+)
+
+V = TypeVar("V")
+Row = tuple[tuple[str, ...], float]
+
+
+class Exposition:
+    """All metrics. `breathe` is called between samples, to let the controller go on."""
+
+    def __init__(self, source: Source, breathe: Callable[[], None]) -> None:
+        self._source = source
+        self._breathe = breathe
+        self._process = ProcessCollector(registry=None)
+
+    def text(self) -> bytes:
+        return generate_latest(self)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._controller()
+        yield from self._tables()
+        yield from self._switches(self._all(self._source.switches()))
+        yield self._excesses(self._all(self._source.excesses()))
+        yield from self._ports(self._all(self._source.ports()))
+        yield from self._regulation(self._all(self._source.regulation()))
+        yield self._histogram(
+            "weir_control_delay_seconds",
+            "From a queue notice to the window registers that it sets, within the controller.",
+            self._source.control_delay(),
+        )
+        yield self._histogram(
+            "weir_main_loop_lag_seconds",
+            "How late the main loop gives a timer its turn.",
+            self._source.loop_lag(),
+        )
+        yield from self._process.collect()
+
+    def _all(self, views: Iterable[V]) -> list[V]:
+        gathered = []
+        for view in views:
+            gathered.append(view)
+            self._breathe()
+        return gathered
+
+    # The controller
+
+    def _controller(self) -> Iterator[Metric]:
+        told = self._source.controller()
+        family = InfoMetricFamily("weir_build", "What is running.")
+        words = {key: told[key] for key in ("version", "python", "ryu", "scheme")}
+        family.add_metric((), {key: str(word) for key, word in words.items()})
+        yield family
+        yield self._gauge(
+            "weir_master",
+            "1 if this controller is the one that has the switches; 0: a standby.",
+            (),
+            [((), told["rank"] != "standby")],
+        )
+        yield self._gauge(
+            "weir_standby_peers",
+            "Other controllers that are heard.",
+            (),
+            [((), len(told["peers"]))],
+        )
+
+    def _tables(self) -> Iterator[Metric]:
+        told = self._source.tables()
+        for name, text, value in (
+            ("connections", "Established TCP connections (GVT).", told["connections"]),
+            ("half_open_connections", "Connections not answered yet.", told["half_open"]),
+            ("bundles", "Pairs of ends that connections have in common.", told["bundles"]),
+            ("idle_burst_flows", "Burst flows known to send nothing.", told["idle_flows"]),
+            ("hosts", "Hosts whose place is known.", told["hosts"]),
+            ("links", "Links between switches.", told["links"]),
+            ("paths_by_label", "1 if paths differ by connection.", told["labelled"]),
+        ):
+            yield self._gauge(f"weir_{name}", text, (), [((), value)])
+        yield self._gauge(
+            "weir_flows",
+            "Flows by class, two to a connection: background (BGT) and burst (BRT).",
+            ("class",),
+            [
+                (("background",), told["background_flows"]),
+                (("burst",), told["burst_flows"]),
+            ],
+        )
+        yield self._counter(
+            "weir_unlabelled_bundles",
+            "Pairs of ends whose switches do not tell the label of their paths.",
+            (),
+            [((), told["unlabelled"])],
+        )
+        yield self._counter(
+            "weir_connections_opened",
+            "Connections that came, by whether their handshake was seen.",
+            ("how",),
+            [(("handshake",), told["opened"]), (("adopted",), told["adopted"])],
+        )
+        yield self._counter(
+            "weir_connections_closed",
+            "Connections that went.",
+            ("reason",),
+            _by_word(told["closed"]),
+        )
+        yield self._counter(
+            "weir_half_open_given_up",
+            "Half-open connections that were given up.",
+            ("reason",),
+            _by_word(told["given_up"]),
+        )
+        yield self._counter(
+            "weir_events", "Events of the event log.", ("event",), _by_word(self._source.events())
+        )
+
+    # Switches
+
+    def _switches(self, told: list[SwitchView]) -> Iterator[Metric]:
+        def rows(value: Callable[[SwitchView], float | None]) -> list[Row]:
+            named = ((str(view["switch"]), value(view)) for view in told)
+            return [((switch,), number) for switch, number in named if number is not None]
+
+        def worded(words: Callable[[SwitchView], dict[str, int]]) -> list[Row]:
+            return [
+                ((str(view["switch"]), word), n) for view in told for word, n in words(view).items()
+            ]
+
+        gauge, counter = self._gauge, self._counter
+        yield gauge(
+            "weir_switch_connected",
+            "1 if the switch is connected.",
+            _SWITCH,
+            rows(lambda view: view["connected"]),
+        )
+        yield gauge(
+            "weir_switch_ready",
+            "1 if what the switch holds is known.",
+            _SWITCH,
+            rows(lambda view: view["ready"]),
+        )
+        yield gauge(
+            "weir_switch_entries_wanted",
+            "Flow entries that the switch is meant to hold.",
+            _SWITCH,
+            rows(lambda view: view["entries_wanted"]),
+        )
+        yield gauge(
+            "weir_switch_entries_confirmed",
+            "Those of them that the switch has acknowledged, or was found to hold.",
+            _SWITCH,
+            rows(lambda view: view["entries_confirmed"]),
+        )
+        yield gauge(
+            "weir_switch_entries_refused",
+            "Those of them that the switch does not take.",
+            _SWITCH,
+            rows(lambda view: view["entries_refused"]),
+        )
+        yield gauge(
+            "weir_switch_audit_age_seconds",
+            "Since the switch last told what it holds, while it works.",
+            _SWITCH,
+            rows(lambda view: view["audited_s"]),
+        )
+        yield gauge(
+            "weir_switch_master",
+            "1 if this controller may change the switch.",
+            _SWITCH,
+            rows(lambda view: None if view["role"] is None else view["role"] != "slave"),
+        )
+        yield gauge(
+            "weir_switch_outgoing_bytes",
+            "Bytes that wait for the switch to read them.",
+            _SWITCH,
+            rows(lambda view: view["waiting_bytes"]),
+        )
+        yield gauge(
+            "weir_switch_waiting_events",
+            "What the switch has told and cannot be used before it is ready.",
+            _SWITCH,
+            rows(lambda view: view["waiting_events"]),
+        )
+        yield gauge(
+            "weir_switch_unacknowledged",
+            "Changes that the switch has not acknowledged yet.",
+            _SWITCH,
+            rows(lambda view: view["unacknowledged"]),
+        )
+        yield gauge(
+            "weir_switch_control_rtt_seconds",
+            "Smoothed round trip of the control channel.",
+            _SWITCH,
+            rows(lambda view: view["control_rtt_s"]),
+        )
+        yield gauge(
+            "weir_switch_registers",
+            "Window registers that the switch has.",
+            _SWITCH,
+            rows(lambda view: view["registers"]),
+        )
+        yield gauge(
+            "weir_switch_registers_used",
+            "Window registers that belong to ports.",
+            _SWITCH,
+            rows(lambda view: view["registers_used"]),
+        )
+        yield counter(
+            "weir_switch_disconnections",
+            "Control connections that ended.",
+            _SWITCH,
+            rows(lambda view: view["disconnections"]),
+        )
+        yield counter(
+            "weir_notices_missed",
+            "Queue notices that were lost, by their sequence numbers.",
+            _SWITCH,
+            rows(lambda view: view["notices_missed"]),
+        )
+        yield counter(
+            "weir_windows_set",
+            "Window registers set, by whether that only renewed what was in force.",
+            ("switch", "refresh"),
+            [
+                ((str(view["switch"]), refresh), number)
+                for view in told
+                for refresh, number in (
+                    ("false", view["windows_set"]),
+                    ("true", view["windows_refreshed"]),
+                )
+            ],
+        )
+        yield counter(
+            "weir_packet_ins",
+            "Packets that the switch copied to the controller.",
+            ("switch", "class"),
+            worded(lambda view: view["packet_ins"]),
+        )
+        yield counter(
+            "weir_unusable_messages",
+            "Messages of the switch that could not be used.",
+            ("switch", "reason"),
+            worded(lambda view: view["unusable"]),
+        )
+
+    def _excesses(self, told: list[ExcessView]) -> Metric:
+        return self._counter(
+            "weir_packet_ins_dropped",
+            "Packets that were not copied to the controller, or not read, because of the budgets.",
+            ("switch", "port", "class"),
+            [((str(v["switch"]), str(v["port"]), v["class"]), v["dropped"]) for v in told],
+        )
+
+    # Ports
+
+    def _ports(self, told: list[PortView]) -> Iterator[Metric]:
+        labels = (*_PORT, "queue")
+        queues = [
+            ((*_named(view), str(queue["queue"])), queue)
+            for view in told
+            for queue in view["queues"]
+        ]
+        gauge, counter = self._gauge, self._counter
+        for family, measures in ((gauge, _QUEUE_GAUGES), (counter, _QUEUE_COUNTERS)):
+            for name, text, value in measures:
+                rows: list[Row] = [(named, value(queue)) for named, queue in queues]
+                yield family(f"weir_queue_{name}", text, labels, rows)
+        yield gauge(
+            "weir_link_rtt_seconds",
+            "Smoothed round trip over the link of a port.",
+            _PORT,
+            [(_named(view), view["link_rtt_s"]) for view in told if view["link_rtt_s"] is not None],
+        )
+
+    def _regulation(self, told: list[RegulationView]) -> Iterator[Metric]:
+        told = [
+            view
+            for view in told
+            if view["capacity_bps"] is not None
+            or view["notices"]
+            or view["burst_flows"]
+            or view["background_flows"]
+        ]
+        yield self._counter(
+            "weir_queue_events",
+            "Notices of the port's egress queue.",
+            (*_PORT, "level"),
+            [((*_named(view), level), n) for view in told for level, n in view["notices"].items()],
+        )
+        yield self._gauge(
+            "weir_port_flows",
+            "Flows that leave by the port, by class.",
+            (*_PORT, "class"),
+            [
+                ((*_named(view), word), n)
+                for view in told
+                for word, n in (
+                    ("background", view["background_flows"]),
+                    ("burst", view["burst_flows"]),
+                )
+            ],
+        )
+        yield self._gauge(
+            "weir_port_congested",
+            "1 while the port's windows go by a notice.",
+            _PORT,
+            [(_named(view), view["notice"] is not None) for view in told],
+        )
+        for name, text, value in _HOLDS:
+            yield self._gauge(
+                f"weir_port_hold_{name}",
+                text,
+                (*_PORT, "class"),
+                [
+                    ((*_named(view), word), value(hold))
+                    for view in told
+                    for word, hold in view["holds"].items()
+                ],
+            )
+
+    # Families
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...], rows: Iterable[Row]) -> Metric:
+        return self._family(GaugeMetricFamily(name, text, labels=labels), name, labels, rows)
+
+    def _counter(
+        self, name: str, text: str, labels: tuple[str, ...], rows: Iterable[Row]
+    ) -> Metric:
+        family = CounterMetricFamily(name, text, labels=labels)
+        return self._family(family, f"{name}_total", labels, rows)
+
+    def _family(
+        self, family: Metric, sample: str, labels: tuple[str, ...], rows: Iterable[Row]
+    ) -> Metric:
+        """Its samples are made while they are written, so that the writing is no long turn."""
+
+        def samples() -> Iterator[Sample]:
+            for values, number in rows:
+                self._breathe()
+                yield Sample(sample, dict(zip(labels, values, strict=True)), number)
+
+        family.samples = samples()  # type: ignore[assignment]
+        return family
+
+    def _histogram(self, name: str, text: str, told: HistogramView) -> Metric:
+        bounds = [*map(str, told.bounds_s), "+Inf"]
+        family = HistogramMetricFamily(name, text)
+        buckets = list(zip(bounds, told.cumulative, strict=True))
+        family.add_metric((), buckets, sum_value=told.sum_s)
+        return family
+
+
+def _named(view: PortView | RegulationView) -> tuple[str, str, str]:
+    return str(view["switch"]), str(view["port"]), view["name"]
+
+
+def _by_word(numbers: dict[str, int]) -> list[Row]:
+    return [((word,), n) for word, n in numbers.items()]

@@ -1,0 +1,267 @@
+"""What there is to see, as plain values that can be written as JSON just as they are.
+
+Units are in the names. `switch` is a datapath id and `port` an OpenFlow port number, as in the
+event log; a switch or a port that is only named stands as "datapath id in hex:port".
+"""
+
+from collections.abc import Callable, Iterator
+from ipaddress import IPv4Network, IPv6Network
+from typing import NamedTuple, Protocol, TypedDict
+
+
+class HoldView(TypedDict):
+    window_bytes: int
+    rate_bytes_per_s: int
+    transit_bytes: int
+
+
+class ControllerView(TypedDict):
+    """`rank` is alone, master, leaving (a master that hands over) or standby; `generation` is the
+    newest that it knows, None without any; `peers` are the controllers that it hears."""
+
+    version: str
+    python: str
+    ryu: str
+    scheme: str
+    uptime_s: float
+    rank: str
+    generation: int | None
+    peers: list[str]
+
+
+class TablesView(TypedDict):
+    """The global-view flow table; `opened`, `adopted`, `closed` and `given_up` are counters.
+
+    `given_up` are half-open connections. `labelled`: paths differ by connection; `unlabelled`
+    counts the ends whose switches do not tell by which one. The flows of a table are counted by
+    direction, so there are two to a connection; `idle_flows` are burst flows, too.
+    """
+
+    connections: int
+    background_flows: int
+    burst_flows: int
+    idle_flows: int
+    half_open: int
+    bundles: int
+    hosts: int
+    links: int
+    labelled: bool
+    unlabelled: int
+    opened: int
+    adopted: int
+    closed: dict[str, int]
+    given_up: dict[str, int]
+
+
+class SwitchView(TypedDict):
+    """`packet_ins`, `unusable` (messages, by kind), `notices_missed`, `windows_set`,
+    `windows_refreshed` and `disconnections` are counters.
+
+    `role` is what the controller is to the switch: equal, master or slave. An entry that is wanted
+    and neither confirmed nor refused is on its way. The last audit was `audited_s` ago and put so
+    many entries right; None: there was none since the switch has connected. `waiting_events` wait
+    for the switch to be ready, `unacknowledged` changes for it to take them.
+    """
+
+    switch: int
+    connected: bool
+    ready: bool
+    role: str | None
+    address: str | None
+    capabilities: list[str]
+    ports: int
+    registers: int
+    registers_used: int
+    entries_wanted: int
+    entries_confirmed: int
+    entries_refused: int
+    entries_restored: int
+    entries_removed: int
+    audited_s: float | None
+    waiting_bytes: int
+    waiting_messages: int
+    waiting_events: int
+    unacknowledged: int
+    control_rtt_s: float | None
+    packet_ins: dict[str, int]
+    unusable: dict[str, int]
+    notices_missed: int
+    windows_set: int
+    windows_refreshed: int
+    disconnections: int
+
+
+ExcessView = TypedDict(
+    "ExcessView",
+    {
+        "switch": int,
+        "port": int,
+        "class": str,
+        "dropped": int,
+        "limited": bool,
+        "dropped_per_s": float,
+        "hosts": list[str],
+    },
+)
+"""What a port (0: it is not known which) has sent to the controller over its budget of a class of
+packet-ins. `dropped` is a counter; `hosts` are the Ethernet addresses behind the port now.
+"""
+
+
+class QueueView(TypedDict):
+    """An egress queue as its switch last told it; counters start with the queue.
+
+    `switch_time_ns` is CLOCK_MONOTONIC of the switch.
+    """
+
+    queue: int
+    switch_time_ns: int
+    level: int
+    queue_bytes: int
+    queue_packets: int
+    max_queue_bytes: int
+    limit_bytes: int
+    rate_bps: int
+    sent_packets: int
+    sent_bytes: int
+    dropped_packets: int
+    dropped_bytes: int
+    marked_packets: int
+
+
+class PortView(TypedDict):
+    """`peer` is the port at the other end of a link, `hosts` how many are behind the port."""
+
+    switch: int
+    port: int
+    name: str
+    up: bool
+    speed_bps: int
+    peer: str | None
+    link_rtt_s: float | None
+    hosts: int
+    queues: list[QueueView]
+
+
+class RegulationView(TypedDict):
+    """How a port is regulated: what it can take, what leaves by it, what that is held to.
+
+    `notice` is the one that its windows go by, `notices` counts those that came, by label. A port
+    without limits is not regulated; a hold of zeros holds nothing.
+    """
+
+    switch: int
+    port: int
+    name: str
+    capacity_bps: int | None
+    buffer_bytes: int | None
+    rtt_s: float | None
+    background_flows: int
+    burst_flows: int
+    idle_flows: int
+    mss_bytes: int
+    notice: str | None
+    holds: dict[str, HoldView]
+    notices: dict[str, int]
+
+
+FlowView = TypedDict(
+    "FlowView",
+    {
+        "src": str,
+        "src_port": int,
+        "dst": str,
+        "dst_port": int,
+        "class": str,
+        "counted": bool,
+        "idle": bool,
+        "volume_bytes": int,
+        "age_s": float,
+        "mss_bytes": int,
+        "window_scale": int | None,
+        "treatment": str,
+        "ports": list[str],
+    },
+)
+"""One direction of a connection, by where its data goes. `ports` are those it leaves by.
+
+A flow that is not counted (yet) has no volume. `class` is burst or background.
+"""
+
+
+class HistogramView(NamedTuple):
+    """How many were within each bound (seconds), how many there were, and their sum."""
+
+    bounds_s: list[float]
+    cumulative: list[int]
+    sum_s: float
+
+
+class FlowQuery(NamedTuple):
+    """Which flows, the largest volume first: those from `offset` on, `limit` of them at most.
+
+    `host` is an end, `tcp_port` of either end; `switch` and `port` are passed on the way.
+    """
+
+    limit: int
+    offset: int = 0
+    host: IPv4Network | IPv6Network | None = None
+    tcp_port: int | None = None
+    flow_class: str | None = None
+    switch: int | None = None
+    port: int | None = None
+
+
+class FlowPage(NamedTuple):
+    """Some of the flows that fit a query, and how many there are."""
+
+    flows: Iterator[FlowView]
+    total: int
+
+
+class EventView(NamedTuple):
+    """An event as it stands in the event log, and its serial number."""
+
+    serial: int
+    line: dict[str, object]
+
+
+class Source(Protocol):
+    """Who can tell. Iterators may be left and taken up again while the controller goes on."""
+
+    def controller(self) -> ControllerView: ...
+
+    def tables(self) -> TablesView: ...
+
+    def switches(self) -> Iterator[SwitchView]:
+        """Those that were ever connected."""
+
+    def excesses(self, switch: int | None = None) -> Iterator[ExcessView]:
+        """By port and class, those that were ever over budget."""
+
+    def ports(self, switch: int | None = None) -> Iterator[PortView]:
+        """All ports, or those of a switch."""
+
+    def regulation(self, switch: int | None = None) -> Iterator[RegulationView]:
+        """The same ports."""
+
+    def flows(self, query: FlowQuery, breathe: Callable[[], None]) -> FlowPage:
+        """Calls `breathe` all the time, to let the controller go on."""
+
+    def events_after(self, serial: int) -> list[EventView]:
+        """The recent events after this one, oldest first; serial numbers have no gaps."""
+
+    def last_event(self) -> int:
+        """The serial number of the latest event, 0 without any."""
+
+    def control_delay(self) -> HistogramView:
+        """From a notice to the windows that it sets."""
+
+    def loop_lag(self) -> HistogramView:
+        """How late the main loop is."""
+
+    def events(self) -> dict[str, int]:
+        """How many events there were, by name."""
+
+    def not_ready(self) -> str | None:
+        """Why the controller is not ready to be relied on; None if it is."""

@@ -1,0 +1,10 @@
+"""What all that reads and writes frames has in common."""
+
+ETH_ARP = 0x0806
+ETH_IPV4 = 0x0800
+ETH_IPV6 = 0x86DD
+ETH_LLDP = 0x88CC
+
+
+class MalformedFrameError(ValueError):
+    """A frame that cannot be what it says it is."""

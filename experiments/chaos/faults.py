@@ -1,0 +1,284 @@
+"""The faults, each a plain value that says what it does and knows how to do it.
+
+``hurts`` tells whether packets may be lost by it: what strikes the controller alone must not be
+felt by the hosts.
+"""
+
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import ClassVar, Protocol, Self
+
+from experiments.chaos import hostile
+from experiments.chaos.clock import SteppedClock
+from experiments.chaos.stalls import Span
+from testbed.bed import Bed
+from testbed.command import run, wait_until
+from testbed.controller import PORT
+
+_ADDRESS = ("127.0.0.1", PORT)
+_RECONNECTED_S = 30.0
+# Of no switch of a test bed.
+_FOREIGN_DATAPATHS = range(0xC0FFEE00, 0xC0FFEE10)
+
+
+@dataclass
+class World:
+    """What there is to strike. ``corpus`` are valid messages of switches, ``links`` the switches'
+    ends of the links, ``left_open`` the connections that nobody closes. Windows outlive a
+    controller by ``window_ttl_s``; ``unregulated`` is when there was none for longer.
+    """
+
+    bed: Bed
+    clock: SteppedClock
+    corpus: Sequence[bytes]
+    links: list[str]
+    window_ttl_s: float
+    left_open: list[socket.socket] = field(default_factory=list)
+    unregulated: list[Span] = field(default_factory=list)
+
+    def start_controller(self, monotonic: bool) -> None:
+        """With the right time on a clock that can be stepped."""
+        controller = self.bed.controller
+        assert controller is not None
+        controller.env = self.clock.environment(monotonic)
+        controller.start()
+
+    @contextmanager
+    def controller_away(self) -> Iterator[None]:
+        """Until it is back, which takes as long as a controller takes to start."""
+        begin_s = time.monotonic()
+        yield
+        self.require_reconnected()
+        end_s = time.monotonic()
+        if end_s - begin_s > self.window_ttl_s:
+            self.unregulated.append((begin_s + self.window_ttl_s, end_s))
+
+    def require_reconnected(self) -> None:
+        """Raises TimeoutError if a switch stays away."""
+        wait_until(
+            lambda: all(switch.connected() for switch in self.bed.switches),
+            timeout_s=_RECONNECTED_S,
+            what="all switches are connected again",
+            poll_s=0.2,
+        )
+
+
+class Fault(Protocol):
+    """One thing that goes wrong."""
+
+    hurts: ClassVar[bool]
+
+    @classmethod
+    def draw(cls, rng: Random) -> Self:
+        """One at random."""
+
+    def strike(self, world: World) -> None:
+        """Let it happen; returns when it is over, though not always overcome."""
+
+
+@dataclass(frozen=True)
+class KillController:
+    """SIGKILL, and a successor after ``away_s``."""
+
+    hurts: ClassVar[bool] = False
+    away_s: float
+
+    @classmethod
+    def draw(cls, rng: Random) -> Self:
+        """Draw how long there is none."""
+        return cls(round(rng.uniform(0, 3), 1))
+
+    def strike(self, world: World) -> None:
+        """Kill it and start it."""
+        assert world.bed.controller is not None
+        with world.controller_away():
+            world.bed.controller.kill()
+            time.sleep(self.away_s)
+            world.start_controller(world.clock.monotonic)
+
+
+@dataclass(frozen=True)
+class RestartSwitch:
+    """SIGKILL to the switch process, and a successor with the same database, and no entries."""
+
+    hurts: ClassVar[bool] = True
+    away_s: float
+
+    @classmethod
+    def draw(cls, rng: Random) -> Self:
+        """Draw how long there is none."""
+        return cls(round(rng.uniform(0, 1), 1))
+
+    def strike(self, world: World) -> None:
+        """Kill it, start it, and wait until its bridges are connected."""
+        world.bed.ovs.kill_switch()
+        time.sleep(self.away_s)
+        world.bed.ovs.start_switch()
+        world.require_reconnected()
+
+
+@dataclass(frozen=True)
+class FlapLink:
+    """A link goes down and up some times."""
+
+    hurts: ClassVar[bool] = True
+    link: int
+    times: int
+    down_s: float
+    up_s: float
+
+    @classmethod
+    def draw(cls, rng: Random) -> Self:
+        """Draw which, how often and for how long."""
+        times = rng.choice((1, 1, 2, 8))
+        longest_s = 1.5 / times
+        down_s, up_s = (round(rng.uniform(0.02, longest_s), 2) for _ in range(2))
+        return cls(rng.getrandbits(16), times, down_s, up_s)
+
+    def strike(self, world: World) -> None:
+        """At the switch's end, so that both ends lose the carrier."""
+        device = world.links[self.link % len(world.links)]
+        for _ in range(self.times):
+            run(["ip", "link", "set", device, "down"])
+            time.sleep(self.down_s)
+            run(["ip", "link", "set", device, "up"])
+            time.sleep(self.up_s)
+
+
+@dataclass(frozen=True)
+class StepClock:
+    """The controller's clock jumps; with ``monotonic``, the one it measures time by as well."""
+
+    hurts: ClassVar[bool] = False
+    step_s: int
+    monotonic: bool
+
+    @classmethod
+    def draw(cls, rng: Random) -> Self:
+        """Only the wall clock can go back."""
+        monotonic = rng.random() < 0.5
+        step_s = rng.choice((2, 30, 300, 5000))
+        return cls(step_s if monotonic or rng.random() < 0.5 else -step_s, monotonic)
+
+    def strike(self, world: World) -> None:
+        """A controller whose clock is of the other kind is replaced first."""
+        controller = world.bed.controller
+        assert controller is not None
+        if world.clock.monotonic != self.monotonic:
+            with world.controller_away():
+                controller.stop()
+                world.start_controller(self.monotonic)
+        world.clock.step(self.step_s)
+        time.sleep(1.5)
+
+
+@dataclass(frozen=True)
+class ReconnectStorm:
+    """Switches that nobody knows come and go; the real ones are told to connect anew meanwhile."""
+
+    hurts: ClassVar[bool] = False
+    reconnects: int
+    seed: int
+
+    @classmethod
+    def draw(cls, rng: Random) -> Self:
+        """A thousand of them."""
+        return cls(1000, rng.getrandbits(32))
+
+    def strike(self, world: World) -> None:
+        """In ten waves."""
+        rng = Random(self.seed)
+        for wave in range(10):
+            begin, end = (self.reconnects * n // 10 for n in (wave, wave + 1))
+            for switch in world.bed.switches:
+                world.bed.ovs.appctl("bridge/reconnect", switch.name)
+            hostile.storm(_ADDRESS, _FOREIGN_DATAPATHS, end - begin, rng)
+
+
+@dataclass(frozen=True)
+class Nonsense:
+    """Peers that speak broken OpenFlow."""
+
+    hurts: ClassVar[bool] = False
+    peers: int
+    seed: int
+
+    @classmethod
+    def draw(cls, rng: Random) -> Self:
+        """Draw how many."""
+        return cls(rng.randint(10, 60), rng.getrandbits(32))
+
+    def strike(self, world: World) -> None:
+        """One after the other."""
+        hostile.nonsense(_ADDRESS, world.corpus, self.peers, Random(self.seed))
+
+
+@dataclass(frozen=True)
+class HalfHandshakes:
+    """Connections that never become a switch's, and are never closed."""
+
+    hurts: ClassVar[bool] = False
+    peers: int
+    seed: int
+
+    @classmethod
+    def draw(cls, rng: Random) -> Self:
+        """Draw how many."""
+        return cls(rng.randint(10, 300), rng.getrandbits(32))
+
+    def strike(self, world: World) -> None:
+        """Open and leave them."""
+        world.left_open += hostile.half_handshakes(_ADDRESS, self.peers, Random(self.seed))
+
+
+@dataclass(frozen=True)
+class Impostor:
+    """A peer claims the datapath id of a switch that is connected."""
+
+    hurts: ClassVar[bool] = False
+    switch: int
+    seconds: float
+    seed: int
+
+    @classmethod
+    def draw(cls, rng: Random) -> Self:
+        """Draw whom and for how long."""
+        return cls(rng.getrandbits(16), round(rng.uniform(0.5, 3), 1), rng.getrandbits(32))
+
+    def strike(self, world: World) -> None:
+        """As long as it lasts."""
+        switches = world.bed.switches
+        datapath = int(switches[self.switch % len(switches)].dpid, 16)
+        hostile.impostor(_ADDRESS, datapath, self.seconds, Random(self.seed))
+
+
+KINDS: dict[type[Fault], int] = {
+    KillController: 5,
+    RestartSwitch: 2,
+    FlapLink: 5,
+    StepClock: 3,
+    Nonsense: 3,
+    HalfHandshakes: 1,
+    Impostor: 2,
+    ReconnectStorm: 0,
+}
+
+
+def draw(seed: int, n: int) -> list[Fault]:
+    """``n`` faults in random order, of every kind once before any kind comes twice."""
+    rng = Random(f"{seed} faults")
+    once = rng.sample(list(KINDS), min(n, len(KINDS)))
+    kinds = once + rng.choices(list(KINDS), list(KINDS.values()), k=n - len(once))
+    rng.shuffle(kinds)
+    return [kind.draw(rng) for kind in kinds]
+
+
+def told(faults: Sequence[Fault]) -> str:
+    """How many of which kind."""
+    kinds = Counter(type(fault).__name__ for fault in faults)
+    return ", ".join(f"{n} {name}" for name, n in sorted(kinds.items()))

@@ -1,0 +1,97 @@
+"""What is so and what should be: entries of switches, connections of hosts, and the controller's.
+
+Nothing here knows the layout of the flow tables: entries are compared as Open vSwitch prints them,
+and read only for the addresses and ports that they name.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from ipaddress import ip_address
+from pathlib import Path
+
+from testbed.command import run
+from testbed.ovs import Ovs
+
+# Two ends in no order, each an address and a port.
+Connection = frozenset[tuple[str, int]]
+
+_FIELD = re.compile(r"(\w+)=([^,\s]+)")
+_ADDRESSES = ("nw_src", "nw_dst", "ipv6_src", "ipv6_dst")
+_SHORT_LIVED = "hard_timeout="
+
+
+def entries(ovs: Ovs, bridge: str) -> set[str]:
+    """The entries of a bridge without their counters, except those that will expire by themselves
+    however much they are used."""
+    lines = ovs.ofctl("dump-flows", "--no-stats", bridge).splitlines()
+    return {line.strip() for line in lines if "table=" in line or "priority=" in line} - {
+        line.strip() for line in lines if _SHORT_LIVED in line
+    }
+
+
+def connections_in(dump: Iterable[str]) -> set[Connection]:
+    """The connections that entries name: both addresses, both ports."""
+    found = set()
+    for line in dump:
+        named = dict(_FIELD.findall(line.partition(" actions=")[0]))
+        addresses = [named[field] for field in _ADDRESSES if field in named]
+        if len(addresses) == 2 and {"tp_src", "tp_dst"} <= named.keys():
+            ports = int(named["tp_src"]), int(named["tp_dst"])
+            found.add(_connection(*zip(addresses, ports, strict=True)))
+    return found
+
+
+def hosts_in(dump: Iterable[str]) -> set[str]:
+    """The Ethernet and IP addresses that entries match whole, in their usual form."""
+    found = set()
+    for line in dump:
+        named = _FIELD.findall(line.partition(" actions=")[0])
+        for field, value in named:
+            if field == "dl_dst" and "/" not in value:
+                found.add(value)
+            elif field in _ADDRESSES and "/" not in value:
+                found.add(str(ip_address(value)))
+    return found
+
+
+def connections_known(events: Path) -> set[Connection]:
+    """The GVT of the controller that writes this log, with ``log.connections``, as of now."""
+    known: set[Connection] = set()
+    with events.open() as lines:
+        for line in lines:
+            if not line.endswith("\n"):
+                break
+            event = json.loads(line)
+            if event["event"] == "start":
+                known.clear()
+            elif event["event"] == "connection_opened":
+                known.add(_ends(event))
+            elif event["event"] == "connection_closed":
+                known.discard(_ends(event))
+    return known
+
+
+def connections_established(pids: Iterable[int]) -> set[Connection]:
+    """What the hosts themselves say, each by the namespace of one of its processes."""
+    found = set()
+    for pid in pids:
+        for line in run(["ss", "-Htn", "state", "established"], pid=pid).splitlines():
+            _, _, local, peer, *_ = line.split()
+            found.add(_connection(_end(local), _end(peer)))
+    return found
+
+
+def _end(text: str) -> tuple[str, int]:
+    address, _, port = text.rpartition(":")
+    return str(ip_address(address.strip("[]").partition("%")[0])), int(port)
+
+
+def _ends(event: dict[str, str]) -> Connection:
+    return _connection(
+        (event["src"], int(event["src_port"])), (event["dst"], int(event["dst_port"]))
+    )
+
+
+def _connection(*ends: tuple[str, int]) -> Connection:
+    return frozenset((str(ip_address(address)), port) for address, port in ends)

@@ -1,0 +1,199 @@
+"""A source for the northbound that tells of a small fabric: something of everything there is."""
+
+from collections.abc import Callable, Iterator
+
+from controller.northbound.views import (
+    ControllerView,
+    EventView,
+    ExcessView,
+    FlowPage,
+    FlowQuery,
+    FlowView,
+    HistogramView,
+    PortView,
+    RegulationView,
+    SwitchView,
+    TablesView,
+)
+
+HOLD = {"window_bytes": 14_600, "rate_bytes_per_s": 11_000_000, "transit_bytes": 40_000}
+
+
+class Told:
+    """`northbound.views.Source`. What tests want otherwise, they set."""
+
+    def __init__(self, n_switches: int = 2, n_ports: int = 2) -> None:
+        self.n_switches, self.n_ports = n_switches, n_ports
+        self.reason: str | None = None
+        self.log: list[EventView] = []
+        self.queries: list[FlowQuery] = []
+
+    def controller(self) -> ControllerView:
+        return {
+            "version": "0.1.0",
+            "python": "3.11.2",
+            "ryu": "4.34",
+            "scheme": "weir",
+            "uptime_s": 12.5,
+            "rank": "master",
+            "generation": 17,
+            "peers": ["b"],
+        }
+
+    def tables(self) -> TablesView:
+        return {
+            "connections": 1000,
+            "background_flows": 3,
+            "burst_flows": 1997,
+            "idle_flows": 7,
+            "half_open": 5,
+            "bundles": 200,
+            "hosts": 16,
+            "links": 4,
+            "labelled": True,
+            "unlabelled": 3,
+            "opened": 1100,
+            "adopted": 2,
+            "closed": {"finished": 90, "expired": 12},
+            "given_up": {"flooded": 1},
+        }
+
+    def switches(self) -> Iterator[SwitchView]:
+        for switch in range(1, self.n_switches + 1):
+            yield {
+                "switch": switch,
+                "connected": switch != 2,
+                "ready": switch != 2,
+                "role": None if switch == 2 else "master",
+                "address": None if switch == 2 else "127.0.0.1:5000",
+                "capabilities": ["tcp_rwnd"],
+                "ports": self.n_ports,
+                "registers": 1024,
+                "registers_used": 4,
+                "entries_wanted": 12,
+                "entries_confirmed": 10,
+                "entries_refused": 1,
+                "entries_restored": 0,
+                "entries_removed": 0,
+                "audited_s": None if switch == 2 else 30.0,
+                "waiting_bytes": 0,
+                "waiting_messages": 0,
+                "waiting_events": 0,
+                "unacknowledged": 1,
+                "control_rtt_s": None if switch == 2 else 0.0004,
+                "packet_ins": {"segment": 2000, "neighbour": 3},
+                "unusable": {"malformed": 1},
+                "notices_missed": 2,
+                "windows_set": 10,
+                "windows_refreshed": 20,
+                "disconnections": 1,
+            }
+
+    def excesses(self, switch: int | None = None) -> Iterator[ExcessView]:
+        if switch in (None, 1):
+            yield {
+                "switch": 1,
+                "port": 2,
+                "class": "syn",
+                "dropped": 30_000,
+                "limited": True,
+                "dropped_per_s": 10_000.0,
+                "hosts": ["02:00:00:00:00:02"],
+            }
+
+    def ports(self, switch: int | None = None) -> Iterator[PortView]:
+        for of in range(1, self.n_switches + 1):
+            for port in range(1, self.n_ports + 1) if switch in (None, of) else ():
+                yield {
+                    "switch": of,
+                    "port": port,
+                    "name": f"s{of}-eth{port}",
+                    "up": True,
+                    "speed_bps": 10**8,
+                    "peer": "2:1" if (of, port) == (1, 1) else None,
+                    "link_rtt_s": 0.0001 if (of, port) == (1, 1) else None,
+                    "hosts": 1,
+                    "queues": [
+                        {
+                            "queue": 0,
+                            "switch_time_ns": 10**9,
+                            "level": 2,
+                            "queue_bytes": 1000 * port,
+                            "queue_packets": port,
+                            "max_queue_bytes": 60_000,
+                            "limit_bytes": 65_536,
+                            "rate_bps": 10**8,
+                            "sent_packets": 100,
+                            "sent_bytes": 150_000,
+                            "dropped_packets": 5,
+                            "dropped_bytes": 7500,
+                            "marked_packets": 6,
+                        }
+                    ],
+                }
+
+    def regulation(self, switch: int | None = None) -> Iterator[RegulationView]:
+        for view in self.ports(switch):
+            yield {
+                "switch": view["switch"],
+                "port": view["port"],
+                "name": view["name"],
+                "capacity_bps": 10**8,
+                "buffer_bytes": 65_536,
+                "rtt_s": 0.0005,
+                "background_flows": 1,
+                "burst_flows": 32,
+                "idle_flows": 0,
+                "mss_bytes": 1460,
+                "notice": "CN-M" if view["port"] == 1 else None,
+                "holds": {"burst": dict(HOLD), "background": dict(HOLD)},
+                "notices": {"CN-L": 3, "CR": 2},
+            }
+
+    def flows(self, query: FlowQuery, breathe: Callable[[], None]) -> FlowPage:
+        self.queries.append(query)
+        breathe()
+        first = query.offset
+        shown = range(first, min(first + query.limit, 150))
+        return FlowPage((flow(number) for number in shown), 150)
+
+    def events_after(self, serial: int) -> list[EventView]:
+        return [event for event in self.log if event.serial > serial]
+
+    def last_event(self) -> int:
+        return self.log[-1].serial if self.log else 0
+
+    def happens(self, n: int = 1) -> None:
+        for _ in range(n):
+            serial = self.last_event() + 1
+            self.log.append(EventView(serial, {"event": "link_up", "wall_s": 1.0, "a": "1:1"}))
+
+    def control_delay(self) -> HistogramView:
+        return HistogramView([0.000025, 0.0001, 0.1], [1, 90, 100, 100], 0.02)
+
+    def loop_lag(self) -> HistogramView:
+        return HistogramView([0.000025, 0.0001, 0.1], [0, 0, 9, 10], 1.0)
+
+    def events(self) -> dict[str, int]:
+        return {"start": 1, "queue_event": 5}
+
+    def not_ready(self) -> str | None:
+        return self.reason
+
+
+def flow(number: int) -> FlowView:
+    return {
+        "src": "10.0.0.1",
+        "src_port": 1024 + number,
+        "dst": "fd00::2" if number % 2 else "10.0.0.2",
+        "dst_port": 80,
+        "class": "burst",
+        "counted": number < 100,
+        "idle": False,
+        "volume_bytes": max(0, 10**6 - number),
+        "age_s": 1.5,
+        "mss_bytes": 1460,
+        "window_scale": 7,
+        "treatment": "ordinary",
+        "ports": ["1:1", "2:2"],
+    }

@@ -1,0 +1,288 @@
+"""The commands beside `run`: what they say, and when they cannot; what fits a terminal."""
+
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from controller.cli import COMMANDS, commands, listing, words
+from controller.cli.client import ApiError, Client
+from controller.cli.top import Look, Rates, Screen
+from dummy_ovs import REPOSITORY
+from northbound_world import Told, flow
+
+
+def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "controller.launcher", *map(str, arguments)],
+        cwd=REPOSITORY,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        commands.run([command, "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert "examples:" in text
+    assert f"weir-controller {command}" in text
+
+
+class TestCheck:
+    def test_files_that_it_names_have_to_be_usable(self, tmp_path: Path) -> None:
+        file, key = tmp_path / "weir.yaml", tmp_path / "none.pem"
+        file.write_text(f"tls: {{key: {key}, certificate: {key}, ca: {key}}}")
+        done = run("check", file)
+        assert (done.returncode, done.stderr) == (1, "")
+        assert done.stdout == f"{file}: tls.key: {key}: No such file or directory\n"
+
+    def test_a_valid_file(self, tmp_path: Path) -> None:
+        file = tmp_path / "weir.yaml"
+        file.write_text(
+            "openflow: {listen: 'tcp:127.0.0.1:6653'}\n"
+            "northbound: {metrics: off, socket: off}\nlog: {levels: {app: debug}}"
+        )
+        done = run("check", file)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{file} is valid\n", "")
+        assert json.loads(run("check", "--json", file).stdout) == {
+            "file": str(file),
+            "valid": True,
+            "problems": [],
+        }
+
+    def test_all_that_is_wrong_at_once(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = tmp_path / "weir.yaml"
+        file.write_text(
+            "fabric: {rtt: soon}\n"
+            "northbound: {metrics: everywhere, socket: here}\n"
+            "log: {format: xml, levels: {kernel: info}}\n"
+        )
+        assert commands.run(["check", str(file)]) == 1
+        lines = capsys.readouterr().out.splitlines()
+        assert all(line.startswith(f"{file}: ") for line in lines)
+        for key in (
+            *("fabric.rtt", "northbound.metrics", "northbound.socket"),
+            *("log.format", "log.levels.kernel"),
+        ):
+            assert sum(f": {key}: " in line for line in lines) == 1
+        assert commands.run(["check", "--json", str(file)]) == 1
+        assert len(json.loads(capsys.readouterr().out)["problems"]) == 5
+
+    def test_what_is_no_configuration(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = tmp_path / "weir.yaml"
+        for text in (b"a: [", b"\xff\xfe\xff", b"- 1"):
+            file.write_bytes(text)
+            assert commands.run(["check", str(file)]) == 1
+            assert str(file) in capsys.readouterr().out
+        assert commands.run(["check", str(tmp_path)]) == 2
+        assert commands.run(["check", str(tmp_path / "none")]) == 2
+        assert "No such file" in capsys.readouterr().err
+
+
+@contextmanager
+def answering(path: Path, answer: bytes) -> Iterator[None]:
+    """Something that listens and answers always the same."""
+    with closing(socket.socket(socket.AF_UNIX)) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def serve() -> None:
+            peer, _ = listening.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield
+        thread.join(5)
+
+
+class TestNoController:
+    def test_no_socket(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        for command in ("top", "switches", "ports", "flows", "events"):
+            assert commands.run([command, "--socket", str(tmp_path / "none")]) == 1
+            told = capsys.readouterr()
+            assert "no controller runs here: there is no socket" in told.err
+            assert "--socket" in told.err
+            assert not told.out
+
+    def test_nobody_listens(self, tmp_path: Path) -> None:
+        path = tmp_path / "left"
+        with closing(socket.socket(socket.AF_UNIX)) as left:
+            left.bind(str(path))
+        with pytest.raises(ApiError, match="nobody listens at"):
+            Client(str(path)).get("flows")
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
+    def test_not_permitted(self) -> None:
+        with (
+            tempfile.TemporaryDirectory() as directory,
+            closing(socket.socket(socket.AF_UNIX)) as mine,
+        ):
+            Path(directory).chmod(0o755)
+            path = Path(directory) / "mine"
+            mine.bind(str(path))
+            path.chmod(0o600)
+            mine.listen()
+            os.seteuid(65_534)
+            try:
+                with pytest.raises(ApiError, match="only root may open"):
+                    Client(str(path)).get("flows")
+            finally:
+                os.seteuid(0)
+
+    @pytest.mark.parametrize(
+        "answer", [b"", b"SSH-2.0\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n<html>", b"\xff" * 100]
+    )
+    def test_something_else_listens(self, tmp_path: Path, answer: bytes) -> None:
+        path = tmp_path / "other"
+        with answering(path, answer), pytest.raises(ApiError, match=str(path)):
+            Client(str(path)).get("flows")
+
+
+class TestWords:
+    @given(st.floats(0, 1e18))
+    def test_numbers_are_short(self, number: float) -> None:
+        assert len(words.size(number)) <= 6
+        assert len(words.rate(number)) <= 6
+
+    @pytest.mark.parametrize(
+        ("n_bytes", "written"),
+        [(0, "0"), (999, "999"), (1024, "1K"), (65_536, "64K"), (1_500_000, "1.43M")],
+    )
+    def test_sizes(self, n_bytes: int, written: str) -> None:
+        assert words.size(n_bytes) == written
+
+    def test_an_event_is_a_line(self) -> None:
+        window = {"port": 3, "class": "burst", "window_bytes": 2920, "rate_bytes_per_s": 125_000}
+        line = words.event(
+            {"serial": 1, "event": "window_set", "switch": 1, "wall_s": 0.5, "windows": [window]}
+        )
+        assert line.endswith(" window_set switch=1 3/burst=2920B@1Mbit/s")
+
+    @given(st.text())
+    def test_a_terminal_is_safe(self, name: str) -> None:
+        assert words.plain(name).isprintable()
+
+
+def looked(n_ports: int = 40, **port: Any) -> Look:
+    told = Told(2, n_ports)
+    delays = {"control": told.control_delay(), "main_loop": told.loop_lag()}
+    controller = {
+        **told.controller(),
+        "tables": told.tables(),
+        "delays": {name: delay._asdict() for name, delay in delays.items()},
+    }
+    ports = listing.with_regulation(told.ports(), told.regulation())
+    return Look(
+        controller,
+        [dict(view) for view in told.switches()],
+        [{**row, **port} for row in ports],
+        [dict(flow(number)) for number in range(100)],
+    )
+
+
+def drawn(screen: Screen, seen: Look, size: tuple[int, int], trouble: str | None = None) -> str:
+    console = Console(width=size[0], height=size[1], file=io.StringIO(), force_terminal=False)
+    console.print(screen.draw(seen, trouble, size[1]))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+class TestTop:
+    @pytest.mark.parametrize("size", [(80, 24), (80, 5), (200, 60), (40, 24)])
+    @pytest.mark.parametrize("view", "1234")
+    def test_it_fits(self, size: tuple[int, int], view: str) -> None:
+        screen = Screen()
+        assert screen.press(view)
+        lines = drawn(screen, looked(), size).splitlines()
+        assert len(lines) <= size[1]
+        assert max(map(len, lines)) <= size[0]
+
+    def test_all_of_a_port_is_seen_in_80_columns(self) -> None:
+        screen = Screen()
+        screen.press("n")
+        text = drawn(screen, looked(), (80, 24))
+        for title in ("SWITCH", "QUEUE", "LIMIT", "DROP/S", "NOTICE", "WINDOW", "PACE"):
+            assert title in text
+        first = next(line for line in text.splitlines() if "s1-eth1 " in line)
+        assert first.split() == [
+            *("1", "1", "s1-eth1", "1000", "64K", "-", "-", "32", "1", "CN-M"),
+            *("14.3K", "88M"),
+        ]
+        assert "99% of notices answered within 100ms" in text
+
+    def test_keys_sort(self) -> None:
+        screen = Screen()
+        text = drawn(screen, looked(), (80, 24))
+        assert "ports, by queue length" in text
+        assert "s1-eth40" in text
+        screen.press("n")
+        assert "s1-eth40" not in drawn(screen, looked(), (80, 24))
+        assert screen.press("x")
+        assert not screen.press("q")
+
+    def test_rates_are_by_the_clock_of_the_switch(self) -> None:
+        rates, (row,) = Rates(), looked(1).ports[:1]
+
+        def read(time_s: int, sent_bytes: int, drops: int) -> None:
+            counters = {"sent_bytes": sent_bytes, "dropped_packets": drops}
+            queue = {**row["queues"][0], "switch_time_ns": time_s * 10**9, **counters}
+            rates.read([{**row, "queues": [queue]}])
+
+        read(10, 1000, 0)
+        assert rates.of(row) is None
+        read(12, 251_000, 4)
+        assert rates.of(row) == (10**6, 2)
+        # Nothing new was told yet.
+        read(12, 251_000, 4)
+        assert rates.of(row) == (10**6, 2)
+        # The queue was set up again.
+        read(13, 0, 0)
+        assert rates.of(row) is None
+
+    def test_trouble_is_told_beside_what_was_seen_last(self) -> None:
+        text = drawn(Screen(), looked(), (80, 24), "no controller runs here")
+        assert "no controller runs here" in text
+        assert "s1-eth40" in text
+
+    def test_a_port_may_have_any_name(self) -> None:
+        text = drawn(Screen(), looked(name="\x1b[2J\u202e[red]x"), (120, 24))
+        assert "\x1b" not in text
+        assert "[red]" in text
+
+
+def test_an_end_of_the_pipe_is_no_error(tmp_path: Path) -> None:
+    """As of `| head`."""
+    file = tmp_path / "weir.yaml"
+    file.write_text("{}")
+    shell = f"{sys.executable} -m controller.launcher check {file} | true"
+    done = subprocess.run(
+        shell, shell=True, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stderr == ""

@@ -1,0 +1,233 @@
+"""Connections and their regulation in a fabric of many ways, as it is and when parts of it fail."""
+
+import pytest
+
+from controller.core.effects import Effect
+from controller.core.entries import Account, Hop, HostWindow, Labelling, Survivor
+from controller.core.fabric import PORT_GRACE_NS, Port
+from controller.core.flow import FlowKey
+from controller.core.trees import LABELS
+from controller.core.values import FlowClass, PortId
+from engine_world import RECEIVER, SECOND, SENDERS, World, make_engine, records
+from fabrics import LEAF, SPINE, leaf_spine
+
+A, B, *_ = SENDERS
+S1, S2 = SPINE, SPINE + 1
+NEAR, FAR, THIRD = LEAF, LEAF + 1, LEAF + 2
+WIRING = leaf_spine(spines=2, leaves=3)
+PEERS = {a: b for link in WIRING.links for a, b in (link, link[::-1])}
+SWITCHES = (S1, S2, NEAR, FAR, THIRD)
+
+
+class Fabric(World):
+    """Two spines, three leaves; A and B at the first leaf, the receiver at the second."""
+
+    def survivors(self, switch: int) -> list[Survivor]:
+        return [Survivor(entry, 0, 3 * SECOND) for entry in self.held.get(switch, {}).values()]
+
+    def start(self) -> None:
+        """The switches connect, with what they hold, and discovery goes round."""
+        for switch in SWITCHES:
+            self.switch_up(switch, *self.survivors(switch), ports=3 if switch in (S1, S2) else 12)
+        self.discover()
+        self.now_ns += PORT_GRACE_NS
+
+    def discover(self, *dead: int) -> None:
+        for a, b in PEERS.items():
+            if not {a.switch, b.switch} & set(dead):
+                self.link(a, b)
+
+    def wait(self, seconds: int, *dead: int) -> None:
+        for _ in range(seconds):
+            self.discover(*dead)
+            self.sleep(SECOND)
+
+    def ways(self, key: FlowKey) -> list[tuple[PortId, ...]]:
+        """Where the data of either direction leaves by, as it is counted."""
+        connection = self.engine.flow_table.find(key.pack())
+        assert connection is not None
+        return [lane.ports for lane in connection.bundle.lanes]
+
+    def hops(self, src: int, dst: int, label: int) -> list[PortId]:
+        """Where frames go by what the switches hold."""
+        path = []
+        while src != dst:
+            held = self.held[src]
+            entry = held.get(Hop(dst, label, 0).key) or held[Hop(dst, None, 0).key]
+            assert isinstance(entry, Hop)
+            path.append(PortId(src, entry.port))
+            src = PEERS[path[-1]].switch
+        return path
+
+    def is_held(self, port_id: PortId, address: bytes) -> bool:
+        return any(
+            (entry.port, entry.address) == (port_id.port, address)
+            for entry in self.entries(port_id.switch, HostWindow)
+            if isinstance(entry, HostWindow)
+        )
+
+
+def fabric() -> Fabric:
+    world = Fabric(make_engine())
+    world.start()
+    world.place(A, PortId(NEAR, 10))
+    world.place(B, PortId(NEAR, 11))
+    world.place(RECEIVER, PortId(FAR, 10))
+    return world
+
+
+def spine_of(world: Fabric, label: int) -> int:
+    return PEERS[world.hops(NEAR, FAR, label)[0]].switch
+
+
+def test_labels_are_given_where_they_are_needed() -> None:
+    world = fabric()
+    for leaf in (NEAR, FAR):
+        assert world.entries(leaf, Labelling) == {Labelling()}
+    for spine in (S1, S2):
+        assert world.entries(spine, Labelling) == set()
+        assert {hop.label for hop in world.entries(spine, Hop) if isinstance(hop, Hop)} == {None}
+    assert {spine_of(world, label) for label in range(LABELS)} == {S1, S2}
+
+
+def test_on_one_way_nothing_is_labelled() -> None:
+    world = World(make_engine())
+    for switch in (1, 2):
+        world.switch_up(switch)
+    world.link(PortId(1, 40), PortId(2, 40))
+    world.now_ns += PORT_GRACE_NS
+    world.place(A, PortId(1, 1))
+    world.place(RECEIVER, PortId(2, 1))
+    assert world.entries(1, Labelling) == world.entries(2, Labelling) == set()
+
+
+@pytest.mark.parametrize("label", range(LABELS))
+def test_a_connection_is_counted_and_held_on_the_way_of_its_label(label: int) -> None:
+    world = fabric()
+    key = world.connect(A, RECEIVER, label=label)
+    there, back = world.ways(key)
+    assert list(there) == [*world.hops(NEAR, FAR, label), PortId(FAR, 10)]
+    assert list(back) == [*world.hops(FAR, NEAR, label), PortId(NEAR, 10)]
+    for port_id in there:
+        assert world.is_held(port_id, RECEIVER.address)
+    for port_id in back:
+        assert world.is_held(port_id, A.address)
+
+
+def test_one_without_a_label_is_taken_to_go_the_way_of_the_first() -> None:
+    world = fabric()
+    for src_port in (1, 2):
+        key = world.connect(A, RECEIVER, src_port, label=None)
+        assert list(world.ways(key)[0])[:-1] == world.hops(NEAR, FAR, 0)
+    assert world.complaints == [NEAR]
+
+
+@pytest.mark.parametrize("how", ["silent", "ports down"])
+def test_a_lost_spine_moves_its_connections_and_their_windows_and_no_others(how: str) -> None:
+    world = fabric()
+    keys = {label: world.connect(A, RECEIVER, 1 + label, label=label) for label in range(LABELS)}
+    before = {label: world.ways(key) for label, key in keys.items()}
+    spines = {label: spine_of(world, label) for label in keys}
+    if how == "silent":
+        world.do(world.engine.switch_down(S1, world.now_ns))
+        world.wait(1, S1)
+    else:
+        for leaf in (NEAR, FAR, THIRD):
+            for port_id, peer in PEERS.items():
+                if port_id.switch == leaf and peer.switch == S1:
+                    down = Port(port_id.port, "down", b"\2\1\0\0\0\1", False)
+                    world.do(world.engine.port_changed(leaf, down, world.now_ns))
+    for label, key in keys.items():
+        assert spine_of(world, label) == S2
+        ways = world.ways(key)
+        assert list(ways[0]) == [*world.hops(NEAR, FAR, label), PortId(FAR, 10)]
+        if spines[label] == S2:
+            assert ways == before[label]
+        for port_id in ways[0]:
+            assert world.is_held(port_id, RECEIVER.address)
+    lost = next(ways[0][0] for label, ways in before.items() if spines[label] == S1)
+    assert not world.is_held(lost, RECEIVER.address)
+    kept = next(ways[0][0] for label, ways in before.items() if spines[label] == S2)
+    assert world.engine.flow_table.counts(lost).flows == 0
+    assert world.engine.flow_table.counts(kept).flows == LABELS
+
+
+def test_it_is_used_again_when_it_is_back() -> None:
+    world = fabric()
+    before = [spine_of(world, label) for label in range(LABELS)]
+    world.do(world.engine.switch_down(S1, world.now_ns))
+    world.wait(2, S1)
+    world.switch_up(S1, ports=3)
+    world.wait(1)
+    assert [spine_of(world, label) for label in range(LABELS)] == before
+
+
+def test_the_only_way_is_used_although_its_switch_has_lost_its_controller() -> None:
+    world = fabric()
+    for spine in (S1, S2):
+        world.do(world.engine.switch_down(spine, world.now_ns))
+    world.wait(5, S1, S2)
+    assert world.hops(NEAR, FAR, 0)
+
+
+def test_a_short_loss_of_control_moves_nothing() -> None:
+    world = fabric()
+    before = [spine_of(world, label) for label in range(LABELS)]
+    world.do(world.engine.switch_down(S1, world.now_ns))
+    world.sleep(SECOND // 4)
+    world.switch_up(S1, *world.survivors(S1), ports=3)
+    world.wait(1)
+    assert [spine_of(world, label) for label in range(LABELS)] == before
+    assert S1 not in {e["switch"] for e in records(world.last, "switch_avoided")}
+
+
+def test_background_flows_keep_windows_of_their_own_on_the_new_way() -> None:
+    world = fabric()
+    label = next(label for label in range(LABELS) if spine_of(world, label) == S1)
+    key = world.connect(A, RECEIVER, label=label)
+    world.wait(2)
+    world.volume(NEAR, key, 10**7)
+    assert PortId(FAR, 10) in world.ways(key)[0]
+    assert world.engine.flow_table.flows(PortId(FAR, 10), FlowClass.BACKGROUND) == {key}
+    world.do(world.engine.switch_down(S1, world.now_ns))
+    world.wait(1, S1)
+    for port_id in world.ways(key)[0]:
+        assert world.engine.flow_table.counts(port_id).background == 1
+        assert any(
+            entry.key.kind == "flow-window" and entry.key.identity[0] == port_id.port
+            for entry in world.held[port_id.switch].values()
+        )
+
+
+def test_a_new_controller_knows_the_labels_by_the_accounts() -> None:
+    world = fabric()
+    label = next(label for label in range(LABELS) if spine_of(world, label) != spine_of(world, 0))
+    key = world.connect(A, RECEIVER, label=label)
+    world.wait(3)
+    account = world.held[NEAR][Account(key, True).key]
+    assert account == Account(key, True, label)
+
+    after = Fabric(make_engine(), now_ns=world.now_ns, places=world.places, held=world.held)
+    after.start()
+    after.place(A, PortId(NEAR, 10))
+    after.place(RECEIVER, PortId(FAR, 10))
+    assert after.ways(key) == world.ways(key)
+    after.wait(15)
+    assert [spine_of(after, i) for i in range(LABELS)] == [
+        spine_of(world, i) for i in range(LABELS)
+    ]
+    assert after.ways(key) == world.ways(key)
+
+
+def test_a_kept_discovery_frame_makes_no_link() -> None:
+    world = fabric()
+    kept_ns = world.now_ns
+    world.wait(5)
+    seen: list[Effect] = []
+    for _ in range(3):
+        seen += world.do(
+            world.engine.link_seen(PortId(NEAR, 10), PortId(FAR, 11), kept_ns, world.now_ns)
+        )
+    assert not records(seen, "link_up")
+    assert not records(seen, "host_lost")
+    assert len(records(seen, "discovery_replayed")) == 1

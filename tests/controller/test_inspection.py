@@ -1,0 +1,211 @@
+"""What is looked at is what there is, whatever is asked for."""
+
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.config import Config
+from controller.core.engine import Engine
+from controller.core.values import FlowClass, Notice, PortId
+from controller.eventlog import EventLog, Recent
+from controller.inspection import Inspection
+from controller.northbound.views import FlowQuery
+from controller.tallies import Tallies
+from engine_world import MSS, RECEIVER, SECOND, SENDERS, World, star, two_switches
+
+
+@dataclass
+class App:
+    """As much of the application as is looked at."""
+
+    world: World
+    config: Config = field(default_factory=Config)
+    tallies: Tallies = field(default_factory=Tallies)
+    recent: Recent = field(default_factory=lambda: EventLog(None).recent)
+    channels: dict[int, Any] = field(default_factory=dict)
+    sessions: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def engine(self) -> Engine:
+        return self.world.engine
+
+    def now_ns(self) -> int:
+        return self.world.now_ns
+
+
+def inspect(world: World) -> Inspection:
+    return Inspection(App(world))  # type: ignore[arg-type]
+
+
+def nothing() -> None: ...
+
+
+def test_the_tables_are_counted() -> None:
+    world = star()
+    keys = [world.connect(host, RECEIVER) for host in SENDERS]
+    world.sleep(2 * SECOND)
+    world.volume(1, keys[0], 2_000_000)
+    told = inspect(world).tables()
+    assert told["connections"] == 32
+    assert (told["background_flows"], told["burst_flows"]) == (1, 63)
+    assert (told["opened"], told["adopted"], told["closed"]) == (32, 0, {})
+    assert told["hosts"] == 33
+    world.segment(keys[0], 0x04)
+    told = inspect(world).tables()
+    assert (told["connections"], told["background_flows"]) == (31, 0)
+    assert told["closed"] == {"reset": 1}
+
+
+def test_background_is_the_sum_of_all_bgt() -> None:
+    world = two_switches()
+    keys = [world.connect(host, RECEIVER) for host in SENDERS[:6]]
+    world.sleep(2 * SECOND)
+    for key in keys[:4]:
+        world.volume(1, key, 2_000_000)
+    assert world.engine.flow_table.background == 4
+    port = PortId(2, 1)
+    assert len(world.engine.flow_table.flows(port, FlowClass.BACKGROUND)) == 4
+    for key in keys:
+        world.segment(key, 0x04)
+    assert world.engine.flow_table.background == world.engine.flow_table.idle == 0
+
+
+def test_regulation_follows_the_port() -> None:
+    world = star()
+    for host in SENDERS:
+        world.connect(host, RECEIVER)
+    world.notice(PortId(1, 40), Notice.CN_M)
+    (row,) = (row for row in inspect(world).regulation(1) if row["port"] == 40)
+    assert (row["burst_flows"], row["notice"], row["mss_bytes"]) == (32, "CN-M", MSS)
+    assert (row["capacity_bps"], row["buffer_bytes"]) == (10**8, 65_536)
+    assert row["holds"]["burst"]["window_bytes"] >= 2 * MSS
+    world.notice(PortId(1, 40), Notice.CR)
+    (row,) = (row for row in inspect(world).regulation() if row["port"] == 40)
+    assert row["notice"] is None
+
+
+def test_ports_know_what_they_lead_to() -> None:
+    world = two_switches()
+    rows = {(row["switch"], row["port"]): row for row in inspect(world).ports()}
+    assert rows[1, 40]["peer"] == "2:40"
+    assert rows[2, 40]["peer"] == "1:40"
+    assert (rows[2, 1]["peer"], rows[2, 1]["hosts"]) == (None, 1)
+    assert len(rows) == 80
+    assert {switch for switch, _ in rows} == {1, 2}
+    assert list(inspect(world).ports(3)) == []
+
+
+def test_a_switch_that_went_is_still_told_of() -> None:
+    world = star()
+    app = App(world)
+    app.tallies.left(1, {"refused": 2, "experimenter message of 0x00000001": 3})
+    (row,) = Inspection(app).switches()  # type: ignore[arg-type]
+    assert (row["switch"], row["connected"], row["ready"]) == (1, False, False)
+    assert row["unusable"] == {"refused": 2, "foreign_experimenter": 3}
+    assert row["registers_used"] > 0
+    assert row["entries_wanted"] == world.engine.tables.applied(1).wanted
+    assert row["disconnections"] == 1
+
+
+def test_readiness() -> None:
+    world = star()
+    app = App(world)
+    inspection = Inspection(app)  # type: ignore[arg-type]
+    assert inspection.not_ready() is None
+    app.sessions[7] = SimpleNamespace(ready=False)
+    assert "switch 7" in str(inspection.not_ready())
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    world = star()
+    keys = [
+        world.connect(host, RECEIVER, src_port)
+        for host in SENDERS[:8]
+        for src_port in (1000, 1001, 1002)
+    ]
+    world.sleep(2 * SECOND)
+    for n, key in enumerate(keys[:10]):
+        world.volume(1, key, 300_000 * n)
+    return world
+
+
+class TestFlows:
+    def all(self, world: World) -> list[dict[str, Any]]:
+        page = inspect(world).flows(FlowQuery(1000), nothing)
+        flows: list[dict[str, Any]] = [dict(flow) for flow in page.flows]
+        assert page.total == len(flows) == 48
+        return flows
+
+    def test_the_largest_come_first(self, world: World) -> None:
+        flows = self.all(world)
+        volumes = [flow["volume_bytes"] for flow in flows]
+        assert volumes == sorted(volumes, reverse=True)
+        assert volumes[0] == 2_700_000
+        assert flows[0]["class"] == "background"
+        assert flows[0]["dst"] == str(ip_address(RECEIVER.address))
+        assert flows[0]["ports"] == ["1:40"]
+
+    @settings(max_examples=60, deadline=None)
+    @given(data=st.data())
+    def test_filters_and_pages_select_from_them(self, world: World, data: st.DataObject) -> None:
+        flows = self.all(world)
+        hosts = st.sampled_from(sorted({flow["src"] for flow in flows}))
+        networks = st.builds(
+            lambda host, bits: ip_network(f"{host}/{bits}", strict=False),
+            hosts,
+            st.integers(20, 32),
+        )
+        query = FlowQuery(
+            limit=data.draw(st.integers(1, 60)),
+            offset=data.draw(st.integers(0, 60)),
+            host=data.draw(st.none() | networks),
+            tcp_port=data.draw(st.none() | st.sampled_from([80, 1000, 1001, 5])),
+            flow_class=data.draw(st.sampled_from([None, "burst", "background"])),
+            switch=data.draw(st.sampled_from([None, 1, 2])),
+            port=data.draw(st.sampled_from([None, 1, 40])),
+        )
+
+        def fits(flow: dict[str, Any]) -> bool:
+            ends = [ip_address(flow[end]) for end in ("src", "dst")]
+            by = any(
+                query.switch in (None, switch) and query.port in (None, port)
+                for switch, port in places_of(flow)
+            )
+            return (
+                (query.host is None or any(end in query.host for end in ends))
+                and query.tcp_port in (None, flow["src_port"], flow["dst_port"])
+                and query.flow_class in (None, flow["class"])
+                and by
+            )
+
+        page = inspect(world).flows(query, nothing)
+        wanted = [flow for flow in flows if fits(flow)]
+        assert page.total == len(wanted)
+        assert list(page.flows) == wanted[query.offset : query.offset + query.limit]
+
+    def test_others_have_their_turn_meanwhile(self, world: World) -> None:
+        breaths = []
+        inspect(world).flows(FlowQuery(1), lambda: breaths.append(1))
+        assert len(breaths) >= world.engine.flow_table.n_bundles
+
+    def test_the_table_may_change_meanwhile(self) -> None:
+        world = star()
+        keys = [world.connect(host, RECEIVER) for host in SENDERS]
+
+        def change() -> None:
+            if keys:
+                world.segment(keys.pop(), 0x04)
+                world.sleep(SECOND)
+
+        page = inspect(world).flows(FlowQuery(1000), change)
+        assert len(list(page.flows)) <= 64
+
+
+def places_of(flow: dict[str, Any]) -> list[tuple[int, int]]:
+    return [(int(switch, 16), int(port)) for switch, port in (p.split(":") for p in flow["ports"])]

@@ -1,0 +1,101 @@
+"""The exposition: whole by Prometheus' own parser, named by its conventions, made in pieces."""
+
+import re
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from controller.northbound.metrics import Exposition
+from northbound_world import Told
+
+
+def scrape(told: Told | None = None) -> dict[str, Metric]:
+    text = Exposition(told or Told(), lambda: None).text().decode()
+    families = list(text_string_to_metric_families(text))
+    assert len({family.name for family in families}) == len(families)
+    return {family.name: family for family in families}
+
+
+def value(family: Metric, **labels: str) -> float:
+    (found,) = (s.value for s in family.samples if labels.items() <= s.labels.items())
+    return found
+
+
+def test_what_the_source_tells_is_there() -> None:
+    families = scrape()
+    assert value(families["weir_connections"]) == 1000
+    assert value(families["weir_flows"], **{"class": "background"}) == 3
+    assert value(families["weir_connections_closed"], reason="expired") == 12
+    assert value(families["weir_packet_ins"], switch="1", **{"class": "segment"}) == 2000
+    assert value(families["weir_switch_connected"], switch="2") == 0
+    assert value(families["weir_queue_bytes"], switch="2", port="2") == 2000
+    assert value(families["weir_queue_events"], switch="1", port="1", level="CN-L") == 3
+    assert value(families["weir_port_congested"], switch="1", port="1") == 1
+    held = families["weir_port_hold_rate_bytes_per_second"]
+    assert value(held, switch="1", port="1", **{"class": "burst"}) == 11_000_000
+    assert value(families["weir_windows_set"], switch="1", refresh="true") == 20
+    assert value(families["weir_master"]) == 1
+    assert value(families["weir_switch_entries_confirmed"], switch="1") == 10
+    over = families["weir_packet_ins_dropped"]
+    assert value(over, switch="1", port="2", **{"class": "syn"}) == 30_000
+    (build,) = families["weir_build_info"].samples
+    assert build.labels == {
+        "version": "0.1.0",
+        "python": "3.11.2",
+        "ryu": "4.34",
+        "scheme": "weir",
+    }
+    assert value(families["process_resident_memory_bytes"]) > 10**6
+
+
+def test_what_is_unknown_is_left_out() -> None:
+    families = scrape()
+    assert [s.labels["switch"] for s in families["weir_switch_control_rtt_seconds"].samples] == [
+        "1"
+    ]
+    assert len(families["weir_link_rtt_seconds"].samples) == 1
+
+
+def test_histograms_are_cumulative_and_in_seconds() -> None:
+    family = scrape()["weir_control_delay_seconds"]
+    buckets = {s.labels["le"]: s.value for s in family.samples if s.name.endswith("_bucket")}
+    assert buckets == {"2.5e-05": 1, "0.0001": 90, "0.1": 100, "+Inf": 100}
+    assert value(family, le="+Inf") == next(
+        s.value for s in family.samples if s.name.endswith("_count")
+    )
+
+
+def test_names_keep_to_the_conventions() -> None:
+    for name, family in scrape().items():
+        if name.startswith("process_"):
+            continue
+        assert re.fullmatch(r"weir(_[a-z0-9]+)+", name)
+        assert family.documentation.endswith("."), name
+        assert not re.search(r"_(ms|us|ns|bps|kb)$", name)
+        if family.type == "counter":
+            assert all(s.name == f"{name}_total" for s in family.samples)
+
+
+@pytest.mark.parametrize("hostile", ['a"b', "a\\b", "a\nb", "{}", "\u202e\x1b[2J"])
+def test_a_port_may_have_any_name(hostile: str) -> None:
+    class Hostile(Told):
+        def ports(self, switch: int | None = None):
+            for view in super().ports(switch):
+                yield {**view, "name": hostile}
+
+    families = scrape(Hostile())
+    assert {s.labels["name"] for s in families["weir_queue_bytes"].samples} == {hostile}
+
+
+def test_others_have_their_turn_while_it_is_made() -> None:
+    breaths = 0
+
+    def breathe() -> None:
+        nonlocal breaths
+        breaths += 1
+
+    text = Exposition(Told(10, 100), breathe).text()
+    lines = sum(not line.startswith(b"#") for line in text.splitlines())
+    assert lines > 20_000
+    assert breaths >= lines * 0.95

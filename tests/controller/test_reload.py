@@ -1,0 +1,244 @@
+"""A new configuration for a controller at work: in virtual time, and with the real process."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from controller import config, reload
+from controller.config import ConfigError
+from controller.core.engine import EngineSettings
+from controller.core.entries import Account, Exempt, FlowWindow, HostWindow
+from controller.core.flow import ACK, FIN
+from controller.core.policy import Rule, Treatment
+from controller.core.regulator import RegulatorSettings, Scheme
+from controller.core.values import PortId
+from controller.core.windows import WindowRules
+from dummy_ovs import Controller, free_endpoint, wait_for
+from engine_world import CONNECTIONS, LIMITS, RECEIVER, SECOND, SENDERS, World, records, star
+
+PORT = PortId(1, 40)
+WEB = 80
+
+
+def settings(
+    scheme: Scheme = Scheme.WEIR, policies: tuple[Rule, ...] = (), buffer_share: float = 0.9
+) -> EngineSettings:
+    """Those of the world, but for this."""
+    return EngineSettings(
+        CONNECTIONS,
+        RegulatorSettings(scheme, 3 * SECOND, WindowRules(buffer_share, 10, 2)),
+        LIMITS,
+        (),
+        4 * SECOND,
+        policies=policies,
+    )
+
+
+def reconfigure(world: World, new: EngineSettings) -> list:
+    return world.do(world.engine.reconfigure(new, world.now_ns))
+
+
+def held(world: World) -> dict[int, int]:
+    """The windows in force, by register."""
+    return {register: size for register, size in world.windows[1].items() if size}
+
+
+def incast(world: World) -> None:
+    for host in SENDERS:
+        world.connect(host, RECEIVER)
+    world.sleep(2 * SECOND)
+
+
+class TestPolicies:
+    def test_an_exemption_is_installed_and_withdrawn(self) -> None:
+        world = star()
+        rule = Rule(Treatment.EXEMPT, port=WEB)
+        reconfigure(world, settings(policies=(rule,)))
+        assert world.entries(1, Exempt) == {Exempt(b"", 0, WEB)}
+        other = Rule(Treatment.EXEMPT, port=443)
+        reconfigure(world, settings(policies=(other,)))
+        assert world.entries(1, Exempt) == {Exempt(b"", 0, 443)}
+        reconfigure(world, settings())
+        assert world.entries(1, Exempt) == set()
+
+    def test_connections_that_are_exempt_now_are_let_go_and_counted_again_later(self) -> None:
+        world = star()
+        incast(world)
+        assert world.entries(1, Account)
+        reconfigure(world, settings(policies=(Rule(Treatment.EXEMPT, port=WEB),)))
+        assert len(world.engine.flow_table) == len(SENDERS)
+        assert world.engine.flow_table.counts(PORT).flows == 0
+        assert world.entries(1, Account) == set()
+        reconfigure(world, settings())
+        assert world.engine.flow_table.counts(PORT).burst == len(SENDERS)
+        world.sleep(3 * SECOND)
+        assert len(world.entries(1, Account)) == 2 * len(SENDERS)
+
+    def test_many_are_treated_some_at_a_time(self) -> None:
+        world = star()
+        n = 6000
+        for number in range(n):
+            world.connect(SENDERS[number % 32], RECEIVER, src_port=1000 + number)
+        reconfigure(world, settings(policies=(Rule(Treatment.EXEMPT, port=WEB),)))
+        left = world.engine.flow_table.counts(PORT).flows
+        assert 0 < left < n, "nobody waits until all are done"
+        world.sleep(SECOND)
+        assert world.engine.flow_table.counts(PORT).flows == 0
+        assert len(world.engine.flow_table) == n
+
+    def test_background_from_now_on_and_no_longer(self) -> None:
+        world = star()
+        key = world.connect(SENDERS[0], RECEIVER)
+        reconfigure(world, settings(policies=(Rule(Treatment.BACKGROUND, port=WEB),)))
+        assert world.engine.flow_table.counts(PORT).background == 1
+        assert len(world.entries(1, FlowWindow)) == 2
+        reconfigure(world, settings())
+        counts = world.engine.flow_table.counts(PORT)
+        assert (counts.background, counts.burst) == (0, 1)
+        assert world.entries(1, FlowWindow) == set()
+        world.segment(key, FIN | ACK)
+        world.segment(key.reverse, FIN | ACK)
+        assert len(world.engine.flow_table) == 0
+
+    def test_those_whom_it_does_not_concern_keep_what_was_counted(self) -> None:
+        world = star()
+        key = world.connect(SENDERS[0], RECEIVER)
+        world.sleep(2 * SECOND)
+        world.volume(1, key, 5_000_000)
+        assert world.engine.flow_table.counts(PORT).background == 1
+        assert not reconfigure(world, settings(policies=(Rule(Treatment.PROTECT, port=443),)))
+        assert world.engine.flow_table.counts(PORT).background == 1
+
+    def test_the_event_log_does_not_take_it_for_another_connection(self) -> None:
+        world = star()
+        incast(world)
+        effects = reconfigure(world, settings(policies=(Rule(Treatment.PROTECT, port=WEB),)))
+        for event in ("connection_opened", "connection_closed"):
+            assert records(effects, event) == []
+
+
+class TestRegulation:
+    def test_other_rules_are_in_force_at_once(self) -> None:
+        world = star()
+        incast(world)
+        before = held(world)
+        reconfigure(world, settings(buffer_share=0.5))
+        assert held(world).keys() == before.keys()
+        assert sum(held(world).values()) < sum(before.values())
+        reconfigure(world, settings())
+        assert held(world) == before
+
+    def test_regulation_ends_and_begins(self) -> None:
+        world = star()
+        incast(world)
+        before = held(world)
+        reconfigure(world, settings(Scheme.NONE))
+        assert held(world) == {}
+        world.sleep(5 * SECOND)
+        assert held(world) == {}
+        reconfigure(world, settings())
+        assert held(world) == before
+
+    def test_regulation_begins_where_there_was_never_any(self) -> None:
+        world = star(Scheme.NONE)
+        incast(world)
+        assert not world.windows
+        assert world.entries(1, HostWindow) == set()
+        reconfigure(world, settings())
+        regulated = star()
+        incast(regulated)
+        assert sorted(held(world).values()) == sorted(held(regulated).values())
+        entries, expected = (w.entries(1, HostWindow) for w in (world, regulated))
+        assert {(e.port, e.address) for e in entries} == {(e.port, e.address) for e in expected}  # type: ignore[union-attr]
+
+    def test_a_switch_that_comes_later_has_the_new_policy(self) -> None:
+        world = star()
+        rule = Rule(Treatment.EXEMPT, port=WEB)
+        reconfigure(world, settings(policies=(rule,)))
+        world.switch_up(2)
+        assert world.entries(2, Exempt) == {Exempt(b"", 0, WEB)}
+
+
+# What can change
+
+
+PLAIN = "openflow: {listen: 'tcp:h:1'}\n"
+
+
+def test_the_difference_is_told_by_key_and_what_cannot_change_stays() -> None:
+    old = config.parse(PLAIN + "log: {level: debug, events: here}")
+    new = config.parse(
+        "openflow: {listen: 'tcp:h:2'}\n"
+        "fabric: {rtt: 1 ms}\n"
+        "regulation: {scheme: none}\n"
+        "policies: [{port: 80, treatment: exempt}]\n"
+        "log: {events: there}"
+    )
+    change = reload.merge(old, new)
+    assert change.changed == ["regulation.scheme", "policies", "log.level"]
+    assert change.kept == ["openflow.listen", "fabric.rtt", "log.events"]
+    assert change.config == config.parse(
+        PLAIN + "regulation: {scheme: none}\n"
+        "policies: [{port: 80, treatment: exempt}]\n"
+        "log: {events: here}"
+    )
+
+
+def test_nothing_new_is_no_change() -> None:
+    old = config.parse(PLAIN)
+    assert reload.merge(old, config.parse(PLAIN)) == (old, [], [])
+
+
+def test_what_does_not_fit_together_is_refused() -> None:
+    old = config.parse("openflow: {listen: 'ssl:h:1'}\ntls: {key: k, certificate: c, ca: a}")
+    with pytest.raises(ConfigError, match=r"openflow\.listen: .* needs tls"):
+        reload.merge(old, config.parse(PLAIN))
+
+
+# The real process
+
+
+class Running:
+    def __init__(self, directory: Path) -> None:
+        self._endpoint = free_endpoint()
+        self._events = directory / "events.jsonl"
+        self.controller = Controller(directory, self._written(""))
+        self.controller.start()
+
+    def _written(self, more: str) -> str:
+        head = f'openflow: {{listen: "tcp:{self._endpoint}"}}\nlog: {{events: "{self._events}"}}\n'
+        return head + more
+
+    def reload(self, more: str) -> dict:
+        before = len(self._reloads())
+        self.controller.reconfigure(self._written(more))
+        wait_for(lambda: len(self._reloads()) > before, "the reload")
+        return self._reloads()[-1]
+
+    def _reloads(self) -> list[dict]:
+        found = [json.loads(line) for line in self._events.read_text().splitlines()]
+        return [event for event in found if event["event"] == "reload"]
+
+
+def test_sighup(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    log = running.controller
+    assert running.reload("regulation: {scheme: none}")["changed"] == ["regulation.scheme"]
+    refused = running.reload("regulation: {scheme: wier}\nfabric: {rtt: x}")
+    assert "regulation.scheme: 'wier' is not one of" in refused["error"]
+    assert "nothing has changed" in log.log
+    assert "fabric.rtt" in log.log
+    # The file that was refused has left no trace: this is compared with what was there before.
+    done = running.reload("regulation: {scheme: none}\nfabric: {rtt: 1 ms}")
+    assert (done["changed"], done["kept"]) == ([], ["fabric.rtt"])
+    assert "fabric.rtt cannot change at work" in log.log
+    assert log.stop() == 0
+    assert "Traceback" not in log.log
+
+
+def test_settings_are_those_of_the_world() -> None:
+    """So that a reload with them changes nothing."""
+    world = star()
+    incast(world)
+    assert reconfigure(world, settings()) == []

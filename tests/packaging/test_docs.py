@@ -1,0 +1,170 @@
+"""What the operator's documentation names is there: keys, commands, metrics, alerts, links."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from controller import config as configuration
+
+TOP = Path(__file__).resolve().parents[2]
+PAGES = sorted((TOP / "docs").glob("*.md"))
+METRICS = TOP / "controller/northbound/metrics.py"
+RULES = TOP / "dashboards/prometheus/weir.rules.yml"
+
+
+def known_keys(section: type[BaseModel] = configuration.Config, within: str = "") -> set[str]:
+    """All dotted keys, of sections and of what is in them."""
+    keys = set()
+    for name, field in section.model_fields.items():
+        keys.add(within + name)
+        default = field.get_default(call_default_factory=True)
+        if isinstance(default, BaseModel):
+            keys |= known_keys(type(default), f"{within}{name}.")
+    return keys
+
+
+KNOWN = known_keys()
+SECTIONS = {key for key in KNOWN if "." not in key}
+TEXT = {page.name: page.read_text() for page in PAGES}
+SPANS = [(name, span) for name, text in TEXT.items() for span in re.findall(r"`([^`\n]+)`", text)]
+BLOCKS = [
+    (name, re.sub(r"(?m)^    ", "", block))
+    for name, text in TEXT.items()
+    for block in re.findall(r"(?m)(?:^(?:    .*)?\n)*^    .*\n", text)
+]
+
+
+def named_keys() -> list[tuple[str, str]]:
+    keys = [
+        (page, key)
+        for page, span in SPANS
+        for key in [span.split(":")[0]]
+        if re.fullmatch(r"[a-z]+\.[a-z_]+", key) and key.split(".")[0] in SECTIONS
+    ]
+    return sorted({*keys})
+
+
+# What a key cannot be without.
+COMPANIONS = {
+    "standby": {"name": "a", "peers": {"b": "127.0.0.1:6655"}, "listen": "ssl:127.0.0.1:6654"}
+}
+
+
+@pytest.mark.parametrize(("page", "key"), named_keys())
+def test_keys_that_are_named_exist(page: str, key: str) -> None:
+    assert key in KNOWN, f"{page} names {key}"
+
+
+def test_every_key_is_described() -> None:
+    described = {key for page, key in named_keys() if page == "configuration.md"} | {"policies"}
+    keys = {key for key in KNOWN if "." in key or key == "policies"}
+    assert not keys - described
+
+
+def table() -> list[tuple[list[str], list[str]]]:
+    rows = re.findall(r"(?m)^\| (`[^|]+) \| ([^|]+) \|", TEXT["configuration.md"])
+    return [(re.findall("`([^`]+)`", keys), re.findall("`([^`]+)`", told)) for keys, told in rows]
+
+
+def test_the_table_holds_keys() -> None:
+    assert not {key for keys, _ in table() for key in keys} - KNOWN
+
+
+@pytest.mark.parametrize(("keys", "told"), [row for row in table() if row[1]])
+def test_defaults_are_as_described(keys: list[str], told: list[str]) -> None:
+    for i, key in enumerate(keys):
+        section, name = key.split(".")
+        written = yaml.safe_load(told[min(i, len(told) - 1)])
+        if key == "log.levels":
+            continue
+        config = configuration.validate({section: {name: written} | COMPANIONS.get(section, {})})
+        default = getattr(getattr(configuration.Config(), section), name)
+        assert getattr(getattr(config, section), name) == default, key
+
+
+@pytest.mark.parametrize(
+    "block",
+    [block for _, block in BLOCKS if block.strip().splitlines()[0].rstrip(":") in SECTIONS],
+)
+def test_examples_are_valid(block: str) -> None:
+    written = yaml.safe_load(block)
+    configuration.validate(written)
+
+
+def test_the_packages_configuration_is_valid() -> None:
+    configuration.load(TOP / "packaging/debian/controller.yaml")
+
+
+def test_make_targets_that_are_named_exist() -> None:
+    targets = set(re.findall(r"(?m)^([a-z-]+):", (TOP / "Makefile").read_text()))
+    named = {
+        target
+        for text in TEXT.values()
+        for told in re.findall(r"(?:`|    )make ([a-z -]+)", text)
+        for target in told.split()
+    }
+    assert named
+    assert not named - targets
+
+
+def test_commands_that_are_named_exist() -> None:
+    helped = subprocess.run(
+        [sys.executable, "-m", "controller.launcher", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=TOP,
+    ).stdout
+    named = {
+        command
+        for text in TEXT.values()
+        for command in re.findall(r"(?:`|    )weir-controller ([a-z]+)", text)
+    }
+    assert named
+    for command in named:
+        assert re.search(rf"(?m)^\s+{command}\b", helped), command
+
+
+@pytest.mark.parametrize("page", TEXT)
+def test_links_lead_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", TEXT[page]):
+        if target.startswith("http"):
+            continue
+        path, _, anchor = target.partition("#")
+        to = TOP / "docs" / (path or page)
+        assert to.exists(), target
+        if anchor:
+            headings = re.findall(r"(?m)^#+ (.*)$", to.read_text())
+            anchors = [re.sub(r"[^\w -]", "", told.lower()).replace(" ", "-") for told in headings]
+            assert anchor in anchors, target
+
+
+def test_every_page_is_in_the_index() -> None:
+    linked = set(re.findall(r"\]\(([a-z]+\.md)\)", TEXT["index.md"]))
+    assert linked == {*TEXT} - {"index.md"}
+
+
+def test_metrics_that_are_named_exist() -> None:
+    source = METRICS.read_text()
+    words = set(re.findall(r'"(?:weir_)?([a-z_]+)"', source))
+    for page, span in SPANS:
+        if not re.fullmatch(r"weir_[a-z_]+", span):
+            continue
+        name = re.sub(r"_(total|info)$", "", span.removeprefix("weir_"))
+        tails = {
+            name,
+            *(name.removeprefix(f"{kind}_") for kind in ("queue", "switch", "port_hold")),
+        }
+        assert tails & words, f"{page} names {span}"
+
+
+def test_every_alert_has_its_advice() -> None:
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    alerts = {rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule}
+    advised = set(re.findall(r"\bWeir[A-Z]\w+", TEXT["monitoring.md"]))
+    assert advised == alerts

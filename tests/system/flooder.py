@@ -1,0 +1,116 @@
+"""A host gone mad: frames of one kind, as many a second as it is told, until it is ended.
+
+Runs in a host's namespace: flooder.py KIND DEVICE RATE SOURCE_MAC SOURCE_IP TARGET_MAC TARGET_IP.
+Prints how many frames a second it has sent, once a second.
+"""
+
+import ctypes
+import os
+import random
+import socket
+import struct
+import sys
+import time
+
+ETH_ARP, ETH_IPV4 = 0x0806, 0x0800
+SYN = 0x02
+N_FRAMES = 32_768
+BATCH = 128
+
+
+class _IoVec(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+class _MsgHdr(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_void_p),
+        ("name_length", ctypes.c_uint),
+        ("iov", ctypes.POINTER(_IoVec)),
+        ("n_iov", ctypes.c_size_t),
+        ("control", ctypes.c_void_p),
+        ("control_length", ctypes.c_size_t),
+        ("flags", ctypes.c_int),
+    )
+
+
+class _MMsgHdr(ctypes.Structure):
+    _fields_ = (("header", _MsgHdr), ("length", ctypes.c_uint))
+
+
+def syns(ends: tuple[bytes, bytes, bytes, bytes], n: int) -> list[bytes]:
+    """SYNs of as many connections."""
+    src_mac, src, dst_mac, dst = ends
+    draw = random.Random(1)
+    frames = []
+    for number in range(n):
+        ports = struct.pack("!HH", 1024 + number % 64_000, draw.randrange(1, 65_536))
+        tcp = ports + struct.pack("!IIBBHHH", number, 0, 0x50, SYN, 64_240, 0, 0)
+        ip = struct.pack("!BBHHHBBH", 0x45, 0, 40, 0, 0, 64, 6, 0) + src + dst
+        ip = ip[:10] + _checksum(ip) + ip[12:]
+        frames.append(dst_mac + src_mac + ETH_IPV4.to_bytes(2, "big") + ip + tcp)
+    return frames
+
+
+def arps(ends: tuple[bytes, bytes, bytes, bytes], n: int) -> list[bytes]:
+    """Questions for addresses that nobody has."""
+    src_mac, src, _, dst = ends
+    head = b"\xff" * 6 + src_mac + ETH_ARP.to_bytes(2, "big")
+    fixed = head + struct.pack("!HHBBH", 1, ETH_IPV4, 6, 4, 1) + src_mac + src + bytes(6)
+    return [
+        fixed + dst[:2] + (200 * 256 + number % 10_000).to_bytes(2, "big") for number in range(n)
+    ]
+
+
+def flood(device: str, frames: list[bytes], rate_pps: int) -> None:
+    """Send the frames, over and over."""
+    raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    raw.bind((device, 0))
+    buffers = [ctypes.create_string_buffer(frame, len(frame)) for frame in frames]
+    vectors = (_IoVec * len(frames))(
+        *(_IoVec(ctypes.addressof(buffer), len(buffer)) for buffer in buffers)
+    )
+    messages = (_MMsgHdr * len(frames))()
+    for message, vector in zip(messages, vectors, strict=True):
+        message.header.iov = ctypes.pointer(vector)
+        message.header.n_iov = 1
+    sendmmsg = ctypes.CDLL(None, use_errno=True).sendmmsg
+    begun_s = told_s = time.monotonic()
+    sent = told = position = 0
+    while True:
+        now_s = time.monotonic()
+        if now_s - told_s >= 1:
+            print(round((sent - told) / (now_s - told_s)), flush=True)
+            told, told_s = sent, now_s
+        if sent >= (now_s - begun_s) * rate_pps:
+            time.sleep(BATCH / rate_pps / 2)
+            continue
+        batch = min(BATCH, len(frames) - position)
+        done = sendmmsg(raw.fileno(), ctypes.byref(messages[position]), batch, 0)
+        if done > 0:
+            sent += done
+            position = (position + done) % len(frames)
+        elif ctypes.get_errno() not in (0, 105):  # ENOBUFS: the device's queue is full.
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _checksum(header: bytes) -> bytes:
+    total = sum(struct.unpack(f"!{len(header) // 2}H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    return (~(total + (total >> 16)) & 0xFFFF).to_bytes(2, "big")
+
+
+def main() -> None:
+    kind, device, rate_pps, *ends = sys.argv[1:]
+    src_mac, src, dst_mac, dst = ends
+    packed = (
+        bytes.fromhex(src_mac.replace(":", "")),
+        socket.inet_aton(src),
+        bytes.fromhex(dst_mac.replace(":", "")),
+        socket.inet_aton(dst),
+    )
+    flood(device, {"syn": syns, "arp": arps}[kind](packed, N_FRAMES), int(rate_pps))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,275 @@
+"""Two controllers of the same switches: one is the master, the other takes over.
+
+Both are the real program, the switch is the patched one, and reads go on all the while.
+"""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from certificates import Authority
+from experiments.workloads.reader import IncastSpec
+from testbed.bed import Bed
+from testbed.command import wait_until
+from testbed.config import BedConfig
+from traffic import incast, windows_in_force
+
+SENDERS = 16
+TTL_S = 3.0
+PORTS = {"a": 6653, "b": 6663}
+PEER_PORTS = {"a": 6654, "b": 6664}
+NOBODY = 6674
+TAKEN_OVER_S = 2.0
+
+pytestmark = [pytest.mark.netns, pytest.mark.switch]
+
+
+class Member:
+    """One of the controllers; with an authority, all that it says and hears is over TLS."""
+
+    def __init__(
+        self, bed: Bed, name: str, authority: Authority | None = None, *, cut: bool = False
+    ) -> None:
+        self.name = name
+        other = "ab".replace(name, "")
+        self.directory = bed.run_dir / name
+        self.directory.mkdir()
+        self.events_file = self.directory / "events.jsonl"
+        self.log_file = self.directory / "controller.log"
+        secret = bed.run_dir / "secret"
+        secret.write_text("0123456789abcdef0123456789abcdef")
+        assert bed.controller is not None
+        config = yaml.safe_load(bed.controller.config_file.read_text())
+        transport = "ssl" if authority else "tcp"
+        config["openflow"] = {"listen": f"{transport}:127.0.0.1:{PORTS[name]}"}
+        if authority is not None:
+            own = authority.issue(name)
+            files = {"key": own.key, "certificate": own.certificate, "ca": authority.certificate}
+            config["tls"] = {key: str(file) for key, file in files.items()}
+        config["log"] = {"events": str(self.events_file), "connections": True}
+        config["standby"] = {
+            "name": name,
+            "listen": f"{transport}:127.0.0.1:{PEER_PORTS[name]}",
+            "peers": {other: f"127.0.0.1:{NOBODY if cut else PEER_PORTS[other]}"},
+        }
+        if authority is None:
+            config["standby"]["secret"] = str(secret)
+        self.config_file = self.directory / "controller.yaml"
+        self.config_file.write_text(yaml.safe_dump(config))
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        starts = len(self.events("start"))
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "controller.launcher", "--config", str(self.config_file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        wait_until(
+            lambda: len(self.events("start")) > starts, timeout_s=20, what=f"{self.name} is there"
+        )
+
+    def send(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def end(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def events(self, kind: str) -> list[dict]:
+        lines = self.events_file.read_text().splitlines() if self.events_file.exists() else []
+        found = [json.loads(line) for line in lines]
+        return [event for event in found if event["event"] == kind]
+
+    @property
+    def master(self) -> bool:
+        return bool(ranks := self.events("rank")) and ranks[-1]["rank"] == "master"
+
+    def wait_master(self, timeout_s: float = 10) -> None:
+        wait_until(lambda: self.master, timeout_s=timeout_s, what=f"{self.name} is master")
+
+    def since(self, kind: str, time_ns: int) -> list[float]:
+        """When such things happened since then, in seconds after it."""
+        times = (event["time_ns"] - time_ns for event in self.events(kind))
+        return [after_ns / 1e9 for after_ns in times if after_ns > 0]
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+
+@contextmanager
+def pair(*, tls: bool = False, cut: bool = False) -> Iterator[tuple[Bed, Member, Member]]:
+    """A bed whose switches have both controllers; a is the master. They do not hear each other if
+    they are `cut` off."""
+    config = BedConfig(
+        topology="star",
+        senders=SENDERS,
+        scheme="weir",
+        controller={"regulation": {"window_ttl": f"{TTL_S} s"}},
+    )
+    with Bed(config) as bed:
+        assert bed.controller is not None
+        bed.controller.stop()
+        authority = Authority(bed.run_dir / "ca") if tls else None
+        a, b = (Member(bed, name, authority, cut=cut) for name in "ab")
+        try:
+            a.start()
+            a.wait_master()
+            b.start()
+            if authority is not None:
+                own = authority.issue("switches")
+                bed.ovs.vsctl("set-ssl", own.key, own.certificate, authority.certificate)
+            for switch in bed.switches:
+                transport = "ssl" if tls else "tcp"
+                targets = [f"{transport}:127.0.0.1:{port}" for port in PORTS.values()]
+                switch.ovs.vsctl("set-controller", switch.name, *targets)
+                for uuid in switch.ovs.vsctl("get", "bridge", switch.name, "controller").split():
+                    switch.ovs.vsctl("set", "controller", uuid.strip("[],"), "max_backoff=1000")
+            wait_until(lambda: a.events("switch_up"), timeout_s=20, what="a has the switches")
+            wait_until(
+                lambda: roles(bed) == ["master", "slave"],
+                timeout_s=20,
+                what="the switches have a master and a slave",
+            )
+            bed.require_forwarding()
+            yield bed, a, b
+        finally:
+            for member in (a, b):
+                member.end()
+                print(f"--- {member.name}\n{member.log}")
+
+
+def roles(bed: Bed) -> list[str]:
+    """The roles that the bottleneck's switch has given, sorted; those not connected have none."""
+    bed.ovs.refresh_status()
+    shown = bed.ovs.vsctl("--columns=role,is_connected", "--format=json", "list", "controller")
+    rows = json.loads(shown)["data"]
+    return sorted(str(role) for role, connected in rows if connected)
+
+
+def timeouts(bed: Bed) -> int:
+    """The retransmission timeouts of all hosts so far."""
+    total = 0
+    for host in bed.hosts:
+        names, values = (
+            line.split()[1:]
+            for line in Path(f"/proc/{host.pid}/net/netstat").read_text().splitlines()
+            if line.startswith("TcpExt:")
+        )
+        total += int(dict(zip(names, values, strict=True))["TCPTimeouts"])
+    return total
+
+
+def flows(bed: Bed) -> set[str]:
+    text = bed.bottleneck_switch.dpctl("dump-flows", "--no-stats")
+    return {re.sub(r"idle_age=\d+", "", line) for line in text.splitlines() if "actions" in line}
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["tcp", "tls"])
+def test_a_killed_master_is_replaced_within_two_seconds(tls: bool) -> None:
+    with (
+        pair(tls=tls) as (bed, a, b),
+        incast(bed, IncastSpec(senders=SENDERS, rounds=100_000)) as reads,
+    ):
+        wait_until(lambda: windows_in_force(bed), timeout_s=10, what="windows are set")
+        reads.require_progress(20, 20, "under a")
+        before = timeouts(bed)
+        killed_ns = time.monotonic_ns()
+        a.send(signal.SIGKILL)
+        b.wait_master(TAKEN_OVER_S)
+
+        def regulated() -> bool:
+            return bool(b.since("window_set", killed_ns))
+
+        wait_until(regulated, timeout_s=TAKEN_OVER_S, what="b sets windows")
+        (master_s, *_), (up_s, *_) = b.since("rank", killed_ns), b.since("switch_up", killed_ns)
+        set_s = b.since("window_set", killed_ns)[0]
+        print(f"master after {master_s:.3f} s, switch {up_s:.3f} s, windows {set_s:.3f} s")
+        assert set_s < TAKEN_OVER_S
+        reads.require_progress(20, 20, "under b")
+        lowest = min(windows_in_force(bed).values())
+        assert lowest < 10 * 1460, "the connections are older than b, and it knows each of them"
+        assert timeouts(bed) == before
+
+        # Whoever comes back finds a master, and leaves it alone.
+        a.start()
+        wait_until(lambda: roles(bed) == ["master", "slave"], timeout_s=20, what="a is slave")
+        reads.require_progress(10, 20, "with a back")
+        assert b.master
+        assert "no longer master" not in b.log
+
+
+def test_sigterm_hands_over_at_once() -> None:
+    with pair() as (bed, a, b), incast(bed, IncastSpec(senders=SENDERS, rounds=100_000)) as reads:
+        reads.require_progress(10, 20, "under a")
+        before = timeouts(bed)
+        told_ns = time.monotonic_ns()
+        a.send(signal.SIGTERM)
+        b.wait_master(TAKEN_OVER_S)
+        assert b.since("rank", told_ns)[0] < 0.5
+        assert a.process is not None
+        assert a.process.wait(10) == 0
+        assert "INFO    weir.standby: a is no longer master" in a.log
+        reads.require_progress(10, 20, "under b")
+        assert timeouts(bed) == before
+
+
+def test_a_master_that_was_frozen_writes_no_more() -> None:
+    with pair() as (bed, a, b), incast(bed, IncastSpec(senders=SENDERS, rounds=100_000)) as reads:
+        reads.require_progress(10, 20, "under a")
+        frozen_ns = time.monotonic_ns()
+        a.send(signal.SIGSTOP)
+        b.wait_master(TAKEN_OVER_S)
+        wait_until(
+            lambda: b.since("window_set", frozen_ns), timeout_s=TAKEN_OVER_S, what="b regulates"
+        )
+        reads.require_progress(10, 20, "under b")
+        held = flows(bed)
+        thawed_ns = time.monotonic_ns()
+        a.send(signal.SIGCONT)
+        wait_until(
+            lambda: "a is no longer master" in a.log,
+            timeout_s=5,
+            what="a notices what has happened",
+        )
+        reads.require_progress(10, 20, "under b, with a awake")
+        assert b.master
+        assert roles(bed) == ["master", "slave"]
+        stepped_down_s = a.since("rank", thawed_ns)[0]
+        assert not [
+            after_s for after_s in a.since("window_set", thawed_ns) if after_s > stepped_down_s
+        ]
+        assert held <= flows(bed)
+
+
+def test_two_that_cannot_hear_each_other_do_not_fight_for_the_switches() -> None:
+    with (
+        pair(cut=True) as (bed, a, b),
+        incast(bed, IncastSpec(senders=SENDERS, rounds=100_000)) as reads,
+    ):
+        ranks = len(a.events("rank")) + len(b.events("rank"))
+        for _ in range(3):
+            reads.require_progress(20, 20, "under one of them")
+            assert roles(bed) == ["master", "slave"]
+        assert len(a.events("rank")) + len(b.events("rank")) == ranks
+        master, other = (a, b) if a.master else (b, a)
+        killed_ns = time.monotonic_ns()
+        master.send(signal.SIGKILL)
+        other.wait_master(TAKEN_OVER_S)
+        wait_until(
+            lambda: other.since("window_set", killed_ns), timeout_s=TAKEN_OVER_S, what="windows"
+        )
