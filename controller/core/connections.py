@@ -304,8 +304,7 @@ class Connections:
             ]
             # While switches relearn, they copy up what has no account: at both ends.
             self._account(connection, Account(bundle.edges, meters[0], meters[1]))
-            for lane in bundle.lanes:
-                self._enforcer.apply(lane, connection)
+            self._apply(connection)
         self.adopted += 1
         if self._settings.log:
             self._tell_opened(connection, adopted=True)
@@ -327,13 +326,17 @@ class Connections:
         if not connection.established or connection.account is not None:
             return
         bundle = connection.bundle
-        if bundle.apart:
-            self._apply(connection)
+        self._apply_apart(connection)
         is_copied = self.relearning and not self.relearning.isdisjoint(bundle.edges)
         if is_copied and bundle.treatment is not Treatment.EXEMPT:
             self._start_account(connection, bundle.edges, connection.opened_ns)
         else:
             self._young.append(connection)
+
+    def _apply_apart(self, connection: Connection) -> None:
+        """What its host's entry does not serve needs one of its own from the start."""
+        if connection.bundle.apart:
+            self._apply(connection)
 
     def _apply(self, connection: Connection) -> None:
         for lane in connection.bundle.lanes:
@@ -366,8 +369,7 @@ class Connections:
             self._begin(renewed)
         else:
             # Its former account has told so far that it goes on, and the new one is to.
-            if renewed.bundle.apart:
-                self._apply(renewed)
+            self._apply_apart(renewed)
             self._account_if_room(renewed, now_ns)
 
     def _closed(self, connection: Connection, reason: str) -> None:

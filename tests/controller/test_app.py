@@ -15,7 +15,7 @@ from controller.southbound import match, neighbours, openflow
 from controller.southbound.admission import Admission
 from controller.southbound.openflow import Type
 from packets import Host, arp
-from test_session import Switch
+from session_world import Switch
 
 H1, H2 = Host(1), Host(2)
 SECRET = b"secret"

@@ -5,7 +5,7 @@ import struct
 from controller.southbound import extension, frames, match, neighbours, pipeline
 from controller.southbound.openflow import HEADER, Type
 from packets import ACK, FIN, RST, SYN, Host, arp, segment, tcp_options
-from test_session import SECRET, stats_of
+from session_world import SECRET, stats_of
 
 
 def message(kind: Type, body: bytes) -> bytes:
