@@ -143,6 +143,10 @@ class Weir(RyuApp):
             hub.sleep(period_s())
             self._apply(work(self._engine, self._clock_ns()))
 
+    @fatal
+    def _widen(self) -> None:
+        self._apply(self._engine.widen(self._clock_ns()))
+
     def _refresh_s(self) -> float:
         return self._config.regulation.window_ttl / 1e9 / _REFRESHES_PER_TTL
 
@@ -307,6 +311,8 @@ class Weir(RyuApp):
                     records.append(effect)
                 case effects.Complain(switch, text):
                     LOG.warning(text, extra=about(switch=switch))
+                case effects.Remind(at_ns):
+                    hub.spawn_after(max(0, at_ns - self._clock_ns()) / 1e9, self._widen)
                 case effects.Deliver(port_ids, frame):
                     self._deliver(port_ids, frame)
                 case effects.Probe(port_id, mac):

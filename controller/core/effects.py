@@ -39,6 +39,13 @@ class SetWindows(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Remind:
+    """Call `Engine.widen` then."""
+
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Deliver:
     """Send this frame out of these ports."""
 
@@ -122,4 +129,4 @@ class Record(NamedTuple):
 
 
 Order = Install | Withdraw | SetWindows | ReadAccounts | ReadQueues | TimeControl | Audit
-Effect = Order | Deliver | Answer | Ask | Probe | Complain | Record
+Effect = Order | Remind | Deliver | Answer | Ask | Probe | Complain | Record

@@ -371,6 +371,11 @@ class Engine:
         self._regulation.refresh(now_ns)
         return self._finish(now_ns)
 
+    def widen(self, now_ns: int) -> list[Effect]:
+        """Give flows the room of buffers that others have left by now."""
+        self._regulation.widen(now_ns)
+        return self._finish(now_ns)
+
     def look_at_switches(self, now_ns: int) -> list[Effect]:
         """Ask the switches for the state of their egress queues, and time their answers."""
         for switch in self._fabric.connected():

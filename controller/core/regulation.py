@@ -13,6 +13,7 @@ from controller.core.effects import (
     ReadQueues,
     Record,
     RegisterWindow,
+    Remind,
     SetWindows,
     TimeControl,
 )
@@ -59,6 +60,7 @@ class Regulation:
         self._short_of_registers: set[int] = set()
         self._windows: list[WindowSet] = []
         self._gone: list[PortId] = []
+        self._reminded_ns: int | None = None
 
     def reconfigure(self, settings: RegulatorSettings, now_ns: int) -> bool:
         """Go by these from now on. Returns whether there are registers where there were none."""
@@ -146,6 +148,10 @@ class Regulation:
         """Send again what would soon expire on the switches."""
         self._windows += self._regulator.refresh(now_ns)
 
+    def widen(self, now_ns: int) -> None:
+        """Give out the room of buffers that has become free."""
+        self._windows += self._regulator.widen(now_ns)
+
     # To look at
 
     def can_lower(self, switch: int) -> bool:
@@ -205,6 +211,10 @@ class Regulation:
             else:
                 self._tell_shortage(window.port)
         self._windows.clear()
+        at_ns = self._regulator.widens_ns
+        if at_ns is not None and at_ns != self._reminded_ns:
+            self._emit(Remind(at_ns))
+        self._reminded_ns = at_ns
         for switch, windows in by_switch.items():
             self._send(switch, windows)
         for port_id in self._gone:

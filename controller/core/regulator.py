@@ -15,6 +15,8 @@ from typing import NamedTuple
 from controller.core.port_flows import NO_FLOWS, PortCounts
 from controller.core.values import RELEASED, FlowClass, Hold, Notice, PortId
 from controller.core.windows import (
+    DEFAULT_MSS_BYTES,
+    LEAST_TRANSIT_BYTES,
     MAX_WINDOW_BYTES,
     PortLimits,
     WindowRules,
@@ -26,6 +28,8 @@ from controller.core.windows import (
 
 # Three times the longest `cr-hold` of a queue: by then CR has come, or is lost.
 NOTICE_LIFE_NS = 15 * 10**9
+# A switch has carried out what it was told by then, and what was let out before has left.
+_CARRIED_OUT_NS = 10 * 10**6
 # After so long without a new one, the flows of a port have settled: windows may then grow, which
 # TCP takes notice of at once. While they are opened they must not fall, for it may miss that.
 SETTLED_AFTER_NS = 500 * 10**6
@@ -68,7 +72,10 @@ class _Port:
     queue_bytes: int = 0
     notified: dict[FlowClass, int] = field(default_factory=dict)
     confirmed_ns: int = 0
+    wanted: Mapping[FlowClass, Hold] | None = None
     sent: dict[FlowClass, tuple[Hold, int]] = field(default_factory=dict)
+    # What a class may have in transit yet by a former, wider bound, and until when.
+    leaving: dict[FlowClass, tuple[int, int]] = field(default_factory=dict)
 
 
 class Regulator:
@@ -77,6 +84,7 @@ class Regulator:
     def __init__(self, settings: RegulatorSettings) -> None:
         self._settings = settings
         self._ports: dict[PortId, _Port] = {}
+        self._waiting: dict[PortId, int] = {}
 
     @property
     def ttl_ms(self) -> int:
@@ -112,20 +120,21 @@ class Regulator:
         _recover(state)
         windows = self._update(port, now_ns)
         if not state.counts.flows:
-            del self._ports[port]
+            self._drop(port)
         return windows
 
     def forget(self, switch: int) -> None:
         """A switch is gone for good."""
         for port in self._ports_of(switch):
-            del self._ports[port]
+            self._drop(port)
 
     def restart(self, switch: int, now_ns: int) -> list[WindowSet]:
         """A switch is back: what it said before is void, what it holds is unknown."""
         windows = []
         for port in self._ports_of(switch):
-            _recover(self._ports[port])
-            self._ports[port].sent = {}
+            state = self._ports[port]
+            _recover(state)
+            state.wanted, state.sent, state.leaving = None, {}, {}
             windows += self._update(port, now_ns)
         return windows
 
@@ -139,7 +148,7 @@ class Regulator:
         state.counts = counts
         if state.limits is None:
             if not counts.flows:
-                del self._ports[port]
+                self._drop(port)
             return []
         if self._settings.scheme is Scheme.WEIR:
             self._heed(state)
@@ -187,6 +196,18 @@ class Regulator:
                     windows.append(WindowSet(port, cls, hold, refresh=True))
         return windows
 
+    @property
+    def widens_ns(self) -> int | None:
+        """When `widen` is to be called next, if at all."""
+        return min(self._waiting.values(), default=None)
+
+    def widen(self, now_ns: int) -> list[WindowSet]:
+        """Give the classes the room that has become free since others were to leave it."""
+        windows = []
+        for port in [port for port, at_ns in self._waiting.items() if at_ns <= now_ns]:
+            windows += self._update(port, now_ns)
+        return windows
+
     def in_force(self, port: PortId, cls: FlowClass) -> Hold:
         state = self._ports.get(port)
         return state.sent.get(cls, (RELEASED, 0))[0] if state else RELEASED
@@ -213,6 +234,10 @@ class Regulator:
     def _port(self, port: PortId) -> _Port:
         return self._ports.setdefault(port, _Port())
 
+    def _drop(self, port: PortId) -> None:
+        del self._ports[port]
+        self._waiting.pop(port, None)
+
     def _ports_of(self, switch: int) -> list[PortId]:
         return [port for port in self._ports if port.switch == switch]
 
@@ -235,6 +260,10 @@ class Regulator:
     def _update(self, port: PortId, now_ns: int) -> list[WindowSet]:
         state = self._ports[port]
         wanted = self._wanted(state)
+        if wanted is state.wanted and port not in self._waiting:
+            return []
+        state.wanted = wanted
+        wanted = self._fit(port, wanted, now_ns)
         changed = []
         for cls in FlowClass:
             hold = wanted.get(cls, RELEASED)
@@ -242,6 +271,48 @@ class Regulator:
                 state.sent[cls] = (hold, now_ns)
                 changed.append(WindowSet(port, cls, hold, refresh=False))
         return changed
+
+    def _fit(
+        self, port: PortId, wanted: Mapping[FlowClass, Hold], now_ns: int
+    ) -> Mapping[FlowClass, Hold]:
+        """What is wanted, but that no class gets room of the buffer that another is leaving yet.
+
+        Where flows are found to be background flows all at once, each register would have its
+        bound in transit, which together the buffer does not hold. Nor does their new register know
+        how much of their windows was open before: so they begin with the least.
+        """
+        state, limits = self._ports[port], self._ports[port].limits
+        self._waiting.pop(port, None)
+        if limits is None or any(not hold.transit_bytes for hold in wanted.values()):
+            state.leaving.clear()
+            return wanted
+        drain_ns = 8 * 10**9 * limits.buffer_bytes // limits.capacity_bps + _CARRIED_OUT_NS
+        for cls, hold in wanted.items():
+            former_bytes = state.sent.get(cls, (RELEASED, 0))[0].transit_bytes
+            leaving_bytes, until_ns = state.leaving.get(cls, (0, 0))
+            if now_ns >= until_ns:
+                state.leaving.pop(cls, None)
+            if former_bytes > max(hold.transit_bytes, leaving_bytes):
+                state.leaving[cls] = former_bytes, now_ns + drain_ns
+        if not state.leaving:
+            return wanted
+        mss_bytes = state.counts.mss_bytes or DEFAULT_MSS_BYTES
+        least_bytes = self._settings.rules.floor_segments * mss_bytes
+        total_bytes = sum(hold.transit_bytes for hold in wanted.values())
+        fitting = dict(wanted)
+        for cls, hold in wanted.items():
+            taken_bytes = sum(
+                max(other_hold.transit_bytes, state.leaving.get(other, (0, 0))[0])
+                for other, other_hold in wanted.items()
+                if other is not cls
+            )
+            former_bytes = state.sent.get(cls, (RELEASED, 0))[0].transit_bytes
+            room_bytes = max(total_bytes - taken_bytes, former_bytes, LEAST_TRANSIT_BYTES)
+            if hold.transit_bytes > room_bytes:
+                window_bytes = min(hold.window_bytes, least_bytes)
+                fitting[cls] = hold._replace(window_bytes=window_bytes, transit_bytes=room_bytes)
+                self._waiting[port] = max(until_ns for _, until_ns in state.leaving.values())
+        return fitting
 
     def _wanted(self, state: _Port) -> Mapping[FlowClass, Hold]:
         limits = self._limits(state)

@@ -122,6 +122,7 @@ class World:
         while self.now_ns < end_ns:
             self.now_ns = min(self.now_ns + SECOND // 4, end_ns)
             for work in (
+                self.engine.widen,
                 self.engine.probe_links,
                 self.engine.read_accounts,
                 self.engine.look_at_switches,

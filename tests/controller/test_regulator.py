@@ -150,6 +150,7 @@ class TestSchemes:
         subject.flows_changed(PORT, PortCounts(1, 32, MSS), 1)
         assert in_force(subject)[BACKGROUND] == 2 * MSS
         subject.queue_event(PORT, Notice.CR, 0, 2)
+        subject.widen(SECOND)
         assert in_force(subject)[BACKGROUND] > 2 * MSS
 
     def test_background_flows_give_way_to_burst_flows_only(self) -> None:
@@ -158,6 +159,7 @@ class TestSchemes:
         subject.queue_event(PORT, Notice.CN_H, 53_000, 0)
         assert in_force(subject)[BACKGROUND] < before
         subject.flows_changed(PORT, PortCounts(1, 4, MSS, idle=4), 1)
+        subject.widen(SECOND)
         assert in_force(subject)[BACKGROUND] >= before
 
     def test_idle_flows_do_not_count_against_the_busy_ones(self) -> None:
@@ -267,6 +269,45 @@ counts = st.builds(
 )
 
 
+class TestRoomOfTheBuffer:
+    """Flows that settle as 16 burst flows are all found to be background flows."""
+
+    BEFORE, AFTER = PortCounts(0, 16, MSS), PortCounts(16, 0, MSS)
+
+    @pytest.fixture
+    def subject(self) -> Regulator:
+        return regulator(Scheme.WEIR, self.BEFORE)
+
+    def test_is_given_to_others_when_those_who_leave_it_have_left(self, subject: Regulator) -> None:
+        wanted = standing_holds(self.AFTER, LIMITS, RULES, True)
+        first = {window.cls: window.hold for window in subject.flows_changed(PORT, self.AFTER, 0)}
+        least = wanted[BACKGROUND]._replace(window_bytes=2 * MSS, transit_bytes=1460)
+        assert first == {BURST: wanted[BURST], BACKGROUND: least}
+        # 65536 bytes take 5.2 ms at 100 Mb/s, and 10 ms are for switch and paths.
+        assert subject.widens_ns == 15_242_880
+        assert subject.widen(15_242_879) == []
+        (widened,) = subject.widen(15_242_880)
+        assert widened == WindowSet(PORT, BACKGROUND, wanted[BACKGROUND], refresh=False)
+        assert subject.widens_ns is None
+
+    def test_goes_back_at_once_to_who_was_about_to_leave_it(self, subject: Regulator) -> None:
+        before = subject.in_force(PORT, BURST)
+        subject.flows_changed(PORT, self.AFTER, 0)
+        subject.flows_changed(PORT, self.BEFORE, 1_000_000)
+        assert subject.in_force(PORT, BURST) == before
+        assert subject.widens_ns is None
+
+    def test_of_a_port_that_is_gone_is_nobodys(self, subject: Regulator) -> None:
+        subject.flows_changed(PORT, self.AFTER, 0)
+        subject.forget(PORT.switch)
+        assert subject.widens_ns is None
+
+    def test_is_not_waited_for_without_a_pacer(self) -> None:
+        subject = regulator(Scheme.WEIR, self.BEFORE, paced=False)
+        subject.flows_changed(PORT, self.AFTER, 0)
+        assert subject.widens_ns is None
+
+
 class AnyHistory(RuleBasedStateMachine):
     """Two ports in scheme weir, and a switch that does as it is told."""
 
@@ -315,13 +356,18 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(periods=st.integers(1, 60))
     def time_passes(self, periods: int) -> None:
         for _ in range(periods):
-            self.now_ns += TTL_NS // 6
+            end_ns = self.now_ns + TTL_NS // 6
+            while (due_ns := self.subject.widens_ns) is not None and due_ns <= end_ns:
+                self.now_ns = max(self.now_ns, due_ns)
+                self.carry_out(self.subject.widen(self.now_ns))
+            self.now_ns = end_ns
             self.carry_out(self.subject.refresh(self.now_ns))
 
     @rule(port=st.sampled_from([PORT, OTHER]))
     def all_is_quiet(self, port: PortId) -> None:
         self.flows_change(port, NO_FLOWS)
         self.notice_comes(port, Notice.CR, 0)
+        self.time_passes(20)
         expected = standing_holds(
             NO_FLOWS, self.limits[port], self.rules, self.paced, settled=False
         )

@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import yaml
 
 from certificates import Authority
+from experiments.workloads import netstat
 from experiments.workloads.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
@@ -163,15 +163,7 @@ def roles(bed: Bed) -> list[str]:
 
 def timeouts(bed: Bed) -> int:
     """The retransmission timeouts of all hosts so far."""
-    total = 0
-    for host in bed.hosts:
-        names, values = (
-            line.split()[1:]
-            for line in Path(f"/proc/{host.pid}/net/netstat").read_text().splitlines()
-            if line.startswith("TcpExt:")
-        )
-        total += int(dict(zip(names, values, strict=True))["TCPTimeouts"])
-    return total
+    return netstat.total([host.pid for host in bed.hosts])[netstat.TIMEOUTS]
 
 
 def flows(bed: Bed) -> set[str]:
