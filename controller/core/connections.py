@@ -5,7 +5,7 @@ are none of its business: they follow from the counts of the ports.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from controller.core.accounts import Polling
@@ -16,7 +16,7 @@ from controller.core.enforcer import Enforcer
 from controller.core.entries import Account as AccountEntry
 from controller.core.entries import Survivor
 from controller.core.fabric import Fabric
-from controller.core.flow import FlowKey, SegmentFields, payload_bytes, reverse
+from controller.core.flow import FIN, RST, FlowKey, SegmentFields, payload_bytes, reverse
 from controller.core.flow_table import Change, GlobalFlowTable
 from controller.core.policy import Policy, Treatment
 from controller.core.recovery import Memory
@@ -94,9 +94,14 @@ class Connections:
         self._untreated = deque(self.table.connections)
         self._treat_some(now_ns)
 
-    def observe(self, segments: Iterable[SegmentFields], now_ns: int) -> None:
+    def observe(self, segments: Sequence[SegmentFields], now_ns: int) -> None:
         """Copied segments that entered at an edge, from hosts that the fabric knows."""
         changes = self.table.observe(segments, now_ns)
+        if self._memory:
+            for segment in segments:
+                if segment[3] & (FIN | RST) and self.table.find(segment[2]) is None:
+                    # Or what a switch held of it would bring it back.
+                    self.forget_remembered(FlowKey.unpack(segment[2]))
         for bundle in self._route_new_bundles():
             if bundle.label is None and self._fabric.labelled and bundle.edges:
                 self._tell_unlabelled(bundle.edges[0])
@@ -223,7 +228,7 @@ class Connections:
 
     def tend(self, now_ns: int) -> None:
         """Drop what has left no trace; adopt those of which only the answer was ever seen."""
-        for answer in self.table.expire(now_ns):
+        for answer, finished in self.table.expire(now_ns):
             key = reverse(answer.key)
             if self.table.find(key) is None:
                 # RFC 7323 section 2.2: the option is in a SYN-ACK only if it was in the SYN.
@@ -231,7 +236,7 @@ class Connections:
                 _, ours = self._known_scales(key)
                 scales = min(answer.window_scale or 0, 14), ours if scaled else 0
                 macs = answer.macs[:6], answer.macs[6:]
-                self._adopt(key, macs, scales, answer.label, now_ns)
+                self._adopt(key, macs, scales, answer.label, now_ns, finished)
         for bundle in self.table.drop_unused(now_ns):
             for lane in bundle.lanes:
                 self._enforcer.leave(lane, now_ns)
@@ -270,6 +275,7 @@ class Connections:
         scales: tuple[int | None, int | None],
         label: int | None,
         now_ns: int,
+        finished: int = 0,
     ) -> None:
         if self._fabric.path(*macs, label) is None:
             return
@@ -288,6 +294,7 @@ class Connections:
         connection = self.table.adopt(
             key, macs, ADOPTED_MSS_BYTES, (own_scales[0], own_scales[1]), label, opened_ns
         )
+        connection.finished = finished
         self._route_new_bundles()
         bundle = connection.bundle
         if bundle.treatment is not Treatment.EXEMPT:

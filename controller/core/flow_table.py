@@ -174,8 +174,10 @@ class GlobalFlowTable:
                 elif flags & ACK:
                     half = half_open.pop(key, None)
                     if half is not None:
+                        if half[3] == _BOTH_FINISHED:
+                            continue  # The reset has overtaken it.
                         changes.append((Change.OPENED, self._open(half, segment, now_ns)))
-                    elif key not in connections:
+                    elif not self._is_answered(segment):
                         self._answered_early(segment, now_ns)
                 else:
                     self._syn(segment, now_ns, changes)
@@ -206,7 +208,7 @@ class GlobalFlowTable:
             changes.append((Change.REPLACED, known))
         half_open = self._half_open
         crossing = half_open.pop(key, None)
-        if crossing is not None:
+        if crossing is not None and crossing[3] != _BOTH_FINISHED:
             # RFC 9293 section 3.5, simultaneous open: the first SYN stays the initiator's.
             half_open[key] = (crossing[0], now_ns, False, crossing[3])
             return
@@ -221,6 +223,16 @@ class GlobalFlowTable:
         half_open[answer_key] = (segment, now_ns, not repeated, 0)
         if len(half_open) > self._half_open_limit:
             self._make_room(half_open)
+
+    def _is_answered(self, answer: SegmentFields) -> bool:
+        """Whether this is the answer of an established connection, once more; else it may be that
+        of a new one of the same ports."""
+        known = self._connections.get(answer[2])
+        return (
+            known is not None
+            and known.answer_key == answer[2]
+            and (known.initial_sequence + 1) & 0xFFFFFFFF == answer[5]
+        )
 
     def _answered_early(self, segment: SegmentFields, now_ns: int) -> None:
         """It came by another switch than the SYN, whose copy may be on its way yet."""
@@ -290,7 +302,11 @@ class GlobalFlowTable:
 
     def _reset(self, key: bytes, changes: list[tuple[Change, Connection]]) -> None:
         if self._half_open or self._early_answers:
+            half = self._half_open.get(reverse(key))
             self._forget_handshake(key)
+            if half is not None:
+                # The initiator's: the answer may be on its way yet, by another switch.
+                self._half_open[reverse(key)] = half[0], self._now_ns, False, _BOTH_FINISHED
         connection = self._connections.get(key)
         if connection is not None:
             self.remove(connection)
@@ -357,8 +373,9 @@ class GlobalFlowTable:
         bundle.members.discard(connection)
         self._unsettled.add(bundle)
 
-    def expire(self, now_ns: int) -> list[Segment]:
-        """Drop the SYNs that were never answered; returns the answers whose SYN never came."""
+    def expire(self, now_ns: int) -> list[tuple[Segment, int]]:
+        """Drop the SYNs that were never answered; returns the answers whose SYN never came, with
+        who has finished since."""
         self._now_ns = now_ns
         self.counters["unanswered"] += len(
             _take_older(self._half_open, now_ns - self._half_open_timeout_ns)
@@ -367,7 +384,7 @@ class GlobalFlowTable:
         self.counters["orphaned"] += len(orphans)
         self._settle()
         self._ports.forget_handshakes(now_ns)
-        return [Segment(*half[0]) for half in orphans]
+        return [(Segment(*half[0]), half[3]) for half in orphans if half[3] != _BOTH_FINISHED]
 
     def drop_unused(self, now_ns: int) -> list[Bundle]:
         """Forget the bundles that have had no connection for BUNDLE_KEPT_NS; returns them."""

@@ -30,6 +30,9 @@ class Memory:
         self._accounts: dict[FlowKey, Remembered] = {}
         self._windows: dict[FlowKey, tuple[FlowClass, int]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._accounts or self._windows)
+
     def remember(self, survivors: Iterable[Survivor]) -> None:
         for survivor in survivors:
             match survivor.entry:

@@ -58,6 +58,8 @@ _FOR_THE_LISTENER = frozenset(
     }
 )
 # Before the version is agreed on (OpenFlow 1.3.5 section 6.3.1).
+# What happened in the datapath.
+_IN_ORDER = frozenset({Type.PACKET_IN, Type.FLOW_REMOVED, Type.PORT_STATUS})
 _ANY_VERSION = frozenset({Type.HELLO, Type.ERROR})
 
 
@@ -317,8 +319,9 @@ class Channel(Datapath):
     def _messages(self, buffer: bytes) -> bytes:
         """Hand over all whole messages; returns what is left. Raises ValueError on nonsense.
 
-        Copied segments take long to work on, so whatever is behind them in the buffer and is no
-        packet-in overtakes them: notices of queues above all.
+        Copied segments take long to work on, so what is behind them in the buffer overtakes them:
+        notices of queues above all. But what happened to hosts and connections stays in order: the
+        last word of a host comes before the port that goes down.
         """
         offset, end = 0, len(buffer)
         waiting: list[list[segments.Copied]] = []
@@ -344,9 +347,9 @@ class Channel(Datapath):
                 offset += length
                 if version != VERSION and kind not in _ANY_VERSION:
                     raise ValueError(f"a message of OpenFlow version {version}")
-                if kind == Type.PACKET_IN:
-                    if not self.admission.admits(message):
-                        continue
+                if kind == Type.PACKET_IN and not self.admission.admits(message):
+                    continue
+                if kind in _IN_ORDER:
                     self._hand_over(waiting)
                 if self.state == MAIN_DISPATCHER and kind in _FOR_THE_LISTENER:
                     self._listener.received(self, message)

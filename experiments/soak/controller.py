@@ -39,7 +39,7 @@ _MINUTE_S = 60.0
 _NOTICE_EVERY_S = 0.05
 _START_S = 30.0
 _DRAIN_S = 12.0
-_SETTLE_S = 0.5
+_SETTLE_S, _ANSWERED_WITHIN_S = 0.5, 20.0
 # Connections without a trace are given up after _EXPIRY_S, and looked at every few seconds.
 _EXPIRY_S, _EXPIRED_WITHIN_S = 15, 25
 _LOG_LIMIT_BYTES = 32 * 2**20
@@ -216,12 +216,14 @@ class Soak:
         self._counted.clear()
         self._congested.clear()
         self._asked_ns.clear()
-        for edge in range(1, EDGES + 1):
-            for port in range(1, HOST_PORTS + 1):
-                self._say(Notice.CR, Place(edge, port))
+        asked = {Place(e, p) for e in range(1, EDGES + 1) for p in range(1, HOST_PORTS + 1)}
+        for place in asked:
+            self._say(Notice.CR, place)
         truth = self._calls.flows
-        self._network.exchange(_SETTLE_S)
-        self._read_events()
+        deadline_s = time.monotonic() + _ANSWERED_WITHIN_S
+        while self._counted.keys() < asked and time.monotonic() < deadline_s:
+            self._network.exchange(_SETTLE_S)
+            self._read_events()
         horizon_s = self._calls.now_s - _EXPIRED_WITHIN_S
         vanished = self._calls.vanished
         for call, since_s in list(vanished.items()):

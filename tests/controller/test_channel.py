@@ -275,7 +275,7 @@ BARRIER = HEADER.pack(4, Type.BARRIER_REPLY, 8, 1)
 NOTICE = HEADER.pack(4, Type.EXPERIMENTER, 16, 1) + bytes(8)
 
 
-def test_what_is_no_packet_in_overtakes_the_segments_that_were_read_with_it(peer: Peer) -> None:
+def test_notices_and_answers_overtake_the_segments_that_were_read_with_them(peer: Peer) -> None:
     peer.socket.sendall(copies(30) + NOTICE + copies(20) + BARRIER)
     peer.until(lambda: len(peer.ear.order) == 4)
     assert peer.ear.order == [Type.EXPERIMENTER, Type.BARRIER_REPLY, 30, 20]
@@ -285,6 +285,13 @@ def test_packet_ins_stay_in_order(peer: Peer) -> None:
     peer.socket.sendall(copies(3) + packet_in(arp(1, Host(1), Host(2))) + copies(2))
     peer.until(lambda: len(peer.ear.order) == 3)
     assert peer.ear.order == [3, Type.PACKET_IN, 2]
+
+
+@pytest.mark.parametrize("kind", [Type.PORT_STATUS, Type.FLOW_REMOVED])
+def test_what_happened_to_hosts_and_connections_stays_in_order(peer: Peer, kind: Type) -> None:
+    peer.socket.sendall(copies(3) + HEADER.pack(4, kind, 8, 1) + copies(2))
+    peer.until(lambda: len(peer.ear.order) == 3)
+    assert peer.ear.order == [3, kind, 2]
 
 
 def test_segments_over_budget_are_not_read_and_what_is_behind_them_is(peer: Peer) -> None:

@@ -34,6 +34,7 @@ from engine_world import (
     star,
     two_switches,
 )
+from packets import Host
 
 
 class TestRestart:
@@ -152,6 +153,30 @@ class TestRestart:
         key = after.connect(SENDERS[1], RECEIVER, 8)
         for switch in (1, 2):
             assert Account(key, True) not in after.entries(switch, Account)
+
+    @pytest.mark.parametrize("ended_before", [False, True])
+    def test_what_has_ended_is_not_brought_back_by_what_a_switch_held(
+        self, ended_before: bool
+    ) -> None:
+        before = two_switches()
+        key = before.connect(RECEIVER, SENDERS[0])
+        before.sleep(2 * SECOND)
+        after = self.restarted(before)
+        if ended_before:
+            after.segment(key, RST)
+        after.link(PortId(1, 40), PortId(2, 40))
+        if not ended_before:
+            assert len(after.engine.flow_table) == 1
+            # One of both switches loses its channel for a moment.
+            held = after.held[1].values()
+            after.do(after.engine.switch_down(1, after.now_ns))
+            after.switch_up(1, *(Survivor(entry, 0, SECOND) for entry in held))
+            after.segment(key, RST)
+        after.link(PortId(1, 40), PortId(2, 40))
+        after.sleep(SECOND)  # By then new ports are taken for edges, and so a host comes.
+        after.place(Host(200), PortId(1, 39))
+        assert Host(200).mac in after.engine.fabric.hosts
+        assert len(after.engine.flow_table) == 0
 
     def test_what_nobody_claims_is_withdrawn_in_the_end(self) -> None:
         before = star()

@@ -134,8 +134,19 @@ class TestHandshake:
         answer = seg(CALL.reverse, SYN | ACK)
         table.observe([answer], 0)
         assert table.expire(SECOND - 1) == []
-        assert table.expire(SECOND) == [answer]
+        assert table.expire(SECOND) == [(answer, 0)]
         assert table.expire(2 * SECOND) == []
+
+    def test_the_answer_to_a_new_connection_of_the_same_ports_may_overtake_it(
+        self,
+    ) -> None:
+        table = GlobalFlowTable()
+        former = opened(table)
+        answer = seg(CALL.reverse, SYN | ACK)._replace(acknowledgment=78)
+        assert table.observe([answer], 1) == []
+        (replaced, again) = table.observe([seg(CALL, SYN, 77)], 2)
+        assert replaced == (Change.REPLACED, former)
+        assert again == (Change.OPENED, table.find(CALL.pack()))
 
     def test_an_end_may_overtake_the_answer(self) -> None:
         table = GlobalFlowTable()
@@ -172,6 +183,14 @@ class TestEnd:
         table.observe([seg(CALL, SYN)], 0)
         assert table.observe([seg(CALL.reverse, RST | ACK)], 0) == []
         assert table.half_open == 0
+
+    def test_the_answer_may_come_after_the_reset(self) -> None:
+        """By another switch than the SYN and the reset."""
+        table = GlobalFlowTable()
+        table.observe([seg(CALL, SYN), seg(CALL, RST)], 0)
+        assert table.observe([seg(CALL.reverse, SYN | ACK)], 1) == []
+        assert (len(table), table.half_open) == (0, 0)
+        assert table.expire(10**12) == []
 
     def test_the_last_segments_of_unknown_connections_are_nothing(self) -> None:
         table = GlobalFlowTable()

@@ -1,6 +1,6 @@
 """The GVT against a naive model, which keeps plain sets and counts everything anew each time."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -82,8 +82,8 @@ class AgainstNaiveModel(RuleBasedStateMachine):
             if known == key and self.open[key].sequence == sequence:
                 return
             del self.open[known]
-        if key.reverse in self.half_open:
-            first = self.half_open.pop(key.reverse)
+        first = self.half_open.pop(key.reverse, None)
+        if first is not None and len(first.finished) < 2:
             first.seen_ns = self.now_ns
             self.half_open[key.reverse] = first
             return
@@ -104,9 +104,9 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         syn = self.half_open.pop(key.reverse, None)
         known = self.known(key)
         if syn is not None:
-            if known is None:
+            if known is None and len(syn.finished) < 2:
                 self.establish(key.reverse, syn, mss, scale)
-        elif known is None:
+        elif known != key.reverse or self.open[known].sequence != 1:
             self.early.pop(key.reverse, None)
             self.early[key.reverse] = Entry(1, mss, scale, self.now_ns)
             while len(self.early) > LIMIT:
@@ -130,9 +130,12 @@ class AgainstNaiveModel(RuleBasedStateMachine):
     @rule(key=keys, flags=st.sampled_from([RST, RST | ACK]))
     def rst(self, key: FlowKey, flags: int) -> None:
         self.see(key, flags)
+        syn = self.half_open.get(key)
         for side in (key, key.reverse):
             for entries in (self.half_open, self.early, self.open):
                 entries.pop(side, None)
+        if syn is not None:
+            self.half_open[key] = replace(syn, seen_ns=self.now_ns, finished={key, key.reverse})
 
     @rule(key=keys)
     def adopt(self, key: FlowKey) -> None:
