@@ -13,10 +13,9 @@ from enum import Enum
 from typing import NamedTuple
 
 from controller.core.port_flows import NO_FLOWS, PortCounts
+from controller.core.room import Room
 from controller.core.values import RELEASED, FlowClass, Hold, Notice, PortId
 from controller.core.windows import (
-    DEFAULT_MSS_BYTES,
-    LEAST_TRANSIT_BYTES,
     MAX_WINDOW_BYTES,
     PortLimits,
     WindowRules,
@@ -28,8 +27,6 @@ from controller.core.windows import (
 
 # Three times the longest `cr-hold` of a queue: by then CR has come, or is lost.
 NOTICE_LIFE_NS = 15 * 10**9
-# A switch has carried out what it was told by then, and what was let out before has left.
-_CARRIED_OUT_NS = 10 * 10**6
 # After so long without a new one, the flows of a port have settled: windows may then grow, which
 # TCP takes notice of at once. While they are opened they must not fall, for it may miss that.
 SETTLED_AFTER_NS = 500 * 10**6
@@ -74,8 +71,7 @@ class _Port:
     confirmed_ns: int = 0
     wanted: Mapping[FlowClass, Hold] | None = None
     sent: dict[FlowClass, tuple[Hold, int]] = field(default_factory=dict)
-    # What a class may have in transit yet by a former, wider bound, and until when.
-    leaving: dict[FlowClass, tuple[int, int]] = field(default_factory=dict)
+    room: Room = field(default_factory=Room)
 
 
 class Regulator:
@@ -134,7 +130,7 @@ class Regulator:
         for port in self._ports_of(switch):
             state = self._ports[port]
             _recover(state)
-            state.wanted, state.sent, state.leaving = None, {}, {}
+            state.wanted, state.sent, state.room = None, {}, Room()
             windows += self._update(port, now_ns)
         return windows
 
@@ -275,43 +271,16 @@ class Regulator:
     def _fit(
         self, port: PortId, wanted: Mapping[FlowClass, Hold], now_ns: int
     ) -> Mapping[FlowClass, Hold]:
-        """What is wanted, but that no class gets room of the buffer that another is leaving yet.
-
-        Where flows are found to be background flows all at once, each register would have its
-        bound in transit, which together the buffer does not hold. Nor does their new register know
-        how much of their windows was open before: so they begin with the least.
-        """
+        """What there is room for now; for the rest, the port is waiting."""
         state, limits = self._ports[port], self._ports[port].limits
         self._waiting.pop(port, None)
-        if limits is None or any(not hold.transit_bytes for hold in wanted.values()):
-            state.leaving.clear()
+        if limits is None or not all(hold.transit_bytes for hold in wanted.values()):
+            state.room = Room()
             return wanted
-        drain_ns = 8 * 10**9 * limits.buffer_bytes // limits.capacity_bps + _CARRIED_OUT_NS
-        for cls, hold in wanted.items():
-            former_bytes = state.sent.get(cls, (RELEASED, 0))[0].transit_bytes
-            leaving_bytes, until_ns = state.leaving.get(cls, (0, 0))
-            if now_ns >= until_ns:
-                state.leaving.pop(cls, None)
-            if former_bytes > max(hold.transit_bytes, leaving_bytes):
-                state.leaving[cls] = former_bytes, now_ns + drain_ns
-        if not state.leaving:
-            return wanted
-        mss_bytes = state.counts.mss_bytes or DEFAULT_MSS_BYTES
-        least_bytes = self._settings.rules.floor_segments * mss_bytes
-        total_bytes = sum(hold.transit_bytes for hold in wanted.values())
-        fitting = dict(wanted)
-        for cls, hold in wanted.items():
-            taken_bytes = sum(
-                max(other_hold.transit_bytes, state.leaving.get(other, (0, 0))[0])
-                for other, other_hold in wanted.items()
-                if other is not cls
-            )
-            former_bytes = state.sent.get(cls, (RELEASED, 0))[0].transit_bytes
-            room_bytes = max(total_bytes - taken_bytes, former_bytes, LEAST_TRANSIT_BYTES)
-            if hold.transit_bytes > room_bytes:
-                window_bytes = min(hold.window_bytes, least_bytes)
-                fitting[cls] = hold._replace(window_bytes=window_bytes, transit_bytes=room_bytes)
-                self._waiting[port] = max(until_ns for _, until_ns in state.leaving.values())
+        floor_segments = self._settings.rules.floor_segments
+        fitting = state.room.fit(wanted, state.counts, limits, floor_segments, now_ns)
+        if state.room.waits_until_ns is not None:
+            self._waiting[port] = state.room.waits_until_ns
         return fitting
 
     def _wanted(self, state: _Port) -> Mapping[FlowClass, Hold]:

@@ -290,6 +290,16 @@ class TestRoomOfTheBuffer:
         assert widened == WindowSet(PORT, BACKGROUND, wanted[BACKGROUND], refresh=False)
         assert subject.widens_ns is None
 
+    def test_is_waited_for_with_their_windows_by_flows_that_come_from_nowhere_else(self) -> None:
+        subject = regulator(Scheme.WEIR, PortCounts(1, 9, MSS))
+        before = subject.in_force(PORT, BACKGROUND)
+        subject.flows_changed(PORT, PortCounts(1, 9, MSS, idle=9), 0)
+        waiting = subject.in_force(PORT, BACKGROUND)
+        assert waiting.window_bytes > before.window_bytes
+        assert waiting.transit_bytes == before.transit_bytes
+        subject.widen(SECOND)
+        assert subject.in_force(PORT, BACKGROUND).transit_bytes > before.transit_bytes
+
     def test_goes_back_at_once_to_who_was_about_to_leave_it(self, subject: Regulator) -> None:
         before = subject.in_force(PORT, BURST)
         subject.flows_changed(PORT, self.AFTER, 0)
