@@ -100,7 +100,6 @@ class Connections:
         if self._memory:
             for segment in segments:
                 if segment[3] & (FIN | RST) and self.table.find(segment[2]) is None:
-                    # Or what a switch held of it would bring it back.
                     self.forget_remembered(FlowKey.unpack(segment[2]))
         for bundle in self._route_new_bundles():
             if bundle.label is None and self._fabric.labelled and bundle.edges:
@@ -381,6 +380,9 @@ class Connections:
 
     def _closed(self, connection: Connection, reason: str) -> None:
         self.counters[reason] += 1
+        if self._memory:
+            # Or what a switch held of it would bring it back.
+            self.forget_remembered(FlowKey.unpack(connection.key))
         self._let_go(connection)
         account = connection.account
         if self._settings.log:

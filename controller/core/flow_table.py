@@ -80,6 +80,8 @@ class GlobalFlowTable:
         # Both by the key that what is awaited carries, the answer's or the SYN's; oldest first.
         self._half_open: dict[bytes, _Half] = {}
         self._early_answers: dict[bytes, _Half] = {}
+        # The keys of answers that are no use: who has asked has given up, at that time.
+        self._given_up: dict[bytes, int] = {}
         self._bundles: dict[tuple[object, ...], Bundle] = {}
         self._new_bundles: list[Bundle] = []
         self._unsettled: set[Bundle] = set()
@@ -175,9 +177,9 @@ class GlobalFlowTable:
                     half = half_open.pop(key, None)
                     if half is not None:
                         if half[3] == _BOTH_FINISHED:
-                            continue  # The reset has overtaken it.
+                            continue
                         changes.append((Change.OPENED, self._open(half, segment, now_ns)))
-                    elif not self._is_answered(segment):
+                    elif key not in self._given_up and not self._is_answered(segment):
                         self._answered_early(segment, now_ns)
                 else:
                     self._syn(segment, now_ns, changes)
@@ -228,10 +230,10 @@ class GlobalFlowTable:
         """Whether this is the answer of an established connection, once more; else it may be that
         of a new one of the same ports."""
         known = self._connections.get(answer[2])
-        return (
-            known is not None
-            and known.answer_key == answer[2]
-            and (known.initial_sequence + 1) & 0xFFFFFFFF == answer[5]
+        return known is not None and (
+            known.key == answer[2]  # RFC 9293 section 3.5, simultaneous open: either side answers.
+            or known.initial_sequence < 0  # Adopted: the question was not seen.
+            or (known.initial_sequence + 1) & 0xFFFFFFFF == answer[5]
         )
 
     def _answered_early(self, segment: SegmentFields, now_ns: int) -> None:
@@ -302,11 +304,14 @@ class GlobalFlowTable:
 
     def _reset(self, key: bytes, changes: list[tuple[Change, Connection]]) -> None:
         if self._half_open or self._early_answers:
-            half = self._half_open.get(reverse(key))
-            self._forget_handshake(key)
-            if half is not None:
+            answer_key = reverse(key)
+            if answer_key in self._half_open:
                 # The initiator's: the answer may be on its way yet, by another switch.
-                self._half_open[reverse(key)] = half[0], self._now_ns, False, _BOTH_FINISHED
+                self._given_up.pop(answer_key, None)
+                self._given_up[answer_key] = self._now_ns
+                if len(self._given_up) > self._half_open_limit:
+                    del self._given_up[next(iter(self._given_up))]
+            self._forget_handshake(key)
         connection = self._connections.get(key)
         if connection is not None:
             self.remove(connection)
@@ -380,6 +385,10 @@ class GlobalFlowTable:
         self.counters["unanswered"] += len(
             _take_older(self._half_open, now_ns - self._half_open_timeout_ns)
         )
+        for key, since_ns in list(self._given_up.items()):
+            if since_ns > now_ns - EARLY_ANSWER_TIMEOUT_NS:
+                break
+            del self._given_up[key]
         orphans = _take_older(self._early_answers, now_ns - EARLY_ANSWER_TIMEOUT_NS)
         self.counters["orphaned"] += len(orphans)
         self._settle()

@@ -179,7 +179,7 @@ class Regulator:
         A window that a notice has set is let go if nothing has confirmed it for NOTICE_LIFE_NS.
         """
         due_ns = now_ns - self._settings.window_ttl_ns // 3
-        windows = []
+        windows = self.widen(now_ns)
         for port, state in self._ports.items():
             if state.notice is not None and now_ns - state.confirmed_ns >= NOTICE_LIFE_NS:
                 _recover(state)
@@ -274,7 +274,7 @@ class Regulator:
         """What there is room for now; for the rest, the port is waiting."""
         state, limits = self._ports[port], self._ports[port].limits
         self._waiting.pop(port, None)
-        if limits is None or not all(hold.transit_bytes for hold in wanted.values()):
+        if limits is None or not wanted or not all(hold.transit_bytes for hold in wanted.values()):
             state.room = Room()
             return wanted
         floor_segments = self._settings.rules.floor_segments

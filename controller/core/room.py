@@ -37,7 +37,7 @@ class Room:
         """What can be in force now of what is wanted for these flows.
 
         Of flows that come from another register, a register does not know how much of their windows
-        is open; so as long as a class that has gained flows waits for room, it has the least ones.
+        is open; so as long as a class that has taken over flows waits for room, it has the least.
         """
         self._see(wanted, counts, limits, now_ns)
         self.waits_until_ns = None
@@ -72,13 +72,14 @@ class Room:
         now_ns: int,
     ) -> None:
         flows = {FlowClass.BACKGROUND: counts.background, FlowClass.BURST: counts.burst}
-        self._gained |= {cls for cls in FlowClass if flows[cls] > self._flows[cls]}
+        if any(flows[cls] < self._flows[cls] for cls in FlowClass):
+            self._gained |= {cls for cls in FlowClass if flows[cls] > self._flows[cls]}
         self._flows = flows
         for cls, (_, until_ns) in list(self._leaving.items()):
             if now_ns >= until_ns:
                 del self._leaving[cls]
         drain_ns = 8 * 10**9 * limits.buffer_bytes // limits.capacity_bps + CARRIED_OUT_NS
         for cls, former_bytes in self._bounds.items():
-            leaving_bytes, _ = self._leaving.get(cls, (0, 0))
-            if former_bytes > max(wanted[cls].transit_bytes, leaving_bytes):
-                self._leaving[cls] = former_bytes, now_ns + drain_ns
+            if former_bytes > wanted[cls].transit_bytes:
+                leaving_bytes, _ = self._leaving.get(cls, (0, 0))
+                self._leaving[cls] = max(former_bytes, leaving_bytes), now_ns + drain_ns

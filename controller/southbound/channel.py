@@ -45,6 +45,8 @@ _WINDOW_BYTES = 524_288
 _QUEUE_LIMIT_BYTES = 16 * 2**20
 _HANDSHAKE_S = 20.0
 _SIGN_OF_LIFE_S = 1.0
+# What happened in the datapath.
+_IN_ORDER = frozenset({Type.PACKET_IN, Type.FLOW_REMOVED, Type.PORT_STATUS})
 _FOR_THE_LISTENER = frozenset(
     {
         Type.ERROR,
@@ -58,8 +60,6 @@ _FOR_THE_LISTENER = frozenset(
     }
 )
 # Before the version is agreed on (OpenFlow 1.3.5 section 6.3.1).
-# What happened in the datapath.
-_IN_ORDER = frozenset({Type.PACKET_IN, Type.FLOW_REMOVED, Type.PORT_STATUS})
 _ANY_VERSION = frozenset({Type.HELLO, Type.ERROR})
 
 

@@ -221,7 +221,7 @@ class Soak:
             self._say(Notice.CR, place)
         truth = self._calls.flows
         deadline_s = time.monotonic() + _ANSWERED_WITHIN_S
-        while self._counted.keys() < asked and time.monotonic() < deadline_s:
+        while not asked <= self._counted.keys() and time.monotonic() < deadline_s:
             self._network.exchange(_SETTLE_S)
             self._read_events()
         horizon_s = self._calls.now_s - _EXPIRED_WITHIN_S

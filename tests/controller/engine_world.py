@@ -1,5 +1,6 @@
 """An engine in virtual time, and switches that do as they are told."""
 
+import heapq
 from dataclasses import dataclass, field
 
 from controller.core.classifier import Classifier
@@ -10,6 +11,7 @@ from controller.core.effects import (
     Install,
     ReadQueues,
     Record,
+    Remind,
     SetWindows,
     Withdraw,
 )
@@ -80,6 +82,7 @@ class World:
     windows: dict[int, dict[int, int]] = field(default_factory=dict)
     complaints: list[int] = field(default_factory=list)
     last: list[Effect] = field(default_factory=list)
+    reminders: list[int] = field(default_factory=list)
 
     def do(self, effects: list[Effect]) -> list[Effect]:
         """Let the switches carry the effects out."""
@@ -93,6 +96,8 @@ class World:
                     for window in windows:
                         held = self.windows.setdefault(switch, {})
                         held[window.register] = window.window_bytes
+                case Remind(at_ns):
+                    heapq.heappush(self.reminders, at_ns)
                 case Complain(switch, _):
                     self.complaints.append(switch)
                 case ReadQueues(switch) if self.queue is not None:
@@ -120,9 +125,12 @@ class World:
         seen: list[Effect] = []
         end_ns = self.now_ns + ns
         while self.now_ns < end_ns:
-            self.now_ns = min(self.now_ns + SECOND // 4, end_ns)
+            next_ns = min(self.now_ns + SECOND // 4, end_ns)
+            while self.reminders and self.reminders[0] <= next_ns:
+                self.now_ns = heapq.heappop(self.reminders)
+                seen += self.do(self.engine.widen(self.now_ns))
+            self.now_ns = next_ns
             for work in (
-                self.engine.widen,
                 self.engine.probe_links,
                 self.engine.read_accounts,
                 self.engine.look_at_switches,

@@ -5,11 +5,14 @@ import struct
 from pathlib import Path
 
 import pytest
+from ryu.lib import hub
 
 from controller import translate
 from controller.app import Weir
 from controller.config import Config
+from controller.core import effects
 from controller.core.effects import Record
+from controller.core.engine import Engine
 from controller.eventlog import EventLog
 from controller.southbound import match, neighbours, openflow
 from controller.southbound.admission import Admission
@@ -123,6 +126,23 @@ def test_arp_is_passed_on_and_answered(world: World) -> None:
     channel.packet_in(0, 1, arp(1, H1, H2))
     reply = neighbours.answer(H2.mac, H2.address, H1.mac, H1.address, b"")
     assert channel.sent_frames() == [([1], reply)]
+
+
+def test_the_core_is_reminded_when_it_wants_to_be(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reminded: list[int] = []
+
+    def widen(_engine: Engine, now_ns: int) -> list[effects.Effect]:
+        reminded.append(now_ns)
+        return []
+
+    monkeypatch.setattr(Engine, "widen", widen)
+    world.weir._apply([effects.Remind(world.now_ns + 20_000_000)])
+    hub.sleep(0.005)
+    assert reminded == []
+    hub.sleep(0.03)
+    assert reminded == [world.now_ns]
 
 
 def test_nobody_takes_the_place_of_a_switch_that_is_connected(

@@ -5,6 +5,7 @@ from controller.core.effects import (
     Deliver,
     Probe,
     ReadAccounts,
+    Remind,
     SetWindows,
 )
 from controller.core.egress import PortOverride, Queue
@@ -21,7 +22,7 @@ from controller.core.fabric import PORT_GRACE_NS, Port
 from controller.core.flow import ACK, FIN, RST
 from controller.core.regulator import Scheme
 from controller.core.resolution import Resolution
-from controller.core.values import Notice, PortId
+from controller.core.values import FlowClass, Notice, PortId
 from engine_world import (
     BROADCAST,
     MSS,
@@ -329,6 +330,19 @@ class TestRegulation:
 
 
 class TestExceptions:
+    def test_background_flows_get_the_room_of_burst_flows_when_those_have_left(self) -> None:
+        world = star()
+        key = world.connect(SENDERS[0], RECEIVER)
+        world.sleep(2 * SECOND)
+        port = PortId(1, 40)
+        before = world.engine.regulation.in_force(port, FlowClass.BACKGROUND)
+        effects = world.volume(1, key, 2 * 10**6)
+        assert world.engine.regulation.in_force(port, FlowClass.BACKGROUND)[1:] == before[1:]
+        (reminder,) = [effect for effect in effects if isinstance(effect, Remind)]
+        world.do(world.engine.widen(reminder.at_ns))
+        after = world.engine.regulation.in_force(port, FlowClass.BACKGROUND)
+        assert after.transit_bytes > before.transit_bytes
+
     def test_a_background_flow_goes_under_the_backgroundregister_of(self) -> None:
         world = star()
         key = world.connect(SENDERS[0], RECEIVER)

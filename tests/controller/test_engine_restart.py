@@ -154,29 +154,33 @@ class TestRestart:
         for switch in (1, 2):
             assert Account(key, True) not in after.entries(switch, Account)
 
-    @pytest.mark.parametrize("ended_before", [False, True])
-    def test_what_has_ended_is_not_brought_back_by_what_a_switch_held(
-        self, ended_before: bool
-    ) -> None:
+    def test_what_has_ended_before_it_was_known_is_not_brought_back(self) -> None:
         before = two_switches()
         key = before.connect(RECEIVER, SENDERS[0])
         before.sleep(2 * SECOND)
         after = self.restarted(before)
-        if ended_before:
-            after.segment(key, RST)
+        after.segment(key, RST)
         after.link(PortId(1, 40), PortId(2, 40))
-        if not ended_before:
-            assert len(after.engine.flow_table) == 1
-            # One of both switches loses its channel for a moment.
-            held = after.held[1].values()
-            after.do(after.engine.switch_down(1, after.now_ns))
-            after.switch_up(1, *(Survivor(entry, 0, SECOND) for entry in held))
-            after.segment(key, RST)
-        after.link(PortId(1, 40), PortId(2, 40))
-        after.sleep(SECOND)  # By then new ports are taken for edges, and so a host comes.
-        after.place(Host(200), PortId(1, 39))
-        assert Host(200).mac in after.engine.fabric.hosts
         assert len(after.engine.flow_table) == 0
+
+    @pytest.mark.parametrize("end", ["reset", "expiry"])
+    def test_what_has_ended_is_not_brought_back_by_what_a_switch_held(self, end: str) -> None:
+        world = two_switches()
+        key = world.connect(RECEIVER, SENDERS[0])
+        world.sleep(2 * SECOND)
+        # Its switch loses the channel for a moment.
+        held = world.held[2].values()
+        world.do(world.engine.switch_down(2, world.now_ns))
+        world.switch_up(2, *(Survivor(entry, 0, SECOND) for entry in held))
+        if end == "reset":
+            world.segment(key, RST)
+        else:
+            world.do(world.engine.account_expired(2, key.pack(), world.now_ns))
+        world.link(PortId(1, 40), PortId(2, 40))
+        world.sleep(SECOND)  # By then new ports are taken for edges, and so a host comes.
+        world.place(Host(200), PortId(2, 39))
+        assert Host(200).mac in world.engine.fabric.hosts
+        assert len(world.engine.flow_table) == 0
 
     def test_what_nobody_claims_is_withdrawn_in_the_end(self) -> None:
         before = star()

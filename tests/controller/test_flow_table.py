@@ -188,8 +188,18 @@ class TestEnd:
         """By another switch than the SYN and the reset."""
         table = GlobalFlowTable()
         table.observe([seg(CALL, SYN), seg(CALL, RST)], 0)
-        assert table.observe([seg(CALL.reverse, SYN | ACK)], 1) == []
+        for _ in range(2):
+            assert table.observe([seg(CALL.reverse, SYN | ACK)], 1) == []
         assert (len(table), table.half_open) == (0, 0)
+        assert table.expire(10**12) == []
+        assert table.counters["unanswered"] == 0
+
+    def test_the_answer_to_one_that_was_adopted_is_none_to_another(self) -> None:
+        table = GlobalFlowTable()
+        table.adopt(CALL.pack(), (CLIENT_MAC, SERVER_MAC), 1460, (7, 7), None, 0)
+        table.observe([seg(CALL.reverse, SYN | ACK)], 1)
+        table.observe([seg(CALL, FIN | ACK), seg(CALL.reverse, FIN | ACK)], 2)
+        assert len(table) == 0
         assert table.expire(10**12) == []
 
     def test_the_last_segments_of_unknown_connections_are_nothing(self) -> None:

@@ -14,6 +14,7 @@ from controller.core.regulator import (
     Scheme,
     WindowSet,
 )
+from controller.core.room import CARRIED_OUT_NS
 from controller.core.values import RELEASED, FlowClass, Hold, Notice, PortId
 from controller.core.windows import PortLimits, WindowRules, standing_holds
 
@@ -300,6 +301,33 @@ class TestRoomOfTheBuffer:
         subject.widen(SECOND)
         assert subject.in_force(PORT, BACKGROUND).transit_bytes > before.transit_bytes
 
+    def test_is_waited_for_anew_by_who_is_back_and_leaves_again(self, subject: Regulator) -> None:
+        subject.flows_changed(PORT, self.AFTER, 0)
+        subject.flows_changed(PORT, self.BEFORE, 1_000_000)
+        subject.flows_changed(PORT, self.AFTER, 15_000_000)
+        assert subject.widens_ns == 30_242_880
+
+    def test_that_was_left_long_ago_is_forgotten(self) -> None:
+        subject = regulator(Scheme.WEIR)
+        subject.flows_changed(PORT, PortCounts(0, 4, MSS), 0)
+        subject.refresh(SETTLED_AFTER_NS)  # Their windows are wider now, and the bound is lower.
+        subject.flows_changed(PORT, PortCounts(4, 0, MSS), SECOND)
+        assert subject.widens_ns == SECOND + 15_242_880
+
+    def test_has_new_connections_open_with_the_windows_that_are_theirs(self) -> None:
+        subject = regulator(Scheme.WEIR, PortCounts(1, 0, MSS))
+        subject.flows_changed(PORT, PortCounts(1, 1, MSS), 0)
+        assert subject.in_force(PORT, BURST).window_bytes == 5 * MSS
+
+    @pytest.mark.parametrize("scheme", [Scheme.SDTCP, Scheme.NONE])
+    def test_is_nobodys_where_nothing_stands_any_more(
+        self, subject: Regulator, scheme: Scheme
+    ) -> None:
+        subject.flows_changed(PORT, self.AFTER, 0)
+        subject.reconfigure(RegulatorSettings(scheme, TTL_NS, RULES), 1)
+        assert [subject.in_force(PORT, cls) for cls in FlowClass] == [RELEASED, RELEASED]
+        assert subject.widens_ns is None
+
     def test_goes_back_at_once_to_who_was_about_to_leave_it(self, subject: Regulator) -> None:
         before = subject.in_force(PORT, BURST)
         subject.flows_changed(PORT, self.AFTER, 0)
@@ -330,13 +358,18 @@ class AnyHistory(RuleBasedStateMachine):
         self.counts = {PORT: NO_FLOWS, OTHER: NO_FLOWS}
         self.limits = {PORT: LIMITS, OTHER: LIMITS}
         self.held: dict[tuple[PortId, FlowClass], tuple[Hold, int]] = {}
+        self.former: dict[tuple[PortId, FlowClass], list[tuple[int, Hold]]] = {}
         for port in self.counts:
             self.carry_out(self.subject.configure(port, LIMITS, paced, 0), port)
 
     def carry_out(self, sets: list[WindowSet], port: PortId | None = None) -> None:
         for window in sets:
             assert port in (None, window.port), "a window for a port other than the event's"
-            self.held[window.port, window.cls] = window.hold, self.now_ns
+            place = window.port, window.cls
+            if place in self.held:
+                # It was in force until now.
+                self.former.setdefault(place, []).append((self.now_ns, self.held[place][0]))
+            self.held[place] = window.hold, self.now_ns
 
     @rule(port=st.sampled_from([PORT, OTHER]), counts=counts)
     def flows_change(self, port: PortId, counts: PortCounts) -> None:
@@ -360,18 +393,24 @@ class AnyHistory(RuleBasedStateMachine):
         self.limits[port] = PortLimits(10**8, 500_000, buffer_bytes)
         sets = self.subject.configure(port, self.limits[port], self.paced, self.now_ns)
         self.carry_out(sets, port)
+        for cls in FlowClass:
+            self.former.pop((port, cls), None)  # It was right for another buffer.
         if congested:
             self.subject.congested(port, self.now_ns)
 
     @rule(periods=st.integers(1, 60))
     def time_passes(self, periods: int) -> None:
         for _ in range(periods):
-            end_ns = self.now_ns + TTL_NS // 6
-            while (due_ns := self.subject.widens_ns) is not None and due_ns <= end_ns:
-                self.now_ns = max(self.now_ns, due_ns)
-                self.carry_out(self.subject.widen(self.now_ns))
-            self.now_ns = end_ns
+            self.a_moment_passes(TTL_NS // 6)
             self.carry_out(self.subject.refresh(self.now_ns))
+
+    @rule(ns=st.integers(10**6, 20 * 10**6))
+    def a_moment_passes(self, ns: int) -> None:
+        end_ns = self.now_ns + ns
+        while (due_ns := self.subject.widens_ns) is not None and due_ns <= end_ns:
+            self.now_ns = max(self.now_ns, due_ns)
+            self.carry_out(self.subject.widen(self.now_ns))
+        self.now_ns = end_ns
 
     @rule(port=st.sampled_from([PORT, OTHER]))
     def all_is_quiet(self, port: PortId) -> None:
@@ -398,6 +437,20 @@ class AnyHistory(RuleBasedStateMachine):
                 assert bool(hold.rate_bytes_per_s) == self.paced
                 assert self.now_ns - sent_ns < TTL_NS
             assert sum(hold.transit_bytes for hold, _ in holds) <= max(2 * 1460, buffer_bytes)
+            # What was let out by former bounds may be there yet, too.
+            since_ns = self.now_ns - 80 * limits.buffer_bytes - CARRIED_OUT_NS
+            both_bytes = sum(
+                max(
+                    [self.held[port, cls][0].transit_bytes]
+                    + [
+                        hold.transit_bytes
+                        for until_ns, hold in self.former.get((port, cls), ())
+                        if until_ns > since_ns
+                    ]
+                )
+                for cls in FlowClass
+            )
+            assert both_bytes <= max(2 * 1460, buffer_bytes) + 1460
 
 
 TestAnyHistory = AnyHistory.TestCase
