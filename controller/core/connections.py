@@ -105,13 +105,13 @@ class Connections:
             if bundle.label is None and self._fabric.labelled and bundle.edges:
                 self._tell_unlabelled(bundle.edges[0])
         for change, connection in changes:
-            if change is Change.OPENED:
+            if change == Change.OPENED:
                 self.opened += 1
                 if self._settings.log:
                     self._tell_opened(connection, adopted=False)
                 self._begin(connection)
             else:
-                self._closed(connection, change.value)
+                self._closed(connection, change)
         for _, macs, key, *_, label in self.table.take_strays():
             if self.table.find(key) is None:
                 # Its handshake was not seen. A bare ACK may be the last word of a dead connection.

@@ -30,6 +30,11 @@ NOTICE_LIFE_NS = 15 * 10**9
 # After so long without a new one, the flows of a port have settled: windows may then grow, which
 # TCP takes notice of at once. While they are opened they must not fall, for it may miss that.
 SETTLED_AFTER_NS = 500 * 10**6
+# Where connections come and go all the time, what one leaves is not worth a message before the next
+# one needs it: for so long after a change, windows only fall.
+KEPT_NS = 100 * 10**6
+
+_CLASSES = tuple(FlowClass)
 
 
 class Scheme(Enum):
@@ -81,6 +86,7 @@ class Regulator:
         self._settings = settings
         self._ports: dict[PortId, _Port] = {}
         self._waiting: dict[PortId, int] = {}
+        self._widens_ns: int | None = None
 
     @property
     def ttl_ms(self) -> int:
@@ -139,6 +145,13 @@ class Regulator:
     def flows_changed(self, port: PortId, counts: PortCounts, now_ns: int) -> list[WindowSet]:
         """The flows that leave through a port are now these."""
         state = self._port(port)
+        # Segments that are longer than ever need windows of that length at once, and where there
+        # are background flows, room goes from class to class.
+        lazily = counts.mss_bytes == state.counts.mss_bytes and not (
+            counts.background or state.counts.background
+        )
+        if counts.background != state.counts.background:
+            state.room.moved(state.counts, counts)
         if counts.flows > state.counts.flows or not counts.flows:
             state.settled, state.opened_ns = False, now_ns
         state.counts = counts
@@ -148,7 +161,7 @@ class Regulator:
             return []
         if self._settings.scheme is Scheme.WEIR:
             self._heed(state)
-        return self._update(port, now_ns)
+        return self._update(port, now_ns, lazily)
 
     def queue_event(
         self, port: PortId, notice: Notice, queue_bytes: int, now_ns: int
@@ -194,15 +207,22 @@ class Regulator:
 
     @property
     def widens_ns(self) -> int | None:
-        """When `widen` is to be called next, if at all."""
-        return min(self._waiting.values(), default=None)
+        """When `widen` is to be called next, if at all; there may be nothing to do then."""
+        return self._widens_ns if self._waiting else None
 
     def widen(self, now_ns: int) -> list[WindowSet]:
-        """Give the classes the room that has become free since others were to leave it."""
+        """Give flows the room that others have left by now."""
+        if self._widens_ns is None or now_ns < self._widens_ns:
+            return []
         windows = []
         for port in [port for port, at_ns in self._waiting.items() if at_ns <= now_ns]:
             windows += self._update(port, now_ns)
+        self._widens_ns = min(self._waiting.values(), default=None)
         return windows
+
+    def _wait(self, port: PortId, until_ns: int) -> None:
+        self._waiting[port] = until_ns
+        self._widens_ns = until_ns if self._widens_ns is None else min(self._widens_ns, until_ns)
 
     def in_force(self, port: PortId, cls: FlowClass) -> Hold:
         state = self._ports.get(port)
@@ -253,19 +273,27 @@ class Regulator:
         if not counts.burst:
             state.notified.pop(FlowClass.BACKGROUND, None)
 
-    def _update(self, port: PortId, now_ns: int) -> list[WindowSet]:
+    def _update(self, port: PortId, now_ns: int, lazily: bool = False) -> list[WindowSet]:
+        """What has to be said for the port to be held to what is right now; `lazily`, windows that
+        could be wider may wait."""
         state = self._ports[port]
         wanted = self._wanted(state)
-        if wanted is state.wanted and port not in self._waiting:
+        if wanted == state.wanted and port not in self._waiting:
             return []
         state.wanted = wanted
-        wanted = self._fit(port, wanted, now_ns)
         changed = []
-        for cls in FlowClass:
-            hold = wanted.get(cls, RELEASED)
-            if hold != state.sent.get(cls, (RELEASED, 0))[0]:
-                state.sent[cls] = (hold, now_ns)
-                changed.append(WindowSet(port, cls, hold, refresh=False))
+        fitting = self._fit(port, wanted, now_ns)
+        for cls in _CLASSES:
+            hold = fitting.get(cls, RELEASED)
+            former, sent_ns = state.sent.get(cls, (RELEASED, 0))
+            if hold == former:
+                continue
+            is_wider = hold.window_bytes > former.window_bytes > 0
+            if lazily and is_wider and now_ns < sent_ns + KEPT_NS:
+                self._wait(port, sent_ns + KEPT_NS)
+                continue
+            state.sent[cls] = (hold, now_ns)
+            changed.append(WindowSet(port, cls, hold, refresh=False))
         return changed
 
     def _fit(
@@ -280,7 +308,7 @@ class Regulator:
         floor_segments = self._settings.rules.floor_segments
         fitting = state.room.fit(wanted, state.counts, limits, floor_segments, now_ns)
         if state.room.waits_until_ns is not None:
-            self._waiting[port] = state.room.waits_until_ns
+            self._wait(port, state.room.waits_until_ns)
         return fitting
 
     def _wanted(self, state: _Port) -> Mapping[FlowClass, Hold]:

@@ -23,8 +23,14 @@ class Room:
         self.waits_until_ns: int | None = None
         self._bounds: dict[FlowClass, int] = {}
         self._leaving: dict[FlowClass, tuple[int, int]] = {}  # the former bound, until when
-        self._flows = dict.fromkeys(FlowClass, 0)
         self._gained: set[FlowClass] = set()
+
+    def moved(self, before: PortCounts, after: PortCounts) -> None:
+        """What one class has gained while the other has lost some has changed its register."""
+        if after.background > before.background and after.burst < before.burst:
+            self._gained.add(FlowClass.BACKGROUND)
+        elif after.background < before.background and after.burst > before.burst:
+            self._gained.add(FlowClass.BURST)
 
     def fit(
         self,
@@ -39,7 +45,7 @@ class Room:
         Of flows that come from another register, a register does not know how much of their windows
         is open; so as long as a class that has taken over flows waits for room, it has the least.
         """
-        self._see(wanted, counts, limits, now_ns)
+        self._see(wanted, limits, now_ns)
         self.waits_until_ns = None
         fitting = dict(wanted)
         if self._leaving:
@@ -67,14 +73,9 @@ class Room:
     def _see(
         self,
         wanted: Mapping[FlowClass, Hold],
-        counts: PortCounts,
         limits: PortLimits,
         now_ns: int,
     ) -> None:
-        flows = {FlowClass.BACKGROUND: counts.background, FlowClass.BURST: counts.burst}
-        if any(flows[cls] < self._flows[cls] for cls in FlowClass):
-            self._gained |= {cls for cls in FlowClass if flows[cls] > self._flows[cls]}
-        self._flows = flows
         for cls, (_, until_ns) in list(self._leaving.items()):
             if now_ns >= until_ns:
                 del self._leaving[cls]

@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from controller.core.port_flows import NO_FLOWS, PortCounts
 from controller.core.regulator import (
+    KEPT_NS,
     NOTICE_LIFE_NS,
     SETTLED_AFTER_NS,
     Regulator,
@@ -107,6 +108,24 @@ class TestSchemes:
         assert windows(subject.flows_changed(PORT, PortCounts(0, 2, MSS), later_ns)) == {
             BURST: 5 * MSS
         }
+
+    def test_weir_narrows_windows_at_once_and_widens_them_after_a_while(
+        self,
+    ) -> None:
+        subject = regulator(Scheme.WEIR, PortCounts(0, 40, MSS))
+        assert windows(subject.flows_changed(PORT, PortCounts(0, 200, MSS), SECOND)) == {
+            BURST: 3 * MSS
+        }
+        assert subject.flows_changed(PORT, PortCounts(0, 40, MSS), SECOND + 1) == []
+        assert subject.flows_changed(PORT, PortCounts(0, 200, MSS), SECOND + 2) == []
+        assert subject.flows_changed(PORT, PortCounts(0, 40, MSS), SECOND + 3) == []
+        assert subject.widens_ns == SECOND + KEPT_NS
+        assert subject.widen(SECOND + KEPT_NS - 1) == []
+        assert windows(subject.widen(SECOND + KEPT_NS)) == {BURST: 5 * MSS}
+        assert subject.widens_ns is None
+        # Segments that are longer than ever are not waited for.
+        later_ns = SECOND + KEPT_NS + 1
+        assert windows(subject.flows_changed(PORT, PortCounts(0, 40, 8948), later_ns))
 
     def test_weir_has_the_smaller_of_both_windows_in_force(self) -> None:
         subject = regulator(Scheme.WEIR, PortCounts(1, 9, MSS))
@@ -294,17 +313,18 @@ class TestRoomOfTheBuffer:
     def test_is_waited_for_with_their_windows_by_flows_that_come_from_nowhere_else(self) -> None:
         subject = regulator(Scheme.WEIR, PortCounts(1, 9, MSS))
         before = subject.in_force(PORT, BACKGROUND)
-        subject.flows_changed(PORT, PortCounts(1, 9, MSS, idle=9), 0)
+        subject.flows_changed(PORT, PortCounts(1, 9, MSS, idle=9), SECOND)
         waiting = subject.in_force(PORT, BACKGROUND)
         assert waiting.window_bytes > before.window_bytes
         assert waiting.transit_bytes == before.transit_bytes
-        subject.widen(SECOND)
+        subject.widen(2 * SECOND)
         assert subject.in_force(PORT, BACKGROUND).transit_bytes > before.transit_bytes
 
     def test_is_waited_for_anew_by_who_is_back_and_leaves_again(self, subject: Regulator) -> None:
         subject.flows_changed(PORT, self.AFTER, 0)
         subject.flows_changed(PORT, self.BEFORE, 1_000_000)
         subject.flows_changed(PORT, self.AFTER, 15_000_000)
+        assert subject.widen(15_242_880) == []
         assert subject.widens_ns == 30_242_880
 
     def test_that_was_left_long_ago_is_forgotten(self) -> None:
