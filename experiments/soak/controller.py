@@ -6,7 +6,6 @@ is what ``experiments.soak.run_controller`` starts as the first process of a new
 controller counts is read from its event log, and held against what was done.
 """
 
-import argparse
 import contextlib
 import csv
 import json
@@ -17,7 +16,6 @@ import time
 from collections import Counter
 from dataclasses import asdict, astuple
 from pathlib import Path
-from typing import TextIO
 
 from controller.core.values import Notice
 from controller.southbound import pipeline
@@ -26,8 +24,9 @@ from controller.southbound.match import IN_PORT, unpack_instructions, unpack_mat
 from experiments.bench.fake_switch import notice
 from experiments.bench.network import percentile
 from experiments.bench.subject import PORT, Weir
-from experiments.soak import SUMMARY, ControllerSpec, watch
+from experiments.soak import SUMMARY, ControllerSpec, entry, watch
 from experiments.soak.calls import Calls
+from experiments.soak.entry import say
 from experiments.soak.hosts import Place
 from experiments.soak.network import EDGES, HOST_PORTS, Network
 from experiments.soak.verdict import Minute, Sample, judge, unexpected
@@ -200,7 +199,7 @@ class Soak:
         p50, p99 = (percentile(delays, q) if delays else 0.0 for q in (0.5, 0.99))
         self._minutes.append(Minute(at_s, p50, p99, len(delays), counted, truth, vanished))
         sample, done = self._samples[-1], self._calls.done
-        _say(
+        say(
             f"{at_s / 60:4.0f} min  {done['opened']} connections, {truth // 2} open, "
             f"counted {counted // 2}; {sample.rss_kb / 1024:.1f} MiB; "
             f"control delay p50 {p50:.0f} us, p99 {p99:.0f} us"
@@ -296,26 +295,12 @@ class Soak:
         (self._out / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")
 
 
-def _say(line: str, to: TextIO = sys.stderr) -> None:
-    print(f"soak: {line}", file=to, flush=True)
-
-
-def main() -> int:
-    """Entry point; returns the exit status."""
-    isolation.become_first_process()
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--spec", type=json.loads, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    spec = ControllerSpec(**args.spec)
-    _say(f"{spec.minutes:g} minutes, {spec.rate:g} connections/s, seed {spec.seed}")
-    soak = Soak(spec, args.out)
+def _soak(spec: ControllerSpec, out: Path) -> list[str]:
+    say(f"{spec.minutes:g} minutes, {spec.rate:g} connections/s, seed {spec.seed}")
+    soak = Soak(spec, out)
     soak.run()
-    for fault in soak.faults:
-        _say(f"FAULT: {fault}")
-    _say(f"{'nothing found' if not soak.faults else 'failed'}; {args.out / SUMMARY}")
-    return 1 if soak.faults else 0
+    return soak.faults
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(entry.run(ControllerSpec, _soak))

@@ -5,7 +5,6 @@
 is what ``experiments.soak.run`` starts as the first process of a new world.
 """
 
-import argparse
 import contextlib
 import csv
 import json
@@ -14,12 +13,12 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import TextIO
 
 from experiments.bench.network import add_host
 from experiments.program import Program
-from experiments.soak import SUMMARY, SoakSpec, watch
+from experiments.soak import SUMMARY, SoakSpec, entry, watch
 from experiments.soak.changes import Changes, StuckError
+from experiments.soak.entry import say
 from experiments.soak.peers import Peers
 from testbed import isolation
 from testbed.command import CommandError, wait_until
@@ -103,7 +102,7 @@ class Soak:
                     self._samples.append(watch.sample(self._ovs.vswitchd_pid, now - begun))
                 if now - said >= _SAY_EVERY_S:
                     said = now
-                    _say(
+                    say(
                         f"{now - begun:5.0f} s  {changes.done.total()} changes, "
                         f"{self._samples[-1].rss_kb // 1024} MB"
                     )
@@ -200,29 +199,15 @@ class Soak:
             shutil.copy(log, self._out / log.name)
 
 
-def _say(line: str, to: TextIO = sys.stderr) -> None:
-    print(f"soak: {line}", file=to, flush=True)
-
-
-def main() -> int:
-    """Entry point; returns the exit status."""
-    isolation.become_first_process()
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--spec", type=json.loads, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    spec = SoakSpec(**args.spec)
-    _say(f"{spec.minutes:g} minutes, seed {spec.seed}")
-    soak = Soak(spec, args.out)
+def _soak(spec: SoakSpec, out: Path) -> list[str]:
+    say(f"{spec.minutes:g} minutes, seed {spec.seed}")
+    soak = Soak(spec, out)
     try:
         soak.run()
     except CommandError as failed:
         soak.faults.append(str(failed))
-    for fault in soak.faults:
-        _say(f"FAULT: {fault}")
-    _say(f"{'nothing found' if not soak.faults else 'failed'}; {args.out / SUMMARY}")
-    return 1 if soak.faults else 0
+    return soak.faults
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(entry.run(SoakSpec, _soak))

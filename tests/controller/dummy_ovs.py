@@ -10,6 +10,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol, TypeVar
+
+import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAM = ("-m", "controller.launcher")
@@ -170,6 +173,37 @@ def dummy_ovs(prefix: Path, directory: Path) -> Iterator[DummyOvs]:
         yield switch
     finally:
         switch.stop()
+
+
+def patched_prefix() -> Path:
+    """Where the patched switch is; skips the test where there is none."""
+    prefix = os.environ.get("WEIR_OVS_PREFIX")
+    if not prefix:
+        pytest.skip("WEIR_OVS_PREFIX does not name the patched switch: make switch")
+    return Path(prefix)
+
+
+class Controlled(Protocol):
+    """A switch and its controller."""
+
+    controller: "Controller"
+
+
+_World = TypeVar("_World", bound=Controlled)
+
+
+@contextlib.contextmanager
+def controlled(
+    make: Callable[[DummyOvs, Path], _World], prefix: Path, directory: Path
+) -> Iterator[_World]:
+    """What is made of a switch, as long as both are there."""
+    with dummy_ovs(prefix, directory) as switch:
+        world = make(switch, directory)
+        try:
+            yield world
+        finally:
+            if world.controller.running:
+                world.controller.stop(signal.SIGKILL)
 
 
 class Controller:

@@ -353,20 +353,21 @@ def test_a_whole_one_has_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not peer.ear.lost
 
 
-def answer_probe(peer: Peer) -> None:
+def passes_a_probe(peer: Peer) -> Channel:
     """Wait for the echo request, and say it back."""
+    (connected,) = peer.ear.connections
+    connected.probe()
     while (heard := peer.hear())[0] != 2:
         pass
     peer.say(3, heard[2], xid=heard[1])
+    return connected
 
 
 def test_a_switch_that_answers_passes_the_probe(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channel, "_SIGN_OF_LIFE_S", 0.2)
-    (connected,) = peer.ear.connections
-    connected.probe()
-    answer_probe(peer)
+    passes_a_probe(peer)
     hub.sleep(0.4)
     assert not peer.ear.lost
 
@@ -375,9 +376,7 @@ def test_a_switch_that_answers_passes_however_often_it_is_probed(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channel, "_SIGN_OF_LIFE_S", 0.2)
-    (connected,) = peer.ear.connections
-    connected.probe()
-    answer_probe(peer)
+    connected = passes_a_probe(peer)
     for _ in range(30):
         hub.sleep(0.01)
         connected.probe()

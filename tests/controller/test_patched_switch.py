@@ -1,7 +1,6 @@
 """The controller, as it is started, and the patched switch: windows in real segments."""
 
 import json
-import os
 import re
 import signal
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dummy_ovs import Controller, DummyOvs, dummy_ovs, free_endpoint, wait_for
+from dummy_ovs import Controller, DummyOvs, controlled, free_endpoint, patched_prefix, wait_for
 from packets import ACK, PSH, SYN, Host, arp, segment, tcp_checksum, tcp_options, window_of
 
 pytestmark = pytest.mark.switch
@@ -122,16 +121,8 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    prefix = os.environ.get("WEIR_OVS_PREFIX")
-    if not prefix:
-        pytest.skip("WEIR_OVS_PREFIX does not name the patched switch: make switch")
-    with dummy_ovs(Path(prefix), tmp_path) as switch:
-        world = World(switch, tmp_path)
-        try:
-            yield world
-        finally:
-            if world.controller.running:
-                world.controller.stop(signal.SIGKILL)
+    with controlled(World, patched_prefix(), tmp_path) as world:
+        yield world
 
 
 def test_a_port_with_a_queue_is_held_before_there_is_any_connection(world: World) -> None:

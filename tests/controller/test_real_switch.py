@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dummy_ovs import REPOSITORY, Controller, DummyOvs, dummy_ovs, free_endpoint, wait_for
+from dummy_ovs import REPOSITORY, Controller, DummyOvs, controlled, free_endpoint, wait_for
 from packets import (
     ACK,
     FIN,
@@ -110,13 +110,8 @@ class World:
 def world(tmp_path: Path) -> Iterator[World]:
     script = REPOSITORY / "ovs-patches" / "stock"
     prefix = Path(subprocess.check_output([script], text=True).strip())
-    with dummy_ovs(prefix, tmp_path) as switch:
-        world = World(switch, tmp_path)
-        try:
-            yield world
-        finally:
-            if world.controller.running:
-                world.controller.stop(signal.SIGKILL)
+    with controlled(World, prefix, tmp_path) as world:
+        yield world
 
 
 def test_a_connection_is_forwarded_known_classified_and_forgotten(world: World) -> None:

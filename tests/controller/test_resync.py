@@ -1,7 +1,6 @@
 """The controller, as it is started, and a real switch: what is wanted is there, and stays there."""
 
 import json
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from controller import translate
 from controller.config import Config
 from controller.southbound import budgets, pipeline
 from controller.southbound.pipeline import Table
-from dummy_ovs import Controller, DummyOvs, dummy_ovs, free_endpoint, wait_for
+from dummy_ovs import Controller, DummyOvs, controlled, free_endpoint, patched_prefix, wait_for
 from packets import SYN, Host, arp, segment
 
 pytestmark = pytest.mark.switch
@@ -67,16 +66,8 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    prefix = os.environ.get("WEIR_OVS_PREFIX")
-    if not prefix:
-        pytest.skip("WEIR_OVS_PREFIX does not name the patched switch: make switch")
-    with dummy_ovs(Path(prefix), tmp_path) as switch:
-        world = World(switch, tmp_path)
-        try:
-            yield world
-        finally:
-            if world.controller.running:
-                world.controller.stop(signal.SIGKILL)
+    with controlled(World, patched_prefix(), tmp_path) as world:
+        yield world
 
 
 def introduce(world: World) -> None:

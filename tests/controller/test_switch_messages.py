@@ -1,6 +1,5 @@
 """The messages of the patched switch itself, read by our codec and by Ryu's parser."""
 
-import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from controller.southbound.extension import (
     Subscribe,
     SubscribeFlag,
 )
-from dummy_ovs import DEADLINE_S, DummyOvs, dummy_ovs
+from dummy_ovs import DEADLINE_S, DummyOvs, dummy_ovs, patched_prefix
 from packets import Host, arp
 
 pytestmark = pytest.mark.switch
@@ -106,10 +105,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
-    prefix = os.environ.get("WEIR_OVS_PREFIX")
-    if not prefix:
-        pytest.skip("WEIR_OVS_PREFIX does not name the patched switch: make switch")
-    with dummy_ovs(Path(prefix), tmp_path) as switch:
+    with dummy_ovs(patched_prefix(), tmp_path) as switch:
         world = World(switch, tmp_path, f"{QOS} {getattr(request, 'param', '')}")
         try:
             yield world
