@@ -220,7 +220,8 @@ def test_chaos(tmp_path: Path) -> None:
         errors = [
             line
             for line in bed.controller.errors()
-            if not re.search(r" refused[ ,]| Handshake: ", line) or any(name in line for name in ours)
+            if not re.search(r" refused[ ,]| Handshake: ", line)
+            or any(name in line for name in ours)
         ]
     say(f"stalls {found}, hurt {hurt}, unregulated {world.unregulated}")
     assert without_reason(found, hurt + world.unregulated, RECOVERY_S) == []
