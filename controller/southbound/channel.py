@@ -377,7 +377,8 @@ class Channel(Datapath):
             event = ofp_event.ofp_msg_to_ev(parsed)
             for handler in self.ofp_brick.get_handlers(event, self.state):
                 handler(event)
-        except (AssertionError, KeyError, RyuException) as error:
+        except (AssertionError, AttributeError, KeyError, RyuException) as error:
+            # AttributeError: Ryu's handler of errors does not know those of experimenters.
             raise ValueError(f"a message of type {kind} that cannot be read: {error}") from error
 
 
