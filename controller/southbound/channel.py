@@ -378,7 +378,7 @@ class Channel(Datapath):
             for handler in self.ofp_brick.get_handlers(event, self.state):
                 handler(event)
         except (AssertionError, AttributeError, KeyError, RyuException) as error:
-            # AttributeError: Ryu's handler of errors does not know those of experimenters.
+            # AttributeError: Ryu takes type 0xffff for an experimenter's error in any version.
             raise ValueError(f"a message of type {kind} that cannot be read: {error}") from error
 
 

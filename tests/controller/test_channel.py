@@ -220,14 +220,14 @@ def test_nonsense_ends_the_channel(peer: Peer, nonsense: bytes) -> None:
         bytes.fromhex("0413 0010 00000001 000d 0000 00000000"),
         bytes.fromhex("0106 0020 00000001") + bytes(24),
         bytes.fromhex("0406 0009 00000001 00"),
-        bytes.fromhex("0401 0010 00000001 ffff 0000 00000000"),
+        bytes.fromhex("0101 000c 00000001 ffff 0000"),
     ],
     ids=[
         "a hello that has no end",
         "ports before features",
         "features of another version",
         "features that are cut off",
-        "an error of an experimenter",
+        "an error that is none of its version",
     ],
 )
 def test_nonsense_instead_of_a_handshake_ends_the_channel(
