@@ -81,7 +81,10 @@ def _is(wanted: FlowEntry, stats: FlowStats) -> bool:
 
 
 def _decode(stats: FlowStats) -> Decoded | None:
-    """An audit reads the same entries again and again; accounts are many, and come and go."""
+    """An audit reads the same entries again and again; accounts are many, and come and go.
+
+    What has been decoded is remembered for some audits only: what is gone would stay in it.
+    """
     kind = stats.cookie & pipeline.ACCOUNT_COOKIE_MASK
     if kind == pipeline.ACCOUNT_COOKIE and _form(stats) in _ACCOUNT_FORMS:
         try:
@@ -92,7 +95,7 @@ def _decode(stats: FlowStats) -> Decoded | None:
     return _decoded(stats.table, stats.priority, stats.cookie, stats.match, stats.instructions)
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=4_096)
 def _decoded(
     table: int, priority: int, cookie: int, match: bytes, instructions: bytes
 ) -> Decoded | None:
