@@ -57,6 +57,8 @@ SWEPT_S = 13.0
 # The first wave fills what holds the latest of something.
 FIRST_WAVE, WAVES, WAVE = 2000, 3, 400
 ADDRESS = "127.0.0.1", PORT
+# A connection that becomes no switch's is let in for so long (controller.southbound.channel).
+HANDSHAKE_S = 20.0
 FLICKER_KB, GROWTH_KB = 512, 2048
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.chaos, pytest.mark.timeout(600)]
@@ -202,8 +204,13 @@ def test_chaos(tmp_path: Path) -> None:
         assert bed.controller.process is not None
         # Nobody else is let in for long: its own, for switches and for commands, and one for each
         # switch.
-        now_open = settled(bed.controller.process.pid).descriptors
-        assert now_open.count("socket") == 2 + len(bed.switches)
+        pid, ours_open = bed.controller.process.pid, 2 + len(bed.switches)
+        wait_until(
+            lambda: vitals(pid).descriptors.count("socket") == ours_open,
+            timeout_s=HANDSHAKE_S + 10,
+            what=f"{ours_open} sockets are open, and no half-made connection",
+            poll_s=2.0,
+        )
         require_that_a_successor_agrees(world)
         say("a successor agrees")
         require_flat(world)
