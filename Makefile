@@ -6,8 +6,9 @@ PY   := $(VENV)/bin
 PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos lint format venv switch test-unit test-switch-weir test-switch test-switch-full \
-	soak soak-switch fuzz bench-switch bench-controller bench-incast test-system package test-package clean
+.PHONY: help demo test chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
+	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-codec bench-lttp \
+	test-system package test-package clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,18 +17,22 @@ demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 2 minutes
 	@$(PREPARE) packages venv switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/weir-experiment demo --out build/demo
 
-test: ## lint, unit tests, the switch's own tests, the whole system in namespaces
-	@$(PREPARE) packages venv switch bpf
+# Where what was built lies, for those who use it.
+BUILT = WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_TRANSPORT_PREFIX="$$(transport/build --prefix)"
+
+test: ## lint, unit tests, the switch's own tests, the transports', the whole system in namespaces
+	@$(PREPARE) packages venv switch bpf transport bindings
 	@$(MAKE) --no-print-directory lint test-switch-weir
-	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest -m 'not chaos'
+	@$(CARGO_TEST)
+	@$(BUILT) $(PY)/pytest -m 'not chaos'
 
 lint: ## format, style, types, import rules, patch style
-	@$(PREPARE) packages venv
+	@$(PREPARE) packages venv rust
 	@tools/lint
 
 format: ## bring the sources into form
-	@$(PREPARE) packages venv
-	@$(PY)/ruff format . && $(PY)/ruff check --fix .
+	@$(PREPARE) packages venv rust
+	@$(PY)/ruff format . && $(PY)/ruff check --fix . && tools/cargo fmt --all
 
 venv: ## the Python environment alone
 	@$(PREPARE) packages venv
@@ -35,9 +40,21 @@ venv: ## the Python environment alone
 switch: ## the patched Open vSwitch alone
 	@$(PREPARE) packages switch
 
+transport: ## the programs of the coded transports alone
+	@$(PREPARE) packages transport
+	@transport/build --prefix
+
 test-unit: ## what needs neither root nor a switch
-	@$(PREPARE) packages venv
+	@$(PREPARE) packages venv bindings
 	@$(PY)/pytest -m 'not netns and not switch'
+
+# What links against Python has its tests in tests/transport.
+CARGO_TEST = tools/cargo test --quiet --locked --workspace \
+	$(addprefix --exclude ,$(shell sed -n 's/^name = "\(.*\)"/\1/p;T;q' transport/crates/python/Cargo.toml 2>/dev/null))
+test-transport: ## the coded transports: the tests of all crates, and of the bindings for Python
+	@$(PREPARE) packages venv rust bindings
+	@$(CARGO_TEST)
+	@[ ! -d tests/transport ] || $(PY)/pytest tests/transport
 
 test-switch-weir: ## Open vSwitch's test suite, the groups that the patches add
 	@$(PREPARE) packages switch
@@ -71,6 +88,11 @@ fuzz: ## MINUTES=10 of what a hostile switch or host may send to the controller,
 	@$(PY)/python tests/fuzz/southbound.py build/fuzz/corpus -artifact_prefix=build/fuzz/found/ \
 		-rss_limit_mb=4096 -timeout=10 -max_total_time=$$(($(MINUTES) * 60))
 
+fuzz-transport: MINUTES := 10
+fuzz-transport: ## MINUTES=10 a target of what a hostile peer may send to the coded transports, coverage-guided (TARGETS=...)
+	@$(PREPARE) packages rust
+	@tools/cargo --run transport/fuzz/run $(MINUTES) $(TARGETS)
+
 bench-switch: ## the switch's figures: table and build/bench/switch.json (about 6 minutes)
 	@$(PREPARE) packages venv switch unpatched-switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
@@ -82,13 +104,23 @@ bench-incast: ## Weir, SDTCP, Reno and DCTCP with 1 to 120 senders: table and bu
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		$(PY)/weir-experiment bench incast --out build/bench/incast.json
 
+bench-codec: ## the codec beside other crates: table and build/bench/codec.json
+	@$(PREPARE) packages rust
+	@mkdir -p build/bench
+	@tools/cargo run --release --locked --quiet -p weir-bench --bin bench-codec -- --out "$(CURDIR)/build/bench/codec.json"
+
+QUICK :=
+bench-lttp: ## LTTP, Reno and DCTCP from 1 to 120 servers, and fairness: build/bench/lttp.json (30 minutes; QUICK=1: some of it)
+	@$(PREPARE) packages venv switch bpf transport
+	@$(BUILT) $(PY)/weir-experiment bench lttp $(if $(QUICK),--quick --repeats 1,--repeats 2) --out build/bench/lttp.json
+
 bench-controller: ## the controller's figures: table and build/bench/controller.json (about 2 minutes)
 	@$(PREPARE) packages venv
 	@$(PY)/weir-experiment bench controller --out build/bench/controller.json
 
-test-system: ## real switch, real controller, real TCP, in namespaces
-	@$(PREPARE) packages venv switch bpf
-	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest -m '(netns or switch) and not chaos'
+test-system: ## real switch, real controller, real TCP and LTTP, in namespaces
+	@$(PREPARE) packages venv switch bpf transport
+	@$(BUILT) $(PY)/pytest -m '(netns or switch) and not chaos'
 
 chaos: ## 20 random faults at controller and switches (WEIR_CHAOS_SEED=N to repeat some, WEIR_CHAOS_FAULTS=N)
 	@$(PREPARE) packages venv switch bpf

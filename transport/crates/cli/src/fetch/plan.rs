@@ -1,0 +1,283 @@
+//! What is to be fetched, what is there, and who has what: the work left, cut into pieces for the servers.
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex};
+
+use proto::lttp::{ClientConfig, Layout};
+use udp::Source;
+use wire::control::{Entry, MAX_RUNS, Run, Version};
+
+use super::attempt::Attempt;
+use super::output::{Output, Place, RESERVED};
+use super::target::{Host, Target};
+use crate::Failure;
+use crate::args::Fetch;
+
+/// Pieces of an object for each of its servers: the last ones to finish are then not far apart.
+const PIECES_PER_SERVER: u32 = 8;
+/// Blocks of a piece at least, so that blocks stream.
+const LEAST_PIECE_BLOCKS: u32 = 8;
+
+/// Everything that one command fetches.
+pub(super) struct Plan {
+    pub(super) servers: Vec<Source>,
+    pub(super) files: Vec<File>,
+    /// Directories whose listing has not come.
+    pub(super) unlisted: Vec<Unlisted>,
+    place: Place,
+    names: HashSet<String>,
+    config: ClientConfig,
+    kept: Option<Attempt>,
+    done_before: u64,
+}
+
+/// A directory to list.
+pub(super) struct Unlisted {
+    pub(super) servers: Vec<usize>,
+    pub(super) path: String,
+}
+
+/// A file to fetch.
+pub(super) struct File {
+    /// The servers that have it.
+    pub(super) servers: Vec<usize>,
+    pub(super) path: String,
+    pub(super) object: Option<Object>,
+    pub(super) output: Arc<Mutex<Output>>,
+    /// How often it failed in a way that may pass.
+    pub(super) tries: u32,
+    /// It was found to be another than the one begun with.
+    pub(super) changed: bool,
+    /// It will not come: why.
+    pub(super) failed: Option<String>,
+}
+
+/// What is known of a file once a server has told its parameters.
+pub(super) struct Object {
+    pub(super) layout: Layout,
+    pub(super) version: Version,
+}
+
+impl File {
+    /// Whether nothing of it is left to do.
+    pub(super) fn is_over(&self) -> bool {
+        self.failed.is_some() || self.is_complete()
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.lock().is_finished()
+    }
+
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Output> {
+        // A thread that panicked while it held the lock ends the whole command.
+        self.output.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// What is missing, in pieces for as many servers.
+    pub(super) fn pieces(&self, servers: usize) -> Vec<Vec<Run>> {
+        let Some(object) = &self.object else {
+            // Of a file that several servers share, the first block tells its size.
+            let first = Run { first: 0, count: 1 };
+            return vec![if servers < 2 { Vec::new() } else { vec![first] }];
+        };
+        if object.layout.blocks() == 0 {
+            return vec![Vec::new()];
+        }
+        let missing = self.lock().missing(object.layout.blocks());
+        let blocks: u32 = missing.iter().map(|run| run.count).sum();
+        if missing.is_empty() {
+            // Interrupted between its last block and its end.
+            return vec![vec![Run { first: 0, count: 1 }]];
+        }
+        if servers < 2 {
+            return missing.chunks(MAX_RUNS).map(<[Run]>::to_vec).collect();
+        }
+        let most = (blocks / (servers as u32 * PIECES_PER_SERVER)).max(LEAST_PIECE_BLOCKS);
+        let mut pieces = Vec::new();
+        for mut run in missing {
+            while run.count > 0 {
+                let count = run.count.min(most);
+                pieces.push(vec![Run { first: run.first, count }]);
+                run = Run { first: run.first + count, count: run.count - count };
+            }
+        }
+        pieces
+    }
+}
+
+impl Plan {
+    pub(super) fn new(args: &Fetch, config: &ClientConfig) -> Result<Self, Failure> {
+        let mut numbers: BTreeMap<Host, usize> = BTreeMap::new();
+        let mut servers = Vec::new();
+        for host in args.sources.iter().flat_map(|target| &target.hosts) {
+            if !numbers.contains_key(host) {
+                let address = resolve(host)?;
+                // One server may have several names.
+                let known = servers.iter().position(|s: &Source| s.address == address);
+                numbers.insert(host.clone(), known.unwrap_or(servers.len()));
+                if known.is_none() {
+                    servers.push(Source { address, name: host.name.clone() });
+                }
+            }
+        }
+        let place = if args.discard { Place::Nowhere } else { Place::Directory(args.output.clone()) };
+        if let Place::Directory(directory) = &place {
+            std::fs::create_dir_all(directory)
+                .map_err(|e| Failure::new(format!("cannot write to {}: {e}", directory.display())))?;
+        }
+        let mut plan = Plan {
+            servers,
+            files: Vec::new(),
+            unlisted: Vec::new(),
+            place,
+            names: HashSet::new(),
+            config: config.clone(),
+            kept: None,
+            done_before: 0,
+        };
+        for Target { hosts, path } in &args.sources {
+            let mut servers: Vec<usize> = Vec::new();
+            for host in hosts {
+                if !servers.contains(&numbers[host]) {
+                    servers.push(numbers[host]);
+                }
+            }
+            if args.recursive {
+                plan.unlisted.push(Unlisted { servers, path: path.trim_end_matches('/').to_owned() });
+            } else {
+                let name = path.rsplit('/').next().unwrap_or(path).to_owned();
+                plan.add(servers, path.clone(), name)?;
+            }
+        }
+        Ok(plan)
+    }
+
+    fn add(&mut self, servers: Vec<usize>, path: String, name: String) -> Result<(), Failure> {
+        if matches!(self.place, Place::Directory(_)) {
+            if RESERVED.iter().any(|ending| name.ends_with(ending)) {
+                return Err(Failure::new(format!(
+                    "{path}: names with this ending are kept for parts of files"
+                )));
+            }
+            if !self.names.insert(name.clone()) {
+                return Err(Failure::new(format!(
+                    "two files would both become {name}: fetch them to different directories"
+                )));
+            }
+        }
+        let output = Output::new(&self.place, &name, &self.config).map_err(Failure::new)?;
+        let begun = output.interrupted();
+        let object = begun.and_then(|(version, size)| Some(Object { layout: self.layout(size)?, version }));
+        let output = Arc::new(Mutex::new(output));
+        self.files.push(File { servers, path, object, tries: 0, output, changed: false, failed: None });
+        Ok(())
+    }
+
+    /// A directory's files have been listed.
+    pub(super) fn listed(&mut self, directory: &Unlisted, entries: &[Entry]) -> Result<(), Failure> {
+        // A file is listed as itself; of a directory the last part of its name is kept.
+        let parent = directory.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        for entry in entries {
+            let name = entry.path.strip_prefix(parent).unwrap_or(&entry.path).trim_start_matches('/');
+            // A server chooses no names but those below what it was asked for.
+            if !is_below(&entry.path, &directory.path) || !is_clean(name) {
+                return Err(Failure::new(format!("a server names a file {:?}: refused", entry.path)));
+            }
+            self.add(directory.servers.clone(), entry.path.clone(), name.to_owned())?;
+        }
+        Ok(())
+    }
+
+    /// A directory will not be listed.
+    pub(super) fn unlistable(&mut self, directory: Unlisted, why: String) -> Result<(), Failure> {
+        let output = Output::new(&Place::Nowhere, "", &self.config).map_err(Failure::new)?;
+        self.files.push(File {
+            servers: directory.servers,
+            path: directory.path,
+            object: None,
+            tries: 0,
+            output: Arc::new(Mutex::new(output)),
+            changed: false,
+            failed: Some(why),
+        });
+        Ok(())
+    }
+
+    /// Everything is to be fetched once more.
+    pub(super) fn again(&mut self) {
+        self.done_before = self.blocks_done();
+        for file in &mut self.files {
+            file.lock().restart();
+        }
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.unlisted.is_empty() && self.files.iter().all(File::is_over)
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.unlisted.is_empty() && self.files.iter().all(|file| file.failed.is_none() && file.is_complete())
+    }
+
+    /// Blocks that have come, of all rounds.
+    pub(super) fn blocks_done(&self) -> u64 {
+        self.done_before + self.files.iter().map(|f| f.lock().blocks_done()).sum::<u64>()
+    }
+
+    /// How an object of `size` bytes is cut.
+    pub(super) fn layout(&self, size: u64) -> Option<Layout> {
+        Layout::new(self.config.symbol_bytes, self.config.block_symbols, size)
+    }
+
+    pub(super) fn keep_attempt(&mut self, attempt: Attempt) {
+        self.kept = Some(attempt);
+    }
+
+    pub(super) fn take_attempt(&mut self) -> Option<Attempt> {
+        self.kept.take()
+    }
+}
+
+fn resolve(host: &Host) -> Result<SocketAddr, Failure> {
+    let cannot = |why: String| Failure::new(format!("cannot find {}: {why}", host.name));
+    let mut found = (host.name.as_str(), host.port).to_socket_addrs().map_err(|e| cannot(e.to_string()))?;
+    found.next().ok_or_else(|| cannot("it has no address".into()))
+}
+
+fn is_below(path: &str, directory: &str) -> bool {
+    let rest = if directory == "." { Some(path) } else { path.strip_prefix(directory) };
+    rest.is_some_and(|rest| directory == "." || rest.is_empty() || rest.starts_with('/'))
+}
+
+/// A relative path that stays where it is.
+fn is_clean(name: &str) -> bool {
+    !name.is_empty()
+        && !name.contains('\0')
+        && name.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_below, is_clean};
+
+    #[test]
+    fn a_server_names_only_what_lies_below_what_it_was_asked_for() {
+        for (path, directory) in [("a/b", "a"), ("a", "a"), ("a/b/c", "a/b"), ("x", ".")] {
+            assert!(is_below(path, directory), "{path} {directory}");
+        }
+        for (path, directory) in [(".ssh/keys", "a"), ("ab", "a"), ("a", "a/b"), ("", "a")] {
+            assert!(!is_below(path, directory), "{path} {directory}");
+        }
+    }
+
+    #[test]
+    fn names_that_leave_the_directory_are_refused() {
+        for name in ["", "..", "../x", "a/../../x", "/etc/passwd", "a//b", "./a", "a\0b"] {
+            assert!(!is_clean(name), "{name:?}");
+        }
+        for name in ["a", "a/b", "..a", "a..b/c", ".hidden"] {
+            assert!(is_clean(name), "{name:?}");
+        }
+    }
+}

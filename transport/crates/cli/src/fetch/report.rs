@@ -1,0 +1,279 @@
+//! What a person, or a program, is told of a fetch.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Read, Write};
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use proto::lttp::ServerReport;
+use serde_json::{Value, json};
+use udp::Source;
+
+use super::attempt::{Attempt, Stretch};
+use super::plan::{File, Plan};
+use crate::args::Fetch;
+
+/// Between two lines of JSON about progress.
+const JSON_INTERVAL: Duration = Duration::from_secs(1);
+
+pub(super) struct Report {
+    json: bool,
+    quiet: bool,
+    hash: bool,
+    discard: bool,
+    bar: ProgressBar,
+    began: Stretch,
+    round: Option<(Stretch, u64)>,
+    rounds: Vec<(f64, u64)>,
+    bytes: u64,
+    symbols_needed: u64,
+    /// Of connections that are over.
+    past: BTreeMap<usize, ServerReport>,
+    present: BTreeMap<usize, (ServerReport, Option<Duration>)>,
+    window_bytes: usize,
+    said: Instant,
+}
+
+impl Report {
+    pub(super) fn new(args: &Fetch) -> Self {
+        let shown = !args.json && !args.quiet && std::io::stderr().is_terminal();
+        let target =
+            if shown { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let form = "{bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left  {msg}";
+        bar.set_style(ProgressStyle::with_template(form).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Report {
+            json: args.json,
+            quiet: args.quiet,
+            hash: args.hash,
+            discard: args.discard,
+            bar,
+            began: Stretch::begin(),
+            round: None,
+            rounds: Vec::new(),
+            bytes: 0,
+            symbols_needed: 0,
+            past: BTreeMap::new(),
+            present: BTreeMap::new(),
+            window_bytes: 0,
+            said: Instant::now(),
+        }
+    }
+
+    /// Whether rounds are timed.
+    pub(super) fn measures(&self) -> bool {
+        self.discard
+    }
+
+    pub(super) fn round_begins(&mut self) {
+        // After a reconnection it is the same round.
+        self.round.get_or_insert_with(|| (Stretch::begin(), self.bytes));
+    }
+
+    pub(super) fn round_ends(&mut self, plan: &Plan) {
+        if plan.is_complete()
+            && let Some((stretch, before)) = self.round.take()
+        {
+            self.rounds.push((stretch.seconds(), self.bytes - before));
+        }
+    }
+
+    pub(super) fn block(&mut self, bytes: usize, k: u16) {
+        self.bytes += bytes as u64;
+        self.symbols_needed += u64::from(k);
+    }
+
+    pub(super) fn lost(&mut self, server: &Source, why: &str) {
+        self.complain(&format!("{} ({}) is gone: {why}", server.name, server.address));
+    }
+
+    pub(super) fn retrying(&mut self, pause: Duration) {
+        if !self.quiet {
+            self.complain(&format!("trying again in {:.1} s", pause.as_secs_f64()));
+        }
+    }
+
+    pub(super) fn complain(&self, what: &str) {
+        self.bar.suspend(|| eprintln!("fountain: {what}"));
+    }
+
+    /// Brings what is shown up to date, now and then.
+    pub(super) fn tick(&mut self, plan: &Plan, attempt: &Attempt) {
+        if self.said.elapsed() < JSON_INTERVAL && (self.json || self.bar.is_hidden()) {
+            return;
+        }
+        self.take(attempt);
+        let (there, total) = (there(plan), plan.files.iter().map(|f| f.lock().size()).sum());
+        self.bar.set_length(total);
+        self.bar.set_position(there);
+        let (_, lost, overhead) = self.symbols();
+        self.bar.set_message(format!("overhead {:.1} %, lost {lost}", 100.0 * overhead));
+        if self.json && self.said.elapsed() >= JSON_INTERVAL {
+            let seconds = self.began.seconds();
+            say(&json!({
+                "event": "progress",
+                "seconds": seconds,
+                "bytes": there,
+                "size": total,
+                "files": plan.files.len(),
+                "files_complete": plan.files.iter().filter(|f| f.is_complete()).count(),
+                "goodput_bps": 8.0 * self.bytes as f64 / seconds,
+                "window_bytes": self.window_bytes,
+            }));
+        }
+        self.said = Instant::now();
+    }
+
+    fn take(&mut self, attempt: &Attempt) {
+        self.window_bytes = attempt.window_bytes();
+        self.present = attempt.reports().map(|(s, report, rtt)| (s, (report, rtt))).collect();
+    }
+
+    /// These connections are over.
+    pub(super) fn keep_servers(&mut self, attempt: &Attempt) {
+        self.take(attempt);
+        for (server, (report, _)) in std::mem::take(&mut self.present) {
+            let past = self.past.entry(server).or_default();
+            *past = sum(past, &report);
+        }
+    }
+
+    /// Symbols received, symbols lost, and what was received beyond what was needed as a share of that.
+    fn symbols(&self) -> (u64, u64, f64) {
+        let all = || self.past.values().chain(self.present.values().map(|(report, _)| report));
+        let received: u64 = all().map(|r| r.useful + r.late).sum();
+        let lost = all().map(|r| r.missing).sum();
+        let needed = self.symbols_needed.max(1) as f64;
+        (received, lost, (received as f64 / needed - 1.0).max(0.0))
+    }
+
+    /// The outcome. Whether all is there.
+    pub(super) fn finish(&mut self, plan: &mut Plan, interrupted: bool) -> bool {
+        if let Some(attempt) = plan.take_attempt() {
+            self.take(&attempt);
+        }
+        self.bar.finish_and_clear();
+        for file in &plan.files {
+            self.file(file, interrupted);
+        }
+        let complete = plan.is_complete();
+        if self.json {
+            say(&self.done(plan, complete, interrupted));
+        } else if !self.quiet {
+            let seconds = self.began.seconds();
+            let (_, lost, overhead) = self.symbols();
+            println!(
+                "{} in {} ({:.1} Mbit/s), overhead {:.1} %, {lost} symbols lost",
+                HumanBytes(self.bytes),
+                HumanDuration(Duration::from_secs_f64(seconds)),
+                8e-6 * self.bytes as f64 / seconds,
+                100.0 * overhead,
+            );
+        }
+        complete
+    }
+
+    fn file(&self, file: &File, interrupted: bool) {
+        let why = match (&file.failed, file.is_complete()) {
+            (Some(why), _) => why.clone(),
+            (None, true) => return self.there(file),
+            (None, false) if interrupted => "interrupted; the same command goes on with it".into(),
+            (None, false) => "its servers are gone; the same command goes on with it".into(),
+        };
+        self.complain(&format!("{}: {why}", file.path));
+        if self.json {
+            say(&json!({"event": "failed", "path": file.path, "why": why}));
+        }
+    }
+
+    fn there(&self, file: &File) {
+        let output = file.lock();
+        let Some(path) = output.path() else { return };
+        let hash = if self.hash { hash_of(path) } else { Ok(None) };
+        let hash = hash.unwrap_or_else(|e| {
+            self.complain(&format!("{}: {e}", path.display()));
+            None
+        });
+        if self.json {
+            say(&json!({"event": "file", "path": path, "size": output.size(), "blake3": hash}));
+        } else if let Some(hash) = hash.filter(|_| !self.quiet) {
+            println!("{hash}  {}", path.display());
+        }
+    }
+
+    fn done(&self, plan: &Plan, complete: bool, interrupted: bool) -> Value {
+        let (received, lost, overhead) = self.symbols();
+        let rounds: f64 = self.rounds.iter().map(|(s, _)| s).sum();
+        // Of rounds that were not completed only the whole time is known.
+        let seconds = if complete && self.discard { rounds } else { self.began.seconds() };
+        let servers: Vec<Value> = (0..plan.servers.len()).map(|server| self.server(plan, server)).collect();
+        json!({
+            "event": "done",
+            "complete": complete,
+            "interrupted": interrupted,
+            "rounds": self.rounds.iter().map(|(s, b)| json!({"seconds": s, "bytes": b})).collect::<Vec<_>>(),
+            "bytes": self.bytes,
+            "seconds": seconds,
+            "goodput_bps": 8.0 * self.bytes as f64 / seconds.max(1e-9),
+            "symbols_received": received,
+            "symbols_needed": self.symbols_needed,
+            "symbols_lost": lost,
+            "overhead": overhead,
+            "window_bytes": self.window_bytes,
+            "servers": servers,
+        })
+    }
+
+    fn server(&self, plan: &Plan, server: usize) -> Value {
+        let (present, rtt) = self.present.get(&server).copied().unwrap_or_default();
+        let report = self.past.get(&server).map_or(present, |past| sum(past, &present));
+        json!({
+            "name": plan.servers[server].name,
+            "addr": plan.servers[server].address.to_string(),
+            "rtt_us": rtt.map(|rtt| rtt.as_micros() as u64),
+            "symbols": report.useful,
+            "late": report.late,
+            "lost": report.missing,
+            "given_up": report.given_up,
+            "loss_event_rate": report.loss_event_rate,
+            "unexpected": report.unexpected,
+            "forged": report.forged,
+            "replayed": report.replayed,
+        })
+    }
+}
+
+/// A line for a program. One that does not listen any more stops nothing.
+fn say(what: &Value) {
+    let _ = writeln!(std::io::stdout(), "{what}");
+}
+
+fn sum(a: &ServerReport, b: &ServerReport) -> ServerReport {
+    ServerReport {
+        useful: a.useful + b.useful,
+        late: a.late + b.late,
+        missing: a.missing + b.missing,
+        given_up: a.given_up + b.given_up,
+        unexpected: a.unexpected + b.unexpected,
+        forged: a.forged + b.forged,
+        replayed: a.replayed + b.replayed,
+        loss_event_rate: b.loss_event_rate,
+    }
+}
+
+/// Bytes of the files that are there, of what was there before as well.
+fn there(plan: &Plan) -> u64 {
+    plan.files.iter().map(|file| file.lock().bytes_done()).sum()
+}
+
+fn hash_of(path: &std::path::Path) -> std::io::Result<Option<String>> {
+    let mut file = std::fs::File::open(path)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(Some(hasher.finalize().to_string())),
+            n => hasher.update(&buffer[..n]),
+        };
+    }
+}

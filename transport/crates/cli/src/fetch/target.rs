@@ -1,0 +1,107 @@
+//! What a source on the command line means.
+
+use std::str::FromStr;
+
+/// The port of a server that names none.
+const DEFAULT_PORT: u16 = 4860;
+
+/// A host that has it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Host {
+    /// Its name or address, without brackets.
+    pub(crate) name: String,
+    pub(crate) port: u16,
+}
+
+/// Something to fetch, and the hosts that have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) path: String,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    /// `HOST:PATH`, `HOST:PORT/PATH` or `HOST/PATH`, the host being a list with commas; an IPv6 address in brackets.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (before, mut path) =
+            text.split_once('/').map_or((text, String::new()), |(b, p)| (b, p.to_owned()));
+        let mut hosts: Vec<&str> = before.split(',').collect();
+        // HOST:PATH, where the path may begin before the first slash.
+        if let Some((host, rest)) = hosts.last().and_then(|last| split_port(last))
+            && rest.parse::<u16>().is_err()
+        {
+            path = if text.contains('/') { format!("{rest}/{path}") } else { rest.to_owned() };
+            let last = hosts.len() - 1;
+            hosts[last] = host;
+        }
+        let path = path.trim_start_matches('/').to_owned();
+        if path.is_empty() {
+            return Err("which file? HOST:PATH or HOST:PORT/PATH is needed".into());
+        }
+        let hosts = hosts.into_iter().map(host).collect::<Result<_, _>>()?;
+        Ok(Target { hosts, path })
+    }
+}
+
+/// What follows the colon after a host, if there is one.
+fn split_port(text: &str) -> Option<(&str, &str)> {
+    match text.strip_prefix('[') {
+        Some(rest) => {
+            let (_, after) = rest.split_once(']')?;
+            let host = &text[..text.len() - after.len()];
+            Some((host, after.strip_prefix(':')?))
+        }
+        None => text.split_once(':'),
+    }
+}
+
+fn host(text: &str) -> Result<Host, String> {
+    let (name, port) = match split_port(text) {
+        Some((name, port)) => {
+            let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+            (name, port)
+        }
+        None => (text, DEFAULT_PORT),
+    };
+    let name = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
+    if name.is_empty() || name.contains(['[', ']']) {
+        return Err(format!("{text:?} names no host"));
+    }
+    Ok(Host { name: name.to_owned(), port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> (Vec<(String, u16)>, String) {
+        let target: Target = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+        (target.hosts.into_iter().map(|h| (h.name, h.port)).collect(), target.path)
+    }
+
+    #[test]
+    fn sources_are_read_as_people_write_them() {
+        let one = |name: &str, port, path: &str| (vec![(name.to_owned(), port)], path.to_owned());
+        assert_eq!(parsed("a:b"), one("a", 4860, "b"));
+        assert_eq!(parsed("a:b/c"), one("a", 4860, "b/c"));
+        assert_eq!(parsed("a:/b/c"), one("a", 4860, "b/c"));
+        assert_eq!(parsed("a/b/c"), one("a", 4860, "b/c"));
+        assert_eq!(parsed("a:5000/b"), one("a", 5000, "b"));
+        assert_eq!(parsed("10.0.0.1:5000/2026/x"), one("10.0.0.1", 5000, "2026/x"));
+        assert_eq!(parsed("[::1]:5000/b"), one("::1", 5000, "b"));
+        assert_eq!(parsed("[::1]:b"), one("::1", 4860, "b"));
+        assert_eq!(parsed("[fe80::1]/b"), one("fe80::1", 4860, "b"));
+        assert_eq!(parsed("a,b:c").0, [("a".to_owned(), 4860), ("b".to_owned(), 4860)]);
+        let many = (vec![("a".to_owned(), 4860), ("b".to_owned(), 5000)], "c/d".to_owned());
+        assert_eq!(parsed("a,b:5000/c/d"), many);
+    }
+
+    #[test]
+    fn what_names_no_file_or_no_host_is_refused() {
+        for text in ["", "a", "a:5000", "a:5000/", ":b", "/b", "a,,b/c", "[::1/b", "a:70000,b/c"] {
+            assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The command `fountain`: serves a directory, and fetches files from many servers at once, over LTTP.
+
+mod args;
+mod fetch;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Something failed that a person may be able to mend.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub(crate) struct Failure {
+    what: String,
+    status: u8,
+}
+
+impl Failure {
+    fn new(what: impl std::fmt::Display) -> Self {
+        Failure { what: what.to_string(), status: 1 }
+    }
+
+    /// The command line is wrong.
+    fn usage(what: impl std::fmt::Display) -> Self {
+        Failure { what: what.to_string(), status: 2 }
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match args::Args::parse().command {
+        args::Command::Serve(args) => serve::run(&args),
+        args::Command::Fetch(args) => fetch::run(&args),
+    };
+    done.unwrap_or_else(|failure| {
+        eprintln!("fountain: {failure}");
+        ExitCode::from(failure.status)
+    })
+}

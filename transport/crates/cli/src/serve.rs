@@ -1,0 +1,94 @@
+//! `fountain serve`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use proto::lttp::ServerConfig;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use udp::tls::{self, Identity};
+use udp::{Limits, Root, ServeOptions, Serving};
+
+use crate::Failure;
+use crate::args::Serve;
+
+pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
+    let root = Root::open(&args.directory)
+        .map_err(|e| Failure::new(format!("cannot serve {}: {e}", args.directory.display())))?;
+    let (tls, fingerprint) = if args.insecure {
+        eprintln!("fountain: --insecure: everything is sent in clear, and anyone may ask");
+        (None, None)
+    } else {
+        let identity = match (&args.cert, &args.key) {
+            (Some(cert), Some(key)) => Identity::load(cert, key),
+            _ => Identity::generate(),
+        };
+        let identity = identity.map_err(Failure::new)?;
+        let fingerprint = identity.fingerprint();
+        (Some(tls::server(identity, args.client_ca.as_deref()).map_err(Failure::new)?), Some(fingerprint))
+    };
+    let config = ServerConfig {
+        start_bytes_per_s: args.start_rate.map(|bits| bits / 8.0),
+        silence: seconds("--silence", args.silence)?,
+        ..ServerConfig::default()
+    };
+    let limits = Limits {
+        connections: args.max_connections,
+        connections_of_an_address: args.max_connections_per_address,
+    };
+    let options = ServeOptions { listen: args.listen, root, tls, config, limits };
+    let mut serving = Serving::bind(options).map_err(Failure::new)?;
+    let address = serving.local_addr().map_err(Failure::new)?;
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(Failure::new)?;
+    let stop = serving.stopper();
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            stop.stop();
+        }
+    });
+    let fingerprint = fingerprint.map(|f| f.to_string());
+    if args.json {
+        println!(
+            "{}",
+            json!({"event": "listening", "addr": address.to_string(), "fingerprint": fingerprint})
+        );
+    } else {
+        println!("serving {} on {address}", args.directory.display());
+        if let Some(fingerprint) = fingerprint {
+            println!("clients know this server by --fingerprint {fingerprint}");
+        }
+    }
+    let did = serving.run().map_err(Failure::new)?;
+    if args.json {
+        println!(
+            "{}",
+            json!({
+                "event": "stopped",
+                "connections": did.connections,
+                "refused": did.refused,
+                "completed": did.completed,
+                "abandoned": did.abandoned,
+                "strays": did.strays,
+                "symbols": did.data.symbols,
+                "feedback": did.data.feedback,
+                "unexpected": did.data.unexpected,
+                "forged": did.data.forged,
+                "replayed": did.data.replayed,
+            })
+        );
+    } else {
+        println!(
+            "stopped: {} connections, {} requests complete, {} given up, {} symbols sent",
+            did.connections, did.completed, did.abandoned, did.data.symbols
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A length of time from the command line.
+pub(crate) fn seconds(option: &str, seconds: f64) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|d| !d.is_zero())
+        .ok_or_else(|| Failure::usage(format!("{option} {seconds}: a length of time in seconds is needed")))
+}

@@ -1,0 +1,185 @@
+//! The command `fountain` as a person would use it: servers and clients as processes on the loopback.
+#![allow(dead_code)] // Each test program uses a part of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A directory that is removed when the test is over.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("fountain-test-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A file of so many bytes that follow from its name.
+    pub fn put(&self, name: &str, bytes: usize) -> &Self {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, contents(name, bytes)).unwrap();
+        self
+    }
+
+    /// All files beneath it, by their paths.
+    pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        let mut folders = vec![self.0.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let name = path.strip_prefix(&self.0).unwrap().to_str().unwrap().to_owned();
+                    files.insert(name, fs::read(path).unwrap());
+                }
+            }
+        }
+        files
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn contents(name: &str, bytes: usize) -> Vec<u8> {
+    let mut state =
+        name.bytes().fold(0x9e37_79b9_7f4a_7c15_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u32
+    };
+    (0..bytes.div_ceil(4)).flat_map(|_| next().to_le_bytes()).take(bytes).collect()
+}
+
+pub fn fountain(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fountain"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A server that is killed when the test is over.
+pub struct Server {
+    process: Child,
+    /// HOST:PORT.
+    pub address: String,
+    pub fingerprint: Option<String>,
+}
+
+impl Server {
+    pub fn start(folder: &Path, arguments: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", folder, arguments)
+    }
+
+    pub fn start_at(listen: &str, folder: &Path, arguments: &[&str]) -> Self {
+        let mut command = fountain(&["serve", folder.to_str().unwrap(), "--listen", listen, "--json"]);
+        let mut process = command.args(arguments).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let listening: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
+        let address = listening["addr"].as_str().unwrap().to_owned();
+        let fingerprint = listening["fingerprint"].as_str().map(ToOwned::to_owned);
+        Server { process, address, fingerprint }
+    }
+
+    pub fn source(&self, path: &str) -> String {
+        format!("{}/{path}", self.address)
+    }
+
+    /// SIGKILL, and the end of it.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// SIGTERM, and what it says of itself.
+    pub fn stop(mut self) -> Value {
+        interrupt(&self.process, rustix::process::Signal::TERM);
+        let mut line = String::new();
+        BufReader::new(self.process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(self.process.wait().unwrap().success());
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+pub fn interrupt(process: &Child, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_child(process);
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// What a client said, and how it ended.
+pub struct Said {
+    pub status: Option<i32>,
+    pub events: Vec<Value>,
+    pub errors: String,
+}
+
+impl Said {
+    pub fn of(output: &Output) -> Self {
+        let text = String::from_utf8_lossy(&output.stdout);
+        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
+        Said {
+            status: output.status.code(),
+            events: text.lines().map(parse).collect(),
+            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// The last event, which is the outcome.
+    pub fn done(&self) -> &Value {
+        self.events
+            .iter()
+            .find(|e| e["event"] == "done")
+            .unwrap_or_else(|| panic!("no outcome: {}", self.errors))
+    }
+
+    pub fn succeeded(self) -> Self {
+        assert_eq!(self.status, Some(0), "{}", self.errors);
+        assert_eq!(self.done()["complete"], true);
+        self
+    }
+}
+
+pub fn fetch(into: &Folder, arguments: &[&str]) -> Command {
+    let mut command = fountain(&["fetch", "--json", "-o", into.path().to_str().unwrap()]);
+    command.args(arguments);
+    command
+}
+
+pub fn run(mut command: impl std::borrow::BorrowMut<Command>) -> Said {
+    Said::of(&command.borrow_mut().output().unwrap())
+}
+
+/// Waits for something that happens soon.
+pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !happened() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what} does not happen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,109 @@
+//! One stretch of zeroed memory that begins on a cache line, so that symbols in it can too.
+
+use std::ops::{Deref, DerefMut};
+
+/// Bytes of a cache line, and of the widest vector register.
+pub(crate) const LINE_BYTES: usize = 64;
+
+/// Zeroed, aligned bytes. The system gives the pages when they are first written.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Arena {
+    pub(crate) fn new(len: usize) -> Self {
+        let bytes = vec![0; len + LINE_BYTES];
+        let start = bytes.as_ptr().addr().wrapping_neg() % LINE_BYTES;
+        Arena { bytes, start, len }
+    }
+
+    /// `count` symbols so many bytes apart, of which the first are those of `source`.
+    pub(crate) fn of_symbols(source: &[u8], symbol_bytes: usize, stride: usize, count: usize) -> Self {
+        let len = count * stride;
+        let mut bytes: Vec<u8> = Vec::with_capacity(len + LINE_BYTES);
+        let start = bytes.as_ptr().addr().wrapping_neg() % LINE_BYTES;
+        bytes.resize(start, 0);
+        if stride == symbol_bytes {
+            bytes.extend_from_slice(source);
+        } else {
+            for symbol in source.chunks(symbol_bytes) {
+                bytes.extend_from_slice(symbol);
+                bytes.resize(bytes.len() + stride - symbol.len(), 0);
+            }
+        }
+        bytes.resize(start + len, 0);
+        Arena { bytes, start, len }
+    }
+
+    /// Symbols of so many bytes lie so many bytes apart, so that no register that is read straddles two lines.
+    pub(crate) fn stride(symbol_bytes: usize) -> usize {
+        symbol_bytes.next_multiple_of(LINE_BYTES.min(symbol_bytes.next_power_of_two()))
+    }
+
+    /// The first `len` bytes, as a vector.
+    pub(crate) fn into_front(mut self, len: usize) -> Vec<u8> {
+        self.bytes.truncate(self.start + len);
+        self.bytes.drain(..self.start);
+        self.bytes
+    }
+}
+
+impl Deref for Arena {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len]
+    }
+}
+
+impl DerefMut for Arena {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arena_begins_on_a_cache_line_and_is_zero() {
+        for len in [0, 1, 63, 64, 1000] {
+            let arena = Arena::new(len);
+            assert_eq!((arena.len(), arena.as_ptr().addr() % LINE_BYTES), (len, 0));
+            assert!(arena.iter().all(|&byte| byte == 0));
+        }
+    }
+
+    #[test]
+    fn symbols_lie_on_lines_or_several_on_one() {
+        let strides = [1, 2, 3, 16, 33, 63, 64, 65, 1024, 1400, 65_535].map(Arena::stride);
+        assert_eq!(strides, [1, 2, 4, 16, 64, 64, 64, 128, 1024, 1408, 65_536]);
+    }
+
+    #[test]
+    fn symbols_of_a_source_are_padded_and_followed_by_zeros() {
+        for (symbol_bytes, stride) in [(4, 4), (3, 4)] {
+            let arena = Arena::of_symbols(&[1, 2, 3, 4, 5], symbol_bytes, stride, 3);
+            assert_eq!((arena.len(), arena.as_ptr().addr() % LINE_BYTES), (3 * stride, 0));
+            let expected: &[u8] = if symbol_bytes == 4 {
+                &[1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 0, 0]
+            } else {
+                &[1, 2, 3, 0, 4, 5, 0, 0, 0, 0, 0, 0]
+            };
+            assert_eq!(&*arena, expected);
+        }
+    }
+
+    #[test]
+    fn its_front_is_what_was_written_there() {
+        let mut arena = Arena::new(200);
+        arena[..3].copy_from_slice(&[1, 2, 3]);
+        assert_eq!(arena.into_front(4), [1, 2, 3, 0]);
+    }
+}

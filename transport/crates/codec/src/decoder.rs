@@ -1,0 +1,93 @@
+//! A block from its coded symbols.
+
+use crate::rows::max_symbols;
+use crate::solver::{Progress, Solver};
+use crate::{Error, Rows};
+
+/// Takes coded symbols in any order, with any of them lost or repeated, until the block is there.
+///
+/// It holds at most `k` payloads, whatever arrives: see [`Solver`].
+#[derive(Debug)]
+pub struct Decoder {
+    rows: Rows,
+    solver: Solver,
+    /// One bit for every index there is: those that came.
+    seen: Vec<u64>,
+}
+
+impl Decoder {
+    /// A decoder of one block.
+    ///
+    /// # Errors
+    /// `symbol_bytes` outside the codec's limits.
+    pub fn new(symbol_bytes: usize, rows: Rows) -> Result<Self, Error> {
+        let solver = Solver::new(rows.k().into(), symbol_bytes)?;
+        let seen = vec![0; bitmap_words(&rows)];
+        Ok(Decoder { rows, solver, seen })
+    }
+
+    /// Takes the coded symbol `index`.
+    ///
+    /// # Errors
+    /// An index beyond the last of the block; a payload that is not one symbol long. Nothing changes then.
+    pub fn push(&mut self, index: u32, payload: &[u8]) -> Result<Progress, Error> {
+        let row = self.rows.checked(index)?;
+        let expected = self.solver.symbol_bytes();
+        if payload.len() != expected {
+            return Err(Error::PayloadBytes { bytes: payload.len(), expected });
+        }
+        let (word, bit) = (index as usize / 64, 1 << (index % 64));
+        if self.seen[word] & bit != 0 {
+            return Ok(Progress::Duplicate);
+        }
+        self.seen[word] |= bit;
+        Ok(self.solver.take(row, Some(payload)))
+    }
+
+    /// How many more symbols are needed at least; 0 when the block is complete.
+    pub fn needs(&self) -> u32 {
+        self.solver.needs()
+    }
+
+    /// The block, `k * symbol_bytes` bytes, once it is complete.
+    pub fn source(&self) -> Option<&[u8]> {
+        self.solver.values()
+    }
+
+    /// The block, `k * symbol_bytes` bytes, if it is complete.
+    pub fn into_source(self) -> Option<Vec<u8>> {
+        self.solver.into_values()
+    }
+
+    /// Begins another block of symbols of the same size in the same memory, if that suffices.
+    pub fn reset(&mut self, rows: Rows) {
+        self.solver.reset(rows.k().into());
+        self.seen.clear();
+        self.seen.resize(bitmap_words(&rows), 0);
+        self.rows = rows;
+    }
+
+    /// The rows of the block.
+    pub fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// Source symbols that could not be peeled; 0 until k symbols arrived.
+    pub fn inactive_columns(&self) -> usize {
+        self.solver.inactive_columns()
+    }
+
+    /// How many symbols were read to restore the block: the work that was done.
+    pub fn symbols_read(&self) -> u64 {
+        self.solver.symbols_read()
+    }
+
+    /// The most memory that a decoder of such a block takes, in bytes. Pages are taken as symbols arrive.
+    pub fn memory_bytes(k: u16, symbol_bytes: usize) -> usize {
+        Solver::memory_bytes(k.into(), symbol_bytes) + max_symbols(k) as usize / 8
+    }
+}
+
+fn bitmap_words(rows: &Rows) -> usize {
+    rows.max_symbols().div_ceil(64) as usize
+}

@@ -1,0 +1,64 @@
+//! Coded symbols of one block.
+
+use std::sync::Arc;
+
+use crate::arena::Arena;
+use crate::xor::Kernel;
+use crate::{Error, MAX_SYMBOL_BYTES, Rows};
+
+/// Makes any coded symbol of a block in any order.
+///
+/// It copies the source to where its symbols lie on cache lines, which pays before the block is encoded once.
+#[derive(Debug)]
+pub struct Encoder {
+    symbols: Arena,
+    symbol_bytes: usize,
+    stride: usize,
+    rows: Rows,
+    offsets: Vec<u32>,
+    kernel: Kernel,
+}
+
+impl Encoder {
+    /// An encoder of `source`, which counts as followed by zeros up to `k * symbol_bytes` bytes.
+    ///
+    /// # Errors
+    /// `symbol_bytes` outside the codec's limits; a source longer than the block.
+    pub fn new(source: Arc<[u8]>, symbol_bytes: usize, rows: Rows) -> Result<Self, Error> {
+        if symbol_bytes == 0 || symbol_bytes > MAX_SYMBOL_BYTES {
+            return Err(Error::SymbolBytes(symbol_bytes));
+        }
+        let room = usize::from(rows.k()) * symbol_bytes;
+        if source.len() > room {
+            return Err(Error::SourceBytes { bytes: source.len(), room });
+        }
+        let stride = Arena::stride(symbol_bytes);
+        let symbols = Arena::of_symbols(&source, symbol_bytes, stride, rows.k().into());
+        Ok(Encoder { symbols, symbol_bytes, stride, rows, offsets: Vec::new(), kernel: Kernel::best() })
+    }
+
+    /// Writes the coded symbol `index` to `out`, which is one symbol long.
+    ///
+    /// # Errors
+    /// An index beyond the last of the block; `out` of another length.
+    pub fn encode(&mut self, index: u32, out: &mut [u8]) -> Result<(), Error> {
+        if out.len() != self.symbol_bytes {
+            return Err(Error::PayloadBytes { bytes: out.len(), expected: self.symbol_bytes });
+        }
+        let row = self.rows.checked(index)?;
+        self.offsets.clear();
+        self.offsets.extend(row.iter().map(|&column| u32::from(column) * self.stride as u32));
+        self.kernel.gather(out, &self.symbols, &self.offsets);
+        Ok(())
+    }
+
+    /// The rows of the block.
+    pub fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// Bytes of a symbol.
+    pub fn symbol_bytes(&self) -> usize {
+        self.symbol_bytes
+    }
+}

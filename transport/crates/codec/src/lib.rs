@@ -1,0 +1,36 @@
+//! Erasure codes over GF(2): kernels, row generators, encoders and the solver under all of them.
+//!
+//! A block of `k` source symbols of equal size becomes an endless sequence of coded symbols, each the XOR of a
+//! set of source symbols (its *row*). [`Rows`] says which set belongs to which index, [`Encoder`] makes coded
+//! symbols, [`Decoder`] gives the block back from any set of them whose rows have rank `k`. The LT code is that
+//! of Luby with the robust soliton distribution ([`RobustSoliton`]), as LTTP uses it.
+//!
+//! The crate does no I/O, reads no clock, takes no randomness but seeds, and never panics on what a peer sends.
+
+mod arena;
+mod decoder;
+mod encoder;
+mod error;
+pub mod overhead;
+pub mod paper;
+mod random;
+pub mod rows;
+mod seed;
+pub mod soliton;
+pub mod solver;
+pub mod xor;
+
+pub use decoder::Decoder;
+pub use encoder::Encoder;
+pub use error::Error;
+pub use random::Random;
+pub use rows::{Draw, Rows, max_symbols};
+pub use seed::choose_seed;
+pub use soliton::RobustSoliton;
+pub use solver::Progress;
+
+/// Most source symbols of a block.
+pub const MAX_SOURCE_SYMBOLS: u16 = 8192;
+
+/// Most bytes of a symbol.
+pub const MAX_SYMBOL_BYTES: usize = 65_535;

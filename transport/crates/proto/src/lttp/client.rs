@@ -1,0 +1,486 @@
+//! The client of a fetch: all its servers, and the window that they share.
+
+mod asked;
+mod interface;
+mod peer;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use wire::control::{self, Fetch, Pacing, Parameters, Run, Version};
+use wire::packet::{Header, Kind, Symbol, Welcome, symbol_datagram_bytes};
+
+use self::asked::{Asked, Taken};
+pub use self::interface::{Arrival, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
+use self::peer::{Peer, Sample, Stage};
+use super::window::Window;
+use crate::Time;
+use crate::protect::Protection;
+
+/// Ethernet, IPv4 and UDP around a datagram: what it takes in a switch's queue beyond its own bytes.
+const FRAME_BYTES: usize = 42;
+
+/// The client of one fetch.
+pub struct Client {
+    config: ClientConfig,
+    peers: Vec<Peer>,
+    window: Window,
+    outstanding_bytes: usize,
+    /// The shortest answer of any server.
+    shortest: Option<Duration>,
+    /// The peer that is given credit next.
+    turn: usize,
+    /// Messages for control channels, in order.
+    control: VecDeque<(ServerId, control::Client)>,
+    /// Requests that have not gone out.
+    unsent: VecDeque<(ServerId, u16)>,
+    events: VecDeque<ClientEvent>,
+}
+
+impl Client {
+    /// A client without servers.
+    pub fn new(config: ClientConfig) -> Self {
+        let window = Window::new(config.window_floor_bytes, config.window_ceiling_bytes);
+        Client {
+            config,
+            peers: Vec::new(),
+            window,
+            outstanding_bytes: 0,
+            shortest: None,
+            turn: 0,
+            control: VecDeque::new(),
+            unsent: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// A server whose control channel is open.
+    pub fn add_server(&mut self, now: Time, protection: Protection) -> ServerId {
+        let segment_bytes = symbol_datagram_bytes(self.config.symbol_bytes.into(), protection.is_on());
+        self.peers.push(Peer::new(now, protection, segment_bytes as u32));
+        let server = ServerId(self.peers.len() - 1);
+        self.control.push_back((server, control::Client::Hello { version: wire::VERSION }));
+        server
+    }
+
+    /// Asks for blocks of an object: `runs`, or all if there are none; refused if it is not of `version`.
+    /// Returns the request's name, `None` if the server is gone or has as many requests as there are names.
+    pub fn fetch(
+        &mut self,
+        server: ServerId,
+        path: String,
+        runs: Vec<Run>,
+        version: Option<Version>,
+    ) -> Option<u16> {
+        let peer = self.peers.get_mut(server.0).filter(|peer| !matches!(peer.stage, Stage::Gone))?;
+        let request = (0..=u16::MAX)
+            .map(|n| peer.next_request.wrapping_add(n))
+            .find(|n| !peer.requests.contains_key(n))?;
+        peer.next_request = request.wrapping_add(1);
+        let pacing = if self.config.credits { Pacing::Client { first: 0 } } else { Pacing::Tfrc };
+        let fetch = Fetch {
+            request,
+            path,
+            symbol_bytes: self.config.symbol_bytes,
+            block_symbols: self.config.block_symbols,
+            draw: self.config.draw,
+            pacing,
+            runs,
+            version,
+        };
+        peer.requests.insert(request, Asked::new(fetch));
+        self.unsent.push_back((server, request));
+        Some(request)
+    }
+
+    /// Asks what lies under a path.
+    pub fn list(&mut self, now: Time, server: ServerId, request: u16, path: String) {
+        let Some(peer) = self.peers.get_mut(server.0) else { return };
+        peer.asks(now);
+        self.control.push_back((server, control::Client::List { request, path }));
+    }
+
+    /// A message of the control channel.
+    pub fn handle_control(&mut self, now: Time, server: ServerId, message: control::Server) {
+        let Some(peer) = self.peers.get_mut(server.0) else { return };
+        peer.heard = now;
+        match message {
+            control::Server::Welcome { version, .. } if version != wire::VERSION => {
+                self.lose(server, Lost::Version(version));
+            }
+            control::Server::Welcome { connection, token, .. } => {
+                if matches!(peer.stage, Stage::Greeting) {
+                    peer.welcomed(now, connection, token);
+                } else {
+                    self.lose(server, Lost::Protocol("a second welcome"));
+                }
+            }
+            control::Server::Listing { request, entries, last } => {
+                peer.answered(last);
+                self.events.push_back(ClientEvent::Listing { server, request, entries, last });
+            }
+            control::Server::Unlisted { request, detail } => {
+                peer.answered(true);
+                self.events.push_back(ClientEvent::Unlisted { server, request, detail });
+            }
+            control::Server::Parameters(parameters) => self.on_parameters(server, parameters),
+            control::Server::BlockHash { request, block, hash } => {
+                // What is of no use is not passed on: nobody has to remember it.
+                let asked = peer.requests.get_mut(&request);
+                if asked.is_some_and(|asked| asked.hash_is_new(block)) {
+                    self.events.push_back(ClientEvent::BlockHash { server, request, block, hash });
+                }
+            }
+            control::Server::Refused { request, why, detail } => {
+                if self.forget(server, request) {
+                    self.events.push_back(ClientEvent::Refused { server, request, why, detail });
+                }
+            }
+            control::Server::Bye { reason } => self.lose(server, Lost::Bye(reason)),
+        }
+    }
+
+    fn on_parameters(&mut self, server: ServerId, parameters: Parameters) {
+        let peer = &mut self.peers[server.0];
+        // Of a request that was cancelled in the meantime.
+        let Some(asked) = peer.requests.get_mut(&parameters.request) else { return };
+        let Some(void) = asked.begin(parameters.size) else {
+            return self.lose(server, Lost::Protocol("parameters that do not fit the request"));
+        };
+        peer.outstanding -= u32::from(void);
+        self.outstanding_bytes -= usize::from(void) * self.wire_bytes(server);
+        self.expect_all(server, parameters.request);
+        self.finish(server, parameters.request);
+        self.events.push_back(ClientEvent::Parameters { server, parameters });
+    }
+
+    /// The next message for a control channel, and whose.
+    pub fn poll_control(&mut self, now: Time) -> Option<(ServerId, control::Client)> {
+        if let Some(message) = self.control.pop_front() {
+            return Some(message);
+        }
+        let ready = |(server, _): &(ServerId, u16)| self.peers[server.0].is_ready();
+        let next = self.unsent.iter().position(ready)?;
+        // What a request may bring at once is part of it.
+        self.grant(now);
+        let (server, request) = self.unsent.remove(next)?;
+        let peer = &mut self.peers[server.0];
+        let asked = peer.requests.get_mut(&request)?;
+        let mut fetch = asked.unsent.take()?;
+        if let Pacing::Client { first } = &mut fetch.pacing {
+            *first = asked.first_credit();
+            peer.untold.retain(|(r, _)| *r != request);
+        } else {
+            asked.start_all(self.config.max_blocks);
+        }
+        peer.spoke_by_control(now);
+        Some((server, control::Client::Fetch(fetch)))
+    }
+
+    /// The next thing that has happened.
+    pub fn poll_event(&mut self) -> Option<ClientEvent> {
+        self.events.pop_front()
+    }
+
+    /// A datagram from a server's data address; `ce`: it was marked for congestion (RFC 3168).
+    /// Returns the symbol if it is of use.
+    pub fn handle_datagram<'a>(
+        &mut self,
+        now: Time,
+        server: ServerId,
+        ce: bool,
+        datagram: &'a mut [u8],
+    ) -> Option<Arrival<'a>> {
+        let bytes = datagram.len();
+        let peer = self.peers.get_mut(server.0)?;
+        let header = match Header::parse(datagram) {
+            Ok(header) if header.connection == peer.connection => header,
+            _ => {
+                peer.report.unexpected += 1;
+                return None;
+            }
+        };
+        let Ok(body) = peer.protection.open(&header, datagram) else {
+            peer.report.forged += 1;
+            return None;
+        };
+        if !peer.replays.admit(header.number) {
+            peer.report.replayed += 1;
+            return None;
+        }
+        peer.protection.passed(header.number);
+        let gap = peer.arrived(header.number);
+        peer.heard = now;
+        match header.kind {
+            Kind::Welcome if matches!(peer.stage, Stage::Proving { .. }) => {
+                let is_out = peer.hello_lost_at().is_some();
+                let sample = Welcome::parse(body).ok().and_then(|welcome| peer.proven(now, welcome.hello));
+                if sample.is_some() {
+                    self.measure(server, sample);
+                    self.outstanding_bytes -= usize::from(is_out) * self.wire_bytes(server);
+                    self.events.push_back(ClientEvent::Ready { server });
+                } else {
+                    peer.report.unexpected += 1;
+                }
+                None
+            }
+            Kind::Symbol if peer.is_ready() => {
+                let Ok((symbol, payload)) = Symbol::parse(body) else {
+                    peer.report.unexpected += 1;
+                    return None;
+                };
+                let sample = peer.on_symbol(now, header.number, bytes, symbol.sent_us, symbol.rtt_us, ce);
+                self.measure(server, sample);
+                self.window.on_arrival(now, bytes + FRAME_BYTES, gap);
+                let arrival = self.on_symbol(server, symbol, payload);
+                let overdue = self.peers[server.0].give_up_overdue() as usize;
+                self.outstanding_bytes -= overdue * self.wire_bytes(server);
+                arrival
+            }
+            // A second welcome answers a second hello.
+            Kind::Welcome => None,
+            _ => {
+                peer.report.unexpected += 1;
+                None
+            }
+        }
+    }
+
+    /// A server's answer tells its round trip: without the time that what was ahead of it took to arrive, but never
+    /// less than the shortest of all.
+    fn measure(&mut self, server: ServerId, sample: Option<Sample>) {
+        let Some(Sample { took, ahead_bytes }) = sample else { return };
+        let shortest = self.shortest.map_or(took, |shortest| shortest.min(took));
+        self.shortest = Some(shortest);
+        let Some(waited) = self.window.drain(ahead_bytes) else { return };
+        let rtt = took.saturating_sub(waited).max(shortest);
+        let peer = &mut self.peers[server.0];
+        peer.rtt = Some(peer.rtt.map_or(rtt, |known| known.min(rtt)));
+    }
+
+    /// The window is for the farthest of those that are asked for something.
+    fn reckon(&mut self) {
+        let busy = self.peers.iter().filter(|peer| !peer.requests.is_empty());
+        if let Some(rtt) = busy.filter_map(|peer| peer.rtt).max() {
+            self.window.set_rtt(rtt);
+        }
+    }
+
+    fn on_symbol<'a>(&mut self, server: ServerId, symbol: Symbol, payload: &'a [u8]) -> Option<Arrival<'a>> {
+        let wire_bytes = self.wire_bytes(server);
+        let peer = &mut self.peers[server.0];
+        let Symbol { request, block, index, .. } = symbol;
+        let taken = match peer.requests.get_mut(&request) {
+            Some(asked) if payload.len() == usize::from(asked.symbol_bytes) => {
+                asked.take(block, index, self.config.credits)
+            }
+            Some(_) => Taken::Unasked,
+            None => Taken::Late,
+        };
+        match taken {
+            Taken::Useful(arrived) => {
+                peer.report.useful += 1;
+                peer.outstanding -= u32::from(arrived);
+                self.outstanding_bytes -= usize::from(arrived) * wire_bytes;
+                Some(Arrival { request, block, index, payload })
+            }
+            Taken::Late => {
+                peer.report.late += 1;
+                None
+            }
+            Taken::Unasked => {
+                peer.report.unexpected += 1;
+                None
+            }
+        }
+    }
+
+    /// The decoder of a block needs `symbols` in all, as far as it knows.
+    pub fn needs(&mut self, server: ServerId, request: u16, block: u32, symbols: u16) {
+        let peer = self.peers.get_mut(server.0);
+        if let Some(asked) = peer.and_then(|peer| peer.requests.get_mut(&request)) {
+            asked.needs(block, symbols);
+        }
+    }
+
+    /// A block is decoded: the terminating signal goes out.
+    pub fn complete(&mut self, server: ServerId, request: u16, block: u32) {
+        let wire_bytes = self.wire_bytes(server);
+        let Some(peer) = self.peers.get_mut(server.0) else { return };
+        let Some(outstanding) = peer.requests.get_mut(&request).and_then(|asked| asked.complete(block))
+        else {
+            return;
+        };
+        peer.outstanding -= u32::from(outstanding);
+        self.outstanding_bytes -= usize::from(outstanding) * wire_bytes;
+        self.control.push_back((server, control::Client::Done { request, block }));
+        peer.untold.insert((request, block));
+        self.expect_all(server, request);
+        self.finish(server, request);
+    }
+
+    /// Nothing more of a request is needed.
+    pub fn cancel(&mut self, server: ServerId, request: u16) {
+        let unsent = self.unsent.contains(&(server, request));
+        if self.forget(server, request) && !unsent {
+            self.control.push_back((server, control::Client::Cancel { request }));
+        }
+    }
+
+    /// The control channel of a server has closed.
+    pub fn disconnected(&mut self, server: ServerId, reason: String) {
+        self.lose(server, Lost::Bye(reason));
+    }
+
+    /// In the paper's mode any of the next blocks may come unasked.
+    fn expect_all(&mut self, server: ServerId, request: u16) {
+        let asked = self.peers[server.0].requests.get_mut(&request);
+        if let Some(asked) = asked.filter(|_| !self.config.credits) {
+            asked.start_all(self.config.max_blocks);
+        }
+    }
+
+    fn finish(&mut self, server: ServerId, request: u16) {
+        let requests = &mut self.peers[server.0].requests;
+        if requests.get(&request).is_some_and(Asked::is_complete) {
+            requests.remove(&request);
+        }
+    }
+
+    /// Whether there was such a request.
+    fn forget(&mut self, server: ServerId, request: u16) -> bool {
+        let wire_bytes = self.wire_bytes(server);
+        let Some(peer) = self.peers.get_mut(server.0) else { return false };
+        let Some(asked) = peer.requests.remove(&request) else { return false };
+        peer.untold.retain(|(r, _)| *r != request);
+        self.unsent.retain(|unsent| *unsent != (server, request));
+        peer.outstanding -= asked.outstanding();
+        self.outstanding_bytes -= asked.outstanding() as usize * wire_bytes;
+        true
+    }
+
+    fn lose(&mut self, server: ServerId, reason: Lost) {
+        if matches!(self.peers[server.0].stage, Stage::Gone) {
+            return;
+        }
+        let requests: Vec<u16> = self.peers[server.0].requests.keys().copied().collect();
+        for request in requests {
+            self.forget(server, request);
+        }
+        let is_out = self.peers[server.0].hello_lost_at().is_some();
+        self.outstanding_bytes -= usize::from(is_out) * self.wire_bytes(server);
+        let peer = &mut self.peers[server.0];
+        peer.stage = Stage::Gone;
+        peer.untold.clear();
+        self.control.retain(|(s, _)| *s != server);
+        self.events.push_back(ClientEvent::Lost { server, reason });
+    }
+
+    /// What a symbol of a server takes in a queue.
+    fn wire_bytes(&self, server: ServerId) -> usize {
+        let protected = self.peers.get(server.0).is_some_and(|peer| peer.protection.is_on());
+        symbol_datagram_bytes(self.config.symbol_bytes.into(), protected) + FRAME_BYTES
+    }
+
+    /// Gives credit to the servers in turn, as long as the window lasts.
+    fn grant(&mut self, now: Time) {
+        // What a hello brings takes part of the window as well, and comes first.
+        if !self.config.credits || self.peers.is_empty() || self.peers.iter().any(Peer::hello_due) {
+            return;
+        }
+        self.reckon();
+        let window = self.window.bytes();
+        let mut idle = 0;
+        while idle < self.peers.len() {
+            let turn = self.turn % self.peers.len();
+            let wire_bytes = self.wire_bytes(ServerId(turn));
+            // Few servers at a time with a few symbols each, rather than each with one: less to say.
+            let quantum = (window / wire_bytes / 16).clamp(1, 32) as u16;
+            let peer = &mut self.peers[turn];
+            let Some((request, block, lacking)) = peer.neediest(self.config.max_blocks) else {
+                idle += 1;
+                self.turn = turn + 1;
+                continue;
+            };
+            let symbols = lacking.min(quantum);
+            let bytes = usize::from(symbols) * wire_bytes;
+            if self.outstanding_bytes > 0 && self.outstanding_bytes + bytes > window {
+                return;
+            }
+            peer.give(now, request, block, symbols, self.outstanding_bytes);
+            self.outstanding_bytes += bytes;
+            self.turn = turn + 1;
+            idle = 0;
+        }
+    }
+
+    /// The next datagram, appended to `out`, and the server whose data address it is for.
+    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<ServerId> {
+        if let Some(server) = self.hello(now, out) {
+            return Some(server);
+        }
+        self.grant(now);
+        let silence = self.config.silence;
+        let mut servers = (0..self.peers.len()).map(ServerId);
+        servers.find(|server| self.peers[server.0].poll_transmit(now, silence, out))
+    }
+
+    /// The next hello, if its answer has room in the window. A server that does not answer stands back for others.
+    fn hello(&mut self, now: Time, out: &mut Vec<u8>) -> Option<ServerId> {
+        let due = (0..self.peers.len()).filter(|server| self.peers[*server].hello_due());
+        let server = ServerId(due.min_by_key(|server| self.peers[*server].hellos())?);
+        let (ahead, bytes) = (self.outstanding_bytes, self.wire_bytes(server));
+        if self.config.credits && ahead > 0 && ahead + bytes > self.window.bytes() {
+            return None;
+        }
+        self.peers[server.0].hello(now, bytes - FRAME_BYTES, ahead, out);
+        self.outstanding_bytes += bytes;
+        Some(server)
+    }
+
+    /// When [`Client::handle_timeout`] or [`Client::poll_transmit`] has something to do without any input.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let silence = self.config.silence;
+        let of = |peer: &Peer| {
+            let lost_at = peer.lost_at(silence, self.config.credits);
+            let times = [peer.speaks_at(silence), peer.gives_up_at(), peer.hello_lost_at(), lost_at];
+            times.into_iter().flatten().min()
+        };
+        self.peers.iter().filter_map(of).min()
+    }
+
+    /// Lets timers expire.
+    pub fn handle_timeout(&mut self, now: Time) {
+        for server in (0..self.peers.len()).map(ServerId) {
+            let wire_bytes = self.wire_bytes(server);
+            let peer = &mut self.peers[server.0];
+            if peer.lost_at(self.config.silence, self.config.credits).is_some_and(|at| at <= now) {
+                let reason = match peer.stage {
+                    Stage::Proving { .. } => Lost::NoData(wire_bytes - FRAME_BYTES),
+                    _ => Lost::Silent(self.config.silence),
+                };
+                self.lose(server, reason);
+            } else if peer.hello_lost_at().is_some_and(|at| at <= now) {
+                peer.hello_lost();
+                self.outstanding_bytes -= wire_bytes;
+            } else if peer.gives_up_at().is_some_and(|at| at <= now) {
+                self.outstanding_bytes -= peer.give_up() as usize * wire_bytes;
+            }
+        }
+    }
+
+    /// What came of a server.
+    pub fn report(&self, server: ServerId) -> Option<ServerReport> {
+        self.peers.get(server.0).map(|peer| ServerReport { missing: peer.missing(), ..peer.report })
+    }
+
+    /// The shortest round trip to a server so far.
+    pub fn rtt(&self, server: ServerId) -> Option<Duration> {
+        self.peers.get(server.0).and_then(|peer| peer.rtt)
+    }
+
+    /// The present window in bytes on the wire.
+    pub fn window_bytes(&self) -> usize {
+        self.window.bytes()
+    }
+}

@@ -1,0 +1,412 @@
+//! One server as a client knows it: its handshake, its requests, when it is to be told what.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use wire::packet::{Feedback, Header, Kind, MAX_CREDITS, Token};
+
+use super::asked::Asked;
+use crate::protect::{Protection, ReplayWindow};
+use crate::{Time, tfrc};
+
+/// Credit that brings nothing is given up after this at the earliest.
+const LEAST_TURNAROUND: Duration = Duration::from_millis(10);
+/// And after this at the latest.
+const MOST_TURNAROUND: Duration = Duration::from_secs(1);
+/// Between the first two hellos, and between any two at most.
+const HELLO_INTERVAL: Duration = Duration::from_millis(50);
+const LONGEST_HELLO_INTERVAL: Duration = Duration::from_millis(500);
+/// A server is told something at least so often while it serves: its own patience is not known here.
+const LONGEST_QUIET: Duration = Duration::from_secs(1);
+/// Symbols that credit is given for while nothing answers it.
+const PROBE_SYMBOLS: u16 = 2;
+/// Numbers that a symbol may come later than its turn without being taken for lost.
+const LATE_NUMBERS: u64 = 32;
+
+/// How far the connection has come.
+pub(super) enum Stage {
+    /// The control channel's welcome has not come.
+    Greeting,
+    /// The data channel's welcome has not come: a hello counts as lost at `lost_at`, or none is out.
+    Proving { token: Token, lost_at: Option<Time>, interval: Duration },
+    /// Data can flow.
+    Ready,
+    /// It has ended.
+    Gone,
+}
+
+/// A hello that went out.
+struct Hello {
+    number: u64,
+    sent: Time,
+    ahead_bytes: usize,
+}
+
+/// How long an answer took, and what may have been in the queue before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) took: Duration,
+    pub(super) ahead_bytes: usize,
+}
+
+/// One server.
+pub(super) struct Peer {
+    pub(super) stage: Stage,
+    pub(super) protection: Protection,
+    pub(super) replays: ReplayWindow,
+    pub(super) connection: u32,
+    next_number: u64,
+    hellos: Vec<Hello>,
+    /// The shortest that was seen.
+    pub(super) rtt: Option<Duration>,
+    pub(super) requests: BTreeMap<u16, Asked>,
+    pub(super) next_request: u16,
+    pub(super) receiver: tfrc::Receiver,
+    report_due: bool,
+    /// Blocks whose credit has changed, or that are complete.
+    pub(super) untold: BTreeSet<(u16, u32)>,
+    /// Numbers of the server by which credit must have brought its symbols, with request and block.
+    dues: BTreeSet<(u64, u16, u32)>,
+    /// When the server was last heard, or could not be expected to speak; and when it was last told something.
+    pub(super) heard: Time,
+    told: Time,
+    /// The last symbol's `sent_us`, and when it came.
+    echo: Option<(u32, Time)>,
+    turnaround: Turnaround,
+    /// Credit was given then while none was out, and nothing has come since; what was under way from all servers.
+    asked: Option<(Time, usize)>,
+    /// Symbols that credit was given for and that have neither come nor been given up.
+    pub(super) outstanding: u32,
+    /// When credit was last given or answered.
+    progress: Time,
+    pub(super) report: super::ServerReport,
+    /// About files, without an answer.
+    questions: u32,
+    highest: u64,
+    arrived: u64,
+}
+
+impl Peer {
+    pub(super) fn new(now: Time, protection: Protection, segment_bytes: u32) -> Self {
+        Peer {
+            stage: Stage::Greeting,
+            replays: ReplayWindow::new(&protection),
+            protection,
+            connection: 0,
+            next_number: 0,
+            hellos: Vec::new(),
+            rtt: None,
+            requests: BTreeMap::new(),
+            next_request: 0,
+            receiver: tfrc::Receiver::new(segment_bytes),
+            report_due: false,
+            untold: BTreeSet::new(),
+            dues: BTreeSet::new(),
+            heard: now,
+            told: now,
+            echo: None,
+            turnaround: Turnaround::default(),
+            asked: None,
+            outstanding: 0,
+            progress: now,
+            report: super::ServerReport::default(),
+            questions: 0,
+            highest: 0,
+            arrived: 0,
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.stage, Stage::Ready)
+    }
+
+    pub(super) fn welcomed(&mut self, now: Time, connection: u32, token: Token) {
+        self.connection = connection;
+        self.stage = Stage::Proving { token, lost_at: None, interval: HELLO_INTERVAL };
+        self.heard = now;
+    }
+
+    /// Whether a hello is to go.
+    pub(super) fn hello_due(&self) -> bool {
+        matches!(self.stage, Stage::Proving { lost_at: None, .. })
+    }
+
+    /// How many hellos went.
+    pub(super) fn hellos(&self) -> usize {
+        self.hellos.len()
+    }
+
+    /// When the hello that is out counts as lost.
+    pub(super) fn hello_lost_at(&self) -> Option<Time> {
+        if let Stage::Proving { lost_at, .. } = self.stage { lost_at } else { None }
+    }
+
+    /// The hello that is out is lost: another is to go.
+    pub(super) fn hello_lost(&mut self) {
+        if let Stage::Proving { lost_at, interval, .. } = &mut self.stage {
+            (*lost_at, *interval) = (None, (*interval * 2).min(LONGEST_HELLO_INTERVAL));
+        }
+    }
+
+    /// A hello as long as the server's longest datagram.
+    ///
+    /// `ahead_bytes` are under way to this client.
+    pub(super) fn hello(&mut self, now: Time, hello_bytes: usize, ahead_bytes: usize, out: &mut Vec<u8>) {
+        let number = self.number();
+        let Stage::Proving { token, lost_at, interval } = &mut self.stage else { return };
+        *lost_at = Some(now + *interval);
+        self.hellos.push(Hello { number, sent: now, ahead_bytes });
+        let begin = out.len();
+        Header { kind: Kind::Hello, connection: self.connection, number }.emit(out);
+        out.extend_from_slice(token);
+        let tag = if self.protection.is_on() { wire::packet::TAG_BYTES } else { 0 };
+        out.resize((begin + hello_bytes).saturating_sub(tag).max(out.len()), 0);
+        self.told = now;
+        self.protection.seal(number, out, begin);
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// A welcome that answers the hello with this number; `None` if there was no such hello.
+    pub(super) fn proven(&mut self, now: Time, hello: u64) -> Option<Sample> {
+        let &Hello { sent, ahead_bytes, .. } = self.hellos.iter().find(|h| h.number == hello)?;
+        let took = now.since(sent).max(Duration::from_micros(1));
+        self.turnaround.sample(took);
+        self.stage = Stage::Ready;
+        self.hellos = Vec::new();
+        Some(Sample { took, ahead_bytes })
+    }
+
+    /// A symbol has come: datagram `number`, of `bytes`. How long it took, if nothing else was asked for before.
+    pub(super) fn on_symbol(
+        &mut self,
+        now: Time,
+        number: u64,
+        bytes: usize,
+        sent_us: u32,
+        rtt_us: u32,
+        ce: bool,
+    ) -> Option<Sample> {
+        let rtt = Duration::from_micros(rtt_us.into());
+        self.report_due |= self.receiver.on_packet(now, number, bytes as u32, rtt, ce);
+        self.echo = Some((sent_us, now));
+        let sample = self.asked.take().map(|(since, ahead_bytes)| {
+            let took = now.since(since).max(Duration::from_micros(1));
+            self.turnaround.sample(took);
+            Sample { took, ahead_bytes }
+        });
+        self.turnaround.answered();
+        self.progress = now;
+        sample
+    }
+
+    /// When credit that is out has to be given up.
+    pub(super) fn gives_up_at(&self) -> Option<Time> {
+        (self.outstanding > 0).then(|| self.progress + self.turnaround.patience())
+    }
+
+    /// Gives it up: whatever is still missing will be asked for anew, and the credit told again, since it may be the
+    /// credit that was lost. Returns how many symbols that were.
+    pub(super) fn give_up(&mut self) -> u32 {
+        self.turnaround.nudged();
+        self.asked = None;
+        for (request, asked) in &mut self.requests {
+            let blocks = asked.give_up().into_iter().map(|(block, _)| (*request, block));
+            self.untold.extend(blocks);
+        }
+        let given_up = std::mem::take(&mut self.outstanding);
+        self.report.given_up += u64::from(given_up);
+        given_up
+    }
+
+    /// Gives up symbols that others have overtaken so far that they are lost. Returns how many they were.
+    pub(super) fn give_up_overdue(&mut self) -> u32 {
+        let mut given_up = 0;
+        while let Some(&(due, request, block)) = self.dues.first().filter(|(due, ..)| *due < self.highest) {
+            self.dues.pop_first();
+            let asked = self.requests.get_mut(&request);
+            given_up += asked.map_or(0, |asked| u32::from(asked.overdue(block, due)));
+        }
+        self.outstanding -= given_up;
+        self.report.given_up += u64::from(given_up);
+        given_up
+    }
+
+    /// A block that is to be given credit, and for how many symbols.
+    pub(super) fn neediest(&mut self, max_blocks: usize) -> Option<(u16, u32, u16)> {
+        // While nothing answers, asking for more and more would only use up what a block may have.
+        let most = if self.turnaround.is_nudged() { PROBE_SYMBOLS } else { u16::MAX };
+        if !self.is_ready() || most == PROBE_SYMBOLS && self.outstanding > 0 {
+            return None;
+        }
+        self.requests.iter_mut().find_map(|(request, asked)| {
+            asked.neediest(max_blocks).map(|(block, symbols)| (*request, block, symbols.min(most)))
+        })
+    }
+
+    /// Gives credit, while `ahead_bytes` are under way from all servers.
+    pub(super) fn give(&mut self, now: Time, request: u16, block: u32, symbols: u16, ahead_bytes: usize) {
+        let Some(asked) = self.requests.get_mut(&request) else { return };
+        if self.outstanding == 0 {
+            self.asked = Some((now, ahead_bytes));
+            if !self.turnaround.is_nudged() {
+                self.heard = now;
+            }
+        }
+        self.outstanding += u32::from(symbols);
+        // A server may answer requests in turns: all that is out, twice over, comes before.
+        let due = self.highest + 2 * u64::from(self.outstanding) + LATE_NUMBERS;
+        asked.give(block, symbols, due);
+        self.dues.insert((due, request, block));
+        self.progress = now;
+        self.untold.insert((request, block));
+    }
+
+    /// A request has gone out on the control channel.
+    pub(super) fn spoke_by_control(&mut self, now: Time) {
+        if self.requests.len() == 1 && !self.turnaround.is_nudged() {
+            self.heard = now;
+        }
+        self.told = now;
+    }
+
+    /// When the server counts as lost if nothing is heard of it.
+    pub(super) fn lost_at(&self, silence: Duration, by_credit: bool) -> Option<Time> {
+        let waits = match self.stage {
+            Stage::Gone => false,
+            Stage::Ready => {
+                self.questions > 0 || self.requests.values().any(|asked| asked.is_owed(by_credit))
+            }
+            Stage::Greeting | Stage::Proving { .. } => true,
+        };
+        waits.then(|| self.heard + silence)
+    }
+
+    /// A question about files goes out.
+    pub(super) fn asks(&mut self, now: Time) {
+        if self.requests.is_empty() && self.questions == 0 {
+            self.heard = now;
+        }
+        self.questions += 1;
+    }
+
+    /// Part of an answer to one has come, the last one perhaps.
+    pub(super) fn answered(&mut self, last: bool) {
+        self.questions = self.questions.saturating_sub(last.into());
+    }
+
+    /// A datagram has come. Whether some before it have not: gaps in their numbers are losses.
+    pub(super) fn arrived(&mut self, number: u64) -> bool {
+        let gap = self.arrived > 0 && number > self.highest + 1;
+        self.arrived += 1;
+        self.highest = self.highest.max(number);
+        gap
+    }
+
+    /// Numbers below the highest that never came.
+    pub(super) fn missing(&self) -> u64 {
+        if self.arrived == 0 { 0 } else { (self.highest + 1).saturating_sub(self.arrived) }
+    }
+
+    /// When something is to be said without any input, however little: reports, signs of life.
+    pub(super) fn speaks_at(&self, silence: Duration) -> Option<Time> {
+        match self.stage {
+            Stage::Ready if !self.requests.is_empty() => {
+                let alive = self.alive_at(silence);
+                Some(self.receiver.poll_timeout().map_or(alive, |at| at.min(alive)))
+            }
+            _ => None,
+        }
+    }
+
+    fn alive_at(&self, silence: Duration) -> Time {
+        self.told + (silence / 4).min(LONGEST_QUIET)
+    }
+
+    fn has_to_speak(&self, now: Time, silence: Duration) -> bool {
+        let told_late = || self.speaks_at(silence).is_some_and(|at| at <= now);
+        self.is_ready() && (self.report_due || !self.untold.is_empty()) || told_late()
+    }
+
+    /// The next report, or credit, for the server.
+    pub(super) fn poll_transmit(&mut self, now: Time, silence: Duration, out: &mut Vec<u8>) -> bool {
+        if !self.has_to_speak(now, silence) {
+            return false;
+        }
+        let begin = out.len();
+        let number = self.number();
+        if self.alive_at(silence) <= now {
+            // A sign of life repeats what may have been lost.
+            let all = self.requests.iter().flat_map(|(r, asked)| asked.credited().map(|b| (*r, b)));
+            self.untold.extend(all.take(MAX_CREDITS));
+        }
+        Header { kind: Kind::Feedback, connection: self.connection, number }.emit(out);
+        self.feedback(now).emit(out);
+        self.told = now;
+        self.protection.seal(number, out, begin);
+        true
+    }
+
+    fn feedback(&mut self, now: Time) -> Feedback {
+        let mut feedback = Feedback::default();
+        let timer = self.receiver.poll_timeout().is_some_and(|at| at <= now);
+        if std::mem::take(&mut self.report_due) || timer {
+            let report = self.receiver.report(now);
+            self.report.loss_event_rate = report.loss_event_rate;
+            if let Some((echo_us, at)) = self.echo {
+                feedback.echo_us = echo_us;
+                feedback.delay_us = now.since(at).as_micros().min(u128::from(u32::MAX)) as u32;
+                feedback.x_recv = Some(report.x_recv as u64);
+            }
+            feedback.loss_event_rate = report.loss_event_rate;
+        }
+        while feedback.credits.len() < MAX_CREDITS {
+            let Some((request, block)) = self.untold.pop_first() else { break };
+            let credit = self.requests.get(&request).map(|asked| asked.credit(request, block));
+            // A request that is no more has had all its blocks, or was given up.
+            feedback.credits.push(credit.unwrap_or(wire::packet::Credit { request, block, want: 0 }));
+        }
+        feedback
+    }
+}
+
+/// How long it takes from a credit to its first symbol (as RFC 6298 keeps a round trip).
+#[derive(Debug, Default)]
+struct Turnaround {
+    mean: Option<Duration>,
+    deviation: Duration,
+    nudges: u32,
+}
+
+impl Turnaround {
+    fn sample(&mut self, sample: Duration) {
+        match self.mean {
+            None => (self.mean, self.deviation) = (Some(sample), sample / 2),
+            Some(mean) => {
+                self.deviation = (3 * self.deviation + mean.abs_diff(sample)) / 4;
+                self.mean = Some((7 * mean + sample) / 8);
+            }
+        }
+    }
+
+    fn is_nudged(&self) -> bool {
+        self.nudges > 0
+    }
+
+    fn answered(&mut self) {
+        self.nudges = 0;
+    }
+
+    fn nudged(&mut self) {
+        self.nudges += 1;
+    }
+
+    fn patience(&self) -> Duration {
+        let patience = self.mean.unwrap_or(MOST_TURNAROUND) + 4 * self.deviation;
+        let patience = patience.clamp(LEAST_TURNAROUND, MOST_TURNAROUND);
+        (patience * 2_u32.pow(self.nudges.min(10))).min(MOST_TURNAROUND)
+    }
+}

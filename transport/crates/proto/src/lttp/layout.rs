@@ -1,0 +1,80 @@
+//! How an object is cut into blocks and blocks into symbols.
+
+/// Symbols that a block may have (the paper's k).
+pub const BLOCK_SYMBOLS: std::ops::RangeInclusive<u16> = 1..=8192;
+/// Bytes that a symbol may have: up to a jumbo frame.
+pub const SYMBOL_BYTES: std::ops::RangeInclusive<u16> = 16..=8960;
+/// Bytes that a block may have.
+pub const MAX_BLOCK_BYTES: usize = 8 << 20;
+
+/// Cuts an object of `size` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    size: u64,
+    symbol_bytes: u16,
+    block_symbols: u16,
+}
+
+impl Layout {
+    /// An object of `size` bytes, or `None` if a parameter is out of bounds, or the object has more than
+    /// 2^32 - 1 blocks.
+    pub fn new(symbol_bytes: u16, block_symbols: u16, size: u64) -> Option<Layout> {
+        let layout = Layout { size, symbol_bytes, block_symbols };
+        let fits = SYMBOL_BYTES.contains(&symbol_bytes)
+            && BLOCK_SYMBOLS.contains(&block_symbols)
+            && layout.whole_block_bytes() <= MAX_BLOCK_BYTES as u64
+            && size.div_ceil(layout.whole_block_bytes()) < u64::from(u32::MAX);
+        fits.then_some(layout)
+    }
+
+    /// Bytes of the object.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes of a symbol.
+    pub fn symbol_bytes(&self) -> usize {
+        usize::from(self.symbol_bytes)
+    }
+
+    fn whole_block_bytes(&self) -> u64 {
+        u64::from(self.symbol_bytes) * u64::from(self.block_symbols)
+    }
+
+    /// How many blocks there are; none in an empty object.
+    pub fn blocks(&self) -> u32 {
+        self.size.div_ceil(self.whole_block_bytes()) as u32
+    }
+
+    /// Where `block` begins in the object.
+    pub fn offset(&self, block: u32) -> u64 {
+        u64::from(block) * self.whole_block_bytes()
+    }
+
+    /// Bytes of `block`.
+    pub fn block_bytes(&self, block: u32) -> usize {
+        self.whole_block_bytes().min(self.size.saturating_sub(self.offset(block))) as usize
+    }
+
+    /// Symbols of `block`: k.
+    pub fn k(&self, block: u32) -> u16 {
+        self.block_bytes(block).div_ceil(self.symbol_bytes()) as u16
+    }
+
+    /// k of every block but the last.
+    pub fn whole_k(&self) -> u16 {
+        self.block_symbols
+    }
+
+    /// k of the last block if it is another.
+    pub fn last_k(&self) -> Option<u16> {
+        let last = self.k(self.blocks().checked_sub(1)?);
+        (last != self.block_symbols).then_some(last)
+    }
+}
+
+/// The most symbols of a block that a server sends: a client that has not decoded by then never will
+/// (of a block without loss k suffice, of one that loses half 2k).
+pub fn symbol_cap(k: u16) -> u16 {
+    k.saturating_mul(4).saturating_add(64)
+}

@@ -1,0 +1,20 @@
+//! LTTP: many servers answer one client with LT-coded symbols (Jiang et al., "LTTP: An LT-Code Based Transport
+//! Protocol for Many-to-One Communication in Data Centers").
+//!
+//! [`Client`] is one machine for all servers of a fetch, since what it lets be under way is shared by them;
+//! [`Server`] is one connection at a server. A driver brings them datagrams, control messages and the time, and
+//! carries out what they ask for. They never wait, and hold no file and no socket.
+//!
+//! As in the paper: a control channel for each pair, requests, decoding parameters, symbols under TFRC, a
+//! terminating signal, no retransmission. Beyond it, each an option: credits, by which the client keeps the sum of
+//! what is under way within what its link holds ([`wire::control::Pacing::Client`]); many blocks at once; a first
+//! rate from the control channel's round trip; protected datagrams; proof of the address; caps.
+
+mod client;
+mod layout;
+mod server;
+mod window;
+
+pub use client::{Arrival, Client, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
+pub use layout::{BLOCK_SYMBOLS, Layout, MAX_BLOCK_BYTES, SYMBOL_BYTES, symbol_cap};
+pub use server::{Object, Server, ServerConfig, ServerCounters, ServerEvent, Transmit};

@@ -1,0 +1,491 @@
+//! One connection at a server: requests come in, symbols go out at TFRC's pace, within the client's credits.
+
+mod interface;
+mod sending;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use wire::control::{self, Fetch, MAX_PATH_BYTES, MAX_RUNS, Pacing, Parameters, Refusal};
+use wire::packet::{
+    Credit, Feedback, Header, Kind, Symbol, TAG_BYTES, Token, Welcome, symbol_datagram_bytes,
+};
+
+pub use self::interface::{Object, ServerConfig, ServerCounters, ServerEvent, Transmit};
+use self::sending::{Request, Room, Step};
+use crate::lttp::Layout;
+use crate::protect::{Protection, ReplayWindow};
+use crate::{Time, tfrc};
+
+/// What one call of the system can send, however it is segmented: the longest UDP payload over IPv4.
+const MOST_BURST_BYTES: usize = 65_507;
+
+/// A datagram before any has been sent: an Ethernet frame's.
+const SEGMENT_BYTES: u32 = 1500;
+
+/// One client's connection.
+pub struct Server {
+    config: ServerConfig,
+    connection: u32,
+    token: Token,
+    client: IpAddr,
+    protection: Protection,
+    replays: ReplayWindow,
+    /// The control channel's hello has come.
+    greeted: Option<Time>,
+    peer: Option<SocketAddr>,
+    /// The peer's hello with this number and of so many bytes is to be answered.
+    welcome: Option<(u64, usize)>,
+    next_number: u64,
+    tfrc: Option<tfrc::Sender>,
+    heard: Time,
+    /// The last burst: when it should have gone, and its bytes. The next one may go when they are paid for, at the
+    /// rate of that moment: a rate that has risen since does not wait for what a lower one owed.
+    burst: (Time, usize),
+    requests: BTreeMap<u16, Request>,
+    /// The request that sent last: the next one is before it.
+    turn: u16,
+    control: VecDeque<control::Server>,
+    events: VecDeque<ServerEvent>,
+    counters: ServerCounters,
+    ended: bool,
+}
+
+impl Server {
+    /// The connection of a client at `client`. The control channel has just opened.
+    pub fn new(
+        config: ServerConfig,
+        now: Time,
+        connection: u32,
+        token: Token,
+        client: IpAddr,
+        protection: Protection,
+    ) -> Self {
+        Server {
+            config,
+            connection,
+            token,
+            client,
+            replays: ReplayWindow::new(&protection),
+            protection,
+            greeted: None,
+            peer: None,
+            welcome: None,
+            next_number: 0,
+            tfrc: None,
+            heard: now,
+            burst: (now, 0),
+            requests: BTreeMap::new(),
+            turn: 0,
+            control: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: ServerCounters::default(),
+            ended: false,
+        }
+    }
+
+    /// A message of the control channel.
+    pub fn handle_control(&mut self, now: Time, message: control::Client) {
+        if self.ended {
+            return;
+        }
+        self.heard = now;
+        match message {
+            control::Client::Hello { version } if version != wire::VERSION => {
+                self.end(format!("version {version} of LTTP is not spoken here, only {}", wire::VERSION));
+            }
+            control::Client::Hello { .. } if self.greeted.is_some() => self.end("a second hello".into()),
+            control::Client::Hello { .. } => {
+                self.greeted = Some(now);
+                self.control.push_back(control::Server::Welcome {
+                    version: wire::VERSION,
+                    connection: self.connection,
+                    token: self.token,
+                });
+            }
+            _ if self.greeted.is_none() => self.end("the first message is a hello".into()),
+            control::Client::List { request, path } => {
+                self.events.push_back(ServerEvent::List { request, path });
+            }
+            control::Client::Fetch(fetch) => self.open(fetch),
+            control::Client::Done { request, block } => self.complete(request, block),
+            control::Client::Cancel { request } => {
+                if self.requests.remove(&request).is_some() {
+                    self.events.push_back(ServerEvent::Close { request, complete: false });
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, fetch: Fetch) {
+        let request = fetch.request;
+        if self.requests.contains_key(&request) {
+            return self.end(format!("request {request} was made twice"));
+        }
+        if self.requests.len() >= self.config.max_requests {
+            let detail = format!("more than {} requests at a time", self.config.max_requests);
+            return self.answer(request, Refusal::Busy, detail);
+        }
+        if fetch.path.len() > MAX_PATH_BYTES || fetch.runs.len() > MAX_RUNS {
+            let detail = format!("a path has at most {MAX_PATH_BYTES} bytes, a request {MAX_RUNS} runs");
+            return self.answer(request, Refusal::BadParameters, detail);
+        }
+        if Layout::new(fetch.symbol_bytes, fetch.block_symbols, 0).is_none() {
+            let detail = format!("{} symbols of {} bytes", fetch.block_symbols, fetch.symbol_bytes);
+            return self.answer(request, Refusal::BadParameters, detail);
+        }
+        self.events.push_back(ServerEvent::Open(fetch.clone()));
+        self.requests.insert(request, Request::new(fetch));
+    }
+
+    /// The object of a request is open.
+    pub fn accept(&mut self, request: u16, object: Object) {
+        let room = self.room();
+        let Some(serving) = self.requests.get_mut(&request) else { return };
+        if serving.fetch.version.is_some_and(|v| v != object.version) {
+            return self.refuse(request, Refusal::Changed, "the file has changed since".into());
+        }
+        match serving.begin(&self.config, object.size, room) {
+            Ok((seed, last_seed)) => {
+                self.control.push_back(control::Server::Parameters(Parameters {
+                    request,
+                    size: object.size,
+                    version: object.version,
+                    modified_ns: object.modified_ns,
+                    mode: object.mode,
+                    seed,
+                    last_seed,
+                }));
+                self.want(request);
+            }
+            Err(detail) => self.refuse(request, Refusal::BadParameters, detail),
+        }
+    }
+
+    /// The request ends without success.
+    pub fn refuse(&mut self, request: u16, why: Refusal, detail: String) {
+        if self.requests.remove(&request).is_some() {
+            self.events.push_back(ServerEvent::Close { request, complete: false });
+        }
+        self.answer(request, why, detail);
+    }
+
+    fn answer(&mut self, request: u16, why: Refusal, detail: String) {
+        self.control.push_back(control::Server::Refused { request, why, detail });
+    }
+
+    /// The bytes of a block that [`ServerEvent::Load`] asked for.
+    pub fn provide(&mut self, request: u16, block: u32, bytes: Arc<[u8]>) {
+        let Some(serving) = self.requests.get_mut(&request) else { return };
+        let hash = *blake3::hash(&bytes).as_bytes();
+        match serving.provide(block, bytes) {
+            Ok(true) => self.control.push_back(control::Server::BlockHash { request, block, hash }),
+            Ok(false) => {}
+            Err(detail) => self.refuse(request, Refusal::Changed, detail),
+        }
+    }
+
+    /// Queues a message of the driver's own, such as a listing.
+    pub fn send_control(&mut self, message: control::Server) {
+        self.control.push_back(message);
+    }
+
+    /// The next message for the control channel.
+    pub fn poll_control(&mut self) -> Option<control::Server> {
+        self.control.pop_front()
+    }
+
+    /// The next thing to do.
+    pub fn poll_event(&mut self) -> Option<ServerEvent> {
+        self.events.pop_front()
+    }
+
+    /// A datagram that named this connection. Whether it is authentic, and was taken.
+    pub fn handle_datagram(&mut self, now: Time, from: SocketAddr, datagram: &mut [u8]) -> bool {
+        if self.ended {
+            return false;
+        }
+        let bytes = datagram.len();
+        let header = match Header::parse(datagram) {
+            Ok(header) if header.connection == self.connection && from.ip() == self.client => header,
+            _ => return self.unexpected(),
+        };
+        let Ok(body) = self.protection.open(&header, datagram) else {
+            self.counters.forged += 1;
+            return false;
+        };
+        // Only what opens a connection may come from an address that is not known yet.
+        let feedback = match header.kind {
+            Kind::Hello if body.first_chunk() == Some(&self.token) => None,
+            Kind::Feedback if self.peer == Some(from) => match Feedback::parse(body) {
+                Ok(feedback) => Some(feedback),
+                Err(_) => return self.unexpected(),
+            },
+            _ => return self.unexpected(),
+        };
+        if !self.replays.admit(header.number) {
+            self.counters.replayed += 1;
+            return false;
+        }
+        self.protection.passed(header.number);
+        match feedback {
+            None => self.on_hello(now, from, header.number, bytes),
+            Some(feedback) => self.on_feedback(now, &feedback),
+        }
+        true
+    }
+
+    fn unexpected(&mut self) -> bool {
+        self.counters.unexpected += 1;
+        false
+    }
+
+    fn on_hello(&mut self, now: Time, from: SocketAddr, number: u64, bytes: usize) {
+        // Nobody has the token before.
+        let Some(greeted) = self.greeted else { return };
+        self.heard = now;
+        self.peer = Some(from);
+        self.welcome = Some((number, bytes));
+        let config = &self.config;
+        let rtt = now.since(greeted).max(Duration::from_micros(1));
+        self.tfrc.get_or_insert_with(|| {
+            let start = config.start_bytes_per_s.map_or(tfrc::Start::Rtt(rtt), tfrc::Start::Rate);
+            let options = tfrc::Options { least_timeout: config.least_timeout, ..tfrc::Options::default() };
+            // It learns from the first symbols how long they are.
+            tfrc::Sender::with_options(now, SEGMENT_BYTES, start, options)
+        });
+    }
+
+    fn on_feedback(&mut self, now: Time, feedback: &Feedback) {
+        self.heard = now;
+        self.counters.feedback += 1;
+        if let (Some(tfrc), Some(x_recv)) = (&mut self.tfrc, feedback.x_recv) {
+            let passed_us = micros(now).wrapping_sub(feedback.echo_us);
+            // What the peer says cannot make a round trip negative, or longer than anyone waits.
+            let rtt_us = passed_us.saturating_sub(feedback.delay_us);
+            if passed_us < 60_000_000 && rtt_us > 0 {
+                tfrc.on_feedback(
+                    now,
+                    &tfrc::Feedback {
+                        rtt_sample: Duration::from_micros(rtt_us.into()),
+                        x_recv: x_recv as f64,
+                        loss_event_rate: feedback.loss_event_rate,
+                    },
+                );
+            } else {
+                self.counters.unexpected += 1;
+            }
+        }
+        for Credit { request, block, want } in &feedback.credits {
+            if *want == 0 {
+                self.complete(*request, *block);
+                continue;
+            }
+            let room = self.room();
+            if let Some(serving) = self.requests.get_mut(request) {
+                serving.credit(*block, *want, self.config.max_blocks, room);
+                self.want(*request);
+            }
+        }
+    }
+
+    fn room(&self) -> Room {
+        let held_bytes = self.requests.values().map(Request::held_bytes).sum();
+        Room { held_bytes, most_bytes: self.config.max_held_bytes }
+    }
+
+    /// Asks for the blocks that a request needs and has not.
+    fn want(&mut self, request: u16) {
+        let room = self.room();
+        let Some(serving) = self.requests.get_mut(&request) else { return };
+        let load = |(block, offset, bytes)| ServerEvent::Load { request, block, offset, bytes };
+        self.events.extend(serving.loads(room).into_iter().map(load));
+        if serving.is_complete() {
+            self.requests.remove(&request);
+            self.events.push_back(ServerEvent::Close { request, complete: true });
+        }
+    }
+
+    fn complete(&mut self, request: u16, block: u32) {
+        let Some(serving) = self.requests.get_mut(&request) else { return };
+        if !serving.complete(block) {
+            return;
+        }
+        if serving.is_scattered() {
+            // No client that works through its runs leaves so many gaps: they are this server's memory.
+            let detail = "blocks are complete in no order".into();
+            return self.refuse(request, Refusal::BadParameters, detail);
+        }
+        self.want(request);
+        // What the paper's mode wants of other requests may have room now.
+        let waits = |(id, other): (&u16, &Request)| {
+            (*id != request && other.fetch.pacing == Pacing::Tfrc).then_some(*id)
+        };
+        for other in self.requests.iter().filter_map(waits).collect::<Vec<_>>() {
+            self.want(other);
+        }
+    }
+
+    /// The next burst: datagrams of one size, appended to `buffer`, at most `max_datagrams` of them.
+    pub fn poll_transmit(
+        &mut self,
+        now: Time,
+        buffer: &mut Vec<u8>,
+        max_datagrams: usize,
+    ) -> Option<Transmit> {
+        let to = self.peer.filter(|_| !self.ended)?;
+        if let Some((hello, bytes)) = self.welcome.take() {
+            let begin = buffer.len();
+            let number = self.number(Kind::Welcome, buffer);
+            Welcome { hello }.emit(buffer);
+            // As long as the hello, which is as long as a symbol: the path carries that both ways, or neither.
+            let tag = if self.protection.is_on() { TAG_BYTES } else { 0 };
+            buffer.resize((begin + bytes).saturating_sub(tag).max(buffer.len()), 0);
+            self.protection.seal(number, buffer, begin);
+            return Some(Transmit { to, segment_bytes: buffer.len() - begin });
+        }
+        if now < self.release() || max_datagrams == 0 {
+            return None;
+        }
+        let request = self.next_request(now)?;
+        let symbol_bytes = usize::from(self.requests.get(&request)?.fetch.symbol_bytes);
+        let segment_bytes = symbol_datagram_bytes(symbol_bytes, self.protection.is_on());
+        let rate = self.pace();
+        let rtt = self.tfrc.as_ref()?.rtt().unwrap_or_default();
+        let rtt_us = rtt.as_micros().min(u128::from(u32::MAX)) as u32;
+        let burst = (rate * self.config.burst.as_secs_f64() / segment_bytes as f64) as usize;
+        let most = self.config.burst_datagrams.min(max_datagrams).min(MOST_BURST_BYTES / segment_bytes);
+        let burst = burst.clamp(1, most.max(1));
+        let heard = self.heard;
+        let mut sent = 0;
+        while sent < burst {
+            let Some(step) = self.requests.get_mut(&request).and_then(|r| r.step(now, rtt, heard)) else {
+                break;
+            };
+            let begin = buffer.len();
+            let number = self.number(Kind::Symbol, buffer);
+            let Step { block, index } = step;
+            Symbol { request, block, index, sent_us: micros(now), rtt_us }.emit(buffer);
+            let payload = buffer.len();
+            // A place for the tag as well: sealing then never moves the burst.
+            buffer.reserve(symbol_bytes + TAG_BYTES);
+            buffer.resize(payload + symbol_bytes, 0);
+            if let Some(serving) = self.requests.get_mut(&request) {
+                serving.encode(step, &mut buffer[payload..]);
+            }
+            self.protection.seal(number, buffer, begin);
+            sent += 1;
+        }
+        self.turn = request;
+        self.after_burst(now, sent, segment_bytes);
+        (sent > 0).then_some(Transmit { to, segment_bytes })
+    }
+
+    /// When the next burst may go.
+    fn release(&self) -> Time {
+        let (at, bytes) = self.burst;
+        at + Duration::from_secs_f64(bytes as f64 / self.pace())
+    }
+
+    /// TFRC's rate in bytes/s, but for what keeps the connection alive.
+    fn pace(&self) -> f64 {
+        let least = f64::from(SEGMENT_BYTES) / self.config.longest_gap.as_secs_f64();
+        self.tfrc.as_ref().map_or(least, |tfrc| tfrc.rate().max(least))
+    }
+
+    fn after_burst(&mut self, now: Time, sent: usize, segment_bytes: usize) {
+        let begun = self.release().max(now - self.config.make_up);
+        self.burst = (begun, sent * segment_bytes);
+        self.counters.symbols += sent as u64;
+        let limited = self.next_request(now).is_none();
+        if let Some(tfrc) = &mut self.tfrc {
+            for _ in 0..sent {
+                tfrc.on_sent(now, segment_bytes as u32, limited);
+            }
+        }
+    }
+
+    fn number(&mut self, kind: Kind, buffer: &mut Vec<u8>) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        Header { kind, connection: self.connection, number }.emit(buffer);
+        number
+    }
+
+    /// The request whose turn it is among those that have something to send.
+    fn next_request(&self, now: Time) -> Option<u16> {
+        let ready = |(id, request): (&u16, &Request)| {
+            request.ready_at(self.heard).is_some_and(|at| at <= now).then_some(*id)
+        };
+        let after = self.requests.range((std::ops::Bound::Excluded(self.turn), std::ops::Bound::Unbounded));
+        after.chain(self.requests.range(..=self.turn)).find_map(ready)
+    }
+
+    /// When [`Server::handle_timeout`] or [`Server::poll_transmit`] has something to do without any input.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.ended {
+            return None;
+        }
+        let mut soonest = (!self.requests.is_empty()).then(|| self.heard + self.config.silence);
+        let mut consider = |at: Option<Time>| soonest = soonest.into_iter().chain(at).min();
+        if self.peer.is_some() {
+            if let Some(ready) = self.requests.values().filter_map(|r| r.ready_at(self.heard)).min() {
+                consider(Some(ready.max(self.release())));
+                consider(self.tfrc.as_ref().and_then(tfrc::Sender::poll_timeout));
+            }
+            consider(self.requests.values().filter_map(Request::exhausted_at).min());
+        }
+        soonest
+    }
+
+    /// Lets timers expire.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if !self.requests.is_empty() && now.since(self.heard) >= self.config.silence {
+            let silence = self.config.silence.as_secs_f64();
+            return self.end(format!("nothing was heard of the client for {silence} s"));
+        }
+        let spent = |(id, request): (&u16, &Request)| Some((*id, request.exhausted(now)?));
+        for (request, block) in self.requests.iter().filter_map(spent).collect::<Vec<_>>() {
+            let detail = format!("block {block} is not complete after all the symbols that a block may have");
+            self.refuse(request, Refusal::SymbolCap, detail);
+        }
+        let sending = self.requests.values().any(|request| request.ready_at(self.heard).is_some());
+        if let Some(tfrc) = self.tfrc.as_mut().filter(|_| sending)
+            && tfrc.poll_timeout().is_some_and(|at| at <= now)
+        {
+            tfrc.on_timeout(now);
+        }
+    }
+
+    fn end(&mut self, reason: String) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        for request in std::mem::take(&mut self.requests).into_keys() {
+            self.events.push_back(ServerEvent::Close { request, complete: false });
+        }
+        self.control.push_back(control::Server::Bye { reason: reason.clone() });
+        self.events.push_back(ServerEvent::Ended { reason });
+    }
+
+    /// Counters since the beginning.
+    pub fn counters(&self) -> ServerCounters {
+        self.counters
+    }
+
+    /// Where the client's datagrams come from, once that is proven.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// TFRC's allowed rate in bytes/s, once the client's address is known.
+    pub fn rate(&self) -> Option<f64> {
+        self.tfrc.as_ref().map(tfrc::Sender::rate)
+    }
+}
+
+fn micros(now: Time) -> u32 {
+    (now.as_nanos() / 1_000) as u32
+}

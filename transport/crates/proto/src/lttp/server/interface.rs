@@ -1,0 +1,136 @@
+//! What a server is told to be like, asks of its driver, and counts.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use wire::control::{self, Fetch};
+
+/// What a connection may cost a server, and how it behaves.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// TFRC's first rate, in bytes/s; without one it follows from the round trip of the handshake.
+    pub start_bytes_per_s: Option<f64>,
+    /// A connection whose client says nothing for so long while it has requests is ended.
+    pub silence: Duration,
+    /// TFRC's nofeedback timer is at least so long: a process that the system lets wait is no network without feedback.
+    pub least_timeout: Duration,
+    /// A datagram is sent after this at the latest, however low TFRC's rate is. RFC 5348 has 64 s (t_mbi), which in a rack is
+    /// thousands of round trips of all the others.
+    pub longest_gap: Duration,
+    /// What one burst may last at the present rate: a shallow buffer takes it whole.
+    pub burst: Duration,
+    /// So much time unused by a late driver is made up for (RFC 5348, section 4.6).
+    pub make_up: Duration,
+    /// Datagrams of a burst.
+    pub burst_datagrams: usize,
+    /// Requests open at a time.
+    pub max_requests: usize,
+    /// Blocks of a request held at a time.
+    pub max_blocks: usize,
+    /// Bytes of blocks of all requests held at a time; one block may always be held.
+    pub max_held_bytes: usize,
+    /// Where the search for seeds begins: random, and the same for all connections of a process.
+    pub seed: u64,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        ServerConfig {
+            start_bytes_per_s: None,
+            silence: Duration::from_secs(10),
+            least_timeout: Duration::from_millis(5),
+            longest_gap: Duration::from_millis(100),
+            burst: Duration::from_micros(100),
+            make_up: Duration::from_millis(1),
+            burst_datagrams: 64,
+            max_requests: 256,
+            max_blocks: 64,
+            max_held_bytes: 64 << 20,
+            seed: 0,
+        }
+    }
+}
+
+/// What a driver knows of an object that it opened for a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    /// Its length in bytes.
+    pub size: u64,
+    /// Tells its content from any other the path may have had.
+    pub version: control::Version,
+    /// When it was changed, in nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// What a driver has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerEvent {
+    /// Open this; then [`Server::accept`] or [`Server::refuse`].
+    Open(Fetch),
+    /// Read this; then [`Server::provide`] or [`Server::refuse`].
+    Load {
+        /// The request.
+        request: u16,
+        /// The block.
+        block: u32,
+        /// Where it begins in the object.
+        offset: u64,
+        /// Its length.
+        bytes: usize,
+    },
+    /// Answer with [`control::Server::Listing`].
+    List {
+        /// The question.
+        request: u16,
+        /// Below what.
+        path: String,
+    },
+    /// Close what was opened for it.
+    Close {
+        /// The request.
+        request: u16,
+        /// All its blocks were complete.
+        complete: bool,
+    },
+    /// Close the connection.
+    Ended {
+        /// Why, for a person.
+        reason: String,
+    },
+}
+
+/// What was seen on the data channel, and what was refused there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerCounters {
+    /// Symbols sent.
+    pub symbols: u64,
+    /// Feedback that was taken.
+    pub feedback: u64,
+    /// Datagrams that were malformed, of no use, or from another address.
+    pub unexpected: u64,
+    /// Datagrams that did not authenticate.
+    pub forged: u64,
+    /// Datagrams that came a second time or too late.
+    pub replayed: u64,
+}
+
+impl std::ops::AddAssign for ServerCounters {
+    fn add_assign(&mut self, more: Self) {
+        self.symbols += more.symbols;
+        self.feedback += more.feedback;
+        self.unexpected += more.unexpected;
+        self.forged += more.forged;
+        self.replayed += more.replayed;
+    }
+}
+
+/// Datagrams of one size for one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where to.
+    pub to: SocketAddr,
+    /// Bytes of each of them.
+    pub segment_bytes: usize,
+}

@@ -1,0 +1,362 @@
+//! One request at a server: which symbol of which block comes next.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codec::{Draw, Encoder, Rows, choose_seed};
+use wire::control::{self, Fetch, Pacing, Run};
+
+use super::ServerConfig;
+use crate::Time;
+use crate::lttp::{Layout, symbol_cap};
+
+/// Blocks that the paper's mode has in the air at a time.
+const OPEN_BLOCKS: usize = 8;
+/// Beyond its first pass a block is given this share of its symbols each time that its client was heard since the last
+/// ones, and two at least.
+const EXTRA_SHARE: u16 = 2;
+const EXTRA_SYMBOLS: u16 = 2;
+/// While nothing is heard of the client, one symbol is sent after so long: of any block that is fewer than it may have
+/// until the silence ends the connection.
+const PROBE_INTERVAL: Duration = Duration::from_millis(250);
+/// A terminating signal takes so long at least: hosts wait for processors.
+const LEAST_PATIENCE: Duration = Duration::from_millis(1);
+/// Runs that what is not complete may fall into: those asked for, and gaps between blocks that are under way.
+const MOST_RUNS: usize = control::MAX_RUNS + 1024;
+/// A terminating signal may come so long after the last symbol that a block may have.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A request, from its arrival to its last terminating signal.
+pub(super) struct Request {
+    pub(super) fetch: Fetch,
+    cut: Option<Cut>,
+    /// Blocks begun and not complete, in the order in which they were begun.
+    active: Vec<Block>,
+    /// Blocks begun and not asked for yet.
+    unloaded: VecDeque<u32>,
+    /// What is wanted and not complete, ascending; `None` until the object is known.
+    wanted: Option<Vec<Run>>,
+    /// Of what is wanted, what the paper's mode has not begun.
+    unbegun: VecDeque<Run>,
+}
+
+struct Cut {
+    layout: Layout,
+    rows: Rows,
+    last_rows: Option<Rows>,
+}
+
+struct Block {
+    number: u32,
+    k: u16,
+    encoder: Option<Encoder>,
+    /// The next symbol.
+    next: u16,
+    /// Symbols below this may be sent.
+    want: u16,
+    /// And never one at or above this.
+    cap: u16,
+    /// The paper's mode: its terminating signal may still be on its way until then.
+    patience: Time,
+    /// When it was last given symbols beyond its first pass.
+    given: Time,
+}
+
+impl Block {
+    /// When it may be given more, if its client was `heard` last then.
+    fn given_at(&self, heard: Time) -> Time {
+        if heard > self.given { Time::ZERO } else { self.given + PROBE_INTERVAL }
+    }
+
+    fn has_more(&self) -> bool {
+        self.encoder.is_some() && self.next < self.want
+    }
+}
+
+/// What more blocks may take, in bytes. One may be of any size if none is held.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    pub(super) held_bytes: usize,
+    pub(super) most_bytes: usize,
+}
+
+impl Room {
+    /// Whether there is room for a block, which is held from then on.
+    fn take(&mut self, bytes: usize) -> bool {
+        let fits = self.held_bytes == 0 || self.held_bytes + bytes <= self.most_bytes;
+        self.held_bytes += if fits { bytes } else { 0 };
+        fits
+    }
+}
+
+/// One symbol to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) block: u32,
+    pub(super) index: u16,
+}
+
+impl Request {
+    pub(super) fn new(fetch: Fetch) -> Self {
+        Request {
+            fetch,
+            cut: None,
+            active: Vec::new(),
+            unloaded: VecDeque::new(),
+            wanted: None,
+            unbegun: VecDeque::new(),
+        }
+    }
+
+    /// The object has `size` bytes. Returns the seeds of its whole blocks and of its last one.
+    ///
+    /// # Errors
+    /// What is wrong with the request, for a person.
+    pub(super) fn begin(
+        &mut self,
+        config: &ServerConfig,
+        size: u64,
+        room: Room,
+    ) -> Result<(u64, u64), String> {
+        let Fetch { symbol_bytes, block_symbols, .. } = self.fetch;
+        let layout =
+            Layout::new(symbol_bytes, block_symbols, size).ok_or("the object has too many blocks")?;
+        let wanted = runs_within(&self.fetch.runs, layout.blocks())?;
+        let draw = match self.fetch.draw {
+            control::Draw::Independent => Draw::Independent,
+            control::Draw::Dealt => Draw::Dealt,
+        };
+        let rows = |k: u16| -> Result<(Rows, u64), String> {
+            let seed = choose_seed(k, draw, config.seed);
+            Ok((Rows::new(k, draw, seed).map_err(|e| e.to_string())?, seed))
+        };
+        let (whole, seed) = rows(layout.whole_k())?;
+        let last = layout.last_k().map(rows).transpose()?;
+        let last_seed = last.as_ref().map_or(0, |(_, seed)| *seed);
+        self.cut = Some(Cut { layout, rows: whole, last_rows: last.map(|(rows, _)| rows) });
+        match self.fetch.pacing {
+            Pacing::Tfrc => {
+                self.unbegun = wanted.clone().into();
+                self.wanted = Some(wanted);
+            }
+            Pacing::Client { first } => {
+                let begin = wanted.first().map(|run| run.first).filter(|_| first > 0);
+                self.wanted = Some(wanted);
+                if let Some(block) = begin {
+                    // Credit given before the object's size was known counts for no more than it needs.
+                    self.credit(block, first.min(layout.k(block)), config.max_blocks, room);
+                }
+            }
+        }
+        Ok((seed, last_seed))
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.wanted.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Whether what is wanted lies in more runs than a client leaves that works through what it asked for.
+    pub(super) fn is_scattered(&self) -> bool {
+        self.wanted.as_ref().is_some_and(|runs| runs.len() > MOST_RUNS)
+    }
+
+    /// The run of what is wanted and not complete that `block` is in.
+    fn wanted_run(&self, block: u32) -> Option<usize> {
+        let runs = self.wanted.as_ref()?;
+        let at = runs.partition_point(|run| run.first <= block).checked_sub(1)?;
+        (block - runs[at].first < runs[at].count).then_some(at)
+    }
+
+    /// Bytes of the blocks that are held.
+    pub(super) fn held_bytes(&self) -> usize {
+        let bytes = |cut: &Cut| self.active.iter().map(|b| cut.layout.block_bytes(b.number)).sum();
+        self.cut.as_ref().map_or(0, bytes)
+    }
+
+    /// Symbols of `block` below `want` may be sent. It is begun only if it fits the `room` that there is.
+    pub(super) fn credit(&mut self, block: u32, want: u16, max_blocks: usize, mut room: Room) {
+        let Some(cut) = &self.cut else { return };
+        if self.fetch.pacing == Pacing::Tfrc || self.wanted_run(block).is_none() {
+            return;
+        }
+        let bytes = cut.layout.block_bytes(block);
+        let want = want.min(symbol_cap(cut.layout.k(block)));
+        if let Some(active) = self.active.iter_mut().find(|b| b.number == block) {
+            active.want = active.want.max(want);
+        } else if self.active.len() < max_blocks && room.take(bytes) {
+            self.start(block, want);
+        }
+    }
+
+    fn start(&mut self, number: u32, want: u16) {
+        let Some(cut) = &self.cut else { return };
+        let k = cut.layout.k(number);
+        let cap = symbol_cap(k);
+        self.active.push(Block {
+            number,
+            k,
+            encoder: None,
+            next: 0,
+            want,
+            cap,
+            patience: Time::ZERO,
+            given: Time::ZERO,
+        });
+        self.unloaded.push_back(number);
+    }
+
+    /// Blocks to load now, each named once, with its offset and its length in bytes.
+    pub(super) fn loads(&mut self, mut room: Room) -> Vec<(u32, u64, usize)> {
+        // The paper's mode begins by itself what it may have in the air.
+        while self.active.len() < OPEN_BLOCKS {
+            let (Some(run), Some(cut)) = (self.unbegun.front().copied(), &self.cut) else { break };
+            if run.count == 0 {
+                self.unbegun.pop_front();
+                continue;
+            }
+            let block = run.first;
+            let bytes = cut.layout.block_bytes(block);
+            let wanted = self.wanted_run(block).is_some();
+            if wanted && !room.take(bytes) {
+                break;
+            }
+            self.unbegun[0] = Run { first: block + 1, count: run.count - 1 };
+            if !wanted {
+                continue;
+            }
+            let k = cut.layout.k(block);
+            self.start(block, (k + k / 32 + EXTRA_SYMBOLS).min(symbol_cap(k)));
+        }
+        let Some(Cut { layout, .. }) = &self.cut else { return Vec::new() };
+        self.unloaded.drain(..).map(|b| (b, layout.offset(b), layout.block_bytes(b))).collect()
+    }
+
+    /// The bytes of a block. Whether they are still needed.
+    ///
+    /// # Errors
+    /// They are not as many as the block has: the object has changed.
+    pub(super) fn provide(&mut self, block: u32, bytes: Arc<[u8]>) -> Result<bool, String> {
+        let Some(cut) = &self.cut else { return Ok(false) };
+        let Some(active) = self.active.iter_mut().find(|b| b.number == block) else { return Ok(false) };
+        if bytes.len() != cut.layout.block_bytes(block) {
+            return Err(format!("block {block} has {} bytes now", bytes.len()));
+        }
+        let short = block + 1 == cut.layout.blocks();
+        let rows = cut.last_rows.as_ref().filter(|_| short).unwrap_or(&cut.rows).clone();
+        let encoder = Encoder::new(bytes, cut.layout.symbol_bytes(), rows).map_err(|e| e.to_string())?;
+        active.encoder = Some(encoder);
+        Ok(true)
+    }
+
+    /// The terminating signal of `block`. Whether it was wanted until now.
+    pub(super) fn complete(&mut self, block: u32) -> bool {
+        let Some(at) = self.wanted_run(block) else { return false };
+        let Some(runs) = &mut self.wanted else { return false };
+        let Run { first, count } = runs[at];
+        let before = Run { first, count: block - first };
+        let after = Run { first: block + 1, count: count - (block - first) - 1 };
+        runs.splice(at..=at, [before, after].into_iter().filter(|run| run.count > 0));
+        self.active.retain(|b| b.number != block);
+        self.unloaded.retain(|b| *b != block);
+        true
+    }
+
+    /// When there is a symbol to send, if the client was `heard` last then: [`Time::ZERO`] if there is one now, `None`
+    /// if one takes another credit, or bytes.
+    pub(super) fn ready_at(&self, heard: Time) -> Option<Time> {
+        self.active.iter().filter_map(|b| self.block_ready_at(b, heard)).min()
+    }
+
+    fn block_ready_at(&self, block: &Block, heard: Time) -> Option<Time> {
+        if block.has_more() {
+            return Some(Time::ZERO);
+        }
+        self.is_open(block).then(|| block.given_at(heard))
+    }
+
+    /// The paper's mode sends of it until its terminating signal comes.
+    fn is_open(&self, block: &Block) -> bool {
+        self.fetch.pacing == Pacing::Tfrc && block.encoder.is_some() && block.next < block.cap
+    }
+
+    /// The next symbol, which counts as sent.
+    pub(super) fn step(&mut self, now: Time, rtt: Duration, heard: Time) -> Option<Step> {
+        let position = match self.fetch.pacing {
+            Pacing::Client { .. } => self.active.iter().position(Block::has_more),
+            Pacing::Tfrc => self.open_position(now, heard),
+        }?;
+        let block = &mut self.active[position];
+        let step = Step { block: block.number, index: block.next };
+        block.next += 1;
+        if block.next >= block.cap {
+            block.patience = now + LAST_PATIENCE.max(4 * rtt);
+        } else if block.next >= block.want {
+            block.patience = now + rtt.max(LEAST_PATIENCE);
+        }
+        Some(step)
+    }
+
+    /// The paper's mode: a block that has waited in vain for its terminating signal, else the next of a first pass, else
+    /// whichever waits longest. Beyond its first pass a block is given symbols only as its client is heard, and while
+    /// nothing is heard, probes: a client that is not scheduled for a moment would else be sent all that a block may
+    /// have.
+    fn open_position(&mut self, now: Time, heard: Time) -> Option<usize> {
+        let spent = |b: &Block| !b.has_more() && self.is_open(b) && b.given_at(heard) <= now;
+        let blocks = || self.active.iter().enumerate();
+        let waited = blocks().find(|(_, b)| spent(b) && b.patience <= now);
+        let next = waited
+            .or_else(|| blocks().find(|(_, b)| b.has_more()))
+            .or_else(|| blocks().filter(|(_, b)| spent(b)).min_by_key(|(_, b)| b.patience));
+        let position = next?.0;
+        let block = &mut self.active[position];
+        if !block.has_more() {
+            let share = (block.k / EXTRA_SHARE).max(EXTRA_SYMBOLS);
+            let more = if heard > block.given { share } else { 1 };
+            block.want = block.next.saturating_add(more).min(block.cap);
+            block.given = now;
+        }
+        Some(position)
+    }
+
+    /// Encodes a symbol of [`Request::step`] into `out`.
+    pub(super) fn encode(&mut self, step: Step, out: &mut [u8]) {
+        let active = self.active.iter_mut().find(|b| b.number == step.block);
+        if let Some(encoder) = active.and_then(|b| b.encoder.as_mut()) {
+            encoder
+                .encode(step.index.into(), out)
+                .expect("the index is below the cap, the length is the symbol's");
+        }
+    }
+
+    /// A block that has had all its symbols, and has waited for its terminating signal since.
+    pub(super) fn exhausted(&self, now: Time) -> Option<u32> {
+        let spent = |b: &&Block| b.next >= b.cap && b.patience <= now;
+        self.active.iter().find(spent).map(|b| b.number)
+    }
+
+    /// When a block will be [`Request::exhausted`].
+    pub(super) fn exhausted_at(&self) -> Option<Time> {
+        self.active.iter().filter(|b| b.next >= b.cap).map(|b| b.patience).min()
+    }
+}
+
+fn runs_within(runs: &[Run], blocks: u32) -> Result<Vec<Run>, String> {
+    if blocks == 0 {
+        return Ok(Vec::new());
+    }
+    if runs.is_empty() {
+        return Ok(vec![Run { first: 0, count: blocks }]);
+    }
+    let mut end = 0;
+    let mut wanted = Vec::with_capacity(runs.len());
+    for run in runs {
+        let count = run.count.min(blocks.saturating_sub(run.first));
+        if run.first < end || count == 0 {
+            return Err(format!("blocks from {} on: not ascending, empty, or beyond the end", run.first));
+        }
+        end = run.first + count;
+        wanted.push(Run { first: run.first, count });
+    }
+    Ok(wanted)
+}

@@ -1,0 +1,312 @@
+//! Protection of datagrams: AES-128-GCM with keys from the control channel's exporter, and a window against replays.
+//!
+//! The header is authenticated, the body encrypted. The nonce is the packet number, which no sender uses twice;
+//! keys change every 2^22 numbers, so that no key protects more than AES-GCM's safe share (RFC 9001, appendix B.1).
+
+use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, KeyType, Prk};
+use thiserror::Error;
+use wire::packet::{HEADER_BYTES, Header, TAG_BYTES};
+
+/// Label for the TLS exporter (RFC 8446, section 7.5) that both sides call without a context.
+pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-weir-lttp-1";
+/// Bytes to export.
+pub const SECRET_BYTES: usize = 32;
+
+const EPOCH_BITS: u32 = 22;
+
+/// Which end of the connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Asks and receives.
+    Client,
+    /// Answers and sends.
+    Server,
+}
+
+/// A datagram that was not made by the peer, or was changed on its way.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("a datagram that does not authenticate")]
+pub struct Forged;
+
+/// Seals what goes out and opens what comes in.
+pub struct Protection(Option<Keys>);
+
+struct Keys {
+    outgoing: Direction,
+    incoming: Direction,
+}
+
+impl Protection {
+    /// No protection at all, for experiments.
+    pub fn insecure() -> Self {
+        Protection(None)
+    }
+
+    /// Keys of both directions from the exported secret.
+    pub fn new(secret: &[u8; SECRET_BYTES], side: Side) -> Self {
+        let direction = |by| Direction::new(secret, by);
+        Protection(Some(match side {
+            Side::Client => Keys { outgoing: direction(Side::Client), incoming: direction(Side::Server) },
+            Side::Server => Keys { outgoing: direction(Side::Server), incoming: direction(Side::Client) },
+        }))
+    }
+
+    /// Whether datagrams carry a tag.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Seals the datagram that begins at `begin` of `buffer` and ends with it; `number` is its header's.
+    pub fn seal(&mut self, number: u64, buffer: &mut Vec<u8>, begin: usize) {
+        let Some(keys) = &mut self.0 else { return };
+        let (header, body) = buffer[begin..].split_at_mut(HEADER_BYTES);
+        let key = keys.outgoing.key_of(number);
+        let tag = key
+            .key
+            .seal_in_place_separate_tag(key.nonce(number), Aad::from(header), body)
+            .expect("a datagram is shorter than AES-GCM's limit");
+        buffer.extend_from_slice(tag.as_ref());
+    }
+
+    /// The body of a datagram whose header is `header`.
+    ///
+    /// # Errors
+    /// [`Forged`], also for a number so far ahead that no loss explains it.
+    pub fn open<'a>(&mut self, header: &Header, datagram: &'a mut [u8]) -> Result<&'a mut [u8], Forged> {
+        let (clear, body) = datagram.split_at_mut(HEADER_BYTES.min(datagram.len()));
+        let Some(keys) = &mut self.0 else { return Ok(body) };
+        if body.len() < TAG_BYTES {
+            return Err(Forged);
+        }
+        let key = keys.incoming.key_of_peer(header.number).ok_or(Forged)?;
+        key.key.open_in_place(key.nonce(header.number), Aad::from(clear), body).map_err(|_| Forged)
+    }
+}
+
+/// The keys of one direction: those of the present epoch and of the one before and after it.
+struct Direction {
+    secret: Prk,
+    by: Side,
+    present: u64,
+    keys: [Option<EpochKey>; 3],
+}
+
+struct EpochKey {
+    key: LessSafeKey,
+    iv: [u8; 12],
+}
+
+impl EpochKey {
+    fn nonce(&self, number: u64) -> Nonce {
+        let mut nonce = self.iv;
+        for (byte, n) in nonce[4..].iter_mut().zip(number.to_be_bytes()) {
+            *byte ^= n;
+        }
+        Nonce::assume_unique_for_key(nonce)
+    }
+}
+
+struct Length(usize);
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+impl Direction {
+    fn new(secret: &[u8; SECRET_BYTES], by: Side) -> Self {
+        let mut direction = Direction {
+            secret: Prk::new_less_safe(HKDF_SHA256, secret),
+            by,
+            present: 0,
+            keys: [None, None, None],
+        };
+        direction.keys = [None, Some(direction.derive(0)), Some(direction.derive(1))];
+        direction
+    }
+
+    fn derive(&self, epoch: u64) -> EpochKey {
+        let side = [self.by as u8];
+        let epoch = epoch.to_be_bytes();
+        let mut bytes = [0; 28];
+        self.secret
+            .expand(&[b"weir lttp data", &side, &epoch], Length(bytes.len()))
+            .and_then(|okm| okm.fill(&mut bytes))
+            .expect("28 bytes are less than HKDF's limit");
+        let (key, iv) = bytes.split_at(16);
+        let key = UnboundKey::new(&AES_128_GCM, key).expect("16 bytes are AES-128's key");
+        EpochKey { key: LessSafeKey::new(key), iv: iv.try_into().expect("28 - 16 = 12") }
+    }
+
+    fn advance(&mut self) {
+        self.present += 1;
+        self.keys.rotate_left(1);
+        self.keys[2] = Some(self.derive(self.present + 1));
+    }
+
+    fn key_of(&mut self, number: u64) -> &EpochKey {
+        while number >> EPOCH_BITS > self.present {
+            self.advance();
+        }
+        self.keys[1].as_ref().expect("the present epoch has a key")
+    }
+
+    /// The key of a number that a datagram claims. The epoch moves on only by [`Direction::passed`]'s word.
+    fn key_of_peer(&mut self, number: u64) -> Option<&EpochKey> {
+        let epoch = number >> EPOCH_BITS;
+        let slot = (epoch + 1).checked_sub(self.present)?;
+        self.keys.get(usize::try_from(slot).ok()?)?.as_ref()
+    }
+}
+
+impl Protection {
+    /// Tells that a datagram with this number was authentic.
+    pub fn passed(&mut self, number: u64) {
+        let Some(keys) = &mut self.0 else { return };
+        if number >> EPOCH_BITS > keys.incoming.present {
+            keys.incoming.advance();
+        }
+    }
+}
+
+/// Which packet numbers were seen: each is let through once, those far behind the highest never.
+///
+/// Without authentication a number far ahead may be a damaged one, after which none would be new any more: it is let
+/// through only when it follows the one before it (as RFC 3550, appendix A.1, has it for RTP).
+#[derive(Debug)]
+pub struct ReplayWindow {
+    authentic: bool,
+    /// The last number that was far ahead and not believed.
+    leapt: Option<u64>,
+    highest: Option<u64>,
+    seen: [u64; ReplayWindow::WORDS],
+}
+
+impl ReplayWindow {
+    const WORDS: usize = 64;
+    /// How far behind the highest a number may come.
+    pub const REACH: u64 = 64 * Self::WORDS as u64 - 64;
+
+    /// A window for numbers that `protection` has let through.
+    pub fn new(protection: &Protection) -> Self {
+        let authentic = protection.is_on();
+        ReplayWindow { authentic, leapt: None, highest: None, seen: [0; Self::WORDS] }
+    }
+
+    /// Whether `number` is new; it is not from then on.
+    pub fn admit(&mut self, number: u64) -> bool {
+        let far = number.saturating_sub(self.highest.unwrap_or(0)) > Self::REACH;
+        if far && !self.authentic && self.leapt.replace(number) != number.checked_sub(1) {
+            return false;
+        }
+        let word = |n: u64| (n / 64) as usize % Self::WORDS;
+        match self.highest {
+            Some(highest) if number <= highest => {
+                if highest - number > Self::REACH {
+                    return false;
+                }
+            }
+            highest => {
+                let first = highest.map_or(0, |h| h / 64 + 1);
+                let last = number / 64;
+                for w in first.max(last.saturating_sub(Self::WORDS as u64 - 1))..=last {
+                    self.seen[w as usize % Self::WORDS] = 0;
+                }
+                self.highest = Some(number);
+            }
+        }
+        let bit = 1 << (number % 64);
+        let fresh = self.seen[word(number)] & bit == 0;
+        self.seen[word(number)] |= bit;
+        fresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::packet::Kind;
+
+    fn pair() -> (Protection, Protection) {
+        let secret = [7; SECRET_BYTES];
+        (Protection::new(&secret, Side::Client), Protection::new(&secret, Side::Server))
+    }
+
+    fn sealed(by: &mut Protection, number: u64, body: &[u8]) -> (Header, Vec<u8>) {
+        let header = Header { kind: Kind::Symbol, connection: 9, number };
+        let mut datagram = Vec::new();
+        header.emit(&mut datagram);
+        datagram.extend_from_slice(body);
+        by.seal(number, &mut datagram, 0);
+        (header, datagram)
+    }
+
+    #[test]
+    fn what_one_side_seals_the_other_opens_and_nobody_else() {
+        let (mut client, mut server) = pair();
+        let (header, datagram) = sealed(&mut server, 5, b"symbol");
+        assert_eq!(client.open(&header, &mut datagram.clone()), Ok(&mut b"symbol".to_vec()[..]));
+        assert_eq!(server.open(&header, &mut datagram.clone()), Err(Forged), "reflected");
+        for i in 0..datagram.len() {
+            let mut changed = datagram.clone();
+            changed[i] ^= 1;
+            // The parsed header is what the receiver acts on: one bit of it changes the nonce or the authenticated bytes.
+            let header = Header::parse(&changed).unwrap_or(header);
+            assert_eq!(client.open(&header, &mut changed), Err(Forged), "bit of byte {i}");
+        }
+        for length in 0..datagram.len() {
+            assert_eq!(client.open(&header, &mut datagram[..length].to_vec()), Err(Forged));
+        }
+    }
+
+    #[test]
+    fn keys_change_with_the_epoch_and_far_numbers_cost_nothing() {
+        let (mut client, mut server) = pair();
+        for epoch in 0..5 {
+            let number = (epoch << EPOCH_BITS) + 3;
+            let (header, mut datagram) = sealed(&mut server, number, b"x");
+            assert!(client.open(&header, &mut datagram).is_ok(), "epoch {epoch}");
+            client.passed(number);
+        }
+        let (header, mut datagram) = sealed(&mut server, 40 << EPOCH_BITS, b"x");
+        assert_eq!(client.open(&header, &mut datagram), Err(Forged));
+    }
+
+    #[test]
+    fn every_number_passes_once() {
+        let mut window = ReplayWindow::new(&pair().0);
+        for n in [0, 1, 5, 3, 700, 64, 63, 100_000, 99_999] {
+            assert!(window.admit(n), "{n}");
+            assert!(!window.admit(n), "{n} again");
+        }
+        assert!(!window.admit(99_999 - ReplayWindow::REACH - 1), "too old");
+        assert!(window.admit(100_000 - ReplayWindow::REACH));
+    }
+
+    #[test]
+    fn a_damaged_number_does_not_end_the_connection_and_a_gap_does_not_either() {
+        let mut window = ReplayWindow::new(&Protection::insecure());
+        assert!((0..100).all(|n| window.admit(n)));
+        assert!(!window.admit(1 << 40));
+        assert!(!window.admit(1 << 41));
+        assert!((100..200).all(|n| window.admit(n)), "none is new after a damaged one");
+        assert!(!window.admit(1_000_000), "the first after a gap is not believed");
+        assert!((1_000_001..1_000_100).all(|n| window.admit(n)));
+        assert!(!window.admit(150));
+    }
+
+    #[test]
+    fn the_window_agrees_with_a_set() {
+        let (mut window, mut set, mut state, mut highest) =
+            (ReplayWindow::new(&pair().0), std::collections::HashSet::new(), 1_u64, 0);
+        for step in 0..200_000_u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let n = (step / 2 + (state >> 52)).saturating_sub(2_000);
+            let expected = highest.max(n) - n <= ReplayWindow::REACH && set.insert(n);
+            assert_eq!(window.admit(n), expected, "{n} with {highest}");
+            highest = highest.max(n);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A control channel: frames over TCP, under TLS or in clear, without ever waiting.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+use proto::protect::{EXPORTER_LABEL, SECRET_BYTES};
+use rustls::Connection;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::control::{Frames, Malformed};
+
+/// What a peer may leave unread before its channel counts as broken.
+const MAX_UNSENT_BYTES: usize = 8 << 20;
+
+/// Reads of up to 16 KiB before what has come is looked at.
+const READS: usize = 16;
+
+/// One end of a control channel.
+pub(crate) struct Channel {
+    stream: TcpStream,
+    tls: Option<Connection>,
+    frames: Frames,
+    /// Frames; those before `sent` have been handed on.
+    unsent: Vec<u8>,
+    sent: usize,
+}
+
+/// What a channel's end looks like from here.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    #[error("closed by the other side")]
+    Closed,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    #[error("{0}")]
+    Malformed(#[from] Malformed),
+    #[error("the other side does not read its control channel")]
+    Unread,
+}
+
+impl Channel {
+    /// Takes over a connected stream.
+    pub(crate) fn new(stream: TcpStream, tls: Option<Connection>) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        Ok(Channel { stream, tls, frames: Frames::default(), unsent: Vec::new(), sent: 0 })
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Whether messages can pass: TLS, if there is any, has shaken hands.
+    pub(crate) fn is_open(&self) -> bool {
+        self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
+    }
+
+    /// The secret that protects the data channel; `None` without TLS.
+    pub(crate) fn secret(&self) -> Result<Option<[u8; SECRET_BYTES]>, Broken> {
+        let Some(tls) = &self.tls else { return Ok(None) };
+        Ok(Some(tls.export_keying_material([0; SECRET_BYTES], EXPORTER_LABEL, None)?))
+    }
+
+    /// Reads what has come, or the first part of it: the rest is still readable then.
+    pub(crate) fn read(&mut self) -> Result<(), Broken> {
+        let mut buffer = [0; 16 * 1024];
+        for _ in 0..READS {
+            let read = match &mut self.tls {
+                None => self.stream.read(&mut buffer),
+                Some(tls) => read_tls(tls, &mut self.stream, &mut self.frames)?,
+            };
+            match read {
+                Ok(0) => return Err(Broken::Closed),
+                Ok(n) => {
+                    if self.tls.is_none() {
+                        self.frames.extend(&buffer[..n]);
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next message that has come whole.
+    pub(crate) fn message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, Broken> {
+        Ok(self.frames.message()?)
+    }
+
+    /// Queues a message; [`Channel::flush`] sends it.
+    pub(crate) fn send<M: Serialize>(&mut self, message: &M) -> Result<(), Broken> {
+        wire::control::emit(message, &mut self.unsent)?;
+        if self.unsent_bytes() > MAX_UNSENT_BYTES {
+            return Err(Broken::Unread);
+        }
+        Ok(())
+    }
+
+    /// Bytes of messages that are queued.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.unsent.len() - self.sent
+    }
+
+    /// Sends what the socket takes.
+    pub(crate) fn flush(&mut self) -> Result<(), Broken> {
+        loop {
+            if self.sent == self.unsent.len() {
+                self.unsent.clear();
+                self.sent = 0;
+            }
+            let unsent = &self.unsent[self.sent..];
+            let written = match &mut self.tls {
+                Some(tls) => {
+                    // It takes what it has room for: little, before the socket takes that.
+                    self.sent += tls.writer().write(unsent)?;
+                    if !tls.wants_write() {
+                        return Ok(());
+                    }
+                    tls.write_tls(&mut self.stream)
+                }
+                None if unsent.is_empty() => return Ok(()),
+                None => self.stream.write(unsent).inspect(|n| self.sent += n),
+            };
+            match written {
+                Ok(0) => return Err(Broken::Closed),
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Whether there is something to send that the socket has not taken yet.
+    pub(crate) fn wants_write(&self) -> bool {
+        self.unsent_bytes() > 0 || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Says goodbye as far as the socket takes it.
+    pub(crate) fn close(&mut self) {
+        // The other side sees the end of the stream in any case.
+        let _ = self.flush();
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            let _ = self.flush();
+        }
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+    }
+}
+
+/// Reads once from the socket and hands on what TLS makes of it.
+fn read_tls(
+    tls: &mut Connection,
+    stream: &mut TcpStream,
+    frames: &mut Frames,
+) -> Result<io::Result<usize>, Broken> {
+    let read = tls.read_tls(stream);
+    if matches!(read, Ok(0) | Err(_)) {
+        return Ok(read);
+    }
+    let state = match tls.process_new_packets() {
+        Ok(state) => state,
+        Err(e) => {
+            // The alert tells the other side why.
+            let _ = tls.write_tls(stream);
+            return Err(e.into());
+        }
+    };
+    let mut plain = vec![0; state.plaintext_bytes_to_read()];
+    tls.reader().read_exact(&mut plain)?;
+    frames.extend(&plain);
+    if state.peer_has_closed() {
+        return Err(Broken::Closed);
+    }
+    Ok(read)
+}

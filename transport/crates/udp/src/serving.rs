@@ -1,0 +1,483 @@
+//! A server: one thread for its listener, its UDP socket and all its control channels.
+
+mod connection;
+mod reading;
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use polling::{Event, Events, PollMode, Poller};
+use proto::Time;
+use proto::lttp::{ServerConfig, ServerCounters};
+use ring::rand::{SecureRandom, SystemRandom};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use socket2::{Domain, Protocol, Socket, Type};
+use thiserror::Error;
+use wire::packet::Header;
+
+use self::connection::Connection;
+use self::reading::Reader;
+use crate::clock::{Clock, sleep_precisely};
+use crate::files::Root;
+use crate::socket::DataSocket;
+
+const LISTENER: usize = 0;
+const DATA: usize = 1;
+const FIRST_CONNECTION: usize = 2;
+/// Batches of datagrams that are read before anything else has its turn.
+const RECEIVE_BATCHES: usize = 8;
+/// Bursts of each connection that are sent before what has come in is looked at.
+const TRANSMIT_TURNS: usize = 8;
+/// After the system had no room for another open file.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+/// A control channel that cannot say hello within this is closed.
+const GREETING: Duration = Duration::from_secs(10);
+
+/// What a server may be made to hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// Connections at a time from one address.
+    pub connections_of_an_address: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { connections: 4096, connections_of_an_address: 256 }
+    }
+}
+
+/// How to serve.
+pub struct Options {
+    /// TCP for control, UDP for data, on the same port; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// What is served.
+    pub root: Root,
+    /// TLS, or `None` to send everything in clear, for experiments.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// How connections behave.
+    pub config: ServerConfig,
+    /// What may be held.
+    pub limits: Limits,
+}
+
+/// Why a server cannot go on.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// It cannot listen where it should.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The system refuses what any server needs.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// What a server did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Statistics {
+    /// Connections that were accepted.
+    pub connections: u64,
+    /// Connections that were turned away.
+    pub refused: u64,
+    /// Requests whose blocks were all complete.
+    pub completed: u64,
+    /// Requests that ended before.
+    pub abandoned: u64,
+    /// Datagrams for no connection.
+    pub strays: u64,
+    /// Bursts that the system would not send.
+    pub unsendable: u64,
+    /// What the connections that have ended counted.
+    pub data: ServerCounters,
+}
+
+/// Ends [`Serving::run`] from anywhere.
+#[derive(Clone)]
+pub struct Stop {
+    asked: Arc<AtomicBool>,
+    poller: Arc<Poller>,
+}
+
+impl Stop {
+    /// Asks the server to say goodbye to its clients and to end.
+    pub fn stop(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+        // It fails only when the poller is gone, and the server with it.
+        let _ = self.poller.notify();
+    }
+}
+
+/// A server that is bound.
+pub struct Serving {
+    root: Root,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    config: ServerConfig,
+    limits: Limits,
+    clock: Clock,
+    random: SystemRandom,
+    poller: Arc<Poller>,
+    listener: TcpListener,
+    data: DataSocket,
+    reader: Reader,
+    stop: Stop,
+    connections: HashMap<usize, Connection>,
+    /// The key of each connection's name on the data channel.
+    keys: HashMap<u32, usize>,
+    next_key: usize,
+    /// Datagrams that the socket had no room for.
+    unsent: Option<Unsent>,
+    /// There was no room for another open file.
+    accept_again: Option<Time>,
+    statistics: Statistics,
+}
+
+struct Unsent {
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    contents: Vec<u8>,
+    segment_bytes: usize,
+}
+
+impl Serving {
+    /// Binds both sockets.
+    ///
+    /// # Errors
+    /// [`Error::Listen`] if the address is not to be had.
+    pub fn bind(options: Options) -> Result<Self, Error> {
+        let Options { listen, root, tls, mut config, limits } = options;
+        raise_file_limit();
+        let (listener, data) = bind(listen).map_err(|error| Error::Listen { address: listen, error })?;
+        let poller = Arc::new(Poller::new()?);
+        // SAFETY: both are deleted from the poller before they are dropped, in `Serving::drop`.
+        unsafe {
+            poller.add_with_mode(&listener, Event::readable(LISTENER), PollMode::Level)?;
+            poller.add_with_mode(data.socket(), Event::readable(DATA), PollMode::Level)?;
+        }
+        let random = SystemRandom::new();
+        config.seed = u64::from_be_bytes(bytes(&random)?);
+        let stop = Stop { asked: Arc::default(), poller: poller.clone() };
+        Ok(Serving {
+            root,
+            tls,
+            config,
+            limits,
+            clock: Clock::start(),
+            random,
+            reader: Reader::start(poller.clone())?,
+            poller,
+            listener,
+            data,
+            stop,
+            connections: HashMap::new(),
+            keys: HashMap::new(),
+            next_key: FIRST_CONNECTION,
+            unsent: None,
+            accept_again: None,
+            statistics: Statistics::default(),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// A handle that ends it.
+    pub fn stopper(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Serves until it is told to stop.
+    ///
+    /// # Errors
+    /// [`Error::System`]; what a client does is no error.
+    pub fn run(&mut self) -> Result<Statistics, Error> {
+        sleep_precisely();
+        let mut events = Events::new();
+        while !self.stop.asked.load(Ordering::Relaxed) {
+            events.clear();
+            let timeout = self.next_timeout();
+            match self.poller.wait(&mut events, timeout) {
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e.into()),
+            }
+            // Control before data: a credit must not overtake the request that it belongs to.
+            let mut data = false;
+            for event in events.iter() {
+                match event.key {
+                    LISTENER => self.accept()?,
+                    DATA => data = true,
+                    key => self.read_control(key),
+                }
+            }
+            if data {
+                self.receive()?;
+            }
+            self.take_blocks();
+            if self.accept_again.is_some_and(|at| at <= self.clock.now()) {
+                self.accept_again = None;
+                self.poller.modify_with_mode(&self.listener, Event::readable(LISTENER), PollMode::Level)?;
+            }
+            self.drive()?;
+        }
+        self.say_goodbye();
+        self.statistics.unsendable = self.data.refused();
+        Ok(self.statistics)
+    }
+
+    fn next_timeout(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        let connections = self.connections.values().filter_map(|c| c.poll_timeout(now, GREETING)).min();
+        // As long as the socket is full, nothing of theirs is sent in time.
+        let connections = connections.filter(|_| self.unsent.is_none());
+        let soonest = connections.into_iter().chain(self.accept_again).min()?;
+        Some(soonest.since(now))
+    }
+
+    fn accept(&mut self) -> Result<(), Error> {
+        loop {
+            let (stream, address) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if is_out_of_files(&e) => {
+                    // Who waits goes on waiting; to ask again at once would be all that is done.
+                    self.poller.modify_with_mode(&self.listener, Event::none(LISTENER), PollMode::Level)?;
+                    self.accept_again = Some(self.clock.now() + ACCEPT_PAUSE);
+                    return Ok(());
+                }
+                // The connection is gone already.
+                Err(_) => continue,
+            };
+            let of_it = self.connections.values().filter(|c| c.address().ip() == address.ip()).count();
+            if self.connections.len() >= self.limits.connections
+                || of_it >= self.limits.connections_of_an_address
+            {
+                self.statistics.refused += 1;
+                continue;
+            }
+            let now = self.clock.now();
+            let Ok(connection) = Connection::new(stream, address, self.tls.clone(), now) else { continue };
+            let key = self.next_key;
+            self.next_key += 1;
+            // SAFETY: `Serving::remove` deletes it before it is dropped.
+            let added = unsafe {
+                self.poller.add_with_mode(connection.stream(), Event::readable(key), PollMode::Level)
+            };
+            if added.is_err() {
+                self.statistics.refused += 1;
+                continue;
+            }
+            self.connections.insert(key, connection);
+            self.statistics.connections += 1;
+        }
+    }
+
+    fn read_control(&mut self, key: usize) {
+        let now = self.clock.now();
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        // What was said before the end counts.
+        let broken = connection.read().is_err();
+        if connection.has_to_greet() {
+            let greeted =
+                greet(connection, &self.random, &self.config, now, |name| self.keys.contains_key(&name));
+            match greeted {
+                Ok(name) => {
+                    self.keys.insert(name, key);
+                }
+                Err(_) => return self.remove(key),
+            }
+        }
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        if connection.handle_control(now).is_err() || broken {
+            self.remove(key);
+        }
+    }
+
+    fn receive(&mut self) -> Result<(), Error> {
+        let now = self.clock.now();
+        for _ in 0..RECEIVE_BATCHES {
+            let Serving { data, keys, connections, statistics, .. } = self;
+            let more = data.receive(|received| {
+                for datagram in received.datagrams {
+                    let key = Header::parse(datagram).ok().and_then(|header| keys.get(&header.connection));
+                    match key.and_then(|key| connections.get_mut(key)) {
+                        Some(connection) => {
+                            connection.handle_datagram(now, received.from, received.to, datagram);
+                        }
+                        None => statistics.strays += 1,
+                    }
+                }
+            })?;
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_blocks(&mut self) {
+        while let Some(block) = self.reader.next() {
+            if let Some(connection) = self.connections.get_mut(&block.key) {
+                connection.provide(block.request, block.block, block.bytes);
+            }
+        }
+    }
+
+    /// Lets every connection do what it has to, and sends in turns.
+    fn drive(&mut self) -> Result<(), Error> {
+        if let Some(unsent) = self.unsent.take() {
+            if !self.data.send(unsent.to, unsent.from, &unsent.contents, unsent.segment_bytes) {
+                self.unsent = Some(unsent);
+                return Ok(());
+            }
+            self.poller.modify_with_mode(self.data.socket(), Event::readable(DATA), PollMode::Level)?;
+        }
+        let now = self.clock.now();
+        let mut over = Vec::new();
+        for (key, connection) in &mut self.connections {
+            let alive = connection.drive(now, GREETING, *key, &self.root, &self.reader).is_ok();
+            if !alive || connection.is_over() {
+                over.push(*key);
+            } else if connection.wants_write_changed() {
+                let event = Event::new(*key, true, connection.wants_write());
+                self.poller.modify_with_mode(connection.stream(), event, PollMode::Level)?;
+            }
+        }
+        for key in over {
+            self.remove(key);
+        }
+        self.transmit()
+    }
+
+    fn transmit(&mut self) -> Result<(), Error> {
+        let most = self.data.max_segments();
+        let mut buffer = Vec::new();
+        for _ in 0..TRANSMIT_TURNS {
+            let mut sent = false;
+            for connection in self.connections.values_mut() {
+                buffer.clear();
+                let now = self.clock.now();
+                let Some((transmit, from)) = connection.poll_transmit(now, &mut buffer, most) else {
+                    continue;
+                };
+                sent = true;
+                if !self.data.send(transmit.to, from, &buffer, transmit.segment_bytes) {
+                    let (to, segment_bytes) = (transmit.to, transmit.segment_bytes);
+                    self.unsent = Some(Unsent { to, from, contents: buffer, segment_bytes });
+                    let event = Event::all(DATA);
+                    self.poller.modify_with_mode(self.data.socket(), event, PollMode::Level)?;
+                    return Ok(());
+                }
+            }
+            if !sent {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, key: usize) {
+        let Some(mut connection) = self.connections.remove(&key) else { return };
+        // It was added when it was accepted.
+        let _ = self.poller.delete(connection.stream());
+        self.keys.retain(|_, k| *k != key);
+        connection.close(&mut self.statistics);
+    }
+
+    fn say_goodbye(&mut self) {
+        for key in self.connections.keys().copied().collect::<Vec<_>>() {
+            if let Some(connection) = self.connections.get_mut(&key) {
+                connection.say_goodbye();
+            }
+            self.remove(key);
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        for key in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.remove(key);
+        }
+        // They were added in `bind`.
+        let _ = self.poller.delete(&self.listener);
+        let _ = self.poller.delete(self.data.socket());
+    }
+}
+
+fn is_out_of_files(error: &io::Error) -> bool {
+    let errno = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].iter().any(|e| errno == Some(e.raw_os_error()))
+}
+
+/// Lets this process open as many files as it may: each client has a connection and files.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Without it fewer clients find room; accepting says so then.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Both sockets on one port.
+fn bind(address: SocketAddr) -> io::Result<(TcpListener, DataSocket)> {
+    const TRIES: usize = 16;
+    for attempt in 1.. {
+        let listener = listen(address)?;
+        match DataSocket::bind(listener.local_addr()?) {
+            Ok(data) => return Ok((listener, data)),
+            // The free TCP port was not free for UDP.
+            Err(e) if address.port() == 0 && attempt < TRIES && e.kind() == ErrorKind::AddrInUse => {}
+            Err(e) => return Err(e),
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// A listener; one on [::] takes IPv4 as well, whatever the system's habit.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(1024)?;
+    Ok(socket.into())
+}
+
+fn greet(
+    connection: &mut Connection,
+    random: &SystemRandom,
+    config: &ServerConfig,
+    now: Time,
+    is_taken: impl Fn(u32) -> bool,
+) -> Result<u32, io::Error> {
+    loop {
+        let name = u32::from_be_bytes(bytes(random)?);
+        if !is_taken(name) {
+            connection.greet(name, bytes(random)?, config.clone(), now).map_err(io::Error::other)?;
+            return Ok(name);
+        }
+    }
+}
+
+fn bytes<const N: usize>(random: &SystemRandom) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    random.fill(&mut bytes).map_err(|_| io::Error::other("the system gives no randomness"))?;
+    Ok(bytes)
+}

@@ -1,0 +1,290 @@
+//! One client at a server: its control channel, its state machine, its open files.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::Time;
+use proto::lttp::{Object, Server, ServerConfig, ServerEvent, Transmit};
+use proto::protect::{Protection, Side};
+use wire::control;
+use wire::packet::Token;
+
+use super::Statistics;
+use super::reading::{Load, Reader};
+use crate::channel::{Broken, Channel};
+use crate::files::{Refused, Root};
+
+/// Bytes of paths in one message of a listing, the last one not counted.
+const LISTING_BYTES: usize = 48 << 10;
+/// What an entry has besides its path, at most.
+const ENTRY_BYTES: usize = 32;
+/// What is sent of listings before the socket has taken it.
+const LISTING_AHEAD_BYTES: usize = 256 << 10;
+/// Questions what lies under a path that may wait at a time.
+const MOST_QUESTIONS: usize = 16;
+
+pub(super) struct Connection {
+    channel: Channel,
+    address: SocketAddr,
+    since: Time,
+    /// From the moment that the channel is open.
+    session: Option<Server>,
+    files: HashMap<u16, (Arc<File>, Object)>,
+    questions: VecDeque<(u16, String)>,
+    /// The answer to a question, as far as it has not been said.
+    listing: Option<(u16, VecDeque<control::Entry>)>,
+    /// Our address as the client's datagrams name it.
+    local: Option<IpAddr>,
+    over: bool,
+    wanted_write: bool,
+    completed: u64,
+    abandoned: u64,
+}
+
+impl Connection {
+    pub(super) fn new(
+        stream: TcpStream,
+        address: SocketAddr,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        now: Time,
+    ) -> io::Result<Self> {
+        let tls = tls.map(rustls::ServerConnection::new).transpose().map_err(io::Error::other)?;
+        // A client whose machine dies says nothing any more.
+        let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(30));
+        socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+        Ok(Connection {
+            channel: Channel::new(stream, tls.map(Into::into))?,
+            address,
+            since: now,
+            session: None,
+            files: HashMap::new(),
+            questions: VecDeque::new(),
+            listing: None,
+            local: None,
+            over: false,
+            wanted_write: false,
+            completed: 0,
+            abandoned: 0,
+        })
+    }
+
+    pub(super) fn stream(&self) -> &TcpStream {
+        self.channel.stream()
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn read(&mut self) -> Result<(), Broken> {
+        self.channel.read()
+    }
+
+    /// The channel is open and has no session yet.
+    pub(super) fn has_to_greet(&self) -> bool {
+        self.session.is_none() && self.channel.is_open()
+    }
+
+    pub(super) fn greet(
+        &mut self,
+        name: u32,
+        token: Token,
+        config: ServerConfig,
+        now: Time,
+    ) -> Result<(), Broken> {
+        let protection = match self.channel.secret()? {
+            None => Protection::insecure(),
+            Some(secret) => Protection::new(&secret, Side::Server),
+        };
+        let client = self.address.ip().to_canonical();
+        self.session = Some(Server::new(config, now, name, token, client, protection));
+        Ok(())
+    }
+
+    pub(super) fn handle_control(&mut self, now: Time) -> Result<(), Broken> {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        while let Some(message) = self.channel.message::<control::Client>()? {
+            session.handle_control(now, message);
+        }
+        Ok(())
+    }
+
+    pub(super) fn handle_datagram(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        to: Option<IpAddr>,
+        datagram: &mut [u8],
+    ) {
+        let Some(session) = &mut self.session else { return };
+        let mut from = from;
+        from.set_ip(from.ip().to_canonical());
+        if session.handle_datagram(now, from, datagram) {
+            self.local = to.filter(|to| !to.is_multicast());
+        }
+    }
+
+    pub(super) fn provide(&mut self, request: u16, block: u32, bytes: Result<Arc<[u8]>, Refused>) {
+        let Some(session) = &mut self.session else { return };
+        match bytes {
+            Ok(bytes) => session.provide(request, block, bytes),
+            Err((why, detail)) => session.refuse(request, why, format!("block {block}: {detail}")),
+        }
+    }
+
+    /// Lets timers expire and does what the state machine asks for.
+    pub(super) fn drive(
+        &mut self,
+        now: Time,
+        greeting: Duration,
+        key: usize,
+        root: &Root,
+        reader: &Reader,
+    ) -> Result<(), Broken> {
+        if self.session.is_none() && now.since(self.since) >= greeting {
+            return Err(Broken::Closed);
+        }
+        if let Some(session) = &mut self.session
+            && session.poll_timeout().is_some_and(|at| at <= now)
+        {
+            session.handle_timeout(now);
+        }
+        while let Some(event) = self.session.as_mut().and_then(Server::poll_event) {
+            self.on_event(event, key, root, reader);
+        }
+        self.list(root);
+        while let Some(message) = self.session.as_mut().and_then(Server::poll_control) {
+            self.channel.send(&message)?;
+        }
+        self.channel.flush()
+    }
+
+    fn on_event(&mut self, event: ServerEvent, key: usize, root: &Root, reader: &Reader) {
+        let Some(session) = &mut self.session else { return };
+        match event {
+            ServerEvent::Open(fetch) => match root.file(&fetch.path) {
+                Ok((file, object)) => {
+                    self.files.insert(fetch.request, (Arc::new(file), object));
+                    session.accept(fetch.request, object);
+                }
+                Err((why, detail)) => session.refuse(fetch.request, why, detail),
+            },
+            ServerEvent::Load { request, block, offset, bytes } => {
+                let Some((file, object)) = self.files.get(&request) else { return };
+                let load = Load { key, request, block, file: file.clone(), object: *object, offset, bytes };
+                if let Some(bytes) = reader.read(load) {
+                    self.provide(request, block, bytes);
+                }
+            }
+            ServerEvent::List { request, path } if self.questions.len() < MOST_QUESTIONS => {
+                self.questions.push_back((request, path));
+            }
+            ServerEvent::List { request, .. } => {
+                let detail = format!("more than {MOST_QUESTIONS} questions at a time");
+                session.send_control(control::Server::Unlisted { request, detail });
+            }
+            ServerEvent::Close { request, complete } => {
+                self.files.remove(&request);
+                if complete {
+                    self.completed += 1;
+                } else {
+                    self.abandoned += 1;
+                }
+            }
+            ServerEvent::Ended { .. } => self.over = true,
+        }
+    }
+
+    /// Answers questions: one at a time, since others wait while a directory is read, and no faster than the client
+    /// reads.
+    fn list(&mut self, root: &Root) {
+        let Some(session) = &mut self.session else { return };
+        if self.listing.is_none() {
+            let Some((request, path)) = self.questions.pop_front() else { return };
+            match root.list(&path) {
+                Ok(entries) => self.listing = Some((request, entries.into())),
+                Err((_, detail)) => session.send_control(control::Server::Unlisted { request, detail }),
+            }
+        }
+        let mut ahead_bytes = self.channel.unsent_bytes();
+        while let Some((request, left)) = self.listing.as_mut().filter(|_| ahead_bytes < LISTING_AHEAD_BYTES)
+        {
+            let (mut bytes, mut entries) = (0, Vec::new());
+            while let Some(entry) = (bytes < LISTING_BYTES).then(|| left.pop_front()).flatten() {
+                bytes += entry.path.len() + ENTRY_BYTES;
+                entries.push(entry);
+            }
+            ahead_bytes += bytes;
+            let last = left.is_empty();
+            session.send_control(control::Server::Listing { request: *request, entries, last });
+            if last {
+                self.listing = None;
+            }
+        }
+    }
+
+    /// Whether an answer can go on without anything from the client.
+    fn can_list(&self) -> bool {
+        let waits = self.listing.is_some() || !self.questions.is_empty();
+        waits && self.channel.unsent_bytes() < LISTING_AHEAD_BYTES
+    }
+
+    /// It has ended; what was to be said has been sent.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    pub(super) fn wants_write(&self) -> bool {
+        self.channel.wants_write()
+    }
+
+    /// Whether that is another answer than last time.
+    pub(super) fn wants_write_changed(&mut self) -> bool {
+        let wants = self.wants_write();
+        std::mem::replace(&mut self.wanted_write, wants) != wants
+    }
+
+    pub(super) fn poll_transmit(
+        &mut self,
+        now: Time,
+        buffer: &mut Vec<u8>,
+        max_datagrams: usize,
+    ) -> Option<(Transmit, Option<IpAddr>)> {
+        let transmit = self.session.as_mut()?.poll_transmit(now, buffer, max_datagrams)?;
+        Some((transmit, self.local))
+    }
+
+    pub(super) fn poll_timeout(&self, now: Time, greeting: Duration) -> Option<Time> {
+        match &self.session {
+            None => Some(self.since + greeting),
+            Some(_) if self.can_list() => Some(now),
+            Some(session) => session.poll_timeout(),
+        }
+    }
+
+    pub(super) fn say_goodbye(&mut self) {
+        // Who does not read it sees the end of the stream.
+        let _ = self.channel.send(&control::Server::Bye { reason: "the server is stopping".into() });
+    }
+
+    pub(super) fn close(&mut self, statistics: &mut Statistics) {
+        self.channel.close();
+        // What the client said last may have ended requests.
+        while let Some(event) = self.session.as_mut().and_then(Server::poll_event) {
+            if let ServerEvent::Close { request, complete } = event {
+                self.files.remove(&request);
+                self.completed += u64::from(complete);
+                self.abandoned += u64::from(!complete);
+            }
+        }
+        statistics.completed += self.completed;
+        statistics.abandoned += self.abandoned + self.files.len() as u64;
+        if let Some(session) = &self.session {
+            statistics.data += session.counters();
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Who is who: TLS 1.3 for control channels, by authority or by fingerprint.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring as provider};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+    version::TLS13,
+};
+use thiserror::Error;
+
+/// What is wrong with keys and certificates.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A file that does not hold what it should.
+    #[error("{}: {what}", .path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Not 64 hexadecimal digits.
+    #[error("{0:?} is no fingerprint: 64 hexadecimal digits, as `fountain serve` prints them")]
+    Fingerprint(String),
+    /// rustls will not have it.
+    #[error("{0}")]
+    Refused(#[from] rustls::Error),
+    /// No certificate could be made.
+    #[error("no certificate could be made: {0}")]
+    Generation(#[from] rcgen::Error),
+}
+
+/// SHA-256 of a certificate: names a server whose certificate no authority has signed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// Of a certificate.
+    pub fn of(certificate: &CertificateDer<'_>) -> Self {
+        let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
+        Fingerprint(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::str::FromStr for Fingerprint {
+    type Err = Error;
+
+    /// Hexadecimal digits; colons between them and a `sha256:` before them are allowed.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let digits: Vec<u8> = text.trim_start_matches("sha256:").bytes().filter(|b| *b != b':').collect();
+        let bad = || Error::Fingerprint(text.to_owned());
+        let mut bytes = [0; 32];
+        if digits.len() != 64 {
+            return Err(bad());
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| bad())?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
+        }
+        Ok(Fingerprint(bytes))
+    }
+}
+
+/// A certificate chain and its key.
+pub struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Identity {
+    /// From PEM files.
+    ///
+    /// # Errors
+    /// A file that cannot be read or holds no certificate, or no key.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, Error> {
+        Ok(Identity {
+            chain: certificates(certificate)?,
+            key: PrivateKeyDer::from_pem_file(key).map_err(|e| file(key, e))?,
+        })
+    }
+
+    /// A new one that signs itself: clients know it by its fingerprint.
+    ///
+    /// # Errors
+    /// When the system gives no randomness.
+    pub fn generate() -> Result<Self, Error> {
+        let made = rcgen::generate_simple_self_signed(["fountain".to_owned()])?;
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
+            .map_err(|e| rustls::Error::General(e.to_owned()))?;
+        Ok(Identity { chain: vec![made.cert.der().clone()], key })
+    }
+
+    /// Of its own certificate.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&self.chain[0])
+    }
+}
+
+fn file(path: &Path, what: impl fmt::Display) -> Error {
+    Error::File { path: path.to_owned(), what: what.to_string() }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let chain: Vec<_> = CertificateDer::pem_file_iter(path)
+        .map_err(|e| file(path, e))?
+        .collect::<Result<_, _>>()
+        .map_err(|e| file(path, e))?;
+    if chain.is_empty() {
+        return Err(file(path, "holds no certificate (PEM)"));
+    }
+    Ok(chain)
+}
+
+fn authorities(path: &Path) -> Result<Arc<RootCertStore>, Error> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|e| file(path, e))?;
+    }
+    Ok(Arc::new(roots))
+}
+
+/// A server's configuration; `clients` is the file of the authorities whose clients are let in, all if there is none.
+///
+/// # Errors
+/// [`Error`].
+pub fn server(identity: Identity, clients: Option<&Path>) -> Result<Arc<ServerConfig>, Error> {
+    let provider = Arc::new(provider::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(&[&TLS13])?;
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(authorities(path)?, provider)
+                .build()
+                .map_err(|e| file(path, e))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    Ok(Arc::new(builder.with_single_cert(identity.chain, identity.key)?))
+}
+
+/// Which servers a client believes.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// Those whose name an authority of this file vouches for.
+    Authorities(PathBuf),
+    /// Those with one of these certificates.
+    Fingerprints(Vec<Fingerprint>),
+}
+
+/// A client's configuration, with its own identity if it has one.
+///
+/// # Errors
+/// [`Error`].
+pub fn client(trust: &Trust, identity: Option<Identity>) -> Result<Arc<ClientConfig>, Error> {
+    let provider = Arc::new(provider::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(&[&TLS13])?;
+    let builder = match trust {
+        Trust::Authorities(path) => {
+            let verifier = WebPkiServerVerifier::builder_with_provider(authorities(path)?, provider)
+                .build()
+                .map_err(|e| file(path, e))?;
+            builder.with_webpki_verifier(verifier)
+        }
+        Trust::Fingerprints(known) => {
+            let verifier = Pinned { known: known.clone(), provider };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
+    };
+    Ok(Arc::new(match identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => builder.with_client_auth_cert(identity.chain, identity.key)?,
+    }))
+}
+
+/// Believes certificates by their fingerprints, whatever name or date they bear.
+#[derive(Debug)]
+struct Pinned {
+    known: Vec<Fingerprint>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.known.contains(&Fingerprint::of(end_entity)) {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(CertificateError::ApplicationVerificationFailure.into())
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("TLS 1.2 is not spoken".into()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

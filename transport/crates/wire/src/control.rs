@@ -1,0 +1,279 @@
+//! Messages of the control channel, and their frames.
+//!
+//! A frame is a length (32 bits, big-endian, at most [`MAX_FRAME_BYTES`]) and a message in postcard's encoding.
+//! The client speaks first. Nothing is sent on the data channel before [`Server::Welcome`] and the data
+//! channel's own hello.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::packet::Token;
+
+/// The longest message, in bytes.
+pub const MAX_FRAME_BYTES: usize = 64 * 1024;
+/// The longest path in a request, in bytes.
+pub const MAX_PATH_BYTES: usize = 4096;
+/// Runs of blocks in one request; more are asked for when these are done.
+pub const MAX_RUNS: usize = 1024;
+
+/// BLAKE3 of a block.
+pub type Hash = [u8; 32];
+
+/// How coded symbols choose their neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Draw {
+    /// Independently for each symbol, as the paper has it.
+    Independent,
+    /// Dealt from shuffled decks: a stream of symbols uses every neighbour equally often.
+    Dealt,
+}
+
+/// Who limits what is under way, besides TFRC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pacing {
+    /// The client: symbols are sent up to its credits.
+    /// `first` is the credit of each of the first request's blocks before any feedback.
+    Client {
+        /// Symbols that may be sent at once.
+        first: u16,
+    },
+    /// Nobody: the paper's mode. Symbols flow until the terminating signal.
+    Tfrc,
+}
+
+/// Which object: a path that changes its content is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version(pub [u8; 16]);
+
+/// A run of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// The first block.
+    pub first: u32,
+    /// How many; `u32::MAX` means up to the end.
+    pub count: u32,
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetch {
+    /// The client's name for it, on both channels.
+    pub request: u16,
+    /// Relative to what the server serves, with `/` between its parts.
+    pub path: String,
+    /// Bytes of a symbol.
+    pub symbol_bytes: u16,
+    /// Symbols of a block (the paper's k); the last block of an object may have fewer.
+    pub block_symbols: u16,
+    /// How neighbours are chosen.
+    pub draw: Draw,
+    /// Who limits what is under way.
+    pub pacing: Pacing,
+    /// The blocks to send, ascending; none means all.
+    pub runs: Vec<Run>,
+    /// Refuse if the object is not this one any more.
+    pub version: Option<Version>,
+}
+
+/// From client to server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Client {
+    /// The first message.
+    Hello {
+        /// [`crate::VERSION`].
+        version: u8,
+    },
+    /// Names what lies under a path: the path itself if it is a file, else everything below it.
+    List {
+        /// The client's name for the question.
+        request: u16,
+        /// As in [`Fetch`].
+        path: String,
+    },
+    /// Asks for an object.
+    Fetch(Fetch),
+    /// The paper's terminating signal, for one block.
+    Done {
+        /// The request.
+        request: u16,
+        /// The block that is complete.
+        block: u32,
+    },
+    /// Nothing more of this request, please.
+    Cancel {
+        /// The request.
+        request: u16,
+    },
+}
+
+/// One file of a listing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its path, as [`Fetch`] wants it.
+    pub path: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// When it was changed, in nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// There is no such file.
+    NotFound,
+    /// The path leaves what is served, or is none.
+    BadPath,
+    /// The parameters are out of bounds.
+    BadParameters,
+    /// The file is not the one that was asked for any more.
+    Changed,
+    /// The server may not, or could not, read it.
+    Unreadable,
+    /// The server has too much to do.
+    Busy,
+    /// A block was not complete after all the symbols that a block may have.
+    SymbolCap,
+}
+
+/// The decoding parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parameters {
+    /// The request.
+    pub request: u16,
+    /// The object's length in bytes.
+    pub size: u64,
+    /// Its version.
+    pub version: Version,
+    /// When it was changed, in nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Its permission bits.
+    pub mode: u32,
+    /// The seed of the rows of all whole blocks.
+    pub seed: u64,
+    /// The seed of the rows of the last block, if it is shorter than the others.
+    pub last_seed: u64,
+}
+
+/// From server to client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Server {
+    /// Answers [`Client::Hello`].
+    Welcome {
+        /// [`crate::VERSION`].
+        version: u8,
+        /// Names the connection in datagrams.
+        connection: u32,
+        /// To be shown by the data channel's hello.
+        token: Token,
+    },
+    /// Part of the answer to [`Client::List`].
+    Listing {
+        /// The question.
+        request: u16,
+        /// Files, sorted by path.
+        entries: Vec<Entry>,
+        /// Nothing follows.
+        last: bool,
+    },
+    /// There is no answer to [`Client::List`].
+    Unlisted {
+        /// The question.
+        request: u16,
+        /// Why, for a person.
+        detail: String,
+    },
+    /// Answers [`Client::Fetch`].
+    Parameters(Parameters),
+    /// What a block is, before or while its symbols come.
+    BlockHash {
+        /// The request.
+        request: u16,
+        /// The block.
+        block: u32,
+        /// BLAKE3 of its bytes.
+        hash: Hash,
+    },
+    /// A request ends without success.
+    Refused {
+        /// The request.
+        request: u16,
+        /// Why.
+        why: Refusal,
+        /// The same for a person.
+        detail: String,
+    },
+    /// The connection ends; why.
+    Bye {
+        /// For a person.
+        reason: String,
+    },
+}
+
+/// Why bytes are no message.
+#[derive(Debug, Error)]
+pub enum Malformed {
+    /// A frame longer than [`MAX_FRAME_BYTES`].
+    #[error("a control message of {0} bytes (at most {MAX_FRAME_BYTES})")]
+    TooLong(usize),
+    /// A frame that holds no message.
+    #[error("a control message that cannot be read: {0}")]
+    Encoding(#[from] postcard::Error),
+    /// A frame with more than one message.
+    #[error("{0} bytes after a control message")]
+    Trailing(usize),
+}
+
+/// Appends `message` as a frame.
+///
+/// # Errors
+/// [`Malformed::TooLong`] when it does not fit.
+pub fn emit<M: Serialize>(message: &M, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let body = postcard::to_stdvec(message)?;
+    if body.len() > MAX_FRAME_BYTES {
+        return Err(Malformed::TooLong(body.len()));
+    }
+    out.extend_from_slice(&(body.len() as u32).to_be_bytes());
+    out.extend_from_slice(&body);
+    Ok(())
+}
+
+/// Bytes of a control channel as they come, cut into messages.
+#[derive(Debug, Default)]
+pub struct Frames {
+    bytes: Vec<u8>,
+    begin: usize,
+}
+
+impl Frames {
+    /// Adds what was read.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        if self.begin > 0 {
+            self.bytes.drain(..self.begin);
+            self.begin = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next whole message, or `None` when more bytes are needed.
+    ///
+    /// # Errors
+    /// [`Malformed`]: the channel cannot be understood any further.
+    pub fn message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, Malformed> {
+        let Some((length, rest)) = self.bytes[self.begin..].split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*length) as usize;
+        if length > MAX_FRAME_BYTES {
+            return Err(Malformed::TooLong(length));
+        }
+        let Some(body) = rest.get(..length) else { return Ok(None) };
+        let (message, unread) = postcard::take_from_bytes(body)?;
+        if !unread.is_empty() {
+            return Err(Malformed::Trailing(unread.len()));
+        }
+        self.begin += 4 + length;
+        Ok(Some(message))
+    }
+}

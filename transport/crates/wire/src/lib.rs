@@ -1,0 +1,11 @@
+//! Wire formats of the coded transports: views over bytes and plain values, and nothing else.
+//!
+//! [`packet`] is the data channel (UDP): symbols one way, feedback the other. [`control`] is the reliable
+//! channel beside it (TCP, under TLS unless an experiment says otherwise): requests, decoding parameters,
+//! terminating signals. Both carry a version; neither allocates more than the bytes it is given can justify.
+
+pub mod control;
+pub mod packet;
+
+/// The version of both channels. Peers of another one are refused in the first message.
+pub const VERSION: u8 = 1;

@@ -1,0 +1,259 @@
+//! Datagrams of the data channel.
+//!
+//! ```text
+//! header, in clear, authenticated        11 bytes   version 4 bits | kind 4 bits | connection 32 | number 48
+//! body, encrypted unless insecure
+//!   symbol      15 bytes + payload                  request 16 | block 32 | index 16 | sent µs 32 | rtt µs 24
+//!   feedback    19 bytes + 8 for each credit        echo µs 32 | delay µs 32 | x_recv 48 | loss 32 | count 8
+//!                                                   request 16 | block 32 | want 16
+//!   hello       16 bytes and padding                token 128, zeros
+//!   welcome     6 bytes and padding                 number of the hello that it answers 48, zeros
+//! tag, unless insecure                   16 bytes
+//! ```
+//! Numbers are big-endian. `number` counts the datagrams of one direction of a connection from 0 and is never
+//! used twice: it is the nonce, and its gaps are the losses.
+
+use thiserror::Error;
+
+use crate::VERSION;
+
+/// Bytes of the clear header.
+pub const HEADER_BYTES: usize = 11;
+/// Bytes before the payload in a symbol's body.
+pub const SYMBOL_BYTES: usize = 15;
+/// Bytes of a feedback's body without its credits.
+pub const FEEDBACK_BYTES: usize = 19;
+/// Bytes of one credit.
+pub const CREDIT_BYTES: usize = 8;
+/// Bytes of the authentication tag that follows the body.
+pub const TAG_BYTES: usize = 16;
+/// Credits that one feedback can carry.
+pub const MAX_CREDITS: usize = 64;
+/// Packet numbers stay below this.
+pub const MAX_NUMBER: u64 = (1 << 48) - 1;
+/// The token that binds a datagram's source to its control channel.
+pub type Token = [u8; 16];
+
+/// Bytes of a UDP payload that carries a symbol of `symbol_bytes`.
+pub const fn symbol_datagram_bytes(symbol_bytes: usize, protected: bool) -> usize {
+    HEADER_BYTES + SYMBOL_BYTES + symbol_bytes + if protected { TAG_BYTES } else { 0 }
+}
+
+/// Why a datagram is none of ours.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Malformed {
+    /// Shorter than its kind needs.
+    #[error("the datagram ends too early")]
+    Short,
+    /// Another version of the protocol, or another protocol.
+    #[error("version {0} of the data channel, not {VERSION}")]
+    Version(u8),
+    /// A kind that this version does not know.
+    #[error("unknown kind of datagram {0}")]
+    Kind(u8),
+    /// A feedback whose length does not fit its count of credits, or with more than [`MAX_CREDITS`].
+    #[error("a feedback with an impossible number of credits")]
+    Credits,
+}
+
+/// What a datagram is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Server to client: one coded symbol.
+    Symbol = 1,
+    /// Client to server: TFRC's report and credits.
+    Feedback = 2,
+    /// Client to server: proves the address with the token of the control channel.
+    Hello = 3,
+    /// Server to client: the address is known.
+    Welcome = 4,
+}
+
+/// The clear part of every datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What follows.
+    pub kind: Kind,
+    /// The connection, as the server named it on the control channel.
+    pub connection: u32,
+    /// The datagram's number within its direction.
+    pub number: u64,
+}
+
+impl Header {
+    /// Appends the header.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        debug_assert!(self.number <= MAX_NUMBER);
+        out.push(VERSION << 4 | self.kind as u8);
+        out.extend_from_slice(&self.connection.to_be_bytes());
+        out.extend_from_slice(&self.number.to_be_bytes()[2..]);
+    }
+
+    /// The header of `datagram`; its body begins at [`HEADER_BYTES`].
+    ///
+    /// # Errors
+    /// [`Malformed`] when it is too short, of another version or of an unknown kind.
+    pub fn parse(datagram: &[u8]) -> Result<Header, Malformed> {
+        let header: &[u8; HEADER_BYTES] = datagram.first_chunk().ok_or(Malformed::Short)?;
+        if header[0] >> 4 != VERSION {
+            return Err(Malformed::Version(header[0] >> 4));
+        }
+        let kind = match header[0] & 15 {
+            1 => Kind::Symbol,
+            2 => Kind::Feedback,
+            3 => Kind::Hello,
+            4 => Kind::Welcome,
+            other => return Err(Malformed::Kind(other)),
+        };
+        Ok(Header { kind, connection: be32(&header[1..5]), number: be48(&header[5..11]) })
+    }
+}
+
+/// What the data channel's welcome answers: a hello may have been sent more than once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The number of the hello.
+    pub hello: u64,
+}
+
+impl Welcome {
+    /// Appends the body; padding may follow.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.hello.to_be_bytes()[2..]);
+    }
+
+    /// The body of an opened welcome.
+    ///
+    /// # Errors
+    /// [`Malformed::Short`].
+    pub fn parse(body: &[u8]) -> Result<Welcome, Malformed> {
+        let hello: &[u8; 6] = body.first_chunk().ok_or(Malformed::Short)?;
+        Ok(Welcome { hello: be48(hello) })
+    }
+}
+
+/// What precedes a symbol's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// The request it answers.
+    pub request: u16,
+    /// The block of the object.
+    pub block: u32,
+    /// Which of the block's coded symbols: with the stream's seed it gives the row.
+    pub index: u16,
+    /// The server's clock when it was sent, in microseconds, modulo 2^32: echoed by the feedback.
+    pub sent_us: u32,
+    /// The server's estimate of the round trip (RFC 5348, section 3.2.1), saturated at 2^24 - 1.
+    pub rtt_us: u32,
+}
+
+impl Symbol {
+    /// Appends the fields; the payload follows.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.request.to_be_bytes());
+        out.extend_from_slice(&self.block.to_be_bytes());
+        out.extend_from_slice(&self.index.to_be_bytes());
+        out.extend_from_slice(&self.sent_us.to_be_bytes());
+        out.extend_from_slice(&self.rtt_us.min((1 << 24) - 1).to_be_bytes()[1..]);
+    }
+
+    /// The fields and the payload of an opened body.
+    ///
+    /// # Errors
+    /// [`Malformed::Short`].
+    pub fn parse(body: &[u8]) -> Result<(Symbol, &[u8]), Malformed> {
+        let (head, payload) = body.split_first_chunk::<SYMBOL_BYTES>().ok_or(Malformed::Short)?;
+        let symbol = Symbol {
+            request: be16(&head[0..2]),
+            block: be32(&head[2..6]),
+            index: be16(&head[6..8]),
+            sent_us: be32(&head[8..12]),
+            rtt_us: u32::from(head[12]) << 16 | u32::from(be16(&head[13..15])),
+        };
+        Ok((symbol, payload))
+    }
+}
+
+/// How many symbols of a block a server may have sent in all: `want` is an upper limit of their indices.
+/// 0 says that the block is complete, as the terminating signal does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credit {
+    /// The request.
+    pub request: u16,
+    /// The block.
+    pub block: u32,
+    /// Symbols with lower indices may be sent.
+    pub want: u16,
+}
+
+/// A receiver's report (RFC 5348, section 3.2.2) and its credits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Feedback {
+    /// `sent_us` of the last symbol that came.
+    pub echo_us: u32,
+    /// How long before this report it came, in microseconds.
+    pub delay_us: u32,
+    /// What arrived since the last report, in bytes a second; `None` if nothing did, and `echo_us` means nothing.
+    pub x_recv: Option<u64>,
+    /// The loss event rate, from 0 to 1.
+    pub loss_event_rate: f64,
+    /// What may be sent.
+    pub credits: Vec<Credit>,
+}
+
+/// `x_recv` of a report that follows no symbol.
+const NOTHING: u64 = MAX_NUMBER;
+
+impl Feedback {
+    /// Appends the body. Of more than [`MAX_CREDITS`] credits the first are sent.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        let loss = (self.loss_event_rate.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
+        let x_recv = self.x_recv.map_or(NOTHING, |x| x.min(NOTHING - 1));
+        let credits = &self.credits[..self.credits.len().min(MAX_CREDITS)];
+        out.extend_from_slice(&self.echo_us.to_be_bytes());
+        out.extend_from_slice(&self.delay_us.to_be_bytes());
+        out.extend_from_slice(&x_recv.to_be_bytes()[2..]);
+        out.extend_from_slice(&loss.to_be_bytes());
+        out.push(credits.len() as u8);
+        for credit in credits {
+            out.extend_from_slice(&credit.request.to_be_bytes());
+            out.extend_from_slice(&credit.block.to_be_bytes());
+            out.extend_from_slice(&credit.want.to_be_bytes());
+        }
+    }
+
+    /// The feedback of an opened body.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn parse(body: &[u8]) -> Result<Feedback, Malformed> {
+        let (head, credits) = body.split_first_chunk::<FEEDBACK_BYTES>().ok_or(Malformed::Short)?;
+        let count = usize::from(head[18]);
+        if count > MAX_CREDITS || credits.len() != count * CREDIT_BYTES {
+            return Err(Malformed::Credits);
+        }
+        let x_recv = be48(&head[8..14]);
+        Ok(Feedback {
+            echo_us: be32(&head[0..4]),
+            delay_us: be32(&head[4..8]),
+            x_recv: (x_recv != NOTHING).then_some(x_recv),
+            loss_event_rate: f64::from(be32(&head[14..18])) / f64::from(u32::MAX),
+            credits: credits
+                .chunks_exact(CREDIT_BYTES)
+                .map(|c| Credit { request: be16(&c[0..2]), block: be32(&c[2..6]), want: be16(&c[6..8]) })
+                .collect(),
+        })
+    }
+}
+
+fn be16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |n, b| n << 8 | u16::from(*b))
+}
+
+fn be32(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |n, b| n << 8 | u32::from(*b))
+}
+
+fn be48(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b))
+}
