@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from testbed import builds
 from testbed.command import CommandError, run, wait_until
 
 PREFIX_VARIABLE = "WEIR_OVS_PREFIX"
@@ -28,12 +29,10 @@ def find_prefix(given: str | os.PathLike[str] | None = None) -> Path:
         if not (prefix / "sbin/ovs-vswitchd").exists():
             raise OvsError(f"no sbin/ovs-vswitchd under {prefix}: run 'make switch'")
         return prefix
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cache = Path(os.environ.get("WEIR_CACHE") or Path(base) / "weir")
-    built = [mark.parent for mark in cache.glob("ovs-*/.complete")]
-    if not built:
-        raise OvsError(f"no built switch in {cache}: run 'make switch'")
-    return max(built, key=lambda prefix: (prefix / ".complete").stat().st_mtime)
+    built = builds.newest("ovs")
+    if built is None:
+        raise OvsError(f"no built switch in {builds.cache()}: run 'make switch'")
+    return built
 
 
 class Ovs:
