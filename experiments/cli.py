@@ -84,9 +84,9 @@ def _bench(args: argparse.Namespace) -> int:
     unknown = [group for group in args.only if group not in groups]
     if unknown:
         raise ValueError(f"--only {unknown[0]}: {args.suite} has {', '.join(groups)}")
-    comparison = bench.Comparison(args.schemes.split(","), args.repeats)
+    comparison = bench.Comparison(args.schemes and args.schemes.split(","), args.repeats)
     out = args.out or Path(f"build/bench/{args.suite}.json")
-    return bench.run(args.suite, args.only, out, comparison)
+    return bench.run(args.suite, args.only, out, comparison, quick=args.quick)
 
 
 def _soak(args: argparse.Namespace) -> int:
@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_options(single, Path("build/run"), rounds=30)
     _add_bench(
         commands.add_parser(
-            "bench", help="figures of the switch or the controller: a table and flat JSON"
+            "bench", help="figures of the switch, the controller, transports: a table and flat JSON"
         )
     )
     _add_soak(
@@ -152,13 +152,14 @@ def _add_bench(command: argparse.ArgumentParser) -> None:
     add("--out", type=Path, metavar="FILE", help="(default build/bench/SUITE.json)")
     usual = bench.Comparison()
     add(
-        "--schemes", default=",".join(usual.schemes), metavar="NAME,...",
-        help="what is compared, where schemes are (default %(default)s)",
+        "--schemes", metavar="NAME,...",
+        help="what is compared, where schemes are (default: all that the suite knows)",
     )  # fmt: skip
     add(
         "--repeats", type=int, default=usual.repeats, metavar="N",
         help="runs of each, where schemes are compared (default %(default)s)",
     )  # fmt: skip
+    add("--quick", action="store_true", help="less of it, where the suite says what")
     command.set_defaults(handler=_bench)
 
 

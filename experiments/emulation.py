@@ -20,15 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from controller import __version__ as controller_version
-from experiments import counters, reads, trace, validity
+from experiments import counters, observation, reads, trace, validity
 from experiments.program import Program, ProgramError
 from experiments.record import FORMAT, QUEUE, RECORD
 from experiments.runner import VOID, RunSpec
-from experiments.sampling import Processors, Sampler
+from experiments.sampling import Processors
 from experiments.schemes import scheme
-from experiments.workloads import netstat
 from experiments.workloads.clock import ByteBins
-from testbed import isolation, shaping
+from testbed import isolation
 from testbed.bed import Bed, BedError
 from testbed.command import CommandError
 from testbed.command import run as run_command
@@ -45,7 +44,6 @@ _LOGS = (
     "ovs/ovs-vswitchd.log",
     "workload.log",
 )
-_TRACE_RECORDS = 1 << 20
 _PING = re.compile(r"= (?P<min>[\d.]+)/(?P<avg>[\d.]+)/(?P<max>[\d.]+)/")
 _SAY_EVERY_S = 2.0
 _EXPECTED = (
@@ -77,44 +75,23 @@ class Emulation:
             "spec": asdict(self.spec),
             "environment": self._environment(),
             "roles": asdict(roles),
-            "hosts": {host.name: host.tcp_settings() for host in bed.hosts},
-            "settings_faults": [fault for host in bed.hosts for fault in host.settings_faults()],
-            "qdisc_faults": self._qdisc_faults(),
             "idle_rtt_ms": self._idle_rtt_ms(),
-        }
-        bed.ovs.appctl("netdev-egress/trace-start", roles.bottleneck, str(_TRACE_RECORDS))
-        before = counters.snapshot(bed)
-        record |= self._workload()
-        after = counters.snapshot(bed)
+        } | observation.settings(bed)
+        with observation.Observation(bed) as seen:
+            record |= self._workload()
         assert bed.controller is not None
         bed.controller.require_running()
-        queue = trace.parse(bed.ovs.appctl("netdev-egress/trace", roles.bottleneck))
-        dropped = counters.dropped(after.queues[roles.bottleneck])
-        record |= {
-            "start_ns": before.time_ns,
-            "end_ns": after.time_ns,
-            "tcp": {host: netstat.grown(before.tcp[host], after.tcp[host]) for host in after.tcp},
-            "queue": after.queues[roles.bottleneck],
-            "dropped": dropped - counters.dropped(before.queues[roles.bottleneck]),
-            "arrived": counters.arrived(after.queues[roles.bottleneck])
-            - counters.arrived(before.queues[roles.bottleneck]),
-            "arrived_in_trace": queue.count("enqueue") + queue.count("drop"),
-            "lost_elsewhere": counters.by_kind_of_loss(before, after, roles.bottleneck),
+        record |= seen.record | {
             "controller_errors": bed.controller.errors(),
-            "events": self._events(before.time_ns),
+            "events": self._events(seen.record["start_ns"]),
         }
-        return record, queue
+        return record, seen.queue
 
     def _workload(self) -> dict[str, Any]:
-        with (
-            reads.responders(self.bed, self.log),
-            Sampler(self._far_pid(), self.bed.roles.far_end) as far_end,
-        ):
+        with reads.responders(self.bed, self.log):
             if self.spec.background:
-                driven = self._reads_beside_background()
-            else:
-                driven = self._reads() | {"background_bytes": ByteBins().as_record()}
-        return driven | {"far_end": far_end.as_record()}
+                return self._reads_beside_background()
+            return self._reads() | {"background_bytes": ByteBins().as_record()}
 
     def _reads_beside_background(self) -> dict[str, Any]:
         spec, roles, host = self.spec, self.bed.roles, self.bed.host
@@ -150,24 +127,6 @@ class Emulation:
                     done, took_ms = message["round"] + 1, message["block_ns"] / 1e6
                     self.say(f"block {done} of {spec.rounds} took {took_ms:.0f} ms")
         raise ProgramError("reader ended without a result")
-
-    def _far_pid(self) -> int:
-        node = self.bed.roles.far_node
-        pid: int = self.bed.net.nameToNode[node].pid
-        return pid
-
-    def _qdisc_faults(self) -> list[str]:
-        """Compare how every device sends with what was asked for."""
-        at_switches = [fault for switch in self.bed.switches for fault in switch.queue_faults()]
-        at_hosts = [
-            f"{intf.name}: {fault}"
-            for host in self.bed.hosts
-            for intf in host.intfList()
-            for fault in shaping.differences(
-                shaping.installed(intf.name, pid=host.pid), intf.egress
-            )
-        ]
-        return at_switches + at_hosts
 
     def _idle_rtt_ms(self) -> dict[str, float]:
         sender, receiver = (

@@ -28,17 +28,25 @@ class Check:
 
 def checks(record: Mapping[str, Any]) -> list[Check]:
     """Return every check of a run, from what ``experiments.runner`` has recorded."""
+    spec = record["spec"]
     return [
-        shaped_rate(
-            record["far_end"], record["spec"]["rate_bps"], filled=record["spec"]["background"]
-        ),
+        *network_checks(record, spec["rate_bps"], filled=spec["background"]),
+        connected(record["events"]),
+        without_errors(record["controller_errors"]),
+    ]
+
+
+def network_checks(
+    record: Mapping[str, Any], rate_bps: int, *, filled: bool = False
+) -> list[Check]:
+    """Return the checks of what ``experiments.observation`` has recorded, with ``processors``."""
+    return [
+        shaped_rate(record["far_end"], rate_bps, filled=filled),
         drops_in_place(record["dropped"], record["lost_elsewhere"]),
         _nothing("qdiscs as asked", record["qdisc_faults"]),
         processors(record["processors"]),
         _nothing("host settings as printed", record["settings_faults"]),
         complete_trace(record["arrived"], record["arrived_in_trace"]),
-        connected(record["events"]),
-        without_errors(record["controller_errors"]),
     ]
 
 
@@ -94,6 +102,22 @@ def processors(shares: Mapping[str, float]) -> Check:
         f"{idle:.0%} idle, the switch waited {wait:.0%} of the time",
         f"at least {MIN_IDLE_SHARE:.0%} idle, waiting at most {MAX_SWITCH_WAIT_SHARE:.0%}",
         idle >= MIN_IDLE_SHARE and wait <= MAX_SWITCH_WAIT_SHARE,
+    )
+
+
+def all_carried(record: Mapping[str, Any], rate_bps: int) -> Check:
+    """What a client says it has got has come to its host, and in no less time than the link takes.
+
+    Rounds are told by the client itself, which could leave some of their time out.
+    """
+    got, told_s = sum(record["round_bytes"]), sum(record["round_s"])
+    came = record["tcp"][record["receiver"]].get("IpExt.InOctets", 0)
+    least_s = got * 8 / rate_bps
+    return Check(
+        "all carried in the time told",
+        f"{got} bytes in {told_s:.2f} s, {came} came to the host",
+        f"no more than came, and no less than {least_s:.2f} s",
+        got <= came and told_s >= least_s,
     )
 
 

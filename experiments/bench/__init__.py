@@ -12,8 +12,8 @@ peers that were measured in the same run stand beside them. A group may take a f
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.bench import world
+from experiments.bench.tables import goodputs
+from experiments.fountain import MODES
 from experiments.schemes import SCHEMES
 from testbed.ovs import OvsError, find_prefix
 
@@ -42,47 +44,73 @@ class Incomplete(Exception):  # noqa: N818  (what it carries is good)
 class Group:
     """``module`` measures it; ``arguments``, values of JSON, are for its ``run``.
 
-    ``compares`` says that it takes, besides, ``schemes``, ``repeats`` and ``records``, the folder
-    where each run may leave what it has recorded.
+    ``schemes`` are those that it compares: it takes, besides, ``schemes``, some or all of these,
+    ``repeats`` and ``records``, the folder where each run may leave what it has recorded.
+    ``quick``, if not None, is what of ``arguments`` is other in a short benchmark. What is
+    ``tabled`` has its place in a table of the whole suite, and is not listed.
     """
 
     module: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    compares: bool = False
+    schemes: Sequence[str] = ()
+    quick: Mapping[str, Any] | None = None
+    tabled: bool = False
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared, and how often each is run."""
+    """What is compared (None: all that there is), and how often each is run."""
 
-    schemes: Sequence[str] = ("weir", "sdtcp", "reno", "dctcp")
+    schemes: Sequence[str] | None = None
     repeats: int = 3
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.schemes if name not in SCHEMES]
-        if unknown or not self.schemes:
-            raise ValueError(f"schemes are {', '.join(SCHEMES)}, not {', '.join(unknown)!r}")
+        known = (*SCHEMES, *MODES)
+        unknown = [name for name in self.schemes or () if name not in known]
+        if unknown or self.schemes == []:
+            raise ValueError(f"schemes are {', '.join(known)}, not {', '.join(unknown)!r}")
         if self.repeats < 1:
             raise ValueError(f"repeats must be at least 1, not {self.repeats}")
 
 
 _CONNECTIONS = (1, 2, 4, 8, 16, 32, 40, 120)
+_SCHEMES = ("weir", "sdtcp", "reno", "dctcp")
+_SERVERS = (1, 6, 16, 36, 40, 120)
+_LTTP_SCHEMES = (*MODES, "reno", "dctcp")
+
+
+def _lttp(servers: int) -> Group:
+    quick = {"sizes_kb": (64, 256)} if servers in (1, 6, 40) else None
+    return Group("lttp", {"servers": servers}, _LTTP_SCHEMES, quick, tabled=True)
+
 
 SUITES: Mapping[str, Mapping[str, Group]] = {
     "switch": {
         name: Group(name) for name in ("latency", "shaping", "forwarding", "paced", "dctcp")
     },
     "incast": {
-        **{f"n{n}": Group("incast", {"connections": n}, compares=True) for n in _CONNECTIONS},
-        "n32_own_buffers": Group("incast", {"connections": 32, "own_buffers": True}, compares=True),
-        "background": Group("background", compares=True),
+        **{f"n{n}": Group("incast", {"connections": n}, _SCHEMES) for n in _CONNECTIONS},
+        "n32_own_buffers": Group("incast", {"connections": 32, "own_buffers": True}, _SCHEMES),
+        "background": Group("background", schemes=_SCHEMES),
         "idle": Group("idle"),
+    },
+    "lttp": {
+        **{f"n{n}": _lttp(n) for n in _SERVERS},
+        "fairness": Group("fairness", quick={"mixes": ("5l5t",), "measured_s": 10}),
+        "loopback": Group("loopback", quick={}),
     },
     "controller": {name: Group(name) for name in ("connections", "delay", "memory")},
 }
 
 
-def run(suite: str, only: Sequence[str], out: Path, comparison: Comparison | None = None) -> int:
+def run(
+    suite: str,
+    only: Sequence[str],
+    out: Path,
+    comparison: Comparison | None = None,
+    *,
+    quick: bool = False,
+) -> int:
     """Measure a suite (or some of its groups), print a table and write ``out``, a flat object.
 
     A group that fails is told, and costs its own figures only. Returns an exit status: 0, or 1 if
@@ -96,10 +124,13 @@ def run(suite: str, only: Sequence[str], out: Path, comparison: Comparison | Non
     measured: dict[str, dict[str, float]] = {}
     for name in only or SUITES[suite]:
         group = SUITES[suite][name]
-        arguments = dict(group.arguments)
-        if group.compares:
+        if quick and group.quick is None:
+            continue
+        arguments = {**group.arguments, **(group.quick or {} if quick else {})}
+        if group.schemes:
             records = str((out.with_suffix("") / name).resolve())
-            arguments |= asdict(comparison) | {"records": records}
+            schemes = comparison.schemes or group.schemes
+            arguments |= {"schemes": schemes, "repeats": comparison.repeats, "records": records}
         words = (name, group.module, json.dumps(arguments))
         try:
             found = world.result("experiments.bench.inside", *words)
@@ -114,7 +145,8 @@ def run(suite: str, only: Sequence[str], out: Path, comparison: Comparison | Non
     figures["failed"] = " ".join(failed)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(figures, indent=2) + "\n")
-    _print(measured, failed, out)
+    tabled = {name for name in measured if SUITES[suite][name].tabled}
+    _print(measured, tabled, failed, out)
     return 1 if failed else 0
 
 
@@ -141,15 +173,25 @@ def _machine() -> dict[str, object]:
     }
 
 
-def _print(measured: dict[str, dict[str, float]], failed: list[str], out: Path) -> None:
+def _print(
+    measured: Mapping[str, Mapping[str, float]],
+    tabled: Collection[str],
+    failed: Sequence[str],
+    out: Path,
+) -> None:
     table = Table("figure", "value", box=None)
     table.columns[1].justify = "right"
     for group, figures in measured.items():
+        if group in tabled:
+            continue
         table.add_row(f"[bold]{group}[/bold]")
         for name, value in figures.items():
             table.add_row(f"  {name}", f"{value:,.4g}" if abs(value) < 100 else f"{value:,.0f}")
     console = Console(highlight=False)
-    console.print(table)
+    together = {name: value for group in tabled for name, value in measured[group].items()}
+    for shown in (goodputs(together), table if table.row_count else None):
+        if shown is not None:
+            console.print(shown)
     for group in failed:
         console.print(f"[bold red]{group} failed[/bold red]")
     console.print(f"figures: {out}", soft_wrap=True)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 TIMEOUTS = "TcpExt.TCPTimeouts"
 
-# A segment that was received and thrown away for want of memory or queue was not lost in the
-# network.
+# What was received and thrown away for want of memory or queue was not lost in the network.
 HOST_DROPS = (
     "TcpExt.TCPBacklogDrop", "TcpExt.TCPRcvQDrop", "TcpExt.RcvPruned", "TcpExt.OfoPruned",
     "TcpExt.TCPOFODrop", "TcpExt.PFMemallocDrop", "TcpExt.ListenDrops", "TcpExt.TCPZeroWindowDrop",
     "Ip.InDiscards", "Ip.OutDiscards", "Ip.InHdrErrors", "Tcp.InErrs",
+    "Udp.InErrors", "Udp.SndbufErrors",
 )  # fmt: skip
 
 

@@ -1,0 +1,207 @@
+"""Long LTTP flows beside TCP's and beside each other, each from a server of its own to one client.
+
+After section V.H of the LTTP paper: five of each, and ten of LTTP. A flow's normalised throughput
+is what came of it, in frames, over its fair share of the link; taken for every 200 ms and for all
+of the measured time. Every LTTP flow has a ``fountain serve`` and a ``fountain fetch`` of its own,
+so nobody but the network makes them share. TCP's flows always have something to send (``bulk``).
+A mix whose run is not valid is measured again, MOST_VOID_RUNS times at most.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments import fountain, observation, validity
+from experiments.bench import INTERRUPTED, Incomplete, world
+from experiments.bench.comparison import Figures
+from experiments.bench.lttp_runs import MOST_VOID_RUNS, bed_config, places
+from experiments.fountain import Mode
+from experiments.program import Command, Program, ProgramError
+from experiments.received import ReceivedBySource
+from experiments.sampling import Processors
+from testbed import isolation
+from testbed.bed import Bed
+from testbed.host import Host
+
+FLOWS = 10
+PERIOD_S = 0.2
+FAIR = (0.8, 1.2)
+_SETTLE_S, _MEASURED_S = 5.0, 30.0
+# More than one flow could fetch in all that time. A file with a hole: nothing of it is stored.
+_OBJECT_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Mix:
+    """``lttp`` flows fetched in ``mode``, and TCP's with ``congestion_control`` for the rest."""
+
+    lttp: int
+    mode: Mode
+    congestion_control: str = "reno"
+
+
+_TFRC = Mode("tfrc", 1024)
+MIXES = {
+    "5l5t": Mix(5, _TFRC),
+    "10l": Mix(10, _TFRC),
+    "5l5c": Mix(5, _TFRC, "cubic"),
+    "10l_mtu": Mix(10, replace(_TFRC, symbol_bytes="mtu")),
+    "5l5t_client_paced": Mix(5, Mode("client", 1024)),
+    "10l_client_paced": Mix(10, Mode("client", 1024)),
+    "10t": Mix(0, _TFRC),
+}
+
+
+def run(
+    progress: Callable[[str], None],
+    *,
+    mixes: Sequence[str] = tuple(MIXES),
+    measured_s: float = _MEASURED_S,
+) -> Figures:
+    """Measure; see ``experiments.bench``."""
+    figures: Figures = {}
+    missing = []
+    for name in mixes:
+        for attempt in range(1 + MOST_VOID_RUNS):
+            try:
+                measured = world.result("experiments.bench.fairness", name, str(measured_s))
+            except world.WorldError as ended:
+                if ended.status in INTERRUPTED:
+                    raise SystemExit(ended.status) from ended
+                measured = {"void": [str(ended)]}
+            if not measured["void"]:
+                found = of_mix(measured)
+                figures |= {f"fairness_{name}_{figure}": value for figure, value in found.items()}
+                figures[f"fairness_{name}_void_runs"] = attempt
+                told = ", ".join(f"{figure} {value:.3f}" for figure, value in found.items())
+                progress(f"{name}: {told}")
+                break
+            progress(f"{name}: not valid: {'; '.join(measured['void'])}")
+        else:
+            missing.append(name)
+    if missing:
+        raise Incomplete(figures, missing)
+    return figures
+
+
+def of_mix(measured: Mapping[str, Any]) -> Figures:
+    """Return the figures of a mix, by their short names.
+
+    ``measured`` has ``time_ns``, and ``bytes`` by then of each flow, LTTP's ``lttp`` first, in a
+    link of ``rate_bps``.
+    """
+    times = np.array(measured["time_ns"], dtype=np.float64)
+    counts = np.array(measured["bytes"], dtype=np.float64)
+    fair_bytes = measured["rate_bps"] / 8e9 / len(counts) * np.diff(times)
+    periods = np.diff(counts, axis=1) / fair_bytes
+    overall = (counts[:, -1] - counts[:, 0]) / fair_bytes.sum()
+    lttp = measured["lttp"]
+    figures = {
+        "min": float(overall.min()),
+        "max": float(overall.max()),
+        "jain": jain(overall),
+        "utilisation": float(overall.mean()),
+        "p5_200ms": float(np.quantile(periods, 0.05)),
+        "p95_200ms": float(np.quantile(periods, 0.95)),
+        "within_200ms": float(np.mean((periods >= FAIR[0]) & (periods <= FAIR[1]))),
+        "jain_200ms": float(np.mean([jain(column) for column in periods.T])),
+    }
+    if 0 < lttp < len(counts):
+        figures["lttp_mean"] = float(overall[:lttp].mean())
+        figures["tcp_mean"] = float(overall[lttp:].mean())
+        # The paper's Figure 10 has a curve for each protocol.
+        for name, part in (("lttp", periods[:lttp]), ("tcp", periods[lttp:])):
+            means = part.mean(axis=0)
+            figures[f"{name}_mean_min_200ms"] = float(means.min())
+            figures[f"{name}_mean_max_200ms"] = float(means.max())
+    return figures
+
+
+def jain(shares: npt.NDArray[np.float64]) -> float:
+    """Return Jain's index: 1 if all are alike, 1/n if one has everything."""
+    squares = float(np.sum(shares**2))
+    return float(np.sum(shares)) ** 2 / (len(shares) * squares) if squares else 1.0
+
+
+def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
+    """Let the flows of ``mix`` run, and return what came from each of them."""
+    with Bed(bed_config("reno", FLOWS)) as bed:
+        senders = [bed.host(name) for name in bed.roles.senders]
+        _set(senders[mix.lttp :], mix.congestion_control)
+        bed.require_forwarding()
+        record = observation.settings(bed)
+        sources = [sender.IP() for sender in senders]
+        client = bed.host(bed.roles.receiver).pid
+        with observation.Observation(bed) as seen, _flows(bed, mix) as alive:
+            time.sleep(_SETTLE_S)
+            processors = Processors(bed.ovs.vswitchd_pid)
+            with ReceivedBySource(client, sources, PERIOD_S) as received:
+                time.sleep(measured_s)
+            record["processors"] = processors.as_record()
+            ended = [flow for flow in alive if not flow.running()]
+        record |= seen.record
+        checks = validity.network_checks(record, bed.config.rate_bps)
+    if ended:
+        raise ProgramError(f"{len(ended)} of the flows have ended before they were told to")
+    return {
+        "time_ns": received.time_ns,
+        "bytes": [received.bytes[source] for source in sources],
+        "lttp": mix.lttp,
+        "rate_bps": bed.config.rate_bps,
+        "void": [
+            f"{check.name}: {check.measured}; should be: {check.bound}"
+            for check in checks
+            if not check.holds
+        ],
+        "checks": [asdict(check) for check in checks],
+    }
+
+
+def _set(hosts: Sequence[Host], congestion_control: str) -> None:
+    for host in hosts:
+        host.apply(replace(host.settings, congestion_control=congestion_control))
+
+
+@contextmanager
+def _flows(bed: Bed, mix: Mix) -> Iterator[list[Command]]:
+    """While it lasts, all flows of ``mix`` send to the client; return LTTP's clients."""
+    log = bed.run_dir / "workload.log"
+    client = bed.host(bed.roles.receiver)
+    with ExitStack() as stack:
+        fetches = []
+        if mix.lttp:
+            folder = bed.run_dir / "objects"
+            folder.mkdir()
+            with (folder / "long").open("wb") as file:
+                file.truncate(_OBJECT_BYTES)
+            where = places(bed, FLOWS)[: mix.lttp]
+            for server in stack.enter_context(fountain.servers(folder, where, log)):
+                argv = fountain.fetch_argv([server], "long", mix.mode, rounds=1)
+                process = Command(argv, name="fountain fetch", log=log, pid=client.pid)
+                fetches.append(stack.enter_context(process))
+                process.ignore()
+        if others := bed.roles.senders[mix.lttp :]:
+            ends = [f"--sender-pid={bed.host(name).pid}" for name in others]
+            ends += [f"--receiver-pid={client.pid}", f"--receiver={client.IP()}"]
+            bulk = stack.enter_context(Program("experiments.workloads.bulk", ends, log=log))
+            bulk.expect("connected")
+        yield fetches
+
+
+def main() -> None:
+    """Entry point of the inner process: one mix."""
+    isolation.become_first_process()
+    name, measured_s, file = sys.argv[1:]
+    Path(file).write_text(json.dumps(measure(MIXES[name], float(measured_s))))
+
+
+if __name__ == "__main__":
+    main()

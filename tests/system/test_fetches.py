@@ -1,0 +1,52 @@
+"""Fetches from several servers in a real network: each contender by the processes it is made of."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.bench import fairness, lttp_runs
+from experiments.bench.fairness import Mix
+from experiments.bench.lttp_runs import RunsSpec
+from experiments.fountain import Mode
+
+pytestmark = [pytest.mark.netns, pytest.mark.switch]
+
+
+def in_order(void: list[str]) -> bool:
+    """Whether nothing but the machine, which has other things to do, is to blame."""
+    return all(reason.startswith("processors: ") for reason in void)
+
+
+def test_two_servers_two_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lttp_runs, "rounds", lambda *_: 2)
+    monkeypatch.setattr(lttp_runs, "MOST_VOID_RUNS", 0)
+    spec = RunsSpec(
+        servers=2,
+        sizes_kb=(64,),
+        contenders=("lttp", "lttp_mtu", "lttp_tfrc", "reno"),
+        tcp="reno",
+        repeats=1,
+        records=str(tmp_path),
+    )
+    runs = lttp_runs.measure(spec)
+    assert [run["contender"] for run in runs] == list(spec.contenders)
+    for run in runs:
+        assert in_order(run["void"])
+        assert list(run["round_bytes"]) == [2 * 65536] * 2
+        # That it comes over the link at all, on however loaded a machine.
+        assert min(run["round_s"]) >= 2 * 65536 * 8 / 100e6
+    (kept,) = tmp_path.glob("lttp-64k-1*/record.json")
+    record = json.loads(kept.read_text())
+    assert record["said"]["event"] == "done"
+    assert len(record["checks"]) == 7
+
+
+def test_flows_that_share_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fairness, "FLOWS", 2)
+    monkeypatch.setattr(fairness, "_SETTLE_S", 1.0)
+    measured = fairness.measure(Mix(1, Mode("tfrc", 1024)), 2.0)
+    assert in_order(measured["void"])
+    figures = fairness.of_mix(measured)
+    assert 0 < figures["min"] <= figures["max"]
+    assert 0.3 < figures["utilisation"] < 1.02
