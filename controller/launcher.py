@@ -7,6 +7,7 @@ newer Eventlets no longer have, and options set from here, because its own comma
 
 import argparse
 import contextlib
+import ctypes
 import faulthandler
 import logging
 import os
@@ -27,6 +28,7 @@ LOG = logging.getLogger("weir")
 _EXIT_FAILED = 1
 _EXIT_UNUSABLE = 2
 _FAILED = b"\0"
+_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES = -3, 128 * 1024
 
 _EPILOG = f"""\
 Beside `run`, which is what it does without a command:
@@ -175,6 +177,7 @@ def prepare_ryu() -> None:
 def _run(config: "Config", file: Path | None) -> int:
     """Raises OSError or ConfigError, told for a human, if it cannot start as told."""
     faulthandler.enable()
+    _return_large_blocks()
     from controller.service import Service, configure_log
 
     configure_log(config)
@@ -202,6 +205,16 @@ def _run(config: "Config", file: Path | None) -> int:
             else:
                 service.stop(number.name)
                 return 0
+
+
+def _return_large_blocks() -> None:
+    """Have malloc give large tables back to the system as soon as they have been outgrown.
+
+    glibc stops to do so once such a block has been freed (mallopt(3), M_MMAP_THRESHOLD): then each
+    table that grows leaves a hole of its former size, and memory climbs by steps for weeks.
+    """
+    with contextlib.suppress(AttributeError):  # Another C library has no such function.
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
 
 if __name__ == "__main__":

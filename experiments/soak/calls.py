@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
+from controller.core.engine import RELEARN_AFTER_NS
 from controller.core.flow import ACK, FIN, RST, SYN, FlowKey
 from controller.southbound import pipeline
 from experiments.soak.hosts import Call, Host, Place
@@ -36,6 +37,9 @@ _BOOT_S = 0.6
 _DOWN_S = 0.5
 _AWAY_S = 1.0
 _READ_S, _READY_S = 0.5, 0.5
+# A controller that did not hear a switch forgets the connections that may have ended meanwhile, and
+# looks after RELEARN_AFTER_NS which of them go on.
+_RELEARNT_S = RELEARN_AFTER_NS / 1e9 + 2.0
 _KEPT_PER_EDGE = 2
 _KEPT_CALLS = 50
 
@@ -61,6 +65,7 @@ class Calls:
         self._n_hosts = 0
         self._asked: set[int] = set()
         self._resumes_s = dict.fromkeys(network.switches, 0.0)
+        self._relearnt_s = 0.0
         for edge, switch in network.switches.items():
             switch.counters = self._counters
             switch.on_entry = self._on_entry(edge)
@@ -176,9 +181,10 @@ class Calls:
                 self._end(call)
 
     @property
-    def all_heard(self) -> bool:
-        """Whether every switch has its controller at present."""
-        return all(map(self._ready, self._resumes_s))
+    def all_known(self) -> bool:
+        """Whether every switch has its controller at present, and none had to be learnt anew just
+        now."""
+        return self.now_s >= self._relearnt_s and all(map(self._ready, self._resumes_s))
 
     @property
     def flows(self) -> int:
@@ -298,6 +304,7 @@ class Calls:
     def _return(self, edge: int) -> None:
         self._network.connect(edge)
         self._resumes_s[edge] = self.now_s + _READY_S
+        self._relearnt_s = self.now_s + _RELEARNT_S
 
     def _ready(self, edge: int) -> bool:
         return self.now_s >= self._resumes_s[edge]

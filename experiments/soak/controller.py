@@ -38,9 +38,10 @@ _MINUTE_S = 60.0
 _NOTICE_EVERY_S = 0.05
 _START_S = 30.0
 _DRAIN_S = 12.0
-_SETTLE_S, _ANSWERED_WITHIN_S = 0.5, 20.0
 # Connections without a trace are given up after _EXPIRY_S, and looked at every few seconds.
 _EXPIRY_S, _EXPIRED_WITHIN_S = 15, 25
+# Nobody sends while they are counted: far longer, and they would all be given up.
+_SETTLE_S, _ANSWERED_WITHIN_S = 0.5, 8.0
 _LOG_LIMIT_BYTES = 32 * 2**20
 # How often each of these happens, in seconds on average.
 _FLAP_EVERY_S, _MOVE_EVERY_S, _REPLACE_EVERY_S, _RECONNECT_EVERY_S = 1.0, 2.0, 3.0, 30.0
@@ -124,7 +125,7 @@ class Soak:
             if now_s >= due["sample"]:
                 due["sample"] += _SAMPLE_EVERY_S
                 self._sample(weir, now_s - begun_s)
-            if now_s >= due["minute"] and self._calls.all_heard:
+            if now_s >= due["minute"] and self._calls.all_known:
                 due["minute"] = now_s + _MINUTE_S
                 self._minute(now_s - begun_s)
                 last_s = time.monotonic()
