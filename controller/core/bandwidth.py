@@ -1,0 +1,358 @@
+"""What fountain-coded senders may send: announced flows, and what the links of their paths have.
+
+The controller knows the paths, the capacities and, from counters, the use of all links; OpenNetMon,
+PayLess and FlowSense show that this suffices (DFCP, section 7.6). A flow that is announced gets its
+max-min fair share over its path, as the fair queues of the switches would give it, against the
+other announced flows and the TCP connections of each link. Shares are reckoned anew when a flow
+joins or leaves, without waiting for counters.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from math import inf
+from typing import NamedTuple
+
+from controller.core.fabric import Fabric, Host
+from controller.core.shares import Contention, Demand, max_min
+from controller.core.usage import Meter, Use
+from controller.core.values import PortId
+
+# A link is full, and a TCP connection greedy, from this part of what it can be or have.
+_FULL, _GREEDY = 0.95, 0.9
+# What is not greedy may want this part of the capacity more than it has.
+_GROWTH = 0.02
+# A share that has changed by less is not told: of itself.
+_NEWS = 0.01
+
+
+class UnknownPathError(ValueError):
+    """There is no host of this address, or no path; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthSettings:
+    """`spare` is the part of every link that is not given away, against bursts and errors.
+    `reserved` is the part of the capacity that announced flows get together, whoever else wants it;
+    without it every flow counts alike. A flow that is not renewed is forgotten after
+    `expiry_ns`."""
+
+    spare: float = 0.01
+    reserved: float | None = None
+    expiry_ns: int = 5 * 10**9
+
+
+class Uplink(NamedTuple):
+    """What a host sends into the fabric by its port."""
+
+    port: PortId
+
+
+Link = PortId | Uplink
+
+
+class Announced(NamedTuple):
+    """A flow that a sender has announced: between packed addresses, at most `most_bps`."""
+
+    src: bytes
+    dst: bytes
+    most_bps: float = inf
+
+
+class Share(NamedTuple):
+    """What a flow may send, in bit/s of whole frames; `narrowest` is the link that says so, None if
+    it is the flow's own demand."""
+
+    flow: str
+    rate_bps: float
+    narrowest: Link | None
+
+
+class LinkState(NamedTuple):
+    """A link of a path: its capacity and use."""
+
+    link: Link
+    capacity_bps: float
+    use: Use | None
+
+
+class PathBandwidth(NamedTuple):
+    """Of the path from host to host: `available_bps` is what its narrowest link has left, within
+    `error_bps` with a probability of 95 % (None: nothing was measured yet); `share_bps` what one
+    more announced flow would get."""
+
+    available_bps: float
+    error_bps: float | None
+    share_bps: float
+    links: tuple[LinkState, ...]
+
+
+@dataclass(slots=True)
+class _Flow:
+    announced: Announced
+    renewed_ns: int
+    links: tuple[Link, ...] = ()
+    share: Share | None = None
+    told_bps: float = -1.0
+    sends_most_bps: float = inf
+
+    @property
+    def sends_bps(self) -> float:
+        """What it is taken to send: its share, unless it has said that it is less."""
+        return min(self.share.rate_bps, self.sends_most_bps) if self.share else 0.0
+
+
+@dataclass(slots=True)
+class _Port:
+    """What has left by a port: all of it, and what is none of the announced flows', whose bytes are
+    reckoned by what they send: `sent_bytes` until `sent_ns`, and `sends_bps` since."""
+
+    whole: Meter
+    local: Meter
+    n_bytes: int = 0
+    at_ns: int = -1
+    sent_bytes: float = 0.0
+    sent_ns: int = 0
+    sends_bps: float = 0.0
+
+    def pass_time(self, now_ns: int) -> None:
+        self.sent_bytes += self.sends_bps * (now_ns - self.sent_ns) / 8e9
+        self.sent_ns = now_ns
+
+
+class Bandwidth:
+    """`capacity` is that of a port in bit/s, None if it is not known; `tcp_flows` tells how many
+    TCP flows that send leave by it."""
+
+    def __init__(
+        self,
+        settings: BandwidthSettings,
+        fabric: Fabric,
+        capacity: Callable[[PortId], float | None],
+        tcp_flows: Callable[[PortId], int],
+    ) -> None:
+        self._settings = settings
+        self._fabric = fabric
+        self._capacity = capacity
+        self._tcp_flows = tcp_flows
+        self._ports: dict[PortId, _Port] = {}
+        self._flows: dict[str, _Flow] = {}
+        self._fabric_changes = -1
+        self._stale = False
+
+    def reconfigure(self, settings: BandwidthSettings) -> None:
+        """Go by these from now on."""
+        self._settings = settings
+        self._stale = True
+
+    # Counters
+
+    def read(self, port_id: PortId, n_bytes: int, at_ns: int, now_ns: int) -> bool:
+        """So many bytes of frames had left by a port at a time of its switch's clock. Returns
+        whether it is news."""
+        capacity_bps = self._capacity(port_id)
+        if capacity_bps is None:
+            return False
+        port = self._ports.get(port_id)
+        if port is not None and at_ns == port.at_ns:
+            return False
+        restarted = port is not None and (at_ns < port.at_ns or n_bytes < port.n_bytes)
+        if port is None or restarted or port.whole.capacity_bps != capacity_bps:
+            port = _Port(Meter(capacity_bps), Meter(capacity_bps), sent_ns=now_ns)
+            port.sends_bps = self._sends_bps(port_id)
+            self._ports[port_id] = port
+        port.n_bytes, port.at_ns = n_bytes, at_ns
+        port.pass_time(now_ns)
+        port.local.read(n_bytes - round(port.sent_bytes), at_ns)
+        self._stale |= bool(self._flows)
+        return port.whole.read(n_bytes, at_ns)
+
+    def forget_port(self, port_id: PortId) -> None:
+        self._ports.pop(port_id, None)
+
+    def meter(self, port_id: PortId) -> Meter | None:
+        """What is known of the use of a port."""
+        port = self._ports.get(port_id)
+        return port.whole if port else None
+
+    def _sends_bps(self, port_id: PortId) -> float:
+        return sum(flow.sends_bps for flow in self._flows.values() if port_id in flow.links)
+
+    def _note_sending(self, now_ns: int) -> None:
+        """What announced flows send is another from now on."""
+        sends_bps = dict.fromkeys(self._ports, 0.0)
+        for flow in self._flows.values():
+            for link in flow.links:
+                if not isinstance(link, Uplink) and link in sends_bps:
+                    sends_bps[link] += flow.sends_bps
+        for port_id, port in self._ports.items():
+            port.pass_time(now_ns)
+            port.sends_bps = sends_bps[port_id]
+
+    # Flows
+
+    @property
+    def flows(self) -> dict[str, Announced]:
+        """The announced flows by their names."""
+        return {name: flow.announced for name, flow in self._flows.items()}
+
+    def share(self, name: str) -> Share | None:
+        """What a flow was given last; None if it is not announced, or has no path now."""
+        flow = self._flows.get(name)
+        return flow.share if flow else None
+
+    def announce(self, name: str, announced: Announced, now_ns: int) -> None:
+        """A sender is about to send, or wants another rate at most. Raises UnknownPathError."""
+        flow = _Flow(announced, now_ns, self._links(announced.src, announced.dst))
+        known = self._flows.get(name)
+        if known is not None:
+            flow.told_bps = known.told_bps
+        self._flows[name] = flow
+        self._stale = True
+
+    def renew(self, name: str, now_ns: int, sends_bps: float = inf) -> bool:
+        """A sender is still there, and sends no more than so much; returns whether its flow is
+        known."""
+        flow = self._flows.get(name)
+        if flow is not None:
+            flow.renewed_ns, flow.sends_most_bps = now_ns, sends_bps
+        return flow is not None
+
+    def withdraw(self, name: str) -> bool:
+        """A sender has ended; returns whether its flow was known."""
+        self._stale = True
+        return self._flows.pop(name, None) is not None
+
+    def expire(self, now_ns: int) -> list[str]:
+        """Forget the flows that were not renewed; returns them."""
+        lost = [
+            name
+            for name, flow in self._flows.items()
+            if now_ns - flow.renewed_ns >= self._settings.expiry_ns
+        ]
+        for name in lost:
+            self.withdraw(name)
+        return lost
+
+    def take_news(self, now_ns: int) -> list[Share]:
+        """The shares that have changed since the last call, of flows that have a path."""
+        if self._fabric_changes != self._fabric.changes:
+            self._fabric_changes = self._fabric.changes
+            for flow in self._flows.values():
+                try:
+                    flow.links = self._links(flow.announced.src, flow.announced.dst)
+                except UnknownPathError:
+                    flow.links, flow.share, flow.told_bps = (), None, -1.0
+            self._stale = True
+        if not self._stale:
+            return []
+        self._stale = False
+        news = []
+        for share in self._reckon(self._demands()):
+            flow = self._flows[share.flow]
+            flow.share = share
+            if abs(share.rate_bps - flow.told_bps) > _NEWS * max(flow.told_bps, 0.0):
+                flow.told_bps = share.rate_bps
+                news.append(share)
+        self._note_sending(now_ns)
+        return news
+
+    # Paths
+
+    def path(self, src: bytes, dst: bytes) -> PathBandwidth:
+        """What there is from one packed address to another. Raises UnknownPathError."""
+        links = self._links(src, dst)
+        states = tuple(self._state(link) for link in links)
+        narrowest = min(states, key=_left_bps)
+        measured = [state.use.error_bps for state in states if state.use is not None]
+        demands = self._demands()
+        demands[""] = Demand(links)
+        (share,) = (share for share in self._reckon(demands) if share.flow == "")
+        return PathBandwidth(
+            max(0.0, _left_bps(narrowest)),
+            narrowest.use.error_bps if narrowest.use else max(measured, default=None),
+            share.rate_bps,
+            states,
+        )
+
+    def _links(self, src: bytes, dst: bytes) -> tuple[Link, ...]:
+        ends: list[Host] = []
+        for address in (src, dst):
+            host = self._fabric.owner(address)
+            if host is None:
+                raise UnknownPathError("no host of this address is known: " + _written(address))
+            ends.append(host)
+        # The path of a flow without a label is that of label 0.
+        path = self._fabric.path(ends[0].mac, ends[1].mac, None)
+        if path is None:
+            raise UnknownPathError(f"there is no path from {_written(src)} to {_written(dst)}")
+        links: tuple[Link, ...] = (Uplink(ends[0].port), *path)
+        return tuple(link for link in links if self._capacity(_port_of(link)) is not None)
+
+    def _state(self, link: Link) -> LinkState:
+        # What comes in by a port is counted as what leaves by the ports after it.
+        meter = None if isinstance(link, Uplink) else self.meter(link)
+        capacity_bps = self._capacity(_port_of(link))
+        assert capacity_bps is not None
+        return LinkState(link, capacity_bps, meter.use if meter else None)
+
+    # Shares
+
+    def _demands(self) -> dict[str, Demand[Link]]:
+        return {
+            name: Demand(flow.links, flow.announced.most_bps)
+            for name, flow in self._flows.items()
+            if flow.links
+        }
+
+    def _reckon(self, demands: dict[str, Demand[Link]]) -> Iterable[Share]:
+        links = {link for demand in demands.values() for link in demand.links}
+        contentions = {link: self._contention(link) for link in links}
+        shares = max_min(contentions, demands)
+        used = dict.fromkeys(links, 0.0)
+        for flow, demand in demands.items():
+            for link in demand.links:
+                used[link] += shares[flow]
+        for flow, demand in demands.items():
+            narrowest = None
+            if shares[flow] < demand.most_bps:
+                narrowest = min(
+                    demand.links, key=lambda link: contentions[link].capacity_bps - used[link]
+                )
+            yield Share(flow, shares[flow], narrowest)
+
+    def _contention(self, link: Link) -> Contention:
+        whole_bps = self._capacity(_port_of(link))
+        assert whole_bps is not None
+        capacity_bps = whole_bps * (1 - self._settings.spare)
+        port = None if isinstance(link, Uplink) else self._ports.get(link)
+        if isinstance(link, Uplink) or port is None:
+            return Contention(capacity_bps)
+        whole, local = port.whole.use, port.local.use
+        if whole is None or local is None:
+            return Contention(capacity_bps)
+        fountains = sum(link in flow.links for flow in self._flows.values())
+        local_bps, local_flows = max(0.0, local.used_bps), max(1, self._tcp_flows(link))
+        reserved = self._settings.reserved
+        if reserved is None:
+            fair_bps = capacity_bps * local_flows / (local_flows + fountains)
+        else:
+            fair_bps = capacity_bps * (1 - reserved)
+        # Fair queues would let them have more than they have, if they wanted it.
+        if whole.used_bps >= _FULL * whole_bps and local_bps >= _GREEDY * fair_bps:
+            local_bps = inf
+        elif local_bps > local.error_bps:
+            local_bps += _GROWTH * capacity_bps
+        return Contention(capacity_bps, local_flows, local_bps, reserved)
+
+
+def _port_of(link: Link) -> PortId:
+    return link.port if isinstance(link, Uplink) else link
+
+
+def _left_bps(state: LinkState) -> float:
+    return state.capacity_bps - (state.use.used_bps if state.use else 0.0)
+
+
+def _written(address: bytes) -> str:
+    return str(ip_address(address))

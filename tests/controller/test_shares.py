@@ -1,0 +1,98 @@
+"""Shares are max-min fair: each flow has what it wants, or a full link on which nobody has more."""
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.shares import Contention, Demand, max_min
+
+LINKS = range(5)
+
+
+def test_the_papers_parking_lot() -> None:
+    # DFCP section 7.6: B1 of 1 Gb/s for flows 1 and 2, B2 of 400 Mb/s for flow 1, then for 3 too.
+    links = {"B1": Contention(1000), "B2": Contention(400)}
+    demands = {1: Demand(("B1", "B2")), 2: Demand(("B1",))}
+    assert max_min(links, demands) == {1: 400, 2: 600}
+    demands[3] = Demand(("B2",))
+    assert max_min(links, demands) == {1: 200, 2: 800, 3: 200}
+
+
+def test_a_small_demand_leaves_the_rest_to_others() -> None:
+    demands = {"a": Demand(("l",), 10), "b": Demand(("l",)), "c": Demand(("l",))}
+    assert max_min({"l": Contention(100)}, demands) == {"a": 10, "b": 45, "c": 45}
+
+
+@pytest.mark.parametrize(
+    ("local_flows", "local_bps", "share"),
+    [(0, 0, 100), (3, inf, 25), (1, 20, 80), (3, 30, 70), (3, 90, 25), (9, 45, 55), (1, 60, 50)],
+)
+def test_local_flows_take_their_part_and_no_more_than_they_want(
+    local_flows: int, local_bps: float, share: float
+) -> None:
+    link = Contention(100, local_flows, local_bps)
+    assert max_min({"l": link}, {"f": Demand(("l",))}) == {"f": pytest.approx(share)}
+
+
+@pytest.mark.parametrize(("local_bps", "each"), [(inf, 15), (70, 15), (40, 30), (0, 50)])
+def test_what_is_reserved_is_theirs_and_so_is_what_nobody_uses(
+    local_bps: float, each: float
+) -> None:
+    link = Contention(100, 7, local_bps, reserved=0.3)
+    demands = {n: Demand(("l",)) for n in range(2)}
+    assert max_min({"l": link}, demands) == {n: pytest.approx(each) for n in range(2)}
+
+
+def test_nobody_and_nothing() -> None:
+    assert max_min({"l": Contention(100, 2, inf)}, {}) == {}
+    assert max_min({}, {"f": Demand(())}) == {"f": inf}
+    assert max_min({}, {"f": Demand((), 5)}) == {"f": 5}
+    assert max_min({"l": Contention(0)}, {"f": Demand(("l",))}) == {"f": 0}
+
+
+contentions = st.builds(
+    Contention,
+    st.floats(1, 1000),
+    st.integers(0, 4),
+    st.one_of(st.just(inf), st.floats(0, 500)),
+)
+demands_over_links = st.builds(
+    Demand,
+    st.lists(st.sampled_from(LINKS), min_size=1, max_size=4, unique=True).map(tuple),
+    st.one_of(st.just(inf), st.floats(0, 500)),
+)
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(LINKS, contentions)), st.lists(demands_over_links))
+def test_every_flow_has_what_it_wants_or_a_full_link_where_none_has_more(
+    links: dict[int, Contention], wanted: list[Demand]
+) -> None:
+    demands = dict(enumerate(wanted))
+    shares = max_min(links, demands)
+    for link, contention in links.items():
+        of_link = {flow: shares[flow] for flow in demands if link in demands[flow].links}
+        assert sum(of_link.values()) <= contention.capacity_bps * (1 + 1e-9)
+    for flow, demand in demands.items():
+        assert shares[flow] <= demand.most_bps
+        if shares[flow] < demand.most_bps:
+            assert any(_is_bottleneck(links, demands, shares, flow, link) for link in demand.links)
+
+
+def _is_bottleneck(
+    links: dict[int, Contention],
+    demands: dict[int, Demand],
+    shares: dict[int, float],
+    flow: int,
+    link: int,
+) -> bool:
+    contention, own = links[link], shares[flow]
+    others = [shares[other] for other in demands if link in demands[other].links]
+    local = 0.0
+    if contention.local_flows:
+        wanted = contention.local_bps / contention.local_flows
+        # Local flows have what the others have, or what they want.
+        local = contention.local_flows * min(wanted, max(others))
+    full = sum(others) + local >= contention.capacity_bps * (1 - 1e-6)
+    return full and own >= max(others) * (1 - 1e-9)

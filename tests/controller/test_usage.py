@@ -1,0 +1,96 @@
+"""The use of a link is what its counters say, and off by more than is said in 1 of 20 cases."""
+
+import itertools
+import random
+
+import pytest
+
+from controller.core.usage import LONGEST_PAUSE_NS, SHORTEST_PAUSE_NS, Meter, Pace
+
+MS, S = 10**6, 10**9
+CAPACITY = 100e6
+
+
+def feed(meter: Meter, rates_bps: list[float], every_ns: int = 100 * MS) -> None:
+    """A reading each `every_ns`, between which a rate holds."""
+    n_bytes, at_ns = 0.0, 0
+    meter.read(0, 0)
+    for rate_bps in rates_bps:
+        n_bytes += rate_bps * every_ns / 8e9
+        at_ns += every_ns
+        meter.read(int(n_bytes), at_ns)
+
+
+def test_nothing_is_known_before_two_readings() -> None:
+    meter = Meter(CAPACITY)
+    assert meter.use is None
+    meter.read(5, 0)
+    assert meter.use is None
+
+
+def test_a_steady_rate_is_told_with_a_small_error() -> None:
+    meter = Meter(CAPACITY)
+    feed(meter, [40e6] * 600)
+    assert meter.use is not None
+    assert meter.use.used_bps == pytest.approx(40e6, rel=1e-6)
+    assert meter.use.error_bps <= 0.01 * CAPACITY
+    assert meter.use.at_ns == 60 * S
+    assert meter.misses == 0
+
+
+def test_it_is_the_mean_of_the_last_second() -> None:
+    meter = Meter(CAPACITY)
+    feed(meter, [0.0] * 50 + [50e6] * 5)
+    assert meter.use is not None
+    assert meter.use.used_bps == pytest.approx(25e6, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["noise", "on and off", "walk", "rare bursts"])
+def test_the_bound_holds_in_19_of_20_cases_whatever_the_traffic(kind: str) -> None:
+    rng = random.Random(kind)
+    meter = Meter(CAPACITY)
+    rates, level = [], 50e6
+    for n in range(6000):
+        if kind == "noise":
+            level = rng.uniform(20e6, 80e6)
+        elif kind == "on and off":
+            level = 80e6 if n // 37 % 2 else 5e6
+        elif kind == "walk":
+            level = min(max(level + rng.gauss(0, 3e6), 0), CAPACITY)
+        else:
+            level = 90e6 if rng.random() < 0.01 else 10e6
+        rates.append(level)
+    feed(meter, rates)
+    assert meter.forecasts > 5000
+    assert 0.03 < meter.misses / meter.forecasts < 0.07
+
+
+def test_counters_are_read_often_while_they_change_and_seldom_while_not() -> None:
+    pace = Pace()
+    now_ns, asked = 0, []
+    for _ in range(10_000):
+        if pace.due(now_ns):
+            asked.append(now_ns)
+            pace.answered(changed=now_ns < 2 * S, now_ns=now_ns + MS)
+        now_ns += MS
+    pauses = [b - a for a, b in itertools.pairwise(asked)]
+    assert set(pauses[:19]) == {SHORTEST_PAUSE_NS}
+    assert pauses[-1] == LONGEST_PAUSE_NS
+    assert sorted(pauses[20:]) == pauses[20:]
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for_for_ever() -> None:
+    pace = Pace()
+    assert pace.due(0)
+    assert not pace.due(S)
+    assert pace.due(LONGEST_PAUSE_NS)
+
+
+def test_it_can_be_hurried() -> None:
+    pace = Pace()
+    for at_ns in (0, 3 * S, 6 * S):
+        assert pace.due(at_ns)
+        pace.answered(changed=False, now_ns=at_ns)
+    assert not pace.due(6 * S + 500 * MS)
+    pace.hurry(6 * S + 500 * MS)
+    assert pace.due(6 * S + 500 * MS)
