@@ -66,6 +66,8 @@ class Calls:
         self._asked: set[int] = set()
         self._resumes_s = dict.fromkeys(network.switches, 0.0)
         self._relearnt_s = 0.0
+        self._at: dict[Place, Host] = {}
+        network.on_delivery = self._delivered
         for edge, switch in network.switches.items():
             switch.counters = self._counters
             switch.on_entry = self._on_entry(edge)
@@ -275,6 +277,7 @@ class Calls:
             if host.number % _SERVER_EVERY == 0:
                 self._servers.append(host)
         host.place = place
+        self._at[place] = host
         if not self._network.switches[place.switch].ports[place.port]:
             self._network.switches[place.switch].set_port(place.port, up=True)
         arrived = host
@@ -295,6 +298,15 @@ class Calls:
             return
         self._network.enter(host.place, host.introduction())
         host.up = True
+
+    def _delivered(self, place: Place, frame: bytes) -> None:
+        """A host that was not heard of for long is asked whether it is still there."""
+        host = self._at.get(place)
+        if host is not None and host.place == place and self._heard(host):
+            answer = host.answer(frame)
+            if answer is not None:
+                self._network.enter(place, answer)
+                self.done["answers"] += 1
 
     def _take_down(self, host: Host) -> None:
         assert host.place is not None

@@ -42,6 +42,8 @@ _DRAIN_S = 12.0
 _EXPIRY_S, _EXPIRED_WITHIN_S = 15, 25
 # Nobody sends while they are counted: far longer, and they would all be given up.
 _SETTLE_S, _ANSWERED_WITHIN_S = 0.5, 8.0
+# Hosts that only have connections are asked several times whether they are still there.
+_HOST_AGE_S = 300
 _LOG_LIMIT_BYTES = 32 * 2**20
 # How often each of these happens, in seconds on average.
 _FLAP_EVERY_S, _MOVE_EVERY_S, _REPLACE_EVERY_S, _RECONNECT_EVERY_S = 1.0, 2.0, 3.0, 30.0
@@ -74,6 +76,7 @@ class Soak:
         """The whole of it; ``faults`` is complete afterwards."""
         sections: dict[str, dict[str, object]] = {
             "classifier": {"expiry": f"{_EXPIRY_S} s"},
+            "fabric": {"host_age": f"{_HOST_AGE_S} s"},
             "northbound": {"socket": False},
         }
         with (

@@ -12,6 +12,8 @@ _IPV4 = struct.Struct("!BBHHHBBH")
 _IPV6 = struct.Struct("!IHBB")
 _TCP = struct.Struct("!HHIIBBHHH")
 _ARP = struct.Struct("!HHBBH6s4s6s4s")
+_ARP_TYPE, _ARP_AT = 0x0806, _ETHERNET.size
+_ARP_QUESTION, _ARP_ANSWER = 1, 2
 _BROADCAST = b"\xff" * 6
 _IPV6_NETWORK = bytes.fromhex("fd00") + bytes(10)
 
@@ -44,8 +46,19 @@ class Host:
     def introduction(self) -> bytes:
         """The frame by which a host makes itself known: it asks for its own address."""
         address = self.address(ipv6=False)
-        body = _ARP.pack(1, 0x0800, 6, 4, 1, self.mac, address, bytes(6), address)
-        return _ETHERNET.pack(_BROADCAST, self.mac, 0x0806) + body
+        body = _ARP.pack(1, 0x0800, 6, 4, _ARP_QUESTION, self.mac, address, bytes(6), address)
+        return _ETHERNET.pack(_BROADCAST, self.mac, _ARP_TYPE) + body
+
+    def answer(self, frame: bytes) -> bytes | None:
+        """What it says to a frame: its address is its, if that is the question."""
+        address = self.address(ipv6=False)
+        if _ETHERNET.unpack_from(frame)[2] != _ARP_TYPE:
+            return None
+        *_, operation, asker_mac, asker, _, target = _ARP.unpack_from(frame, _ARP_AT)
+        if operation != _ARP_QUESTION or target != address:
+            return None
+        body = _ARP.pack(1, 0x0800, 6, 4, _ARP_ANSWER, self.mac, address, asker_mac, asker)
+        return _ETHERNET.pack(asker_mac, self.mac, _ARP_TYPE) + body
 
 
 @dataclass(slots=True, eq=False)

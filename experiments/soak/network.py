@@ -74,13 +74,15 @@ class Line:
 
 
 class Network:
-    """All switches with their lines. ``on_windows`` hears of what is set where, and when."""
+    """All switches with their lines. ``on_windows`` hears of what is set where, and when,
+    ``on_delivery`` of frames that leave by ports to hosts."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.switches = {n: Switch(n, HOST_PORTS + 1) for n in range(1, EDGES + 1)}
         self.switches[CORE] = Switch(CORE, EDGES)
         self.lines = {n: Line(switch, address) for n, switch in self.switches.items()}
         self.on_windows: Callable[[int, tuple[Window, ...], int], None] = lambda *_: None
+        self.on_delivery: Callable[[Place, bytes], None] = lambda _place, _frame: None
         self._selector = selectors.DefaultSelector()
         self._cables: dict[Place, Place] = {}
         for edge in range(1, EDGES + 1):
@@ -122,8 +124,11 @@ class Network:
 
     def _listen(self, number: int, switch: Switch) -> None:
         def on_frame(port: int, frame: bytes) -> None:
-            end = self._cables.get(Place(number, port))
-            if end is not None and frame[12:14] == _LLDP:
+            place = Place(number, port)
+            end = self._cables.get(place)
+            if end is None:
+                self.on_delivery(place, frame)
+            elif frame[12:14] == _LLDP:
                 self.enter(end, frame)
 
         def on_windows(windows: tuple[Window, ...]) -> None:
