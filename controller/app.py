@@ -15,6 +15,7 @@ from ryu.lib import hub
 from ryu.ofproto import ofproto_v1_3
 
 from controller import translate
+from controller.broker import Broker
 from controller.config import Config
 from controller.core import effects
 from controller.core.effects import Effect
@@ -42,6 +43,7 @@ _TEND_S = 0.25
 _WATCH_S = 2.0
 _LOOK_S = 1.0
 _ACCOUNTS_S = 0.05
+_COUNTERS_S = 0.05
 _REFRESHES_PER_TTL = 6
 _FULL_COLLECTION_S = 3600.0
 _NEVER = 2**31 - 1
@@ -75,6 +77,7 @@ class Weir(RyuApp):
         self.tallies = Tallies()
         self._vigil = Vigil(clock_ns)
         self._engine = Engine(config.engine_settings())
+        self.broker = Broker(lambda: self._engine, self._apply, clock_ns)
         self._channels: dict[int, Channel] = {}
         self._sessions: dict[int, Session] = {}
         self._unsent: set[Channel] = set()
@@ -88,6 +91,7 @@ class Weir(RyuApp):
             (Engine.read_accounts, lambda: _ACCOUNTS_S),
             (Engine.refresh_windows, self._refresh_s),
             (Engine.look_at_switches, lambda: _LOOK_S),
+            (Engine.read_counters, lambda: _COUNTERS_S),
             (Engine.tend, lambda: _TEND_S),
             (lambda _, now_ns: self.watch_budgets(now_ns), lambda: _WATCH_S),
         )
@@ -282,6 +286,8 @@ class Weir(RyuApp):
                 return engine.port_removed(PortId(switch, number), now_ns)
             case session.QueuesRead(queues):
                 return engine.queues_read(switch, translate.queues(queues), now_ns)
+            case session.PortsCounted(ports, more):
+                return engine.ports_counted(switch, ports, more, now_ns)
             case session.ControlTimed(sent_ns):
                 return engine.control_timed(switch, sent_ns, now_ns)
             case session.Acknowledged(tags):
@@ -309,6 +315,8 @@ class Weir(RyuApp):
             match effect:
                 case effects.Record():
                     records.append(effect)
+                case effects.TellShare(share):
+                    self.broker.told(share)
                 case effects.Complain(switch, text):
                     LOG.warning(text, extra=about(switch=switch))
                 case effects.Remind(at_ns):
@@ -365,6 +373,8 @@ def _order(target: Session, effect: effects.Order) -> None:
             target.audit()
         case effects.ReadQueues():
             target.read_queues()
+        case effects.ReadPorts():
+            target.read_ports()
         case effects.TimeControl(_, sent_ns):
             target.time_control(sent_ns)
 

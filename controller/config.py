@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from controller import quantity
+from controller.core.bandwidth import BandwidthSettings
 from controller.core.classifier import Classifier
 from controller.core.connections import ConnectionSettings
 from controller.core.egress import PortOverride
@@ -251,6 +252,15 @@ class Regulation(_Section):
     floor_segments: int = Field(default=2, ge=1)
 
 
+class BandwidthSection(_Section):
+    """Shares of the links' capacities: `spare` is given to no announced flow; `reserved` is for
+    them together, whoever else sends (0: they count as any other flow)."""
+
+    spare: float = Field(default=0.01, ge=0, le=0.5)
+    reserved: float = Field(default=0.0, ge=0, lt=1)
+    expiry: Time = Field(default=5 * 10**9, ge=5 * 10**8, le=3600 * 10**9)
+
+
 class PolicyRule(_Section):
     """What is done with the connections that have an end in the subnet, at the TCP port."""
 
@@ -333,6 +343,7 @@ class Config(_Section):
     regulation: Regulation = Regulation()
     policies: tuple[PolicyRule, ...] = ()
     budgets: BudgetsSection = BudgetsSection()
+    bandwidth: BandwidthSection = BandwidthSection()
     northbound: Northbound = Northbound()
     log: Log = Log()
     tls: TlsSection = TlsSection()
@@ -397,6 +408,9 @@ class Config(_Section):
             audit_interval_ns=self.budgets.audit_interval,
             policies=tuple(policy.rule() for policy in self.policies),
             resolver=ResolverSettings(fabric.host_age, fabric.flood_rate),
+            bandwidth=BandwidthSettings(
+                self.bandwidth.spare, self.bandwidth.reserved or None, self.bandwidth.expiry
+            ),
         )
 
 

@@ -29,6 +29,7 @@ Every line has `event`, `time_ns` (CLOCK_MONOTONIC of the controller's machine) 
 * packet_ins_limited: port (number 0: not known), class (unknown, neighbour, discovery, syn, end,
   segment), hosts (MAC addresses there), dropped_per_s; packet_ins_in_budget: port, class, hosts,
   dropped (how many since it was limited)
+* flow_announced, flow_withdrawn, flow_expired: flow (of a sender with a fountain code)
 * switch_audited: switch, wanted, confirmed, refused (entries of the core), restored, removed (what
   had to be put right, all entries and meters of the controller)
 """

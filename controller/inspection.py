@@ -27,9 +27,11 @@ from controller.northbound.views import (
     FlowView,
     HistogramView,
     HoldView,
+    PathView,
     PortView,
     QueueView,
     RegulationView,
+    ShareView,
     SwitchView,
     TablesView,
 )
@@ -283,6 +285,17 @@ class Inspection:
             "treatment": bundle.treatment.value,
             "ports": [str(port_id) for port_id in lane.ports],
         }
+
+    # Bandwidth
+
+    def path_bandwidth(self, src: str, dst: str) -> PathView:
+        return self._weir.broker.path(src, dst)
+
+    def shares(self) -> Iterator[ShareView]:
+        return self._weir.broker.shares()
+
+    def share_news(self) -> Iterator[list[ShareView]]:
+        return self._weir.broker.news()
 
     # What happens
 

@@ -58,6 +58,10 @@ configuration says what it cannot know; only how it listens has to be said. For 
     regulation:
       scheme: weir                    # or sdtcp: the paper as printed; or none: only watch
       floor_segments: 2               # least window of weir; 1 is slow with delayed ACKs
+    bandwidth:                        # for senders with fountain codes that announce their flows
+      reserved: 0.3                   # of every link, together; 0, the default: each as any other
+      spare: 0.01                     # of every link, to nobody
+      expiry: 5 s                     # a flow that is not renewed is forgotten
     policies:                         # the first one that fits decides; those that exempt go first
       - {{subnet: 10.9.0.0/16, treatment: exempt}}        # neither regulated nor counted
       - {{port: 80, treatment: protect}}                  # never a background flow

@@ -8,7 +8,7 @@ from controller.config import Config
 
 _WARM = frozenset(
     {
-        *("classifier", "regulation", "policies", "budgets", "northbound", "tls"),
+        *("classifier", "regulation", "policies", "budgets", "bandwidth", "northbound", "tls"),
         *("log.level", "log.levels", "log.format", "log.connections"),
     }
 )

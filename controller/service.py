@@ -156,6 +156,7 @@ class Service:
         self._northbound.enter_context(
             serving(
                 self._inspection,
+                self._weir.broker,
                 time.monotonic_ns,
                 section.metrics,
                 section.socket,

@@ -97,7 +97,13 @@ def queues(told: Iterable[QueueStats]) -> dict[int, Queue]:
     """The egress queues of a switch by port number."""
     return {
         queue.port: Queue(
-            queue.rate_bps, queue.limit_bytes, queue.level, queue.queue_bytes, queue.queue_pkts
+            queue.rate_bps,
+            queue.limit_bytes,
+            queue.level,
+            queue.queue_bytes,
+            queue.queue_pkts,
+            queue.tx_bytes,
+            queue.time_ns,
         )
         for queue in told
     }

@@ -19,6 +19,8 @@ COMMANDS = {
     "switches": Command("switches", "the switches and what they can do"),
     "ports": Command("ports", "ports, their queues, and how they are regulated"),
     "flows": Command("flows", "the flows with the largest volume first"),
+    "bandwidth": Command("bandwidth SRC DST", "what a path has left, link by link"),
+    "fountains": Command("fountains", "announced fountain flows and what they may send"),
     "events": Command("events [--follow]", "notices, windows, links, hosts as they come"),
 }
 

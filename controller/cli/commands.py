@@ -43,6 +43,12 @@ d drops, f flows, n number""",
     weir-controller flows --host 10.0.0.7 --limit 5
     weir-controller flows --host 10.1.0.0/16 --tcp-port 80
     weir-controller flows --switch 1 --port 3         # those that leave by that port""",
+    "bandwidth": """\
+    weir-controller bandwidth 10.0.0.1 10.0.1.7
+    weir-controller bandwidth --json 10.0.0.1 10.0.1.7 | jq .available_bps""",
+    "fountains": """\
+    weir-controller fountains
+    weir-controller fountains --follow --json   # each change as it comes, until interrupted""",
     "events": """\
     weir-controller events                  # the latest
     weir-controller events --follow         # and those to come, until interrupted
@@ -107,6 +113,11 @@ def _parser() -> argparse.ArgumentParser:
     flows.add_argument("--port", **_NUMBER, help="a port that it leaves by")
     flows.add_argument("--limit", **_NUMBER, default=20, help="how many (20)")
     flows.add_argument("--offset", **_NUMBER, help="how many to leave out before")
+    bandwidth = add("bandwidth", _bandwidth, asking, as_json)
+    bandwidth.add_argument("src", metavar="SRC", help="the address of the host that sends")
+    bandwidth.add_argument("dst", metavar="DST", help="and of the one that receives")
+    fountains = add("fountains", _fountains, asking, as_json)
+    fountains.add_argument("--follow", "-f", action="store_true", help="go on with what changes")
     events = add("events", _events, asking, as_json)
     events.add_argument("--follow", "-f", action="store_true", help="go on with those to come")
     events.add_argument("--limit", **_NUMBER, default=20, help="how many past ones (20)")
@@ -173,6 +184,31 @@ def _flows(options: argparse.Namespace) -> int:
     if shown < answer["total"]:
         first = answer["offset"] + 1
         print(f"{first} to {first + shown - 1} of {answer['total']}; --offset shows others")
+    return 0
+
+
+def _bandwidth(options: argparse.Namespace) -> int:
+    ends = {"src": options.src, "dst": options.dst}
+    path = Client(options.socket).get("bandwidth", ends)
+    if options.json:
+        return _print_json(path)
+    console().print(listing.table(listing.LINKS, path["links"]))
+    error = "" if path["error_bps"] is None else f" (+-{words.rate(path['error_bps'])})"
+    print(f"available {words.rate(path['available_bps'])}{error}")
+    print(f"one more announced flow would get {words.rate(path['share_bps'])}")
+    return 0
+
+
+def _fountains(options: argparse.Namespace) -> int:
+    client = Client(options.socket)
+    if not options.follow:
+        answer = client.get("fountains")
+        if options.json:
+            return _print_json(answer)
+        console().print(listing.table(listing.FOUNTAINS, answer["fountains"]))
+        return 0
+    for share in client.stream("fountains", {"follow": "true"}):
+        print(json.dumps(share) if options.json else words.share(share), flush=True)
     return 0
 
 

@@ -156,3 +156,24 @@ FLOWS = (
     Column("AGE", lambda row: words.duration(row["age_s"]), right=True),
     Column("LEAVES BY", lambda row: " ".join(row["ports"]) or words.NOTHING, shrinks=True),
 )
+
+
+def _measured(key: str) -> Callable[[Row], str]:
+    return lambda row: words.NOTHING if row[key] is None else words.rate(row[key])
+
+
+LINKS = (
+    Column("LINK", lambda row: row["link"]),
+    Column("CAPACITY", _measured("capacity_bps"), right=True),
+    Column("USED", _measured("used_bps"), right=True),
+    Column("+-", _measured("error_bps"), right=True),
+)
+
+FOUNTAINS = (
+    Column("FLOW", lambda row: row["flow"], shrinks=True),
+    Column("FROM", lambda row: row["src"], shrinks=True),
+    Column("TO", lambda row: row["dst"], shrinks=True),
+    Column("WANTS", _measured("most_bps"), right=True),
+    Column("RATE", _measured("rate_bps"), right=True),
+    Column("NARROWEST", lambda row: row["narrowest"] or words.NOTHING),
+)

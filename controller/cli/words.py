@@ -56,6 +56,15 @@ def event(told: dict[str, Any]) -> str:
     return plain(" ".join([time, told.get("event", ""), *words]).strip())
 
 
+def share(told: dict[str, Any]) -> str:
+    """What a fountain flow may send, as a line."""
+    if told["src"] is None:
+        return plain(f"{told['flow']} is gone")
+    may = "has no path" if told["rate_bps"] is None else f"may send {rate(told['rate_bps'])}bit/s"
+    by = "" if told["narrowest"] is None else f", as {told['narrowest']} lets it"
+    return plain(f"{told['flow']} {told['src']} to {told['dst']} {may}{by}")
+
+
 def _scaled(number: float, step: int) -> str:
     prefix = ""
     for prefix in ("", "K", "M", "G", "T", "P", "E"):

@@ -136,9 +136,10 @@ class Bandwidth:
         self._capacity = capacity
         self._tcp_flows = tcp_flows
         self._ports: dict[PortId, _Port] = {}
+        self._changed: set[int] = set()
         self._flows: dict[str, _Flow] = {}
         self._fabric_changes = -1
-        self._stale = False
+        self._stale = self._sending = False
 
     def reconfigure(self, settings: BandwidthSettings) -> None:
         """Go by these from now on."""
@@ -147,15 +148,12 @@ class Bandwidth:
 
     # Counters
 
-    def read(self, port_id: PortId, n_bytes: int, at_ns: int, now_ns: int) -> bool:
-        """So many bytes of frames had left by a port at a time of its switch's clock. Returns
-        whether it is news."""
+    def read(self, port_id: PortId, n_bytes: int, at_ns: int, now_ns: int) -> None:
+        """So many bytes of frames had left by a port at a time of its switch's clock."""
         capacity_bps = self._capacity(port_id)
-        if capacity_bps is None:
-            return False
         port = self._ports.get(port_id)
-        if port is not None and at_ns == port.at_ns:
-            return False
+        if capacity_bps is None or (port is not None and at_ns == port.at_ns):
+            return
         restarted = port is not None and (at_ns < port.at_ns or n_bytes < port.n_bytes)
         if port is None or restarted or port.whole.capacity_bps != capacity_bps:
             port = _Port(Meter(capacity_bps), Meter(capacity_bps), sent_ns=now_ns)
@@ -165,7 +163,14 @@ class Bandwidth:
         port.pass_time(now_ns)
         port.local.read(n_bytes - round(port.sent_bytes), at_ns)
         self._stale |= bool(self._flows)
-        return port.whole.read(n_bytes, at_ns)
+        if port.whole.read(n_bytes, at_ns):
+            self._changed.add(port_id.switch)
+
+    def take_changed(self, switch: int) -> bool:
+        """Whether the use of a link of this switch has changed since the last call."""
+        changed = switch in self._changed
+        self._changed.discard(switch)
+        return changed
 
     def forget_port(self, port_id: PortId) -> None:
         self._ports.pop(port_id, None)
@@ -244,7 +249,8 @@ class Bandwidth:
                 except UnknownPathError:
                     flow.links, flow.share, flow.told_bps = (), None, -1.0
             self._stale = True
-        if not self._stale:
+        # Asked after every event, so quick where nobody has announced anything.
+        if not self._stale or not (self._flows or self._sending):
             return []
         self._stale = False
         news = []
@@ -255,6 +261,7 @@ class Bandwidth:
                 flow.told_bps = share.rate_bps
                 news.append(share)
         self._note_sending(now_ns)
+        self._sending = bool(self._flows)
         return news
 
     # Paths

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from controller.core.bandwidth import Share
 from controller.core.entries import Entry
 from controller.core.values import PortId
 
@@ -99,6 +100,13 @@ class ReadQueues:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadPorts:
+    """Ask a switch for the counters of its ports."""
+
+    switch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
     """Ask a switch for all that it holds."""
 
@@ -111,6 +119,13 @@ class TimeControl:
 
     switch: int
     sent_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class TellShare:
+    """Tell the sender of an announced flow what it may send."""
+
+    share: Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,5 +143,7 @@ class Record(NamedTuple):
     fields: dict[str, object]
 
 
-Order = Install | Withdraw | SetWindows | ReadAccounts | ReadQueues | TimeControl | Audit
-Effect = Order | Remind | Deliver | Answer | Ask | Probe | Complain | Record
+Order = (
+    Install | Withdraw | SetWindows | ReadAccounts | ReadQueues | ReadPorts | TimeControl | Audit
+)
+Effect = Order | Remind | Deliver | Answer | Ask | Probe | TellShare | Complain | Record

@@ -27,7 +27,8 @@ class PortOverride:
 class Queue:
     """An egress queue as its switch tells it; a rate or a limit of 0 is not known.
 
-    `level` is 0 if the queue is not congested, otherwise 1, 2, 3 after CN-L, CN-M, CN-H.
+    `level` is 0 if the queue is not congested, otherwise 1, 2, 3 after CN-L, CN-M, CN-H. At
+    `at_ns` of its switch's clock `tx_bytes` had left it; that is not known if it is None.
     """
 
     rate_bps: int
@@ -35,6 +36,8 @@ class Queue:
     level: int = 0
     queue_bytes: int = 0
     queue_pkts: int = 0
+    tx_bytes: int = 0
+    at_ns: int | None = None
 
 
 class EgressPorts:
@@ -89,6 +92,21 @@ class EgressPorts:
         """The queue as last told, for operators."""
         return self._queues.get(port_id.switch, {}).get(port_id.port)
 
+    def capacity_bps(self, port_id: PortId) -> int | None:
+        """What a link can take, whether or not it has a queue; None if there is no such port."""
+        switch, number = port_id
+        port = self._ports.get(switch, {}).get(number)
+        if port is None:
+            return None
+        override, queue = self._override(port_id, port), self.queue(port_id)
+        told_bps = override.capacity_bps if override else None
+        queue_bps = queue.rate_bps if queue else 0
+        return told_bps or queue_bps or port.speed_bps or self._default_limits.capacity_bps
+
+    def _override(self, port_id: PortId, port: Port) -> PortOverride | None:
+        switch, number = port_id
+        return self._overrides.get((switch, number)) or self._overrides.get((switch, port.name))
+
     def limits(
         self, port_id: PortId, every_port: bool, link_rtt_ns: int | None = None
     ) -> PortLimits | None:
@@ -101,16 +119,16 @@ class EgressPorts:
         port = self._ports.get(switch, {}).get(number)
         if port is None or not (every_port or switch in self._queues):
             return None
-        queue = self.queue(port_id)
-        override = self._overrides.get((switch, number)) or self._overrides.get((switch, port.name))
-        if queue is None and override is None and not every_port:
+        queue, override = self.queue(port_id), self._override(port_id, port)
+        capacity_bps = self.capacity_bps(port_id)
+        if capacity_bps is None or (queue is None and override is None and not every_port):
             return None
         queue, override = queue or Queue(0, 0), override or PortOverride(switch, number)
         default, rtt_ns = self._default_limits, override.rtt_ns or self._default_limits.rtt_ns
         if link_rtt_ns is not None:
             rtt_ns = measured_rtt_ns(link_rtt_ns)
         return PortLimits(
-            override.capacity_bps or queue.rate_bps or port.speed_bps or default.capacity_bps,
+            capacity_bps,
             rtt_ns,
             override.buffer_bytes or queue.limit_bytes or default.buffer_bytes,
         )

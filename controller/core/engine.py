@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.core.audits import Audits, InStep
+from controller.core.bandwidth import Announced, BandwidthSettings, PathBandwidth
 from controller.core.connections import Connections, ConnectionSettings, Reading
 from controller.core.effects import Effect, Install, Record
 from controller.core.egress import PortOverride, Queue
 from controller.core.enforcer import Enforcer
 from controller.core.entries import Account, Entry, Exempt, HostWindow, Relearn, Survivor
+from controller.core.estimation import Counted, Estimation
 from controller.core.fabric import Fabric, Port
 from controller.core.flow import SegmentFields
 from controller.core.flow_table import GlobalFlowTable
@@ -51,6 +53,7 @@ class EngineSettings:
     audit_interval_ns: int = 300 * 10**9
     policies: tuple[Rule, ...] = ()
     resolver: ResolverSettings = field(default_factory=ResolverSettings)
+    bandwidth: BandwidthSettings = field(default_factory=BandwidthSettings)
 
 
 class QueueReport(NamedTuple):
@@ -103,6 +106,13 @@ class Engine:
         self._audits = Audits(settings.audit_interval_ns, self._tables, self._out.append)
         self.offenders = Offenders(self._fabric, self._out.append)
         self._places = Places(self._fabric, self._resolver)
+        self.estimation = Estimation(
+            settings.bandwidth,
+            self._fabric,
+            self._regulation,
+            lambda port_id: self.flow_table.counts(port_id).active_flows,
+            self._out.append,
+        )
 
     def reconfigure(self, settings: EngineSettings, now_ns: int) -> list[Effect]:
         """Go by other policies, rules of regulation, classification and audits from now on.
@@ -115,6 +125,7 @@ class Engine:
             self._enforcer.renew(self.flow_table.bundles)
         self._connections.reconfigure(settings.connections)
         self._audits.interval_ns = settings.audit_interval_ns
+        self.estimation.bandwidth.reconfigure(settings.bandwidth)
         return self._finish(now_ns)
 
     def _set_policies(self, policies: tuple[Rule, ...], now_ns: int) -> None:
@@ -184,6 +195,7 @@ class Engine:
         self._fabric.disconnect(switch, now_ns)
         self._tables.disconnect(switch)
         self._audits.disconnect(switch)
+        self.estimation.forget_switch(switch)
         self._connections.switch_down(switch, now_ns)
         for deadlines in (self._relearn_at, self._relearnt_at, self._sweep_at):
             deadlines.pop(switch, None)
@@ -275,12 +287,36 @@ class Engine:
     def queues_read(self, switch: int, queues: dict[int, Queue], now_ns: int) -> list[Effect]:
         """The egress queues of a switch, all of them, by port number."""
         self._regulation.queues_read(switch, queues, now_ns)
+        self.estimation.queues_read(switch, queues, now_ns)
+        return self._finish(now_ns)
+
+    def ports_counted(
+        self, switch: int, counted: Iterable[Counted], more: bool, now_ns: int
+    ) -> list[Effect]:
+        """The counters of some of a switch's ports, the last ones unless `more` come."""
+        self.estimation.ports_counted(switch, counted, more, now_ns)
         return self._finish(now_ns)
 
     def control_timed(self, switch: int, sent_ns: int, now_ns: int) -> list[Effect]:
         """A switch has answered what it was asked then."""
         self._regulation.round_trips.control_timed(switch, now_ns - sent_ns)
         return []
+
+    # Announced flows
+
+    def announce(self, name: str, announced: Announced, now_ns: int) -> list[Effect]:
+        """A sender is about to send, or wants another rate at most. Raises UnknownPathError."""
+        self.estimation.announce(name, announced, now_ns)
+        return self._finish(now_ns)
+
+    def withdraw(self, name: str, now_ns: int) -> list[Effect]:
+        """A sender has ended."""
+        self.estimation.withdraw(name, now_ns)
+        return self._finish(now_ns)
+
+    def path_bandwidth(self, src: bytes, dst: bytes, now_ns: int) -> PathBandwidth:
+        """What there is between packed addresses. Raises UnknownPathError."""
+        return self.estimation.path(src, dst, now_ns)
 
     # What is wanted and what is in force
 
@@ -382,8 +418,14 @@ class Engine:
             self._regulation.look(switch, now_ns)
         return self._finish(now_ns)
 
+    def read_counters(self, now_ns: int) -> list[Effect]:
+        """Ask the switches for the counters of their ports that are due."""
+        self.estimation.look(now_ns)
+        return self._finish(now_ns)
+
     def tend(self, now_ns: int) -> list[Effect]:
         """Drop what was never answered; start and end the relearning of reconnected switches."""
+        self.estimation.tend(now_ns)
         self._forwarding.distrust(now_ns)
         self._resolver.tend(now_ns)
         self._connections.tend(now_ns)
@@ -418,6 +460,7 @@ class Engine:
     def _leave_port(self, port_id: PortId, now_ns: int) -> None:
         """Regulate a port no more that is gone, and leave nothing that names its registers."""
         self._replaying.discard(port_id)
+        self.estimation.forget_port(port_id)
         self._regulation.remove_port(port_id, now_ns)
         self._enforcer.remove_port(port_id)
 
@@ -444,6 +487,7 @@ class Engine:
             counts = self.flow_table.counts(port_id)
             self._regulation.flows_changed(port_id, counts, now_ns)
         self._regulation.send()
+        self.estimation.send(now_ns)
         out = self._out.copy()
         self._out.clear()
         return out

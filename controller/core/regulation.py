@@ -170,6 +170,15 @@ class Regulation:
         """What a port is taken to stand, with its RTT as measured."""
         return self._regulator.limits(port_id)
 
+    def capacity_bps(self, port_id: PortId) -> int | None:
+        """What a port's link can take; None if there is no such port."""
+        return self._egress.capacity_bps(port_id)
+
+    def tells_queues(self, switch: int) -> bool:
+        """Whether a switch tells the state of its egress queues."""
+        features = self._features.get(switch)
+        return features is not None and features.tells_queues
+
     def in_force(self, port_id: PortId, cls: FlowClass) -> Hold:
         """What a class of flows of a port is held to now."""
         return self._regulator.in_force(port_id, cls)

@@ -3,8 +3,10 @@
 Whoever carries the parameters hands them over as a plain mapping of text.
 """
 
+import re
 from collections.abc import Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
 
 from controller.northbound.views import FlowQuery
 
@@ -15,6 +17,8 @@ FARTHEST_ROW = 100_000
 _MOST_SWITCH = 2**64 - 1
 _MOST_PORT = 2**32 - 1
 _CLASSES = ("burst", "background")
+_MOST_BPS = 10**15
+_NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
 
 class QueryError(ValueError):
@@ -67,6 +71,31 @@ class Parameters:
                 "write e.g. 10.0.0.1, 10.1.0.0/16 or fd00::1"
             ) from None
 
+    def address(self, name: str) -> str:
+        """An IP address, which must be there."""
+        written = self._must(name)
+        try:
+            return str(ip_address(written))
+        except ValueError:
+            raise QueryError(
+                f"{name}: {written[:64]!r} is no address; write e.g. 10.0.0.1 or fd00::1"
+            ) from None
+
+    def name(self, name: str) -> str:
+        """A name, which must be there."""
+        written = self._must(name)
+        if not _NAME.fullmatch(written):
+            raise QueryError(
+                f"{name}: {written[:64]!r} is no name; write 1 to 64 of A-Z a-z 0-9 . _ : -"
+            )
+        return written
+
+    def _must(self, name: str) -> str:
+        written = self._given.get(name)
+        if written is None:
+            raise QueryError(f"{name}: is missing")
+        return written
+
 
 def switch_of(given: Mapping[str, str]) -> int | None:
     """A parameter `switch` alone."""
@@ -86,6 +115,37 @@ def flows(given: Mapping[str, str]) -> FlowQuery:
         parameters.number("switch", 0, _MOST_SWITCH),
         parameters.number("port", 1, _MOST_PORT),
     )
+
+
+class Announcement(NamedTuple):
+    """A flow that is announced; None wants all it can get."""
+
+    flow: str
+    src: str
+    dst: str
+    most_bps: float | None
+
+
+def path(given: Mapping[str, str]) -> tuple[str, str]:
+    parameters = Parameters(given, ("src", "dst"))
+    return parameters.address("src"), parameters.address("dst")
+
+
+def announcement(given: Mapping[str, str]) -> Announcement:
+    parameters = Parameters(given, ("flow", "src", "dst", "most_bps"))
+    flow, src, dst = (parameters.name("flow"), *map(parameters.address, ("src", "dst")))
+    return Announcement(flow, src, dst, parameters.number("most_bps", 1, _MOST_BPS))
+
+
+def renewal(given: Mapping[str, str]) -> tuple[str, float | None]:
+    """A flow, and what it sends at most."""
+    parameters = Parameters(given, ("flow", "sends_bps"))
+    return parameters.name("flow"), parameters.number("sends_bps", 0, _MOST_BPS)
+
+
+def flow_of(given: Mapping[str, str]) -> str:
+    """A parameter `flow` alone."""
+    return Parameters(given, ("flow",)).name("flow")
 
 
 def events(given: Mapping[str, str]) -> tuple[int | None, int, bool]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from controller.northbound import queries
-from controller.northbound.views import EventView, Source
+from controller.northbound.views import Announcing, EventView, Source
 
 _FOLLOW_S = 0.1
 # A follower that has gone is noticed when it is written to.
@@ -42,13 +42,19 @@ Answer = Document | Listing | Stream
 class Resources:
     """Answers by path. `breathe` lets the controller go on, `sleep` takes seconds.
 
-    Every method takes the parameters of a request. Raises QueryError.
+    Every method takes the parameters of a request. Raises QueryError, and UnknownError for what
+    does not exist. `changes` are those that change something, by method and path.
     """
 
     def __init__(
-        self, source: Source, breathe: Callable[[], None], sleep: Callable[[float], object]
+        self,
+        source: Source,
+        announcing: Announcing,
+        breathe: Callable[[], None],
+        sleep: Callable[[float], object],
     ) -> None:
         self._source = source
+        self._announcing = announcing
         self._breathe = breathe
         self._sleep = sleep
         self.by_path: Mapping[str, Callable[[Mapping[str, str]], Answer]] = {
@@ -62,6 +68,13 @@ class Resources:
             "/v1/regulation": self.regulation,
             "/v1/flows": self.flows,
             "/v1/events": self.events,
+            "/v1/bandwidth": self.bandwidth,
+            "/v1/fountains": self.fountains,
+        }
+        self.changes: Mapping[tuple[str, str], Callable[[Mapping[str, str]], Answer]] = {
+            ("PUT", "/v1/fountains"): self.announce,
+            ("PATCH", "/v1/fountains"): self.renew,
+            ("DELETE", "/v1/fountains"): self.withdraw,
         }
 
     def index(self, given: Mapping[str, str]) -> Answer:
@@ -132,6 +145,34 @@ class Resources:
         events = events[max(0, len(events) - limit) :] if after is None else events[:limit]
         next_after = events[-1].serial if events else min(last, after or last)
         return Listing("events", (_line(event) for event in events), {"next_after": next_after})
+
+    # Bandwidth, and the fountain flows that are announced
+
+    def bandwidth(self, given: Mapping[str, str]) -> Answer:
+        return Document(self._source.path_bandwidth(*queries.path(given)))
+
+    def fountains(self, given: Mapping[str, str]) -> Answer:
+        follow = queries.Parameters(given, ("follow",)).word("follow", ("true", "false"))
+        if follow == "true":
+            return Stream(self._fountain_news())
+        return Listing("fountains", self._source.shares(), {})
+
+    def _fountain_news(self) -> Iterator[list[dict[str, object]]]:
+        news = self._source.share_news()
+        yield [dict(share) for share in self._source.shares()]
+        for shares in news:
+            yield [dict(share) for share in shares]
+
+    def announce(self, given: Mapping[str, str]) -> Answer:
+        return Document(self._announcing.announce(*queries.announcement(given)))
+
+    def renew(self, given: Mapping[str, str]) -> Answer:
+        return Document(self._announcing.renew(*queries.renewal(given)))
+
+    def withdraw(self, given: Mapping[str, str]) -> Answer:
+        flow = queries.flow_of(given)
+        self._announcing.withdraw(flow)
+        return Document({"flow": flow})
 
     def _follow(self, serial: int) -> Iterator[list[dict[str, object]]]:
         """What a slow listener has missed is said, and never waits for it."""

@@ -20,7 +20,7 @@ import eventlet.wsgi
 from controller.northbound.metrics import Exposition
 from controller.northbound.resources import Resources
 from controller.northbound.turns import Turns
-from controller.northbound.views import Source
+from controller.northbound.views import Announcing, Source
 from controller.northbound.web import Api, Metrics, Site
 
 LOG = logging.getLogger("weir.northbound")
@@ -85,6 +85,7 @@ class _Protocol(eventlet.wsgi.HttpProtocol):
 @contextlib.contextmanager
 def serving(
     source: Source,
+    announcing: Announcing,
     clock_ns: Callable[[], int],
     metrics: tuple[str, int] | None,
     api: str | None,
@@ -109,7 +110,7 @@ def serving(
                     raise
                 LOG.warning("no commands like weir-controller top: %s", error)
             else:
-                resources = Resources(source, turns.breathe, eventlet.sleep)
+                resources = Resources(source, announcing, turns.breathe, eventlet.sleep)
                 opened.callback(_serve(Api(resources, turns), listening).kill)
                 LOG.info("local API at %s", api)
         yield

@@ -189,6 +189,44 @@ A flow that is not counted (yet) has no volume. `class` is burst or background.
 """
 
 
+class LinkView(TypedDict):
+    """A link of a path: the egress port, or `uplink` and the port by which the host sends. What is
+    not measured yet is None."""
+
+    link: str
+    capacity_bps: float
+    used_bps: float | None
+    error_bps: float | None
+
+
+class PathView(TypedDict):
+    """Between two addresses, in bit/s of whole frames: what is left on the narrowest link, within
+    `error_bps` in 95 % of all cases, and what one more announced flow would get."""
+
+    src: str
+    dst: str
+    available_bps: float
+    error_bps: float | None
+    share_bps: float
+    links: list[LinkView]
+
+
+class ShareView(TypedDict):
+    """An announced flow and what it may send, in bit/s of whole frames; None if it has no path. It
+    is not limited if `narrowest` is None. A flow that is gone has no `src`."""
+
+    flow: str
+    src: str | None
+    dst: str | None
+    most_bps: float | None
+    rate_bps: float | None
+    narrowest: str | None
+
+
+class UnknownError(LookupError):
+    """There is no such host, path or flow; the message says which."""
+
+
 class HistogramView(NamedTuple):
     """How many were within each bound (seconds), how many there were, and their sum."""
 
@@ -263,5 +301,27 @@ class Source(Protocol):
     def events(self) -> dict[str, int]:
         """How many events there were, by name."""
 
+    def path_bandwidth(self, src: str, dst: str) -> PathView:
+        """Raises UnknownError."""
+
+    def shares(self) -> Iterator[ShareView]:
+        """Of all announced flows."""
+
+    def share_news(self) -> Iterator[list[ShareView]]:
+        """What changes from now on, as soon as it does; without news an empty list now and then."""
+
     def not_ready(self) -> str | None:
         """Why the controller is not ready to be relied on; None if it is."""
+
+
+class Announcing(Protocol):
+    """Who takes announcements of fountain flows."""
+
+    def announce(self, flow: str, src: str, dst: str, most_bps: float | None) -> ShareView:
+        """A flow joins, or wants another rate at most. Raises UnknownError."""
+
+    def renew(self, flow: str, sends_bps: float | None) -> ShareView:
+        """A flow goes on, and sends no more than that. Raises UnknownError."""
+
+    def withdraw(self, flow: str) -> None:
+        """A flow has ended. Raises UnknownError."""

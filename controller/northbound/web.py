@@ -23,6 +23,7 @@ from controller.northbound.metrics import CONTENT_TYPE, Exposition
 from controller.northbound.queries import QueryError
 from controller.northbound.resources import Answer, Document, Listing, Resources, Stream
 from controller.northbound.turns import Turns
+from controller.northbound.views import UnknownError
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -37,10 +38,15 @@ Handler = Callable[[Request], Response]
 
 
 class Site:
-    """A WSGI application of a few paths, to be read only."""
+    """A WSGI application of a few paths, to be read but for the `changes`, by method and path."""
 
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        changes: Mapping[tuple[str, str], Handler] | None = None,
+    ) -> None:
         self._handlers = handlers
+        self._changes = changes or {}
 
     def __call__(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
@@ -59,9 +65,15 @@ class Site:
         if handler is None:
             paths = ", ".join(self._handlers)
             raise NotFound(f"there is no {request.path[:200]}; there are {paths}")
-        if request.method not in ("GET", "HEAD"):
-            raise MethodNotAllowed(("GET", "HEAD"), "this can only be read")
-        return handler(request)
+        if request.method in ("GET", "HEAD"):
+            return handler(request)
+        change = self._changes.get((request.method, request.path))
+        if change is None:
+            methods = ["GET", "HEAD"]
+            methods += [method for method, path in self._changes if path == request.path]
+            told = "this takes " + ", ".join(methods) if methods[2:] else "this can only be read"
+            raise MethodNotAllowed(methods, told)
+        return change(request)
 
 
 class Api(Site):
@@ -71,7 +83,8 @@ class Api(Site):
         self._turns = turns
         self._followers = 0
         super().__init__(
-            {path: self._handler(answer) for path, answer in resources.by_path.items()}
+            {path: self._handler(answer) for path, answer in resources.by_path.items()},
+            {place: self._handler(answer) for place, answer in resources.changes.items()},
         )
 
     def _handler(self, ask: Callable[[Mapping[str, str]], Answer]) -> Handler:
@@ -81,6 +94,8 @@ class Api(Site):
                     answer = ask(_parameters(request))
             except QueryError as error:
                 raise BadRequest(str(error)) from None
+            except UnknownError as error:
+                raise NotFound(str(error)) from None
             match answer:
                 case Document(fields, ok):
                     if not ok:
@@ -176,6 +191,6 @@ def _problem(error: HTTPException) -> Response:
         "detail": error.description,
     }
     response = _response(_encode(problem) + b"\n", _PROBLEM, error.code or 500)
-    if isinstance(error, MethodNotAllowed):
-        response.headers["Allow"] = "GET, HEAD"
+    if isinstance(error, MethodNotAllowed) and error.valid_methods:
+        response.headers["Allow"] = ", ".join(error.valid_methods)
     return response

@@ -44,12 +44,17 @@ _FLOW_STATS_REQUEST = struct.Struct("!BBHIHH4xB3xII4xQQ")
 _FLOW_STATS = struct.Struct("!HBxIIHHHH4xQQQ")
 _MULTIPART = struct.Struct("!8xHH4x")
 _PORT = struct.Struct("!I4x6s2x16sII16xI4x")
+_PORT_STATS_REQUEST = struct.Struct("!BBHIHH4xI4x")
+_PORT_STATS = struct.Struct("!I4x16xQQ64xII")
 _ERROR = struct.Struct("!8xHH")
 _EXPERIMENTER = struct.Struct("!8xII")
 
 _HELLO_ELEMENT = struct.Struct("!HH")
 
 _MULTIPART_FLOW = 1
+MULTIPART_PORTS = 4
+# OpenFlow 1.3.5 section A.3.5.6: a counter that the switch does not keep.
+_NOT_COUNTED = 2**64 - 1
 _PORT_DESC = (13).to_bytes(2, "big")
 _REPLY_MORE = 1 << 0
 
@@ -108,6 +113,14 @@ class FlowStats(NamedTuple):
     byte_count: int
     match: bytes
     instructions: bytes
+
+
+class PortStats(NamedTuple):
+    """What left by a port in its `duration_ns`, by the switch's clock."""
+
+    port: int
+    tx_bytes: int
+    duration_ns: int
 
 
 class PacketIn(NamedTuple):
@@ -227,6 +240,13 @@ def flow_stats_request(table: int, cookie: int, cookie_mask: int, xid: int) -> b
     )
 
 
+def port_stats_request(xid: int) -> bytes:
+    """Ask for the counters of all ports."""
+    size = _PORT_STATS_REQUEST.size
+    kind = Type.MULTIPART_REQUEST
+    return _PORT_STATS_REQUEST.pack(VERSION, kind, size, xid, MULTIPART_PORTS, 0, ANY)
+
+
 def barrier_request(xid: int) -> bytes:
     return HEADER.pack(VERSION, Type.BARRIER_REQUEST, HEADER.size, xid)
 
@@ -289,6 +309,22 @@ def unpack_flow_stats(message: bytes) -> tuple[list[FlowStats], bool]:
         )
         offset = end
     return entries, bool(flags & _REPLY_MORE)
+
+
+def unpack_port_stats(message: bytes) -> tuple[list[PortStats], bool]:
+    """The counters of one part of a reply, and whether more parts follow. Ports without counters,
+    and those of the switch itself, are left out."""
+    kind, flags = _unpack(_MULTIPART, message)
+    if kind != MULTIPART_PORTS:
+        raise MalformedMessageError(f"a multipart reply of type {kind}")
+    if (len(message) - _MULTIPART.size) % _PORT_STATS.size:
+        raise MalformedMessageError("port statistics are cut off")
+    counted = []
+    for offset in range(_MULTIPART.size, len(message), _PORT_STATS.size):
+        port, _, tx_bytes, duration_s, duration_ns = _unpack(_PORT_STATS, message, offset)
+        if port < MAX_PORT and tx_bytes != _NOT_COUNTED:
+            counted.append(PortStats(port, tx_bytes, duration_s * 10**9 + duration_ns))
+    return counted, bool(flags & _REPLY_MORE)
 
 
 def unpack_port_status(message: bytes) -> tuple[int, PortDescription]:

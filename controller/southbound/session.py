@@ -112,6 +112,13 @@ class QueuesRead(NamedTuple):
     queues: list[extension.QueueStats]
 
 
+class PortsCounted(NamedTuple):
+    """Counters of ports; `more` of the same answer follow."""
+
+    ports: list[openflow.PortStats]
+    more: bool
+
+
 class ControlTimed(NamedTuple):
     """What was asked at that time has been answered just now."""
 
@@ -160,6 +167,7 @@ Event = (
     | PortRemoved
     | QueueNotice
     | QueuesRead
+    | PortsCounted
     | ControlTimed
     | Acknowledged
     | Refused
@@ -196,6 +204,7 @@ class Session:
         self._queues: list[extension.QueueStats] = []
         self._queues_xid = self._timed_xid = self._subscribe_xid = _NOTHING_ASKED
         self._ready_xid = _NOTHING_ASKED
+        self._ports_xid = _NOTHING_ASKED
         self._timed_from_ns = 0
         self._accounts_xids: deque[int] = deque(maxlen=_READINGS_UNDER_WAY)
 
@@ -270,6 +279,10 @@ class Session:
         self._queues = []
         request = extension.QueueStatsRequest().pack()
         self._queues_xid = self._extension(extension.MessageType.QUEUE_STATS_REQUEST, request)
+
+    def read_ports(self) -> None:
+        """Ask for the counters of all ports; those of an earlier question do not count any more."""
+        self._ports_xid = self._wire.say(openflow.port_stats_request)
 
     def time_control(self, sent_ns: int) -> None:
         """Ask for an answer, to see how long it takes; one question at a time."""
@@ -454,6 +467,9 @@ class Session:
             case meters.STATS:
                 dropped = self._resync.guard.counted(meters.unpack_stats(message))
                 return [CopiesDropped(dropped)] if dropped else []
+            case openflow.MULTIPART_PORTS:
+                counted, more = openflow.unpack_port_stats(message)
+                return [PortsCounted(counted, more)] if xid == self._ports_xid else []
             case _:
                 return self._flow_stats(*openflow.unpack_flow_stats(message), xid)
         return []

@@ -10,23 +10,29 @@ from controller.northbound.views import (
     FlowQuery,
     FlowView,
     HistogramView,
+    LinkView,
+    PathView,
     PortView,
     RegulationView,
+    ShareView,
     SwitchView,
     TablesView,
+    UnknownError,
 )
 
 HOLD = {"window_bytes": 14_600, "rate_bytes_per_s": 11_000_000, "transit_bytes": 40_000}
 
 
 class Told:
-    """`northbound.views.Source`. What tests want otherwise, they set."""
+    """`northbound.views.Source` and `Announcing`. What tests want otherwise, they set."""
 
     def __init__(self, n_switches: int = 2, n_ports: int = 2) -> None:
         self.n_switches, self.n_ports = n_switches, n_ports
         self.reason: str | None = None
         self.log: list[EventView] = []
         self.queries: list[FlowQuery] = []
+        self.announced: dict[str, ShareView] = {}
+        self.renewed: list[tuple[str, float | None]] = []
 
     def controller(self) -> ControllerView:
         return {
@@ -179,6 +185,53 @@ class Told:
 
     def not_ready(self) -> str | None:
         return self.reason
+
+    def path_bandwidth(self, src: str, dst: str) -> PathView:
+        if dst == "10.0.0.9":
+            raise UnknownError(f"no host of this address is known: {dst}")
+        link: LinkView = {
+            "link": "1:1",
+            "capacity_bps": 1e8,
+            "used_bps": 4e7,
+            "error_bps": 1e6,
+        }
+        return {
+            "src": src,
+            "dst": dst,
+            "available_bps": 6e7,
+            "error_bps": 1e6,
+            "share_bps": 5e7,
+            "links": [link],
+        }
+
+    def shares(self) -> Iterator[ShareView]:
+        yield from self.announced.values()
+
+    def share_news(self) -> Iterator[list[ShareView]]:
+        yield []
+        yield list(self.announced.values())
+
+    def announce(self, flow: str, src: str, dst: str, most_bps: float | None) -> ShareView:
+        self.path_bandwidth(src, dst)
+        self.announced[flow] = {
+            "flow": flow,
+            "src": src,
+            "dst": dst,
+            "most_bps": most_bps,
+            "rate_bps": 5e7,
+            "narrowest": "1:1",
+        }
+        return self.announced[flow]
+
+    def renew(self, flow: str, sends_bps: float | None) -> ShareView:
+        if flow not in self.announced:
+            raise UnknownError(f"no flow {flow} is announced")
+        self.renewed.append((flow, sends_bps))
+        return self.announced[flow]
+
+    def withdraw(self, flow: str) -> None:
+        self.renew(flow, None)
+        del self.announced[flow]
 
 
 def flow(number: int) -> FlowView:

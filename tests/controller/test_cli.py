@@ -124,8 +124,9 @@ def answering(path: Path, answer: bytes) -> Iterator[None]:
 
 class TestNoController:
     def test_no_socket(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        for command in ("top", "switches", "ports", "flows", "events"):
-            assert commands.run([command, "--socket", str(tmp_path / "none")]) == 1
+        commands_and_more = ["top"], ["switches"], ["ports"], ["flows"], ["events"], ["fountains"]
+        for command in (*commands_and_more, ["bandwidth", "10.0.0.1", "10.0.0.2"]):
+            assert commands.run([*command, "--socket", str(tmp_path / "none")]) == 1
             told = capsys.readouterr()
             assert "no controller runs here: there is no socket" in told.err
             assert "--socket" in told.err
@@ -166,6 +167,14 @@ class TestNoController:
 
 
 class TestWords:
+    def test_shares(self) -> None:
+        told: dict[str, Any] = {"flow": "a", "src": "10.0.0.1", "dst": "10.0.0.2"}
+        told |= {"most_bps": None, "rate_bps": 5e7, "narrowest": "1:3"}
+        assert words.share(told) == "a 10.0.0.1 to 10.0.0.2 may send 50Mbit/s, as 1:3 lets it"
+        told |= {"rate_bps": None, "narrowest": None}
+        assert words.share(told) == "a 10.0.0.1 to 10.0.0.2 has no path"
+        assert words.share(told | {"src": None}) == "a is gone"
+
     @given(st.floats(0, 1e18))
     def test_numbers_are_short(self, number: float) -> None:
         assert len(words.size(number)) <= 6

@@ -27,7 +27,7 @@ class World:
         self.pauses = 0
         self.turns = Turns(self.clock_ns, self.pause)
         self.slept_s = 0.0
-        self.resources = Resources(self.told, self.turns.breathe, self.sleep)
+        self.resources = Resources(self.told, self.told, self.turns.breathe, self.sleep)
         self.client = Client(Api(self.resources, self.turns))
 
     def clock_ns(self) -> int:
@@ -62,8 +62,9 @@ def world() -> World:
 
 
 def test_every_resource_answers_and_is_listed(world: World) -> None:
+    needed = {"/v1/bandwidth": {"src": "10.0.0.1", "dst": "10.0.0.2"}}
     for path in world.get("/v1/")["resources"]:
-        assert world.get(path)
+        assert world.get(path, **needed.get(path, {}))
 
 
 def test_health_and_readiness(world: World) -> None:
@@ -115,6 +116,72 @@ def test_flows_come_by_the_page(world: World) -> None:
 def test_what_cannot_be_asked_is_told(world: World, parameters: dict[str, str], says: str) -> None:
     assert says in world.problem("/v1/flows", 400, **parameters)
     assert not world.told.queries
+
+
+def test_the_bandwidth_of_a_path(world: World) -> None:
+    path = world.get("/v1/bandwidth", src="10.0.0.1", dst="FD00::1")
+    assert (path["dst"], path["available_bps"], path["error_bps"]) == ("fd00::1", 6e7, 1e6)
+    detail = world.problem("/v1/bandwidth", 404, src="10.0.0.1", dst="10.0.0.9")
+    assert detail == "no host of this address is known: 10.0.0.9"
+    assert world.problem("/v1/bandwidth", 400, src="10.0.0.1") == "dst: is missing"
+    assert "'x' is no address" in world.problem("/v1/bandwidth", 400, src="x", dst="10.0.0.1")
+
+
+def test_flows_are_announced_renewed_and_withdrawn(world: World) -> None:
+    flow = {"flow": "host-1:7", "src": "10.0.0.1", "dst": "10.0.0.2", "most_bps": "1000"}
+    answer = world.client.put("/v1/fountains", query_string=flow)
+    assert (answer.status_code, json.loads(answer.data)["rate_bps"]) == (200, 5e7)
+    assert [row["flow"] for row in world.get("/v1/fountains")["fountains"]] == ["host-1:7"]
+    answer = world.client.patch(
+        "/v1/fountains", query_string={"flow": "host-1:7", "sends_bps": "5"}
+    )
+    assert (answer.status_code, world.told.renewed) == (200, [("host-1:7", 5)])
+    answer = world.client.delete("/v1/fountains", query_string={"flow": "host-1:7"})
+    assert (answer.status_code, world.told.announced) == (200, {})
+    for method in ("PATCH", "DELETE"):
+        detail = world.problem("/v1/fountains", 404, method=method, flow="host-1:7")
+        assert detail == "no flow host-1:7 is announced"
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "status", "says"),
+    [
+        (
+            "PUT",
+            {"flow": "a b", "src": "10.0.0.1", "dst": "10.0.0.2"},
+            400,
+            "flow: 'a b' is no name",
+        ),
+        ("PUT", {"flow": "a" * 65, "src": "10.0.0.1", "dst": "10.0.0.2"}, 400, "is no name"),
+        ("PUT", {"flow": "a", "src": "10.0.0.1"}, 400, "dst: is missing"),
+        (
+            "PUT",
+            {"flow": "a", "src": "10.0.0.1", "dst": "10.0.0.2", "most_bps": "0"},
+            400,
+            "most_bps: '0' is out of range",
+        ),
+        (
+            "PUT",
+            {"flow": "a", "src": "10.0.0.1", "dst": "10.0.0.9"},
+            404,
+            "no host of this address",
+        ),
+        ("POST", {"flow": "a"}, 405, "this takes GET, HEAD, PUT, PATCH, DELETE"),
+    ],
+)
+def test_announcements_that_cannot_be_taken_are_told(
+    world: World, method: str, parameters: dict[str, str], status: int, says: str
+) -> None:
+    assert says in world.problem("/v1/fountains", status, method=method, **parameters)
+    assert not world.told.announced
+
+
+def test_shares_are_followed_from_what_there_is(world: World) -> None:
+    world.told.announce("a", "10.0.0.1", "10.0.0.2", None)
+    answer = world.resources.fountains({"follow": "true"})
+    assert isinstance(answer, Stream)
+    batches = [[share["flow"] for share in batch] for batch in answer.batches]
+    assert batches == [["a"], [], ["a"]]
 
 
 def test_other_problems(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +361,7 @@ class TestSocketThatCannotBeHad:
     def test_it_is_done_without_unless_it_was_asked_for(
         self, path: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with serving(Told(), lambda: 0, None, path, api_must=False):
+        with serving(Told(), Told(), lambda: 0, None, path, api_must=False):
             pass
         (record,) = caplog.records
         assert path in record.getMessage()
@@ -304,7 +371,7 @@ class TestSocketThatCannotBeHad:
     def test_otherwise_the_controller_does_not_start(self, path: str) -> None:
         with (
             pytest.raises(ListenError, match=r"set northbound.socket to another path, or to off"),
-            serving(Told(), lambda: 0, None, path, api_must=True),
+            serving(Told(), Told(), lambda: 0, None, path, api_must=True),
         ):
             pass
 

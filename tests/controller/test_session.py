@@ -190,6 +190,28 @@ class TestEvents:
         assert record.getMessage() == "notice 9 follows notice 6"
         assert vars(record)["weir_about"] == {"switch": 7, "port": 3}
 
+    def test_the_counters_of_ports_come_as_they_are_told(self, switch: Switch) -> None:
+        def port(number: int, tx_bytes: int) -> bytes:
+            counters = struct.pack("!8Q", 9, 8, 7, tx_bytes, *bytes(4)) + bytes(32)
+            return struct.pack("!I4x", number) + counters + struct.pack("!II", 3, 5)
+
+        def told(*ports: bytes, more: int = 0, xid: int | None = None) -> list[session.Event]:
+            body = struct.pack("!HH4x", 4, more) + b"".join(ports)
+            return switch.say(Type.MULTIPART_REPLY, body, switch.asked(4) if xid is None else xid)
+
+        switch.session.read_ports()
+        uncounted, local = port(3, 2**64 - 1), port(0xFFFFFFFE, 5)
+        first = openflow.PortStats(1, 1500, 3_000_000_005)
+        assert told(port(1, 1500), uncounted, local, more=1) == [
+            session.PortsCounted([first], more=True)
+        ]
+        assert told(port(2, 7)) == [
+            session.PortsCounted([openflow.PortStats(2, 7, 3_000_000_005)], more=False)
+        ]
+        assert told(port(2, 7), xid=1) == []
+        assert told(port(2, 7)[:-1]) == []
+        assert switch.session.counters["MalformedMessageError in a message of type 19"] == 1
+
     def test_queues_come_as_a_whole(self, switch: Switch) -> None:
         def queue(port: int) -> extension.QueueStats:
             numbers = (1, 10**8, 65_536, None, 3000, 2, *[0] * 6)

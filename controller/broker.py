@@ -1,0 +1,152 @@
+"""Between the northbound's announcements of fountain flows and the core, which reckons shares.
+
+Whoever follows the shares hears of each change as soon as it is reckoned. Followers that do not
+read are left behind: theirs ends, and what they are told when they come again is all there is.
+"""
+
+from collections.abc import Callable, Iterator
+from ipaddress import ip_address
+from math import inf
+
+from eventlet.queue import Empty, Full, LightQueue
+
+from controller.core.bandwidth import Announced, Share, UnknownPathError, Uplink
+from controller.core.effects import Effect
+from controller.core.engine import Engine
+from controller.northbound.views import LinkView, PathView, ShareView, UnknownError
+
+_NEWS, _QUIET_S = 10_000, 10.0
+
+
+class Broker:
+    """`engine` is the core as it is now, `apply` does what it wants."""
+
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        apply: Callable[[list[Effect]], None],
+        clock_ns: Callable[[], int],
+    ) -> None:
+        self._engine = engine
+        self._apply = apply
+        self._clock_ns = clock_ns
+        self._followers: set[LightQueue] = set()
+
+    # What senders say
+
+    def announce(self, flow: str, src: str, dst: str, most_bps: float | None) -> ShareView:
+        """A flow joins, or wants another rate at most. Raises UnknownError."""
+        ends = ip_address(src).packed, ip_address(dst).packed
+        announced = Announced(*ends, inf if most_bps is None else most_bps)
+        try:
+            self._apply(self._engine().announce(flow, announced, self._clock_ns()))
+        except UnknownPathError as error:
+            raise UnknownError(str(error)) from None
+        return self._share(flow)
+
+    def renew(self, flow: str, sends_bps: float | None) -> ShareView:
+        """A flow goes on, and sends no more than that. Raises UnknownError."""
+        sends_bps = inf if sends_bps is None else sends_bps
+        if not self._engine().estimation.bandwidth.renew(flow, self._clock_ns(), sends_bps):
+            raise _unknown(flow)
+        return self._share(flow)
+
+    def withdraw(self, flow: str) -> None:
+        """A flow has ended. Raises UnknownError."""
+        if flow not in self._engine().estimation.bandwidth.flows:
+            raise _unknown(flow)
+        self._apply(self._engine().withdraw(flow, self._clock_ns()))
+        gone: ShareView = {
+            "flow": flow,
+            "src": None,
+            "dst": None,
+            "most_bps": None,
+            "rate_bps": None,
+            "narrowest": None,
+        }
+        self._tell(gone)
+
+    # What is told
+
+    def path(self, src: str, dst: str) -> PathView:
+        """Raises UnknownError."""
+        ends = ip_address(src).packed, ip_address(dst).packed
+        try:
+            path = self._engine().path_bandwidth(*ends, self._clock_ns())
+        except UnknownPathError as error:
+            raise UnknownError(str(error)) from None
+        links: list[LinkView] = [
+            {
+                "link": _named(link),
+                "capacity_bps": capacity_bps,
+                "used_bps": use.used_bps if use else None,
+                "error_bps": use.error_bps if use else None,
+            }
+            for link, capacity_bps, use in path.links
+        ]
+        return {
+            "src": src,
+            "dst": dst,
+            "available_bps": path.available_bps,
+            "error_bps": path.error_bps,
+            "share_bps": path.share_bps,
+            "links": links,
+        }
+
+    def shares(self) -> Iterator[ShareView]:
+        """Of all announced flows."""
+        for flow in list(self._engine().estimation.bandwidth.flows):
+            yield self._share(flow)
+
+    def told(self, share: Share) -> None:
+        """The core has reckoned a share anew."""
+        if self._followers:
+            self._tell(self._share(share.flow))
+
+    def news(self) -> Iterator[list[ShareView]]:
+        """What changes from the call on, as soon as it does; an empty list now and then."""
+        news = LightQueue(_NEWS)
+        self._followers.add(news)
+        return self._news_of(news)
+
+    def _news_of(self, news: LightQueue) -> Iterator[list[ShareView]]:
+        try:
+            while news in self._followers or not news.empty():
+                try:
+                    batch = [news.get(timeout=_QUIET_S)]
+                except Empty:
+                    yield []
+                    continue
+                while not news.empty():
+                    batch.append(news.get_nowait())
+                yield batch
+        finally:
+            self._followers.discard(news)
+
+    def _tell(self, share: ShareView) -> None:
+        for news in list(self._followers):
+            try:
+                news.put_nowait(share)
+            except Full:
+                self._followers.discard(news)
+
+    def _share(self, flow: str) -> ShareView:
+        bandwidth = self._engine().estimation.bandwidth
+        announced, share = bandwidth.flows[flow], bandwidth.share(flow)
+        narrowest = share.narrowest if share else None
+        return {
+            "flow": flow,
+            "src": str(ip_address(announced.src)),
+            "dst": str(ip_address(announced.dst)),
+            "most_bps": None if announced.most_bps == inf else announced.most_bps,
+            "rate_bps": share.rate_bps if share else None,
+            "narrowest": None if narrowest is None else _named(narrowest),
+        }
+
+
+def _named(link: object) -> str:
+    return f"uplink {link.port}" if isinstance(link, Uplink) else str(link)
+
+
+def _unknown(flow: str) -> UnknownError:
+    return UnknownError(f"no flow {flow} is announced: announce it (again)")

@@ -1,0 +1,160 @@
+"""Announcements reach the core, and followers hear of every change as soon as it is reckoned."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from controller.broker import Broker
+from controller.core.effects import Effect, TellShare
+from controller.core.engine import Engine
+from controller.core.values import PortId
+from controller.northbound.views import ShareView, UnknownError
+from engine_world import QUEUE, SECOND, World, records, star
+
+MBPS = 10**6
+S1, S2 = "10.0.0.1", "10.0.0.2"
+R = "10.0.0.100"
+
+
+class Brokered:
+    """A broker over a star of 100 Mb/s links, of which nothing is to be spared."""
+
+    def __init__(self) -> None:
+        self.world: World = star()
+        self.seen: list[Effect] = []
+        self.broker = Broker(lambda: self.world.engine, self.apply, lambda: self.world.now_ns)
+
+    def apply(self, wanted: list[Effect]) -> None:
+        self.seen += self.world.do(wanted)
+        for effect in wanted:
+            if isinstance(effect, TellShare):
+                self.broker.told(effect.share)
+
+    def mbps(self) -> dict[str, int | None]:
+        shares = {share["flow"]: share["rate_bps"] for share in self.broker.shares()}
+        return {flow: bps and round(bps / MBPS) for flow, bps in shares.items()}
+
+
+@pytest.fixture
+def brokered() -> Brokered:
+    return Brokered()
+
+
+def next_of(news: Iterator[list[ShareView]]) -> dict[str, float | None]:
+    return {share["flow"]: share["rate_bps"] for share in next(news)}
+
+
+def test_a_flow_gets_its_share_at_once_and_others_theirs(brokered: Brokered) -> None:
+    broker = brokered.broker
+    told = broker.announce("a", S1, R, None)
+    assert told == {
+        "flow": "a",
+        "src": S1,
+        "dst": R,
+        "most_bps": None,
+        "rate_bps": pytest.approx(99 * MBPS),
+        "narrowest": told["narrowest"],
+    }
+    assert told["narrowest"] in ("uplink 1:1", "1:28")
+    news = broker.news()
+    assert broker.announce("b", S2, R, 20e6)["rate_bps"] == 20e6
+    assert next_of(news) == {"a": pytest.approx(79 * MBPS), "b": 20e6}
+    broker.withdraw("b")
+    assert next_of(news) == {"a": pytest.approx(99 * MBPS), "b": None}
+    assert [fields["flow"] for fields in records(brokered.seen, "flow_announced")] == ["a", "b"]
+    assert records(brokered.seen, "flow_withdrawn") == [{"flow": "b"}]
+
+
+def test_what_is_not_known_is_told(brokered: Brokered) -> None:
+    broker = brokered.broker
+    with pytest.raises(UnknownError, match=r"no host of this address is known: 10\.9\.9\.9"):
+        broker.announce("a", S1, "10.9.9.9", None)
+    with pytest.raises(UnknownError, match="no host"):
+        broker.path("10.9.9.9", S1)
+    with pytest.raises(UnknownError, match="no flow a is announced"):
+        broker.renew("a", None)
+    with pytest.raises(UnknownError, match="no flow a is announced"):
+        broker.withdraw("a")
+    assert not list(broker.shares())
+
+
+def test_a_flow_that_is_not_renewed_expires(brokered: Brokered) -> None:
+    world, broker = brokered.world, brokered.broker
+    broker.announce("a", S1, R, None)
+    broker.announce("b", S2, R, None)
+    brokered.apply(world.sleep(4 * SECOND))
+    assert broker.renew("b", None)["rate_bps"] == pytest.approx(49.5 * MBPS)
+    brokered.apply(world.sleep(2 * SECOND))
+    assert records(brokered.seen, "flow_expired") == [{"flow": "a"}]
+    assert brokered.mbps() == {"b": 99}
+
+
+def test_counters_of_queues_tell_what_a_path_has_left(brokered: Brokered) -> None:
+    world, broker = brokered.world, brokered.broker
+    receiver = PortId(1, 40)
+    start_ns = world.now_ns
+    for n in range(1, 40):
+        queue = replace(QUEUE, tx_bytes=n * 250_000, at_ns=start_ns + n * SECOND // 10)
+        world.now_ns = start_ns + n * SECOND // 10
+        brokered.apply(world.engine.queues_read(1, {40: queue}, world.now_ns))
+    path = broker.path(S1, R)
+    assert path["available_bps"] == pytest.approx(80 * MBPS, rel=1e-6)
+    assert path["error_bps"] is not None
+    assert path["links"][-1] == {
+        "link": str(receiver),
+        "capacity_bps": 100 * MBPS,
+        "used_bps": pytest.approx(20 * MBPS, rel=1e-6),
+        "error_bps": path["error_bps"],
+    }
+
+
+def test_ports_without_a_queue_are_counted_by_themselves(brokered: Brokered) -> None:
+    world = brokered.world
+    for n in range(1, 30):
+        at_ns = n * SECOND // 10
+        world.engine.ports_counted(1, [(40, n * 125_000, at_ns)], False, at_ns)
+    assert brokered.broker.path(S1, R)["available_bps"] == pytest.approx(90 * MBPS, rel=1e-6)
+
+
+def test_counters_are_asked_for_and_more_often_while_somebody_cares(brokered: Brokered) -> None:
+    world, n_bytes = brokered.world, 0
+
+    def asked(seconds: int) -> int:
+        """How often, while every second one of them is busy."""
+        nonlocal n_bytes
+        count = 0
+        for n in range(seconds * 20):
+            world.now_ns += SECOND // 20
+            n_bytes += 500_000 if n // 20 % 2 else 0
+            effects = world.engine.read_counters(world.now_ns)
+            world.do(effects)
+            if effects:
+                count += 1
+                at_ns = world.now_ns
+                world.engine.ports_counted(1, [(40, n_bytes, at_ns)], False, at_ns)
+        return count
+
+    asked(10)
+    assert asked(20) <= 11
+    brokered.broker.announce("a", S1, R, None)
+    assert asked(4) > 20
+
+
+def test_a_follower_that_does_not_read_is_left_behind(brokered: Brokered) -> None:
+    broker = brokered.broker
+    news = broker.news()
+    broker.announce("a", S1, R, None)
+    for n in range(20_000):
+        broker.announce("a", S1, R, 1e6 + 1e5 * (n % 7 + 1))
+        broker.announce("a", S1, R, 90e6)
+    told = sum(len(batch) for batch in news)
+    assert 5_000 < told <= 10_000
+
+
+def test_shares_follow_another_core(brokered: Brokered) -> None:
+    brokered.broker.announce("a", S1, R, None)
+    brokered.world.engine = star().engine
+    assert isinstance(brokered.world.engine, Engine)
+    with pytest.raises(UnknownError):
+        brokered.broker.renew("a", None)
