@@ -6,11 +6,12 @@ use codec::{Draw, Random, choose_seed};
 use crate::report::Report;
 
 /// What is measured under which name. Ours has none: dealt neighbours, inactivation.
-const CODES: [(&str, Draw, Strategy); 4] = [
+const CODES: [(&str, Draw, Strategy); 5] = [
     ("", Draw::Dealt, Strategy::Rank),
     ("_independent_rank", Draw::Independent, Strategy::Rank),
     ("_independent_peel", Draw::Independent, Strategy::Improved),
     ("_dealt_peel", Draw::Dealt, Strategy::Improved),
+    ("_raptor", Draw::Raptor, Strategy::Rank),
 ];
 
 const LOSSES: [(&str, f64); 2] = [("", 0.0), ("_loss20", 0.2)];

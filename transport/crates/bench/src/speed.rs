@@ -33,12 +33,13 @@ pub fn measure(k: u16, symbol_bytes: usize, turns: usize, seed: u64, report: &mu
         speeds.push((name, encode, decode));
     }
     let of = |wanted: &str| speeds.iter().find(|(name, ..)| *name == wanted).copied();
-    if let (Some(ours), Some(cold)) = (of("lt"), of("lt/cold")) {
+    for (prefix, ours, cold) in [("", "lt", "lt/cold"), ("raptor_", "raptor", "raptor/cold")] {
+        let (Some(ours), Some(cold)) = (of(ours), of(cold)) else { continue };
         for peer in ["raptorq", "raptor_code", "reed_solomon_simd"] {
             let Some(peer) = of(peer) else { continue };
-            report.figure(&format!("encode_ratio_vs_{}_k{k}", peer.0), ours.1 / peer.1);
-            report.figure(&format!("decode_ratio_vs_{}_k{k}", peer.0), ours.2 / peer.2);
-            report.figure(&format!("decode_cold_ratio_vs_{}_k{k}", peer.0), cold.2 / peer.2);
+            report.figure(&format!("{prefix}encode_ratio_vs_{}_k{k}", peer.0), ours.1 / peer.1);
+            report.figure(&format!("{prefix}decode_ratio_vs_{}_k{k}", peer.0), ours.2 / peer.2);
+            report.figure(&format!("{prefix}decode_cold_ratio_vs_{}_k{k}", peer.0), cold.2 / peer.2);
         }
     }
 }

@@ -35,13 +35,15 @@ pub fn all(k: u16, symbol_bytes: usize, seed: u64) -> Vec<Box<dyn Subject>> {
         Box::new(Lt::new(&source, k, symbol_bytes, seed, Manner::New)),
         Box::new(Lt::new(&source, k, symbol_bytes, seed, Manner::Independent)),
         Box::new(Lt::new(&source, k, symbol_bytes, seed, Manner::Paper)),
+        Box::new(Lt::new(&source, k, symbol_bytes, seed, Manner::Raptor)),
+        Box::new(Lt::new(&source, k, symbol_bytes, seed, Manner::RaptorCold)),
         Box::new(RaptorQ::new(&source, symbol_bytes)),
         Box::new(RaptorCode::new(&source, k, symbol_bytes)),
         Box::new(ReedSolomon::new(&source, k, symbol_bytes)),
     ]
 }
 
-/// How the LT code is used.
+/// How our codes are used.
 #[derive(Clone, Copy, PartialEq)]
 enum Manner {
     /// As in a stream of blocks: their seed and so their rows are known, the decoder is used again.
@@ -54,6 +56,10 @@ enum Manner {
     Independent,
     /// The paper's draw and its improved decoder.
     Paper,
+    /// The Raptor code, as in a stream.
+    Raptor,
+    /// And with a seed never seen before.
+    RaptorCold,
 }
 
 /// Different blocks, so that no branch predictor learns one by heart.
@@ -90,7 +96,7 @@ impl Lt {
 
     fn rows(&self, seed: u64) -> Rows {
         match self.manner {
-            Manner::Cold | Manner::New => rows(self.k, self.manner, seed),
+            Manner::Cold | Manner::New | Manner::RaptorCold => rows(self.k, self.manner, seed),
             _ => self.known[(seed % SEEDS) as usize].clone(),
         }
     }
@@ -109,6 +115,7 @@ fn rows(k: u16, manner: Manner, seed: u64) -> Rows {
     let draw = match manner {
         Manner::Stream | Manner::Cold | Manner::New => Draw::Dealt,
         Manner::Independent | Manner::Paper => Draw::Independent,
+        Manner::Raptor | Manner::RaptorCold => Draw::Raptor,
     };
     Rows::new(k, draw, seed).expect("within the limits")
 }
@@ -121,6 +128,8 @@ impl Subject for Lt {
             Manner::New => "lt/new",
             Manner::Independent => "lt/independent",
             Manner::Paper => "lt/paper",
+            Manner::Raptor => "raptor",
+            Manner::RaptorCold => "raptor/cold",
         }
     }
 
@@ -134,7 +143,7 @@ impl Subject for Lt {
 
     fn decode(&mut self) -> Duration {
         let seed = self.next();
-        let needed = needed(self.k, &self.rows(seed), self.manner);
+        let needed = needed(&self.rows(seed), self.manner);
         let rows = self.rows(seed);
         self.make(rows, needed);
         let symbols = || (0..).zip(self.coded.chunks_exact(self.symbol_bytes)).take(needed);
@@ -154,7 +163,7 @@ impl Subject for Lt {
             Manner::New => {
                 self.decoder = Decoder::new(self.symbol_bytes, rows).expect("within the limits");
             }
-            Manner::Stream | Manner::Cold | Manner::Independent => self.decoder.reset(rows),
+            _ => self.decoder.reset(rows),
         }
         let mut progress = None;
         for (index, payload) in symbols() {
@@ -167,14 +176,14 @@ impl Subject for Lt {
 }
 
 /// How many symbols a block with these rows takes if none is lost.
-fn needed(k: u16, rows: &Rows, manner: Manner) -> usize {
+fn needed(rows: &Rows, manner: Manner) -> usize {
     let done = |progress| progress == Ok(Progress::Complete);
     let position = if manner == Manner::Paper {
         let mut decoder = ImprovedDecoder::new(1, rows.clone()).expect("within the limits");
         (0..rows.max_symbols()).position(|index| done(decoder.push(index, &[0])))
     } else {
-        let mut solver = codec::solver::Solver::new(k.into(), 1).expect("within the limits");
-        (0..rows.max_symbols()).position(|index| done(solver.push(rows.row(index), None)))
+        let mut decoder = Decoder::new(1, rows.clone()).expect("within the limits");
+        (0..rows.max_symbols()).position(|index| done(decoder.push(index, &[0])))
     };
     position.expect("a block is complete long before its last symbol") + 1
 }

@@ -6,7 +6,7 @@ use crate::{Error, Rows};
 
 /// Takes coded symbols in any order, with any of them lost or repeated, until the block is there.
 ///
-/// It holds at most `k` payloads, whatever arrives: see [`Solver`].
+/// It holds at most as many payloads as there are columns, whatever arrives: see [`Solver`].
 #[derive(Debug)]
 pub struct Decoder {
     rows: Rows,
@@ -21,7 +21,8 @@ impl Decoder {
     /// # Errors
     /// `symbol_bytes` outside the codec's limits.
     pub fn new(symbol_bytes: usize, rows: Rows) -> Result<Self, Error> {
-        let solver = Solver::new(rows.k().into(), symbol_bytes)?;
+        let mut solver = Solver::new(rows.columns().into(), symbol_bytes)?;
+        take_constraints(&mut solver, &rows);
         let seen = vec![0; bitmap_words(&rows)];
         Ok(Decoder { rows, solver, seen })
     }
@@ -51,17 +52,26 @@ impl Decoder {
 
     /// The block, `k * symbol_bytes` bytes, once it is complete.
     pub fn source(&self) -> Option<&[u8]> {
-        self.solver.values()
+        self.solver.values().map(|values| &values[..self.source_bytes()])
     }
 
     /// The block, `k * symbol_bytes` bytes, if it is complete.
     pub fn into_source(self) -> Option<Vec<u8>> {
-        self.solver.into_values()
+        let bytes = self.source_bytes();
+        self.solver.into_values().map(|mut values| {
+            values.truncate(bytes);
+            values
+        })
+    }
+
+    fn source_bytes(&self) -> usize {
+        usize::from(self.rows.k()) * self.solver.symbol_bytes()
     }
 
     /// Begins another block of symbols of the same size in the same memory, if that suffices.
     pub fn reset(&mut self, rows: Rows) {
-        self.solver.reset(rows.k().into());
+        self.solver.reset(rows.columns().into());
+        take_constraints(&mut self.solver, &rows);
         self.seen.clear();
         self.seen.resize(bitmap_words(&rows), 0);
         self.rows = rows;
@@ -83,8 +93,15 @@ impl Decoder {
     }
 
     /// The most memory that a decoder of such a block takes, in bytes. Pages are taken as symbols arrive.
-    pub fn memory_bytes(k: u16, symbol_bytes: usize) -> usize {
-        Solver::memory_bytes(k.into(), symbol_bytes) + max_symbols(k) as usize / 8
+    pub fn memory_bytes(rows: &Rows, symbol_bytes: usize) -> usize {
+        Solver::memory_bytes(rows.columns().into(), symbol_bytes) + max_symbols(rows.k()) as usize / 8
+    }
+}
+
+/// What is known of a block before any symbol of it has come.
+fn take_constraints(solver: &mut Solver, rows: &Rows) {
+    for constraint in rows.constraints() {
+        solver.take(constraint, None);
     }
 }
 

@@ -33,8 +33,23 @@ impl Encoder {
             return Err(Error::SourceBytes { bytes: source.len(), room });
         }
         let stride = Arena::stride(symbol_bytes);
-        let symbols = Arena::of_symbols(&source, symbol_bytes, stride, rows.k().into());
-        Ok(Encoder { symbols, symbol_bytes, stride, rows, offsets: Vec::new(), kernel: Kernel::best() })
+        let symbols = Arena::of_symbols(&source, symbol_bytes, stride, rows.columns().into());
+        let mut encoder =
+            Encoder { symbols, symbol_bytes, stride, rows, offsets: Vec::new(), kernel: Kernel::best() };
+        encoder.precode();
+        Ok(encoder)
+    }
+
+    /// Makes the symbols of the pre-code, each of those before it.
+    fn precode(&mut self) {
+        let Encoder { symbols, symbol_bytes, stride, rows, offsets, kernel } = self;
+        for constraint in rows.constraints() {
+            let Some((own, before)) = constraint.split_last() else { continue };
+            let place = |column: &u16| u32::from(*column) * *stride as u32;
+            offsets.clear();
+            offsets.extend(before.iter().map(place));
+            kernel.gather_within(symbols, place(own), *symbol_bytes, offsets);
+        }
     }
 
     /// Writes the coded symbol `index` to `out`, which is one symbol long.

@@ -44,14 +44,6 @@ pub enum Error {
         /// The failure probability delta of Eq. 3.
         delta: f64,
     },
-    /// A distribution made for another number of source symbols.
-    #[error("a distribution over {distribution} source symbols for a block of {block}")]
-    DistributionSymbols {
-        /// Source symbols that the distribution is for.
-        distribution: u16,
-        /// Source symbols of the block.
-        block: u16,
-    },
     /// A probability of loss.
     #[error("symbols are lost with a probability of at least 0 and below 1, not {0}")]
     Loss(f64),

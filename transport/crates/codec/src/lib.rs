@@ -3,7 +3,8 @@
 //! A block of `k` source symbols of equal size becomes an endless sequence of coded symbols, each the XOR of a
 //! set of source symbols (its *row*). [`Rows`] says which set belongs to which index, [`Encoder`] makes coded
 //! symbols, [`Decoder`] gives the block back from any set of them whose rows have rank `k`. The LT code is that
-//! of Luby with the robust soliton distribution ([`RobustSoliton`]), as LTTP uses it.
+//! of Luby with the robust soliton distribution ([`RobustSoliton`]), as LTTP uses it. The Raptor code, for DFCP, adds
+//! symbols of a pre-code to those that rows are sets of, which makes rows shorter and large blocks cheaper.
 //!
 //! The crate does no I/O, reads no clock, takes no randomness but seeds, and never panics on what a peer sends.
 
@@ -13,6 +14,7 @@ mod encoder;
 mod error;
 pub mod overhead;
 pub mod paper;
+mod precode;
 mod random;
 pub mod rows;
 mod seed;
@@ -24,7 +26,7 @@ pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub use error::Error;
 pub use random::Random;
-pub use rows::{Draw, Rows, max_symbols};
+pub use rows::{Code, Draw, Rows, max_symbols};
 pub use seed::choose_seed;
 pub use soliton::RobustSoliton;
 pub use solver::Progress;

@@ -4,7 +4,7 @@
 
 use crate::paper::{ImprovedDecoder, StandardDecoder};
 use crate::solver::Solver;
-use crate::{Draw, Error, Progress, Random, RobustSoliton, Rows};
+use crate::{Code, Draw, Error, Progress, Random};
 
 /// What decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Strategy {
 /// until it is complete. If all that a block has arrived and did not suffice, all of them count.
 ///
 /// # Errors
-/// `k` outside the codec's limits; `loss` not in [0, 1).
+/// `k` outside the codec's limits; `loss` not in [0, 1); a decoder of the paper's for a code that it does not know.
 pub fn extra_symbols(
     k: u16,
     draw: Draw,
@@ -33,15 +33,18 @@ pub fn extra_symbols(
         return Err(Error::Loss(loss));
     }
     let lost_below = (loss * 4_294_967_296.0) as u64;
-    let distribution = RobustSoliton::paper(k)?;
+    let code = Code::new(k, draw)?;
     let mut solver = Solver::new(k.into(), 1)?;
     let trial = |seed| {
-        let rows = Rows::with_distribution(k, draw, seed, &distribution)?;
+        let rows = code.rows(seed);
         let mut losses = Random::of(!seed, 0);
         let arrive = (0..rows.max_symbols()).filter(|_| u64::from(losses.bits()) >= lost_below);
         let received = match strategy {
             Strategy::Rank => {
-                solver.reset(k.into());
+                solver.reset(rows.columns().into());
+                for constraint in rows.constraints() {
+                    solver.push(constraint, None)?;
+                }
                 until_complete(arrive, |index| solver.push(rows.row(index), None))?
             }
             Strategy::Improved => {

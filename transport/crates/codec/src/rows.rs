@@ -5,18 +5,90 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::precode::Precode;
 pub use crate::seed::choose_seed;
-use crate::{Error, Random, RobustSoliton};
+use crate::{Error, MAX_SOURCE_SYMBOLS, Random, RobustSoliton};
 
-/// How the neighbours of a coded symbol are drawn once its degree is known.
+/// Of which columns the rows of a block are, and how they are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Draw {
-    /// Every row by itself, as in the paper: some source symbols are then drawn late or never.
+    /// An LT code, every row by itself, as in the LTTP paper: some source symbols are then drawn late or never.
     Independent,
-    /// Neighbours are dealt from a shuffled deck of all source symbols, and the deck is shuffled anew when it is
-    /// empty: all source symbols are used equally often. Ours, and a third to a tenth of the overhead.
+    /// An LT code whose neighbours are dealt from a shuffled deck of all source symbols, and the deck is shuffled anew
+    /// when it is empty: all source symbols are used equally often. Ours, and a third to a tenth of the overhead.
     #[default]
     Dealt,
+    /// A Raptor code: a pre-code, and over all its symbols rows of few columns, dealt as well.
+    Raptor,
+}
+
+/// How many columns a row has.
+#[derive(Clone, Debug)]
+enum Degrees {
+    Soliton(RobustSoliton),
+    /// Those of R10.
+    Raptor,
+}
+
+/// R10's degrees, each with the first of the 2^20 draws that is too great for it (RFC 5053, section 5.4.4.2).
+const RAPTOR_DEGREES: [(u32, u16); 7] =
+    [(10_241, 1), (491_582, 2), (712_794, 3), (831_695, 4), (948_446, 10), (1_032_189, 11), (1_048_576, 40)];
+
+impl Degrees {
+    /// The degree that 32 random bits stand for, at most `columns`.
+    #[inline]
+    fn degree(&self, bits: u32, columns: usize) -> usize {
+        match self {
+            Degrees::Soliton(soliton) => soliton.degree(bits).into(),
+            Degrees::Raptor => {
+                let below = |&&(end, _): &&(u32, u16)| bits >> 12 < end;
+                let degree = RAPTOR_DEGREES.iter().find(below).map_or(1, |(_, degree)| *degree);
+                usize::from(degree).min(columns)
+            }
+        }
+    }
+}
+
+/// What the rows of all blocks of so many source symbols have in common, whatever their seeds.
+#[derive(Clone, Debug)]
+pub struct Code {
+    draw: Draw,
+    degrees: Degrees,
+    precode: Arc<Precode>,
+    k: u16,
+}
+
+impl Code {
+    /// The code of `draw`: of an LT code with the LTTP paper's robust soliton distribution (c = 0.2, delta = 0.7).
+    ///
+    /// # Errors
+    /// `k` outside the codec's limits.
+    pub fn new(k: u16, draw: Draw) -> Result<Self, Error> {
+        if k == 0 || k > MAX_SOURCE_SYMBOLS {
+            return Err(Error::SourceSymbols(k));
+        }
+        let (degrees, precode) = match draw {
+            Draw::Independent | Draw::Dealt => (Degrees::Soliton(RobustSoliton::paper(k)?), Precode::none(k)),
+            Draw::Raptor => (Degrees::Raptor, Precode::r10(k)),
+        };
+        Ok(Code { draw, degrees, precode: Arc::new(precode), k })
+    }
+
+    /// Source symbols of a block.
+    pub fn k(&self) -> u16 {
+        self.k
+    }
+
+    /// The rows of `seed`.
+    pub fn rows(&self, seed: u64) -> Rows {
+        let parts = (max_symbols(self.k) as usize).div_ceil(PART_ROWS);
+        Rows(Arc::new(Table {
+            seed,
+            parts: (0..parts).map(|_| OnceLock::new()).collect(),
+            generator: Mutex::new(Generator::new(self, seed)),
+            code: self.clone(),
+        }))
+    }
 }
 
 /// How many coded symbols a block of `k` source symbols has. It bounds the memory that a block can take, whatever
@@ -31,46 +103,23 @@ pub struct Rows(Arc<Table>);
 
 #[derive(Debug)]
 struct Table {
-    k: u16,
-    draw: Draw,
+    code: Code,
     seed: u64,
     parts: Box<[OnceLock<Part>]>,
     generator: Mutex<Generator>,
 }
 
 impl Rows {
-    /// The rows under the paper's robust soliton distribution (c = 0.2, delta = 0.7).
+    /// The rows of a block: [`Code::new`] and [`Code::rows`].
     ///
     /// # Errors
     /// `k` outside the codec's limits.
     pub fn new(k: u16, draw: Draw, seed: u64) -> Result<Self, Error> {
-        Self::with_distribution(k, draw, seed, &RobustSoliton::paper(k)?)
+        Ok(Code::new(k, draw)?.rows(seed))
     }
 
-    /// The rows under another distribution.
-    ///
-    /// # Errors
-    /// `k` outside the codec's limits, or not the distribution's.
-    pub fn with_distribution(
-        k: u16,
-        draw: Draw,
-        seed: u64,
-        distribution: &RobustSoliton,
-    ) -> Result<Self, Error> {
-        if distribution.k() != k {
-            return Err(Error::DistributionSymbols { distribution: distribution.k(), block: k });
-        }
-        let parts = (max_symbols(k) as usize).div_ceil(PART_ROWS);
-        Ok(Rows(Arc::new(Table {
-            k,
-            draw,
-            seed,
-            parts: (0..parts).map(|_| OnceLock::new()).collect(),
-            generator: Mutex::new(Generator::new(k, draw, seed, distribution.clone())),
-        })))
-    }
-
-    /// The columns of a row: source symbols, each once, in no order.
+    /// The columns of a row, each once, in no order: numbers below [`Rows::columns`], of which the first k are the source
+    /// symbols.
     ///
     /// # Panics
     /// If `index` is not below [`Rows::max_symbols`]; [`Rows::checked`] is for an index that a peer chose.
@@ -97,12 +146,22 @@ impl Rows {
 
     /// Source symbols of the block.
     pub fn k(&self) -> u16 {
-        self.0.k
+        self.0.code.k
+    }
+
+    /// Columns of all rows: those of the source symbols, and then those of the pre-code if there is one.
+    pub fn columns(&self) -> u16 {
+        self.0.code.precode.columns()
+    }
+
+    /// The pre-code: rows whose sum is zero. That numbered i has column k + i last, and else columns before it.
+    pub fn constraints(&self) -> impl ExactSizeIterator<Item = &[u16]> {
+        self.0.code.precode.constraints()
     }
 
     /// How neighbours are drawn.
     pub fn draw(&self) -> Draw {
-        self.0.draw
+        self.0.code.draw
     }
 
     /// The seed.
@@ -112,7 +171,7 @@ impl Rows {
 
     /// How many rows there are.
     pub fn max_symbols(&self) -> u32 {
-        max_symbols(self.0.k)
+        max_symbols(self.0.code.k)
     }
 }
 
@@ -150,7 +209,7 @@ impl Part {
 struct Generator {
     draw: Draw,
     seed: u64,
-    distribution: RobustSoliton,
+    degrees: Degrees,
     random: Random,
     deck: Box<[u16]>,
     /// Cards of the deck that were dealt already; they lie in front.
@@ -160,13 +219,13 @@ struct Generator {
 }
 
 impl Generator {
-    fn new(k: u16, draw: Draw, seed: u64, distribution: RobustSoliton) -> Self {
+    fn new(code: &Code, seed: u64) -> Self {
         Generator {
-            draw,
+            draw: code.draw,
             seed,
-            distribution,
+            degrees: code.degrees.clone(),
             random: Random::of(seed, u32::MAX),
-            deck: (0..k).collect(),
+            deck: (0..code.precode.columns()).collect(),
             dealt: 0,
             parts: 0,
         }
@@ -179,7 +238,7 @@ impl Generator {
         for row in 0..PART_ROWS {
             match self.draw {
                 Draw::Independent => self.independent((first + row) as u32, &mut columns),
-                Draw::Dealt => self.dealt(&mut columns),
+                Draw::Dealt | Draw::Raptor => self.dealt(&mut columns),
             }
             starts[row + 1] = columns.len() as u32;
         }
@@ -190,8 +249,8 @@ impl Generator {
     /// Deals a hand from a whole deck and puts the deck back as it was.
     fn independent(&mut self, index: u32, columns: &mut Vec<u16>) {
         let mut random = Random::of(self.seed, index);
-        let degree = self.distribution.degree(random.bits()) as usize;
         let k = self.deck.len();
+        let degree = self.degrees.degree(random.bits(), k);
         for dealt in 0..degree {
             let card = dealt + random.below((k - dealt) as u32) as usize;
             self.deck.swap(dealt, card);
@@ -210,7 +269,7 @@ impl Generator {
     /// Deals a hand from what is left of the deck. The cards that a hand took from the end of a deck stay out of
     /// the next deck until the hand is complete, so that none is in it twice.
     fn dealt(&mut self, columns: &mut Vec<u16>) {
-        let degree = self.distribution.degree(self.random.bits()) as usize;
+        let degree = self.degrees.degree(self.random.bits(), self.deck.len());
         let mut held = 0;
         for in_hand in 0..degree {
             if self.dealt == self.deck.len() {
@@ -230,20 +289,23 @@ impl Generator {
 mod tests {
     use super::*;
 
+    const DRAWS: [Draw; 3] = [Draw::Independent, Draw::Dealt, Draw::Raptor];
+
     fn all(rows: &Rows) -> Vec<Vec<u16>> {
         (0..rows.max_symbols()).map(|index| rows.row(index).to_vec()).collect()
     }
 
     #[test]
     fn a_row_has_each_column_once_and_none_beyond_k() {
-        for draw in [Draw::Independent, Draw::Dealt] {
+        for draw in DRAWS {
             for k in [1, 2, 3, 5, 64, 257, 2000] {
-                for row in all(&Rows::new(k, draw, 7).unwrap()) {
+                let rows = Rows::new(k, draw, 7).unwrap();
+                for row in all(&rows) {
                     let mut sorted = row.clone();
                     sorted.sort_unstable();
                     sorted.dedup();
                     assert_eq!(sorted.len(), row.len(), "k = {k}, {draw:?}");
-                    assert!(!row.is_empty() && row.iter().all(|&column| column < k));
+                    assert!(!row.is_empty() && row.iter().all(|&column| column < rows.columns()));
                 }
             }
         }
@@ -251,7 +313,7 @@ mod tests {
 
     #[test]
     fn rows_are_the_same_in_whatever_order_they_are_asked_for() {
-        for draw in [Draw::Independent, Draw::Dealt] {
+        for draw in DRAWS {
             let rows = Rows::new(100, draw, 1).unwrap();
             let backwards = Rows::new(100, draw, 1).unwrap();
             let last = backwards.row(rows.max_symbols() - 1).to_vec();
@@ -262,7 +324,7 @@ mod tests {
 
     #[test]
     fn other_seeds_give_other_rows() {
-        for draw in [Draw::Independent, Draw::Dealt] {
+        for draw in DRAWS {
             assert_ne!(all(&Rows::new(64, draw, 1).unwrap()), all(&Rows::new(64, draw, 2).unwrap()));
         }
     }
@@ -292,6 +354,16 @@ mod tests {
     }
 
     #[test]
+    fn raptor_degrees_are_those_of_the_standard() {
+        let degrees = Degrees::Raptor;
+        for (draw, degree) in [(0, 1), (10_240, 1), (10_241, 2), (491_582, 3), (831_695, 10), (1_048_575, 40)]
+        {
+            assert_eq!(degrees.degree(draw << 12, 1000), degree, "draw {draw}");
+        }
+        assert_eq!(degrees.degree(u32::MAX, 8), 8);
+    }
+
+    #[test]
     fn independent_rows_use_each_source_symbol_as_often_as_chance_has_it() {
         let rows = Rows::new(64, Draw::Independent, 4).unwrap();
         let mut used = [0u32; 64];
@@ -309,9 +381,6 @@ mod tests {
     fn what_is_outside_the_limits_is_refused() {
         assert_eq!(Rows::new(0, Draw::Dealt, 0).unwrap_err(), Error::SourceSymbols(0));
         assert_eq!(Rows::new(8193, Draw::Dealt, 0).unwrap_err(), Error::SourceSymbols(8193));
-        let other = RobustSoliton::paper(65).unwrap();
-        let error = Rows::with_distribution(64, Draw::Dealt, 0, &other).unwrap_err();
-        assert_eq!(error, Error::DistributionSymbols { distribution: 65, block: 64 });
         let rows = Rows::new(64, Draw::Dealt, 0).unwrap();
         assert_eq!(rows.checked(320).unwrap_err(), Error::Index { index: 320, last: 319 });
         assert_eq!(rows.checked(319).unwrap(), rows.row(319));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::solver::System;
-use crate::{Draw, RobustSoliton, Rows};
+use crate::{Code, Draw};
 
 /// So many seeds are tried before the best of them is taken.
 const TRIALS: u64 = 256;
@@ -32,8 +32,8 @@ pub fn choose_seed(k: u16, draw: Draw, start: u64) -> u64 {
     if let Some(&seed) = answers().get(&question) {
         return seed;
     }
-    let Ok(distribution) = RobustSoliton::paper(k) else { return start };
-    let seed = search(k, draw, start, &distribution);
+    let Ok(code) = Code::new(k, draw) else { return start };
+    let seed = search(&code, start);
     let mut answers = answers();
     if answers.len() >= MEMORY {
         answers.clear();
@@ -42,18 +42,19 @@ pub fn choose_seed(k: u16, draw: Draw, start: u64) -> u64 {
     seed
 }
 
-fn search(k: u16, draw: Draw, start: u64, distribution: &RobustSoliton) -> u64 {
-    let mut system = System::new(k.into());
+fn search(code: &Code, start: u64) -> u64 {
+    let k = code.k();
     let (mut best, mut least_missing) = (start, u32::MAX);
     let trials = (TRIALS_BY_K_SQUARED / u64::from(k).pow(2)).clamp(1, TRIALS);
     if trials == 1 {
         return start;
     }
+    let mut system = System::new(k.into());
     for seed in (0..trials).map(|trial| start.wrapping_add(trial)) {
-        let Ok(rows) = Rows::with_distribution(k, draw, seed, distribution) else { break };
-        system.reset(k.into());
-        for index in 0..u32::from(k) {
-            system.push(rows.row(index));
+        let rows = code.rows(seed);
+        system.reset(rows.columns().into());
+        for row in rows.constraints().chain((0..k.into()).map(|index| rows.row(index))) {
+            system.push(row);
         }
         if system.needs() < least_missing {
             (best, least_missing) = (seed, system.needs());
@@ -71,17 +72,19 @@ mod tests {
 
     #[test]
     fn the_first_k_rows_of_a_chosen_seed_are_independent() {
-        for k in [1, 2, 8, 64, 128, 256, 500] {
-            let seed = choose_seed(k, Draw::Dealt, 1000);
+        for (k, draw) in
+            [1, 2, 8, 64, 128, 256, 500].into_iter().flat_map(|k| [(k, Draw::Dealt), (k, Draw::Raptor)])
+        {
+            let seed = choose_seed(k, draw, 1000);
             assert!((1000..1000 + TRIALS).contains(&seed));
-            let rows = Rows::new(k, Draw::Dealt, seed).unwrap();
-            let mut system = System::new(k.into());
-            (0..u32::from(k)).for_each(|index| {
-                system.push(rows.row(index));
-            });
-            assert_eq!(system.needs(), 0, "k = {k}, seed {seed}");
-            assert_eq!(choose_seed(k, Draw::Dealt, 1000), seed);
-            assert_eq!(choose_seed(k, Draw::Dealt, seed), seed);
+            let rows = Code::new(k, draw).unwrap().rows(seed);
+            let mut system = System::new(rows.columns().into());
+            for row in rows.constraints().chain((0..k.into()).map(|index| rows.row(index))) {
+                system.push(row);
+            }
+            assert_eq!(system.needs(), 0, "k = {k}, {draw:?}, seed {seed}");
+            assert_eq!(choose_seed(k, draw, 1000), seed);
+            assert_eq!(choose_seed(k, draw, seed), seed);
         }
     }
 

@@ -20,6 +20,22 @@ fn dealt_rows_need_few_symbols_more_than_the_block_has() {
 }
 
 #[test]
+fn raptor_rows_need_fewer_than_three_symbols_more() {
+    for k in [10, 64, 256, 1024] {
+        for loss in [0.0, 0.2] {
+            let extra = extra_symbols(k, Draw::Raptor, Strategy::Rank, loss, 0..300).unwrap();
+            let mean = f64::from(extra.iter().sum::<u32>()) / 300.0;
+            assert!(mean < 3.0, "k = {k}, loss {loss}: {mean:.2} more");
+        }
+    }
+}
+
+#[test]
+fn the_papers_decoders_know_no_precode() {
+    assert!(extra_symbols(64, Draw::Raptor, Strategy::Improved, 0.0, [0]).is_err());
+}
+
+#[test]
 fn independent_rows_need_more_and_peeling_alone_many_more() {
     for (k, rank, peel) in [(64, 10.0, 38.0), (128, 6.6, 34.5), (256, 3.9, 31.7)] {
         let mean = mean_percent(k, Draw::Independent, Strategy::Rank, 0.0, 1000);

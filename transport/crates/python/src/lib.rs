@@ -23,7 +23,8 @@ fn draw_named(name: &str) -> PyResult<Draw> {
     match name {
         "dealt" => Ok(Draw::Dealt),
         "independent" => Ok(Draw::Independent),
-        _ => Err(CodecError::new_err(format!("a draw is 'dealt' or 'independent', not '{name}'"))),
+        "raptor" => Ok(Draw::Raptor),
+        _ => Err(CodecError::new_err(format!("a draw is 'dealt', 'independent' or 'raptor', not '{name}'"))),
     }
 }
 
@@ -65,6 +66,7 @@ impl Rows {
         match self.0.draw() {
             Draw::Dealt => "dealt",
             Draw::Independent => "independent",
+            Draw::Raptor => "raptor",
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_codec::{Draw, Encoder, Random, Rows};
 
-pub const DRAWS: [Draw; 2] = [Draw::Independent, Draw::Dealt];
+pub const DRAWS: [Draw; 3] = [Draw::Independent, Draw::Dealt, Draw::Raptor];
 
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut random = Random::new(seed);

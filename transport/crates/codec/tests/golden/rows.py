@@ -1,8 +1,8 @@
-"""The rows of LT blocks, written a second time from their definition: the wire format's witness.
+"""The rows of blocks, written a second time from their definition: the wire format's witness.
 
 Prints the golden file: python3 rows.py > rows.txt. Per block: the first rows, the last one, and a
-checksum (FNV-1a, 64 bits) over all of them, each row as its length and its columns in two bytes,
-little-endian.
+checksum (FNV-1a, 64 bits) over the constraints of the pre-code and all rows, each as its length and
+its columns in two bytes, little-endian.
 """
 
 import math
@@ -58,6 +58,38 @@ def degree(limits, bits):
     return next(d for d, limit in enumerate(limits, 1) if bits <= limit)
 
 
+def soliton(k):
+    """The degree of a random number of 32 bits."""
+    limits = thresholds(k)
+    return lambda bits: degree(limits, bits)
+
+
+def r10(columns):
+    """The degrees of RFC 5053, section 5.4.4.2."""
+    table = {10241: 1, 491582: 2, 712794: 3, 831695: 4, 948446: 10, 1032189: 11, 1048576: 40}
+    return lambda bits: min(columns, next(d for end, d in table.items() if bits >> 12 < end))
+
+
+def precode(k):
+    """The LDPC and half symbols of RFC 5053, section 5.4.2.3: the columns whose sum is zero."""
+    x = next(x for x in range(1, k + 3) if x * (x - 1) >= 2 * k)
+    least = math.ceil(k / 100) + x
+    s = next(n for n in range(least, 2 * least + 2) if n > 1 and all(n % d for d in range(2, n)))
+    h = next(h for h in range(1, 64) if math.comb(h, (h + 1) // 2) >= k + s)
+    rows = [[] for _ in range(s + h)]
+    for i in range(k):
+        a = 1 + i // s % max(s - 1, 1)
+        for b in (i % s, (i % s + a) % s, (i % s + 2 * a) % s):
+            rows[b].append(i)
+    gray = (n ^ n >> 1 for n in range(1 << 30))
+    words = (word for word in gray if word.bit_count() == (h + 1) // 2)
+    for j, word in zip(range(k + s), words, strict=False):
+        for bit in range(h):
+            if word >> bit & 1:
+                rows[s + bit].append(j)
+    return [[*row, k + i] for i, row in enumerate(rows)]
+
+
 def independent(k, seed, count):
     limits = thresholds(k)
     for index in range(count):
@@ -71,13 +103,13 @@ def independent(k, seed, count):
         yield row
 
 
-def dealt(k, seed, count):
-    limits = thresholds(k)
+def dealt(k, seed, count, degree_of=None):
+    degree_of = degree_of or soliton(k)
     random = Random(seed, 2**32 - 1)
     deck, place = list(range(k)), 0
     for _ in range(count):
         row, held = [], 0
-        for in_hand in range(degree(limits, random.bits())):
+        for in_hand in range(degree_of(random.bits())):
             if place == k:
                 place, held = 0, in_hand
             card = place + random.below(k - held - place)
@@ -85,6 +117,11 @@ def dealt(k, seed, count):
             row.append(deck[place])
             place += 1
         yield row
+
+
+def raptor(k, seed, count):
+    columns = k + len(precode(k))
+    return dealt(columns, seed, count, r10(columns))
 
 
 def checksum(rows):
@@ -97,7 +134,7 @@ def checksum(rows):
 
 
 def main():
-    for name, draw in (("independent", independent), ("dealt", dealt)):
+    for draw in (independent, dealt, raptor):
         for k, seed in (
             (1, 0),
             (2, 1),
@@ -109,7 +146,8 @@ def main():
             (8192, 42),
         ):
             rows = list(draw(k, seed, 4 * k + 64))
-            print(f"block {name} {k} {seed:#x} {checksum(rows):#018x}")
+            constraints = precode(k) if draw is raptor else []
+            print(f"block {draw.__name__} {k} {seed:#x} {checksum(constraints + rows):#018x}")
             for index in (0, 1, 2, 3, 4, len(rows) - 1):
                 print(f"row {index}:", *rows[index])
 
