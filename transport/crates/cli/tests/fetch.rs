@@ -11,7 +11,7 @@ use common::{Folder, Said, Server, fetch, fountain, interrupt, run, until};
 
 /// Options with which a client is slow enough to be met in the middle.
 const SLOW: &[&str] = &["--window", "3000"];
-const LARGE: usize = 40_000_000;
+const LARGE: usize = 160_000_000;
 
 fn insecure(folder: &Folder) -> Server {
     Server::start(folder.path(), &["--insecure"])

@@ -64,6 +64,11 @@ impl Batch {
         self.symbols.push((job, block, index, begin..self.bytes.len()));
     }
 
+    /// Of all its symbols.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.symbols.is_empty()
     }

@@ -25,6 +25,9 @@ use crate::socket::DataSocket;
 /// Batches of datagrams that are read before anything else has its turn.
 const RECEIVE_BATCHES: usize = 8;
 const FIRST_LINK: usize = 2;
+/// So much is kept back until there are enough symbols of a block to decode it: each time that the decoding thread is
+/// woken costs as much as some symbols.
+const KEPT_BACK_BYTES: usize = 256 << 10;
 
 /// Many servers, many objects, one window.
 pub struct Fetching {
@@ -45,6 +48,8 @@ pub struct Fetching {
     next_listing: u16,
     updates: Vec<Update>,
     unsent: Option<(usize, SocketAddr, Vec<u8>)>,
+    /// Symbols that the decoding thread has not been given yet.
+    kept_back: Batch,
 }
 
 struct Running {
@@ -91,6 +96,7 @@ impl Fetching {
             next_listing: 0,
             updates: Vec::new(),
             unsent: None,
+            kept_back: Batch::default(),
         };
         let families = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
         for (key, any) in families.into_iter().enumerate() {
@@ -285,10 +291,10 @@ impl Fetching {
     }
 
     fn receive(&mut self, socket: usize) -> Result<(), Error> {
-        let mut batch = Batch::default();
+        let mut enough = false;
         let now = self.clock.now();
         for _ in 0..RECEIVE_BATCHES {
-            let Fetching { sockets, client, server_of, job_of, jobs, .. } = self;
+            let Fetching { sockets, client, server_of, job_of, jobs, kept_back, .. } = self;
             let more = sockets[socket].receive(|received| {
                 let Some(server) = server_of.get(&received.from) else { return };
                 for datagram in received.datagrams {
@@ -296,7 +302,8 @@ impl Fetching {
                     let Some(arrival) = arrival else { continue };
                     let Some(job) = job_of.get(&(*server, arrival.request)) else { continue };
                     let Some(running) = jobs.get_mut(job) else { continue };
-                    let batch = if running.known { &mut batch } else { &mut running.early };
+                    let batch = if running.known { &mut *kept_back } else { &mut running.early };
+                    enough |= running.known && arrival.enough;
                     batch.push(*job, arrival.block, arrival.index, arrival.payload);
                 }
             })?;
@@ -304,8 +311,8 @@ impl Fetching {
                 break;
             }
         }
-        if !batch.is_empty() {
-            self.decoding.order(Order::Symbols(batch));
+        if enough || self.kept_back.bytes() >= KEPT_BACK_BYTES {
+            self.decoding.order(Order::Symbols(std::mem::take(&mut self.kept_back)));
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ impl DataSocket {
         }
     }
 
-    /// Reads a batch and gives it to `each`. False: there was nothing.
+    /// Reads a batch and gives it to `each`. False: there is nothing more.
     pub(crate) fn receive(&mut self, mut each: impl FnMut(Received<'_>)) -> io::Result<bool> {
         let mut metas = [RecvMeta::default(); BATCH_SIZE];
         let mut slices: Vec<IoSliceMut<'_>> =
@@ -103,7 +103,7 @@ impl DataSocket {
                 datagrams: slice[..meta.len].chunks_mut(meta.stride.max(1)),
             });
         }
-        Ok(true)
+        Ok(count == BATCH_SIZE)
     }
 }
 

@@ -278,11 +278,11 @@ impl Client {
             None => Taken::Late,
         };
         match taken {
-            Taken::Useful(arrived) => {
+            Taken::Useful { arrived, enough } => {
                 peer.report.useful += 1;
                 peer.outstanding -= u32::from(arrived);
                 self.outstanding_bytes -= usize::from(arrived) * wire_bytes;
-                Some(Arrival { request, block, index, payload })
+                Some(Arrival { request, block, index, enough, payload })
             }
             Taken::Late => {
                 peer.report.late += 1;

@@ -79,8 +79,8 @@ impl Block {
 /// What a symbol was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// Of use; so many symbols are no longer outstanding.
-    Useful(u16),
+    /// Of use; so many symbols are no longer outstanding. `enough`: there are as many as the block has.
+    Useful { arrived: u16, enough: bool },
     /// Of a block that is complete, or was not begun.
     Late,
     /// Beyond the credit or the cap.
@@ -226,7 +226,8 @@ impl Asked {
             // The seed is chosen so that the first k suffice; of a block that loses any, a few more are needed.
             block.target = block.target.max(block.k + LOSSY_SYMBOLS);
         }
-        Taken::Useful(if by_credit { before - block.outstanding() } else { 0 })
+        let arrived = if by_credit { before - block.outstanding() } else { 0 };
+        Taken::Useful { arrived, enough: block.received >= block.k }
     }
 
     /// `symbols` in all are needed of a block.

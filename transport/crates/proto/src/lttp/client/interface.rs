@@ -141,6 +141,8 @@ pub struct Arrival<'a> {
     pub block: u32,
     /// The symbol.
     pub index: u16,
+    /// There are as many symbols of the block by now as it has: it may be possible to decode it.
+    pub enough: bool,
     /// Its bytes.
     pub payload: &'a [u8],
 }
