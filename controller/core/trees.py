@@ -94,12 +94,15 @@ class Trees:
 
     def _weigh(self, root: int, distrusted: Collection[int]) -> None:
         away = nx.single_source_shortest_path_length(self._graph, root)
-        for a, b, edge in self._graph.edges(data=True):
-            edge[str(root)] = (
-                _HOP
-                + _NEAR * (min(away.get(a, _FAR), _FAR) + min(away.get(b, _FAR), _FAR))
-                + _DISTRUST * ((a in distrusted) + (b in distrusted) + edge["doubtful"])
-            )
+        # Not by `edges`: its view and the graph would hold each other for as long as the collector does
+        # not come round to them, which takes an hour here.
+        for a, others in self._graph.adjacency():
+            for b, edge in others.items():
+                edge[str(root)] = (
+                    _HOP
+                    + _NEAR * (min(away.get(a, _FAR), _FAR) + min(away.get(b, _FAR), _FAR))
+                    + _DISTRUST * ((a in distrusted) + (b in distrusted) + edge["doubtful"])
+                )
 
 
 class _Ways:

@@ -1,8 +1,10 @@
 """Paths between switches: symmetric, without loops, shortest, and spread over all roots."""
 
+import gc
+import weakref
 from collections import Counter
 from collections.abc import Collection
-from itertools import permutations
+from itertools import permutations, product
 
 import networkx as nx
 import pytest
@@ -229,3 +231,18 @@ def test_a_fabric_without_links_or_hosts_has_no_paths() -> None:
     assert Trees((), {1}).next_ports(1, 0) == {}
     wiring = leaf_spine(1, 2)
     assert Trees(wiring.links, ()).next_ports(wiring.edges[0], 3)
+
+
+def test_what_is_outdated_is_gone_at_once() -> None:
+    """The collector looks at what has lived for a while only once an hour."""
+    wiring = fat_tree(4)
+    gc.disable()
+    try:
+        trees = Trees(wiring.links, wiring.edges)
+        for edge, label in product(wiring.edges, range(LABELS)):
+            trees.next_ports(edge, label)
+        graph = weakref.ref(trees._graph)
+        del trees
+        assert graph() is None
+    finally:
+        gc.enable()
