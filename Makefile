@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
-	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-codec bench-lttp \
+	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-codec bench-lttp bench-bandwidth \
 	test-system package test-package clean
 
 help: ## what can be made
@@ -113,6 +113,11 @@ QUICK :=
 bench-lttp: ## LTTP, Reno and DCTCP from 1 to 120 servers, and fairness: build/bench/lttp.json (30 minutes; QUICK=1: some of it)
 	@$(PREPARE) packages venv switch bpf transport
 	@$(BUILT) $(PY)/weir-experiment bench lttp $(if $(QUICK),--quick --repeats 1,--repeats 2) --out build/bench/lttp.json
+
+bench-bandwidth: ## the controller's estimates of available bandwidth against the truth and iperf3: build/bench/bandwidth.json (4 minutes)
+	@$(PREPARE) packages venv switch
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
+		$(PY)/weir-experiment bench bandwidth --out build/bench/bandwidth.json
 
 bench-controller: ## the controller's figures: table and build/bench/controller.json (about 2 minutes)
 	@$(PREPARE) packages venv

@@ -21,11 +21,16 @@ setup(
     install_requires=[
         "ryu==4.34",  # the last release; see controller/launcher.py for what it needs to run today
         "eventlet==0.41.3",
+        "fastapi>=0.115",
+        "httptools>=0.6",
+        "httpx>=0.27",
         "networkx>=3.2",
         "prometheus-client>=0.22",
         "pydantic>=2.7",
         "PyYAML>=6.0",
         "rich>=13",
+        "typing-extensions>=4.10",
+        "uvicorn>=0.30",
         "Werkzeug>=3.0",
     ],
     extras_require={
@@ -37,6 +42,7 @@ setup(
             "pytest>=8",
             "pytest-timeout>=2.3",
             "ruff>=0.5",
+            "schemathesis>=4",
             "types-PyYAML",
             "types-networkx",
         ],

@@ -2,6 +2,7 @@
 
 import difflib
 import ipaddress
+import re
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self, TypeVar
@@ -20,6 +21,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from controller import quantity
+from controller.api.settings import Settings as ApiSettings
 from controller.core.bandwidth import BandwidthSettings
 from controller.core.classifier import Classifier
 from controller.core.connections import ConnectionSettings
@@ -310,6 +312,57 @@ Component = Literal["app", "channel", "eventlog", "northbound", "openflow", "pee
 # fmt: on
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class ApiSection(_Section):
+    """The HTTP API. In clear it is served to this machine alone, and to nobody without a token.
+
+    `origins` are those of web pages that may use it from within a browser, `rate` is how many
+    requests a second each token may make.
+    """
+
+    listen: Endpoint = ("127.0.0.1", 8181)
+    tokens: Path
+    key: Path | None = None
+    certificate: Path | None = None
+    origins: tuple[str, ...] = ()
+    rate: float = Field(default=100.0, gt=0, le=10**6)
+
+    @field_validator("origins")
+    @classmethod
+    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if not re.fullmatch(r"https?://[^/*\s]+", origin):
+                raise ValueError(f"{origin!r} is no origin; write e.g. https://dash.example.org")
+        return origins
+
+    @model_validator(mode="after")
+    def _is_protected(self) -> Self:
+        if (self.key is None) != (self.certificate is None):
+            raise ValueError("key and certificate go together")
+        if self.key is None and not _is_loopback(self.listen[0]):
+            raise ValueError(
+                f"key and certificate are missing: tokens would cross the network to "
+                f"{self.listen[0]} in clear"
+            )
+        return self
+
+    def settings(self, socket: str, log: "Log") -> ApiSettings:
+        """What the API's own process needs of it."""
+        host, port = self.listen
+        given = self.model_dump(exclude={"listen"})
+        as_json = log.format == "json"
+        level = log.levels.get("northbound", log.level)
+        return ApiSettings(
+            host=host, port=port, socket=socket, level=level, json_log=as_json, **given
+        )
+
+
 class Northbound(_Section):
     """Metrics are off unless told where: two controllers on a machine must not be in each other's
     way. That is no harm for the socket, which is done without if it cannot be had and was not
@@ -317,11 +370,18 @@ class Northbound(_Section):
 
     metrics: EndpointOrOff = None
     socket: SocketOrOff = SOCKET
+    api: ApiSection | None = None
+
+    @model_validator(mode="after")
+    def _api_asks_at_the_socket(self) -> Self:
+        if self.api is not None and self.socket is None:
+            raise ValueError("api needs socket, by which it asks the controller")
+        return self
 
     @property
     def socket_must(self) -> bool:
         """Whether the operator has asked for the socket."""
-        return "socket" in self.model_fields_set
+        return "socket" in self.model_fields_set or self.api is not None
 
 
 class Log(_Section):
@@ -489,8 +549,13 @@ def _explain(error: ErrorDetails) -> str:
 def _keys_of(path: list[int | str]) -> list[str]:
     """The keys that a section knows."""
     section: type[BaseModel] = Config
-    lists: dict[str, type[BaseModel]] = {"queues": Queue, "policies": PolicyRule}
+    # Of these the default does not tell.
+    named: dict[str, type[BaseModel]] = {
+        "queues": Queue,
+        "policies": PolicyRule,
+        "api": ApiSection,
+    }
     for part in path:
         if isinstance(part, str) and part in section.model_fields:
-            section = lists.get(part) or type(section.model_fields[part].default)
+            section = named.get(part) or type(section.model_fields[part].default)
     return list(section.model_fields)

@@ -78,6 +78,11 @@ configuration says what it cannot know; only how it listens has to be said. For 
     northbound:
       metrics: 127.0.0.1:9464         # for Prometheus; off by default
       socket: /run/weir/controller.sock   # for top, flows and so on; or off
+      api:                            # the HTTP API; off by default
+        listen: 10.0.0.1:8181         # 127.0.0.1:8181, the default, may do without TLS
+        key: /etc/weir/api-key.pem
+        certificate: /etc/weir/api-certificate.pem
+        tokens: /etc/weir/tokens.yaml # as weir-controller token makes them
     log:
       format: json                    # or text, the default
       levels: {{session: debug}}        # also app, channel, eventlog, northbound

@@ -22,6 +22,7 @@ from controller.app import Weir
 from controller.config import Config, ConfigError, Listen, Northbound, load
 from controller.eventlog import EventLog
 from controller.failure import fatal
+from controller.gateway import Gateway
 from controller.inspection import Inspection
 from controller.keys import read_secret
 from controller.mastership import Mastership
@@ -163,6 +164,10 @@ class Service:
                 section.socket_must,
             )
         )
+        if section.api is not None and section.socket is not None:
+            gateway = Gateway(section.api, section.socket, self._config.log)
+            self._northbound.callback(gateway.stop)
+            hub.spawn(gateway.run, hub.sleep)
 
     def _take(self, config: Config) -> None:
         """Use what may turn out not to be usable. Raises ConfigError or ListenError; then all is as

@@ -15,6 +15,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "check": Command("check FILE", "say what is wrong with a configuration"),
+    "token": Command("token FILE NAME", "make a token for the HTTP API"),
     "top": Command("top", "ports, queues, flows and regulation, live"),
     "switches": Command("switches", "the switches and what they can do"),
     "ports": Command("ports", "ports, their queues, and how they are regulated"),

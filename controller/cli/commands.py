@@ -14,6 +14,7 @@ from rich.console import Console
 from controller.cli import COMMANDS, listing, words
 from controller.cli.check import check
 from controller.cli.client import ApiError, Client
+from controller.cli.token import token
 
 _SOCKET = "/run/weir/controller.sock"
 _FAILED = 1
@@ -25,6 +26,12 @@ _EXAMPLES = {
     weir-controller check --json new.yaml && systemctl reload weir-controller
 
 It ends with status 0 if the file is valid, 1 if not, 2 if it cannot be read.""",
+    "token": """\
+    weir-controller token /etc/weir/tokens.yaml dashboard
+    weir-controller token /etc/weir/tokens.yaml host-17 --scope announce --days 365
+
+The token is printed once, and is nowhere else: the file holds its digest. Remove a line of the file
+to revoke it; the API follows the file.""",
     "top": """\
     weir-controller top                     # live; q to leave, 1 to 4 for another view
     weir-controller top --interval 0.5
@@ -100,6 +107,16 @@ def _parser() -> argparse.ArgumentParser:
         return made
 
     add("check", check, as_json).add_argument("file", metavar="FILE", type=Path)
+    make = add("token", token, as_json)
+    make.add_argument("file", metavar="FILE", type=Path, help="northbound.api.tokens")
+    make.add_argument("name", metavar="NAME", help="whose it is: A-Z a-z 0-9 . _ -")
+    make.add_argument(
+        "--scope",
+        action="append",
+        choices=("read", "announce"),
+        help="what it is good for; may be given twice (read)",
+    )
+    make.add_argument("--days", metavar="N", type=_days, default=90, help="how long (90)")
     top = add("top", _top, asking)
     top.add_argument("--once", action="store_true", help="print it once; so without a terminal")
     top.add_argument("--interval", metavar="SECONDS", type=_interval, default=2.0, help="default 2")
@@ -129,6 +146,13 @@ def _number(written: str) -> int:
 
 
 _NUMBER: dict[str, Any] = {"metavar": "N", "type": _number}
+
+
+def _days(written: str) -> int:
+    days = int(written)
+    if not 1 <= days <= 36_500:
+        raise argparse.ArgumentTypeError("is from 1 to 36500 days")
+    return days
 
 
 def _interval(written: str) -> float:

@@ -94,8 +94,8 @@ class Trees:
 
     def _weigh(self, root: int, distrusted: Collection[int]) -> None:
         away = nx.single_source_shortest_path_length(self._graph, root)
-        # Not by `edges`: its view and the graph would hold each other for as long as the collector does
-        # not come round to them, which takes an hour here.
+        # Not by `edges`: its view and the graph would hold each other for as long as the collector
+        # does not come round to them, an hour here.
         for a, others in self._graph.adjacency():
             for b, edge in others.items():
                 edge[str(root)] = (

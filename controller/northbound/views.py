@@ -6,7 +6,9 @@ event log; a switch or a port that is only named stands as "datapath id in hex:p
 
 from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network, IPv6Network
-from typing import NamedTuple, Protocol, TypedDict
+from typing import NamedTuple, Protocol
+
+from typing_extensions import TypedDict  # typing.TypedDict does not do for Pydantic before 3.12
 
 
 class HoldView(TypedDict):

@@ -99,7 +99,8 @@ SUITES: Mapping[str, Mapping[str, Group]] = {
         "fairness": Group("fairness", quick={"mixes": ("5l5t",), "measured_s": 10}),
         "loopback": Group("loopback", quick={}),
     },
-    "controller": {name: Group(name) for name in ("connections", "delay", "memory")},
+    "controller": {name: Group(name) for name in ("connections", "delay", "memory", "listeners")},
+    "bandwidth": {"bandwidth": Group("bandwidth", quick={"loads": 3})},
 }
 
 

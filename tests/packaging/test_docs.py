@@ -13,7 +13,7 @@ from controller import config as configuration
 
 TOP = Path(__file__).resolve().parents[2]
 PAGES = sorted((TOP / "docs").glob("*.md"))
-METRICS = TOP / "controller/northbound/metrics.py"
+METRICS = [TOP / "controller/northbound/metrics.py", TOP / "controller/api/app.py"]
 RULES = TOP / "dashboards/prometheus/weir.rules.yml"
 
 
@@ -150,7 +150,7 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def test_metrics_that_are_named_exist() -> None:
-    source = METRICS.read_text()
+    source = "".join(file.read_text() for file in METRICS)
     words = set(re.findall(r'"(?:weir_)?([a-z_]+)"', source))
     for page, span in SPANS:
         if not re.fullmatch(r"weir_[a-z_]+", span):

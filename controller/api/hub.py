@@ -1,0 +1,129 @@
+"""One stream of the controller, for as many listeners as there are.
+
+Each message is written once and handed to all. Who does not take it in time is dropped: its
+connection ends, and when it comes back it begins with what there is.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from controller.api.upstream import UnavailableError
+
+LOG = logging.getLogger("weir.api")
+
+_WAITING = 256
+_AGAIN_S = 0.5
+_QUIET_S = 10.0
+_COMMENT = b": still here\n\n"
+
+Message = Mapping[str, Any]
+Follow = Callable[[], AsyncIterator[dict[str, object] | None]]
+
+
+class FullError(Exception):
+    """As many listen as may."""
+
+
+class _Listener:
+    """`wants` is the key of what it wants to hear, None for all."""
+
+    def __init__(self, wants: str | None) -> None:
+        self.wants = wants
+        self.waiting: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
+        self.task: asyncio.Task[Any] | None = None
+
+
+class Hub:
+    """`key` names what a message is about, of which the last one is the state; `gone` tells whether
+    it is over with it. Without `key` there is no state."""
+
+    def __init__(
+        self,
+        name: str,
+        follow: Follow,
+        most: int,
+        key: Callable[[Message], str] | None = None,
+        gone: Callable[[Message], bool] = lambda _: False,
+    ) -> None:
+        self._name = name
+        self._follow = follow
+        self._most = most
+        self._key = key
+        self._gone = gone
+        self._state: dict[str, bytes] = {}
+        self._listeners: set[_Listener] = set()
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        """How many listen."""
+        return len(self._listeners)
+
+    async def run(self) -> None:
+        """Hand on what the controller tells, for ever."""
+        while True:
+            self._state.clear()
+            with contextlib.suppress(UnavailableError):
+                async for message in self._follow():
+                    if message is not None:
+                        self.tell(message)
+            await asyncio.sleep(_AGAIN_S)
+
+    def tell(self, message: Message) -> None:
+        """Hand a message to all that want it."""
+        key = self._key(message) if self._key else None
+        written = self._written(message)
+        if key is not None:
+            if self._gone(message):
+                self._state.pop(key, None)
+            else:
+                self._state[key] = written
+        for listener in list(self._listeners):
+            if listener.wants in (None, key):
+                try:
+                    listener.waiting.put_nowait(written)
+                except asyncio.QueueFull:
+                    self._drop(listener)
+
+    def listen(self, wants: str | None = None) -> AsyncIterator[bytes]:
+        """What is told from now on, after the state as it is. Raises FullError."""
+        if len(self._listeners) >= self._most:
+            raise FullError(f"{self._most} listen already; try again later")
+        listener = _Listener(wants)
+        self._listeners.add(listener)
+        state = [text for key, text in self._state.items() if wants in (None, key)]
+        return self._told(listener, state)
+
+    async def _told(self, listener: _Listener, state: list[bytes]) -> AsyncIterator[bytes]:
+        listener.task = asyncio.current_task()
+        try:
+            # Something at once, so that whoever listens knows that it does.
+            yield b"".join(state) or _COMMENT
+            while listener in self._listeners:
+                try:
+                    async with asyncio.timeout(_QUIET_S):
+                        text = await listener.waiting.get()
+                except TimeoutError:
+                    yield _COMMENT
+                    continue
+                while not listener.waiting.empty():
+                    text += listener.waiting.get_nowait()
+                yield text
+        finally:
+            self._listeners.discard(listener)
+
+    def _drop(self, listener: _Listener) -> None:
+        """It may be waiting for its peer to read, and that for ever."""
+        self.dropped += 1
+        self._listeners.discard(listener)
+        if listener.task is not None:
+            listener.task.cancel()
+        LOG.warning("a listener to %s was dropped, which did not read", self._name)
+
+    def _written(self, message: Message) -> bytes:
+        """WHATWG HTML, section 9.2: server-sent events."""
+        head = f"id: {message['serial']}\n" if "serial" in message else ""
+        return f"{head}event: {self._name}\ndata: {json.dumps(message)}\n\n".encode()

@@ -1,0 +1,131 @@
+"""Errors as problems (RFC 9457), and what guards against requests that are too large."""
+
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from math import ceil
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_TYPE = "application/problem+json"
+_MOST_BODY_BYTES = 64 * 1024
+_AGAIN_S = 1
+
+
+class Problem(BaseModel):
+    """RFC 9457 section 3. `detail` says what would be right."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+
+
+def _described(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
+    return {
+        status.value: {
+            "description": status.phrase,
+            "content": {_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+            "model": Problem,
+        }
+        for status in statuses
+    }
+
+
+PROBLEMS = _described(
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+)
+
+
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """A problem as a response."""
+    body = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
+    return Response(body.model_dump_json(), status, dict(headers or {}), media_type=_TYPE)
+
+
+def too_many(wait_s: float) -> HTTPException:
+    """Whoever asks too often may ask again after so long."""
+    seconds = max(1, ceil(wait_s))
+    return HTTPException(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        f"too many requests; try again in {seconds} s",
+        {"Retry-After": str(seconds)},
+    )
+
+
+def detail_of(body: bytes) -> str:
+    """Of a problem that the controller has answered with."""
+    try:
+        return str(json.loads(body)["detail"])
+    except (ValueError, KeyError, TypeError):
+        return "the controller does not say why"
+
+
+def read(response: Response) -> dict[str, Any]:
+    """What a response says."""
+    told: dict[str, Any] = json.loads(bytes(response.body))
+    return told
+
+
+async def of_http(_request: Request, error: HTTPException) -> Response:
+    """Of what is raised on purpose, and of paths and methods that there are not."""
+    return problem(error.status_code, str(error.detail), error.headers)
+
+
+async def of_request(_request: Request, error: RequestValidationError) -> Response:
+    """Of a request that says what cannot be."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    where = f"{place}: " if place else ""
+    told = str(first["msg"]).removeprefix("Value error, ")
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, where + told)
+
+
+async def of_upstream(_request: Request, error: Exception) -> Response:
+    """Of a controller that does not answer, or of too many who listen."""
+    headers = {"Retry-After": str(_AGAIN_S)}
+    text = str(error) or type(error).__name__
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, f"not now: {text}", headers)
+
+
+def install(app: FastAPI, handlers: Mapping[type[Exception], Callable[..., Any]]) -> None:
+    """Have these make responses of what is raised."""
+    for kind, handler in handlers.items():
+        app.add_exception_handler(kind, handler)
+
+
+class SmallBodies:
+    """Refuses bodies that no request of the API needs."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        taken = 0
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > _MOST_BODY_BYTES:
+                text = f"a body has at most {_MOST_BODY_BYTES} bytes here"
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+            return message
+
+        await self._app(scope, counted, send)

@@ -1,0 +1,142 @@
+"""Tokens: who may ask for what, until when. Only their digests are kept.
+
+A token is 256 random bits, so its SHA-256 is as good as a slow hash would be. The file is YAML:
+
+    tokens:
+      - {name: dashboard, sha256: 5e88..., scopes: [read], expires: 2027-03-01T00:00:00Z}
+"""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+PREFIX = "weir_"
+
+
+class Scope(StrEnum):
+    """What a token is good for: to look, or to announce fountain flows as well."""
+
+    READ = "read"
+    ANNOUNCE = "announce"
+
+
+class Token(BaseModel):
+    """One line of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    scopes: Annotated[frozenset[Scope], Field(min_length=1)]
+    expires: AwareDatetime | None = None
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    tokens: tuple[Token, ...] = ()
+
+    @model_validator(mode="after")
+    def _no_name_twice(self) -> "_File":
+        names = [token.name for token in self.tokens]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]} stands more than once")
+        return self
+
+
+class TokenError(ValueError):
+    """A file that cannot be used; the message says what is wrong where."""
+
+
+class RefusedError(Exception):
+    """A token that is not good for what it was shown for. `name` is whose it was, if known."""
+
+    def __init__(self, reason: str, text: str, name: str | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.name = name
+
+
+class Tokens:
+    """Those of a file, which is read again when it has changed."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises TokenError."""
+        self._path = path
+        self._stamp = _stamp(path)
+        self._by_digest: Mapping[bytes, Token] = read(path)
+
+    def follow(self) -> bool:
+        """Use the file as it is now; returns whether it has changed. Raises TokenError, and then
+        goes on with what there was."""
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        self._by_digest = read(self._path)
+        return True
+
+    def check(self, shown: str | None, scope: Scope, now: datetime) -> Token:
+        """Whose token it is. Raises RefusedError."""
+        if shown is None:
+            raise RefusedError("missing", "this takes a token: Authorization: Bearer TOKEN")
+        digest = hashlib.sha256(shown.encode(errors="replace")).digest()
+        # A dictionary finds by hash and by equality; of digests, neither tells anything of a token.
+        token = self._by_digest.get(digest)
+        if token is None or not hmac.compare_digest(digest, bytes.fromhex(token.sha256)):
+            raise RefusedError("unknown", "this token is not known here")
+        if token.expires is not None and now >= token.expires:
+            raise RefusedError("expired", f"this token has expired at {token.expires}", token.name)
+        if scope not in token.scopes:
+            text = f"this takes a token with the scope {scope.value}"
+            raise RefusedError("scope", text, token.name)
+        return token
+
+
+def read(path: Path) -> dict[bytes, Token]:
+    """The tokens of a file by their digests. Raises TokenError."""
+    try:
+        written = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tokens = _File.model_validate(written or {}).tokens
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise TokenError(f"{path}: {place}: {first['msg']}") from None
+    except yaml.YAMLError as error:
+        raise TokenError(f"{path} is no YAML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenError(f"{path}: {error}") from None
+    return {bytes.fromhex(token.sha256): token for token in tokens}
+
+
+def make(name: str, scopes: frozenset[Scope], expires: datetime | None) -> tuple[str, Token]:
+    """A new token: the secret, which is told once, and the line for the file."""
+    secret = PREFIX + secrets.token_urlsafe(32)
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    return secret, Token(name=name, sha256=digest, scopes=scopes, expires=expires)
+
+
+def line(token: Token) -> str:
+    """A token as it stands in the file."""
+    scopes = ", ".join(sorted(scope.value for scope in token.scopes))
+    expires = ""
+    if token.expires is not None:
+        expires = f", expires: {token.expires.astimezone(UTC).isoformat(timespec='seconds')}"
+    return f'  - {{name: {token.name}, sha256: "{token.sha256}", scopes: [{scopes}]{expires}}}'
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        told = path.stat()
+    except OSError:
+        return None
+    return told.st_ino, told.st_size, told.st_mtime_ns

@@ -1,0 +1,64 @@
+"""`weir-controller token`: another token for the HTTP API, into its file."""
+
+import argparse
+import json
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from controller.api.tokens import Scope, TokenError, line, make, read
+
+_UNUSABLE = 2
+_HEAD = "tokens:\n"
+
+
+def token(options: argparse.Namespace) -> int:
+    """Returns the exit status."""
+    scopes = frozenset(Scope(scope) for scope in options.scope or ["read"])
+    expires = datetime.now(UTC).replace(microsecond=0) + timedelta(days=options.days)
+    file: Path = options.file
+    try:
+        secret, made = make(options.name, scopes, expires)
+        if file.exists():
+            named = {known.name for known in read(file).values()}
+            if made.name in named:
+                raise TokenError(f"{file} has a token {made.name}; remove its line to replace it")
+        _append(file, line(made) + "\n")
+    except ValidationError as error:
+        print(f"weir-controller: NAME: {error.errors()[0]['msg']}", file=sys.stderr)
+        return _UNUSABLE
+    except (TokenError, OSError) as error:
+        print(f"weir-controller: {error}", file=sys.stderr)
+        return _UNUSABLE
+    if options.json:
+        told = {"name": made.name, "token": secret, "expires": expires.isoformat()}
+        print(json.dumps(told | {"scopes": sorted(scope.value for scope in scopes)}))
+    else:
+        print(secret)
+        print(f"good until {expires:%Y-%m-%d}; this is the only time it is shown", file=sys.stderr)
+    return 0
+
+
+def _append(file: Path, text: str) -> None:
+    """The whole file as it will be takes the place of what there is; only its owner may read it."""
+    before = file.read_text(encoding="utf-8") if file.exists() else _HEAD
+    if before and not before.endswith("\n"):
+        before += "\n"
+    if not before.strip().startswith(_HEAD.strip()) and "\ntokens:" not in before:
+        before += _HEAD
+    new = file.with_name(f".{file.name}.new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as written:
+        written.write(before + text)
+    try:
+        # A line among others of another style makes no list.
+        read(new)
+    except TokenError:
+        new.unlink()
+        raise TokenError(
+            f"{file} is not as this command writes it; add this line:\n{text}"
+        ) from None
+    new.replace(file)

@@ -1,0 +1,141 @@
+"""What the controller says of a path's available bandwidth, against what there is, and what iperf3
+gets.
+
+Two switches, 100 Mb/s between them; random background loads of UDP, constant, Poisson or in bursts,
+from 10 to 90 Mb/s. For each one the controller is asked. ``bound_held``: for how many the mean of
+the second after was within the error that it had stated. Then iperf3 sends by TCP for some seconds:
+``iperf3_ratio`` is what it got, in frames, over what had been said to be available.
+"""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from controller.cli.client import Client
+from experiments.bench import world
+from experiments.program import Program
+from experiments.record import bytes_between
+from experiments.workloads.load import PATTERNS
+from testbed import isolation
+from testbed.bed import Bed
+from testbed.config import BedConfig
+
+_LOADS = 20
+_RATE_BPS = 100_000_000
+_LEAST_BPS, _MOST_BPS = 10e6, 90e6
+_SETTLE_S, _FORECAST_S, _PROBE_S = 4.0, 1.0, 4
+# What of a frame of 1,514 bytes is data, with timestamps.
+_SEGMENT_BYTES, _FRAME_BYTES = 1448, 1514
+_IPERF_PORT = 5201
+_AGREED = 0.05
+
+
+def run(progress: Callable[[str], None], *, loads: int = _LOADS, seed: int = 1) -> dict[str, float]:
+    """Measure; see ``experiments.bench``."""
+    found = world.result("experiments.bench.bandwidth", str(loads), str(seed))
+    trials: list[dict[str, Any]] = found["trials"]
+    for trial in trials:
+        progress(
+            f"{trial['pattern']:8} {trial['load_mbps']:4.1f} Mb/s: available "
+            f"{trial['available_mbps']:.2f} +- {trial['error_mbps']:.2f}, "
+            f"was {trial['true_mbps']:.2f}, iperf3 got {trial['iperf3_mbps']:.2f}"
+        )
+    off = [abs(trial["available_mbps"] - trial["true_mbps"]) for trial in trials]
+    held = sum(miss <= trial["error_mbps"] for miss, trial in zip(off, trials, strict=True))
+    ratios = [trial["iperf3_mbps"] / trial["available_mbps"] for trial in trials]
+    return {
+        "bandwidth_loads": len(trials),
+        "bandwidth_off_mean_mbps": sum(off) / len(off),
+        "bandwidth_off_worst_mbps": max(off),
+        "bandwidth_error_mean_mbps": sum(trial["error_mbps"] for trial in trials) / len(trials),
+        "bandwidth_bound_held": held / len(trials),
+        "bandwidth_iperf3_ratio_least": min(ratios),
+        "bandwidth_iperf3_ratio_mean": sum(ratios) / len(ratios),
+        "bandwidth_iperf3_ratio_most": max(ratios),
+        "bandwidth_iperf3_agreed": sum(abs(r - 1) <= _AGREED for r in ratios) / len(ratios),
+    }
+
+
+def measure(loads: int, seed: int) -> dict[str, Any]:
+    """Ask and probe under one load after the other."""
+    rng = random.Random(seed)
+    socket_path = str(isolation.RUN_DIR / "controller.sock")
+    config = BedConfig(
+        senders=1, rate_bps=_RATE_BPS, controller={"northbound": {"socket": socket_path}}
+    )
+    trials = []
+    with Bed(config) as bed:
+        bed.require_forwarding()
+        client = Client(socket_path)
+        for number in range(loads):
+            pattern = rng.choice(PATTERNS)
+            rate_bps = rng.uniform(_LEAST_BPS, _MOST_BPS)
+            trials.append(_trial(bed, client, pattern, rate_bps, f"{seed} {number}"))
+    return {"trials": trials}
+
+
+def _trial(bed: Bed, client: Client, pattern: str, rate_bps: float, seed: str) -> dict[str, Any]:
+    """One load. It goes from h1 to r2, the probe from b1 to r1."""
+    names = ("h1", "r2", "b1", "r1")
+    loader, sink, sender, receiver = (bed.host(name) for name in names)
+    args = [f"--sender-pid={loader.pid}", f"--receiver-pid={sink.pid}", f"--to={sink.IP()}"]
+    args += [f"--rate-bps={rate_bps}", f"--pattern={pattern}", f"--seed={seed}"]
+    ends = {"src": sender.IP(), "dst": receiver.IP()}
+    log = bed.run_dir / "workload.log"
+    with Program("experiments.workloads.load", args, log=log) as load:
+        load.expect("sending")
+        # While somebody asks, counters are read often.
+        client.get("bandwidth", ends)
+        time.sleep(_SETTLE_S)
+        path = client.get("bandwidth", ends)
+        asked_ns = time.monotonic_ns()
+        time.sleep(_FORECAST_S + 0.2)
+        iperf3_bps = _probe_bps(sender, receiver)
+        load.finish()
+        sent = load.expect("done")["bytes"]
+    load_bps = bytes_between(sent, asked_ns, asked_ns + int(_FORECAST_S * 1e9)) * 8 / _FORECAST_S
+    return {
+        "pattern": pattern,
+        "load_mbps": rate_bps / 1e6,
+        "available_mbps": path["available_bps"] / 1e6,
+        "error_mbps": (path["error_bps"] or 0.0) / 1e6,
+        "true_mbps": (_RATE_BPS - load_bps) / 1e6,
+        "iperf3_mbps": iperf3_bps / 1e6,
+    }
+
+
+def _probe_bps(sender: Any, receiver: Any) -> float:
+    """What a TCP connection of iperf3 gets, in frames."""
+    server = receiver.popen(
+        ["iperf3", "--server", "--one-off", "--port", str(_IPERF_PORT)],
+        stdout=subprocess.DEVNULL,
+    )
+    time.sleep(0.3)
+    client = sender.popen(
+        [
+            *("iperf3", "--client", receiver.IP(), "--port", str(_IPERF_PORT)),
+            *("--time", str(_PROBE_S), "--omit", "1", "--json"),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    told, _ = client.communicate(timeout=60)
+    server.wait(timeout=10)
+    goodput_bps = json.loads(told)["end"]["sum_received"]["bits_per_second"]
+    return float(goodput_bps) * _FRAME_BYTES / _SEGMENT_BYTES
+
+
+def main() -> None:
+    """Entry point of the inner process."""
+    isolation.become_first_process()
+    loads, seed, file = sys.argv[1:]
+    Path(file).write_text(json.dumps(measure(int(loads), int(seed))))
+
+
+if __name__ == "__main__":
+    main()

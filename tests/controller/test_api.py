@@ -1,0 +1,368 @@
+"""The HTTP API over a controller that is none: who may ask what, and what is answered."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from werkzeug.test import Client
+
+from controller.api.app import Api, make
+from controller.api.hub import FullError, Hub
+from controller.api.settings import Settings
+from controller.api.tokens import Scope, line
+from controller.api.tokens import make as make_token
+from controller.api.upstream import Answer, UnavailableError
+from controller.northbound.resources import Resources
+from controller.northbound.turns import Turns
+from controller.northbound.web import Api as LocalApi
+from northbound_world import Told
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+FLOW = {"src": "10.0.0.1", "dst": "10.0.0.2", "most_bps": 1000}
+
+
+class Controller:
+    """`upstream.Upstream`, over a local API without a socket."""
+
+    def __init__(self) -> None:
+        self.told = Told()
+        self.there = True
+        turns = Turns(lambda: 0, lambda: None)
+        self.local = Client(
+            LocalApi(Resources(self.told, self.told, turns.breathe, lambda _: None), turns)
+        )
+
+    async def ask(
+        self, method: str, resource: str, parameters: Mapping[str, object] | None = None
+    ) -> Answer:
+        if not self.there:
+            raise UnavailableError("nobody listens")
+        given = {key: str(value) for key, value in (parameters or {}).items() if value is not None}
+        answer = self.local.open(f"/v1/{resource}", method=method, query_string=given)
+        return Answer(answer.status_code, answer.data)
+
+    async def follow(self, *_: object) -> AsyncIterator[dict[str, object] | None]:
+        yield None
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        pass
+
+
+class World:
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.now, self.clock_s = NOW, 0.0
+        self.secrets: dict[str, str] = {}
+        self.tokens = directory / "tokens.yaml"
+        self.tokens.write_text("tokens:\n")
+        expires = NOW + timedelta(days=1)
+        for name, scopes in (("reader", [Scope.READ]), ("sender", [Scope.ANNOUNCE])):
+            self.secrets[name], token = make_token(name, frozenset(scopes), expires)
+            with self.tokens.open("a") as file:
+                file.write(line(token) + "\n")
+        self.controller = Controller()
+        given = Settings(host="127.0.0.1", port=1, socket="/s", tokens=self.tokens, **settings)
+        upstream: Any = self.controller
+        self.api = Api(given, upstream, lambda: self.now, lambda: self.clock_s)
+        self.app = make(self.api)
+
+    def ask(
+        self, path: str, method: str = "GET", name: str = "reader", **more: Any
+    ) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.secrets[name]}"} if name else {}
+        headers |= more.pop("headers", {})
+        return run(self._ask(path, method, headers, more))
+
+    async def _ask(
+        self, path: str, method: str, headers: dict[str, str], more: dict[str, Any]
+    ) -> httpx.Response:
+        transport = httpx.ASGITransport(self.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://api") as client:
+            return await client.request(method, path, headers=headers, **more)
+
+    def problem(self, status: int, path: str, method: str = "GET", **more: Any) -> str:
+        response = self.ask(path, method, **more)
+        assert response.headers["content-type"] == "application/problem+json"
+        told = response.json()
+        assert told["status"] == response.status_code == status, told
+        assert told["title"]
+        return str(told["detail"])
+
+    def counted(self, name: str) -> dict[str, float]:
+        return {
+            ",".join(sample.labels.values()): sample.value
+            for family in self.api.tallies.registry.collect()
+            for sample in family.samples
+            if sample.name == name
+        }
+
+
+def run(work: Awaitable[httpx.Response]) -> httpx.Response:
+    async def within() -> httpx.Response:
+        return await work
+
+    return asyncio.run(within())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+READING = [
+    "/v1/bandwidth?src=10.0.0.1&dst=fd00::1",
+    "/v1/fountains",
+    "/v1/topology",
+    "/v1/switches",
+    "/v1/ports?switch=1",
+    "/v1/regulation",
+    "/v1/flows?host=10.0.0.1&class=burst&limit=5&offset=2&tcp_port=80&switch=1&port=2",
+    "/v1/events?after=0",
+    "/metrics",
+]
+
+
+@pytest.mark.parametrize("path", READING)
+def test_readers_may_read_and_nobody_without_a_token(world: World, path: str) -> None:
+    assert world.ask(path).status_code == 200
+    assert "takes a token" in world.problem(401, path, name="")
+    assert world.problem(403, path, name="sender") == "this takes a token with the scope read"
+
+
+def test_what_is_answered_is_what_is_described(world: World) -> None:
+    paths = world.ask("/v1/openapi.json", name="").json()["paths"]
+    described = {path for path, methods in paths.items() if "get" in methods}
+    told = {path.partition("?")[0] for path in READING} | {"/v1/health"}
+    assert described == (told - {"/metrics"}) | {"/v1/fountains/stream", "/v1/events/stream"}
+
+
+def test_flows_are_announced_renewed_and_withdrawn(world: World) -> None:
+    told = world.controller.told
+    response = world.ask("/v1/fountains/a:1", "PUT", "sender", json=FLOW)
+    assert (response.status_code, response.json()["rate_bps"]) == (200, 5e7)
+    assert told.announced["a:1"]["most_bps"] == 1000
+    renewed = world.ask("/v1/fountains/a:1", "PATCH", "sender", json={"sends_bps": 7})
+    assert (renewed.status_code, told.renewed) == (200, [("a:1", 7)])
+    assert "scope announce" in world.problem(403, "/v1/fountains/a:1", "DELETE")
+    assert world.ask("/v1/fountains/a:1", "DELETE", "sender").json() == {"flow": "a:1"}
+    for method, body in (("PATCH", {}), ("DELETE", None)):
+        detail = world.problem(404, "/v1/fountains/a:1", method, name="sender", json=body)
+        assert detail == "no flow a:1 is announced"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"src": "10.0.0.300"}, "src: is no address; write e.g. 10.0.0.1"),
+        ({"dst": None}, "dst: Input should be a valid string"),
+        ({"most_bps": 0}, "most_bps: "),
+        ({"most_bps": "1 Gbit/s"}, "most_bps: "),
+        ({"colour": "red"}, "colour: Extra inputs"),
+    ],
+)
+def test_announcements_that_cannot_be_are_told(
+    world: World, change: dict[str, object], says: str
+) -> None:
+    body = {"name": "sender", "json": FLOW | change}
+    assert says in world.problem(422, "/v1/fountains/a", "PUT", **body)
+    assert not world.controller.told.announced
+
+
+def test_other_problems(world: World) -> None:
+    assert world.problem(404, "/v1/nothing") == "Not Found"
+    assert world.problem(405, "/v1/ports", "POST") == "Method Not Allowed"
+    assert "flow: " in world.problem(422, "/v1/fountains/a%20b", "DELETE", name="sender")
+    assert "no host" in world.problem(404, "/v1/bandwidth?src=10.0.0.1&dst=10.0.0.9")
+    text = "x" * 70_000
+    told = world.problem(413, "/v1/fountains/a", "PUT", name="sender", content=text)
+    assert "at most 65536 bytes" in told
+    broken: dict[str, Any] = {"content": "{", "headers": {"Content-Type": "application/json"}}
+    assert "JSON" in world.problem(422, "/v1/fountains/a", "PUT", name="sender", **broken)
+
+
+def test_without_its_controller_it_says_so(world: World) -> None:
+    world.controller.there = False
+    assert world.problem(503, "/v1/ports") == "not now: nobody listens"
+    assert world.ask("/v1/ports").headers["retry-after"] == "1"
+    assert world.problem(503, "/v1/health", name="")
+
+
+def test_health_needs_no_token_and_tells_whether_to_rely_on_it(world: World) -> None:
+    assert world.ask("/v1/health", name="").json()["status"] == "ready"
+    world.controller.told.reason = "learns"
+    told = world.ask("/v1/health", name="").json()
+    assert (told["status"], told["detail"]) == ("not ready", "the controller learns")
+
+
+def test_refused_tokens_are_counted_and_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.problem(401, "/v1/ports", name="")
+    assert world.ask("/v1/ports", name="").headers["www-authenticate"] == 'Bearer realm="weir"'
+    wrong = {"Authorization": "Bearer weir_nonsense"}
+    response = world.ask("/v1/ports", name="", headers=wrong)
+    assert response.headers["www-authenticate"].endswith('error="invalid_token"')
+    world.problem(403, "/v1/ports", name="sender")
+    world.now += timedelta(days=2)
+    assert "has expired" in world.problem(401, "/v1/ports")
+    counted = world.counted("weir_api_tokens_refused_total")
+    assert counted == {"missing": 2, "unknown": 1, "scope": 1, "expired": 1}
+    assert "token sender from 127.0.0.1 was refused" in caplog.text
+    assert "nonsense" not in caplog.text
+
+
+def test_who_asks_too_often_has_to_wait(tmp_path: Path) -> None:
+    world = World(tmp_path, rate=5.0)
+    statuses = [world.ask("/v1/health", name="").status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+    statuses = [world.ask("/v1/ports").status_code for _ in range(12)]
+    assert statuses == [200] * 10 + [429] * 2
+    assert world.ask("/v1/ports").headers["retry-after"] == "1"
+    world.clock_s += 1.0
+    assert world.ask("/v1/ports").status_code == 200
+
+
+def test_strangers_are_slowed_down(world: World) -> None:
+    statuses = [world.ask("/v1/ports", name="").status_code for _ in range(60)]
+    assert statuses.count(401) == 40
+    assert statuses[-1] == 429
+    # Those with a token are not held up by them.
+    assert world.ask("/v1/ports").status_code == 200
+
+
+def test_browsers_of_other_sites_may_not_ask(tmp_path: Path, world: World) -> None:
+    origin = {"Origin": "https://dash.example.org"}
+    assert "access-control-allow-origin" not in world.ask("/v1/ports", headers=origin).headers
+    allowing = World(tmp_path, origins=("https://dash.example.org",))
+    told = allowing.ask("/v1/ports", headers=origin).headers
+    assert told["access-control-allow-origin"] == "https://dash.example.org"
+    other = allowing.ask("/v1/ports", headers={"Origin": "https://evil.example.org"}).headers
+    assert "access-control-allow-origin" not in other
+
+
+def test_the_topology_has_each_link_once(world: World) -> None:
+    told = world.ask("/v1/topology").json()
+    assert {one["switch"] for one in told["switches"]} == {1, 2}
+    ends = [frozenset((link["a"], link["b"])) for link in told["links"]]
+    assert len(ends) == len(set(ends))
+
+
+# Streams
+
+Following = Callable[[], AsyncIterator[dict[str, object] | None]]
+
+
+async def silent() -> AsyncIterator[dict[str, object] | None]:
+    yield None
+    await asyncio.Event().wait()
+
+
+def share(flow: str, rate_bps: float | None = 1.0) -> dict[str, object]:
+    return {"flow": flow, "src": None if rate_bps is None else "10.0.0.1", "rate_bps": rate_bps}
+
+
+def shares(most: int = 10) -> Hub:
+    return Hub(
+        "share",
+        silent,
+        most,
+        key=lambda told: str(told["flow"]),
+        gone=lambda told: told["src"] is None,
+    )
+
+
+def said(text: bytes) -> list[tuple[str, Any]]:
+    found = []
+    for event in text.decode().split("\n\n"):
+        lines = dict(row.split(": ", 1) for row in event.splitlines() if row[:1] != ":")
+        if lines:
+            found.append((lines["event"], json.loads(lines["data"])))
+    return found
+
+
+def test_a_listener_hears_the_state_and_then_what_changes() -> None:
+    async def listen() -> None:
+        hub = shares()
+        hub.tell(share("a", 1.0))
+        hub.tell(share("b", 2.0))
+        hub.tell(share("a", 3.0))
+        hub.tell(share("b", None))
+        of_all, of_b = hub.listen(), hub.listen("b")
+        assert [told["rate_bps"] for _, told in said(await anext(of_all))] == [3.0]
+        assert said(await anext(of_b)) == []
+        hub.tell(share("a", 4.0))
+        hub.tell(share("b", 5.0))
+        told = said(await anext(of_all))
+        assert [(kind, one["rate_bps"]) for kind, one in told] == [("share", 4.0), ("share", 5.0)]
+        assert [one["rate_bps"] for _, one in said(await anext(of_b))] == [5.0]
+
+    asyncio.run(listen())
+
+
+def test_a_listener_that_does_not_read_is_dropped_and_others_go_on() -> None:
+    async def listen() -> None:
+        hub = shares()
+        heard = []
+
+        async def reads() -> None:
+            async for text in hub.listen():
+                heard.extend(said(text))
+
+        async def stalls() -> None:
+            async for _ in hub.listen():
+                await asyncio.Event().wait()
+
+        reading, stalled = asyncio.create_task(reads()), asyncio.create_task(stalls())
+        await asyncio.sleep(0)
+        for n in range(1000):
+            hub.tell(share("a", float(n)))
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        assert stalled.cancelled()
+        assert (hub.dropped, len(hub)) == (1, 1)
+        assert [told["rate_bps"] for _, told in heard] == [float(n) for n in range(1000)]
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        assert not len(hub)
+
+    asyncio.run(listen())
+
+
+def test_there_is_room_for_so_many_listeners() -> None:
+    hub = shares(most=2)
+    kept = [hub.listen() for _ in range(2)]
+    with pytest.raises(FullError, match="2 listen already"):
+        hub.listen()
+    assert kept
+
+
+def test_a_controller_that_comes_back_is_followed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.api.hub._AGAIN_S", 0.0)
+    attempts = 0
+
+    async def follow() -> AsyncIterator[dict[str, object] | None]:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise UnavailableError("not yet")
+        yield share("a", float(attempts))
+        if attempts > 2:
+            await asyncio.Event().wait()
+
+    async def listen() -> None:
+        hub = Hub("share", follow, 5, key=lambda told: str(told["flow"]))
+        running = asyncio.create_task(hub.run())
+        rates: list[float] = []
+        async for text in hub.listen():
+            rates += [told["rate_bps"] for _, told in said(text)]
+            if len(rates) == 2:
+                break
+        assert rates == [2.0, 3.0]
+        running.cancel()
+
+    asyncio.run(listen())

@@ -1,0 +1,273 @@
+"""The HTTP API as it runs: the controller as a process, its API beside it, all kinds of peers."""
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+
+from dummy_ovs import REPOSITORY, Controller, free_endpoint, wait_for
+from experiments.bench.fake_switch import FakeSwitch
+
+A, B = "10.0.0.1", "10.0.0.2"
+LINK_BPS = 1e10  # As the switch tells it.
+
+
+class World:
+    """A controller of one switch with 200 hosts, whose API is at `url`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "controller.sock"
+        self.tokens = directory / "tokens.yaml"
+        self.openflow, self.api = free_endpoint(), free_endpoint()
+        self.url = f"http://{self.api}"
+        self.client = httpx.Client()
+        self.secrets = {name: self.token(name, name) for name in ("read", "announce")}
+        config = {
+            "openflow": {"listen": f"tcp:{self.openflow}"},
+            "bandwidth": {"spare": 0, "expiry": "60 s"},
+            "northbound": {
+                "socket": str(self.path),
+                "api": {"listen": self.api, "tokens": str(self.tokens), "rate": 100_000},
+            },
+        }
+        self.controller = Controller(directory, json.dumps(config))
+        self.start()
+
+    def start(self) -> None:
+        self.controller.start()
+        host, _, port = self.openflow.rpartition(":")
+        self.switch = FakeSwitch((host, int(port)))
+        self.switch.introduce()
+        self._stop = threading.Event()
+        self._keeping = threading.Thread(target=self._keep, daemon=True)
+        self._keeping.start()
+        wait_for(self._answers, "the API to answer")
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self._stop.set()
+        self._keeping.join()
+        return self.controller.stop(number)
+
+    def token(self, name: str, scope: str) -> str:
+        made = subprocess.run(
+            [
+                *(sys.executable, "-m", "controller.launcher", "token", str(self.tokens), name),
+                *("--scope", scope),
+            ],
+            cwd=REPOSITORY,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return made.stdout.strip()
+
+    def headers(self, scope: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.secrets[scope]}"}
+
+    def ask(
+        self, path: str, method: str = "GET", scope: str = "read", **more: Any
+    ) -> httpx.Response:
+        return self.client.request(method, self.url + path, headers=self.headers(scope), **more)
+
+    def announce(self, flow: str, src: str, dst: str) -> float:
+        body = {"src": src, "dst": dst}
+        response = self.ask(f"/v1/fountains/{flow}", "PUT", "announce", json=body)
+        assert response.status_code == 200, response.text
+        return float(response.json()["rate_bps"])
+
+    def _keep(self) -> None:
+        """A switch that does not answer is taken for gone."""
+        while not self._stop.wait(1.0):
+            self.switch.settle()
+
+    def _answers(self) -> bool:
+        try:
+            return self.client.get(f"{self.url}/v1/health").status_code == 200
+        except httpx.HTTPError:
+            return False
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    world = World(tmp_path_factory.mktemp("api"))
+    try:
+        yield world
+    finally:
+        assert world.stop() == 0
+        assert "Traceback" not in world.controller.log
+
+
+@contextlib.contextmanager
+def following(world: World, path: str) -> Iterator[Iterator[dict[str, Any]]]:
+    """What a stream tells, as it comes."""
+    with httpx.stream(
+        "GET", world.url + path, headers=world.headers("read"), timeout=20
+    ) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        lines = response.iter_lines()
+        next(lines)
+
+        def told() -> Iterator[dict[str, Any]]:
+            for line in lines:
+                if line.startswith("data: "):
+                    yield json.loads(line.removeprefix("data: "))
+
+        yield told()
+
+
+def test_a_flow_that_joins_changes_the_rate_of_another_at_once(world: World) -> None:
+    assert world.announce("first", A, B) == LINK_BPS
+    with following(world, "/v1/fountains/stream?flow=first") as told:
+        assert next(told)["rate_bps"] == LINK_BPS
+        assert world.announce("second", "10.0.0.3", B) == LINK_BPS / 2
+        assert next(told)["rate_bps"] == LINK_BPS / 2
+        assert world.ask("/v1/fountains/second", "DELETE", "announce").status_code == 200
+        assert next(told)["rate_bps"] == LINK_BPS
+    assert world.ask("/v1/fountains/first", "DELETE", "announce").status_code == 200
+    assert world.ask("/v1/fountains").json() == {"fountains": []}
+
+
+def test_an_answer_does_not_wait_for_an_acknowledgment(world: World) -> None:
+    """Of a part of it that was sent before: by Linux, these are 40 ms late."""
+    took_s = []
+    for _ in range(9):
+        begun_s = time.monotonic()
+        assert world.ask("/v1/fountains").status_code == 200
+        took_s.append(time.monotonic() - begun_s)
+    assert sorted(took_s)[0] < 0.03
+
+
+def test_events_are_followed(world: World) -> None:
+    with following(world, "/v1/events/stream") as told:
+        world.announce("seen", A, B)
+        assert next(told)["event"] == "flow_announced"
+    world.ask("/v1/fountains/seen", "DELETE", "announce")
+
+
+def test_tokens_are_followed_in_their_file(world: World) -> None:
+    late = world.token("late", "read")
+    headers = {"Authorization": f"Bearer {late}"}
+
+    def status() -> int:
+        return world.client.get(f"{world.url}/v1/switches", headers=headers).status_code
+
+    wait_for(lambda: status() == 200, "the new token to be good")
+    lines = world.tokens.read_text().splitlines(keepends=True)
+    world.tokens.write_text("".join(line for line in lines if "name: late" not in line))
+    wait_for(lambda: status() == 401, "the token to be revoked")
+    assert "was refused" in world.controller.log
+    told = world.ask("/metrics").text
+    assert 'weir_api_tokens_refused_total{reason="unknown"}' in told
+
+
+def test_a_peer_that_does_not_read_harms_nobody(world: World) -> None:
+    host, _, port = world.api.rpartition(":")
+    with socket.socket() as stalled:
+        stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stalled.connect((host, int(port)))
+        head = (
+            f"GET /v1/fountains/stream HTTP/1.1\r\nHost: x\r\n{_lines(world.headers('read'))}\r\n"
+        )
+        stalled.sendall(head.encode())
+        with following(world, "/v1/fountains/stream?flow=busy") as told:
+            for n in range(3000):
+                body = {"src": A, "dst": B, "most_bps": 10**6 * (1 + n % 2)}
+                world.ask("/v1/fountains/busy", "PUT", "announce", json=body)
+                assert next(told)["rate_bps"] == 10**6 * (1 + n % 2)
+                if "was dropped" in world.controller.log:
+                    break
+    assert "was dropped" in world.controller.log
+    world.ask("/v1/fountains/busy", "DELETE", "announce")
+
+
+def _lines(headers: dict[str, str]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+
+
+def test_whatever_is_asked_is_answered_as_described(world: World) -> None:
+    """Schemathesis makes requests of the served description, right ones and wrong ones."""
+    schema = schemathesis.openapi.from_url(f"{world.url}/v1/openapi.json")
+    # These go on for ever.
+    finite = schema.exclude(path_regex="stream$")
+    world.announce("known", A, B)
+    asked = 0
+    for result in finite.get_all_operations():
+        operation = result.ok()
+        scope = "read" if operation.method.upper() == "GET" else "announce"
+
+        @settings(
+            max_examples=40,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        def check(case: schemathesis.Case) -> None:
+            nonlocal asked
+            asked += 1
+            case.call_and_validate(headers=world.headers(scope))  # noqa: B023 - called at once
+
+        given(case=operation.as_strategy())(check)()
+    assert asked > 200
+
+
+def test_the_api_ends_with_its_controller_and_comes_back_with_it(world: World) -> None:
+    world.announce("lost", A, B)
+    world.stop(signal.SIGKILL)
+
+    def is_gone() -> bool:
+        try:
+            world.client.get(f"{world.url}/v1/health")
+        except httpx.HTTPError:
+            return True
+        return False
+
+    wait_for(is_gone, "the API to end")
+    world.start()
+    response = world.ask("/v1/fountains/lost", "PATCH", "announce", json={})
+    assert response.status_code == 404
+    assert world.announce("lost", A, B) == LINK_BPS
+    world.ask("/v1/fountains/lost", "DELETE", "announce")
+
+
+def test_it_is_started_again_when_it_fails(world: World) -> None:
+    children = subprocess.run(
+        ["pgrep", "-P", str(world.controller._process.pid)],  # type: ignore[union-attr]
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    (child,) = map(int, children)
+    before = time.monotonic()
+    subprocess.run(["kill", "-KILL", str(child)], check=True)
+    wait_for(lambda: "the HTTP API has ended" in world.controller.log, "its end to be told")
+    wait_for(world._answers, "the API to answer again")
+    assert time.monotonic() - before < 15
+
+
+def test_it_says_what_it_cannot_serve(tmp_path: Path) -> None:
+    config = {
+        "openflow": {"listen": f"tcp:{free_endpoint()}"},
+        "northbound": {
+            "socket": str(tmp_path / "s"),
+            "api": {"listen": free_endpoint(), "tokens": str(tmp_path / "none")},
+        },
+    }
+    controller = Controller(tmp_path, json.dumps(config))
+    controller.start()
+    wait_for(lambda: "the API is not served" in controller.log, "the complaint")
+    assert "No such file" in controller.log
+    assert controller.running
+    assert controller.stop() == 0
