@@ -1,28 +1,36 @@
 """How much of its capacity a link uses, from its counters, and how far that can be trusted.
 
-The estimate is the mean of the last `WINDOW_NS`. Its error bound is that of a forecast: how far the
-mean of the next `HORIZON_NS` has lately been from the estimate before it. The bound follows the
-share of forecasts that missed it until that is one in twenty, whatever the traffic is like
-(adaptive conformal inference: Gibbs and Candes, NeurIPS 2021).
+The estimate is the mean of the last `WINDOW_NS`. Its error bound is that of a forecast, of the mean
+of the next `HORIZON_NS` if the traffic goes on as it does: what the spread of the latest readings
+makes likely if they are independent, times a factor that follows the share of forecasts that missed
+until that is one in twenty, whatever the traffic is like (adaptive conformal inference: Gibbs and
+Candes, NeurIPS 2021). Where the traffic has become another, what was before does not count.
 
 Counters are asked for as PayLess does (Chowdhury et al., NOMS 2014): more often while they change,
 seldom while they do not.
 """
 
 from collections import deque
+from itertools import pairwise
+from math import sqrt
+from statistics import fmean, pstdev
 from typing import NamedTuple
 
 WINDOW_NS = HORIZON_NS = 1_000_000_000
 # What is kept: a window, the forecast's horizon after it, and a pause between two readings.
 _KEPT_NS = WINDOW_NS + HORIZON_NS + 4_000_000_000
 _MISSES = 0.05
-# The bound grows by this share at a miss, and shrinks so that one in twenty misses keeps it.
-_STEP = 0.25
+# The factor grows by this share at a miss, and shrinks so that one in twenty misses keeps it.
+_STEP = 0.1
+_LEAST_FACTOR, _MOST_FACTOR = 0.5, 32.0
+# 95 % of a normal distribution, and the estimate is as uncertain as what it forecasts.
+_SPREADS = 1.96 * sqrt(2)
 # Of the capacity: what a timer, a packet and a counter are off by.
 _LEAST_ERROR = 0.005
-_FIRST_ERROR = 0.05
-# More than the whole is not told, but kept: for how long no miss is to come after many at once.
-_MOST_ERROR = 16.0
+# And before there are so many intervals to tell the spread of.
+_FIRST_ERROR, _ENOUGH = 0.05, 4
+# Traffic is another if it is off by that many spreads, and by a part of the capacity, twice.
+_OFF_SPREADS, _OFF = 5.0, 0.03
 
 SHORTEST_PAUSE_NS, LONGEST_PAUSE_NS = 100_000_000, 2_000_000_000
 # Of the capacity: by this much the use changes if it changes.
@@ -50,44 +58,76 @@ class Meter:
 
     def __init__(self, capacity_bps: float) -> None:
         self.capacity_bps = capacity_bps
+        self.use: Use | None = None
+        self.forecasts = self.misses = 0
         self._readings: deque[tuple[int, int]] = deque()
         self._forecasts: deque[_Forecast] = deque()
-        self._error = _FIRST_ERROR
-        self.forecasts = self.misses = 0
+        self._factor = 1.0
+        # The mean and what is off it, before a reading that was.
+        self._doubted: tuple[float, float] | None = None
 
     def read(self, n_bytes: int, at_ns: int) -> bool:
         """The counter's value then, later than before; returns whether the use has changed."""
-        readings = self._readings
         before = self.use
-        readings.append((at_ns, n_bytes))
-        while len(readings) > 2 and readings[1][0] < at_ns - _KEPT_NS:
-            readings.popleft()
-        self._judge(at_ns)
-        use = self.use
-        if use is None:
+        latest_bps = 0.0
+        if self._readings:
+            latest_bps = _rate_bps(self._readings[-1], (at_ns, n_bytes))
+            self._notice_change(latest_bps)
+        self._readings.append((at_ns, n_bytes))
+        while len(self._readings) > 2 and self._readings[1][0] < at_ns - _KEPT_NS:
+            self._readings.popleft()
+        if len(self._readings) < 2:
             return True
-        self._forecasts.append(_Forecast(at_ns, n_bytes, use.used_bps, use.error_bps))
-        latest_bps = _rate_bps(readings[-2], readings[-1])
+        self._judge(at_ns)
+        self.use = self._estimate()
+        self._forecasts.append(_Forecast(at_ns, n_bytes, self.use.used_bps, self.use.error_bps))
         was_bps = before.used_bps if before else 0.0
         return abs(latest_bps - was_bps) > _NEWS * self.capacity_bps
 
-    @property
-    def use(self) -> Use | None:
-        """None before two readings."""
-        if len(self._readings) < 2:
-            return None
-        last = self._readings[-1]
-        since_ns = last[0] - WINDOW_NS
-        # The window begins at the last reading before it, or at the first there is.
-        first = self._readings[0]
-        for reading in self._readings:
-            if reading[0] > since_ns:
+    def _notice_change(self, latest_bps: float) -> None:
+        """Twice in a row as it never was: begin anew with these two."""
+        if self.use is None:
+            return
+        _, spread_bps = self._spread()
+        off_bps = max(_OFF_SPREADS * spread_bps, _OFF * self.capacity_bps)
+        mean_bps, off_bps = self._doubted or (self.use.used_bps, off_bps)
+        is_off = abs(latest_bps - mean_bps) > off_bps
+        if is_off and self._doubted:
+            self._readings = deque(list(self._readings)[-2:])
+            self._forecasts.clear()
+            self._doubted = None
+        else:
+            self._doubted = (mean_bps, off_bps) if is_off else None
+
+    def _window(self) -> list[tuple[int, int]]:
+        """From the last reading before the window, or the first there is, to the last."""
+        since_ns = self._readings[-1][0] - WINDOW_NS
+        begin = 0
+        for number, (at_ns, _) in enumerate(self._readings):
+            if at_ns > since_ns:
                 break
-            first = reading
-        if first is last:
-            first = self._readings[-2]
-        error_bps = min(self._error, 1.0) * self.capacity_bps
-        return Use(_rate_bps(first, last), error_bps, last[0])
+            begin = number
+        begin = min(begin, len(self._readings) - 2)
+        return list(self._readings)[begin:]
+
+    def _spread(self) -> tuple[float, float]:
+        """Of the latest intervals: their mean length in seconds, and how far their rates spread."""
+        window = self._window()
+        rates = [_rate_bps(a, b) for a, b in pairwise(window)]
+        length_s = (window[-1][0] - window[0][0]) / 1e9 / len(rates)
+        if len(rates) < _ENOUGH:
+            return length_s, _FIRST_ERROR * self.capacity_bps
+        return length_s, pstdev(rates, fmean(rates))
+
+    def _estimate(self) -> Use:
+        window = self._window()
+        used_bps = _rate_bps(window[0], window[-1])
+        length_s, spread_bps = self._spread()
+        # Of a mean over a horizon of such intervals.
+        spread_bps *= sqrt(min(1.0, length_s * 1e9 / HORIZON_NS))
+        least_bps = _LEAST_ERROR * self.capacity_bps
+        error_bps = max(self._factor * max(_SPREADS * spread_bps, least_bps), least_bps)
+        return Use(used_bps, min(error_bps, self.capacity_bps), window[-1][0])
 
     def _judge(self, now_ns: int) -> None:
         """Hold the forecasts whose horizon is over against what came."""
@@ -97,8 +137,8 @@ class Meter:
             missed = abs(came_bps - forecast.used_bps) > forecast.error_bps
             self.forecasts += 1
             self.misses += missed
-            self._error *= 1 + _STEP if missed else (1 + _STEP) ** (-_MISSES / (1 - _MISSES))
-            self._error = min(max(self._error, _LEAST_ERROR), _MOST_ERROR)
+            self._factor *= 1 + _STEP if missed else (1 + _STEP) ** (-_MISSES / (1 - _MISSES))
+            self._factor = min(max(self._factor, _LEAST_FACTOR), _MOST_FACTOR)
 
 
 def _rate_bps(first: tuple[int, int], last: tuple[int, int]) -> float:
