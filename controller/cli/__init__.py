@@ -3,6 +3,7 @@
 They run beside the controller, not within it: what they need is imported when one is called.
 """
 
+import signal
 from typing import NamedTuple
 
 
@@ -29,7 +30,9 @@ SUMMARY = "".join(f"    {synopsis:<20}{text}\n" for synopsis, text in COMMANDS.v
 
 
 def main(argv: list[str]) -> int:
-    """Run the command that `argv` begins with; returns the exit status."""
+    """Run the command that `argv` begins with as all of this process; returns the exit status."""
     from controller.cli.commands import run
 
+    # As of any filter, the end of a pipe is the end of it.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     return run(argv)

@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -66,8 +65,6 @@ d drops, f flows, n number""",
 def run(argv: list[str]) -> int:
     """Run a command; returns the exit status."""
     options = _parser().parse_args(argv)
-    # As of any filter, the end of a pipe is the end of it.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         status: int = options.run(options)
     except ApiError as error:

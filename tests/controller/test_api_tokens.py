@@ -117,12 +117,12 @@ class TestCommand:
         assert "has a token a" in capsys.readouterr().err
         assert commands.run(["token", str(file), "a b"]) == 2
         assert "NAME:" in capsys.readouterr().err
+        assert file.read_text() == before
         file.write_text("tokens: []\n")
         assert commands.run(["token", str(file), "c"]) == 2
         assert "add this line" in capsys.readouterr().err
         assert file.read_text() == "tokens: []\n"
         assert commands.run(["token", str(file / "x"), "c"]) == 2
-        assert before
         assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 

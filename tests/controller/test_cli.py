@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -287,7 +288,7 @@ class TestTop:
 
 
 def test_an_end_of_the_pipe_is_no_error(tmp_path: Path) -> None:
-    """As of `| head`."""
+    """As of `| head`; that is the process's, and a caller of the command keeps its own signals."""
     file = tmp_path / "weir.yaml"
     file.write_text("{}")
     shell = f"{sys.executable} -m controller.launcher check {file} | true"
@@ -295,3 +296,6 @@ def test_an_end_of_the_pipe_is_no_error(tmp_path: Path) -> None:
         shell, shell=True, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.stderr == ""
+    before = signal.getsignal(signal.SIGPIPE)
+    assert commands.run(["check", str(file)]) == 1
+    assert signal.getsignal(signal.SIGPIPE) == before == signal.SIG_IGN
