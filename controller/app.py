@@ -315,8 +315,8 @@ class Weir(RyuApp):
             match effect:
                 case effects.Record():
                     records.append(effect)
-                case effects.TellShare(share):
-                    self.broker.told(share)
+                case effects.TellShare(flow):
+                    self.broker.told(flow)
                 case effects.Complain(switch, text):
                     LOG.warning(text, extra=about(switch=switch))
                 case effects.Remind(at_ns):

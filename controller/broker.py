@@ -10,7 +10,7 @@ from math import inf
 
 from eventlet.queue import Empty, Full, LightQueue
 
-from controller.core.bandwidth import Announced, Share, UnknownPathError, Uplink
+from controller.core.bandwidth import Announced, UnknownPathError, Uplink
 from controller.core.effects import Effect
 from controller.core.engine import Engine
 from controller.northbound.views import LinkView, PathView, ShareView, UnknownError
@@ -56,15 +56,6 @@ class Broker:
         if flow not in self._engine().estimation.bandwidth.flows:
             raise _unknown(flow)
         self._apply(self._engine().withdraw(flow, self._clock_ns()))
-        gone: ShareView = {
-            "flow": flow,
-            "src": None,
-            "dst": None,
-            "most_bps": None,
-            "rate_bps": None,
-            "narrowest": None,
-        }
-        self._tell(gone)
 
     # What is told
 
@@ -98,10 +89,16 @@ class Broker:
         for flow in list(self._engine().estimation.bandwidth.flows):
             yield self._share(flow)
 
-    def told(self, share: Share) -> None:
-        """The core has reckoned a share anew."""
-        if self._followers:
-            self._tell(self._share(share.flow))
+    def told(self, flow: str) -> None:
+        """The core has reckoned a flow's share anew, or the flow is gone."""
+        if not self._followers:
+            return
+        share = self._share(flow)
+        for news in list(self._followers):
+            try:
+                news.put_nowait(share)
+            except Full:
+                self._followers.discard(news)
 
     def news(self) -> Iterator[list[ShareView]]:
         """What changes from the call on, as soon as it does; an empty list now and then."""
@@ -123,25 +120,26 @@ class Broker:
         finally:
             self._followers.discard(news)
 
-    def _tell(self, share: ShareView) -> None:
-        for news in list(self._followers):
-            try:
-                news.put_nowait(share)
-            except Full:
-                self._followers.discard(news)
-
     def _share(self, flow: str) -> ShareView:
-        bandwidth = self._engine().estimation.bandwidth
-        announced, share = bandwidth.flows[flow], bandwidth.share(flow)
-        narrowest = share.narrowest if share else None
-        return {
+        """Without ends if the flow is not announced (any more)."""
+        view: ShareView = {
             "flow": flow,
-            "src": str(ip_address(announced.src)),
-            "dst": str(ip_address(announced.dst)),
-            "most_bps": None if announced.most_bps == inf else announced.most_bps,
-            "rate_bps": share.rate_bps if share else None,
-            "narrowest": None if narrowest is None else _named(narrowest),
+            "src": None,
+            "dst": None,
+            "most_bps": None,
+            "rate_bps": None,
+            "narrowest": None,
         }
+        known = self._engine().estimation.bandwidth.announced(flow)
+        if known is not None:
+            announced, share = known
+            view["src"] = str(ip_address(announced.src))
+            view["dst"] = str(ip_address(announced.dst))
+            view["most_bps"] = None if announced.most_bps == inf else announced.most_bps
+            if share is not None:
+                view["rate_bps"] = share.rate_bps
+                view["narrowest"] = None if share.narrowest is None else _named(share.narrowest)
+        return view
 
 
 def _named(link: object) -> str:

@@ -27,7 +27,7 @@ from controller.api.problems import PROBLEMS
 from controller.api.settings import Settings
 from controller.api.tokens import RefusedError, Scope, Token, TokenError, Tokens
 from controller.api.upstream import UnavailableError, Upstream
-from controller.northbound import views
+from controller.northbound import queries, views
 
 LOG = logging.getLogger("weir.api")
 
@@ -35,7 +35,6 @@ _LOOK_S = 1.0
 _MOST_LISTENERS = 2048
 # Of a token's requests a second, what one address has without a token that is good for them.
 _STRANGERS_PART = 0.2
-_MOST_BPS = 10**15
 _MOST_SWITCH = 2**63 - 1
 
 _DESCRIPTION = """\
@@ -63,7 +62,8 @@ Address = Annotated[
         {"anyOf": [{"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"}]}
     ),
 ]
-Flow = Annotated[str, Path(pattern=r"^[A-Za-z0-9._:-]{1,64}$", description="the flow's name")]
+_FLOW_NAME = rf"^{queries.FLOW_NAME}$"
+Flow = Annotated[str, Path(pattern=_FLOW_NAME, description="the flow's name")]
 SwitchQuery = Annotated[int | None, Query(ge=0, le=_MOST_SWITCH, description="datapath id")]
 
 
@@ -75,7 +75,7 @@ class Announcement(BaseModel):
 
     src: Address
     dst: Address
-    most_bps: Annotated[int, Field(ge=1, le=_MOST_BPS)] | None = None
+    most_bps: Annotated[int, Field(ge=1, le=queries.MOST_BPS)] | None = None
 
 
 class Renewal(BaseModel):
@@ -83,7 +83,7 @@ class Renewal(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    sends_bps: Annotated[int, Field(ge=0, le=_MOST_BPS)] | None = None
+    sends_bps: Annotated[int, Field(ge=0, le=queries.MOST_BPS)] | None = None
 
 
 class Health(BaseModel):
@@ -160,7 +160,7 @@ class Tallies:
         )
         self.refused = Counter(
             "weir_api_tokens_refused",
-            "RefusedError tokens, by reason",
+            "Refused tokens, by reason",
             ["reason"],
             registry=self.registry,
         )
@@ -276,16 +276,20 @@ def make(api: Api) -> FastAPI:
         responses=PROBLEMS,
     )
     problems.install(
-        app, {HTTPException: problems.of_http, RequestValidationError: problems.of_request}
+        app,
+        {
+            HTTPException: problems.of_http,
+            RequestValidationError: problems.of_request,
+            UnavailableError: problems.of_upstream,
+            FullError: problems.of_upstream,
+        },
     )
-    app.add_exception_handler(UnavailableError, problems.of_upstream)
-    app.add_exception_handler(FullError, problems.of_upstream)
     if api.settings.origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(api.settings.origins),
             allow_methods=["GET", "PUT", "PATCH", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "Last-Event-ID"],
+            allow_headers=["Authorization", "Content-Type"],
         )
     app.add_middleware(problems.SmallBodies)
 
@@ -361,10 +365,7 @@ def _add_paths(app: FastAPI, api: Api) -> None:
         **reads,
     )
     async def follow_fountains(
-        flow: Annotated[
-            str | None,
-            Query(pattern=r"^[A-Za-z0-9._:-]{1,64}$", description="only this flow"),
-        ] = None,
+        flow: Annotated[str | None, Query(pattern=_FLOW_NAME, description="only this flow")] = None,
     ) -> Response:
         return _EventStream(api.shares.listen(flow))
 
@@ -440,8 +441,8 @@ def _add_paths(app: FastAPI, api: Api) -> None:
         flow_class: Annotated[Literal["burst", "background"] | None, Query(alias="class")] = None,
         switch: SwitchQuery = None,
         port: Annotated[int | None, Query(ge=1, le=2**32 - 1)] = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-        offset: Annotated[int, Query(ge=0, le=100_000)] = 0,
+        limit: Annotated[int, Query(ge=1, le=queries.MOST_ROWS)] = 100,
+        offset: Annotated[int, Query(ge=0, le=queries.FARTHEST_ROW)] = 0,
     ) -> Response:
         return await api.ask(
             "GET",

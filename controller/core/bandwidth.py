@@ -93,7 +93,7 @@ class _Flow:
     renewed_ns: int
     links: tuple[Link, ...] = ()
     share: Share | None = None
-    told_bps: float = -1.0
+    told_bps: float | None = None
     sends_most_bps: float = inf
 
     @property
@@ -138,6 +138,8 @@ class Bandwidth:
         self._ports: dict[PortId, _Port] = {}
         self._changed: set[int] = set()
         self._flows: dict[str, _Flow] = {}
+        # Those to be told of whatever their shares are.
+        self._news: dict[str, None] = {}
         self._fabric_changes = -1
         self._stale = self._sending = False
 
@@ -197,14 +199,15 @@ class Bandwidth:
     # Flows
 
     @property
-    def flows(self) -> dict[str, Announced]:
-        """The announced flows by their names."""
-        return {name: flow.announced for name, flow in self._flows.items()}
+    def flows(self) -> Iterable[str]:
+        """The names of the announced flows."""
+        return self._flows.keys()
 
-    def share(self, name: str) -> Share | None:
-        """What a flow was given last; None if it is not announced, or has no path now."""
+    def announced(self, name: str) -> tuple[Announced, Share | None] | None:
+        """A flow, and what it was given last, None if it has no path now; None if it is not
+        announced."""
         flow = self._flows.get(name)
-        return flow.share if flow else None
+        return (flow.announced, flow.share) if flow else None
 
     def announce(self, name: str, announced: Announced, now_ns: int) -> None:
         """A sender is about to send, or wants another rate at most. Raises UnknownPathError."""
@@ -225,8 +228,11 @@ class Bandwidth:
 
     def withdraw(self, name: str) -> bool:
         """A sender has ended; returns whether its flow was known."""
+        if self._flows.pop(name, None) is None:
+            return False
+        self._news[name] = None
         self._stale = True
-        return self._flows.pop(name, None) is not None
+        return True
 
     def expire(self, now_ns: int) -> list[str]:
         """Forget the flows that were not renewed; returns them."""
@@ -239,29 +245,32 @@ class Bandwidth:
             self.withdraw(name)
         return lost
 
-    def take_news(self, now_ns: int) -> list[Share]:
-        """The shares that have changed since the last call, of flows that have a path."""
+    def take_news(self, now_ns: int) -> list[str]:
+        """The flows whose shares have changed since the last call, and those that are gone."""
         if self._fabric_changes != self._fabric.changes:
             self._fabric_changes = self._fabric.changes
-            for flow in self._flows.values():
+            for name, flow in self._flows.items():
                 try:
                     flow.links = self._links(flow.announced.src, flow.announced.dst)
                 except UnknownPathError:
-                    flow.links, flow.share, flow.told_bps = (), None, -1.0
+                    if flow.share is not None:
+                        self._news[name] = None
+                    flow.links, flow.share, flow.told_bps = (), None, None
             self._stale = True
         # Asked after every event, so quick where nobody has announced anything.
-        if not self._stale or not (self._flows or self._sending):
+        if not self._stale or not (self._flows or self._sending or self._news):
             return []
         self._stale = False
-        news = []
         for share in self._reckon(self._demands()):
             flow = self._flows[share.flow]
             flow.share = share
-            if abs(share.rate_bps - flow.told_bps) > _NEWS * max(flow.told_bps, 0.0):
+            told_bps = flow.told_bps
+            if told_bps is None or abs(share.rate_bps - told_bps) > _NEWS * told_bps:
                 flow.told_bps = share.rate_bps
-                news.append(share)
+                self._news[share.flow] = None
         self._note_sending(now_ns)
         self._sending = bool(self._flows)
+        news, self._news = list(self._news), {}
         return news
 
     # Paths

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from controller.core.bandwidth import Share
 from controller.core.entries import Entry
 from controller.core.values import PortId
 
@@ -123,9 +122,9 @@ class TimeControl:
 
 @dataclass(frozen=True, slots=True)
 class TellShare:
-    """Tell the sender of an announced flow what it may send."""
+    """Tell those who follow it what an announced flow may send, or that there is no such flow."""
 
-    share: Share
+    flow: str
 
 
 @dataclass(frozen=True, slots=True)

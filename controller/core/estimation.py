@@ -103,9 +103,9 @@ class Estimation:
             self._emit(Record("flow_expired", {"flow": name}))
 
     def send(self, now_ns: int) -> None:
-        """Tell the shares that have changed."""
-        for share in self.bandwidth.take_news(now_ns):
-            self._emit(TellShare(share))
+        """Tell of the flows whose shares have changed."""
+        for flow in self.bandwidth.take_news(now_ns):
+            self._emit(TellShare(flow))
 
     def _watch(self, now_ns: int) -> None:
         self._watched_until_ns = now_ns + _WATCHED_NS

@@ -11,9 +11,9 @@ seldom while they do not.
 """
 
 from collections import deque
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import sqrt
-from statistics import fmean, pstdev
+from statistics import pstdev
 from typing import NamedTuple
 
 WINDOW_NS = HORIZON_NS = 1_000_000_000
@@ -28,7 +28,7 @@ _SPREADS = 1.96 * sqrt(2)
 # Of the capacity: what a timer, a packet and a counter are off by.
 _LEAST_ERROR = 0.005
 # And before there are so many intervals to tell the spread of.
-_FIRST_ERROR, _ENOUGH = 0.05, 4
+_FIRST_SPREAD, _ENOUGH = 0.05, 4
 # Traffic is another if it is off by that many spreads, and by a part of the capacity, twice.
 _OFF_SPREADS, _OFF = 5.0, 0.03
 
@@ -38,8 +38,9 @@ _NEWS = 0.02
 
 
 class Use(NamedTuple):
-    """Of a link, in bit/s of whole frames. With a probability of 95 % its mean over the next
-    HORIZON_NS will be within `error_bps`. It was read last at `at_ns`."""
+    """Of a link, in bit/s of whole frames. If the traffic goes on as it does, the mean over the
+    next HORIZON_NS is within `error_bps` with a probability of 95 %. It was read last at
+    `at_ns`."""
 
     used_bps: float
     error_bps: float
@@ -63,6 +64,8 @@ class Meter:
         self._readings: deque[tuple[int, int]] = deque()
         self._forecasts: deque[_Forecast] = deque()
         self._factor = 1.0
+        # Of the rates of the latest intervals.
+        self._spread_bps = 0.0
         # The mean and what is off it, before a reading that was.
         self._doubted: tuple[float, float] | None = None
 
@@ -88,12 +91,11 @@ class Meter:
         """Twice in a row as it never was: begin anew with these two."""
         if self.use is None:
             return
-        _, spread_bps = self._spread()
-        off_bps = max(_OFF_SPREADS * spread_bps, _OFF * self.capacity_bps)
+        off_bps = max(_OFF_SPREADS * self._spread_bps, _OFF * self.capacity_bps)
         mean_bps, off_bps = self._doubted or (self.use.used_bps, off_bps)
         is_off = abs(latest_bps - mean_bps) > off_bps
         if is_off and self._doubted:
-            self._readings = deque(list(self._readings)[-2:])
+            self._readings = deque((self._readings[-2], self._readings[-1]))
             self._forecasts.clear()
             self._doubted = None
         else:
@@ -108,23 +110,17 @@ class Meter:
                 break
             begin = number
         begin = min(begin, len(self._readings) - 2)
-        return list(self._readings)[begin:]
-
-    def _spread(self) -> tuple[float, float]:
-        """Of the latest intervals: their mean length in seconds, and how far their rates spread."""
-        window = self._window()
-        rates = [_rate_bps(a, b) for a, b in pairwise(window)]
-        length_s = (window[-1][0] - window[0][0]) / 1e9 / len(rates)
-        if len(rates) < _ENOUGH:
-            return length_s, _FIRST_ERROR * self.capacity_bps
-        return length_s, pstdev(rates, fmean(rates))
+        return list(islice(self._readings, begin, None))
 
     def _estimate(self) -> Use:
         window = self._window()
         used_bps = _rate_bps(window[0], window[-1])
-        length_s, spread_bps = self._spread()
+        rates = [_rate_bps(a, b) for a, b in pairwise(window)]
+        few = len(rates) < _ENOUGH
+        self._spread_bps = _FIRST_SPREAD * self.capacity_bps if few else pstdev(rates)
         # Of a mean over a horizon of such intervals.
-        spread_bps *= sqrt(min(1.0, length_s * 1e9 / HORIZON_NS))
+        length_ns = (window[-1][0] - window[0][0]) / len(rates)
+        spread_bps = self._spread_bps * sqrt(min(1.0, length_ns / HORIZON_NS))
         least_bps = _LEAST_ERROR * self.capacity_bps
         error_bps = max(self._factor * max(_SPREADS * spread_bps, least_bps), least_bps)
         return Use(used_bps, min(error_bps, self.capacity_bps), window[-1][0])

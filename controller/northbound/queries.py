@@ -17,8 +17,8 @@ FARTHEST_ROW = 100_000
 _MOST_SWITCH = 2**64 - 1
 _MOST_PORT = 2**32 - 1
 _CLASSES = ("burst", "background")
-_MOST_BPS = 10**15
-_NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+MOST_BPS = 10**15
+FLOW_NAME = r"[A-Za-z0-9._:-]{1,64}"
 
 
 class QueryError(ValueError):
@@ -84,7 +84,7 @@ class Parameters:
     def name(self, name: str) -> str:
         """A name, which must be there."""
         written = self._must(name)
-        if not _NAME.fullmatch(written):
+        if not re.fullmatch(FLOW_NAME, written):
             raise QueryError(
                 f"{name}: {written[:64]!r} is no name; write 1 to 64 of A-Z a-z 0-9 . _ : -"
             )
@@ -134,13 +134,13 @@ def path(given: Mapping[str, str]) -> tuple[str, str]:
 def announcement(given: Mapping[str, str]) -> Announcement:
     parameters = Parameters(given, ("flow", "src", "dst", "most_bps"))
     flow, src, dst = (parameters.name("flow"), *map(parameters.address, ("src", "dst")))
-    return Announcement(flow, src, dst, parameters.number("most_bps", 1, _MOST_BPS))
+    return Announcement(flow, src, dst, parameters.number("most_bps", 1, MOST_BPS))
 
 
 def renewal(given: Mapping[str, str]) -> tuple[str, float | None]:
     """A flow, and what it sends at most."""
     parameters = Parameters(given, ("flow", "sends_bps"))
-    return parameters.name("flow"), parameters.number("sends_bps", 0, _MOST_BPS)
+    return parameters.name("flow"), parameters.number("sends_bps", 0, MOST_BPS)
 
 
 def flow_of(given: Mapping[str, str]) -> str:

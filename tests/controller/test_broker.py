@@ -29,7 +29,7 @@ class Brokered:
         self.seen += self.world.do(wanted)
         for effect in wanted:
             if isinstance(effect, TellShare):
-                self.broker.told(effect.share)
+                self.broker.told(effect.flow)
 
     def mbps(self) -> dict[str, int | None]:
         shares = {share["flow"]: share["rate_bps"] for share in self.broker.shares()}
@@ -85,8 +85,10 @@ def test_a_flow_that_is_not_renewed_expires(brokered: Brokered) -> None:
     broker.announce("b", S2, R, None)
     brokered.apply(world.sleep(4 * SECOND))
     assert broker.renew("b", None)["rate_bps"] == pytest.approx(49.5 * MBPS)
+    news = broker.news()
     brokered.apply(world.sleep(2 * SECOND))
     assert records(brokered.seen, "flow_expired") == [{"flow": "a"}]
+    assert next_of(news) == {"a": None, "b": pytest.approx(99 * MBPS)}
     assert brokered.mbps() == {"b": 99}
 
 
