@@ -13,6 +13,7 @@ PREFIX_VARIABLE = "WEIR_OVS_PREFIX"
 _START_TIMEOUT_S = 15.0
 _STOP_TIMEOUT_S = 5.0
 _NICENESS = -10
+_PRIORITY = 1
 # Statistics of every port are read in the thread that forwards, so only when asked for.
 _STATS_INTERVAL_MS = 3_600_000
 
@@ -81,7 +82,7 @@ class Ovs:
             "ovs-vswitchd", f"unix:{self.run_dir}/db.sock", "--disable-system", "--pidfile",
             f"--log-file={self.log}", *self._vswitchd_options,
         )  # fmt: skip
-        prefer(self.vswitchd_pid)
+        _put_first(self.vswitchd_pid)
         self._await(self._answers, "ovs-vswitchd answers", self.log)
 
     def kill_switch(self) -> None:
@@ -179,11 +180,21 @@ def program_path(prefix: Path, program: str) -> str:
     return found
 
 
-def prefer(pid: int) -> None:
-    """Give a process precedence.
+def _put_first(pid: int) -> None:
+    """Let a switch have a processor at once: one in hardware does not wait for the hosts' either.
 
-    For a switch, since one in hardware would not wait for the hosts' processors, and for whatever
-    else stands for more than has the processors of this machine.
+    It forwards in its main thread. The others are of no hurry.
+    """
+    try:
+        policy = os.SCHED_RR | os.SCHED_RESET_ON_FORK
+        os.sched_setscheduler(pid, policy, os.sched_param(_PRIORITY))
+    except PermissionError:
+        # Control groups may have no share of real time.
+        prefer(pid)
+
+
+def prefer(pid: int) -> None:
+    """Give a process precedence, as whatever stands for more than has the processors it would have.
 
     Where the kernel groups processes by session, it is the group's niceness that counts.
     """

@@ -395,7 +395,7 @@ impl Client {
             let turn = self.turn % self.peers.len();
             let wire_bytes = self.wire_bytes(ServerId(turn));
             // Few servers at a time with a few symbols each, rather than each with one: less to say.
-            let quantum = (window / wire_bytes / 16).clamp(1, 32) as u16;
+            let quantum = (window / wire_bytes / 8).clamp(1, 32) as u16;
             let peer = &mut self.peers[turn];
             let Some((request, block, lacking)) = peer.neediest(self.config.max_blocks) else {
                 idle += 1;
