@@ -8,7 +8,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use proto::Time;
-use proto::lttp::{ClientConfig, Layout, ServerConfig};
+use proto::lttp::{ClientConfig, ServerConfig};
+use proto::object::Layout;
 use sim::lttp::{ClientNode, Outcome, ServerNode};
 use sim::{Datagram, NodeId, Output};
 use wire::control::Draw;

@@ -1,10 +1,8 @@
 //! `fountain fetch`.
 
 mod attempt;
-mod output;
 mod plan;
 mod report;
-pub(crate) mod target;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,24 +11,20 @@ use std::time::{Duration, Instant};
 
 use proto::lttp::ClientConfig;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use udp::tls::{self, Identity, Trust};
 use wire::control;
-use wire::packet;
 
 use self::attempt::Attempt;
 use self::plan::Plan;
 use self::report::Report;
-use crate::Failure;
-use crate::args::{self, Fetch, SymbolBytes};
+use crate::args::{self, Fetch};
 use crate::serve::seconds;
+use crate::{Failure, security};
 
 /// Exit status after an interrupt, as shells have it.
 const INTERRUPTED: u8 = 130;
 /// Between attempts to reach servers that are gone.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
-/// IPv6 and UDP, within an Ethernet frame's 1,500 bytes.
-const MTU_PAYLOAD_BYTES: usize = 1500 - 40 - 8;
 
 pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -40,7 +34,7 @@ pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
             .map_err(Failure::new)?;
         signal_hook::flag::register(signal, interrupted.clone()).map_err(Failure::new)?;
     }
-    let tls = security(args)?;
+    let tls = security::client(&args.trust)?;
     let config = config(args)?;
     let mut plan = Plan::new(args, &config)?;
     let mut report = Report::new(args);
@@ -92,36 +86,8 @@ pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
     })
 }
 
-fn security(args: &Fetch) -> Result<Option<Arc<udp::TlsClientConfig>>, Failure> {
-    if args.insecure {
-        return Ok(None);
-    }
-    let trust = match (&args.ca, args.fingerprint.is_empty()) {
-        (Some(file), _) => Trust::Authorities(file.clone()),
-        (None, false) => Trust::Fingerprints(args.fingerprint.clone()),
-        (None, true) => {
-            return Err(Failure::usage(
-                "which servers are to be believed? --fingerprint (as `fountain serve` prints it), --ca FILE, or \
-                 --insecure for experiments",
-            ));
-        }
-    };
-    let identity = match (&args.cert, &args.key) {
-        (Some(cert), Some(key)) => Some(Identity::load(cert, key).map_err(Failure::new)?),
-        _ => None,
-    };
-    tls::client(&trust, identity).map(Some).map_err(Failure::new)
-}
-
 fn config(args: &Fetch) -> Result<ClientConfig, Failure> {
-    let symbol_bytes = match args.symbol_bytes {
-        SymbolBytes::Exactly(bytes) => bytes,
-        // Symbols are fastest in multiples of a cache line's quarter.
-        SymbolBytes::Mtu => {
-            let around = packet::symbol_datagram_bytes(0, !args.insecure);
-            ((MTU_PAYLOAD_BYTES - around) & !15) as u16
-        }
-    };
+    let symbol_bytes = args.symbol_bytes.exactly(!args.trust.insecure);
     let default = ClientConfig::default();
     Ok(ClientConfig {
         symbol_bytes,

@@ -1,8 +1,15 @@
-//! The command `fountain`: serves a directory, and fetches files from many servers at once, over LTTP.
+//! The command `fountain`: serves a directory and fetches files from many servers at once, over LTTP; sends files to a
+//! receiver, over DFCP.
 
 mod args;
 mod fetch;
+mod output;
+mod recv;
+mod security;
+mod send;
 mod serve;
+mod target;
+mod telling;
 
 use std::process::ExitCode;
 
@@ -31,6 +38,8 @@ fn main() -> ExitCode {
     let done = match args::Args::parse().command {
         args::Command::Serve(args) => serve::run(&args),
         args::Command::Fetch(args) => fetch::run(&args),
+        args::Command::Recv(args) => recv::run(&args),
+        args::Command::Send(args) => send::run(&args),
     };
     done.unwrap_or_else(|failure| {
         eprintln!("fountain: {failure}");

@@ -6,35 +6,23 @@ use std::time::Duration;
 use proto::lttp::ServerConfig;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use udp::tls::{self, Identity};
 use udp::{Limits, Root, ServeOptions, Serving};
 
-use crate::Failure;
 use crate::args::Serve;
+use crate::{Failure, security};
 
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let root = Root::open(&args.directory)
         .map_err(|e| Failure::new(format!("cannot serve {}: {e}", args.directory.display())))?;
-    let (tls, fingerprint) = if args.insecure {
-        eprintln!("fountain: --insecure: everything is sent in clear, and anyone may ask");
-        (None, None)
-    } else {
-        let identity = match (&args.cert, &args.key) {
-            (Some(cert), Some(key)) => Identity::load(cert, key),
-            _ => Identity::generate(),
-        };
-        let identity = identity.map_err(Failure::new)?;
-        let fingerprint = identity.fingerprint();
-        (Some(tls::server(identity, args.client_ca.as_deref()).map_err(Failure::new)?), Some(fingerprint))
-    };
+    let (tls, fingerprint) = security::server(&args.identity)?.unzip();
     let config = ServerConfig {
         start_bytes_per_s: args.start_rate.map(|bits| bits / 8.0),
         silence: seconds("--silence", args.silence)?,
         ..ServerConfig::default()
     };
     let limits = Limits {
-        connections: args.max_connections,
-        connections_of_an_address: args.max_connections_per_address,
+        connections: args.most.max_connections,
+        connections_of_an_address: args.most.max_connections_per_address,
     };
     let options = ServeOptions { listen: args.listen, root, tls, config, limits };
     let mut serving = Serving::bind(options).map_err(Failure::new)?;

@@ -77,6 +77,11 @@ impl Decoder {
         self.rows = rows;
     }
 
+    /// Bytes of a symbol.
+    pub fn symbol_bytes(&self) -> usize {
+        self.solver.symbol_bytes()
+    }
+
     /// The rows of the block.
     pub fn rows(&self) -> &Rows {
         &self.rows

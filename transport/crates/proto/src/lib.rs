@@ -2,10 +2,14 @@
 //!
 //! Time is an argument ([`Time`]), randomness a seed, bytes go in and come out.
 
+pub mod dfcp;
 pub mod lttp;
+pub mod object;
 pub mod protect;
 pub mod tfrc;
 
+mod pacer;
 mod time;
+mod wanted;
 
 pub use time::Time;

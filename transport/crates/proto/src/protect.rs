@@ -8,8 +8,10 @@ use ring::hkdf::{HKDF_SHA256, KeyType, Prk};
 use thiserror::Error;
 use wire::packet::{HEADER_BYTES, Header, TAG_BYTES};
 
-/// Label for the TLS exporter (RFC 8446, section 7.5) that both sides call without a context.
-pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-weir-lttp-1";
+/// Labels for the TLS exporter (RFC 8446, section 7.5) that both sides call without a context.
+pub const LTTP_LABEL: &[u8] = b"EXPORTER-weir-lttp-1";
+/// The same for DFCP.
+pub const DFCP_LABEL: &[u8] = b"EXPORTER-weir-dfcp-1";
 /// Bytes to export.
 pub const SECRET_BYTES: usize = 32;
 
@@ -18,9 +20,9 @@ const EPOCH_BITS: u32 = 22;
 /// Which end of the connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Asks and receives.
+    /// Has opened the connection.
     Client,
-    /// Answers and sends.
+    /// Has answered.
     Server,
 }
 

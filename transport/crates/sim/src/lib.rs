@@ -7,8 +7,9 @@
 //!
 //! [`Network`] holds [`Node`]s (endpoints without sockets and clocks), [`Link`]s and the routes over them;
 //! [`Star`] builds the many-to-one case. [`tcp`] and [`tfrc`] are endpoints to compete with and to study;
-//! [`lttp`] are clients and servers of LTTP with their objects in memory.
+//! [`lttp`] are clients and servers of LTTP with their objects in memory, [`dfcp`] senders and receivers of DFCP.
 
+pub mod dfcp;
 mod faults;
 mod link;
 pub mod lttp;

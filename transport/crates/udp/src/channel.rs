@@ -1,9 +1,9 @@
-//! A control channel: frames over TCP, under TLS or in clear, without ever waiting.
+//! A control channel: frames over TCP or over signals, under TLS or in clear, without ever waiting.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use proto::protect::{EXPORTER_LABEL, SECRET_BYTES};
+use proto::protect::SECRET_BYTES;
 use rustls::Connection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,9 +15,22 @@ const MAX_UNSENT_BYTES: usize = 8 << 20;
 /// Reads of up to 16 KiB before what has come is looked at.
 const READS: usize = 16;
 
+/// What a channel runs over. Reads and writes say `WouldBlock` rather than wait.
+pub(crate) trait Stream: Read + Write {
+    /// Nothing more will be written.
+    fn finish(&mut self);
+}
+
+impl Stream for TcpStream {
+    fn finish(&mut self) {
+        // A peer that is gone hears of nothing.
+        let _ = self.shutdown(std::net::Shutdown::Write);
+    }
+}
+
 /// One end of a control channel.
-pub(crate) struct Channel {
-    stream: TcpStream,
+pub(crate) struct Channel<S = TcpStream> {
+    stream: S,
     tls: Option<Connection>,
     frames: Frames,
     /// Frames; those before `sent` have been handed on.
@@ -45,11 +58,22 @@ impl Channel {
     pub(crate) fn new(stream: TcpStream, tls: Option<Connection>) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        Ok(Channel { stream, tls, frames: Frames::default(), unsent: Vec::new(), sent: 0 })
+        Ok(Channel::over(stream, tls))
+    }
+}
+
+impl<S: Stream> Channel<S> {
+    /// A channel over any stream.
+    pub(crate) fn over(stream: S, tls: Option<Connection>) -> Self {
+        Channel { stream, tls, frames: Frames::default(), unsent: Vec::new(), sent: 0 }
     }
 
-    pub(crate) fn stream(&self) -> &TcpStream {
+    pub(crate) fn stream(&self) -> &S {
         &self.stream
+    }
+
+    pub(crate) fn stream_mut(&mut self) -> &mut S {
+        &mut self.stream
     }
 
     /// Whether messages can pass: TLS, if there is any, has shaken hands.
@@ -57,10 +81,10 @@ impl Channel {
         self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
     }
 
-    /// The secret that protects the data channel; `None` without TLS.
-    pub(crate) fn secret(&self) -> Result<Option<[u8; SECRET_BYTES]>, Broken> {
+    /// The secret that protects the data channel of the transport with this label; `None` without TLS.
+    pub(crate) fn secret(&self, label: &[u8]) -> Result<Option<[u8; SECRET_BYTES]>, Broken> {
         let Some(tls) = &self.tls else { return Ok(None) };
-        Ok(Some(tls.export_keying_material([0; SECRET_BYTES], EXPORTER_LABEL, None)?))
+        Ok(Some(tls.export_keying_material([0; SECRET_BYTES], label, None)?))
     }
 
     /// Reads what has come, or the first part of it: the rest is still readable then.
@@ -148,14 +172,14 @@ impl Channel {
             tls.send_close_notify();
             let _ = self.flush();
         }
-        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        self.stream.finish();
     }
 }
 
 /// Reads once from the socket and hands on what TLS makes of it.
 fn read_tls(
     tls: &mut Connection,
-    stream: &mut TcpStream,
+    stream: &mut impl Stream,
     frames: &mut Frames,
 ) -> Result<io::Result<usize>, Broken> {
     let read = tls.read_tls(stream);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
-use codec::{Decoder, Progress, Rows};
+use codec::{Decoder, Progress};
 use polling::Poller;
-use proto::lttp::Layout;
+use proto::object::Cut;
 use wire::control::{Hash, Parameters};
 
 use crate::fetching::{JobId, Sink};
@@ -20,14 +20,7 @@ const SPARE: usize = 64;
 /// What the thread is told.
 pub(crate) enum Order {
     /// The parameters of a job have come.
-    Begin {
-        job: JobId,
-        parameters: Parameters,
-        layout: Layout,
-        rows: Rows,
-        last_rows: Option<Rows>,
-        sink: Box<dyn Sink>,
-    },
+    Begin { job: JobId, parameters: Parameters, cut: Cut, sink: Box<dyn Sink> },
     /// What a block is.
     Hash { job: JobId, block: u32, hash: Hash },
     /// Symbols.
@@ -133,9 +126,7 @@ struct Worker {
 }
 
 struct Work {
-    layout: Layout,
-    rows: Rows,
-    last_rows: Option<Rows>,
+    cut: Cut,
     sink: Box<dyn Sink>,
     blocks: HashMap<u32, Block>,
     /// Of blocks that are not complete.
@@ -153,13 +144,13 @@ impl Worker {
     /// Whether there is an answer.
     fn carry_out(&mut self, order: Order) -> bool {
         match order {
-            Order::Begin { job, parameters, layout, rows, last_rows, mut sink } => {
-                if let Err(e) = sink.begin(&parameters, layout) {
+            Order::Begin { job, parameters, cut, mut sink } => {
+                if let Err(e) = sink.begin(&parameters, *cut.layout()) {
                     return self.fail(job, e.to_string());
                 }
-                let complete = vec![false; layout.blocks() as usize];
+                let complete = vec![false; cut.layout().blocks() as usize];
                 let (blocks, hashes) = Default::default();
-                self.works.insert(job, Work { layout, rows, last_rows, sink, blocks, hashes, complete });
+                self.works.insert(job, Work { cut, sink, blocks, hashes, complete });
                 false
             }
             Order::Hash { job, block, hash } => {
@@ -195,14 +186,14 @@ impl Worker {
             return false;
         }
         if !work.blocks.contains_key(&block) {
-            let short = block + 1 == work.layout.blocks();
-            let rows = work.last_rows.as_ref().filter(|_| short).unwrap_or(&work.rows).clone();
-            let decoder = match self.spare.pop() {
+            let rows = work.cut.rows(block).clone();
+            let symbol_bytes = work.cut.layout().symbol_bytes();
+            let decoder = match self.spare.pop().filter(|decoder| decoder.symbol_bytes() == symbol_bytes) {
                 Some(mut decoder) => {
                     decoder.reset(rows);
                     decoder
                 }
-                None => match Decoder::new(work.layout.symbol_bytes(), rows) {
+                None => match Decoder::new(symbol_bytes, rows) {
                     Ok(decoder) => decoder,
                     Err(e) => return self.fail(job, e.to_string()),
                 },
@@ -213,7 +204,7 @@ impl Worker {
         *received += 1;
         match decoder.push(index.into(), payload) {
             Ok(Progress::Needs(more)) => {
-                if *received < u32::from(work.layout.k(block)) {
+                if *received < u32::from(work.cut.layout().k(block)) {
                     return false;
                 }
                 let symbols = (*received + more).min(u16::MAX.into()) as u16;
@@ -230,12 +221,12 @@ impl Worker {
         let Some(work) = self.works.get_mut(&job) else { return false };
         let Some(source) = work.blocks.get(&block).and_then(|b| b.decoder.source()) else { return false };
         let Some(hash) = work.hashes.get(&block) else { return false };
-        let bytes = &source[..work.layout.block_bytes(block)];
+        let bytes = &source[..work.cut.layout().block_bytes(block)];
         if blake3::hash(bytes) != *hash {
             return self.fail(job, format!("block {block} is not what the server said it would be"));
         }
         let count = bytes.len();
-        if let Err(e) = work.sink.block(work.layout.offset(block), bytes) {
+        if let Err(e) = work.sink.block(work.cut.layout().offset(block), bytes) {
             return self.fail(job, e.to_string());
         }
         work.hashes.remove(&block);

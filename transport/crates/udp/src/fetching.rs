@@ -9,12 +9,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codec::Rows;
 use polling::{Event, Events, PollMode, Poller};
 use proto::Time;
-use proto::lttp::{Client, ClientConfig, ClientEvent, Layout, ServerId, ServerReport};
+use proto::lttp::{Client, ClientConfig, ClientEvent, ServerId, ServerReport};
+use proto::object::{Cut, Layout};
 use thiserror::Error;
-use wire::control::{Draw, Parameters, Refusal, Run, Version};
+use wire::control::{Parameters, Refusal, Run, Version};
 
 pub use self::interface::{Error, Job, JobId, Sink, Source, Update};
 use self::link::Link;
@@ -456,15 +456,9 @@ impl Fetching {
         let ClientConfig { symbol_bytes, block_symbols, draw, .. } = self.config;
         // The state machine has looked at them before.
         let Some(layout) = Layout::new(symbol_bytes, block_symbols, parameters.size) else { return };
-        let draw = match draw {
-            Draw::Independent => codec::Draw::Independent,
-            Draw::Dealt => codec::Draw::Dealt,
-        };
-        let rows = Rows::new(layout.whole_k(), draw, parameters.seed);
-        let last_rows = layout.last_k().map(|k| Rows::new(k, draw, parameters.last_seed)).transpose();
-        let (rows, last_rows) = match (rows, last_rows) {
-            (Ok(rows), Ok(last_rows)) => (rows, last_rows),
-            (Err(e), _) | (_, Err(e)) => {
+        let cut = match Cut::new(layout, draw, parameters.seed, parameters.last_seed) {
+            Ok(cut) => cut,
+            Err(e) => {
                 self.client.cancel(server, parameters.request);
                 return self.fail(job, None, e.to_string());
             }
@@ -473,7 +467,7 @@ impl Fetching {
         running.known = true;
         running.blocks_left = blocks(&running.runs, layout.blocks());
         self.updates.push(Update::Began { job, parameters });
-        self.decoding.order(Order::Begin { job, parameters, layout, rows, last_rows, sink });
+        self.decoding.order(Order::Begin { job, parameters, cut, sink });
         for (block, hash) in running.early_hashes.drain(..) {
             self.decoding.order(Order::Hash { job, block, hash });
         }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proto::lttp::Object;
+use proto::object::Object;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use wire::control::{Entry, MAX_PATH_BYTES, Refusal, Version};
 

@@ -1,7 +1,7 @@
 //! Drives the state machines of the coded transports over UDP sockets and control channels.
 //!
-//! [`Serving`] answers many clients from a directory; [`Fetching`] pulls objects from many servers at once.
-//! Each has one thread for all its sockets; decoding and cold disks have threads of their own. What is decided
+//! LTTP: [`Serving`] answers many clients from a directory, [`Fetching`] pulls objects from many servers at once. DFCP:
+//! [`Sending`] pushes objects to one receiver, [`Receiving`] takes them from many senders. Each has one thread for all its sockets; decoding and cold disks have threads of their own. What is decided
 //! is decided in `proto`: here are only files, sockets, keys and clocks.
 
 mod channel;
@@ -9,12 +9,20 @@ mod clock;
 mod decoding;
 mod fetching;
 mod files;
+mod reading;
+mod receiving;
+mod sending;
 mod serving;
+mod signals;
 mod socket;
 pub mod tls;
 
 pub use clock::Clock;
 pub use fetching::{Error as FetchError, Fetching, Job, JobId, Sink, Source, Update};
 pub use files::Root;
-pub use rustls::ClientConfig as TlsClientConfig;
+pub use receiving::{ReceiveError, ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Receiving, Taken};
+pub use rustls::{ClientConfig as TlsClientConfig, ServerConfig as TlsServerConfig};
+pub use sending::{
+    RateNews, RateTeller, SendError, SendOptions, SendReport, SendUpdate, Sending, files, local_address,
+};
 pub use serving::{Error as ServeError, Limits, Options as ServeOptions, Serving, Statistics, Stop};

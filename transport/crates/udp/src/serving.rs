@@ -1,7 +1,6 @@
 //! A server: one thread for its listener, its UDP socket and all its control channels.
 
 mod connection;
-mod reading;
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -21,9 +20,9 @@ use thiserror::Error;
 use wire::packet::Header;
 
 use self::connection::Connection;
-use self::reading::Reader;
 use crate::clock::{Clock, sleep_precisely};
 use crate::files::Root;
+use crate::reading::Reader;
 use crate::socket::DataSocket;
 
 const LISTENER: usize = 0;

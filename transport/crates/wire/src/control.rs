@@ -27,6 +27,8 @@ pub enum Draw {
     Independent,
     /// Dealt from shuffled decks: a stream of symbols uses every neighbour equally often.
     Dealt,
+    /// Dealt, over the symbols of a pre-code: a Raptor code, as DFCP has it.
+    Raptor,
 }
 
 /// Who limits what is under way, besides TFRC.
@@ -205,6 +207,92 @@ pub enum Server {
         why: Refusal,
         /// The same for a person.
         detail: String,
+    },
+    /// The connection ends; why.
+    Bye {
+        /// For a person.
+        reason: String,
+    },
+}
+
+/// An object that a DFCP sender would send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Relative to where the receiver puts what comes, with `/` between its parts.
+    pub path: String,
+    /// What it is, and the seeds of its rows.
+    pub parameters: Parameters,
+    /// Bytes of a symbol.
+    pub symbol_bytes: u16,
+    /// Symbols of a block; the last block of an object may have fewer.
+    pub block_symbols: u16,
+    /// How neighbours are chosen.
+    pub draw: Draw,
+}
+
+/// From a DFCP sender to its receiver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sender {
+    /// The first message.
+    Hello {
+        /// [`crate::VERSION`].
+        version: u8,
+    },
+    /// Would send an object.
+    Offer(Offer),
+    /// What a block is, before or while its symbols come.
+    BlockHash {
+        /// The request.
+        request: u16,
+        /// The block.
+        block: u32,
+        /// BLAKE3 of its bytes.
+        hash: Hash,
+    },
+    /// The object will not come, or not whole.
+    Withdraw {
+        /// The request.
+        request: u16,
+        /// Why, for a person.
+        detail: String,
+    },
+    /// The connection ends; why.
+    Bye {
+        /// For a person.
+        reason: String,
+    },
+}
+
+/// From a DFCP receiver to its sender.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Receiver {
+    /// Answers [`Sender::Hello`].
+    Welcome {
+        /// [`crate::VERSION`].
+        version: u8,
+        /// Bytes of blocks that may be under way.
+        window_bytes: u64,
+    },
+    /// Answers [`Sender::Offer`]: these blocks are missing, ascending; without any, nothing is.
+    Accepted {
+        /// The request.
+        request: u16,
+        /// What to send.
+        runs: Vec<Run>,
+    },
+    /// Answers [`Sender::Offer`], or ends what was accepted.
+    Refused {
+        /// The request.
+        request: u16,
+        /// Why.
+        why: Refusal,
+        /// The same for a person.
+        detail: String,
+    },
+    /// The object is whole, and where it belongs.
+    Stored {
+        /// The request.
+        request: u16,
     },
     /// The connection ends; why.
     Bye {

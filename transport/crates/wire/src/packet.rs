@@ -8,10 +8,16 @@
 //!                                                   request 16 | block 32 | want 16
 //!   hello       16 bytes and padding                token 128, zeros
 //!   welcome     6 bytes and padding                 number of the hello that it answers 48, zeros
+//!   report      31 bytes + 8 for each block         echo µs 32 | delay µs 32 | x_recv 48 | loss 32 | highest 48
+//!                                                   received 48 | count 8 | request 16 | block 32 | needs 16
 //! tag, unless insecure                   16 bytes
+//!
+//! body, always in clear
+//!   signal      9 bytes + payload                   flags 8 | offset 32 | acknowledged 32
 //! ```
 //! Numbers are big-endian. `number` counts the datagrams of one direction of a connection from 0 and is never
-//! used twice: it is the nonce, and its gaps are the losses.
+//! used twice: it is the nonce, and its gaps are the losses. Signals have numbers of their own: they carry DFCP's
+//! control channel, as the bytes of a stream, before there are keys.
 
 use thiserror::Error;
 
@@ -54,6 +60,12 @@ pub enum Malformed {
     /// A feedback whose length does not fit its count of credits, or with more than [`MAX_CREDITS`].
     #[error("a feedback with an impossible number of credits")]
     Credits,
+    /// The same of a report and its blocks.
+    #[error("a report with an impossible number of blocks")]
+    Blocks,
+    /// A signal with a flag that this version does not know.
+    #[error("unknown flag of a signal {0}")]
+    Flag(u8),
 }
 
 /// What a datagram is.
@@ -67,6 +79,10 @@ pub enum Kind {
     Hello = 3,
     /// Server to client: the address is known.
     Welcome = 4,
+    /// DFCP, both ways: a piece of the control channel.
+    Signal = 5,
+    /// DFCP, receiver to sender: what came, and what is needed.
+    Report = 6,
 }
 
 /// The clear part of every datagram.
@@ -103,6 +119,8 @@ impl Header {
             2 => Kind::Feedback,
             3 => Kind::Hello,
             4 => Kind::Welcome,
+            5 => Kind::Signal,
+            6 => Kind::Report,
             other => return Err(Malformed::Kind(other)),
         };
         Ok(Header { kind, connection: be32(&header[1..5]), number: be48(&header[5..11]) })
@@ -207,13 +225,12 @@ const NOTHING: u64 = MAX_NUMBER;
 impl Feedback {
     /// Appends the body. Of more than [`MAX_CREDITS`] credits the first are sent.
     pub fn emit(&self, out: &mut Vec<u8>) {
-        let loss = (self.loss_event_rate.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
         let x_recv = self.x_recv.map_or(NOTHING, |x| x.min(NOTHING - 1));
         let credits = &self.credits[..self.credits.len().min(MAX_CREDITS)];
         out.extend_from_slice(&self.echo_us.to_be_bytes());
         out.extend_from_slice(&self.delay_us.to_be_bytes());
         out.extend_from_slice(&x_recv.to_be_bytes()[2..]);
-        out.extend_from_slice(&loss.to_be_bytes());
+        out.extend_from_slice(&part_of_max(self.loss_event_rate).to_be_bytes());
         out.push(credits.len() as u8);
         for credit in credits {
             out.extend_from_slice(&credit.request.to_be_bytes());
@@ -243,6 +260,174 @@ impl Feedback {
                 .map(|c| Credit { request: be16(&c[0..2]), block: be32(&c[2..6]), want: be16(&c[6..8]) })
                 .collect(),
         })
+    }
+}
+
+/// Bytes of a report's body without its blocks.
+pub const REPORT_BYTES: usize = 31;
+/// Blocks that one report can speak of.
+pub const MAX_NEEDS: usize = 64;
+
+/// What a receiver needs of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// So many symbols beyond those that came: 0 while it tries to decode.
+    Symbols(u16),
+    /// Nothing: this is the block's acknowledgement.
+    Nothing,
+}
+
+/// A block, and what is needed of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// The request.
+    pub request: u16,
+    /// The block.
+    pub block: u32,
+    /// What is needed.
+    pub needs: Needs,
+}
+
+/// A DFCP receiver's report: TFRC's figures (RFC 5348, section 3.2.2), how many symbols came, and blocks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// `sent_us` of the symbol with the highest number that came.
+    pub echo_us: u32,
+    /// How long before this report it came, in microseconds.
+    pub delay_us: u32,
+    /// What arrived since the last report, in bytes a second.
+    pub x_recv: u64,
+    /// The loss event rate, from 0 to 1.
+    pub loss_event_rate: f64,
+    /// The highest number of a symbol that came.
+    pub highest: u64,
+    /// How many symbols came in all.
+    pub received: u64,
+    /// Blocks that symbols have come of lately.
+    pub needs: Vec<Need>,
+}
+
+/// `needs` of a block of which nothing is needed.
+const COMPLETE: u16 = u16::MAX;
+
+impl Report {
+    /// Appends the body. Of more than [`MAX_NEEDS`] blocks the first are sent.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        let needs = &self.needs[..self.needs.len().min(MAX_NEEDS)];
+        out.extend_from_slice(&self.echo_us.to_be_bytes());
+        out.extend_from_slice(&self.delay_us.to_be_bytes());
+        out.extend_from_slice(&self.x_recv.min(MAX_NUMBER).to_be_bytes()[2..]);
+        out.extend_from_slice(&part_of_max(self.loss_event_rate).to_be_bytes());
+        out.extend_from_slice(&self.highest.to_be_bytes()[2..]);
+        out.extend_from_slice(&self.received.to_be_bytes()[2..]);
+        out.push(needs.len() as u8);
+        for need in needs {
+            let needs = match need.needs {
+                Needs::Symbols(symbols) => symbols.min(COMPLETE - 1),
+                Needs::Nothing => COMPLETE,
+            };
+            out.extend_from_slice(&need.request.to_be_bytes());
+            out.extend_from_slice(&need.block.to_be_bytes());
+            out.extend_from_slice(&needs.to_be_bytes());
+        }
+    }
+
+    /// The report of an opened body.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn parse(body: &[u8]) -> Result<Report, Malformed> {
+        let (head, needs) = body.split_first_chunk::<REPORT_BYTES>().ok_or(Malformed::Short)?;
+        let count = usize::from(head[30]);
+        if count > MAX_NEEDS || needs.len() != count * CREDIT_BYTES {
+            return Err(Malformed::Blocks);
+        }
+        let need = |n: &[u8]| Need {
+            request: be16(&n[0..2]),
+            block: be32(&n[2..6]),
+            needs: match be16(&n[6..8]) {
+                COMPLETE => Needs::Nothing,
+                symbols => Needs::Symbols(symbols),
+            },
+        };
+        Ok(Report {
+            echo_us: be32(&head[0..4]),
+            delay_us: be32(&head[4..8]),
+            x_recv: be48(&head[8..14]),
+            loss_event_rate: f64::from(be32(&head[14..18])) / f64::from(u32::MAX),
+            highest: be48(&head[18..24]),
+            received: be48(&head[24..30]),
+            needs: needs.chunks_exact(CREDIT_BYTES).map(need).collect(),
+        })
+    }
+}
+
+/// A number from 0 to 1 as a part of 2^32 - 1.
+fn part_of_max(part: f64) -> u32 {
+    (part.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32
+}
+
+/// Bytes before the payload in a signal's body.
+pub const SIGNAL_BYTES: usize = 9;
+/// Bytes of a payload that a signal may carry: with everything around it, it passes wherever IPv6 does.
+pub const MAX_SIGNAL_PAYLOAD: usize = 1200;
+/// What a receiver has its peer repeat before it remembers anything of it.
+pub type Cookie = [u8; 16];
+
+/// What a signal is besides a piece of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flag {
+    /// Nothing.
+    #[default]
+    None,
+    /// Sender to receiver: opens the connection. The payload begins with zeros in the place of a cookie.
+    Open,
+    /// Receiver to sender: the payload is the cookie to open the connection with.
+    Retry,
+    /// Sender to receiver: the payload begins with the cookie that was given.
+    Opens,
+    /// The stream ends with this piece.
+    End,
+    /// There is no such connection (any more).
+    Reset,
+}
+
+/// A piece of a control channel's stream: `offset` is that of the payload's first byte, and all before
+/// `acknowledged` has come of the other direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signal {
+    /// What it is besides.
+    pub flag: Flag,
+    /// Where in the stream the payload begins.
+    pub offset: u32,
+    /// What has come.
+    pub acknowledged: u32,
+}
+
+impl Signal {
+    /// Appends the fields; the payload follows.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        out.push(self.flag as u8);
+        out.extend_from_slice(&self.offset.to_be_bytes());
+        out.extend_from_slice(&self.acknowledged.to_be_bytes());
+    }
+
+    /// The fields and the payload of a body.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn parse(body: &[u8]) -> Result<(Signal, &[u8]), Malformed> {
+        let (head, payload) = body.split_first_chunk::<SIGNAL_BYTES>().ok_or(Malformed::Short)?;
+        let flag = match head[0] {
+            0 => Flag::None,
+            1 => Flag::Open,
+            2 => Flag::Retry,
+            3 => Flag::Opens,
+            4 => Flag::End,
+            5 => Flag::Reset,
+            other => return Err(Malformed::Flag(other)),
+        };
+        Ok((Signal { flag, offset: be32(&head[1..5]), acknowledged: be32(&head[5..9]) }, payload))
     }
 }
 

@@ -9,10 +9,10 @@ use proto::lttp::{ClientConfig, ServerReport};
 use udp::{Fetching, Job, JobId, TlsClientConfig, Update};
 use wire::control::{Entry, Refusal, Run};
 
-use super::output::Writer;
 use super::plan::{Object, Plan, Unlisted};
 use super::report::Report;
 use crate::Failure;
+use crate::output::Writer;
 
 /// Files that one server is asked for at a time.
 const JOBS_OF_A_SERVER: usize = 64;

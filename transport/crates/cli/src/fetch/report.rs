@@ -1,10 +1,9 @@
 //! What a person, or a program, is told of a fetch.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Read, Write};
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanBytes, HumanDuration, ProgressBar};
 use proto::lttp::ServerReport;
 use serde_json::{Value, json};
 use udp::Source;
@@ -12,6 +11,7 @@ use udp::Source;
 use super::attempt::{Attempt, Stretch};
 use super::plan::{File, Plan};
 use crate::args::Fetch;
+use crate::telling::{bar, hash_of, say};
 
 /// Between two lines of JSON about progress.
 const JSON_INTERVAL: Duration = Duration::from_secs(1);
@@ -36,18 +36,12 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn new(args: &Fetch) -> Self {
-        let shown = !args.json && !args.quiet && std::io::stderr().is_terminal();
-        let target =
-            if shown { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(0), target);
-        let form = "{bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left  {msg}";
-        bar.set_style(ProgressStyle::with_template(form).unwrap_or_else(|_| ProgressStyle::default_bar()));
         Report {
             json: args.json,
             quiet: args.quiet,
             hash: args.hash,
             discard: args.discard,
-            bar,
+            bar: bar(!args.json && !args.quiet),
             began: Stretch::begin(),
             round: None,
             rounds: Vec::new(),
@@ -243,11 +237,6 @@ impl Report {
     }
 }
 
-/// A line for a program. One that does not listen any more stops nothing.
-fn say(what: &Value) {
-    let _ = writeln!(std::io::stdout(), "{what}");
-}
-
 fn sum(a: &ServerReport, b: &ServerReport) -> ServerReport {
     ServerReport {
         useful: a.useful + b.useful,
@@ -264,16 +253,4 @@ fn sum(a: &ServerReport, b: &ServerReport) -> ServerReport {
 /// Bytes of the files that are there, of what was there before as well.
 fn there(plan: &Plan) -> u64 {
     plan.files.iter().map(|file| file.lock().bytes_done()).sum()
-}
-
-fn hash_of(path: &std::path::Path) -> std::io::Result<Option<String>> {
-    let mut file = std::fs::File::open(path)?;
-    let mut hasher = blake3::Hasher::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(Some(hasher.finalize().to_string())),
-            n => hasher.update(&buffer[..n]),
-        };
-    }
 }

@@ -13,9 +13,10 @@ use wire::packet::{Header, Kind, Symbol, Welcome, symbol_datagram_bytes};
 use self::asked::{Asked, Taken};
 pub use self::interface::{Arrival, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
 use self::peer::{Peer, Sample, Stage};
+use super::least_rto;
 use super::window::Window;
-use crate::Time;
 use crate::protect::Protection;
+use crate::{Time, tfrc};
 
 /// Ethernet, IPv4 and UDP around a datagram: what it takes in a switch's queue beyond its own bytes.
 const FRAME_BYTES: usize = 42;
@@ -57,7 +58,8 @@ impl Client {
     /// A server whose control channel is open.
     pub fn add_server(&mut self, now: Time, protection: Protection) -> ServerId {
         let segment_bytes = symbol_datagram_bytes(self.config.symbol_bytes.into(), protection.is_on());
-        self.peers.push(Peer::new(now, protection, segment_bytes as u32));
+        let receiver = tfrc::Receiver::with_least_rto(segment_bytes as u32, least_rto(self.pacing()));
+        self.peers.push(Peer::new(now, protection, receiver));
         let server = ServerId(self.peers.len() - 1);
         self.control.push_back((server, control::Client::Hello { version: wire::VERSION }));
         server
@@ -72,12 +74,12 @@ impl Client {
         runs: Vec<Run>,
         version: Option<Version>,
     ) -> Option<u16> {
+        let pacing = self.pacing();
         let peer = self.peers.get_mut(server.0).filter(|peer| !matches!(peer.stage, Stage::Gone))?;
         let request = (0..=u16::MAX)
             .map(|n| peer.next_request.wrapping_add(n))
             .find(|n| !peer.requests.contains_key(n))?;
         peer.next_request = request.wrapping_add(1);
-        let pacing = if self.config.credits { Pacing::Client { first: 0 } } else { Pacing::Tfrc };
         let fetch = Fetch {
             request,
             path,
@@ -91,6 +93,10 @@ impl Client {
         peer.requests.insert(request, Asked::new(fetch));
         self.unsent.push_back((server, request));
         Some(request)
+    }
+
+    fn pacing(&self) -> Pacing {
+        if self.config.credits { Pacing::Client { first: 0 } } else { Pacing::Tfrc }
     }
 
     /// Asks what lies under a path.

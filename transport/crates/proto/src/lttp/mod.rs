@@ -11,10 +11,24 @@
 //! rate from the control channel's round trip; protected datagrams; proof of the address; caps.
 
 mod client;
-mod layout;
 mod server;
 mod window;
 
+use std::time::Duration;
+
+use wire::control::Pacing;
+
+use crate::tfrc;
+
 pub use client::{Arrival, Client, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
-pub use layout::{BLOCK_SYMBOLS, Layout, MAX_BLOCK_BYTES, SYMBOL_BYTES, symbol_cap};
-pub use server::{Object, Server, ServerConfig, ServerCounters, ServerEvent, Transmit};
+pub use server::{Server, ServerConfig, ServerCounters, ServerEvent, Transmit};
+
+/// The retransmission timeout in TFRC's equation, at both ends alike. Where the client limits what is under way, losses are
+/// those of flows that it knows nothing of, and it is to be fair to them. The paper's mode makes its own, in bursts of
+/// which no TCP would have survived, and has TFRC by the letter.
+fn least_rto(pacing: Pacing) -> Duration {
+    match pacing {
+        Pacing::Client { .. } => tfrc::LINUX_RTO,
+        Pacing::Tfrc => Duration::ZERO,
+    }
+}

@@ -13,9 +13,11 @@ use wire::packet::{
     Credit, Feedback, Header, Kind, Symbol, TAG_BYTES, Token, Welcome, symbol_datagram_bytes,
 };
 
-pub use self::interface::{Object, ServerConfig, ServerCounters, ServerEvent, Transmit};
+pub use self::interface::{ServerConfig, ServerCounters, ServerEvent, Transmit};
 use self::sending::{Request, Room, Step};
-use crate::lttp::Layout;
+use super::least_rto;
+use crate::object::{Layout, Object};
+use crate::pacer::Pacer;
 use crate::protect::{Protection, ReplayWindow};
 use crate::{Time, tfrc};
 
@@ -41,9 +43,7 @@ pub struct Server {
     next_number: u64,
     tfrc: Option<tfrc::Sender>,
     heard: Time,
-    /// The last burst: when it should have gone, and its bytes. The next one may go when they are paid for, at the
-    /// rate of that moment: a rate that has risen since does not wait for what a lower one owed.
-    burst: (Time, usize),
+    pacer: Pacer,
     requests: BTreeMap<u16, Request>,
     /// The request that sent last: the next one is before it.
     turn: u16,
@@ -76,7 +76,7 @@ impl Server {
             next_number: 0,
             tfrc: None,
             heard: now,
-            burst: (now, 0),
+            pacer: Pacer::new(now),
             requests: BTreeMap::new(),
             turn: 0,
             control: VecDeque::new(),
@@ -135,6 +135,9 @@ impl Server {
         if Layout::new(fetch.symbol_bytes, fetch.block_symbols, 0).is_none() {
             let detail = format!("{} symbols of {} bytes", fetch.block_symbols, fetch.symbol_bytes);
             return self.answer(request, Refusal::BadParameters, detail);
+        }
+        if let Some(tfrc) = &mut self.tfrc {
+            tfrc.set_least_rto(least_rto(fetch.pacing));
         }
         self.events.push_back(ServerEvent::Open(fetch.clone()));
         self.requests.insert(request, Request::new(fetch));
@@ -346,7 +349,7 @@ impl Server {
             self.protection.seal(number, buffer, begin);
             return Some(Transmit { to, segment_bytes: buffer.len() - begin });
         }
-        if now < self.release() || max_datagrams == 0 {
+        if now < self.pacer.release(self.pace()) || max_datagrams == 0 {
             return None;
         }
         let request = self.next_request(now)?;
@@ -383,12 +386,6 @@ impl Server {
         (sent > 0).then_some(Transmit { to, segment_bytes })
     }
 
-    /// When the next burst may go.
-    fn release(&self) -> Time {
-        let (at, bytes) = self.burst;
-        at + Duration::from_secs_f64(bytes as f64 / self.pace())
-    }
-
     /// TFRC's rate in bytes/s, but for what keeps the connection alive.
     fn pace(&self) -> f64 {
         let least = f64::from(SEGMENT_BYTES) / self.config.longest_gap.as_secs_f64();
@@ -396,8 +393,7 @@ impl Server {
     }
 
     fn after_burst(&mut self, now: Time, sent: usize, segment_bytes: usize) {
-        let begun = self.release().max(now - self.config.make_up);
-        self.burst = (begun, sent * segment_bytes);
+        self.pacer.sent(now, self.pace(), sent * segment_bytes, self.config.make_up);
         self.counters.symbols += sent as u64;
         let limited = self.next_request(now).is_none();
         if let Some(tfrc) = &mut self.tfrc {
@@ -432,7 +428,7 @@ impl Server {
         let mut consider = |at: Option<Time>| soonest = soonest.into_iter().chain(at).min();
         if self.peer.is_some() {
             if let Some(ready) = self.requests.values().filter_map(|r| r.ready_at(self.heard)).min() {
-                consider(Some(ready.max(self.release())));
+                consider(Some(ready.max(self.pacer.release(self.pace()))));
                 consider(self.tfrc.as_ref().and_then(tfrc::Sender::poll_timeout));
             }
             consider(self.requests.values().filter_map(Request::exhausted_at).min());

@@ -21,6 +21,11 @@ pub use sender::{Feedback, Options, Sender, Start};
 
 use std::time::Duration;
 
+/// What Linux's TCP has for a retransmission timeout, as a flow beside it sees it: of 200 ms or more, less what tail loss
+/// probes (RFC 8985, section 7) save of them. With it, five flows and five of Reno get the same of 100 Mb/s with 64 KB,
+/// where a window is five segments; with RFC 5348's four round trips, flows of Reno get two thirds of ours.
+pub const LINUX_RTO: Duration = Duration::from_millis(60);
+
 /// The longest interval between two packets that a rate is ever cut to (t_mbi, RFC 5348 section 4.3),
 /// seconds.
 const LONGEST_GAP_S: f64 = 64.0;

@@ -155,6 +155,11 @@ impl Sender {
         (self.x * self.damping).clamp(self.least_rate(), MOST_RATE)
     }
 
+    /// [`Options::least_rto`] from the next report on.
+    pub fn set_least_rto(&mut self, least_rto: Duration) {
+        self.options.least_rto = least_rto;
+    }
+
     /// The smoothed round-trip time, to be told to the receiver with every packet.
     pub fn rtt(&self) -> Option<Duration> {
         self.rtt_s.map(Duration::from_secs_f64)

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use weir_proto::Time;
-use weir_proto::lttp::{Object, Server, ServerConfig, ServerEvent, Transmit};
+use weir_proto::lttp::{Server, ServerConfig, ServerEvent, Transmit};
+use weir_proto::object::Object;
 use weir_proto::protect::{Protection, Side};
 use wire::control::{self, Refusal, Version};
 use wire::packet::{Credit, Feedback, Header, Kind};

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use codec::{Decoder, Progress, Rows};
-use proto::lttp::{Client, ClientConfig, ClientEvent, Layout, Lost, ServerId, ServerReport};
+use codec::{Decoder, Progress};
+use proto::lttp::{Client, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
+use proto::object::{Cut, Layout};
 use proto::protect::Side;
-use wire::control::{self, Draw, Frames, Hash, Parameters, Refusal, Run, Version};
+use wire::control::{self, Frames, Hash, Parameters, Refusal, Run, Version};
 
 use super::{Secret, protection};
 use crate::{Datagram, Node, NodeId, Output, Time};
@@ -31,8 +32,7 @@ pub enum Outcome {
 pub struct Fetched {
     server: usize,
     runs: Vec<Run>,
-    layout: Option<Layout>,
-    rows: Option<(Rows, Option<Rows>)>,
+    cut: Option<Cut>,
     version: Option<Version>,
     blocks: BTreeMap<u32, Coming>,
     hashes: BTreeMap<u32, Hash>,
@@ -110,8 +110,7 @@ impl ClientNode {
         self.fetches.push(Fetched {
             server,
             runs,
-            layout: None,
-            rows: None,
+            cut: None,
             version: None,
             blocks: BTreeMap::new(),
             hashes: BTreeMap::new(),
@@ -230,15 +229,9 @@ impl ClientNode {
         let ClientConfig { symbol_bytes, block_symbols, draw, .. } = self.config;
         let layout = Layout::new(symbol_bytes, block_symbols, parameters.size);
         let layout = layout.expect("the state machine has looked at them");
-        let draw = match draw {
-            Draw::Independent => codec::Draw::Independent,
-            Draw::Dealt => codec::Draw::Dealt,
-        };
-        let rows = |k, seed| Rows::new(k, draw, seed).expect("k is within the codec's limits");
+        let cut = Cut::new(layout, draw, parameters.seed, parameters.last_seed);
         let fetch = &mut self.fetches[number];
-        let whole = rows(layout.whole_k(), parameters.seed);
-        fetch.rows = Some((whole, layout.last_k().map(|k| rows(k, parameters.last_seed))));
-        fetch.layout = Some(layout);
+        fetch.cut = Some(cut.expect("k is within the codec's limits"));
         fetch.version = Some(parameters.version);
         fetch.bytes = vec![0; parameters.size as usize];
         let all = [Run { first: 0, count: layout.blocks() }];
@@ -256,14 +249,14 @@ impl ClientNode {
 
     fn take(&mut self, now: Time, number: usize, block: u32, index: u16, payload: &[u8]) {
         let fetch = &mut self.fetches[number];
-        let (Some(layout), Some((rows, last))) = (fetch.layout, &fetch.rows) else {
+        let Some(cut) = &fetch.cut else {
             fetch.early.push((block, index, payload.to_vec()));
             return;
         };
-        let short = block + 1 == layout.blocks();
+        let layout = cut.layout();
         let coming = fetch.blocks.entry(block).or_insert_with(|| {
-            let rows = last.as_ref().filter(|_| short).unwrap_or(rows).clone();
-            let decoder = Decoder::new(layout.symbol_bytes(), rows).expect("symbols are within the limits");
+            let decoder = Decoder::new(layout.symbol_bytes(), cut.rows(block).clone());
+            let decoder = decoder.expect("symbols are within the limits");
             Coming { decoder, received: 0 }
         });
         coming.received += 1;
@@ -286,7 +279,7 @@ impl ClientNode {
     /// Keeps a block, once it is decoded and its hash is known.
     fn verify(&mut self, now: Time, number: usize, block: u32) {
         let fetch = &mut self.fetches[number];
-        let Some(layout) = fetch.layout else { return };
+        let Some(layout) = fetch.cut.as_ref().map(Cut::layout) else { return };
         let Some(source) = fetch.blocks.get(&block).and_then(|b| b.decoder.source()) else { return };
         let Some(hash) = fetch.hashes.get(&block) else { return };
         let source = &source[..layout.block_bytes(block)];

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use proto::lttp::{Object, Server, ServerConfig, ServerCounters, ServerEvent};
+use proto::lttp::{Server, ServerConfig, ServerCounters, ServerEvent};
+use proto::object::Object;
 use proto::protect::Side;
 use wire::control::{self, Frames, Refusal, Version};
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use proto::lttp::Layout;
+use proto::object::Layout;
 use thiserror::Error;
 use wire::control::{Entry, Parameters, Refusal, Run, Version};
 
@@ -39,7 +39,7 @@ pub trait Sink: Send {
 
 /// A job within its [`Fetching`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct JobId(pub(super) u64);
+pub struct JobId(pub(crate) u64);
 
 /// An object to pull.
 pub struct Job {

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use proto::lttp::ServerId;
-use proto::protect::{Protection, Side};
+use proto::protect::{LTTP_LABEL, Protection, Side};
 use rustix::io::Errno;
 use rustls::pki_types::ServerName;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -119,7 +119,7 @@ impl Link {
         if !channel.is_open() {
             return None;
         }
-        Some(channel.secret().map(|secret| match secret {
+        Some(channel.secret(LTTP_LABEL).map(|secret| match secret {
             None => Protection::insecure(),
             Some(secret) => Protection::new(&secret, Side::Client),
         }))

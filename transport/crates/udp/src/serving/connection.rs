@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proto::Time;
-use proto::lttp::{Object, Server, ServerConfig, ServerEvent, Transmit};
-use proto::protect::{Protection, Side};
+use proto::lttp::{Server, ServerConfig, ServerEvent, Transmit};
+use proto::object::Object;
+use proto::protect::{LTTP_LABEL, Protection, Side};
 use wire::control;
 use wire::packet::Token;
 
 use super::Statistics;
-use super::reading::{Load, Reader};
 use crate::channel::{Broken, Channel};
 use crate::files::{Refused, Root};
+use crate::reading::{Load, Reader};
 
 /// Bytes of paths in one message of a listing, the last one not counted.
 const LISTING_BYTES: usize = 48 << 10;
@@ -96,7 +97,7 @@ impl Connection {
         config: ServerConfig,
         now: Time,
     ) -> Result<(), Broken> {
-        let protection = match self.channel.secret()? {
+        let protection = match self.channel.secret(LTTP_LABEL)? {
             None => Protection::insecure(),
             Some(secret) => Protection::new(&secret, Side::Server),
         };

@@ -3,7 +3,7 @@
 use wire::control::{Fetch, Run};
 use wire::packet::Credit;
 
-use crate::lttp::{Layout, symbol_cap};
+use crate::object::{Layout, symbol_cap};
 
 /// What a block that lost symbols needs beyond k, in most cases (measured: codec's overhead at 20 % loss).
 const LOSSY_SYMBOLS: u16 = 2;

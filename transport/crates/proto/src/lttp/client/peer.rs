@@ -87,7 +87,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(now: Time, protection: Protection, segment_bytes: u32) -> Self {
+    pub(super) fn new(now: Time, protection: Protection, receiver: tfrc::Receiver) -> Self {
         Peer {
             stage: Stage::Greeting,
             replays: ReplayWindow::new(&protection),
@@ -98,7 +98,7 @@ impl Peer {
             rtt: None,
             requests: BTreeMap::new(),
             next_request: 0,
-            receiver: tfrc::Receiver::new(segment_bytes),
+            receiver,
             report_due: false,
             untold: BTreeSet::new(),
             dues: BTreeSet::new(),

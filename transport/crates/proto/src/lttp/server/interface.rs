@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use wire::control::{self, Fetch};
+use wire::control::Fetch;
 
 /// What a connection may cost a server, and how it behaves.
 #[derive(Clone, Debug)]
@@ -49,19 +49,6 @@ impl Default for ServerConfig {
             seed: 0,
         }
     }
-}
-
-/// What a driver knows of an object that it opened for a request.
-#[derive(Clone, Copy, Debug)]
-pub struct Object {
-    /// Its length in bytes.
-    pub size: u64,
-    /// Tells its content from any other the path may have had.
-    pub version: control::Version,
-    /// When it was changed, in nanoseconds since 1970.
-    pub modified_ns: i64,
-    /// Its permission bits.
-    pub mode: u32,
 }
 
 /// What a driver has to do.

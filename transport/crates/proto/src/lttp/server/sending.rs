@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codec::{Draw, Encoder, Rows, choose_seed};
+use codec::Encoder;
 use wire::control::{self, Fetch, Pacing, Run};
 
 use super::ServerConfig;
 use crate::Time;
-use crate::lttp::{Layout, symbol_cap};
+use crate::object::{Cut, Layout, symbol_cap};
+use crate::wanted::Wanted;
 
 /// Blocks that the paper's mode has in the air at a time.
 const OPEN_BLOCKS: usize = 8;
@@ -36,15 +37,9 @@ pub(super) struct Request {
     /// Blocks begun and not asked for yet.
     unloaded: VecDeque<u32>,
     /// What is wanted and not complete, ascending; `None` until the object is known.
-    wanted: Option<Vec<Run>>,
+    wanted: Option<Wanted>,
     /// Of what is wanted, what the paper's mode has not begun.
     unbegun: VecDeque<Run>,
-}
-
-struct Cut {
-    layout: Layout,
-    rows: Rows,
-    last_rows: Option<Rows>,
 }
 
 struct Block {
@@ -119,29 +114,19 @@ impl Request {
         size: u64,
         room: Room,
     ) -> Result<(u64, u64), String> {
-        let Fetch { symbol_bytes, block_symbols, .. } = self.fetch;
+        let Fetch { symbol_bytes, block_symbols, draw, .. } = self.fetch;
         let layout =
             Layout::new(symbol_bytes, block_symbols, size).ok_or("the object has too many blocks")?;
-        let wanted = runs_within(&self.fetch.runs, layout.blocks())?;
-        let draw = match self.fetch.draw {
-            control::Draw::Independent => Draw::Independent,
-            control::Draw::Dealt => Draw::Dealt,
-        };
-        let rows = |k: u16| -> Result<(Rows, u64), String> {
-            let seed = choose_seed(k, draw, config.seed);
-            Ok((Rows::new(k, draw, seed).map_err(|e| e.to_string())?, seed))
-        };
-        let (whole, seed) = rows(layout.whole_k())?;
-        let last = layout.last_k().map(rows).transpose()?;
-        let last_seed = last.as_ref().map_or(0, |(_, seed)| *seed);
-        self.cut = Some(Cut { layout, rows: whole, last_rows: last.map(|(rows, _)| rows) });
+        let wanted = Wanted::within(&self.fetch.runs, layout.blocks())?;
+        let (cut, seed, last_seed) = Cut::choose(layout, draw, config.seed).map_err(|e| e.to_string())?;
+        self.cut = Some(cut);
         match self.fetch.pacing {
             Pacing::Tfrc => {
-                self.unbegun = wanted.clone().into();
+                self.unbegun = wanted.runs().to_vec().into();
                 self.wanted = Some(wanted);
             }
             Pacing::Client { first } => {
-                let begin = wanted.first().map(|run| run.first).filter(|_| first > 0);
+                let begin = wanted.first().filter(|_| first > 0);
                 self.wanted = Some(wanted);
                 if let Some(block) = begin {
                     // Credit given before the object's size was known counts for no more than it needs.
@@ -153,35 +138,32 @@ impl Request {
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.wanted.as_ref().is_some_and(Vec::is_empty)
+        self.wanted.as_ref().is_some_and(Wanted::is_empty)
     }
 
     /// Whether what is wanted lies in more runs than a client leaves that works through what it asked for.
     pub(super) fn is_scattered(&self) -> bool {
-        self.wanted.as_ref().is_some_and(|runs| runs.len() > MOST_RUNS)
+        self.wanted.as_ref().is_some_and(|wanted| wanted.runs().len() > MOST_RUNS)
     }
 
-    /// The run of what is wanted and not complete that `block` is in.
-    fn wanted_run(&self, block: u32) -> Option<usize> {
-        let runs = self.wanted.as_ref()?;
-        let at = runs.partition_point(|run| run.first <= block).checked_sub(1)?;
-        (block - runs[at].first < runs[at].count).then_some(at)
+    fn wants(&self, block: u32) -> bool {
+        self.wanted.as_ref().is_some_and(|wanted| wanted.contains(block))
     }
 
     /// Bytes of the blocks that are held.
     pub(super) fn held_bytes(&self) -> usize {
-        let bytes = |cut: &Cut| self.active.iter().map(|b| cut.layout.block_bytes(b.number)).sum();
+        let bytes = |cut: &Cut| self.active.iter().map(|b| cut.layout().block_bytes(b.number)).sum();
         self.cut.as_ref().map_or(0, bytes)
     }
 
     /// Symbols of `block` below `want` may be sent. It is begun only if it fits the `room` that there is.
     pub(super) fn credit(&mut self, block: u32, want: u16, max_blocks: usize, mut room: Room) {
         let Some(cut) = &self.cut else { return };
-        if self.fetch.pacing == Pacing::Tfrc || self.wanted_run(block).is_none() {
+        if self.fetch.pacing == Pacing::Tfrc || !self.wants(block) {
             return;
         }
-        let bytes = cut.layout.block_bytes(block);
-        let want = want.min(symbol_cap(cut.layout.k(block)));
+        let bytes = cut.layout().block_bytes(block);
+        let want = want.min(symbol_cap(cut.layout().k(block)));
         if let Some(active) = self.active.iter_mut().find(|b| b.number == block) {
             active.want = active.want.max(want);
         } else if self.active.len() < max_blocks && room.take(bytes) {
@@ -191,7 +173,7 @@ impl Request {
 
     fn start(&mut self, number: u32, want: u16) {
         let Some(cut) = &self.cut else { return };
-        let k = cut.layout.k(number);
+        let k = cut.layout().k(number);
         let cap = symbol_cap(k);
         self.active.push(Block {
             number,
@@ -216,8 +198,8 @@ impl Request {
                 continue;
             }
             let block = run.first;
-            let bytes = cut.layout.block_bytes(block);
-            let wanted = self.wanted_run(block).is_some();
+            let bytes = cut.layout().block_bytes(block);
+            let wanted = self.wants(block);
             if wanted && !room.take(bytes) {
                 break;
             }
@@ -225,10 +207,10 @@ impl Request {
             if !wanted {
                 continue;
             }
-            let k = cut.layout.k(block);
+            let k = cut.layout().k(block);
             self.start(block, (k + k / 32 + EXTRA_SYMBOLS).min(symbol_cap(k)));
         }
-        let Some(Cut { layout, .. }) = &self.cut else { return Vec::new() };
+        let Some(layout) = self.cut.as_ref().map(Cut::layout) else { return Vec::new() };
         self.unloaded.drain(..).map(|b| (b, layout.offset(b), layout.block_bytes(b))).collect()
     }
 
@@ -239,24 +221,20 @@ impl Request {
     pub(super) fn provide(&mut self, block: u32, bytes: Arc<[u8]>) -> Result<bool, String> {
         let Some(cut) = &self.cut else { return Ok(false) };
         let Some(active) = self.active.iter_mut().find(|b| b.number == block) else { return Ok(false) };
-        if bytes.len() != cut.layout.block_bytes(block) {
+        if bytes.len() != cut.layout().block_bytes(block) {
             return Err(format!("block {block} has {} bytes now", bytes.len()));
         }
-        let short = block + 1 == cut.layout.blocks();
-        let rows = cut.last_rows.as_ref().filter(|_| short).unwrap_or(&cut.rows).clone();
-        let encoder = Encoder::new(bytes, cut.layout.symbol_bytes(), rows).map_err(|e| e.to_string())?;
+        let rows = cut.rows(block).clone();
+        let encoder = Encoder::new(bytes, cut.layout().symbol_bytes(), rows).map_err(|e| e.to_string())?;
         active.encoder = Some(encoder);
         Ok(true)
     }
 
     /// The terminating signal of `block`. Whether it was wanted until now.
     pub(super) fn complete(&mut self, block: u32) -> bool {
-        let Some(at) = self.wanted_run(block) else { return false };
-        let Some(runs) = &mut self.wanted else { return false };
-        let Run { first, count } = runs[at];
-        let before = Run { first, count: block - first };
-        let after = Run { first: block + 1, count: count - (block - first) - 1 };
-        runs.splice(at..=at, [before, after].into_iter().filter(|run| run.count > 0));
+        if !self.wanted.as_mut().is_some_and(|wanted| wanted.remove(block)) {
+            return false;
+        }
         self.active.retain(|b| b.number != block);
         self.unloaded.retain(|b| *b != block);
         true
@@ -339,24 +317,4 @@ impl Request {
     pub(super) fn exhausted_at(&self) -> Option<Time> {
         self.active.iter().filter(|b| b.next >= b.cap).map(|b| b.patience).min()
     }
-}
-
-fn runs_within(runs: &[Run], blocks: u32) -> Result<Vec<Run>, String> {
-    if blocks == 0 {
-        return Ok(Vec::new());
-    }
-    if runs.is_empty() {
-        return Ok(vec![Run { first: 0, count: blocks }]);
-    }
-    let mut end = 0;
-    let mut wanted = Vec::with_capacity(runs.len());
-    for run in runs {
-        let count = run.count.min(blocks.saturating_sub(run.first));
-        if run.first < end || count == 0 {
-            return Err(format!("blocks from {} on: not ascending, empty, or beyond the end", run.first));
-        }
-        end = run.first + count;
-        wanted.push(Run { first: run.first, count });
-    }
-    Ok(wanted)
 }

@@ -7,39 +7,39 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use polling::Poller;
-use proto::lttp::Object;
+use proto::object::Object;
 use rustix::io::ReadWriteFlags;
 use wire::control::Refusal;
 
 use crate::files::{Refused, read_block, require_unchanged};
 
 /// A block to read, and for whom.
-pub(super) struct Load {
-    pub(super) key: usize,
-    pub(super) request: u16,
-    pub(super) block: u32,
-    pub(super) file: Arc<File>,
-    pub(super) object: Object,
-    pub(super) offset: u64,
-    pub(super) bytes: usize,
+pub(crate) struct Load {
+    pub(crate) key: usize,
+    pub(crate) request: u16,
+    pub(crate) block: u32,
+    pub(crate) file: Arc<File>,
+    pub(crate) object: Object,
+    pub(crate) offset: u64,
+    pub(crate) bytes: usize,
 }
 
 /// A block that was read.
-pub(super) struct Loaded {
-    pub(super) key: usize,
-    pub(super) request: u16,
-    pub(super) block: u32,
-    pub(super) bytes: Result<Arc<[u8]>, Refused>,
+pub(crate) struct Loaded {
+    pub(crate) key: usize,
+    pub(crate) request: u16,
+    pub(crate) block: u32,
+    pub(crate) bytes: Result<Arc<[u8]>, Refused>,
 }
 
 /// The thread, and what it has read.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     loads: Sender<Load>,
     blocks: Receiver<Loaded>,
 }
 
 impl Reader {
-    pub(super) fn start(poller: Arc<Poller>) -> io::Result<Self> {
+    pub(crate) fn start(poller: Arc<Poller>) -> io::Result<Self> {
         let (loads, asked) = channel::<Load>();
         let (read, blocks) = channel();
         // It ends with the sender of loads.
@@ -56,7 +56,7 @@ impl Reader {
     }
 
     /// The block if that takes no waiting; else it comes by [`Reader::next`].
-    pub(super) fn read(&self, load: Load) -> Option<Result<Arc<[u8]>, Refused>> {
+    pub(crate) fn read(&self, load: Load) -> Option<Result<Arc<[u8]>, Refused>> {
         if let Some(block) = read_cached(&load) {
             return Some(require_unchanged(&load.file, &load.object).map(|()| block));
         }
@@ -65,7 +65,7 @@ impl Reader {
     }
 
     /// The next block that the thread has read.
-    pub(super) fn next(&self) -> Option<Loaded> {
+    pub(crate) fn next(&self) -> Option<Loaded> {
         self.blocks.try_recv().ok()
     }
 }

@@ -1,4 +1,20 @@
-//! How an object is cut into blocks and blocks into symbols.
+//! What is sent: an object, how it is cut into blocks and blocks into symbols, and the rows of these.
+
+use codec::{Draw, Error, Rows, choose_seed};
+use wire::control::{self, Version};
+
+/// What a driver knows of an object that it has opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    /// Its length in bytes.
+    pub size: u64,
+    /// Tells its content from any other the path may have had.
+    pub version: Version,
+    /// When it was changed, in nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Its permission bits.
+    pub mode: u32,
+}
 
 /// Symbols that a block may have (the paper's k).
 pub const BLOCK_SYMBOLS: std::ops::RangeInclusive<u16> = 1..=8192;
@@ -77,4 +93,54 @@ impl Layout {
 /// (of a block without loss k suffice, of one that loses half 2k).
 pub fn symbol_cap(k: u16) -> u16 {
     k.saturating_mul(4).saturating_add(64)
+}
+
+/// An object's layout, and the rows of its blocks.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    layout: Layout,
+    rows: Rows,
+    last_rows: Option<Rows>,
+}
+
+impl Cut {
+    /// The rows of the seeds that [`Cut::choose`] has found at the sending end.
+    ///
+    /// # Errors
+    /// k outside the codec's limits, which no layout has.
+    pub fn new(layout: Layout, draw: control::Draw, seed: u64, last_seed: u64) -> Result<Self, Error> {
+        let draw = codec_draw(draw);
+        let rows = Rows::new(layout.whole_k(), draw, seed)?;
+        let last_rows = layout.last_k().map(|k| Rows::new(k, draw, last_seed)).transpose()?;
+        Ok(Cut { layout, rows, last_rows })
+    }
+
+    /// Rows of good seeds, searched from `start` on; returns the seeds of the whole blocks and of the last one as well.
+    ///
+    /// # Errors
+    /// As [`Cut::new`].
+    pub fn choose(layout: Layout, draw: control::Draw, start: u64) -> Result<(Self, u64, u64), Error> {
+        let choose = |k| choose_seed(k, codec_draw(draw), start);
+        let (seed, last_seed) = (choose(layout.whole_k()), layout.last_k().map_or(0, choose));
+        Ok((Cut::new(layout, draw, seed, last_seed)?, seed, last_seed))
+    }
+
+    /// How the object is cut.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The rows of `block`.
+    pub fn rows(&self, block: u32) -> &Rows {
+        let last = block + 1 == self.layout.blocks();
+        self.last_rows.as_ref().filter(|_| last).unwrap_or(&self.rows)
+    }
+}
+
+fn codec_draw(draw: control::Draw) -> Draw {
+    match draw {
+        control::Draw::Independent => Draw::Independent,
+        control::Draw::Dealt => Draw::Dealt,
+        control::Draw::Raptor => Draw::Raptor,
+    }
 }

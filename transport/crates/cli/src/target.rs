@@ -1,6 +1,9 @@
-//! What a source on the command line means.
+//! What a source, or a host, on the command line means.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
+
+use crate::Failure;
 
 /// The port of a server that names none.
 const DEFAULT_PORT: u16 = 4860;
@@ -11,6 +14,32 @@ pub(crate) struct Host {
     /// Its name or address, without brackets.
     pub(crate) name: String,
     pub(crate) port: u16,
+}
+
+impl Host {
+    /// The first of its addresses.
+    pub(crate) fn resolve(&self) -> Result<SocketAddr, Failure> {
+        let cannot = |why: String| Failure::new(format!("cannot find {}: {why}", self.name));
+        let mut found =
+            (self.name.as_str(), self.port).to_socket_addrs().map_err(|e| cannot(e.to_string()))?;
+        found.next().ok_or_else(|| cannot("it has no address".into()))
+    }
+
+    /// `HOST` or `HOST:PORT`; an IPv6 address in brackets.
+    pub(crate) fn with_port(text: &str, default: u16) -> Result<Self, String> {
+        let (name, port) = match split_port(text) {
+            Some((name, port)) => {
+                let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+                (name, port)
+            }
+            None => (text, default),
+        };
+        let name = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
+        if name.is_empty() || name.contains(['[', ']']) {
+            return Err(format!("{text:?} names no host"));
+        }
+        Ok(Host { name: name.to_owned(), port })
+    }
 }
 
 /// Something to fetch, and the hosts that have it.
@@ -40,7 +69,8 @@ impl FromStr for Target {
         if path.is_empty() {
             return Err("which file? HOST:PATH or HOST:PORT/PATH is needed".into());
         }
-        let hosts = hosts.into_iter().map(host).collect::<Result<_, _>>()?;
+        let hosts =
+            hosts.into_iter().map(|host| Host::with_port(host, DEFAULT_PORT)).collect::<Result<_, _>>()?;
         Ok(Target { hosts, path })
     }
 }
@@ -55,21 +85,6 @@ fn split_port(text: &str) -> Option<(&str, &str)> {
         }
         None => text.split_once(':'),
     }
-}
-
-fn host(text: &str) -> Result<Host, String> {
-    let (name, port) = match split_port(text) {
-        Some((name, port)) => {
-            let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
-            (name, port)
-        }
-        None => (text, DEFAULT_PORT),
-    };
-    let name = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
-    if name.is_empty() || name.contains(['[', ']']) {
-        return Err(format!("{text:?} names no host"));
-    }
-    Ok(Host { name: name.to_owned(), port })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! `NAME.fountain-part` holds the blocks, `NAME.fountain-state` says which, of what. Both are gone when NAME is there.
 //! A note is never of another part than the one beside it: it is removed before a part is begun anew. Links in the
-//! place of these files are not followed, and one fetch at a time writes to a part.
+//! place of these files are not followed, and one process at a time writes to a part.
 
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use proto::lttp::{ClientConfig, Layout};
+use proto::object::Layout;
 use rustix::fs::{FlockOperation, OFlags};
 use serde::{Deserialize, Serialize};
 use udp::Sink;
@@ -24,10 +24,10 @@ const STATE: &str = ".fountain-state";
 const FRESH_STATE: &str = ".fountain-state.new";
 
 /// Endings of names that fetches use for themselves.
-pub(super) const RESERVED: [&str; 3] = [PART, STATE, FRESH_STATE];
+pub(crate) const RESERVED: [&str; 3] = [PART, STATE, FRESH_STATE];
 
 /// Where files go.
-pub(super) enum Place {
+pub(crate) enum Place {
     Directory(PathBuf),
     Nowhere,
 }
@@ -44,7 +44,7 @@ struct Note {
 }
 
 /// A file that comes.
-pub(super) struct Output {
+pub(crate) struct Output {
     /// `None`: what comes is thrown away.
     path: Option<PathBuf>,
     symbol_bytes: u16,
@@ -78,7 +78,8 @@ impl Saving {
 }
 
 impl Output {
-    pub(super) fn new(place: &Place, name: &str, config: &ClientConfig) -> io::Result<Self> {
+    /// A file of this name, which comes in blocks of so many symbols of so many bytes.
+    pub(crate) fn new(place: &Place, name: &str, symbol_bytes: u16, block_symbols: u16) -> io::Result<Self> {
         let path = match place {
             Place::Nowhere => None,
             Place::Directory(directory) => {
@@ -91,8 +92,8 @@ impl Output {
         };
         Ok(Output {
             path,
-            symbol_bytes: config.symbol_bytes,
-            block_symbols: config.block_symbols,
+            symbol_bytes,
+            block_symbols,
             parameters: None,
             layout: None,
             complete: Vec::new(),
@@ -105,7 +106,7 @@ impl Output {
     }
 
     /// Its final path.
-    pub(super) fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
@@ -115,8 +116,8 @@ impl Output {
         Some(name.into())
     }
 
-    /// What an interrupted fetch has left: its version and size, if it can be gone on with.
-    pub(super) fn interrupted(&self) -> Option<(Version, u64)> {
+    /// What an interruption has left: its version and size, if it can be gone on with.
+    pub(crate) fn interrupted(&self) -> Option<(Version, u64)> {
         let note = self.note()?;
         Some((Version(note.version), note.size))
     }
@@ -130,7 +131,7 @@ impl Output {
     }
 
     /// The object is known: goes on with what is there of it, or begins anew.
-    fn open(&mut self, parameters: Parameters, layout: Layout) -> io::Result<()> {
+    pub(crate) fn open(&mut self, parameters: Parameters, layout: Layout) -> io::Result<()> {
         if self.parameters.is_some_and(|p| p.version == parameters.version && p.size == parameters.size) {
             return Ok(());
         }
@@ -209,7 +210,7 @@ impl Output {
     }
 
     /// Brings the note up to date.
-    pub(super) fn save(&mut self) -> io::Result<()> {
+    pub(crate) fn save(&mut self) -> io::Result<()> {
         self.saving().map_or(Ok(()), Saving::save)
     }
 
@@ -233,25 +234,25 @@ impl Output {
         Ok(())
     }
 
-    pub(super) fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.finished
     }
 
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.layout.map_or(0, |layout| layout.size())
     }
 
     /// Bytes of the blocks that are there.
-    pub(super) fn bytes_done(&self) -> u64 {
+    pub(crate) fn bytes_done(&self) -> u64 {
         self.bytes_done
     }
 
-    pub(super) fn blocks_done(&self) -> u64 {
+    pub(crate) fn blocks_done(&self) -> u64 {
         (self.complete.len() - self.left) as u64
     }
 
     /// What has not come of so many blocks.
-    pub(super) fn missing(&self, blocks: u32) -> Vec<Run> {
+    pub(crate) fn missing(&self, blocks: u32) -> Vec<Run> {
         if self.layout.is_some() {
             return runs(&self.complete, false);
         }
@@ -263,7 +264,7 @@ impl Output {
     }
 
     /// Throws away what has come: the file is another now.
-    pub(super) fn discard(&mut self) {
+    pub(crate) fn discard(&mut self) {
         for ending in [STATE, PART] {
             // What cannot be removed is of another version, and not gone on with.
             let _ = self.beside(ending).map(|path| remove(&path));
@@ -274,7 +275,7 @@ impl Output {
     }
 
     /// Throws away what has come, to fetch it again.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.complete.fill(false);
         self.left = self.complete.len();
         self.bytes_done = 0;
@@ -288,7 +289,7 @@ fn open_part(path: &Path, size: u64, anew: bool) -> io::Result<File> {
     options.write(true).create(true).truncate(false).custom_flags(OFlags::NOFOLLOW.bits() as i32);
     let part = options.open(path)?;
     rustix::fs::flock(&part, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| io::Error::other(format!("another fetch is writing to {}", path.display())))?;
+        .map_err(|_| io::Error::other(format!("another process is writing to {}", path.display())))?;
     if anew {
         part.set_len(0)?;
     }
@@ -308,6 +309,13 @@ fn modified(parameters: &Parameters) -> SystemTime {
     SystemTime::UNIX_EPOCH + since_1970
 }
 
+/// A relative path that stays where it is.
+pub(crate) fn is_clean(name: &str) -> bool {
+    !name.is_empty()
+        && !name.contains('\0')
+        && name.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
+}
+
 /// Runs of blocks that are complete, or that are not.
 fn runs(complete: &[bool], wanted: bool) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
@@ -322,7 +330,7 @@ fn runs(complete: &[bool], wanted: bool) -> Vec<Run> {
 }
 
 /// An output, or a piece of it, as a job writes to it.
-pub(super) struct Writer(pub(super) Arc<Mutex<Output>>);
+pub(crate) struct Writer(pub(crate) Arc<Mutex<Output>>);
 
 impl Writer {
     fn with<T>(&self, act: impl FnOnce(&mut Output) -> T) -> T {
@@ -350,10 +358,6 @@ mod tests {
 
     const CONTENT: u8 = 7;
 
-    fn config(symbol_bytes: u16) -> ClientConfig {
-        ClientConfig { symbol_bytes, block_symbols: 2, ..ClientConfig::default() }
-    }
-
     fn parameters(version: u8, size: u64) -> Parameters {
         Parameters {
             request: 0,
@@ -377,7 +381,7 @@ mod tests {
         }
 
         fn output(&self, symbol_bytes: u16) -> Output {
-            Output::new(&Place::Directory(self.0.clone()), "name", &config(symbol_bytes)).unwrap()
+            Output::new(&Place::Directory(self.0.clone()), "name", symbol_bytes, 2).unwrap()
         }
     }
 
@@ -392,6 +396,14 @@ mod tests {
         let layout = Layout::new(symbol_bytes, 2, 100).unwrap();
         output.open(parameters(version, 100), layout).unwrap();
         output
+    }
+
+    #[test]
+    fn names_that_leave_the_directory_are_refused() {
+        for name in ["", "..", "../x", "a/../../x", "/etc/passwd", "a//b", "./a", "a\0b"] {
+            assert!(!is_clean(name), "{name:?}");
+        }
+        assert!(is_clean("a") && is_clean("a/b.c/d") && is_clean("..a"));
     }
 
     #[test]

@@ -1,0 +1,156 @@
+//! A client of the controller's available-bandwidth service (docs/api.md): announces a flow, follows its share, withdraws it.
+//!
+//! It goes on trying for as long as it lives: how long a rate holds when the controller is gone is its user's affair.
+
+mod events;
+mod service;
+
+pub use service::{Error, Service};
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::service::Share;
+
+/// Between two renewals: the controller forgets a flow after five seconds without.
+const RENEWAL: Duration = Duration::from_secs(1);
+/// Before the controller is asked again that did not answer.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// A flow to announce.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// Its name, which nobody else may use: letters, digits, and any of `._:-`.
+    pub name: String,
+    /// The host that sends.
+    pub src: IpAddr,
+    /// The host that receives.
+    pub dst: IpAddr,
+    /// What it wants at most, in bit/s.
+    pub most_bps: Option<u64>,
+}
+
+/// What is known of a flow's rate.
+#[derive(Clone, Debug, PartialEq)]
+pub enum News {
+    /// It may send so much, in bit/s of whole Ethernet frames.
+    Rate(f64),
+    /// What was said last still holds.
+    Confirmed,
+    /// The controller cannot be asked, or does not know a path; why.
+    Trouble(String),
+}
+
+/// Follows a flow's rate until it is dropped, which withdraws the flow.
+pub struct Following {
+    service: Service,
+    flow: Flow,
+    ended: Arc<AtomicBool>,
+}
+
+/// Who is told; false: nobody is there any more.
+type Teller = Arc<Mutex<dyn FnMut(News) -> bool + Send>>;
+
+impl Following {
+    /// Announces a flow, and has `tell` called, from threads, with everything there is to know of it. It returns whether it
+    /// wants to be called again.
+    ///
+    /// # Errors
+    /// The first announcement fails: the controller cannot be reached, refuses it, or knows no path.
+    pub fn start(
+        service: Service,
+        flow: Flow,
+        tell: impl FnMut(News) -> bool + Send + 'static,
+    ) -> Result<Self, Error> {
+        let first = service.announce(&flow)?;
+        let tell: Teller = Arc::new(Mutex::new(tell));
+        let ended = Arc::new(AtomicBool::new(false));
+        if let Some(bps) = first.rate_bps {
+            say(&tell, News::Rate(bps));
+        }
+        let begin = |name: &str, work: fn(&Service, &Flow, &Teller, &AtomicBool)| {
+            let (service, flow, tell, ended) = (service.clone(), flow.clone(), tell.clone(), ended.clone());
+            thread::Builder::new().name(name.into()).spawn(move || work(&service, &flow, &tell, &ended))
+        };
+        begin("renewal", renew).map_err(Error::Thread)?;
+        begin("rates", follow).map_err(Error::Thread)?;
+        Ok(Following { service, flow, ended })
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        // The controller forgets it in any case, after a while.
+        let _ = self.service.withdraw(&self.flow.name);
+    }
+}
+
+fn say(tell: &Teller, news: News) -> bool {
+    let mut tell = tell.lock().unwrap_or_else(PoisonError::into_inner);
+    tell(news)
+}
+
+/// What a share is news of.
+fn news_of(share: &Share, known: &mut Option<f64>) -> News {
+    match share.rate_bps {
+        None => News::Trouble("the controller knows no path now".into()),
+        Some(bps) if *known == Some(bps) => News::Confirmed,
+        Some(bps) => {
+            *known = Some(bps);
+            News::Rate(bps)
+        }
+    }
+}
+
+/// Keeps the flow known; announces it again to a controller that has forgotten it.
+fn renew(service: &Service, flow: &Flow, tell: &Teller, ended: &AtomicBool) {
+    let mut known = None;
+    let mut announced = true;
+    while !ended.load(Ordering::Relaxed) {
+        let asked = if announced { service.renew(&flow.name) } else { service.announce(flow).map(Some) };
+        let (news, pause) = match asked {
+            Ok(Some(share)) => {
+                announced = true;
+                (news_of(&share, &mut known), RENEWAL)
+            }
+            // It was started again, or we were late.
+            Ok(None) => {
+                announced = false;
+                continue;
+            }
+            Err(error) => {
+                known = None;
+                (News::Trouble(error.to_string()), PAUSE)
+            }
+        };
+        // A flow that was withdrawn while it was renewed is to stay so.
+        if ended.load(Ordering::Relaxed) {
+            let _ = service.withdraw(&flow.name);
+            return;
+        }
+        if !say(tell, news) {
+            return;
+        }
+        thread::sleep(pause);
+    }
+}
+
+/// Hears of changes as they are reckoned.
+fn follow(service: &Service, flow: &Flow, tell: &Teller, ended: &AtomicBool) {
+    while !ended.load(Ordering::Relaxed) {
+        if let Ok(stream) = service.stream(&flow.name) {
+            for share in stream {
+                let told = share.rate_bps.is_none_or(|bps| say(tell, News::Rate(bps)));
+                if !told || ended.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        }
+        // Trouble is the renewals' to tell of.
+        thread::sleep(PAUSE);
+    }
+}

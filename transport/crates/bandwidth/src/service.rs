@@ -1,0 +1,215 @@
+//! The requests.
+
+use std::io::{self, BufReader};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use thiserror::Error;
+use ureq::http::{Response, StatusCode, Uri};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Body, BodyReader};
+
+use crate::Flow;
+use crate::events::Events;
+
+/// An answer takes no longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the service cannot be asked.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// An address that is none, or over which a token must not go.
+    #[error("{url}: {why}")]
+    Url {
+        /// The address.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A file that does not hold what it should.
+    #[error("{file}: {why}")]
+    File {
+        /// Which.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no answer.
+    #[error("{url}: {error}")]
+    Unreachable {
+        /// The address.
+        url: String,
+        /// Why.
+        error: Box<ureq::Error>,
+    },
+    /// It says no.
+    #[error("the controller says {status}: {detail}")]
+    Refused {
+        /// HTTP's number.
+        status: u16,
+        /// Why, for a person.
+        detail: String,
+    },
+    /// It does not say what it should.
+    #[error("the controller's answer cannot be understood: {0}")]
+    Answer(String),
+    /// No thread is to be had.
+    #[error("{0}")]
+    Thread(io::Error),
+}
+
+/// What a flow may send.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Share {
+    pub(crate) rate_bps: Option<f64>,
+}
+
+/// The service of one controller.
+#[derive(Clone)]
+pub struct Service {
+    url: String,
+    token: String,
+    /// For requests, and for streams.
+    agents: [Agent; 2],
+}
+
+impl Service {
+    /// The service at `url`, asked with a token; who it is, an authority of `ca` (PEM) says, or one that everybody knows.
+    ///
+    /// # Errors
+    /// [`Error::Url`], [`Error::File`].
+    pub fn new(url: &str, token: &str, ca: Option<&Path>) -> Result<Self, Error> {
+        let bad = |why| Error::Url { url: url.to_owned(), why };
+        let uri: Uri = url.parse().map_err(|_| bad("is no address; write e.g. https://10.0.0.1:8181"))?;
+        let loopback = || {
+            let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+            host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        };
+        match uri.scheme_str() {
+            Some("https") => {}
+            Some("http") if loopback() => {}
+            Some("http") => return Err(bad("a token goes over TLS only: write https://")),
+            _ => return Err(bad("write https://HOST:PORT")),
+        }
+        let roots = match ca {
+            None => RootCerts::WebPki,
+            Some(path) => RootCerts::Specific(Arc::new(certificates(path)?)),
+        };
+        let agent = |whole: Option<Duration>| {
+            Agent::config_builder()
+                .tls_config(TlsConfig::builder().root_certs(roots.clone()).build())
+                .http_status_as_error(false)
+                .timeout_connect(Some(PATIENCE))
+                .timeout_recv_response(Some(PATIENCE))
+                .timeout_global(whole)
+                .proxy(None)
+                .build()
+                .new_agent()
+        };
+        let agents = [agent(Some(PATIENCE)), agent(None)];
+        Ok(Service { url: url.trim_end_matches('/').to_owned(), token: token.to_owned(), agents })
+    }
+
+    pub(crate) fn announce(&self, flow: &Flow) -> Result<Share, Error> {
+        let Flow { name, src, dst, most_bps } = flow;
+        let mut said = json!({"src": src, "dst": dst});
+        if let Some(bps) = most_bps {
+            said["most_bps"] = json!(bps);
+        }
+        let url = self.flow(name);
+        let request = self.agents[0].put(&url).header("Authorization", self.authorization());
+        share(self.answered(request.send_json(&said), &url)?)
+    }
+
+    /// None: the controller does not know it any more.
+    pub(crate) fn renew(&self, flow: &str) -> Result<Option<Share>, Error> {
+        let url = self.flow(flow);
+        let request = self.agents[0].patch(&url).header("Authorization", self.authorization());
+        match self.answered(request.send_json(json!({})), &url) {
+            Ok(answer) => share(answer).map(Some),
+            Err(Error::Refused { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn withdraw(&self, flow: &str) -> Result<(), Error> {
+        let url = self.flow(flow);
+        let request = self.agents[0].delete(&url).header("Authorization", self.authorization());
+        self.answered(request.call(), &url).map(drop)
+    }
+
+    /// The shares of a flow, from now on.
+    pub(crate) fn stream(&self, flow: &str) -> Result<impl Iterator<Item = Share> + use<>, Error> {
+        let url = format!("{}/v1/fountains/stream?flow={flow}", self.url);
+        let request = self.agents[1].get(&url).header("Authorization", self.authorization());
+        let answer = self.answered(request.call(), &url)?;
+        let events: Events<BufReader<BodyReader<'static>>> =
+            Events::of(BufReader::new(answer.into_body().into_reader()));
+        Ok(events.map_while(|data| serde_json::from_str(&data).ok()))
+    }
+
+    fn flow(&self, name: &str) -> String {
+        format!("{}/v1/fountains/{name}", self.url)
+    }
+
+    fn authorization(&self) -> String {
+        format!("Bearer {}", self.token)
+    }
+
+    fn answered(
+        &self,
+        answer: Result<Response<Body>, ureq::Error>,
+        url: &str,
+    ) -> Result<Response<Body>, Error> {
+        let mut answer =
+            answer.map_err(|error| Error::Unreachable { url: url.to_owned(), error: Box::new(error) })?;
+        let status = answer.status();
+        if status == StatusCode::OK {
+            return Ok(answer);
+        }
+        let told: Value = answer.body_mut().read_json().unwrap_or_default();
+        let detail = told["detail"].as_str().unwrap_or("it does not say why").to_owned();
+        Err(Error::Refused { status: status.as_u16(), detail })
+    }
+}
+
+fn share(mut answer: Response<Body>) -> Result<Share, Error> {
+    answer.body_mut().read_json().map_err(|error| Error::Answer(error.to_string()))
+}
+
+fn certificates(path: &Path) -> Result<Vec<ureq::tls::Certificate<'static>>, Error> {
+    let bad = |why: String| Error::File { file: path.display().to_string(), why };
+    let pem = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
+    let mut found = Vec::new();
+    for item in parse_pem(&pem) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| bad(error.to_string()))? {
+            found.push(certificate.to_owned());
+        }
+    }
+    if found.is_empty() {
+        return Err(bad("holds no certificate (PEM)".into()));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_go_nowhere_in_clear() {
+        for good in
+            ["https://controller:8181", "https://10.0.0.1", "http://127.0.0.1:8181/", "http://[::1]:80"]
+        {
+            assert!(Service::new(good, "t", None).is_ok(), "{good}");
+        }
+        for bad in ["http://10.0.0.1:8181", "ftp://a", "a", "", "http://localhost.example"] {
+            let why = Service::new(bad, "t", None).map(drop).unwrap_err().to_string();
+            assert!(why.contains("write"), "{why}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! `fountain recv`.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use indicatif::HumanBytes;
+use proto::dfcp::ReceiverConfig;
+use proto::object::Layout;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use udp::{JobId, Limits, ReceiveOptions, ReceiveUpdate, Receiving, Taken};
+use wire::control::{Offer, Refusal};
+
+use crate::args::Recv;
+use crate::output::{Output, Place, RESERVED, Writer, is_clean};
+use crate::serve::seconds;
+use crate::telling::say;
+use crate::{Failure, security};
+
+/// How long nothing may happen before signals are looked at.
+const TICK: Duration = Duration::from_millis(500);
+
+pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
+    std::fs::create_dir_all(&args.directory)
+        .map_err(|e| Failure::new(format!("cannot write to {}: {e}", args.directory.display())))?;
+    let (tls, fingerprint) = security::server(&args.identity)?.unzip();
+    let config = ReceiverConfig {
+        window_bytes: args.window,
+        silence: seconds("--silence", args.silence)?,
+        ..ReceiverConfig::default()
+    };
+    let limits = Limits {
+        connections: args.most.max_connections,
+        connections_of_an_address: args.most.max_connections_per_address,
+    };
+    let options = ReceiveOptions { listen: args.listen, tls, config, limits };
+    let mut receiving = Receiving::bind(options).map_err(Failure::new)?;
+    let address = receiving.local_addr().map_err(Failure::new)?;
+    let stopped = Arc::new(AtomicBool::new(false));
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(Failure::new)?;
+    let (stop, wake) = (stopped.clone(), receiving.waker());
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            stop.store(true, Ordering::Relaxed);
+            wake();
+        }
+    });
+    let fingerprint = fingerprint.map(|f| f.to_string());
+    if args.json {
+        let address = address.to_string();
+        say(&json!({"event": "listening", "addr": address, "fingerprint": fingerprint}));
+    } else {
+        println!("receiving into {} on {address}", args.directory.display());
+        if let Some(fingerprint) = fingerprint {
+            println!("senders know this receiver by --fingerprint {fingerprint}");
+        }
+    }
+    let mut inbox = Inbox {
+        place: if args.discard { Place::Nowhere } else { Place::Directory(args.directory.clone()) },
+        json: args.json,
+        files: HashMap::new(),
+        failed: 0,
+        gone: 0,
+    };
+    while !(stopped.load(Ordering::Relaxed) || args.once && inbox.gone > 0) {
+        for update in receiving.wait(TICK).map_err(Failure::new)? {
+            inbox.on_update(&mut receiving, update);
+        }
+    }
+    let did = receiving.stop().map_err(Failure::new)?;
+    inbox.save();
+    if args.json {
+        say(&json!({
+            "event": "stopped",
+            "connections": did.connections,
+            "refused": did.refused,
+            "stored": did.stored,
+            "failed": did.failed,
+            "strays": did.strays,
+            "symbols": did.data.useful,
+            "late": did.data.late,
+            "lost": did.data.missing,
+            "reports": did.data.reports,
+            "unexpected": did.data.unexpected,
+            "forged": did.data.forged,
+            "replayed": did.data.replayed,
+        }));
+    } else {
+        println!("stopped: {} files received, {} not", did.stored, did.failed);
+    }
+    let whole = inbox.failed == 0 && inbox.files.is_empty();
+    Ok(if args.once && !whole { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What comes, and where it goes.
+struct Inbox {
+    place: Place,
+    json: bool,
+    files: HashMap<JobId, File>,
+    failed: u64,
+    gone: u64,
+}
+
+struct File {
+    from: SocketAddr,
+    name: String,
+    output: Arc<Mutex<Output>>,
+}
+
+/// A file that was offered, and where it goes.
+type Opened = (Arc<Mutex<Output>>, Taken);
+
+impl File {
+    fn lock(&self) -> MutexGuard<'_, Output> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inbox {
+    fn on_update(&mut self, receiving: &mut Receiving, update: ReceiveUpdate) {
+        match update {
+            ReceiveUpdate::Connected { from } => {
+                if self.json {
+                    say(&json!({"event": "connected", "from": from.to_string()}));
+                }
+            }
+            ReceiveUpdate::Offered { job, from, offer } => match self.open(&offer) {
+                Ok((output, taken)) => {
+                    self.files.insert(job, File { from, name: offer.path, output });
+                    receiving.take(job, taken);
+                }
+                Err((why, detail)) => {
+                    self.failed += 1;
+                    self.complain(&format!("{:?} of {from}: {detail}", offer.path));
+                    receiving.refuse(job, why, detail);
+                }
+            },
+            ReceiveUpdate::Block { .. } => {}
+            ReceiveUpdate::Stored { job } => {
+                let Some(file) = self.files.remove(&job) else { return };
+                let output = file.lock();
+                let path = output.path().map_or_else(|| PathBuf::from(&file.name), PathBuf::from);
+                let (size, from) = (output.size(), file.from.to_string());
+                if self.json {
+                    say(&json!({"event": "file", "path": path, "size": size, "from": from}));
+                } else {
+                    println!("{} ({}) of {from}", path.display(), HumanBytes(size));
+                }
+            }
+            ReceiveUpdate::Failed { job, why } => {
+                // One that was never opened has been told of.
+                let Some(file) = self.files.remove(&job) else { return };
+                self.failed += 1;
+                self.keep(&file);
+                self.complain(&format!("{} of {}: {why}", file.name, file.from));
+                if self.json {
+                    let from = file.from.to_string();
+                    say(&json!({"event": "failed", "path": file.name, "from": from, "why": why}));
+                }
+            }
+            ReceiveUpdate::Disconnected { from, why } => {
+                self.gone += 1;
+                if self.json {
+                    say(&json!({"event": "disconnected", "from": from.to_string(), "why": why}));
+                }
+            }
+        }
+    }
+
+    /// Where an offered file goes, and what of it is missing there.
+    fn open(&self, offer: &Offer) -> Result<Opened, (Refusal, String)> {
+        let name = &offer.path;
+        if !is_clean(name) {
+            return Err((Refusal::BadPath, "a path is relative, and stays where it is".into()));
+        }
+        if RESERVED.iter().any(|ending| name.ends_with(ending)) {
+            return Err((Refusal::BadPath, "names with this ending are kept for parts of files".into()));
+        }
+        let Offer { symbol_bytes, block_symbols, parameters, .. } = offer;
+        let unusable = |e: std::io::Error| (Refusal::Unreadable, e.to_string());
+        let layout = Layout::new(*symbol_bytes, *block_symbols, parameters.size)
+            .ok_or_else(|| (Refusal::BadParameters, "no file is cut like that".to_owned()))?;
+        let mut output = Output::new(&self.place, name, *symbol_bytes, *block_symbols).map_err(unusable)?;
+        output.open(*parameters, layout).map_err(unusable)?;
+        let missing = if output.is_finished() { Vec::new() } else { output.missing(layout.blocks()) };
+        let output = Arc::new(Mutex::new(output));
+        let sink = Box::new(Writer(output.clone()));
+        Ok((output, Taken { missing, sink }))
+    }
+
+    fn keep(&self, file: &File) {
+        if let Err(e) = file.lock().save() {
+            self.complain(&format!("{}: what came of it may have to come again: {e}", file.name));
+        }
+    }
+
+    /// Notes what has come of files that are not whole.
+    fn save(&self) {
+        for file in self.files.values() {
+            self.keep(file);
+        }
+    }
+
+    fn complain(&self, what: &str) {
+        eprintln!("fountain: {what}");
+    }
+}

@@ -1,0 +1,270 @@
+//! `fountain send`.
+
+mod rates;
+mod report;
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use proto::dfcp::{RateConfig, SenderConfig};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use udp::{Root, SendOptions, SendUpdate, Sending, TlsClientConfig};
+use wire::control::{Draw, Refusal};
+
+use self::rates::Rates;
+use self::report::Report;
+use crate::args::{Code, Send};
+use crate::serve::seconds;
+use crate::{Failure, security};
+
+/// Exit status after an interrupt, as shells have it.
+const INTERRUPTED: u8 = 130;
+/// Between attempts to reach a receiver that is gone.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// How often the report is given a chance to show progress.
+const TICK: Duration = Duration::from_millis(100);
+/// How often a file is offered that the receiver could not take, or that changed.
+const MOST_TRIES: u32 = 5;
+
+/// A file to send.
+pub(crate) struct File {
+    root: Rc<Root>,
+    /// Where it is in `root`.
+    path: String,
+    /// Its name at the receiver.
+    name: String,
+    size: u64,
+    tries: u32,
+    state: State,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    /// So many bytes of it are with the receiver.
+    Going(u64),
+    Stored,
+    Failed(String),
+}
+
+impl File {
+    /// Whether there is nothing more to do for it.
+    fn is_over(&self) -> bool {
+        matches!(self.state, State::Stored | State::Failed(_))
+    }
+}
+
+pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The second one ends it at once.
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), interrupted.clone())
+            .map_err(Failure::new)?;
+        signal_hook::flag::register(signal, interrupted.clone()).map_err(Failure::new)?;
+    }
+    let tls = security::client(&args.trust)?;
+    let config = config(args)?;
+    let to = args.to.resolve()?;
+    let mut files = files(&args.paths)?;
+    let retry =
+        Duration::try_from_secs_f64(args.retry).map_err(|e| Failure::usage(format!("--retry: {e}")))?;
+    let rates = Rates::of(args, to)?;
+    let mut report = Report::new(args, &files);
+    let (mut progress, mut pause) = (Instant::now(), FIRST_PAUSE);
+    while !files.iter().all(File::is_over) && !interrupted.load(Ordering::Relaxed) {
+        let before = report.delivered();
+        let attempt = Attempt { args, tls: &tls, config: &config, rates: &rates, interrupted: &interrupted };
+        let lost = attempt.run(to, &mut files, &mut report)?;
+        let Some(why) = lost else { break };
+        report.complain(&format!("{} ({to}) is gone: {why}", args.to.name));
+        if report.delivered() > before {
+            (progress, pause) = (Instant::now(), FIRST_PAUSE);
+        }
+        if interrupted.load(Ordering::Relaxed) || progress.elapsed() >= retry {
+            break;
+        }
+        report.retrying(pause);
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(LONGEST_PAUSE);
+    }
+    let stopped = interrupted.load(Ordering::Relaxed);
+    let complete = report.finish(&files, stopped);
+    Ok(match (complete, stopped) {
+        (true, _) => ExitCode::SUCCESS,
+        (false, true) => ExitCode::from(INTERRUPTED),
+        (false, false) => ExitCode::FAILURE,
+    })
+}
+
+fn config(args: &Send) -> Result<SenderConfig, Failure> {
+    if !(0.0..=1000.0).contains(&args.redundancy) {
+        return Err(Failure::usage(format!("--redundancy {}: 0 to 1000 percent", args.redundancy)));
+    }
+    if args.window == Some(0) {
+        return Err(Failure::usage("--window 0: one block at least is needed"));
+    }
+    let expiry = seconds("--expiry", args.expiry)?;
+    let rate = RateConfig {
+        floor_bps: args.floor.unwrap_or(0.0),
+        ceiling_bps: args.ceiling.unwrap_or(f64::INFINITY),
+        // What the user says holds.
+        expiry: args.rate_from.is_some().then_some(expiry),
+        fallback: args.rate.is_none(),
+    };
+    Ok(SenderConfig {
+        symbol_bytes: args.symbol_bytes.exactly(!args.trust.insecure),
+        block_symbols: args.block_symbols,
+        draw: match args.code {
+            Code::Raptor => Draw::Raptor,
+            Code::Lt => Draw::Dealt,
+        },
+        redundancy: args.redundancy / 100.0,
+        window_blocks: args.window,
+        early_stop: !args.no_early_stop,
+        acknowledgements: !args.no_acks,
+        rate,
+        silence: seconds("--silence", args.silence)?,
+        ..SenderConfig::default()
+    })
+}
+
+/// All that the paths name. Of a directory the last part of its name is kept.
+fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
+    let mut files: Vec<File> = Vec::new();
+    for path in paths {
+        let cannot = |why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", path.display()));
+        let whole = path.canonicalize().map_err(|e| cannot(&e))?;
+        let named = |name: Option<&std::ffi::OsStr>| {
+            let name = name.and_then(std::ffi::OsStr::to_str).map(str::to_owned);
+            name.ok_or_else(|| cannot(&"it has no name that can be sent"))
+        };
+        let is_directory = whole.is_dir();
+        let within = if is_directory { &*whole } else { whole.parent().unwrap_or(Path::new("/")) };
+        let root = Rc::new(Root::open(within).map_err(|e| cannot(&e))?);
+        let (inside, prefix) = if is_directory {
+            // What is called "." keeps no name.
+            let kept = path.file_name().is_some();
+            (".".to_owned(), if kept { format!("{}/", named(path.file_name())?) } else { String::new() })
+        } else {
+            (named(whole.file_name())?, String::new())
+        };
+        for entry in udp::files(&root, &inside).map_err(|e| cannot(&e))? {
+            // A link to a file is sent under its own name.
+            let name =
+                if is_directory { format!("{prefix}{}", entry.path) } else { named(path.file_name())? };
+            if files.iter().any(|file| file.name == name) {
+                return Err(Failure::new(format!(
+                    "two files would both become {name}: send them one after the other"
+                )));
+            }
+            let (root, size) = (root.clone(), entry.size);
+            files.push(File { root, path: entry.path, name, size, tries: 0, state: State::Waiting });
+        }
+    }
+    Ok(files)
+}
+
+/// One connection.
+struct Attempt<'a> {
+    args: &'a Send,
+    tls: &'a Option<Arc<TlsClientConfig>>,
+    config: &'a SenderConfig,
+    rates: &'a Rates,
+    interrupted: &'a AtomicBool,
+}
+
+impl Attempt<'_> {
+    /// Sends until all is there or has failed for good. Returns why the connection was lost, if it was.
+    fn run(
+        &self,
+        to: std::net::SocketAddr,
+        files: &mut [File],
+        report: &mut Report,
+    ) -> Result<Option<String>, Failure> {
+        let name = self.args.to.name.clone();
+        let options = SendOptions { to, name, tls: self.tls.clone(), config: self.config.clone() };
+        let mut sending = Sending::connect(options).map_err(Failure::new)?;
+        let mut going: HashMap<u16, usize> = HashMap::new();
+        let mut waiting: VecDeque<usize> = (0..files.len()).filter(|n| !files[*n].is_over()).collect();
+        for file in files.iter_mut().filter(|file| !file.is_over()) {
+            file.state = State::Waiting;
+        }
+        let mut open = false;
+        while !self.interrupted.load(Ordering::Relaxed) {
+            if open {
+                while let Some(number) = waiting.front().copied() {
+                    let file = &mut files[number];
+                    match sending.offer(&file.root, &file.path, &file.name) {
+                        Ok(Some(request)) => {
+                            going.insert(request, number);
+                        }
+                        Ok(None) => break,
+                        Err(e) => file.state = State::Failed(e.to_string()),
+                    }
+                    waiting.pop_front();
+                }
+            }
+            if going.is_empty() && waiting.is_empty() {
+                break;
+            }
+            for update in sending.wait(TICK).map_err(Failure::new)? {
+                match update {
+                    SendUpdate::Open => {
+                        open = true;
+                        self.rates.attach(sending.rate_teller());
+                    }
+                    SendUpdate::Accepted { request, bytes } => {
+                        if let Some(number) = going.get(&request) {
+                            let there = files[*number].size.saturating_sub(bytes);
+                            files[*number].state = State::Going(there);
+                        }
+                    }
+                    SendUpdate::Delivered { request, bytes } => {
+                        if let Some(number) = going.get(&request)
+                            && let State::Going(there) = &mut files[*number].state
+                        {
+                            *there += bytes as u64;
+                            report.block(bytes);
+                        }
+                    }
+                    SendUpdate::Stored { request } => {
+                        if let Some(number) = going.remove(&request) {
+                            files[number].state = State::Stored;
+                            report.stored(&files[number]);
+                        }
+                    }
+                    SendUpdate::Refused { request, why, detail } => {
+                        let Some(number) = going.remove(&request) else { continue };
+                        let file = &mut files[number];
+                        file.tries += 1;
+                        if matches!(why, Refusal::Busy | Refusal::Changed) && file.tries < MOST_TRIES {
+                            file.state = State::Waiting;
+                            waiting.push_back(number);
+                        } else {
+                            file.state = State::Failed(detail);
+                        }
+                    }
+                    SendUpdate::Guided(guide) => report.guided(guide),
+                    SendUpdate::Lost { why } => {
+                        report.keep(&sending);
+                        return Ok(Some(why));
+                    }
+                }
+            }
+            for trouble in self.rates.troubles() {
+                report.complain(&format!("no news of the rate: {trouble}"));
+            }
+            report.tick(files, &sending);
+        }
+        report.keep(&sending);
+        let reason = if self.interrupted.load(Ordering::Relaxed) { "interrupted" } else { "all is sent" };
+        sending.release(reason).map_err(Failure::new)?;
+        Ok(None)
+    }
+}

@@ -1,0 +1,105 @@
+//! Where the rate comes from: the command line, the controller, or nobody but TFRC.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bandwidth::{Flow, Following, News, Service};
+use udp::{RateNews, RateTeller};
+
+use crate::Failure;
+use crate::args::Send;
+
+/// Keeps the sender of the present connection told.
+pub(super) struct Rates {
+    line: Arc<Mutex<Line>>,
+    /// Withdraws the flow when it is dropped.
+    _following: Option<Following>,
+}
+
+#[derive(Default)]
+struct Line {
+    teller: Option<RateTeller>,
+    latest_bps: Option<f64>,
+    /// What went wrong, and has not been told to the user.
+    troubles: Vec<String>,
+    in_trouble: bool,
+}
+
+impl Line {
+    fn hear(&mut self, news: News) {
+        let news = match news {
+            News::Rate(bps) => {
+                self.latest_bps = Some(bps);
+                RateNews::Rate(bps)
+            }
+            News::Confirmed => RateNews::Confirmed,
+            News::Trouble(why) => {
+                // Once is enough, until it has passed.
+                if !std::mem::replace(&mut self.in_trouble, true) {
+                    self.troubles.push(why);
+                }
+                return;
+            }
+        };
+        self.in_trouble = false;
+        if let Some(teller) = &self.teller {
+            // One that is gone will be replaced.
+            teller.tell(news);
+        }
+    }
+}
+
+impl Rates {
+    /// The source that the options name.
+    pub(super) fn of(args: &Send, to: SocketAddr) -> Result<Self, Failure> {
+        let line = Arc::new(Mutex::new(Line { latest_bps: args.rate, ..Line::default() }));
+        let following = match (&args.rate_from, &args.token_file) {
+            (Some(url), Some(file)) => {
+                let token = std::fs::read_to_string(file)
+                    .map_err(|e| Failure::new(format!("{}: {e}", file.display())))?;
+                let service =
+                    Service::new(url, token.trim(), args.rate_ca.as_deref()).map_err(Failure::new)?;
+                let heard = line.clone();
+                let tell = move |news| {
+                    lock(&heard).hear(news);
+                    true
+                };
+                let following = Following::start(service, flow(args, to)?, tell).map_err(|e| {
+                    Failure::new(format!("nobody says how fast to send (--rate or --tfrc would): {e}"))
+                })?;
+                Some(following)
+            }
+            _ => None,
+        };
+        Ok(Rates { line, _following: following })
+    }
+
+    /// The sender of a new connection, which is told what is known.
+    pub(super) fn attach(&self, teller: RateTeller) {
+        let mut line = lock(&self.line);
+        if let Some(bps) = line.latest_bps.filter(|_| !line.in_trouble) {
+            teller.tell(RateNews::Rate(bps));
+        }
+        line.teller = Some(teller);
+    }
+
+    /// What went wrong since the last call.
+    pub(super) fn troubles(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.line).troubles)
+    }
+}
+
+fn lock(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
+    line.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn flow(args: &Send, to: SocketAddr) -> Result<Flow, Failure> {
+    let src = udp::local_address(to).map_err(|e| Failure::new(format!("{}: {e}", args.to.name)))?;
+    // No two processes of a host have the same number at the same time.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let made_up = || format!("fountain-{src}-{}-{}", std::process::id(), now.as_micros());
+    let name = args.flow.clone().unwrap_or_else(made_up);
+    let most_bps = args.ceiling.map(|bps| bps as u64);
+    Ok(Flow { name, src, dst: to.ip().to_canonical(), most_bps })
+}

@@ -1,0 +1,472 @@
+//! The receiving end: takes symbols, tells what is needed, and acknowledges blocks (the paper's section 4.5).
+
+mod interface;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use wire::control::{self, MAX_PATH_BYTES, MAX_RUNS, Offer, Refusal, Run};
+use wire::packet::{Header, Kind, MAX_NEEDS, Need, Needs, Report, Symbol, symbol_datagram_bytes};
+
+pub use self::interface::{Arrival, ReceiverConfig, ReceiverCounters, ReceiverEvent};
+use crate::object::{Layout, symbol_cap};
+use crate::protect::{Protection, ReplayWindow};
+use crate::wanted::Wanted;
+use crate::{Time, tfrc};
+
+/// What a block that lost symbols needs beyond k, in most cases (measured: the codec's overhead).
+const LOSSY_SYMBOLS: u16 = 3;
+/// Reports go out at least so often while symbols come; more often on short paths.
+const LONGEST_INTERVAL: Duration = Duration::from_millis(10);
+const LEAST_INTERVAL: Duration = Duration::from_millis(1);
+/// Reports in a round trip.
+const REPORTS: u32 = 4;
+/// While no symbol comes and some are needed, each interval is twice the one before, up to this.
+const LONGEST_SILENCE: Duration = Duration::from_millis(250);
+/// Reports that a block's acknowledgement goes with, since any of them may be lost.
+const ACKNOWLEDGED: u8 = 3;
+
+/// One connection of a sender.
+pub struct Receiver {
+    config: ReceiverConfig,
+    connection: u32,
+    protection: Protection,
+    replays: ReplayWindow,
+    greeted: bool,
+    next_number: u64,
+    tfrc: Option<tfrc::Receiver>,
+    /// The highest symbol, and the sender's clock as it has told it.
+    newest: Newest,
+    received: u64,
+    objects: BTreeMap<u16, Receiving>,
+    /// The blocks under way, the oldest first.
+    blocks: VecDeque<Block>,
+    held_bytes: u64,
+    /// Blocks to acknowledge, and in how many reports yet.
+    done: VecDeque<(u16, u32, u8)>,
+    /// The block that the next report begins with, if not all fit.
+    turn: usize,
+    /// When the next report goes.
+    report_at: Option<Time>,
+    interval: Duration,
+    reported: Time,
+    heard: Time,
+    control: VecDeque<control::Receiver>,
+    events: VecDeque<ReceiverEvent>,
+    counters: ReceiverCounters,
+    ended: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Newest {
+    number: u64,
+    sent_us: u32,
+    came: Time,
+}
+
+/// An object that was offered.
+struct Receiving {
+    layout: Layout,
+    /// What has not come; `None` until the driver has looked.
+    wanted: Option<Wanted>,
+}
+
+/// A block under way.
+#[derive(Debug)]
+struct Block {
+    request: u16,
+    number: u32,
+    bytes: u64,
+    k: u16,
+    received: u16,
+    /// A bit for each index that came.
+    seen: Vec<u64>,
+    /// One more than the highest index that came.
+    top: u16,
+    /// Symbols that will be enough, as far as that is known.
+    target: u16,
+}
+
+impl Block {
+    fn needs(&self) -> u16 {
+        let lossy = if self.top > self.received { self.k.saturating_add(LOSSY_SYMBOLS) } else { self.k };
+        self.target.max(lossy).saturating_sub(self.received)
+    }
+}
+
+impl Receiver {
+    /// A connection that has been let in.
+    pub fn new(config: ReceiverConfig, now: Time, connection: u32, protection: Protection) -> Self {
+        Receiver {
+            config,
+            connection,
+            replays: ReplayWindow::new(&protection),
+            protection,
+            greeted: false,
+            next_number: 0,
+            tfrc: None,
+            newest: Newest::default(),
+            received: 0,
+            objects: BTreeMap::new(),
+            blocks: VecDeque::new(),
+            held_bytes: 0,
+            done: VecDeque::new(),
+            turn: 0,
+            report_at: None,
+            interval: LEAST_INTERVAL,
+            reported: now,
+            heard: now,
+            control: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: ReceiverCounters::default(),
+            ended: false,
+        }
+    }
+
+    /// A message of the control channel.
+    pub fn handle_control(&mut self, now: Time, message: control::Sender) {
+        if self.ended {
+            return;
+        }
+        self.heard = now;
+        match message {
+            control::Sender::Hello { version } if version != wire::VERSION => {
+                self.end(format!("version {version} of DFCP is not spoken here, only {}", wire::VERSION));
+            }
+            control::Sender::Hello { .. } if self.greeted => self.end("a second hello".into()),
+            control::Sender::Hello { .. } => {
+                self.greeted = true;
+                let window_bytes = self.config.window_bytes;
+                self.control.push_back(control::Receiver::Welcome { version: wire::VERSION, window_bytes });
+            }
+            _ if !self.greeted => self.end("the first message is a hello".into()),
+            control::Sender::Offer(offer) => self.on_offer(offer),
+            control::Sender::BlockHash { request, block, hash } => {
+                // What is of no use is not passed on: nobody has to remember it.
+                let wanted = self.objects.get(&request).and_then(|object| object.wanted.as_ref());
+                if wanted.is_some_and(|wanted| wanted.contains(block)) {
+                    self.events.push_back(ReceiverEvent::BlockHash { request, block, hash });
+                }
+            }
+            control::Sender::Withdraw { request, detail } => {
+                if self.forget(request) {
+                    self.events.push_back(ReceiverEvent::Withdrawn { request, detail });
+                }
+            }
+            control::Sender::Bye { reason } => self.finish(format!("the sender says: {reason}")),
+        }
+    }
+
+    fn on_offer(&mut self, offer: Offer) {
+        let request = offer.parameters.request;
+        if self.objects.contains_key(&request) {
+            return self.end(format!("request {request} was offered twice"));
+        }
+        if self.objects.len() >= self.config.max_objects {
+            let detail = format!("more than {} objects at a time", self.config.max_objects);
+            return self.answer(request, Refusal::Busy, detail);
+        }
+        if offer.path.len() > MAX_PATH_BYTES {
+            let detail = format!("a path has at most {MAX_PATH_BYTES} bytes");
+            return self.answer(request, Refusal::BadParameters, detail);
+        }
+        let Some(layout) = Layout::new(offer.symbol_bytes, offer.block_symbols, offer.parameters.size) else {
+            let detail = format!("{} symbols of {} bytes", offer.block_symbols, offer.symbol_bytes);
+            return self.answer(request, Refusal::BadParameters, detail);
+        };
+        self.objects.insert(request, Receiving { layout, wanted: None });
+        self.events.push_back(ReceiverEvent::Offer(offer));
+    }
+
+    /// These blocks of an object are missing, ascending: none if there are none. More than a message can name are asked
+    /// for as one run, and what is there of it comes again. Returns how many blocks come.
+    pub fn accept(&mut self, request: u16, missing: &[Run]) -> u64 {
+        let Some(object) = self.objects.get_mut(&request) else { return 0 };
+        let mut runs = missing.to_vec();
+        if let (true, Some(last)) = (runs.len() > MAX_RUNS, missing.last()) {
+            let first = runs[MAX_RUNS - 1].first;
+            runs.truncate(MAX_RUNS - 1);
+            runs.push(Run { first, count: last.first + last.count - first });
+        }
+        let wanted = if runs.is_empty() {
+            Wanted::default()
+        } else {
+            Wanted::within(&runs, object.layout.blocks()).unwrap_or_default()
+        };
+        let blocks = wanted.runs().iter().map(|run| u64::from(run.count)).sum();
+        object.wanted = Some(wanted);
+        self.control.push_back(control::Receiver::Accepted { request, runs });
+        blocks
+    }
+
+    /// An object is not taken, or not any more.
+    pub fn refuse(&mut self, request: u16, why: Refusal, detail: String) {
+        if self.forget(request) {
+            self.answer(request, why, detail);
+        }
+    }
+
+    fn answer(&mut self, request: u16, why: Refusal, detail: String) {
+        self.control.push_back(control::Receiver::Refused { request, why, detail });
+    }
+
+    /// All of an object is where it belongs.
+    pub fn stored(&mut self, request: u16) {
+        if self.forget(request) {
+            self.control.push_back(control::Receiver::Stored { request });
+        }
+    }
+
+    /// Whether there was such an object.
+    fn forget(&mut self, request: u16) -> bool {
+        let held_bytes = &mut self.held_bytes;
+        self.blocks.retain(|block| {
+            let keep = block.request != request;
+            *held_bytes -= if keep { 0 } else { block.bytes };
+            keep
+        });
+        self.objects.remove(&request).is_some()
+    }
+
+    /// The next message for the control channel.
+    pub fn poll_control(&mut self) -> Option<control::Receiver> {
+        self.control.pop_front()
+    }
+
+    /// The next thing to do.
+    pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
+        self.events.pop_front()
+    }
+
+    /// A datagram from the sender's address that named this connection and is no signal; `ce`: it was marked for congestion
+    /// (RFC 3168). Returns the symbol if it is of use.
+    pub fn handle_datagram<'a>(
+        &mut self,
+        now: Time,
+        ce: bool,
+        datagram: &'a mut [u8],
+    ) -> Option<Arrival<'a>> {
+        if self.ended {
+            return None;
+        }
+        let bytes = datagram.len();
+        let header = match Header::parse(datagram) {
+            Ok(header) if header.connection == self.connection && header.kind == Kind::Symbol => header,
+            _ => return self.unexpected(),
+        };
+        let Ok(body) = self.protection.open(&header, datagram) else {
+            self.counters.forged += 1;
+            return None;
+        };
+        let Ok((symbol, payload)) = Symbol::parse(body) else { return self.unexpected() };
+        if !self.replays.admit(header.number) {
+            self.counters.replayed += 1;
+            return None;
+        }
+        self.protection.passed(header.number);
+        self.heard = now;
+        self.on_datagram(now, header.number, bytes, &symbol, ce);
+        self.on_symbol(now, symbol, payload)
+    }
+
+    fn unexpected<T>(&mut self) -> Option<T> {
+        self.counters.unexpected += 1;
+        None
+    }
+
+    /// What every symbol tells, of use or not.
+    fn on_datagram(&mut self, now: Time, number: u64, bytes: usize, symbol: &Symbol, ce: bool) {
+        self.received += 1;
+        let rtt = Duration::from_micros(symbol.rtt_us.into());
+        let first = self.tfrc.is_none();
+        let tfrc =
+            self.tfrc.get_or_insert_with(|| tfrc::Receiver::with_least_rto(bytes as u32, tfrc::LINUX_RTO));
+        let urgent = tfrc.on_packet(now, number, bytes as u32, rtt, ce);
+        if first || number > self.newest.number {
+            let Newest { number: before, .. } = self.newest;
+            self.counters.missing += if first { number } else { number - before - 1 };
+            self.newest = Newest { number, sent_us: symbol.sent_us, came: now };
+        } else {
+            self.counters.missing = self.counters.missing.saturating_sub(1);
+        }
+        self.interval = (rtt / REPORTS).clamp(LEAST_INTERVAL, LONGEST_INTERVAL);
+        // TFRC wants one a round trip, which in a rack is one a symbol.
+        let due = if urgent { now.max(self.reported + LEAST_INTERVAL) } else { now + self.interval };
+        self.report_at = Some(self.report_at.map_or(due, |at| at.min(due)));
+    }
+
+    fn on_symbol<'a>(&mut self, now: Time, symbol: Symbol, payload: &'a [u8]) -> Option<Arrival<'a>> {
+        let Symbol { request, block: number, index, .. } = symbol;
+        let Some(object) = self.objects.get(&request) else {
+            // Of an object that was stored, or refused: its sender has not heard of that yet.
+            self.counters.late += 1;
+            return None;
+        };
+        let (layout, Some(wanted)) = (object.layout, &object.wanted) else { return self.unexpected() };
+        if number >= layout.blocks() || payload.len() != layout.symbol_bytes() {
+            return self.unexpected();
+        }
+        let k = layout.k(number);
+        if index >= symbol_cap(k) {
+            return self.unexpected();
+        }
+        if !wanted.contains(number) {
+            self.counters.late += 1;
+            self.acknowledge(now, request, number);
+            return None;
+        }
+        let at = match self.blocks.iter().position(|b| b.request == request && b.number == number) {
+            Some(at) => at,
+            None => {
+                let bytes = layout.block_bytes(number) as u64;
+                let full = self.held_bytes > 0 && self.held_bytes + bytes > self.config.window_bytes;
+                if full || self.blocks.len() >= self.config.max_blocks {
+                    return self.unexpected();
+                }
+                self.held_bytes += bytes;
+                let seen = vec![0; usize::from(symbol_cap(k)).div_ceil(64)];
+                let block = Block { request, number, bytes, k, received: 0, seen, top: 0, target: k };
+                self.blocks.push_back(block);
+                self.blocks.len() - 1
+            }
+        };
+        let block = &mut self.blocks[at];
+        let (word, bit) = (usize::from(index / 64), 1 << (index % 64));
+        if block.seen[word] & bit != 0 {
+            // Sent again for the sake of the report that it brings.
+            self.counters.late += 1;
+            return None;
+        }
+        block.seen[word] |= bit;
+        block.received += 1;
+        block.top = block.top.max(index + 1);
+        let enough = block.needs() == 0;
+        self.counters.useful += 1;
+        Some(Arrival { request, block: number, index, enough, payload })
+    }
+
+    /// The block goes into the next reports as complete.
+    fn acknowledge(&mut self, now: Time, request: u16, block: u32) {
+        match self.done.iter_mut().find(|(r, b, _)| (*r, *b) == (request, block)) {
+            Some((_, _, times)) => *times = ACKNOWLEDGED,
+            None => {
+                self.done.push_back((request, block, ACKNOWLEDGED));
+                self.report_at = Some(now);
+            }
+        }
+    }
+
+    /// The decoder of a block needs `symbols` in all, as far as it knows.
+    pub fn needs(&mut self, now: Time, request: u16, block: u32, symbols: u16) {
+        let named = |b: &&mut Block| b.request == request && b.number == block;
+        if let Some(block) = self.blocks.iter_mut().find(named) {
+            block.target = block.target.max(symbols);
+            // It was not known when the last report went.
+            self.report_at = Some(now);
+        }
+    }
+
+    /// A block is decoded, verified and kept.
+    pub fn complete(&mut self, now: Time, request: u16, block: u32) {
+        let Some(wanted) = self.objects.get_mut(&request).and_then(|object| object.wanted.as_mut()) else {
+            return;
+        };
+        if wanted.remove(block) {
+            if let Some(at) = self.blocks.iter().position(|b| b.request == request && b.number == block) {
+                self.held_bytes -= self.blocks[at].bytes;
+                self.blocks.remove(at);
+            }
+            self.acknowledge(now, request, block);
+        }
+    }
+
+    /// Appends the next datagram, if one is due.
+    pub fn poll_transmit(&mut self, now: Time, buffer: &mut Vec<u8>) -> bool {
+        if self.ended || self.report_at.is_none_or(|at| now < at) {
+            return false;
+        }
+        let Some(tfrc) = &mut self.tfrc else { return false };
+        let told = tfrc.report(now);
+        let mut needs: Vec<Need> = Vec::new();
+        for (request, block, times) in self.done.iter_mut().take(MAX_NEEDS) {
+            *times -= 1;
+            needs.push(Need { request: *request, block: *block, needs: Needs::Nothing });
+        }
+        self.done.retain(|(_, _, times)| *times > 0);
+        let count = self.blocks.len();
+        let room = (MAX_NEEDS - needs.len()).min(count);
+        for n in 0..room {
+            let block = &self.blocks[(self.turn + n) % count];
+            let Block { request, number, .. } = *block;
+            needs.push(Need { request, block: number, needs: Needs::Symbols(block.needs()) });
+        }
+        self.turn = if room < count { (self.turn + room) % count } else { 0 };
+        let number = self.next_number;
+        self.next_number += 1;
+        let begin = buffer.len();
+        Header { kind: Kind::Report, connection: self.connection, number }.emit(buffer);
+        let Newest { number: highest, sent_us, came, .. } = self.newest;
+        let report = Report {
+            echo_us: sent_us,
+            delay_us: u32::try_from(now.since(came).as_micros()).unwrap_or(u32::MAX),
+            x_recv: told.x_recv as u64,
+            loss_event_rate: told.loss_event_rate,
+            highest,
+            received: self.received.min(highest + 1),
+            needs,
+        };
+        report.emit(buffer);
+        self.protection.seal(number, buffer, begin);
+        self.counters.reports += 1;
+        self.reported = now;
+        // Until the next symbol comes, what was lost of this is told again, ever less often.
+        let more = !self.blocks.is_empty() || !self.done.is_empty();
+        self.report_at = more.then(|| now + self.interval);
+        self.interval = (2 * self.interval).min(LONGEST_SILENCE);
+        true
+    }
+
+    /// When [`Receiver::poll_transmit`] or [`Receiver::handle_timeout`] has something to do without any input.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let silence = self.waits().then(|| self.heard + self.config.silence);
+        silence.into_iter().chain(self.report_at).min().filter(|_| !self.ended)
+    }
+
+    /// Whether something is to come.
+    fn waits(&self) -> bool {
+        !self.greeted || self.objects.values().any(|o| o.wanted.as_ref().is_some_and(|w| !w.is_empty()))
+    }
+
+    /// Lets timers expire.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.waits() && now.since(self.heard) >= self.config.silence {
+            let silence = self.config.silence.as_secs_f64();
+            self.end(format!("nothing was heard of the sender for {silence} s"));
+        }
+    }
+
+    /// The connection is to end, for a reason of this side's.
+    pub fn end(&mut self, reason: String) {
+        if !self.ended {
+            self.control.push_back(control::Receiver::Bye { reason: reason.clone() });
+        }
+        self.finish(reason);
+    }
+
+    fn finish(&mut self, reason: String) {
+        if !std::mem::replace(&mut self.ended, true) {
+            let complete = self.objects.is_empty();
+            self.events.push_back(ReceiverEvent::Ended { reason, complete });
+        }
+    }
+
+    /// Counters since the beginning.
+    pub fn counters(&self) -> ReceiverCounters {
+        self.counters
+    }
+
+    /// Bytes of a datagram with a symbol of `symbol_bytes` on this connection.
+    pub fn datagram_bytes(&self, symbol_bytes: u16) -> usize {
+        symbol_datagram_bytes(symbol_bytes.into(), self.protection.is_on())
+    }
+}

@@ -1,0 +1,105 @@
+//! What a receiver is told to be like, asks of its driver, and counts.
+
+use std::time::Duration;
+
+use wire::control::{Hash, Offer};
+
+/// What a connection may cost a receiver, and how it behaves.
+#[derive(Clone, Debug)]
+pub struct ReceiverConfig {
+    /// Bytes of blocks that may be under way.
+    pub window_bytes: u64,
+    /// Blocks that may be under way.
+    pub max_blocks: usize,
+    /// Objects that may be offered and not stored.
+    pub max_objects: usize,
+    /// A sender that says nothing for so long while something is to come is lost.
+    pub silence: Duration,
+}
+
+impl Default for ReceiverConfig {
+    fn default() -> Self {
+        ReceiverConfig {
+            window_bytes: 64 << 20,
+            max_blocks: 1024,
+            max_objects: 1024,
+            silence: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a driver has to do, or to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReceiverEvent {
+    /// See what there is of this; then [`super::Receiver::accept`] or [`super::Receiver::refuse`].
+    Offer(Offer),
+    /// What a block is.
+    BlockHash {
+        /// The request.
+        request: u16,
+        /// The block.
+        block: u32,
+        /// Its hash.
+        hash: Hash,
+    },
+    /// The object will not come.
+    Withdrawn {
+        /// The request.
+        request: u16,
+        /// Why, for a person.
+        detail: String,
+    },
+    /// The connection has ended.
+    Ended {
+        /// Why, for a person.
+        reason: String,
+        /// Nothing was on its way any more.
+        complete: bool,
+    },
+}
+
+/// A symbol of use.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Arrival<'a> {
+    /// The request.
+    pub request: u16,
+    /// The block.
+    pub block: u32,
+    /// Which of its coded symbols.
+    pub index: u16,
+    /// As many have come as the block is thought to need.
+    pub enough: bool,
+    /// The symbol.
+    pub payload: &'a [u8],
+}
+
+/// What was seen on the data channel, and what was refused there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverCounters {
+    /// Symbols of use.
+    pub useful: u64,
+    /// Symbols of blocks that were complete.
+    pub late: u64,
+    /// Numbers below the highest that did not come.
+    pub missing: u64,
+    /// Reports sent.
+    pub reports: u64,
+    /// Datagrams that were malformed or of no use.
+    pub unexpected: u64,
+    /// Datagrams that did not authenticate.
+    pub forged: u64,
+    /// Datagrams that came a second time or too late.
+    pub replayed: u64,
+}
+
+impl std::ops::AddAssign for ReceiverCounters {
+    fn add_assign(&mut self, more: Self) {
+        self.useful += more.useful;
+        self.late += more.late;
+        self.missing += more.missing;
+        self.reports += more.reports;
+        self.unexpected += more.unexpected;
+        self.forged += more.forged;
+        self.replayed += more.replayed;
+    }
+}

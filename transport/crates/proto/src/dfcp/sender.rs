@@ -1,0 +1,598 @@
+//! The sending end: objects are offered, and their blocks sent through a sliding window (the paper's section 4.5).
+
+mod block;
+mod interface;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use codec::Encoder;
+use wire::control::{self, MAX_PATH_BYTES, Offer, Parameters, Refusal};
+use wire::packet::{Header, Kind, Needs, Report, Symbol, symbol_datagram_bytes};
+
+use self::block::Block;
+pub use self::interface::{SenderConfig, SenderCounters, SenderEvent};
+use super::loss::LossMeter;
+use super::rate::{Guide, Rate};
+use crate::object::{Cut, Layout, Object};
+use crate::pacer::Pacer;
+use crate::protect::{Protection, ReplayWindow};
+use crate::wanted::Wanted;
+use crate::{Time, tfrc};
+
+/// Ethernet, IPv4 and UDP around a datagram, as switches count it.
+const FRAME_BYTES: usize = 42;
+/// What one call of the system can send, however it is segmented.
+const MOST_BURST_BYTES: usize = 65_507;
+/// Round trips that a block may take which comes short again and again, and blocks beside those that the path holds.
+const WINDOW_ROUND_TRIPS: f64 = 6.0;
+const WINDOW_BLOCKS: usize = 4;
+/// What a report waits for at the receiver, and both ends for their processors.
+const DELAYS: Duration = Duration::from_millis(25);
+/// While nothing is heard, a symbol goes out after two round trips, and then after twice as long each time.
+const FIRST_PROBE: Duration = Duration::from_millis(25);
+const LONGEST_PROBE: Duration = Duration::from_millis(250);
+/// After the last symbol that a block may have, its acknowledgement may take so long.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
+
+/// One connection to a receiver.
+pub struct Sender {
+    config: SenderConfig,
+    connection: u32,
+    protection: Protection,
+    replays: ReplayWindow,
+    segment_bytes: usize,
+    /// Bytes of blocks that the receiver lets be under way; `None` until it has said hello.
+    window_bytes: Option<u64>,
+    next_number: u64,
+    rate: Rate,
+    guide: Guide,
+    pacer: Pacer,
+    loss: LossMeter,
+    rtt: Duration,
+    heard: Time,
+    /// When the last symbol went, and after how long a probe follows.
+    sent: Time,
+    probe: Duration,
+    objects: BTreeMap<u16, Sending>,
+    next_request: u16,
+    /// Accepted objects with blocks that have not begun, in the order in which they were accepted.
+    queue: VecDeque<u16>,
+    /// The window, the oldest block first.
+    blocks: Vec<Block>,
+    /// Without early stop: the block that was sent last.
+    turn: usize,
+    control: VecDeque<control::Sender>,
+    events: VecDeque<SenderEvent>,
+    counters: SenderCounters,
+    ended: bool,
+}
+
+/// An object that was offered.
+struct Sending {
+    cut: Cut,
+    /// What is not with the receiver; `None` until it has answered.
+    wanted: Option<Wanted>,
+    unbegun: VecDeque<control::Run>,
+}
+
+impl Sender {
+    /// A connection whose signalling has taken `rtt` there and back.
+    pub fn new(
+        config: SenderConfig,
+        now: Time,
+        connection: u32,
+        protection: Protection,
+        rtt: Duration,
+    ) -> Self {
+        let segment_bytes = symbol_datagram_bytes(config.symbol_bytes.into(), protection.is_on());
+        let options = tfrc::Options {
+            least_timeout: config.least_timeout,
+            least_rto: tfrc::LINUX_RTO,
+            ..tfrc::Options::default()
+        };
+        let start = tfrc::Start::Rtt(rtt);
+        let tfrc = tfrc::Sender::with_options(now, segment_bytes as u32, start, options);
+        let rate = Rate::new(config.rate, tfrc, segment_bytes, FRAME_BYTES);
+        let hello = control::Sender::Hello { version: wire::VERSION };
+        Sender {
+            connection,
+            replays: ReplayWindow::new(&protection),
+            protection,
+            segment_bytes,
+            window_bytes: None,
+            next_number: 0,
+            guide: rate.guide(now),
+            rate,
+            pacer: Pacer::new(now),
+            loss: LossMeter::default(),
+            rtt,
+            heard: now,
+            sent: now,
+            probe: FIRST_PROBE,
+            objects: BTreeMap::new(),
+            next_request: 0,
+            queue: VecDeque::new(),
+            blocks: Vec::new(),
+            turn: 0,
+            control: VecDeque::from([hello]),
+            events: VecDeque::new(),
+            counters: SenderCounters::default(),
+            ended: false,
+            config,
+        }
+    }
+
+    /// Offers an object. Returns its name; `None` if as many are on their way as may be, or the connection has ended.
+    ///
+    /// # Errors
+    /// What is wrong with the object, for a person.
+    pub fn offer(&mut self, path: &str, object: &Object) -> Result<Option<u16>, String> {
+        let SenderConfig { symbol_bytes, block_symbols, draw, .. } = self.config;
+        if path.len() > MAX_PATH_BYTES {
+            return Err(format!("a path has at most {MAX_PATH_BYTES} bytes"));
+        }
+        let layout = Layout::new(symbol_bytes, block_symbols, object.size).ok_or_else(|| {
+            format!("{block_symbols} symbols of {symbol_bytes} bytes, {} bytes", object.size)
+        })?;
+        if self.ended || self.objects.len() >= self.config.max_objects {
+            return Ok(None);
+        }
+        let (cut, seed, last_seed) =
+            Cut::choose(layout, draw, self.config.seed).map_err(|e| e.to_string())?;
+        let request = self.next_request;
+        self.next_request = request.wrapping_add(1);
+        let Object { size, version, modified_ns, mode } = *object;
+        let parameters = Parameters { request, size, version, modified_ns, mode, seed, last_seed };
+        let path = path.to_owned();
+        let offer = Offer { path, parameters, symbol_bytes, block_symbols, draw };
+        self.control.push_back(control::Sender::Offer(offer));
+        self.objects.insert(request, Sending { cut, wanted: None, unbegun: VecDeque::new() });
+        Ok(Some(request))
+    }
+
+    /// The object will not come: it has changed, or cannot be read.
+    pub fn withdraw(&mut self, request: u16, detail: String) {
+        if self.forget(request) {
+            self.control.push_back(control::Sender::Withdraw { request, detail });
+        }
+    }
+
+    /// So much may be sent from now on, in bit/s of whole Ethernet frames.
+    pub fn tell_rate(&mut self, now: Time, bps: f64) {
+        self.rate.tell(now, bps);
+        self.note_guide(now);
+    }
+
+    /// The rate that was told last still counts.
+    pub fn confirm_rate(&mut self, now: Time) {
+        self.rate.confirm(now);
+        self.note_guide(now);
+    }
+
+    fn note_guide(&mut self, now: Time) {
+        let guide = self.rate.guide(now);
+        if std::mem::replace(&mut self.guide, guide) != guide {
+            self.events.push_back(SenderEvent::Guided(guide));
+        }
+    }
+
+    /// A message of the control channel.
+    pub fn handle_control(&mut self, now: Time, message: control::Receiver) {
+        if self.ended {
+            return;
+        }
+        self.heard = now;
+        match message {
+            control::Receiver::Welcome { version, .. } if version != wire::VERSION => {
+                self.end(format!("the receiver speaks version {version}, not {}", wire::VERSION));
+            }
+            control::Receiver::Welcome { window_bytes, .. } => {
+                if self.window_bytes.replace(window_bytes).is_some() {
+                    self.end("the receiver has welcomed us twice".into());
+                }
+            }
+            control::Receiver::Accepted { request, runs } => self.on_accepted(now, request, &runs),
+            control::Receiver::Refused { request, why, detail } => {
+                if self.forget(request) {
+                    self.events.push_back(SenderEvent::Refused { request, why, detail });
+                }
+            }
+            control::Receiver::Stored { request } => {
+                if self.forget(request) {
+                    self.events.push_back(SenderEvent::Stored { request });
+                }
+            }
+            control::Receiver::Bye { reason } => self.end(format!("the receiver says: {reason}")),
+        }
+    }
+
+    fn on_accepted(&mut self, now: Time, request: u16, runs: &[control::Run]) {
+        // Of an object that was withdrawn in the meantime.
+        let Some(object) = self.objects.get_mut(&request) else { return };
+        let layout = *object.cut.layout();
+        // Nothing is missing of what the receiver has already, and it says so when it has looked.
+        let wanted = if runs.is_empty() {
+            Wanted::default()
+        } else {
+            match Wanted::within(runs, layout.blocks()) {
+                Ok(wanted) if object.wanted.is_none() => wanted,
+                Ok(_) => return self.end(format!("the receiver has accepted request {request} twice")),
+                Err(detail) => return self.end(format!("the receiver asks for {detail}")),
+            }
+        };
+        object.unbegun = wanted.runs().to_vec().into();
+        let count =
+            |run: &control::Run| (run.first..run.first + run.count).map(|b| layout.block_bytes(b) as u64);
+        let bytes = wanted.runs().iter().flat_map(count).sum();
+        object.wanted = Some(wanted);
+        self.events.push_back(SenderEvent::Accepted { request, bytes });
+        self.queue.push_back(request);
+        self.open(now);
+    }
+
+    /// Blocks that may be under way at the present rate.
+    fn window_blocks(&self, now: Time) -> usize {
+        let automatic = || {
+            let block_bytes = usize::from(self.config.symbol_bytes) * usize::from(self.config.block_symbols);
+            let seconds = WINDOW_ROUND_TRIPS * self.rtt.as_secs_f64() + DELAYS.as_secs_f64();
+            (self.rate.rate(now) * seconds / block_bytes as f64) as usize + WINDOW_BLOCKS
+        };
+        self.config.window_blocks.unwrap_or_else(automatic)
+    }
+
+    /// Begins the blocks that the window has room for.
+    fn open(&mut self, now: Time) {
+        let Some(window_bytes) = self.window_bytes else { return };
+        let most_bytes = usize::try_from(window_bytes).unwrap_or(usize::MAX).min(self.config.max_held_bytes);
+        let window = self.window_blocks(now).max(1);
+        let mut held: usize = self.blocks.iter().map(|block| block.bytes).sum();
+        while self.blocks.len() < window
+            && let Some(request) = self.queue.front().copied()
+        {
+            let Some(object) = self.objects.get_mut(&request) else {
+                self.queue.pop_front();
+                continue;
+            };
+            let Some(run) = object.unbegun.front_mut() else {
+                self.queue.pop_front();
+                continue;
+            };
+            let (number, layout) = (run.first, object.cut.layout());
+            let bytes = layout.block_bytes(number);
+            if held > 0 && held + bytes > most_bytes {
+                break;
+            }
+            held += bytes;
+            (run.first, run.count) = (run.first + 1, run.count - 1);
+            if run.count == 0 {
+                object.unbegun.pop_front();
+            }
+            self.blocks.push(Block::new(request, number, layout.k(number), bytes));
+            let offset = layout.offset(number);
+            self.events.push_back(SenderEvent::Load { request, block: number, offset, bytes });
+        }
+    }
+
+    /// Whether no block is left to begin.
+    fn is_last(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The bytes of a block that [`SenderEvent::Load`] asked for.
+    pub fn provide(&mut self, request: u16, block: u32, bytes: Arc<[u8]>) {
+        let Some(at) = self.blocks.iter().position(|b| b.request == request && b.number == block) else {
+            return;
+        };
+        let Some(object) = self.objects.get(&request) else { return };
+        if bytes.len() != self.blocks[at].bytes {
+            return self.withdraw(request, format!("block {block} has {} bytes now", bytes.len()));
+        }
+        let hash = *blake3::hash(&bytes).as_bytes();
+        let rows = object.cut.rows(block).clone();
+        match Encoder::new(bytes, object.cut.layout().symbol_bytes(), rows) {
+            Ok(encoder) => {
+                let block = &mut self.blocks[at];
+                block.encoder = Some(encoder);
+                let k = u64::from(block.k);
+                let redundant = (k as f64 * self.config.redundancy).ceil() as u64;
+                let symbols = if self.config.early_stop || !self.config.acknowledgements {
+                    self.loss.to_send(k + redundant, 0, self.queue.is_empty())
+                } else {
+                    u64::from(block.left())
+                };
+                block.allow(symbols);
+                block.first_pass = (k + redundant).min(block.allowance.into()) as u16;
+                self.control.push_back(control::Sender::BlockHash { request, block: block.number, hash });
+            }
+            Err(e) => self.withdraw(request, e.to_string()),
+        }
+    }
+
+    /// Whether there was such an object.
+    fn forget(&mut self, request: u16) -> bool {
+        self.queue.retain(|r| *r != request);
+        self.blocks.retain(|block| block.request != request);
+        self.objects.remove(&request).is_some()
+    }
+
+    /// The next message for the control channel.
+    pub fn poll_control(&mut self) -> Option<control::Sender> {
+        self.control.pop_front()
+    }
+
+    /// The next thing to do.
+    pub fn poll_event(&mut self) -> Option<SenderEvent> {
+        self.events.pop_front()
+    }
+
+    /// Whether [`Sender::poll_event`] has something.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// A datagram from the receiver's address that named this connection and is no signal.
+    pub fn handle_datagram(&mut self, now: Time, datagram: &mut [u8]) {
+        if self.ended {
+            return;
+        }
+        let header = match Header::parse(datagram) {
+            Ok(header) if header.connection == self.connection && header.kind == Kind::Report => header,
+            _ => return self.counters.unexpected += 1,
+        };
+        let Ok(body) = self.protection.open(&header, datagram) else {
+            return self.counters.forged += 1;
+        };
+        let Ok(report) = Report::parse(body) else { return self.counters.unexpected += 1 };
+        // It speaks of what was sent, or it is no report.
+        if report.highest >= self.next_number || report.received > report.highest + 1 {
+            return self.counters.unexpected += 1;
+        }
+        if !self.replays.admit(header.number) {
+            return self.counters.replayed += 1;
+        }
+        self.protection.passed(header.number);
+        self.on_report(now, &report);
+    }
+
+    fn on_report(&mut self, now: Time, report: &Report) {
+        self.counters.reports += 1;
+        self.heard = now;
+        self.probe = FIRST_PROBE.max(2 * self.rtt);
+        let passed_us = micros(now).wrapping_sub(report.echo_us);
+        // What the peer says cannot make a round trip negative, or longer than anyone waits.
+        let rtt_us = passed_us.saturating_sub(report.delay_us);
+        if passed_us < 60_000_000 && rtt_us > 0 {
+            let feedback = tfrc::Feedback {
+                rtt_sample: Duration::from_micros(rtt_us.into()),
+                x_recv: report.x_recv as f64,
+                loss_event_rate: report.loss_event_rate,
+            };
+            self.rate.tfrc.on_feedback(now, &feedback);
+            self.rtt = self.rate.tfrc.rtt().unwrap_or(self.rtt);
+        }
+        self.loss.on_report(report.highest, report.received);
+        for need in &report.needs {
+            match need.needs {
+                Needs::Nothing => self.on_delivered(need.request, need.block),
+                Needs::Symbols(needs) if self.config.early_stop && self.config.acknowledgements => {
+                    let last = self.is_last();
+                    let named = |b: &&mut Block| b.request == need.request && b.number == need.block;
+                    if let Some(block) = self.blocks.iter_mut().find(named) {
+                        block.on_needs(needs, report.highest, &self.loss, last);
+                    }
+                }
+                Needs::Symbols(_) => {}
+            }
+        }
+        self.open(now);
+    }
+
+    fn on_delivered(&mut self, request: u16, number: u32) {
+        let Some(object) = self.objects.get_mut(&request) else { return };
+        if !object.wanted.as_mut().is_some_and(|wanted| wanted.remove(number)) {
+            return;
+        }
+        let bytes = object.cut.layout().block_bytes(number);
+        self.blocks.retain(|block| block.request != request || block.number != number);
+        self.events.push_back(SenderEvent::Delivered { request, block: number, bytes });
+    }
+
+    /// The block to send of: what was begun first comes first, and what comes short before what is new; without early
+    /// stop, all take turns once each has been sent.
+    fn next_block(&self) -> Option<usize> {
+        let sends = |block: &Block| block.has_more();
+        if self.config.early_stop || !self.config.acknowledgements {
+            return self.blocks.iter().position(sends);
+        }
+        let first = self.blocks.iter().position(|block| sends(block) && block.next < block.first_pass);
+        let count = self.blocks.len();
+        let turns = || (1..=count).map(|n| (self.turn + n) % count).find(|at| sends(&self.blocks[*at]));
+        first.or_else(turns)
+    }
+
+    /// The next burst: datagrams of one size, appended to `buffer`, at most `max_datagrams` of them. Returns their size.
+    pub fn poll_transmit(&mut self, now: Time, buffer: &mut Vec<u8>, max_datagrams: usize) -> Option<usize> {
+        let rate = self.rate.rate(now);
+        if self.ended || rate <= 0.0 || max_datagrams == 0 || now < self.pacer.release(rate) {
+            return None;
+        }
+        let segment_bytes = self.segment_bytes;
+        let burst = (rate * self.config.burst.as_secs_f64() / segment_bytes as f64) as usize;
+        let most = self.config.burst_datagrams.min(max_datagrams).min(MOST_BURST_BYTES / segment_bytes);
+        let burst = burst.clamp(1, most.max(1));
+        let mut sent = 0;
+        while sent < burst
+            && let Some(at) = self.next_block()
+        {
+            self.send(now, at, buffer);
+            sent += 1;
+        }
+        if sent == 0 {
+            return None;
+        }
+        self.pacer.sent(now, rate, sent * segment_bytes, self.config.make_up);
+        self.sent = now;
+        // TFRC's own rate holds nothing back while another is used.
+        let limited = self.guide != Guide::Tfrc || self.next_block().is_none();
+        for _ in 0..sent {
+            self.rate.tfrc.on_sent(now, segment_bytes as u32, limited);
+        }
+        if !self.config.acknowledgements {
+            self.let_go(now);
+        }
+        Some(segment_bytes)
+    }
+
+    fn send(&mut self, now: Time, at: usize, buffer: &mut Vec<u8>) {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.turn = at;
+        let block = &mut self.blocks[at];
+        self.counters.symbols += 1;
+        self.counters.repairs += u64::from(block.next >= block.first_pass);
+        let index = block.step(now, number);
+        let begin = buffer.len();
+        Header { kind: Kind::Symbol, connection: self.connection, number }.emit(buffer);
+        let rtt_us = self.rtt.as_micros().min(u128::from(u32::MAX)) as u32;
+        let (request, block_number) = (block.request, block.number);
+        Symbol { request, block: block_number, index, sent_us: micros(now), rtt_us }.emit(buffer);
+        let payload = buffer.len();
+        let symbol_bytes = usize::from(self.config.symbol_bytes);
+        // A place for the tag as well: sealing then never moves the burst.
+        buffer.reserve(symbol_bytes + wire::packet::TAG_BYTES);
+        buffer.resize(payload + symbol_bytes, 0);
+        if let Some(encoder) = &mut block.encoder {
+            encoder
+                .encode(index.into(), &mut buffer[payload..])
+                .expect("the index is below the cap, the length is the symbol's");
+        }
+        self.protection.seal(number, buffer, begin);
+    }
+
+    /// Without acknowledgements, what was sent counts as delivered.
+    fn let_go(&mut self, now: Time) {
+        let done = |block: &&Block| block.encoder.is_some() && block.allowance == 0;
+        let gone: Vec<_> = self.blocks.iter().filter(done).map(|b| (b.request, b.number)).collect();
+        for (request, number) in gone {
+            self.on_delivered(request, number);
+        }
+        self.open(now);
+    }
+
+    /// When [`Sender::handle_timeout`] or [`Sender::poll_transmit`] has something to do without any input.
+    pub fn poll_timeout(&self, now: Time) -> Option<Time> {
+        if self.ended {
+            return None;
+        }
+        let mut soonest = self.waits().then(|| self.heard + self.config.silence);
+        let mut consider = |at: Option<Time>| soonest = soonest.into_iter().chain(at).min();
+        if self.guide == Guide::Told {
+            consider(self.rate.expires_at());
+        }
+        let rate = self.rate.rate(now);
+        if rate > 0.0 && !self.blocks.is_empty() {
+            if self.next_block().is_some() {
+                consider(Some(self.pacer.release(rate)));
+            } else if self.probes() {
+                consider(Some(self.sent + self.probe));
+            }
+            consider(self.rate.tfrc.poll_timeout());
+        }
+        soonest
+    }
+
+    /// Whether the receiver is to say something.
+    fn waits(&self) -> bool {
+        self.window_bytes.is_none() || !self.objects.is_empty()
+    }
+
+    /// Whether a block waits for an acknowledgement, or for being asked for more.
+    fn probes(&self) -> bool {
+        self.config.acknowledgements && self.blocks.iter().any(|block| block.encoder.is_some())
+    }
+
+    /// Lets timers expire.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.ended {
+            return;
+        }
+        if self.waits() && now.since(self.heard) >= self.config.silence {
+            let silence = self.config.silence.as_secs_f64();
+            return self.end(format!("nothing was heard of the receiver for {silence} s"));
+        }
+        self.note_guide(now);
+        if self.blocks.is_empty() {
+            return;
+        }
+        if self.rate.tfrc.poll_timeout().is_some_and(|at| at <= now) {
+            self.rate.tfrc.on_timeout(now);
+        }
+        self.end_exhausted(now);
+        if self.next_block().is_none() && self.probes() && now.since(self.sent) >= self.probe {
+            // What it brings is news of all blocks.
+            if let Some(block) = self.blocks.iter_mut().find(|block| block.encoder.is_some()) {
+                block.probe();
+            }
+            self.probe = (2 * self.probe).min(LONGEST_PROBE);
+        }
+    }
+
+    /// Gives up objects with a block of which all symbols there are were sent in vain.
+    fn end_exhausted(&mut self, now: Time) {
+        let patience = LAST_PATIENCE.max(8 * self.rtt);
+        let spent = |b: &&Block| b.spent.is_some_and(|since| now.since(since) >= patience);
+        let mut requests: Vec<u16> = self.blocks.iter().filter(spent).map(|b| b.request).collect();
+        requests.dedup();
+        for request in requests {
+            let detail = "a block was not complete after all the symbols that a block may have".to_owned();
+            self.withdraw(request, detail.clone());
+            self.events.push_back(SenderEvent::Refused { request, why: Refusal::SymbolCap, detail });
+        }
+    }
+
+    /// Says goodbye: nothing more is sent.
+    pub fn close(&mut self, reason: &str) {
+        if !self.ended {
+            self.control.push_back(control::Sender::Bye { reason: reason.to_owned() });
+        }
+        self.ended = true;
+    }
+
+    fn end(&mut self, reason: String) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.control.push_back(control::Sender::Bye { reason: reason.clone() });
+            self.events.push_back(SenderEvent::Ended { reason });
+        }
+    }
+
+    /// Counters since the beginning.
+    pub fn counters(&self) -> SenderCounters {
+        self.counters
+    }
+
+    /// Whose rate is used, and what it is, in bit/s of symbols' datagrams.
+    pub fn rate(&self, now: Time) -> (Guide, f64) {
+        (self.guide, 8.0 * self.rate.rate(now))
+    }
+
+    /// The share of symbols that is lost.
+    pub fn loss(&self) -> f64 {
+        self.loss.loss()
+    }
+
+    /// The smoothed round trip.
+    pub fn rtt(&self) -> Duration {
+        self.rtt
+    }
+
+    /// Objects that were offered and are not stored.
+    pub fn objects(&self) -> usize {
+        self.objects.len()
+    }
+}
+
+fn micros(now: Time) -> u32 {
+    (now.as_nanos() / 1_000) as u32
+}

@@ -1,0 +1,101 @@
+//! One block of the sliding window.
+
+use std::collections::VecDeque;
+
+use codec::Encoder;
+
+use crate::Time;
+use crate::dfcp::loss::LossMeter;
+use crate::object::symbol_cap;
+
+/// A block, from its loading to its acknowledgement.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) request: u16,
+    pub(super) number: u32,
+    pub(super) bytes: usize,
+    pub(super) k: u16,
+    pub(super) encoder: Option<Encoder>,
+    /// The next symbol's index.
+    pub(super) next: u16,
+    /// Symbols of the first pass.
+    pub(super) first_pass: u16,
+    /// Symbols that may be sent now.
+    pub(super) allowance: u16,
+    /// Since when all symbols that it may have were sent.
+    pub(super) spent: Option<Time>,
+    /// Datagrams that may be under way: the number of the first, and how many follow one another from there.
+    flights: VecDeque<(u64, u64)>,
+}
+
+impl Block {
+    pub(super) fn new(request: u16, number: u32, k: u16, bytes: usize) -> Self {
+        Block {
+            request,
+            number,
+            bytes,
+            k,
+            encoder: None,
+            next: 0,
+            first_pass: 0,
+            allowance: 0,
+            spent: None,
+            flights: VecDeque::new(),
+        }
+    }
+
+    /// Symbols that may still be sent in all.
+    pub(super) fn left(&self) -> u16 {
+        symbol_cap(self.k).saturating_sub(self.next)
+    }
+
+    /// So many may be sent from now on, however many could before.
+    pub(super) fn allow(&mut self, symbols: u64) {
+        self.allowance = u16::try_from(symbols).unwrap_or(u16::MAX).min(self.left());
+    }
+
+    /// One symbol may be sent to bring about a report; if there are no more, the last one again.
+    pub(super) fn probe(&mut self) {
+        self.allowance = 1;
+    }
+
+    pub(super) fn has_more(&self) -> bool {
+        self.encoder.is_some() && self.allowance > 0
+    }
+
+    /// The index of a symbol that goes out as the datagram with this number.
+    pub(super) fn step(&mut self, now: Time, number: u64) -> u16 {
+        match self.flights.back_mut() {
+            Some((first, count)) if *first + *count == number => *count += 1,
+            _ => self.flights.push_back((number, 1)),
+        }
+        self.allowance -= 1;
+        self.next += u16::from(self.left() > 0);
+        if self.left() == 0 {
+            self.spent.get_or_insert(now);
+        }
+        self.next - 1
+    }
+
+    /// How many were sent after the datagram with number `highest`; those before are forgotten.
+    fn in_flight(&mut self, highest: u64) -> u64 {
+        while let Some((first, count)) = self.flights.front_mut() {
+            if *first > highest {
+                break;
+            }
+            let gone = (highest - *first + 1).min(*count);
+            (*first, *count) = (*first + gone, *count - gone);
+            if *count > 0 {
+                break;
+            }
+            self.flights.pop_front();
+        }
+        self.flights.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The receiver, which had got everything up to `highest` that was not lost, needs so many more.
+    pub(super) fn on_needs(&mut self, needs: u16, highest: u64, meter: &LossMeter, last: bool) {
+        let in_flight = self.in_flight(highest);
+        self.allow(meter.to_send(needs.into(), in_flight, last));
+    }
+}

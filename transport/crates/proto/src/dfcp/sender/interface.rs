@@ -1,0 +1,143 @@
+//! What a sender is told to be like, asks of its driver, and counts.
+
+use std::time::Duration;
+
+use wire::control::{Draw, Refusal};
+
+use crate::dfcp::{Guide, RateConfig};
+
+/// How a sender behaves. The paper's parameters (section 4.6) are among it.
+#[derive(Clone, Debug)]
+pub struct SenderConfig {
+    /// Bytes of a symbol.
+    pub symbol_bytes: u16,
+    /// Symbols of a block.
+    pub block_symbols: u16,
+    /// How neighbours are chosen: the code.
+    pub draw: Draw,
+    /// Symbols sent in vain, as a part of those needed: the paper's redundancy. With acknowledgements none are needed.
+    pub redundancy: f64,
+    /// Blocks of the sliding window; `None`: as many as the path holds, and those that wait for a few more symbols.
+    pub window_blocks: Option<usize>,
+    /// Whether the sender stops when it expects to have sent enough (the paper's section 4.5), or goes on until the
+    /// acknowledgement comes.
+    pub early_stop: bool,
+    /// Whether acknowledgements are waited for. If not, every block is sent once and whatever came of it is all.
+    pub acknowledgements: bool,
+    /// Whose rate is used.
+    pub rate: RateConfig,
+    /// What one burst may last at the present rate: a shallow buffer takes it whole.
+    pub burst: Duration,
+    /// So much time unused by a late driver is made up for.
+    pub make_up: Duration,
+    /// Datagrams of a burst.
+    pub burst_datagrams: usize,
+    /// TFRC's nofeedback timer is at least so long.
+    pub least_timeout: Duration,
+    /// Objects that may be offered and not stored.
+    pub max_objects: usize,
+    /// Bytes of blocks held at a time; one block may always be held.
+    pub max_held_bytes: usize,
+    /// A receiver that says nothing for so long while something is to come is lost.
+    pub silence: Duration,
+    /// Where the search for seeds begins: random.
+    pub seed: u64,
+}
+
+impl Default for SenderConfig {
+    fn default() -> Self {
+        SenderConfig {
+            symbol_bytes: 1024,
+            block_symbols: 512,
+            draw: Draw::Raptor,
+            redundancy: 0.0,
+            window_blocks: None,
+            early_stop: true,
+            acknowledgements: true,
+            rate: RateConfig {
+                floor_bps: 0.0,
+                ceiling_bps: f64::INFINITY,
+                expiry: Some(Duration::from_secs(5)),
+                fallback: true,
+            },
+            burst: Duration::from_micros(100),
+            make_up: Duration::from_millis(1),
+            burst_datagrams: 64,
+            least_timeout: Duration::from_millis(5),
+            max_objects: 256,
+            max_held_bytes: 64 << 20,
+            silence: Duration::from_secs(10),
+            seed: 0,
+        }
+    }
+}
+
+/// What a driver has to do, or to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SenderEvent {
+    /// The receiver takes the object; of so many bytes something is missing there.
+    Accepted {
+        /// The request.
+        request: u16,
+        /// Bytes to be sent.
+        bytes: u64,
+    },
+    /// Read this; then [`super::Sender::provide`] or [`super::Sender::withdraw`].
+    Load {
+        /// The request.
+        request: u16,
+        /// The block.
+        block: u32,
+        /// Where it begins in the object.
+        offset: u64,
+        /// Its length.
+        bytes: usize,
+    },
+    /// A block is with the receiver.
+    Delivered {
+        /// The request.
+        request: u16,
+        /// The block.
+        block: u32,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The object is where it belongs.
+    Stored {
+        /// The request.
+        request: u16,
+    },
+    /// The object will not get there.
+    Refused {
+        /// The request.
+        request: u16,
+        /// Why.
+        why: Refusal,
+        /// The same for a person.
+        detail: String,
+    },
+    /// Somebody else's rate is used from now on.
+    Guided(Guide),
+    /// The connection has ended.
+    Ended {
+        /// Why, for a person.
+        reason: String,
+    },
+}
+
+/// What was sent and seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderCounters {
+    /// Symbols sent.
+    pub symbols: u64,
+    /// Those of them beyond a block's first pass.
+    pub repairs: u64,
+    /// Reports that were taken.
+    pub reports: u64,
+    /// Datagrams that were malformed or of no use.
+    pub unexpected: u64,
+    /// Datagrams that did not authenticate.
+    pub forged: u64,
+    /// Datagrams that came a second time or too late.
+    pub replayed: u64,
+}

@@ -1,0 +1,411 @@
+//! The control channel: a stream each way over datagrams of which any may be lost.
+//!
+//! The paper opens and releases a connection as TCP does (section 4.3) and finds that signals can be lost, since the
+//! network is kept busy: so every piece is acknowledged and sent again until it is. What the stream carries, TLS or plain
+//! messages, is the driver's affair. A connection is opened by a sender that has shown, with a [`Cookie`], that it is
+//! where its datagrams say; until then the receiver remembers nothing of it and answers with no more than it got.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use ring::hmac;
+use wire::packet::{Cookie, Flag, HEADER_BYTES, Header, Kind, MAX_SIGNAL_PAYLOAD, Signal};
+
+use crate::Time;
+
+/// Before a round trip is known.
+const FIRST_TIMEOUT: Duration = Duration::from_millis(100);
+const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
+const LONGEST_TIMEOUT: Duration = Duration::from_millis(500);
+/// Signals are few and short: on a path that has lost some, each is sent so often at once, at most.
+const MOST_COPIES: u8 = 3;
+/// A timeout that was in vain makes the next one longer by this.
+const BACKOFF: f64 = 1.5;
+/// Weight of the past in the average of the round trip (RFC 6298, section 2).
+const PAST: f64 = 0.875;
+/// Bytes that may be on their way.
+const WINDOW_BYTES: u32 = 16 << 10;
+/// Pieces that are sent again at a timeout.
+const AGAIN_BYTES: u32 = 4 * MAX_SIGNAL_PAYLOAD as u32;
+/// Pieces that are kept until what is before them comes.
+const MOST_EARLY: usize = 64;
+/// How long a cookie is good for, at least; at most twice that.
+const COOKIE_LIFE: Duration = Duration::from_secs(30);
+const COOKIE_BYTES: usize = size_of::<Cookie>();
+
+/// How far the opening of a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    /// The receiver has not been heard.
+    Asks,
+    /// It wants this to be shown; `due`: now.
+    Shows {
+        cookie: Cookie,
+        due: bool,
+    },
+    Done,
+}
+
+/// One end of a control channel.
+#[derive(Debug)]
+pub struct Signalling {
+    connection: u32,
+    opening: Opening,
+    next_number: u64,
+    /// What the peer has not acknowledged: the first byte is at `base`.
+    outgoing: VecDeque<u8>,
+    base: u32,
+    /// What has not been sent, or has to be sent again, begins here.
+    next: u32,
+    /// One more than the last byte that was ever sent.
+    high: u32,
+    /// Nothing is written any more: the end takes one place in the stream, as TCP's FIN does.
+    ends: bool,
+    end_acknowledged: bool,
+    /// All before it has come.
+    expected: u32,
+    early: BTreeMap<u32, Vec<u8>>,
+    /// Where the peer's stream ends.
+    peer_end: Option<u32>,
+    arrived: Vec<u8>,
+    /// The peer is to be told what has come.
+    owes: bool,
+    reset: bool,
+    timer: Option<Time>,
+    backoff: f64,
+    /// How often each signal is sent, and the last one as often as it still has to be.
+    copies: u8,
+    again: (u8, Vec<u8>),
+    rtt_s: Option<f64>,
+    /// A piece that was sent once: where it ends, and when it went.
+    timed: Option<(u32, Time)>,
+    heard: Time,
+}
+
+impl Signalling {
+    /// The sender's end, which opens the connection.
+    pub fn initiate(now: Time, connection: u32) -> Self {
+        Signalling { opening: Opening::Asks, timer: Some(now), ..Self::respond(now, connection) }
+    }
+
+    /// The receiver's end of a connection that a [`Doorkeeper`] has let in.
+    pub fn respond(now: Time, connection: u32) -> Self {
+        Signalling {
+            connection,
+            opening: Opening::Done,
+            next_number: 0,
+            outgoing: VecDeque::new(),
+            base: 0,
+            next: 0,
+            high: 0,
+            ends: false,
+            end_acknowledged: false,
+            expected: 0,
+            early: BTreeMap::new(),
+            peer_end: None,
+            arrived: Vec::new(),
+            owes: false,
+            reset: false,
+            timer: None,
+            backoff: 1.0,
+            copies: 1,
+            again: (0, Vec::new()),
+            rtt_s: None,
+            timed: None,
+            heard: now,
+        }
+    }
+
+    /// Writes to the stream. Nothing may follow [`Signalling::end`].
+    pub fn write(&mut self, bytes: &[u8]) {
+        debug_assert!(!self.ends, "written after the end");
+        self.outgoing.extend(bytes);
+    }
+
+    /// Bytes that the peer has not acknowledged.
+    pub fn unacknowledged_bytes(&self) -> usize {
+        self.outgoing.len()
+    }
+
+    /// What has come since the last call, in order.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.arrived)
+    }
+
+    /// Nothing more will be written.
+    pub fn end(&mut self) {
+        self.ends = true;
+    }
+
+    /// Whether the peer has answered.
+    pub fn is_open(&self) -> bool {
+        self.opening == Opening::Done
+    }
+
+    /// Whether the peer's stream has ended, and all of it has come.
+    pub fn has_ended(&self) -> bool {
+        self.peer_end == Some(self.expected)
+    }
+
+    /// Whether both ends are done, and this one knows it.
+    pub fn is_over(&self) -> bool {
+        self.has_ended() && self.end_acknowledged
+    }
+
+    /// Whether the peer knows of no such connection.
+    pub fn was_reset(&self) -> bool {
+        self.reset
+    }
+
+    /// The smoothed round trip.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.rtt_s.map(Duration::from_secs_f64)
+    }
+
+    /// When a signal came last; when it began, before the first.
+    pub fn heard(&self) -> Time {
+        self.heard
+    }
+
+    /// Whether something was sent that has to be answered.
+    pub fn waits(&self) -> bool {
+        self.timer.is_some()
+    }
+
+    fn stream_end(&self) -> u32 {
+        self.base.saturating_add(self.outgoing.len() as u32)
+    }
+
+    /// A signal of this connection. What cannot be is ignored.
+    pub fn handle(&mut self, now: Time, signal: &Signal, payload: &[u8]) {
+        let payload = match signal.flag {
+            Flag::Retry => {
+                if let (Some(cookie), false) = (payload.first_chunk(), self.is_open()) {
+                    self.heard = now;
+                    self.opening = Opening::Shows { cookie: *cookie, due: true };
+                    self.sample(now, 0);
+                    (self.backoff, self.timer) = (1.0, None);
+                }
+                return;
+            }
+            Flag::Reset => {
+                // One that comes after the end is of no interest.
+                self.reset |= !self.is_over();
+                return;
+            }
+            // Sent again, since our answer was lost.
+            Flag::Open | Flag::Opens => payload.get(COOKIE_BYTES..).unwrap_or_default(),
+            Flag::None | Flag::End => payload,
+        };
+        self.heard = now;
+        if self.opening != Opening::Done && matches!(signal.flag, Flag::None | Flag::End) {
+            self.opening = Opening::Done;
+        }
+        self.on_acknowledged(now, signal.acknowledged);
+        if signal.flag == Flag::End {
+            self.peer_end.get_or_insert(signal.offset.saturating_add(payload.len() as u32));
+        }
+        self.owes |= !payload.is_empty() || !matches!(signal.flag, Flag::None);
+        self.on_payload(signal.offset, payload);
+    }
+
+    fn on_acknowledged(&mut self, now: Time, acknowledged: u32) {
+        if acknowledged <= self.base || acknowledged > self.high {
+            return;
+        }
+        self.sample(now, acknowledged);
+        self.end_acknowledged = self.ends && acknowledged > self.stream_end();
+        let acknowledged = acknowledged.min(self.stream_end());
+        self.outgoing.drain(..(acknowledged - self.base) as usize);
+        self.base = acknowledged;
+        self.next = self.next.max(self.base);
+        self.backoff = 1.0;
+        let all = self.base + u32::from(self.end_acknowledged) >= self.high;
+        self.timer = (!all).then(|| now + self.timeout());
+    }
+
+    fn sample(&mut self, now: Time, acknowledged: u32) {
+        if let Some((end, sent)) = self.timed
+            && acknowledged >= end
+        {
+            let sample = now.since(sent).as_secs_f64();
+            self.rtt_s = Some(self.rtt_s.map_or(sample, |rtt| PAST * rtt + (1.0 - PAST) * sample));
+            self.timed = None;
+        }
+    }
+
+    fn on_payload(&mut self, offset: u32, payload: &[u8]) {
+        let end = offset.saturating_add(payload.len() as u32);
+        if !payload.is_empty() && end <= self.expected {
+            // The peer has not heard that it came.
+            self.note_loss();
+        }
+        if end > self.expected && offset <= self.expected.saturating_add(WINDOW_BYTES) {
+            let known = self.early.get(&offset).map_or(0, Vec::len);
+            if self.early.len() < MOST_EARLY && payload.len() > known || offset <= self.expected {
+                self.early.insert(offset, payload.to_vec());
+            }
+        }
+        while let Some(first) = self.early.first_entry().filter(|first| *first.key() <= self.expected) {
+            let (offset, bytes) = first.remove_entry();
+            if let Some(new) = bytes.get((self.expected - offset) as usize..) {
+                self.arrived.extend_from_slice(new);
+                self.expected += new.len() as u32;
+            }
+        }
+    }
+
+    fn note_loss(&mut self) {
+        self.copies = (self.copies + 1).min(MOST_COPIES);
+    }
+
+    fn timeout(&self) -> Duration {
+        let rtt_s = self.rtt_s.map(|rtt_s| Duration::from_secs_f64(2.0 * rtt_s));
+        let timeout = rtt_s.map_or(FIRST_TIMEOUT, |timeout| timeout + LEAST_TIMEOUT);
+        timeout.mul_f64(self.backoff).min(LONGEST_TIMEOUT)
+    }
+
+    /// Appends the next datagram, if there is one to send.
+    pub fn poll_transmit(&mut self, now: Time, buffer: &mut Vec<u8>) -> bool {
+        if self.reset {
+            return false;
+        }
+        if let (left @ 1.., copy) = &mut self.again {
+            *left -= 1;
+            buffer.extend_from_slice(copy);
+            return true;
+        }
+        let expired = self.timer.is_some_and(|at| at <= now);
+        if expired {
+            // An answer does not tell which of them it is to (Karn's rule, RFC 6298, section 3).
+            self.timed = (self.opening == Opening::Asks && self.next_number == 0).then_some((0, now));
+            if let Opening::Shows { due, .. } = &mut self.opening {
+                *due = true;
+            }
+            self.next = self.base;
+            if self.next_number > 0 {
+                self.note_loss();
+            }
+            self.timer = Some(now + self.timeout());
+            self.backoff *= BACKOFF;
+        }
+        let no_cookie = [0; COOKIE_BYTES];
+        let (flag, prefix) = match &mut self.opening {
+            Opening::Asks if expired => (Flag::Open, &no_cookie[..]),
+            Opening::Shows { cookie, due } if *due => {
+                *due = false;
+                (Flag::Opens, &cookie[..])
+            }
+            // Nothing follows before the receiver has answered.
+            Opening::Asks | Opening::Shows { .. } => return false,
+            Opening::Done => (Flag::None, &[][..]),
+        };
+        // It is copied, since the stream is looked at as well.
+        let prefix = prefix.to_vec();
+        let window_end = self.base + if self.backoff > 1.0 { AGAIN_BYTES } else { WINDOW_BYTES };
+        let stream_end = self.stream_end();
+        let room = (MAX_SIGNAL_PAYLOAD - prefix.len()) as u32;
+        let to = stream_end.min(window_end).min(self.next.saturating_add(room));
+        let from = if flag == Flag::Open { 0 } else { self.next.min(to) };
+        let to = if flag == Flag::Open { 0 } else { to };
+        let fits = flag == Flag::None && to == stream_end && self.next <= stream_end;
+        let ends = self.ends && !self.end_acknowledged && fits;
+        if to == from && flag == Flag::None && !ends && !self.owes {
+            return false;
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let begins = buffer.len();
+        Header { kind: Kind::Signal, connection: self.connection, number }.emit(buffer);
+        // The end takes a place of its own: it is acknowledged when that is.
+        let acknowledged = self.expected + u32::from(self.has_ended());
+        Signal { flag: if ends { Flag::End } else { flag }, offset: from, acknowledged }.emit(buffer);
+        buffer.extend_from_slice(&prefix);
+        let begin = (from - self.base) as usize;
+        buffer.extend(self.outgoing.range(begin..begin + (to - from) as usize));
+        self.again = (self.copies - 1, buffer[begins..].to_vec());
+        self.owes = false;
+        let sent_to = to + u32::from(ends);
+        if sent_to > self.high {
+            self.timed.get_or_insert((sent_to, now));
+            self.high = sent_to;
+        }
+        self.next = self.next.max(sent_to);
+        if self.timer.is_none() && (self.high > self.base || flag != Flag::None) {
+            self.timer = Some(now + self.timeout());
+        }
+        true
+    }
+
+    /// When [`Signalling::poll_transmit`] has something to send without any input.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.timer.filter(|_| !self.reset)
+    }
+}
+
+/// Appends the answer to a signal, or a symbol, of a connection that there is not.
+pub fn reset(connection: u32, buffer: &mut Vec<u8>) {
+    Header { kind: Kind::Signal, connection, number: 0 }.emit(buffer);
+    Signal { flag: Flag::Reset, offset: 0, acknowledged: 0 }.emit(buffer);
+}
+
+/// Lets in who has shown where he is (as DTLS and QUIC do: RFC 6347, section 4.2.1; RFC 9000, section 8.1.2).
+pub struct Doorkeeper(hmac::Key);
+
+impl Doorkeeper {
+    /// One with a secret of its own.
+    pub fn new(secret: &[u8; 32]) -> Self {
+        Doorkeeper(hmac::Key::new(hmac::HMAC_SHA256, secret))
+    }
+
+    fn cookie(&self, epoch: u64, from: SocketAddr, connection: u32) -> Cookie {
+        let mut context = hmac::Context::with_key(&self.0);
+        context.update(&epoch.to_be_bytes());
+        context.update(&connection.to_be_bytes());
+        match from.ip() {
+            IpAddr::V4(ip) => context.update(&ip.octets()),
+            IpAddr::V6(ip) => context.update(&ip.octets()),
+        }
+        context.update(&from.port().to_be_bytes());
+        *context.sign().as_ref().first_chunk().expect("SHA-256 has 32 bytes")
+    }
+
+    /// A signal of no known connection. True: it opens one. Else what to answer is appended, if anything is.
+    pub fn admits(
+        &self,
+        now: Time,
+        from: SocketAddr,
+        connection: u32,
+        signal: &Signal,
+        payload: &[u8],
+        answer: &mut Vec<u8>,
+    ) -> bool {
+        let epoch = now.as_nanos() / COOKIE_LIFE.as_nanos() as u64;
+        let Some(shown) = payload.first_chunk::<COOKIE_BYTES>() else {
+            if !matches!(signal.flag, Flag::Open | Flag::Opens | Flag::Reset) {
+                reset(connection, answer);
+            }
+            return false;
+        };
+        match signal.flag {
+            Flag::Opens => {
+                let good = |epoch| self.cookie(epoch, from, connection) == *shown;
+                if good(epoch) || epoch.checked_sub(1).is_some_and(good) {
+                    return true;
+                }
+            }
+            Flag::Open => {}
+            Flag::Reset => return false,
+            Flag::None | Flag::End | Flag::Retry => {
+                reset(connection, answer);
+                return false;
+            }
+        }
+        Header { kind: Kind::Signal, connection, number: 0 }.emit(answer);
+        Signal { flag: Flag::Retry, offset: 0, acknowledged: 0 }.emit(answer);
+        answer.extend_from_slice(&self.cookie(epoch, from, connection));
+        debug_assert_eq!(answer.len(), HEADER_BYTES + wire::packet::SIGNAL_BYTES + COOKIE_BYTES);
+        false
+    }
+}

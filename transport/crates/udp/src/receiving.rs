@@ -1,0 +1,665 @@
+//! A DFCP receiver: any number of senders, one thread for its socket and one that decodes.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use polling::{Event, Events, PollMode, Poller};
+use proto::Time;
+use proto::dfcp::{Doorkeeper, Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent, Signalling, reset};
+use proto::object::{Cut, Layout};
+use proto::protect::{DFCP_LABEL, Protection, Side};
+use ring::rand::{SecureRandom, SystemRandom};
+use thiserror::Error;
+use wire::control::{self, Offer, Refusal, Run};
+use wire::packet::{Header, Kind, Signal};
+
+use crate::channel::{Broken, Channel};
+use crate::clock::{Clock, sleep_precisely};
+use crate::decoding::{Answer, Batch, Decoding, Order};
+use crate::fetching::{JobId, Sink};
+use crate::signals::{SignalStream, parse};
+use crate::socket::DataSocket;
+
+const SOCKET: usize = 0;
+/// Batches of datagrams that are read before anything else has its turn.
+const RECEIVE_BATCHES: usize = 8;
+/// A sender that cannot say hello within this is forgotten.
+const GREETING: Duration = Duration::from_secs(10);
+/// After the end of a connection its sender may not have heard of it.
+const LINGER: Duration = Duration::from_secs(3);
+/// Between two answers to symbols of a connection that there is not.
+const RESET_INTERVAL: Duration = Duration::from_millis(50);
+/// So much is kept back until there are enough symbols of a block to decode it.
+const KEPT_BACK_BYTES: usize = 256 << 10;
+
+/// Where to receive.
+pub struct ReceiveOptions {
+    /// UDP; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// TLS, or `None` to believe anyone, for experiments.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// How connections behave.
+    pub config: ReceiverConfig,
+    /// Connections at a time, and those of one address.
+    pub limits: crate::Limits,
+}
+
+/// Why nothing can be received at all.
+#[derive(Debug, Error)]
+pub enum ReceiveError {
+    /// It cannot listen where it should.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The system refuses what any receiver needs.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// Where an offered object goes.
+pub struct Taken {
+    /// Its blocks that are not there yet, ascending.
+    pub missing: Vec<Run>,
+    /// Takes the rest.
+    pub sink: Box<dyn Sink>,
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub enum ReceiveUpdate {
+    /// A sender has connected.
+    Connected {
+        /// Its address.
+        from: SocketAddr,
+    },
+    /// It would send an object: [`Receiving::take`] or [`Receiving::refuse`].
+    Offered {
+        /// Names it here.
+        job: JobId,
+        /// Who.
+        from: SocketAddr,
+        /// What.
+        offer: Offer,
+    },
+    /// A block is with the sink.
+    Block {
+        /// The object.
+        job: JobId,
+        /// Its length.
+        bytes: usize,
+    },
+    /// An object is whole.
+    Stored {
+        /// The object.
+        job: JobId,
+    },
+    /// An object will not come whole.
+    Failed {
+        /// The object.
+        job: JobId,
+        /// Why, for a person.
+        why: String,
+    },
+    /// A sender has gone; what became of its objects was told before.
+    Disconnected {
+        /// Its address.
+        from: SocketAddr,
+        /// Why, for a person.
+        why: String,
+    },
+}
+
+/// What a receiver did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReceiveStatistics {
+    /// Connections that were let in.
+    pub connections: u64,
+    /// Connections that were turned away.
+    pub refused: u64,
+    /// Objects that came whole.
+    pub stored: u64,
+    /// Objects that did not.
+    pub failed: u64,
+    /// Datagrams for no connection.
+    pub strays: u64,
+    /// What the connections that have ended counted.
+    pub data: ReceiverCounters,
+}
+
+type Key = (SocketAddr, u32);
+
+/// A receiver that is bound.
+pub struct Receiving {
+    clock: Clock,
+    poller: Arc<Poller>,
+    socket: DataSocket,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    config: ReceiverConfig,
+    limits: crate::Limits,
+    doorkeeper: Doorkeeper,
+    sessions: HashMap<Key, Session>,
+    decoding: Decoding,
+    jobs: HashMap<JobId, Running>,
+    next_job: u64,
+    kept_back: Batch,
+    updates: Vec<ReceiveUpdate>,
+    unsent: Option<(SocketAddr, Option<IpAddr>, Vec<u8>)>,
+    /// No symbol of an unknown connection is answered before.
+    reset_at: Time,
+    statistics: ReceiveStatistics,
+}
+
+struct Session {
+    channel: Channel<SignalStream>,
+    since: Time,
+    receiver: Option<Receiver>,
+    /// Our address as the sender's datagrams name it.
+    local: Option<IpAddr>,
+    jobs: HashMap<u16, JobId>,
+    /// Until when its sender is answered, once it is over.
+    over: Option<Time>,
+}
+
+struct Running {
+    key: Key,
+    request: u16,
+    offer: Option<Offer>,
+    blocks_left: u64,
+}
+
+impl Receiving {
+    /// Binds the socket.
+    ///
+    /// # Errors
+    /// [`ReceiveError::Listen`] if the address is not to be had.
+    pub fn bind(options: ReceiveOptions) -> Result<Self, ReceiveError> {
+        let ReceiveOptions { listen, tls, config, limits } = options;
+        sleep_precisely();
+        let socket =
+            DataSocket::bind(listen).map_err(|error| ReceiveError::Listen { address: listen, error })?;
+        let poller = Arc::new(Poller::new()?);
+        // SAFETY: it is deleted from the poller before it is dropped, in `Receiving::drop`.
+        unsafe {
+            poller.add_with_mode(socket.socket(), Event::readable(SOCKET), PollMode::Level)?;
+        }
+        let mut secret = [0; 32];
+        let fill = SystemRandom::new().fill(&mut secret);
+        fill.map_err(|_| io::Error::other("the system gives no randomness"))?;
+        Ok(Receiving {
+            clock: Clock::start(),
+            socket,
+            tls,
+            config,
+            limits,
+            doorkeeper: Doorkeeper::new(&secret),
+            sessions: HashMap::new(),
+            decoding: Decoding::start(poller.clone())?,
+            poller,
+            jobs: HashMap::new(),
+            next_job: 0,
+            kept_back: Batch::default(),
+            updates: Vec::new(),
+            unsent: None,
+            reset_at: Time::ZERO,
+            statistics: ReceiveStatistics::default(),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Ends a [`Receiving::wait`] from any thread.
+    pub fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let poller = self.poller.clone();
+        Arc::new(move || {
+            // It fails only when the poller is gone, and nobody waits.
+            let _ = poller.notify();
+        })
+    }
+
+    /// Works until something has happened, at most for `patience`.
+    ///
+    /// # Errors
+    /// [`ReceiveError::System`]; what senders do comes as updates.
+    pub fn wait(&mut self, patience: Duration) -> Result<Vec<ReceiveUpdate>, ReceiveError> {
+        let until = Instant::now() + patience;
+        let mut events = Events::new();
+        loop {
+            self.drive()?;
+            if !self.updates.is_empty() {
+                return Ok(std::mem::take(&mut self.updates));
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Vec::new());
+            }
+            events.clear();
+            match self.poller.wait(&mut events, Some(self.next_timeout().map_or(left, |t| t.min(left)))) {
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e.into()),
+            }
+            if events.iter().next().is_some() {
+                self.receive()?;
+            }
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        let soonest = self.sessions.values().filter_map(Session::poll_timeout).min()?;
+        Some(soonest.since(now))
+    }
+
+    fn receive(&mut self) -> Result<(), ReceiveError> {
+        let now = self.clock.now();
+        let mut enough = false;
+        let mut answers = Vec::new();
+        for _ in 0..RECEIVE_BATCHES {
+            let Receiving { socket, sessions, doorkeeper, kept_back, statistics, reset_at, .. } = self;
+            let (tls, limits) = (&self.tls, &self.limits);
+            let more = socket.receive(|received| {
+                let (from, to) = (received.from, received.to);
+                for datagram in received.datagrams {
+                    let Ok(header) = Header::parse(datagram) else {
+                        statistics.strays += 1;
+                        continue;
+                    };
+                    let key = (from, header.connection);
+                    if let Some(session) = sessions.get_mut(&key) {
+                        session.local = to.filter(|to| !to.is_multicast());
+                        enough |= session.handle(now, received.ce, datagram, kept_back);
+                        continue;
+                    }
+                    statistics.strays += 1;
+                    let mut answer = Vec::new();
+                    match parse(datagram) {
+                        Some((_, signal, payload)) => {
+                            let known = &*sessions;
+                            let room = || {
+                                let of_it = known.keys().filter(|(a, _)| a.ip() == from.ip()).count();
+                                known.len() < limits.connections && of_it < limits.connections_of_an_address
+                            };
+                            let connection = header.connection;
+                            if doorkeeper.admits(now, from, connection, &signal, payload, &mut answer) {
+                                let session = room().then(|| Session::open(now, connection, tls.as_ref()));
+                                match session.flatten() {
+                                    Some(mut session) => {
+                                        session.local = to.filter(|to| !to.is_multicast());
+                                        session.handle_signal(now, &signal, payload);
+                                        sessions.insert(key, session);
+                                        statistics.connections += 1;
+                                        statistics.strays -= 1;
+                                    }
+                                    None => {
+                                        statistics.refused += 1;
+                                        reset(connection, &mut answer);
+                                    }
+                                }
+                            }
+                        }
+                        // A sender that does not know yet that this receiver has forgotten it.
+                        None if header.kind == Kind::Symbol && now >= *reset_at => {
+                            *reset_at = now + RESET_INTERVAL;
+                            reset(header.connection, &mut answer);
+                        }
+                        None => {}
+                    }
+                    if !answer.is_empty() {
+                        answers.push((from, to.filter(|to| !to.is_multicast()), answer));
+                    }
+                }
+            })?;
+            for (to, from, answer) in answers.drain(..) {
+                // One that does not go is asked for again.
+                self.socket.send(to, from, &answer, answer.len());
+            }
+            if !more {
+                break;
+            }
+        }
+        if enough || self.kept_back.bytes() >= KEPT_BACK_BYTES {
+            self.decoding.order(Order::Symbols(std::mem::take(&mut self.kept_back)));
+        }
+        Ok(())
+    }
+
+    fn drive(&mut self) -> Result<(), ReceiveError> {
+        while let Some(answer) = self.decoding.answer()? {
+            self.on_answer(answer);
+        }
+        let now = self.clock.now();
+        let keys: Vec<Key> = self.sessions.keys().copied().collect();
+        for key in keys {
+            self.drive_session(now, key);
+        }
+        self.transmit()
+    }
+
+    fn drive_session(&mut self, now: Time, key: Key) {
+        let Receiving { sessions, config, updates, .. } = self;
+        let Some(session) = sessions.get_mut(&key) else { return };
+        let events = match session.drive(now, key, config, updates) {
+            Ok(events) => events,
+            Err(why) => {
+                self.lose(now, key, &why);
+                Vec::new()
+            }
+        };
+        for event in events {
+            self.on_event(now, key, event);
+        }
+        let Some(session) = self.sessions.get_mut(&key) else { return };
+        if session.over.is_some_and(|until| now >= until) {
+            if let Some(receiver) = &session.receiver {
+                self.statistics.data += receiver.counters();
+            }
+            self.sessions.remove(&key);
+        }
+    }
+
+    fn on_event(&mut self, now: Time, key: Key, event: ReceiverEvent) {
+        let Some(session) = self.sessions.get_mut(&key) else { return };
+        match event {
+            ReceiverEvent::Offer(offer) => {
+                let job = JobId(self.next_job);
+                self.next_job += 1;
+                let request = offer.parameters.request;
+                session.jobs.insert(request, job);
+                let running = Running { key, request, offer: Some(offer.clone()), blocks_left: 0 };
+                self.jobs.insert(job, running);
+                self.updates.push(ReceiveUpdate::Offered { job, from: key.0, offer });
+            }
+            ReceiverEvent::BlockHash { request, block, hash } => {
+                if let Some(job) = session.jobs.get(&request) {
+                    self.decoding.order(Order::Hash { job: *job, block, hash });
+                }
+            }
+            ReceiverEvent::Withdrawn { request, detail } => {
+                if let Some(job) = session.jobs.get(&request).copied() {
+                    self.fail(job, detail);
+                }
+            }
+            ReceiverEvent::Ended { reason, .. } => self.lose(now, key, &reason),
+        }
+    }
+
+    /// Takes an object that was offered.
+    pub fn take(&mut self, job: JobId, taken: Taken) {
+        let Some(running) = self.jobs.get_mut(&job) else { return };
+        let Some(offer) = running.offer.take() else { return };
+        let (request, parameters) = (running.request, offer.parameters);
+        let session = self.sessions.get_mut(&running.key);
+        let Some(receiver) = session.and_then(|session| session.receiver.as_mut()) else { return };
+        // The state machine has looked at it before.
+        let layout = Layout::new(offer.symbol_bytes, offer.block_symbols, parameters.size);
+        let cut = layout.and_then(|l| Cut::new(l, offer.draw, parameters.seed, parameters.last_seed).ok());
+        let Some(cut) = cut else {
+            return self.refuse(job, Refusal::BadParameters, "no code has these parameters".into());
+        };
+        let Taken { missing, sink } = taken;
+        running.blocks_left = receiver.accept(request, &missing);
+        self.decoding.order(Order::Begin { job, parameters, cut, sink });
+        if running.blocks_left == 0 {
+            self.decoding.order(Order::Finish { job });
+        }
+    }
+
+    /// Does not take it.
+    pub fn refuse(&mut self, job: JobId, why: Refusal, detail: String) {
+        let Some(running) = self.jobs.remove(&job) else { return };
+        if let Some(session) = self.sessions.get_mut(&running.key) {
+            session.jobs.remove(&running.request);
+            if let Some(receiver) = &mut session.receiver {
+                receiver.refuse(running.request, why, detail.clone());
+            }
+        }
+        self.statistics.failed += 1;
+        self.updates.push(ReceiveUpdate::Failed { job, why: detail });
+    }
+
+    fn on_answer(&mut self, answer: Answer) {
+        let now = self.clock.now();
+        let (Answer::Needs { job, .. }
+        | Answer::Complete { job, .. }
+        | Answer::Finished { job }
+        | Answer::Failed { job, .. }) = answer;
+        let Some(running) = self.jobs.get_mut(&job) else { return };
+        let session = self.sessions.get_mut(&running.key);
+        let Some(receiver) = session.and_then(|session| session.receiver.as_mut()) else { return };
+        match answer {
+            Answer::Needs { block, symbols, .. } => receiver.needs(now, running.request, block, symbols),
+            Answer::Complete { block, bytes, .. } => {
+                receiver.complete(now, running.request, block);
+                self.updates.push(ReceiveUpdate::Block { job, bytes });
+                running.blocks_left = running.blocks_left.saturating_sub(1);
+                if running.blocks_left == 0 {
+                    self.decoding.order(Order::Finish { job });
+                }
+            }
+            Answer::Finished { .. } => {
+                receiver.stored(running.request);
+                if let Some(running) = self.jobs.remove(&job)
+                    && let Some(session) = self.sessions.get_mut(&running.key)
+                {
+                    session.jobs.remove(&running.request);
+                }
+                self.statistics.stored += 1;
+                self.updates.push(ReceiveUpdate::Stored { job });
+            }
+            Answer::Failed { why, .. } => {
+                receiver.refuse(running.request, Refusal::Unreadable, why.clone());
+                self.fail(job, why);
+            }
+        }
+    }
+
+    fn fail(&mut self, job: JobId, why: String) {
+        let Some(running) = self.jobs.remove(&job) else { return };
+        if let Some(session) = self.sessions.get_mut(&running.key) {
+            session.jobs.remove(&running.request);
+        }
+        self.decoding.order(Order::Forget { job });
+        self.statistics.failed += 1;
+        self.updates.push(ReceiveUpdate::Failed { job, why });
+    }
+
+    /// A sender is gone, or is to go.
+    fn lose(&mut self, now: Time, key: Key, why: &str) {
+        let Some(session) = self.sessions.get_mut(&key) else { return };
+        if session.over.is_some() {
+            return;
+        }
+        session.over = Some(now + LINGER);
+        session.say_goodbye();
+        let jobs: Vec<JobId> = session.jobs.values().copied().collect();
+        for job in jobs {
+            self.fail(job, format!("its sender is gone: {why}"));
+        }
+        self.updates.push(ReceiveUpdate::Disconnected { from: key.0, why: why.to_owned() });
+    }
+
+    fn transmit(&mut self) -> Result<(), ReceiveError> {
+        if let Some((to, from, datagram)) = self.unsent.take() {
+            if !self.socket.send(to, from, &datagram, datagram.len()) {
+                self.unsent = Some((to, from, datagram));
+                return Ok(());
+            }
+            self.poller.modify_with_mode(self.socket.socket(), Event::readable(SOCKET), PollMode::Level)?;
+        }
+        let mut datagram = Vec::new();
+        let now = self.clock.now();
+        for ((to, _), session) in &mut self.sessions {
+            while session.poll_transmit(now, &mut datagram) {
+                if !self.socket.send(*to, session.local, &datagram, datagram.len()) {
+                    self.unsent = Some((*to, session.local, datagram));
+                    let event = Event::all(SOCKET);
+                    self.poller.modify_with_mode(self.socket.socket(), event, PollMode::Level)?;
+                    return Ok(());
+                }
+                datagram.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Says goodbye to all senders.
+    ///
+    /// # Errors
+    /// [`ReceiveError::System`].
+    pub fn stop(&mut self) -> Result<ReceiveStatistics, ReceiveError> {
+        let now = self.clock.now();
+        for key in self.sessions.keys().copied().collect::<Vec<_>>() {
+            if let Some(receiver) = self.sessions.get_mut(&key).and_then(|s| s.receiver.as_mut()) {
+                receiver.end("the receiver is stopping".into());
+            }
+            self.drive_session(now, key);
+        }
+        self.transmit()?;
+        for session in self.sessions.values() {
+            if let Some(receiver) = &session.receiver {
+                self.statistics.data += receiver.counters();
+            }
+        }
+        Ok(self.statistics)
+    }
+}
+
+impl Session {
+    /// None: TLS will not have it.
+    fn open(now: Time, connection: u32, tls: Option<&Arc<rustls::ServerConfig>>) -> Option<Self> {
+        let tls = tls.map(|config| rustls::ServerConnection::new(config.clone())).transpose().ok()?;
+        let stream = SignalStream::new(Signalling::respond(now, connection));
+        Some(Session {
+            channel: Channel::over(stream, tls.map(Into::into)),
+            since: now,
+            receiver: None,
+            local: None,
+            jobs: HashMap::new(),
+            over: None,
+        })
+    }
+
+    fn handle_signal(&mut self, now: Time, signal: &Signal, payload: &[u8]) {
+        self.channel.stream_mut().handle(now, signal, payload);
+    }
+
+    /// Whether there are enough symbols of a block now.
+    fn handle(&mut self, now: Time, ce: bool, datagram: &mut [u8], batch: &mut Batch) -> bool {
+        if let Some((_, signal, payload)) = parse(datagram) {
+            self.handle_signal(now, &signal, payload);
+            return false;
+        }
+        let Some(arrival) = self.receiver.as_mut().and_then(|r| r.handle_datagram(now, ce, datagram)) else {
+            return false;
+        };
+        let Some(job) = self.jobs.get(&arrival.request) else { return false };
+        batch.push(*job, arrival.block, arrival.index, arrival.payload);
+        arrival.enough
+    }
+
+    /// Lets timers expire and takes what was said; returns what is to be done, or why it is over.
+    fn drive(
+        &mut self,
+        now: Time,
+        key: Key,
+        config: &ReceiverConfig,
+        updates: &mut Vec<ReceiveUpdate>,
+    ) -> Result<Vec<ReceiverEvent>, String> {
+        if self.over.is_some() {
+            return Ok(Vec::new());
+        }
+        // What was said before the end counts.
+        let broken = self.channel.read().err();
+        if self.channel.stream().signalling.was_reset() {
+            return Err("the sender has given it up".into());
+        }
+        if self.receiver.is_none() && self.channel.is_open() {
+            let protection = match self.channel.secret(DFCP_LABEL) {
+                Ok(None) => Protection::insecure(),
+                Ok(Some(secret)) => Protection::new(&secret, Side::Server),
+                Err(broken) => return Err(broken.to_string()),
+            };
+            self.receiver = Some(Receiver::new(config.clone(), now, key.1, protection));
+            updates.push(ReceiveUpdate::Connected { from: key.0 });
+        }
+        let Some(receiver) = &mut self.receiver else {
+            let late = now.since(self.since) >= GREETING;
+            let why = broken.map(|broken| broken.to_string());
+            return match why.or_else(|| late.then(|| "it did not say hello".to_owned())) {
+                Some(why) => Err(why),
+                None => self.channel.flush().map_err(|e| e.to_string()).map(|()| Vec::new()),
+            };
+        };
+        let broken = loop {
+            match self.channel.message::<control::Sender>() {
+                Ok(Some(message)) => receiver.handle_control(now, message),
+                Ok(None) => break broken,
+                Err(malformed) => break Some(malformed),
+            }
+        };
+        if receiver.poll_timeout().is_some_and(|at| at <= now) {
+            receiver.handle_timeout(now);
+        }
+        let mut events = Vec::new();
+        while let Some(event) = receiver.poll_event() {
+            events.push(event);
+        }
+        if let Err(broken) = self.say() {
+            return Err(broken.to_string());
+        }
+        match broken {
+            // What was said last has an effect before the end has.
+            Some(broken) if events.is_empty() => Err(broken.to_string()),
+            _ => Ok(events),
+        }
+    }
+
+    fn say(&mut self) -> Result<(), Broken> {
+        while let Some(message) = self.receiver.as_mut().and_then(Receiver::poll_control) {
+            self.channel.send(&message)?;
+        }
+        self.channel.flush()
+    }
+
+    fn say_goodbye(&mut self) {
+        // Who does not read it sees the end.
+        let _ = self.say();
+        self.channel.close();
+    }
+
+    fn poll_transmit(&mut self, now: Time, datagram: &mut Vec<u8>) -> bool {
+        let signals = self.channel.stream_mut().signalling.poll_transmit(now, datagram);
+        let over = self.over.is_some();
+        signals || !over && self.receiver.as_mut().is_some_and(|r| r.poll_transmit(now, datagram))
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let signalling = self.channel.stream().signalling.poll_timeout();
+        let rest = match (self.over, &self.receiver) {
+            (Some(until), _) => Some(until),
+            (None, None) => Some(self.since + GREETING),
+            (None, Some(receiver)) => receiver.poll_timeout(),
+        };
+        signalling.into_iter().chain(rest).min()
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        // It was added in `bind`.
+        let _ = self.poller.delete(self.socket.socket());
+    }
+}

@@ -1,0 +1,545 @@
+//! A DFCP sender: one receiver, one thread for its socket.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use polling::{Event, Events, PollMode, Poller};
+use proto::Time;
+use proto::dfcp::{Guide, Sender, SenderConfig, SenderCounters, SenderEvent, Signalling};
+use proto::object::Object;
+use proto::protect::{DFCP_LABEL, Protection, Side};
+use ring::rand::{SecureRandom, SystemRandom};
+use rustls::pki_types::ServerName;
+use thiserror::Error;
+use wire::control::{self, Entry, Refusal};
+
+use crate::channel::{Broken, Channel};
+use crate::clock::{Clock, sleep_precisely};
+use crate::files::Root;
+use crate::reading::{Load, Reader};
+use crate::signals::{SignalStream, parse};
+use crate::socket::DataSocket;
+
+const SOCKET: usize = 0;
+/// Batches of datagrams that are read before anything else has its turn.
+const RECEIVE_BATCHES: usize = 8;
+/// Bursts that are sent before what has come in is looked at.
+const TRANSMIT_TURNS: usize = 8;
+/// How long the receiver may take to acknowledge the end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Where to send.
+pub struct SendOptions {
+    /// The receiver.
+    pub to: SocketAddr,
+    /// The name that its certificate has to bear, where an authority vouches for it.
+    pub name: String,
+    /// TLS, or `None` to send everything in clear, for experiments.
+    pub tls: Option<Arc<rustls::ClientConfig>>,
+    /// How the connection behaves; its seed is chosen here.
+    pub config: SenderConfig,
+}
+
+/// Why nothing can be sent at all.
+#[derive(Debug, Error)]
+pub enum SendError {
+    /// The system refuses what any sender needs.
+    #[error("{0}")]
+    System(#[from] io::Error),
+    /// A name that no certificate can bear.
+    #[error("{0:?} cannot be the name of a receiver")]
+    Name(String),
+    /// rustls will not have it.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// An object that cannot be sent.
+    #[error("{0}")]
+    Object(String),
+}
+
+/// What has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SendUpdate {
+    /// The receiver has answered, and is who it should be.
+    Open,
+    /// It takes an object; so many bytes of it are missing there.
+    Accepted {
+        /// The object.
+        request: u16,
+        /// Bytes to be sent.
+        bytes: u64,
+    },
+    /// A block is with the receiver.
+    Delivered {
+        /// The object.
+        request: u16,
+        /// Its length.
+        bytes: usize,
+    },
+    /// An object is where it belongs.
+    Stored {
+        /// The object.
+        request: u16,
+    },
+    /// An object will not get there.
+    Refused {
+        /// The object.
+        request: u16,
+        /// Why.
+        why: Refusal,
+        /// The same for a person.
+        detail: String,
+    },
+    /// Somebody else's rate is used from now on.
+    Guided(Guide),
+    /// The connection has ended.
+    Lost {
+        /// Why, for a person.
+        why: String,
+    },
+}
+
+/// What is known of how fast to send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RateNews {
+    /// So much, in bit/s of whole Ethernet frames.
+    Rate(f64),
+    /// What was said last still holds.
+    Confirmed,
+}
+
+/// Tells a sender its rate, from any thread.
+#[derive(Clone)]
+pub struct RateTeller {
+    news: mpsc::Sender<RateNews>,
+    poller: Arc<Poller>,
+}
+
+impl RateTeller {
+    /// Returns whether the sender is still there.
+    pub fn tell(&self, news: RateNews) -> bool {
+        self.news.send(news).is_ok() && self.poller.notify().is_ok()
+    }
+}
+
+/// One connection to a receiver.
+pub struct Sending {
+    clock: Clock,
+    poller: Arc<Poller>,
+    socket: DataSocket,
+    reader: Reader,
+    to: SocketAddr,
+    connection: u32,
+    config: SenderConfig,
+    channel: Channel<SignalStream>,
+    /// From the moment that the channel is open.
+    sender: Option<Sender>,
+    files: HashMap<u16, (Arc<File>, Object)>,
+    news: mpsc::Receiver<RateNews>,
+    teller: RateTeller,
+    updates: Vec<SendUpdate>,
+    /// Datagrams that the socket had no room for, and their size.
+    unsent: Option<(Vec<u8>, usize)>,
+    lost: bool,
+}
+
+impl Sending {
+    /// Begins to connect; how that went is told by [`SendUpdate::Open`] and [`SendUpdate::Lost`].
+    ///
+    /// # Errors
+    /// [`SendError`]; a receiver that does not answer is none.
+    pub fn connect(options: SendOptions) -> Result<Self, SendError> {
+        let SendOptions { to, name, tls, mut config } = options;
+        sleep_precisely();
+        let any: IpAddr =
+            if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = DataSocket::bind(SocketAddr::new(any, 0))?;
+        let poller = Arc::new(Poller::new()?);
+        // SAFETY: it is deleted from the poller before it is dropped, in `Sending::drop`.
+        unsafe {
+            poller.add_with_mode(socket.socket(), Event::readable(SOCKET), PollMode::Level)?;
+        }
+        let mut random = [0; 12];
+        let fill = SystemRandom::new().fill(&mut random);
+        fill.map_err(|_| io::Error::other("the system gives no randomness"))?;
+        let (connection, seed) = random.split_at(4);
+        let connection = u32::from_be_bytes(connection.try_into().expect("it is 4 bytes"));
+        config.seed = u64::from_be_bytes(seed.try_into().expect("it is 8 bytes"));
+        let tls = match tls {
+            None => None,
+            Some(tls) => {
+                let name = ServerName::try_from(name.clone()).map_err(|_| SendError::Name(name))?;
+                Some(rustls::ClientConnection::new(tls, name)?.into())
+            }
+        };
+        let clock = Clock::start();
+        let stream = SignalStream::new(Signalling::initiate(clock.now(), connection));
+        let (news, told) = mpsc::channel();
+        Ok(Sending {
+            clock,
+            socket,
+            reader: Reader::start(poller.clone())?,
+            to,
+            connection,
+            config,
+            channel: Channel::over(stream, tls),
+            sender: None,
+            files: HashMap::new(),
+            news: told,
+            teller: RateTeller { news, poller: poller.clone() },
+            poller,
+            updates: Vec::new(),
+            unsent: None,
+            lost: false,
+        })
+    }
+
+    /// To tell it its rate.
+    pub fn rate_teller(&self) -> RateTeller {
+        self.teller.clone()
+    }
+
+    /// Sends the file at `path` of `root` as `name`. Returns the object's name; `None` if as many are on their way as may
+    /// be, or the connection is not open.
+    ///
+    /// # Errors
+    /// [`SendError::Object`].
+    pub fn offer(&mut self, root: &Root, path: &str, name: &str) -> Result<Option<u16>, SendError> {
+        let Some(sender) = &mut self.sender else { return Ok(None) };
+        let (file, object) = root.file(path).map_err(|(_, detail)| SendError::Object(detail))?;
+        let request = sender.offer(name, &object).map_err(|e| SendError::Object(format!("{path}: {e}")))?;
+        if let Some(request) = request {
+            self.files.insert(request, (Arc::new(file), object));
+        }
+        Ok(request)
+    }
+
+    /// Works until something has happened, at most for `patience`.
+    ///
+    /// # Errors
+    /// [`SendError::System`]; what the receiver does comes as updates.
+    pub fn wait(&mut self, patience: Duration) -> Result<Vec<SendUpdate>, SendError> {
+        let until = Instant::now() + patience;
+        let mut events = Events::new();
+        loop {
+            self.drive()?;
+            if !self.updates.is_empty() {
+                return Ok(std::mem::take(&mut self.updates));
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Vec::new());
+            }
+            events.clear();
+            match self.poller.wait(&mut events, Some(self.next_timeout().map_or(left, |t| t.min(left)))) {
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e.into()),
+            }
+            if events.iter().next().is_some() {
+                self.receive()?;
+            }
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Duration> {
+        if self.lost {
+            return None;
+        }
+        let now = self.clock.now();
+        let signalling = &self.channel.stream().signalling;
+        let silence = signalling.waits().then(|| signalling.heard() + self.config.silence);
+        let sender = self.sender.as_ref().and_then(|sender| sender.poll_timeout(now));
+        let sender = sender.filter(|_| self.unsent.is_none());
+        let soonest = signalling.poll_timeout().into_iter().chain(silence).chain(sender).min()?;
+        Some(soonest.since(now))
+    }
+
+    fn receive(&mut self) -> Result<(), SendError> {
+        let now = self.clock.now();
+        for _ in 0..RECEIVE_BATCHES {
+            let Sending { socket, to, connection, channel, sender, .. } = self;
+            let more = socket.receive(|received| {
+                let same = received.from.ip().to_canonical() == to.ip().to_canonical();
+                if !same || received.from.port() != to.port() {
+                    return;
+                }
+                for datagram in received.datagrams {
+                    match parse(datagram) {
+                        Some((header, signal, payload)) => {
+                            if header.connection == *connection {
+                                channel.stream_mut().handle(now, &signal, payload);
+                            }
+                        }
+                        None => {
+                            if let Some(sender) = sender {
+                                sender.handle_datagram(now, datagram);
+                            }
+                        }
+                    }
+                }
+            })?;
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what is due, and sends what there is to send.
+    fn drive(&mut self) -> Result<(), SendError> {
+        if self.lost {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        if let Err(broken) = self.talk(now) {
+            self.lose(broken.to_string());
+        }
+        while let Ok(news) = self.news.try_recv() {
+            if let Some(sender) = &mut self.sender {
+                match news {
+                    RateNews::Rate(bps) => sender.tell_rate(now, bps),
+                    RateNews::Confirmed => sender.confirm_rate(now),
+                }
+            }
+        }
+        while let Some(loaded) = self.reader.next() {
+            self.provide(loaded.request, loaded.block, loaded.bytes);
+        }
+        if let Some(sender) = &mut self.sender
+            && sender.poll_timeout(now).is_some_and(|at| at <= now)
+        {
+            sender.handle_timeout(now);
+        }
+        while let Some(event) = self.sender.as_mut().and_then(Sender::poll_event) {
+            self.on_event(event);
+        }
+        while let Some(message) = self.sender.as_mut().and_then(Sender::poll_control) {
+            if let Err(broken) = self.channel.send(&message) {
+                self.lose(broken.to_string());
+            }
+        }
+        if let Err(broken) = self.channel.flush() {
+            self.lose(broken.to_string());
+        }
+        self.transmit()
+    }
+
+    /// Takes what has come by the control channel.
+    fn talk(&mut self, now: Time) -> Result<(), Broken> {
+        // What was said before the end may tell why.
+        let broken = self.channel.read().err();
+        let stream = self.channel.stream();
+        if stream.signalling.was_reset() {
+            self.lose("the receiver knows nothing of this connection: it was started again".into());
+            return Ok(());
+        }
+        if stream.signalling.waits() && now.since(stream.signalling.heard()) >= self.config.silence {
+            let silence = self.config.silence.as_secs_f64();
+            self.lose(format!("the receiver did not answer for {silence} s"));
+            return Ok(());
+        }
+        if self.sender.is_none() && stream.signalling.is_open() && self.channel.is_open() {
+            let protection = match self.channel.secret(DFCP_LABEL)? {
+                None => Protection::insecure(),
+                Some(secret) => Protection::new(&secret, Side::Client),
+            };
+            let rtt = self.channel.stream().signalling.rtt().unwrap_or(Duration::from_millis(1));
+            let config = self.config.clone();
+            self.sender = Some(Sender::new(config, now, self.connection, protection, rtt));
+            self.updates.push(SendUpdate::Open);
+        }
+        if let Some(sender) = &mut self.sender {
+            while let Some(message) = self.channel.message::<control::Receiver>()? {
+                sender.handle_control(now, message);
+            }
+        }
+        broken.map_or(Ok(()), Err)
+    }
+
+    fn on_event(&mut self, event: SenderEvent) {
+        match event {
+            SenderEvent::Load { request, block, offset, bytes } => {
+                let Some((file, object)) = self.files.get(&request) else { return };
+                let load =
+                    Load { key: 0, request, block, file: file.clone(), object: *object, offset, bytes };
+                if let Some(bytes) = self.reader.read(load) {
+                    self.provide(request, block, bytes);
+                }
+            }
+            SenderEvent::Accepted { request, bytes } => {
+                self.updates.push(SendUpdate::Accepted { request, bytes });
+            }
+            SenderEvent::Delivered { request, bytes, .. } => {
+                self.updates.push(SendUpdate::Delivered { request, bytes });
+            }
+            SenderEvent::Stored { request } => {
+                self.files.remove(&request);
+                self.updates.push(SendUpdate::Stored { request });
+            }
+            SenderEvent::Refused { request, why, detail } => {
+                self.files.remove(&request);
+                self.updates.push(SendUpdate::Refused { request, why, detail });
+            }
+            SenderEvent::Guided(guide) => self.updates.push(SendUpdate::Guided(guide)),
+            SenderEvent::Ended { reason } => self.lose(reason),
+        }
+    }
+
+    fn provide(&mut self, request: u16, block: u32, bytes: Result<Arc<[u8]>, (Refusal, String)>) {
+        let Some(sender) = &mut self.sender else { return };
+        match bytes {
+            Ok(bytes) => sender.provide(request, block, bytes),
+            Err((why, detail)) => {
+                let detail = format!("block {block}: {detail}");
+                sender.withdraw(request, detail.clone());
+                if self.files.remove(&request).is_some() {
+                    self.updates.push(SendUpdate::Refused { request, why, detail });
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self) -> Result<(), SendError> {
+        if let Some((contents, segment_bytes)) = self.unsent.take() {
+            if !self.socket.send(self.to, None, &contents, segment_bytes) {
+                self.unsent = Some((contents, segment_bytes));
+                return Ok(());
+            }
+            self.poller.modify_with_mode(self.socket.socket(), Event::readable(SOCKET), PollMode::Level)?;
+        }
+        let most = self.socket.max_segments();
+        let mut buffer = Vec::new();
+        // Signals first: there are few, and much waits for them.
+        while self.channel.stream_mut().signalling.poll_transmit(self.clock.now(), &mut buffer) {
+            let bytes = buffer.len();
+            if !self.send(&mut buffer, bytes)? {
+                return Ok(());
+            }
+        }
+        for _ in 0..TRANSMIT_TURNS {
+            let now = self.clock.now();
+            let Some(sender) = &mut self.sender else { break };
+            let Some(segment_bytes) = sender.poll_transmit(now, &mut buffer, most) else { break };
+            if !self.send(&mut buffer, segment_bytes)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// False: the socket is full, and the datagrams wait.
+    fn send(&mut self, buffer: &mut Vec<u8>, segment_bytes: usize) -> Result<bool, SendError> {
+        let sent = self.socket.send(self.to, None, buffer, segment_bytes);
+        if !sent {
+            self.unsent = Some((std::mem::take(buffer), segment_bytes));
+            self.poller.modify_with_mode(self.socket.socket(), Event::all(SOCKET), PollMode::Level)?;
+        }
+        buffer.clear();
+        Ok(sent)
+    }
+
+    fn lose(&mut self, why: String) {
+        if !std::mem::replace(&mut self.lost, true) {
+            // As far as it goes: the receiver may be gone.
+            self.channel.close();
+            let mut buffer = Vec::new();
+            while self.channel.stream_mut().signalling.poll_transmit(self.clock.now(), &mut buffer) {
+                let bytes = buffer.len();
+                self.socket.send(self.to, None, &buffer, bytes);
+                buffer.clear();
+            }
+            self.updates.push(SendUpdate::Lost { why });
+        }
+    }
+
+    /// Releases the connection: waits until the receiver knows that it is over, for two seconds at most.
+    ///
+    /// # Errors
+    /// [`SendError::System`].
+    pub fn release(&mut self, reason: &str) -> Result<(), SendError> {
+        if self.lost {
+            return Ok(());
+        }
+        if let Some(sender) = &mut self.sender {
+            sender.close(reason);
+            while let Some(message) = sender.poll_control() {
+                // It will see the end in any case.
+                let _ = self.channel.send(&message);
+            }
+        }
+        self.channel.close();
+        let until = Instant::now() + FAREWELL;
+        let mut events = Events::new();
+        while !self.channel.stream().signalling.is_over() && Instant::now() < until {
+            self.transmit()?;
+            let now = self.clock.now();
+            let timeout = self.channel.stream().signalling.poll_timeout().map(|at| at.since(now));
+            events.clear();
+            self.poller.wait(&mut events, Some(timeout.unwrap_or(FAREWELL).min(FAREWELL)))?;
+            self.receive()?;
+            // The receiver's end of the stream.
+            let _ = self.channel.read();
+            if self.channel.stream().signalling.was_reset() {
+                break;
+            }
+        }
+        self.transmit()
+    }
+
+    /// What was sent, how fast it may be, the share of symbols that is lost, and the round trip.
+    pub fn report(&self) -> SendReport {
+        let now = self.clock.now();
+        self.sender.as_ref().map_or_else(SendReport::default, |sender| {
+            let (guide, rate_bps) = sender.rate(now);
+            let (loss, rtt) = (sender.loss(), sender.rtt());
+            SendReport { counters: sender.counters(), guide: Some(guide), rate_bps, loss, rtt }
+        })
+    }
+}
+
+/// How a connection goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SendReport {
+    /// What was sent.
+    pub counters: SenderCounters,
+    /// Whose rate is used, once the connection is open.
+    pub guide: Option<Guide>,
+    /// How fast it may send, in bit/s of datagrams.
+    pub rate_bps: f64,
+    /// The share of symbols that is lost.
+    pub loss: f64,
+    /// The smoothed round trip.
+    pub rtt: Duration,
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        // It was added in `connect`.
+        let _ = self.poller.delete(self.socket.socket());
+    }
+}
+
+/// The file at `path` of `root`, or all regular files below it.
+///
+/// # Errors
+/// There is nothing of that name, for a person.
+pub fn files(root: &Root, path: &str) -> Result<Vec<Entry>, String> {
+    root.list(path).map_err(|(_, detail)| detail)
+}
+
+/// Our address as one at `to` sees it, as far as this system can tell.
+///
+/// # Errors
+/// There is no way there.
+pub fn local_address(to: SocketAddr) -> io::Result<IpAddr> {
+    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
+    socket.connect(to)?;
+    Ok(socket.local_addr()?.ip().to_canonical())
+}
