@@ -23,7 +23,7 @@ from experiments import fountain, observation, validity
 from experiments.bench import INTERRUPTED, Incomplete, world
 from experiments.bench.comparison import Figures
 from experiments.bench.lttp_runs import MOST_VOID_RUNS, bed_config, places
-from experiments.fountain import Mode
+from experiments.fountain import MODES, Mode
 from experiments.program import Command, Program, ProgramError
 from experiments.received import ReceivedBySource
 from experiments.sampling import Processors
@@ -48,15 +48,15 @@ class Mix:
     congestion_control: str = "reno"
 
 
-_TFRC = Mode("tfrc", 1024)
+_LTTP, _PAPER = MODES["lttp"], MODES["lttp_tfrc"]
 MIXES = {
-    "5l5t": Mix(5, _TFRC),
-    "10l": Mix(10, _TFRC),
-    "5l5c": Mix(5, _TFRC, "cubic"),
-    "10l_mtu": Mix(10, replace(_TFRC, symbol_bytes="mtu")),
-    "5l5t_client_paced": Mix(5, Mode("client", 1024)),
-    "10l_client_paced": Mix(10, Mode("client", 1024)),
-    "10t": Mix(0, _TFRC),
+    "5l5t": Mix(5, _LTTP),
+    "10l": Mix(10, _LTTP),
+    "5l5c": Mix(5, _LTTP, "cubic"),
+    "10l_mtu": Mix(10, MODES["lttp_mtu"]),
+    "5l5t_tfrc": Mix(5, _PAPER),
+    "10l_tfrc": Mix(10, _PAPER),
+    "10t": Mix(0, _LTTP),
 }
 
 
