@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
-	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-codec bench-lttp bench-bandwidth \
+	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-codec bench-lttp bench-bandwidth bench-dfcp \
 	test-system package test-package clean
 
 help: ## what can be made
@@ -118,6 +118,10 @@ bench-bandwidth: ## the controller's estimates of available bandwidth against th
 	@$(PREPARE) packages venv switch
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		$(PY)/weir-experiment bench bandwidth --out build/bench/bandwidth.json
+
+bench-dfcp: ## DFCP, CUBIC and BBR over long and lossy links: build/bench/dfcp.json (10 minutes; QUICK=1: some of it)
+	@$(PREPARE) packages venv switch bpf transport
+	@$(BUILT) $(PY)/weir-experiment bench dfcp $(if $(QUICK),--quick) --out build/bench/dfcp.json
 
 bench-controller: ## the controller's figures: table and build/bench/controller.json (about 2 minutes)
 	@$(PREPARE) packages venv

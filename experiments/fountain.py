@@ -110,15 +110,20 @@ def find_fountain() -> Path:
 
     Raises FountainError if there is none.
     """
+    return find("fountain")
+
+
+def find(name: str) -> Path:
+    """Return a command of the transports' build. Raises FountainError if there is none."""
     if given := os.environ.get(VARIABLE):
-        command = Path(given) / "bin/fountain"
+        command = Path(given) / "bin" / name
         if not command.exists():
-            raise FountainError(f"no bin/fountain in {given}: run 'make transport'")
+            raise FountainError(f"no bin/{name} in {given}: run 'make transport'")
         return command
     built = builds.newest("transport")
     if built is None:
-        raise FountainError(f"no build of fountain in {builds.cache()}: run 'make transport'")
-    return built / "bin/fountain"
+        raise FountainError(f"no build of {name} in {builds.cache()}: run 'make transport'")
+    return built / "bin" / name
 
 
 @contextmanager

@@ -79,13 +79,14 @@ _SERVERS = (1, 6, 16, 36, 40, 120)
 _LTTP_SCHEMES = (*MODES, "reno", "dctcp")
 
 
-# What 120 servers send that nobody holds back is more than a switch on two processors carries.
-_LTTP_MOST_SCHEMES = tuple(scheme for scheme in _LTTP_SCHEMES if scheme != "lttp_tfrc")
+# What more servers send that nobody holds back is more than a switch on two processors carries.
+_MOST_UNPACED = 16
 
 
 def _lttp(servers: int) -> Group:
     quick = {"sizes_kb": (64, 256)} if servers in (1, 6, 40) else None
-    schemes = _LTTP_MOST_SCHEMES if servers == max(_SERVERS) else _LTTP_SCHEMES
+    held_back = [name for name in _LTTP_SCHEMES if name != "lttp_tfrc"]
+    schemes = _LTTP_SCHEMES if servers <= _MOST_UNPACED else tuple(held_back)
     return Group("lttp", {"servers": servers}, schemes, quick, tabled=True)
 
 
@@ -106,6 +107,10 @@ SUITES: Mapping[str, Mapping[str, Group]] = {
     },
     "controller": {name: Group(name) for name in ("connections", "delay", "memory", "listeners")},
     "bandwidth": {"bandwidth": Group("bandwidth", quick={"loads": 3})},
+    "dfcp": {
+        "links": Group("dfcp", quick={"losses_pct": (1.0,), "rtts_ms": (0, 50), "tcps": ("bbr",)}),
+        "updates": Group("dfcp_updates", quick={"joins": 20}),
+    },
 }
 
 

@@ -63,12 +63,18 @@ class IncastTopo(Topo):
         raise NotImplementedError
 
     def _link(
-        self, switch: str, node: str, *, limit_bytes: int | None = None, **ports: int
+        self,
+        switch: str,
+        node: str,
+        *,
+        rate_bps: int | None = None,
+        limit_bytes: int | None = None,
+        **ports: int,
     ) -> None:
         self.addLink(
             switch,
             node,
-            rate_bps=self._rate_bps,
+            rate_bps=rate_bps or self._rate_bps,
             limit1_bytes=limit_bytes or self._limit_bytes,
             limit2_bytes=self._limit_bytes,
             **ports,
@@ -105,6 +111,29 @@ class Star(IncastTopo):
         self._link("s1", "r1", limit_bytes=bottleneck_limit_bytes, port1=1)
         self._hosts("s1", (*senders, "b1"))
         self.roles = Roles(senders, "r1", "b1", "r1", "s1", 1, "s1-eth1", "r1", "r1-eth0")
+
+
+class ParkingLot(IncastTopo):
+    """Three switches in a row and three flows (the DFCP paper's Figure 8): the first from h1 at s1
+    over both links to r1 at s3, the second from h2 at s1 to r2 at s2, the third from h3 at s2 to r3
+    at s3. The second link has ``second_pct`` percent of the others' rate, and is the bottleneck.
+    """
+
+    shape = MappingProxyType({"second_pct": 40})
+
+    def _build(self, senders: tuple[str, ...], bottleneck_limit_bytes: int) -> None:
+        if len(senders) != 1:
+            raise ValueError(f"one sender crosses a parking lot, not {len(senders)}")
+        for name in ("s1", "s2", "s3"):
+            self.addSwitch(name)
+        second_bps = self._rate_bps * self.shape["second_pct"] // 100
+        limit_bytes = bottleneck_limit_bytes
+        self._link("s1", "s2", limit_bytes=limit_bytes, port1=1, port2=1)
+        self._link("s2", "s3", rate_bps=second_bps, limit_bytes=limit_bytes, port1=2, port2=1)
+        self._hosts("s1", (*senders, "h2"))
+        self._hosts("s2", ("h3", "r2"))
+        self._hosts("s3", ("r1", "r3"))
+        self.roles = Roles(senders, "r1", "h2", "r2", "s2", 2, "s2-eth2", "s3", "s3-eth1")
 
 
 class FabricTopo(IncastTopo):
@@ -188,6 +217,7 @@ class LeafSpine(FabricTopo):
 TOPOLOGIES: dict[str, type[IncastTopo]] = {
     "fig8": Fig8,
     "star": Star,
+    "parking-lot": ParkingLot,
     "fat-tree": FatTree,
     "leaf-spine": LeafSpine,
 }

@@ -12,6 +12,10 @@ IFNAMSIZ = 16
 SHAPES = {"fat-tree": {"k": 8}, "leaf-spine": {"hosts": 32}}
 
 
+# Those that any number of senders may be in.
+MANY = [name for name in TOPOLOGIES if name != "parking-lot"]
+
+
 def make(name: str, senders: int = 32) -> IncastTopo:
     return topology(
         name,
@@ -35,7 +39,7 @@ def ends(topo: IncastTopo) -> dict[str, tuple[str, int]]:
     return found
 
 
-@pytest.mark.parametrize("name", TOPOLOGIES)
+@pytest.mark.parametrize("name", MANY)
 @pytest.mark.parametrize("senders", [1, 32, 120])
 def test_roles_are_played_by_nodes_that_are_there(name: str, senders: int) -> None:
     topo = make(name, senders)
@@ -52,7 +56,7 @@ def test_roles_are_played_by_nodes_that_are_there(name: str, senders: int) -> No
     assert all(len(device) < IFNAMSIZ for device in links)
 
 
-@pytest.mark.parametrize("name", TOPOLOGIES)
+@pytest.mark.parametrize("name", MANY)
 def test_only_the_bottleneck_is_shallow(name: str) -> None:
     topo = make(name)
     shallow = {device for device, (_, limit) in ends(topo).items() if limit != OTHER_BYTES}
@@ -111,3 +115,29 @@ def test_unknown_name_and_no_senders() -> None:
         make("ring")
     with pytest.raises(ValueError, match="at least 1"):
         make("star", senders=0)
+
+
+def test_a_parking_lot_has_two_bottlenecks_of_different_rates() -> None:
+    topo = topology(
+        "parking-lot",
+        senders=1,
+        rate_bps=RATE_BPS,
+        bottleneck_limit_bytes=BOTTLENECK_BYTES,
+        limit_bytes=OTHER_BYTES,
+        shape={"second_pct": 30},
+    )
+    links = {(a, b): info for a, b, info in topo.links(withInfo=True)}
+    assert links["s1", "s2"]["rate_bps"] == RATE_BPS
+    assert links["s2", "s3"]["rate_bps"] == 30_000_000
+    for ends_of in (("s1", "s2"), ("s2", "s3")):
+        assert links[ends_of]["limit1_bytes"] == BOTTLENECK_BYTES
+    assert sorted(topo.hosts()) == ["h1", "h2", "h3", "r1", "r2", "r3"]
+    assert topo.port("s2", "s3") == (topo.roles.bottleneck_port, 1)
+    with pytest.raises(ValueError, match="one sender crosses"):
+        topology(
+            "parking-lot",
+            senders=3,
+            rate_bps=RATE_BPS,
+            bottleneck_limit_bytes=1,
+            limit_bytes=1,
+        )

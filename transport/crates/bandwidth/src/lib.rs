@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use crate::service::Share;
 
-/// Between two renewals: the controller forgets a flow after five seconds without.
-const RENEWAL: Duration = Duration::from_secs(1);
+/// Between two renewals, at most: the controller forgets a flow after five seconds without.
+const LONGEST_RENEWAL: Duration = Duration::from_secs(1);
 /// Before the controller is asked again that did not answer.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -56,13 +56,14 @@ type Teller = Arc<Mutex<dyn FnMut(News) -> bool + Send>>;
 
 impl Following {
     /// Announces a flow, and has `tell` called, from threads, with everything there is to know of it. It returns whether it
-    /// wants to be called again.
+    /// wants to be called again. What was said is confirmed three times within `expiry`.
     ///
     /// # Errors
     /// The first announcement fails: the controller cannot be reached, refuses it, or knows no path.
     pub fn start(
         service: Service,
         flow: Flow,
+        expiry: Duration,
         tell: impl FnMut(News) -> bool + Send + 'static,
     ) -> Result<Self, Error> {
         let first = service.announce(&flow)?;
@@ -71,9 +72,12 @@ impl Following {
         if let Some(bps) = first.rate_bps {
             say(&tell, News::Rate(bps));
         }
-        let begin = |name: &str, work: fn(&Service, &Flow, &Teller, &AtomicBool)| {
+        let pause = (expiry / 3).min(LONGEST_RENEWAL);
+        let begin = |name: &str, work: fn(&Service, &Flow, &Teller, &AtomicBool, Duration)| {
             let (service, flow, tell, ended) = (service.clone(), flow.clone(), tell.clone(), ended.clone());
-            thread::Builder::new().name(name.into()).spawn(move || work(&service, &flow, &tell, &ended))
+            thread::Builder::new()
+                .name(name.into())
+                .spawn(move || work(&service, &flow, &tell, &ended, pause))
         };
         begin("renewal", renew).map_err(Error::Thread)?;
         begin("rates", follow).map_err(Error::Thread)?;
@@ -106,8 +110,8 @@ fn news_of(share: &Share, known: &mut Option<f64>) -> News {
     }
 }
 
-/// Keeps the flow known; announces it again to a controller that has forgotten it.
-fn renew(service: &Service, flow: &Flow, tell: &Teller, ended: &AtomicBool) {
+/// Keeps the flow known, once in a `renewal`; announces it again to a controller that has forgotten it.
+fn renew(service: &Service, flow: &Flow, tell: &Teller, ended: &AtomicBool, renewal: Duration) {
     let mut known = None;
     let mut announced = true;
     while !ended.load(Ordering::Relaxed) {
@@ -115,7 +119,7 @@ fn renew(service: &Service, flow: &Flow, tell: &Teller, ended: &AtomicBool) {
         let (news, pause) = match asked {
             Ok(Some(share)) => {
                 announced = true;
-                (news_of(&share, &mut known), RENEWAL)
+                (news_of(&share, &mut known), renewal)
             }
             // It was started again, or we were late.
             Ok(None) => {
@@ -140,7 +144,7 @@ fn renew(service: &Service, flow: &Flow, tell: &Teller, ended: &AtomicBool) {
 }
 
 /// Hears of changes as they are reckoned.
-fn follow(service: &Service, flow: &Flow, tell: &Teller, ended: &AtomicBool) {
+fn follow(service: &Service, flow: &Flow, tell: &Teller, ended: &AtomicBool, _: Duration) {
     while !ended.load(Ordering::Relaxed) {
         if let Ok(stream) = service.stream(&flow.name) {
             for share in stream {

@@ -234,6 +234,13 @@ impl Output {
         Ok(())
     }
 
+    /// Lets go of the part, with a note of what is there: another may go on with it.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        let saved = self.save();
+        (self.part, self.finished) = (None, true);
+        saved
+    }
+
     pub(crate) fn is_finished(&self) -> bool {
         self.finished
     }

@@ -129,7 +129,7 @@ impl Inbox {
                     say(&json!({"event": "connected", "from": from.to_string()}));
                 }
             }
-            ReceiveUpdate::Offered { job, from, offer } => match self.open(&offer) {
+            ReceiveUpdate::Offered { job, from, offer } => match self.open(receiving, from, &offer) {
                 Ok((output, taken)) => {
                     self.files.insert(job, File { from, name: offer.path, output });
                     receiving.take(job, taken);
@@ -173,7 +173,12 @@ impl Inbox {
     }
 
     /// Where an offered file goes, and what of it is missing there.
-    fn open(&self, offer: &Offer) -> Result<Opened, (Refusal, String)> {
+    fn open(
+        &mut self,
+        receiving: &mut Receiving,
+        from: SocketAddr,
+        offer: &Offer,
+    ) -> Result<Opened, (Refusal, String)> {
         let name = &offer.path;
         if !is_clean(name) {
             return Err((Refusal::BadPath, "a path is relative, and stays where it is".into()));
@@ -181,6 +186,7 @@ impl Inbox {
         if RESERVED.iter().any(|ending| name.ends_with(ending)) {
             return Err((Refusal::BadPath, "names with this ending are kept for parts of files".into()));
         }
+        self.supersede(receiving, from, name)?;
         let Offer { symbol_bytes, block_symbols, parameters, .. } = offer;
         let unusable = |e: std::io::Error| (Refusal::Unreadable, e.to_string());
         let layout = Layout::new(*symbol_bytes, *block_symbols, parameters.size)
@@ -193,8 +199,27 @@ impl Inbox {
         Ok((output, Taken { missing, sink }))
     }
 
+    /// A sender that was killed and offers its file again has not said goodbye: what it offered before gives way.
+    fn supersede(
+        &mut self,
+        receiving: &mut Receiving,
+        from: SocketAddr,
+        name: &str,
+    ) -> Result<(), (Refusal, String)> {
+        let before = self.files.iter().find(|(_, file)| file.name == name);
+        let Some((job, of)) = before.map(|(job, file)| (*job, file.from)) else { return Ok(()) };
+        if of.ip() != from.ip() {
+            return Err((Refusal::Busy, format!("{of} is sending a file of that name")));
+        }
+        receiving.refuse(job, Refusal::Busy, "its sender offers it again".into());
+        if let Some(file) = self.files.remove(&job) {
+            self.keep(&file);
+        }
+        Ok(())
+    }
+
     fn keep(&self, file: &File) {
-        if let Err(e) = file.lock().save() {
+        if let Err(e) = file.lock().close() {
             self.complain(&format!("{}: what came of it may have to come again: {e}", file.name));
         }
     }

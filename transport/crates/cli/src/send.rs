@@ -148,8 +148,9 @@ fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
         let within = if is_directory { &*whole } else { whole.parent().unwrap_or(Path::new("/")) };
         let root = Rc::new(Root::open(within).map_err(|e| cannot(&e))?);
         let (inside, prefix) = if is_directory {
-            // What is called "." keeps no name.
-            let kept = path.file_name().is_some();
+            // As for cp and rsync: DIR/. is what is in it.
+            let written = path.as_os_str().as_encoded_bytes();
+            let kept = written != b"." && !written.ends_with(b"/.") && path.file_name().is_some();
             (".".to_owned(), if kept { format!("{}/", named(path.file_name())?) } else { String::new() })
         } else {
             (named(whole.file_name())?, String::new())
@@ -256,6 +257,9 @@ impl Attempt<'_> {
                         return Ok(Some(why));
                     }
                 }
+            }
+            for (bps, at) in self.rates.changes() {
+                report.rate(bps, at);
             }
             for trouble in self.rates.troubles() {
                 report.complain(&format!("no news of the rate: {trouble}"));

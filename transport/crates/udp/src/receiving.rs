@@ -417,7 +417,7 @@ impl Receiving {
         }
     }
 
-    /// Does not take it.
+    /// Does not take it, or not any more.
     pub fn refuse(&mut self, job: JobId, why: Refusal, detail: String) {
         let Some(running) = self.jobs.remove(&job) else { return };
         if let Some(session) = self.sessions.get_mut(&running.key) {
@@ -426,6 +426,7 @@ impl Receiving {
                 receiver.refuse(running.request, why, detail.clone());
             }
         }
+        self.decoding.order(Order::Forget { job });
         self.statistics.failed += 1;
         self.updates.push(ReceiveUpdate::Failed { job, why: detail });
     }

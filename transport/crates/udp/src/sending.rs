@@ -300,6 +300,9 @@ impl Sending {
         if let Err(broken) = self.talk(now) {
             self.lose(broken.to_string());
         }
+        if self.lost {
+            return Ok(());
+        }
         while let Ok(news) = self.news.try_recv() {
             if let Some(sender) = &mut self.sender {
                 match news {
@@ -323,6 +326,9 @@ impl Sending {
             if let Err(broken) = self.channel.send(&message) {
                 self.lose(broken.to_string());
             }
+        }
+        if self.lost {
+            return Ok(());
         }
         if let Err(broken) = self.channel.flush() {
             self.lose(broken.to_string());

@@ -16,11 +16,12 @@ pub(crate) struct SignalStream {
     /// What has come and was not read; all before `read` was.
     arrived: Vec<u8>,
     read: usize,
+    finished: bool,
 }
 
 impl SignalStream {
     pub(crate) fn new(signalling: Signalling) -> Self {
-        SignalStream { signalling, arrived: Vec::new(), read: 0 }
+        SignalStream { signalling, arrived: Vec::new(), read: 0, finished: false }
     }
 
     pub(crate) fn handle(&mut self, now: Time, signal: &Signal, payload: &[u8]) {
@@ -53,6 +54,9 @@ impl Read for SignalStream {
 
 impl Write for SignalStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.finished {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
         if self.signalling.unacknowledged_bytes() >= MOST_UNACKNOWLEDGED_BYTES {
             return Err(ErrorKind::WouldBlock.into());
         }
@@ -67,6 +71,7 @@ impl Write for SignalStream {
 
 impl Stream for SignalStream {
     fn finish(&mut self) {
+        self.finished = true;
         self.signalling.end();
     }
 }

@@ -7,9 +7,10 @@ use std::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_wire::control::{
-    self, Client, Draw, Entry, Fetch, Frames, Pacing, Parameters, Refusal, Run, Server, Version,
+    self, Client, Draw, Entry, Fetch, Frames, Offer, Pacing, Parameters, Receiver, Refusal, Run, Sender,
+    Server, Version,
 };
-use weir_wire::packet::{Credit, Feedback, Header, Kind, Symbol, Welcome};
+use weir_wire::packet::{Credit, Feedback, Flag, Header, Kind, Need, Needs, Report, Signal, Symbol, Welcome};
 
 /// Names and bytes; what follows a `#` is for people.
 struct Golden(BTreeMap<String, Vec<u8>>);
@@ -59,6 +60,8 @@ fn datagrams_are_as_they_were() {
         ("header.feedback", Kind::Feedback),
         ("header.hello", Kind::Hello),
         ("header.welcome", Kind::Welcome),
+        ("header.signal", Kind::Signal),
+        ("header.report", Kind::Report),
     ] {
         let header = Header { kind, connection: 0x0102_0304, number: 0x0506_0708_090a };
         let mut emitted = Vec::new();
@@ -109,6 +112,33 @@ fn datagrams_are_as_they_were() {
         let mut emitted = Vec::new();
         feedback.emit(&mut emitted);
         assert_eq!(Feedback::parse(&golden.check(name, &emitted)), Ok(feedback), "{name}");
+    }
+    let need = |request, block, needs| Need { request, block, needs };
+    let report = Report {
+        echo_us: 0x0102_0304,
+        delay_us: 250,
+        x_recv: 12_500_000,
+        loss_event_rate: 1.0,
+        highest: 0x0102_0304_0506,
+        received: 7,
+        needs: vec![need(1, 2, Needs::Symbols(3)), need(u16::MAX, u32::MAX, Needs::Nothing)],
+    };
+    let mut emitted = Vec::new();
+    report.emit(&mut emitted);
+    assert_eq!(Report::parse(&golden.check("report", &emitted)), Ok(report));
+    for (name, flag) in [
+        ("signal.none", Flag::None),
+        ("signal.open", Flag::Open),
+        ("signal.retry", Flag::Retry),
+        ("signal.opens", Flag::Opens),
+        ("signal.end", Flag::End),
+        ("signal.reset", Flag::Reset),
+    ] {
+        let signal = Signal { flag, offset: 0x0102_0304, acknowledged: 0x0506_0708 };
+        let mut emitted = Vec::new();
+        signal.emit(&mut emitted);
+        emitted.extend_from_slice(b"payload");
+        assert_eq!(Signal::parse(&golden.check(name, &emitted)), Ok((signal, &b"payload"[..])));
     }
     // 1/2 is no whole number of 2^32 - 1ths: it comes back as near as that.
     let mut emitted = Vec::new();
@@ -180,7 +210,35 @@ fn messages_are_as_they_were() {
     }
     golden.message("server.bye", &Server::Bye { reason: "stopping".into() });
 
-    let datagrams = ["header.", "symbol", "welcome", "feedback."];
+    golden.message("sender.hello", &Sender::Hello { version: 1 });
+    let offer = Offer {
+        path: "a/b".into(),
+        parameters: Parameters {
+            request: 1,
+            size: 65_536,
+            version: Version([0xcd; 16]),
+            modified_ns: -1,
+            mode: 0o755,
+            seed: 5,
+            last_seed: 0,
+        },
+        symbol_bytes: 1408,
+        block_symbols: 512,
+        draw: Draw::Raptor,
+    };
+    golden.message("sender.offer", &Sender::Offer(offer));
+    golden.message("sender.block_hash", &Sender::BlockHash { request: 1, block: 128, hash: [0x5a; 32] });
+    golden.message("sender.withdraw", &Sender::Withdraw { request: 1, detail: "why".into() });
+    golden.message("sender.bye", &Sender::Bye { reason: "done".into() });
+    golden.message("receiver.welcome", &Receiver::Welcome { version: 1, window_bytes: 64 << 20 });
+    let runs = vec![Run { first: 3, count: 2 }, Run { first: 9, count: u32::MAX }];
+    golden.message("receiver.accepted", &Receiver::Accepted { request: 1, runs });
+    let (why, detail) = (Refusal::Busy, "why".into());
+    golden.message("receiver.refused", &Receiver::Refused { request: 1, why, detail });
+    golden.message("receiver.stored", &Receiver::Stored { request: 1 });
+    golden.message("receiver.bye", &Receiver::Bye { reason: "done".into() });
+
+    let datagrams = ["header.", "symbol", "welcome", "feedback.", "report", "signal."];
     golden.0.retain(|name, _| !datagrams.iter().any(|kind| name.starts_with(kind)));
     assert!(golden.0.is_empty(), "nobody checks {:?}", golden.0.keys());
 }

@@ -2,13 +2,22 @@
 
 use proptest::prelude::*;
 use weir_wire::control::{
-    self, Client, Draw, Entry, Fetch, Frames, MAX_FRAME_BYTES, Malformed, Pacing, Parameters, Refusal, Run,
-    Server, Version,
+    self, Client, Draw, Entry, Fetch, Frames, MAX_FRAME_BYTES, Malformed, Pacing, Parameters, Receiver,
+    Refusal, Run, Sender, Server, Version,
 };
-use weir_wire::packet::{self, Credit, Feedback, Header, Kind, MAX_CREDITS, MAX_NUMBER, Symbol, Welcome};
+use weir_wire::packet::{
+    self, Credit, Feedback, Header, Kind, MAX_CREDITS, MAX_NEEDS, MAX_NUMBER, Report, Signal, Symbol, Welcome,
+};
 
 fn kind() -> impl Strategy<Value = Kind> {
-    prop_oneof![Just(Kind::Symbol), Just(Kind::Feedback), Just(Kind::Hello), Just(Kind::Welcome)]
+    prop_oneof![
+        Just(Kind::Symbol),
+        Just(Kind::Feedback),
+        Just(Kind::Hello),
+        Just(Kind::Welcome),
+        Just(Kind::Signal),
+        Just(Kind::Report),
+    ]
 }
 
 fn credit() -> impl Strategy<Value = Credit> {
@@ -164,6 +173,20 @@ proptest! {
             prop_assert_eq!(bytes.len(), packet::FEEDBACK_BYTES + feedback.credits.len() * packet::CREDIT_BYTES);
         }
         let _ = Welcome::parse(&bytes);
+        if let Ok(report) = Report::parse(&bytes) {
+            prop_assert!(report.needs.len() <= MAX_NEEDS);
+            let mut again = Vec::new();
+            report.emit(&mut again);
+            // But for the loss event rate, which is rounded.
+            prop_assert_eq!(&again[..14], &bytes[..14]);
+            prop_assert_eq!(&again[18..], &bytes[18..]);
+        }
+        if let Ok((signal, payload)) = Signal::parse(&bytes) {
+            let mut again = Vec::new();
+            signal.emit(&mut again);
+            again.extend_from_slice(payload);
+            prop_assert_eq!(&again, &bytes);
+        }
     }
 
     /// However the stream is cut.
@@ -190,6 +213,8 @@ proptest! {
         frame.extend_from_slice(&bytes);
         let _ = read::<Client>(&frame, cut);
         let _ = read::<Server>(&frame, cut);
+        let _ = read::<Sender>(&frame, cut);
+        let _ = read::<Receiver>(&frame, cut);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 
 use libfuzzer_sys::fuzz_target;
-use wire::control::{Client, Frames, MAX_FRAME_BYTES, Malformed, Server, emit};
+use wire::control::{Client, Frames, MAX_FRAME_BYTES, Malformed, Receiver, Sender, Server, emit};
 
 fn read<M: serde::Serialize + serde::de::DeserializeOwned + PartialEq + Debug>(bytes: &[u8], cut: usize) {
     let mut frames = Frames::default();
@@ -30,14 +30,19 @@ fn read<M: serde::Serialize + serde::de::DeserializeOwned + PartialEq + Debug>(b
     }
 }
 
+fn read_all(bytes: &[u8], cut: usize) {
+    read::<Client>(bytes, cut);
+    read::<Server>(bytes, cut);
+    read::<Sender>(bytes, cut);
+    read::<Receiver>(bytes, cut);
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let Some((cut, bytes)) = bytes.split_first() else { return };
     let cut = usize::from(*cut) + 1;
-    read::<Client>(bytes, cut);
-    read::<Server>(bytes, cut);
+    read_all(bytes, cut);
     // And as one frame of the right length.
     let mut frame = (bytes.len() as u32).to_be_bytes().to_vec();
     frame.extend_from_slice(bytes);
-    read::<Client>(&frame, cut);
-    read::<Server>(&frame, cut);
+    read_all(&frame, cut);
 });

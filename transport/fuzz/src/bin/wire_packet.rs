@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::packet::{FEEDBACK_BYTES, Feedback, HEADER_BYTES, Header, Symbol, Welcome};
+use wire::packet::{FEEDBACK_BYTES, Feedback, HEADER_BYTES, Header, Report, Signal, Symbol, Welcome};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut again = Vec::new();
@@ -24,6 +24,20 @@ fuzz_target!(|bytes: &[u8]| {
         // But for the loss event rate, which is rounded.
         assert_eq!(again[..14], body[..14]);
         assert_eq!(again[FEEDBACK_BYTES - 1..], body[FEEDBACK_BYTES - 1..]);
+    }
+    again.clear();
+    if let Ok(report) = Report::parse(body) {
+        assert!((0.0..=1.0).contains(&report.loss_event_rate));
+        report.emit(&mut again);
+        // But for the loss event rate, which is rounded.
+        assert_eq!(again[..14], body[..14]);
+        assert_eq!(again[18..], body[18..]);
+    }
+    again.clear();
+    if let Ok((signal, payload)) = Signal::parse(body) {
+        signal.emit(&mut again);
+        again.extend_from_slice(payload);
+        assert_eq!(again, body);
     }
     again.clear();
     if let Ok(welcome) = Welcome::parse(body) {

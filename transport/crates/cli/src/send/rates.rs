@@ -9,6 +9,7 @@ use udp::{RateNews, RateTeller};
 
 use crate::Failure;
 use crate::args::Send;
+use crate::serve::seconds;
 
 /// Keeps the sender of the present connection told.
 pub(super) struct Rates {
@@ -21,7 +22,9 @@ pub(super) struct Rates {
 struct Line {
     teller: Option<RateTeller>,
     latest_bps: Option<f64>,
-    /// What went wrong, and has not been told to the user.
+    /// What was said and when, and has not been told to the user.
+    changes: Vec<(f64, SystemTime)>,
+    /// What went wrong, and has not been either.
     troubles: Vec<String>,
     in_trouble: bool,
 }
@@ -30,7 +33,9 @@ impl Line {
     fn hear(&mut self, news: News) {
         let news = match news {
             News::Rate(bps) => {
-                self.latest_bps = Some(bps);
+                if self.latest_bps.replace(bps) != Some(bps) {
+                    self.changes.push((bps, SystemTime::now()));
+                }
                 RateNews::Rate(bps)
             }
             News::Confirmed => RateNews::Confirmed,
@@ -65,7 +70,8 @@ impl Rates {
                     lock(&heard).hear(news);
                     true
                 };
-                let following = Following::start(service, flow(args, to)?, tell).map_err(|e| {
+                let expiry = seconds("--expiry", args.expiry)?;
+                let following = Following::start(service, flow(args, to)?, expiry, tell).map_err(|e| {
                     Failure::new(format!("nobody says how fast to send (--rate or --tfrc would): {e}"))
                 })?;
                 Some(following)
@@ -82,6 +88,11 @@ impl Rates {
             teller.tell(RateNews::Rate(bps));
         }
         line.teller = Some(teller);
+    }
+
+    /// The rates that were told since the last call, and when.
+    pub(super) fn changes(&self) -> Vec<(f64, SystemTime)> {
+        std::mem::take(&mut lock(&self.line).changes)
     }
 
     /// What went wrong since the last call.

@@ -1,6 +1,6 @@
 //! What a person, or a program, is told while files are sent.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use indicatif::{HumanBytes, HumanDuration, ProgressBar};
 use proto::dfcp::{Guide, SenderCounters};
@@ -19,8 +19,8 @@ pub(super) struct Report {
     quiet: bool,
     bar: ProgressBar,
     began: Instant,
-    /// When the first and the last block were with the receiver.
-    span: Option<(Instant, Instant)>,
+    /// When the first and the last block were with the receiver, and the bytes of all but the first.
+    span: Option<(Instant, Instant, u64)>,
     bytes: u64,
     /// Of connections that are over.
     past: SenderCounters,
@@ -54,14 +54,23 @@ impl Report {
 
     pub(super) fn block(&mut self, bytes: usize) {
         let now = Instant::now();
-        let (first, _) = self.span.unwrap_or((now, now));
-        self.span = Some((first, now));
+        let bytes_after = |(_, _, before): (_, _, u64)| before + bytes as u64;
+        let first = self.span.map_or(now, |(first, ..)| first);
+        self.span = Some((first, now, self.span.map_or(0, bytes_after)));
         self.bytes += bytes as u64;
     }
 
     pub(super) fn stored(&self, file: &File) {
         if self.json {
             say(&json!({"event": "file", "path": file.name, "size": file.size}));
+        }
+    }
+
+    /// Somebody has said how fast to send.
+    pub(super) fn rate(&self, bps: f64, at: SystemTime) {
+        if self.json {
+            let since_1970 = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+            say(&json!({"event": "rate", "bps": bps, "unix_ns": since_1970.as_nanos() as u64}));
         }
     }
 
@@ -154,14 +163,15 @@ impl Report {
         let seconds = self.began.elapsed().as_secs_f64();
         let SenderCounters { symbols, repairs, reports, unexpected, forged, replayed } = self.past;
         if self.json {
-            let span = self.span.map(|(first, last)| last.duration_since(first).as_secs_f64());
+            let span_seconds = self.span.map(|(first, last, _)| last.duration_since(first).as_secs_f64());
             say(&json!({
                 "event": "done",
                 "complete": complete,
                 "interrupted": interrupted,
                 "bytes": self.bytes,
                 "seconds": seconds,
-                "span_seconds": span,
+                "span_seconds": span_seconds,
+                "span_bytes": self.span.map(|(_, _, bytes)| bytes),
                 "goodput_bps": 8.0 * self.bytes as f64 / seconds.max(1e-9),
                 "symbols": symbols,
                 "repairs": repairs,

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -76,9 +77,11 @@ pub fn fountain(arguments: &[&str]) -> Command {
     command
 }
 
-/// A server that is killed when the test is over.
+/// A server, or a receiver, that is killed when the test is over.
 pub struct Server {
     process: Child,
+    /// Takes what it says, so that it never waits for a reader.
+    said: Option<JoinHandle<Vec<Value>>>,
     /// HOST:PORT.
     pub address: String,
     pub fingerprint: Option<String>,
@@ -90,14 +93,26 @@ impl Server {
     }
 
     pub fn start_at(listen: &str, folder: &Path, arguments: &[&str]) -> Self {
-        let mut command = fountain(&["serve", folder.to_str().unwrap(), "--listen", listen, "--json"]);
+        Self::spawn("serve", listen, folder, arguments)
+    }
+
+    /// A receiver of DFCP.
+    pub fn receive_at(listen: &str, folder: &Path, arguments: &[&str]) -> Self {
+        Self::spawn("recv", listen, folder, arguments)
+    }
+
+    fn spawn(command: &str, listen: &str, folder: &Path, arguments: &[&str]) -> Self {
+        let mut command = fountain(&[command, folder.to_str().unwrap(), "--listen", listen, "--json"]);
         let mut process = command.args(arguments).stderr(Stdio::inherit()).spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap());
+        lines.read_line(&mut line).unwrap();
         let listening: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
         let address = listening["addr"].as_str().unwrap().to_owned();
         let fingerprint = listening["fingerprint"].as_str().map(ToOwned::to_owned);
-        Server { process, address, fingerprint }
+        let parse = |line: String| serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
+        let said = std::thread::spawn(move || lines.lines().map_while(Result::ok).map(parse).collect());
+        Server { process, said: Some(said), address, fingerprint }
     }
 
     pub fn source(&self, path: &str) -> String {
@@ -110,13 +125,18 @@ impl Server {
         self.process.wait().unwrap();
     }
 
+    /// What it has said since it began, and how it ended.
+    pub fn ended(mut self) -> (Vec<Value>, std::process::ExitStatus) {
+        let events = self.said.take().unwrap().join().unwrap();
+        (events, self.process.wait().unwrap())
+    }
+
     /// SIGTERM, and what it says of itself.
     pub fn stop(mut self) -> Value {
         interrupt(&self.process, rustix::process::Signal::TERM);
-        let mut line = String::new();
-        BufReader::new(self.process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut said = self.said.take().unwrap().join().unwrap();
         assert!(self.process.wait().unwrap().success());
-        serde_json::from_str(&line).unwrap()
+        said.pop().unwrap()
     }
 }
 

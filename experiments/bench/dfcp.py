@@ -1,0 +1,157 @@
+"""DFCP over a long and lossy link of 100 Mb/s, beside CUBIC and BBR: the paper's Table 3.
+
+One sender, one receiver, a queue of 64 KiB that the switch divides by deficit round robin, and
+behind it a link with loss and delay (``experiments.longlink``). DFCP is told 99 % of the link's
+rate. As in the paper goodput leaves the beginning out: DFCP's is counted from the first block that
+was delivered to the last, TCP's after some seconds. ``goodput_share`` is DFCP's over what loss and
+headers leave of the link.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from experiments.bench import world
+from experiments.fountain import find_fountain
+from experiments.longlink import LongLink, long_link
+from experiments.program import Command, Program, ProgramError
+from experiments.record import bytes_between
+from testbed import isolation
+from testbed.bed import Bed
+from testbed.config import BedConfig, HostSettings
+
+LOSSES_PCT = (0.1, 1.0, 5.0, 10.0)
+RTTS_MS = (0, 10, 50, 100)
+# Where half is lost, to see that it works at all.
+_HEAVY_PCT = 50.0
+TCPS = ("cubic", "bbr")
+_RATE_BPS = 100_000_000
+_TOLD_PART = 0.99
+_SECONDS = 8.0
+_TCP_SETTLE_S = 4.0
+_PORT = 7000
+_SYMBOL_BYTES = 1408
+# Ethernet, IPv4, UDP, the datagram's header and body, its tag.
+_FRAME_BYTES = 14 + 20 + 8 + 11 + 15 + _SYMBOL_BYTES + 16
+_BUFFER_BYTES = 64 * 1024
+# A window of 100 ms at 100 Mb/s, and room for what is out of order.
+_RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024
+
+
+def run(
+    progress: Callable[[str], None],
+    *,
+    losses_pct: Sequence[float] = LOSSES_PCT,
+    rtts_ms: Sequence[float] = RTTS_MS,
+    tcps: Sequence[str] = TCPS,
+) -> dict[str, float]:
+    """Measure; see ``experiments.bench``."""
+    figures: dict[str, float] = {}
+    asked = json.dumps({"losses": losses_pct, "rtts": rtts_ms, "tcps": tcps})
+    for trial in world.result("experiments.bench.dfcp", asked):
+        loss, rtt = trial["loss_pct"], trial["rtt_ms"]
+        name = f"loss{loss:g}_rtt{rtt:g}"
+        for who, mbps in trial["mbps"].items():
+            figures[f"{who}_goodput_mbps_{name}"] = mbps
+        share = trial["mbps"]["dfcp"] * 1e6 / limit_bps(loss / 100)
+        figures[f"goodput_share_{name}"] = share
+        figures[f"sent_in_vain_pct_{name}"] = trial["sent_in_vain_pct"]
+        others = ", ".join(f"{who} {mbps:.1f}" for who, mbps in trial["mbps"].items())
+        progress(f"loss {loss:g} %, {rtt:g} ms: {others} Mb/s, share {share:.3f}")
+    return figures
+
+
+def limit_bps(loss: float) -> float:
+    """What loss and headers leave of the link for data (the paper's Eq. 2, no redundancy)."""
+    return _RATE_BPS * (1 - loss) * _SYMBOL_BYTES / _FRAME_BYTES
+
+
+def measure(losses: Sequence[float], rtts: Sequence[float], tcps: Sequence[str]) -> list[Any]:
+    """Send over one link after the other."""
+    config = BedConfig(
+        topology="star",
+        senders=1,
+        scheme=None,
+        rate_bps=_RATE_BPS,
+        bottleneck_limit_bytes=_BUFFER_BYTES,
+        queue={"scheduler": "drr"},
+        host=HostSettings(rmem_max_bytes=_RECEIVE_BUFFER_BYTES),
+    )
+    trials = []
+    with Bed(config) as bed:
+        bed.require_forwarding()
+        file = bed.run_dir / "object"
+        combinations = [(loss, rtt, tcps) for loss in losses for rtt in rtts]
+        combinations.append((_HEAVY_PCT, 10, ()))
+        for number, (loss, rtt, peers) in enumerate(combinations):
+            link = LongLink(rtt, loss / 100, seed=number + 1)
+            trials.append(_trial(bed, link, file, peers) | {"loss_pct": loss, "rtt_ms": rtt})
+    return trials
+
+
+def _trial(bed: Bed, link: LongLink, file: Path, tcps: Sequence[str]) -> dict[str, Any]:
+    size = round(limit_bps(link.loss) * _TOLD_PART * _SECONDS / 8)
+    with file.open("wb") as written:
+        # A file with a hole: nothing of it is stored.
+        written.truncate(size)
+    log = bed.run_dir / "workload.log"
+    with long_link(bed.host(bed.roles.receiver), link, log):
+        done = _dfcp(bed, file, log)
+        mbps = {"dfcp": done["span_bytes"] * 8e-6 / done["span_seconds"]}
+        mbps |= {name: _tcp_mbps(bed, name, log) for name in tcps}
+    needed = size / _SYMBOL_BYTES / (1 - link.loss)
+    return {"mbps": mbps, "sent_in_vain_pct": 100 * (done["symbols"] / needed - 1)}
+
+
+def _dfcp(bed: Bed, file: Path, log: Path) -> dict[str, Any]:
+    """Send a file; what ``fountain send`` says at the end."""
+    sender, receiver = bed.host(bed.roles.senders[0]), bed.host(bed.roles.receiver)
+    command = str(find_fountain())
+    listen = f"{receiver.IP()}:{_PORT}"
+    argv = [command, "recv", str(bed.run_dir / "in"), f"--listen={listen}", "--discard", "--json"]
+    with Command(argv, name="fountain recv", log=log, pid=receiver.pid) as receiving:
+        fingerprint = receiving.expect("listening")["fingerprint"]
+        receiving.ignore()
+        argv = [
+            *(command, "send", listen, str(file), f"--fingerprint={fingerprint}", "--json"),
+            *(f"--rate={_RATE_BPS * _TOLD_PART:.0f}", f"--symbol-bytes={_SYMBOL_BYTES}"),
+        ]
+        last: dict[str, Any] = {}
+        with Command(argv, name="fountain send", log=log, pid=sender.pid) as sending:
+            for message in sending.messages(timeout_s=120):
+                last = message
+        if status := receiving.terminate():
+            raise ProgramError(f"fountain recv ended with status {status}")
+    return last
+
+
+def _tcp_mbps(bed: Bed, name: str, log: Path) -> float:
+    """The goodput of one connection that always has something to send."""
+    sender, receiver = bed.host(bed.roles.senders[0]), bed.host(bed.roles.receiver)
+    sender.apply(replace(sender.settings, congestion_control=name))
+    ends = [f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}"]
+    ends.append(f"--receiver={receiver.IP()}")
+    with Program("experiments.workloads.bulk", ends, log=log) as bulk:
+        bulk.expect("connected")
+        time.sleep(_TCP_SETTLE_S)
+        begin_ns = time.monotonic_ns()
+        time.sleep(_SECONDS)
+        end_ns = time.monotonic_ns()
+        bulk.finish()
+        received = bulk.expect("done")["bytes"]
+    return bytes_between(received, begin_ns, end_ns) * 8e3 / (end_ns - begin_ns)
+
+
+def main() -> None:
+    """Entry point of the inner process."""
+    isolation.become_first_process()
+    asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
+    file.write_text(json.dumps(measure(asked["losses"], asked["rtts"], asked["tcps"])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""DFCP senders that take their rate from the controller, in the paper's parking lot (section 7.6).
+
+Flow 1 crosses both bottlenecks, flow 2 the first, flow 3 joins at the second after ten seconds.
+``drop_rate_pct`` is what the second bottleneck drops of what comes to it, over thirty seconds.
+Then a flow joins and leaves at the second bottleneck many times: ``rate_update`` is the time from
+its announcement to flow 1's sender having its changed rate.
+"""
+
+import json
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from experiments import api, observation
+from experiments.api import Api
+from experiments.bench import world
+from experiments.fountain import find_fountain
+from experiments.program import Command, ProgramError
+from testbed import isolation
+from testbed.bed import Bed
+from testbed.config import BedConfig
+
+_RATE_BPS = 100_000_000
+_BUFFER_BYTES = 64 * 1024
+_PORT = 7000
+_OBSERVED_S, _JOINS_AFTER_S = 30.0, 10.0
+_SETTLE_S = 5.0
+_JOINS = 100
+_PAUSE_S = 0.15
+# More than a flow could send in all that time. A file with a hole: nothing of it is stored.
+_OBJECT_BYTES = 4 << 30
+# Pairs of hosts, by the flow's number.
+_FLOWS = {1: ("h1", "r1"), 2: ("h2", "r2"), 3: ("h3", "r3")}
+
+
+def run(
+    progress: Callable[[str], None], *, joins: int = _JOINS, observed_s: float = _OBSERVED_S
+) -> dict[str, float]:
+    """Measure; see ``experiments.bench``."""
+    found = world.result("experiments.bench.dfcp_updates", str(joins), str(observed_s))
+    took_ms = np.array(found["took_ms"])
+    figures = {
+        "drop_rate_pct": 100 * found["dropped"] / found["arrived"],
+        "rate_updates": len(took_ms),
+        "rate_updates_missed": joins - len(took_ms),
+        "rate_update_p50_ms": float(np.quantile(took_ms, 0.5)),
+        "rate_update_p99_ms": float(np.quantile(took_ms, 0.99)),
+        **{f"rate_mbps_{flow}": bps / 1e6 for flow, bps in found["rates_bps"].items()},
+    }
+    progress(", ".join(f"{name} {value:.3g}" for name, value in figures.items()))
+    return figures
+
+
+def measure(joins: int, observed_s: float) -> dict[str, Any]:
+    """Have the flows send, and another one join and leave."""
+    served = api.prepare(isolation.RUN_DIR / "api")
+    config = BedConfig(
+        topology="parking-lot",
+        senders=1,
+        rate_bps=_RATE_BPS,
+        bottleneck_limit_bytes=_BUFFER_BYTES,
+        queue={"scheduler": "drr"},
+        controller={"northbound": served.section()},
+    )
+    with Bed(config) as bed, ExitStack() as stack:
+        _meet(bed)
+        api.reach(bed.host(sender) for sender, _ in _FLOWS.values())
+        flows = {number: stack.enter_context(_flow(bed, served, number)) for number in (1, 2)}
+        time.sleep(_SETTLE_S)
+        with observation.Observation(bed) as seen:
+            time.sleep(_JOINS_AFTER_S)
+            flows[3] = stack.enter_context(_flow(bed, served, 3))
+            time.sleep(observed_s - _JOINS_AFTER_S)
+        rates = {f"flow{number}": changes[-1]["bps"] for number, changes in flows.items()}
+        ends = (bed.host("h3").IP(), bed.host("r3").IP())
+        joined_ns = list(_join(served, ends, joins))
+        changes = flows[1]
+    told_ns = np.array([change["unix_ns"] for change in changes])
+    after = np.searchsorted(told_ns, joined_ns)
+    # One that follows the next joining was not of this one.
+    took_ns = [
+        told_ns[place] - begin
+        for begin, place in zip(joined_ns, after, strict=True)
+        if place < len(told_ns) and told_ns[place] - begin < _PAUSE_S * 1e9
+    ]
+    return {
+        "took_ms": [float(ns) / 1e6 for ns in took_ns],
+        "dropped": seen.record["dropped"],
+        "arrived": seen.record["arrived"],
+        "rates_bps": rates,
+    }
+
+
+def _meet(bed: Bed) -> None:
+    """Let the controller know where everybody is."""
+    for sender, receiver in _FLOWS.values():
+        ends = bed.host(sender), bed.host(receiver)
+        ping = ends[0].popen(["ping", "-q", "-c", "1", "-w", "20", ends[1].IP()])
+        ping.communicate()
+        if ping.returncode != 0:
+            raise ProgramError(f"{sender} does not reach {receiver}")
+
+
+@contextmanager
+def _flow(bed: Bed, served: Api, number: int) -> Iterator[list[dict[str, Any]]]:
+    """While it lasts, a flow sends; what its sender has been told goes into the list."""
+    names = _FLOWS[number]
+    sender, receiver = bed.host(names[0]), bed.host(names[1])
+    log = bed.run_dir / "workload.log"
+    file = bed.run_dir / "object"
+    with file.open("ab") as written:
+        written.truncate(_OBJECT_BYTES)
+    listen, command = f"{receiver.IP()}:{_PORT}", str(find_fountain())
+    inbox = str(bed.run_dir / f"in{number}")
+    receive = [command, "recv", inbox, f"--listen={listen}", "--discard", "--json"]
+    with Command(receive, name="fountain recv", log=log, pid=receiver.pid) as receiving:
+        fingerprint = receiving.expect("listening")["fingerprint"]
+        receiving.ignore()
+        send = [command, "send", listen, str(file), f"--fingerprint={fingerprint}", "--json"]
+        send += [*served.send_options(), f"--flow=flow{number}"]
+        with Command(send, name="fountain send", log=log, pid=sender.pid) as sending:
+            told: list[dict[str, Any]] = []
+            first = threading.Event()
+
+            def listen_to() -> None:
+                # It ends when it is killed, in the midst of the file.
+                try:
+                    for message in sending.messages():
+                        if message["event"] == "rate":
+                            told.append(message)
+                            first.set()
+                except ProgramError:
+                    pass
+
+            thread = threading.Thread(target=listen_to, daemon=True)
+            thread.start()
+            if not first.wait(10):
+                raise ProgramError(f"flow {number} has been told no rate; see {log}")
+            try:
+                yield told
+            finally:
+                if not sending.running():
+                    raise ProgramError(f"flow {number} has ended too early; see {log}")
+                sending.terminate()
+                thread.join(10)
+
+
+def _join(served: Api, ends: tuple[str, str], joins: int) -> Iterator[int]:
+    """Announce and withdraw a flow many times; when each announcement began, since 1970 in ns."""
+    headers = {"Authorization": f"Bearer {served.token.read_text().strip()}"}
+    body = {"src": ends[0], "dst": ends[1]}
+    trusted = ssl.create_default_context(cafile=served.certificate)
+    with httpx.Client(verify=trusted, headers=headers, timeout=5) as client:
+        url = f"{served.url}/v1/fountains/joining"
+        for _ in range(joins):
+            yield time.time_ns()
+            client.put(url, json=body).raise_for_status()
+            time.sleep(_PAUSE_S)
+            client.delete(url).raise_for_status()
+            time.sleep(_PAUSE_S)
+
+
+def main() -> None:
+    """Entry point of the inner process."""
+    isolation.become_first_process()
+    joins, observed_s, file = sys.argv[1:]
+    Path(file).write_text(json.dumps(measure(int(joins), float(observed_s))))
+
+
+if __name__ == "__main__":
+    main()

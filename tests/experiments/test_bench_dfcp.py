@@ -1,0 +1,46 @@
+"""What benchmarks of DFCP make of what was measured."""
+
+from typing import Any
+
+import pytest
+
+from experiments.bench import dfcp, dfcp_updates
+
+
+def test_shares_are_of_what_loss_and_headers_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [
+        {
+            "loss_pct": 10.0,
+            "rtt_ms": 50,
+            "mbps": {"dfcp": 80.0, "cubic": 1.5},
+            "sent_in_vain_pct": 0.5,
+        }
+    ]
+    monkeypatch.setattr(dfcp.world, "result", lambda *_: trials)
+    told: list[str] = []
+    figures = dfcp.run(told.append)
+    limit_mbps = 90 * 1408 / 1492
+    assert figures == {
+        "dfcp_goodput_mbps_loss10_rtt50": 80.0,
+        "cubic_goodput_mbps_loss10_rtt50": 1.5,
+        "goodput_share_loss10_rtt50": pytest.approx(80 / limit_mbps),
+        "sent_in_vain_pct_loss10_rtt50": 0.5,
+    }
+    assert "share 0.942" in told[0]
+
+
+def test_updates_are_told_by_quantiles_and_missed_ones_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: dict[str, Any] = {
+        "took_ms": [1.0, 2.0, 3.0],
+        "dropped": 5,
+        "arrived": 1000,
+        "rates_bps": {"flow1": 2e7},
+    }
+    monkeypatch.setattr(dfcp_updates.world, "result", lambda *_: found)
+    figures = dfcp_updates.run(lambda _: None, joins=4)
+    assert figures["drop_rate_pct"] == pytest.approx(0.5)
+    assert figures["rate_update_p50_ms"] == 2.0
+    assert figures["rate_updates_missed"] == 1
+    assert figures["rate_mbps_flow1"] == 20.0

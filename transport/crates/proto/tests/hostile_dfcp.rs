@@ -1,0 +1,271 @@
+//! Ends of DFCP whose peers do whatever they like: nothing panics, nothing grows beyond its bounds, nothing is sent that
+//! was not asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use weir_proto::Time;
+use weir_proto::dfcp::{
+    RateConfig, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent,
+};
+use weir_proto::object::{Object, symbol_cap};
+use weir_proto::protect::Protection;
+use wire::control::{self, Draw, Offer, Parameters, Refusal, Run, Version};
+use wire::packet::{Header, Kind, MAX_NUMBER, Need, Needs, Report, Symbol};
+
+const CONNECTION: u32 = 9;
+const BLOCK_SYMBOLS: u16 = 8;
+const SYMBOL_BYTES: u16 = 32;
+const SIZE: u64 = 1_000;
+
+fn run() -> impl Strategy<Value = Run> {
+    (0_u32..9, prop_oneof![0_u32..9, Just(u32::MAX)]).prop_map(|(first, count)| Run { first, count })
+}
+
+fn refusal() -> impl Strategy<Value = Refusal> {
+    prop_oneof![Just(Refusal::Busy), Just(Refusal::BadPath), Just(Refusal::Unreadable)]
+}
+
+#[derive(Clone, Debug)]
+enum ToSender {
+    Say(control::Receiver),
+    Report(Report),
+    Raw(Vec<u8>),
+    Wait(u64),
+}
+
+fn to_sender() -> impl Strategy<Value = ToSender> {
+    let request = 0_u16..4;
+    let message = prop_oneof![
+        (1_u8..3, any::<u64>())
+            .prop_map(|(version, window_bytes)| control::Receiver::Welcome { version, window_bytes }),
+        (request.clone(), prop::collection::vec(run(), 0..4))
+            .prop_map(|(request, runs)| control::Receiver::Accepted { request, runs }),
+        (request.clone(), refusal()).prop_map(|(request, why)| control::Receiver::Refused {
+            request,
+            why,
+            detail: String::new()
+        }),
+        request.clone().prop_map(|request| control::Receiver::Stored { request }),
+    ];
+    let needs = prop_oneof![Just(Needs::Nothing), (0_u16..200).prop_map(Needs::Symbols)];
+    let need = (request, 0_u32..9, needs).prop_map(|(request, block, needs)| Need { request, block, needs });
+    let report =
+        (any::<(u32, u32, u64)>(), 0.0..1.0_f64, 0_u64..400, 0_u64..400, prop::collection::vec(need, 0..6))
+            .prop_map(|((echo_us, delay_us, x_recv), loss_event_rate, highest, received, needs)| Report {
+                echo_us,
+                delay_us,
+                x_recv: x_recv % MAX_NUMBER,
+                loss_event_rate,
+                highest,
+                received,
+                needs,
+            });
+    prop_oneof![
+        2 => message.prop_map(ToSender::Say),
+        4 => report.prop_map(ToSender::Report),
+        1 => prop::collection::vec(any::<u8>(), 0..60).prop_map(ToSender::Raw),
+        3 => (0_u64..2_000_000_000).prop_map(ToSender::Wait),
+    ]
+}
+
+fn datagram(kind: Kind, number: u64, emit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Header { kind, connection: CONNECTION, number }.emit(&mut bytes);
+    emit(&mut bytes);
+    bytes
+}
+
+fn sender() -> Sender {
+    let config = SenderConfig {
+        symbol_bytes: SYMBOL_BYTES,
+        block_symbols: BLOCK_SYMBOLS,
+        rate: RateConfig { expiry: None, ..SenderConfig::default().rate },
+        max_held_bytes: 600,
+        ..SenderConfig::default()
+    };
+    let rtt = Duration::from_millis(1);
+    let mut sender = Sender::new(config, Time::ZERO, CONNECTION, Protection::insecure(), rtt);
+    sender.tell_rate(Time::ZERO, 10e6);
+    let object = Object { size: SIZE, version: Version([1; 16]), modified_ns: 0, mode: 0 };
+    for _ in 0..3 {
+        assert!(sender.offer("a", &object).unwrap().is_some());
+    }
+    sender
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_sender_withstands_its_receiver(steps in prop::collection::vec(to_sender(), 0..120)) {
+        let mut sender = sender();
+        let mut now = Time::ZERO;
+        let (mut number, mut held, mut sent) = (0, Vec::new(), 0_u64);
+        for step in steps {
+            match step {
+                ToSender::Say(message) => sender.handle_control(now, message),
+                ToSender::Report(report) => {
+                    let mut bytes = datagram(Kind::Report, number, |out| report.emit(out));
+                    number += 1;
+                    sender.handle_datagram(now, &mut bytes);
+                }
+                ToSender::Raw(mut bytes) => sender.handle_datagram(now, &mut bytes),
+                ToSender::Wait(ns) => now = now + Duration::from_nanos(ns),
+            }
+            sender.handle_timeout(now);
+            while let Some(event) = sender.poll_event() {
+                if let SenderEvent::Load { request, block, offset, bytes } = event {
+                    prop_assert!(offset + bytes as u64 <= SIZE);
+                    held.push((request, block));
+                    sender.provide(request, block, Arc::from(vec![7; bytes]));
+                }
+            }
+            while sender.poll_control().is_some() {}
+            let mut buffer = Vec::new();
+            for _ in 0..50 {
+                let Some(segment_bytes) = sender.poll_transmit(now, &mut buffer, 4) else { break };
+                sent += (buffer.len() / segment_bytes) as u64;
+                prop_assert_eq!(buffer.len() % segment_bytes, 0);
+                buffer.clear();
+                now = now + Duration::from_micros(50);
+            }
+            let _ = sender.poll_timeout(now);
+        }
+        // Whatever it is asked for: the cap of each block that it was let begin, and probes now and then.
+        let cap = u64::from(symbol_cap(BLOCK_SYMBOLS));
+        let probes = now.as_nanos() / 20_000_000 + 4;
+        prop_assert!(sent <= held.len() as u64 * cap + probes, "{sent} of {} blocks", held.len());
+    }
+}
+
+#[derive(Clone, Debug)]
+enum ToReceiver {
+    Say(control::Sender),
+    Symbol {
+        number: u64,
+        symbol: Symbol,
+        bytes: usize,
+    },
+    Raw(Vec<u8>),
+    Wait(u64),
+    /// The driver has decoded a block, or wants more of it.
+    Driver {
+        complete: bool,
+        request: u16,
+        block: u32,
+        symbols: u16,
+    },
+    Stored(u16),
+}
+
+fn offer() -> impl Strategy<Value = Offer> {
+    (0_u16..4, prop_oneof![0_u64..3_000, any::<u64>()], any::<(u64, u64)>(), 0_u16..70, 0_u16..40).prop_map(
+        |(request, size, (seed, last_seed), symbol_bytes, block_symbols)| Offer {
+            path: "a".into(),
+            parameters: Parameters {
+                request,
+                size,
+                version: Version([0; 16]),
+                modified_ns: 0,
+                mode: 0,
+                seed,
+                last_seed,
+            },
+            symbol_bytes,
+            block_symbols,
+            draw: Draw::Raptor,
+        },
+    )
+}
+
+fn to_receiver() -> impl Strategy<Value = ToReceiver> {
+    let request = 0_u16..4;
+    let message = prop_oneof![
+        (1_u8..2).prop_map(|version| control::Sender::Hello { version }),
+        offer().prop_map(control::Sender::Offer),
+        (request.clone(), 0_u32..20).prop_map(|(request, block)| control::Sender::BlockHash {
+            request,
+            block,
+            hash: [0; 32]
+        }),
+        request.clone().prop_map(|request| control::Sender::Withdraw { request, detail: String::new() }),
+    ];
+    let symbol = (request.clone(), 0_u32..20, 0_u16..400, any::<(u32, u32)>()).prop_map(
+        |(request, block, index, (sent_us, rtt_us))| Symbol { request, block, index, sent_us, rtt_us },
+    );
+    let number = prop_oneof![8 => 0_u64..2_000, 1 => 0..MAX_NUMBER];
+    prop_oneof![
+        2 => message.prop_map(ToReceiver::Say),
+        8 => (number, symbol, 0_usize..70)
+            .prop_map(|(number, symbol, bytes)| ToReceiver::Symbol { number, symbol, bytes }),
+        1 => prop::collection::vec(any::<u8>(), 0..60).prop_map(ToReceiver::Raw),
+        2 => (0_u64..2_000_000_000).prop_map(ToReceiver::Wait),
+        2 => (any::<bool>(), request.clone(), 0_u32..20, any::<u16>()).prop_map(
+            |(complete, request, block, symbols)| ToReceiver::Driver { complete, request, block, symbols }),
+        1 => request.prop_map(ToReceiver::Stored),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_receiver_withstands_its_sender(steps in prop::collection::vec(to_receiver(), 0..200)) {
+        let config = ReceiverConfig { window_bytes: 4_000, max_blocks: 3, max_objects: 2, ..ReceiverConfig::default() };
+        let mut receiver = Receiver::new(config, Time::ZERO, CONNECTION, Protection::insecure());
+        let mut now = Time::ZERO;
+        receiver.handle_control(now, control::Sender::Hello { version: wire::VERSION });
+        let mut came = 0;
+        for step in steps {
+            match step {
+                ToReceiver::Say(message) => receiver.handle_control(now, message),
+                ToReceiver::Symbol { number, symbol, bytes } => {
+                    let mut datagram = datagram(Kind::Symbol, number, |out| {
+                        symbol.emit(out);
+                        out.resize(out.len() + bytes, 1);
+                    });
+                    came += 1;
+                    if let Some(arrival) = receiver.handle_datagram(now, false, &mut datagram) {
+                        prop_assert_eq!(arrival.payload.len(), bytes);
+                        prop_assert!(arrival.index < symbol_cap(40));
+                    }
+                }
+                ToReceiver::Raw(mut bytes) => {
+                    prop_assert!(receiver.handle_datagram(now, true, &mut bytes).is_none());
+                }
+                ToReceiver::Wait(ns) => now = now + Duration::from_nanos(ns),
+                ToReceiver::Driver { complete: true, request, block, .. } => {
+                    receiver.complete(now, request, block);
+                }
+                ToReceiver::Driver { request, block, symbols, .. } => {
+                    receiver.needs(now, request, block, symbols);
+                }
+                ToReceiver::Stored(request) => receiver.stored(request),
+            }
+            receiver.handle_timeout(now);
+            while let Some(event) = receiver.poll_event() {
+                if let ReceiverEvent::Offer(offer) = event {
+                    let request = offer.parameters.request;
+                    receiver.accept(request, &[Run { first: 0, count: u32::MAX }]);
+                }
+            }
+            while receiver.poll_control().is_some() {}
+            let mut buffer = Vec::new();
+            for _ in 0..3 {
+                if !receiver.poll_transmit(now, &mut buffer) {
+                    break;
+                }
+                // No more than a frame, whatever there is to tell.
+                prop_assert!(buffer.len() < 1_400);
+                let report = Report::parse(&buffer[wire::packet::HEADER_BYTES..]).unwrap();
+                prop_assert!(report.received <= report.highest + 1);
+                buffer.clear();
+            }
+            let _ = receiver.poll_timeout();
+        }
+        let seen = receiver.counters();
+        prop_assert!(seen.useful + seen.late <= came);
+    }
+}

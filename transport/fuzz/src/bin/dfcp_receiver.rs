@@ -1,0 +1,82 @@
+//! A DFCP receiver whatever its sender does.
+#![no_main]
+
+use std::time::Duration;
+
+use libfuzzer_sys::fuzz_target;
+use weir_fuzz::Bytes;
+use weir_proto::Time;
+use weir_proto::dfcp::{Receiver, ReceiverConfig, ReceiverEvent};
+use weir_proto::protect::Protection;
+use wire::control::{self, Frames, Run};
+use wire::packet::{Header, Kind, Symbol};
+
+const MOST_STEPS: usize = 300;
+
+fn message(bytes: &mut Bytes<'_>) -> Option<control::Sender> {
+    let body = bytes.some();
+    let mut frames = Frames::default();
+    frames.extend(&(body.len() as u32).to_be_bytes());
+    frames.extend(&body);
+    frames.message().ok()?
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut bytes = Bytes(bytes);
+    let config =
+        ReceiverConfig { window_bytes: 10_000, max_blocks: 4, max_objects: 3, ..ReceiverConfig::default() };
+    let mut now = Time::ZERO;
+    let mut receiver = Receiver::new(config, now, 1, Protection::insecure());
+    receiver.handle_control(now, control::Sender::Hello { version: wire::VERSION });
+    for _ in 0..MOST_STEPS {
+        if bytes.is_empty() {
+            break;
+        }
+        match bytes.byte() % 6 {
+            0 | 1 => {
+                if let Some(message) = message(&mut bytes) {
+                    receiver.handle_control(now, message);
+                }
+            }
+            2 | 3 => {
+                let mut datagram = Vec::new();
+                Header { kind: Kind::Symbol, connection: 1, number: bytes.number(2) }.emit(&mut datagram);
+                let symbol = Symbol {
+                    request: u16::from(bytes.byte() % 4),
+                    block: u32::from(bytes.byte()),
+                    index: bytes.number(2) as u16,
+                    sent_us: bytes.number(4) as u32,
+                    rtt_us: bytes.number(3) as u32,
+                };
+                symbol.emit(&mut datagram);
+                datagram.extend_from_slice(&bytes.some());
+                if let Some(arrival) = receiver.handle_datagram(now, bytes.byte() % 2 == 0, &mut datagram) {
+                    let (request, block, enough) = (arrival.request, arrival.block, arrival.enough);
+                    if enough {
+                        receiver.complete(now, request, block);
+                    } else {
+                        receiver.needs(now, request, block, bytes.number(2) as u16);
+                    }
+                }
+            }
+            4 => drop(receiver.handle_datagram(now, true, &mut bytes.some())),
+            _ => now = now + Duration::from_nanos(bytes.number(4)),
+        }
+        receiver.handle_timeout(now);
+        while let Some(event) = receiver.poll_event() {
+            if let ReceiverEvent::Offer(offer) = event {
+                receiver.accept(offer.parameters.request, &[Run { first: 0, count: u32::MAX }]);
+            }
+        }
+        while receiver.poll_control().is_some() {}
+        let mut buffer = Vec::new();
+        for _ in 0..4 {
+            if !receiver.poll_transmit(now, &mut buffer) {
+                break;
+            }
+            assert!(buffer.len() < 1_400);
+            buffer.clear();
+        }
+        let _ = receiver.poll_timeout();
+    }
+});
