@@ -84,7 +84,8 @@ def reach(hosts: Iterable[Host]) -> None:
     """Give hosts a link to it."""
     for number, host in enumerate(hosts):
         here, there = f"api{number}", "api"
-        run(["ip", "link", "add", here, "type", "veth", "peer", "name", there, "netns", str(host.pid)])
+        peer = ["peer", "name", there, "netns", str(host.pid)]
+        run(["ip", "link", "add", here, "type", "veth", *peer])
         run(["ip", "addr", "add", f"192.168.{number}.1/30", "dev", here])
         run(["ip", "link", "set", "dev", here, "up"])
         for command in (

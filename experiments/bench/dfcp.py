@@ -78,7 +78,7 @@ def measure(losses: Sequence[float], rtts: Sequence[float], tcps: Sequence[str])
         scheme=None,
         rate_bps=_RATE_BPS,
         bottleneck_limit_bytes=_BUFFER_BYTES,
-        queue={"scheduler": "drr"},
+        queue={"release": "thread", "scheduler": "drr"},
         host=HostSettings(rmem_max_bytes=_RECEIVE_BUFFER_BYTES),
     )
     trials = []

@@ -67,7 +67,7 @@ def measure(joins: int, observed_s: float) -> dict[str, Any]:
         senders=1,
         rate_bps=_RATE_BPS,
         bottleneck_limit_bytes=_BUFFER_BYTES,
-        queue={"scheduler": "drr"},
+        queue={"release": "thread", "scheduler": "drr"},
         controller={"northbound": served.section()},
     )
     with Bed(config) as bed, ExitStack() as stack:
