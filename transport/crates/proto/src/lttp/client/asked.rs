@@ -158,7 +158,8 @@ impl Asked {
         while self.runs.get(self.next.0).is_some_and(|run| self.next.1 >= run.count) {
             self.next = (self.next.0 + 1, 0);
         }
-        let number = self.runs.get(self.next.0)?.first + self.next.1;
+        // Of an object that is not known yet, a run may end where no block can be.
+        let number = self.runs.get(self.next.0)?.first.checked_add(self.next.1)?;
         self.next.1 += 1;
         let k = self.layout.map_or(self.block_symbols, |layout| layout.k(number));
         self.active.push(Block::new(number, k));
