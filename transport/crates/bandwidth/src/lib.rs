@@ -51,8 +51,13 @@ pub struct Following {
     ended: Arc<AtomicBool>,
 }
 
-/// Who is told; false: nobody is there any more.
-type Teller = Arc<Mutex<dyn FnMut(News) -> bool + Send>>;
+/// Who is told, and the rate that he was told last.
+struct Told {
+    tell: Box<dyn FnMut(News) -> bool + Send>,
+    latest_bps: Option<f64>,
+}
+
+type Teller = Arc<Mutex<Told>>;
 
 impl Following {
     /// Announces a flow, and has `tell` called, from threads, with everything there is to know of it. It returns whether it
@@ -67,7 +72,7 @@ impl Following {
         tell: impl FnMut(News) -> bool + Send + 'static,
     ) -> Result<Self, Error> {
         let first = service.announce(&flow)?;
-        let tell: Teller = Arc::new(Mutex::new(tell));
+        let tell: Teller = Arc::new(Mutex::new(Told { tell: Box::new(tell), latest_bps: None }));
         let ended = Arc::new(AtomicBool::new(false));
         if let Some(bps) = first.rate_bps {
             say(&tell, News::Rate(bps));
@@ -93,43 +98,51 @@ impl Drop for Following {
     }
 }
 
+/// False: nobody is there any more.
 fn say(tell: &Teller, news: News) -> bool {
-    let mut tell = tell.lock().unwrap_or_else(PoisonError::into_inner);
-    tell(news)
+    let mut told = tell.lock().unwrap_or_else(PoisonError::into_inner);
+    match news {
+        News::Rate(bps) => told.latest_bps = Some(bps),
+        News::Confirmed => {}
+        // What follows is news, whatever it is.
+        News::Trouble(_) => told.latest_bps = None,
+    }
+    (told.tell)(news)
 }
 
 /// What a share is news of.
-fn news_of(share: &Share, known: &mut Option<f64>) -> News {
+fn news_of(share: &Share, tell: &Teller) -> News {
+    let told = tell.lock().unwrap_or_else(PoisonError::into_inner);
     match share.rate_bps {
         None => News::Trouble("the controller knows no path now".into()),
-        Some(bps) if *known == Some(bps) => News::Confirmed,
-        Some(bps) => {
-            *known = Some(bps);
-            News::Rate(bps)
-        }
+        Some(bps) if told.latest_bps == Some(bps) => News::Confirmed,
+        Some(bps) => News::Rate(bps),
     }
 }
 
 /// Keeps the flow known, once in a `renewal`; announces it again to a controller that has forgotten it.
 fn renew(service: &Service, flow: &Flow, tell: &Teller, ended: &AtomicBool, renewal: Duration) {
-    let mut known = None;
-    let mut announced = true;
+    let (mut announced, mut doubted) = (true, false);
     while !ended.load(Ordering::Relaxed) {
         let asked = if announced { service.renew(&flow.name) } else { service.announce(flow).map(Some) };
         let (news, pause) = match asked {
             Ok(Some(share)) => {
                 announced = true;
-                (news_of(&share, &mut known), renewal)
+                let news = news_of(&share, tell);
+                // It may have been overtaken by what the stream has told since: so it is asked for once more.
+                let differs = matches!(news, News::Rate(_));
+                if differs && !std::mem::replace(&mut doubted, differs) {
+                    continue;
+                }
+                doubted = false;
+                (news, renewal)
             }
             // It was started again, or we were late.
             Ok(None) => {
                 announced = false;
                 continue;
             }
-            Err(error) => {
-                known = None;
-                (News::Trouble(error.to_string()), PAUSE)
-            }
+            Err(error) => (News::Trouble(error.to_string()), PAUSE),
         };
         // A flow that was withdrawn while it was renewed is to stay so.
         if ended.load(Ordering::Relaxed) {

@@ -56,6 +56,8 @@ pub(crate) struct Output {
     bytes_done: u64,
     part: Option<Arc<File>>,
     noted: Instant,
+    /// More has come since the last note.
+    unnoted: bool,
     finished: bool,
 }
 
@@ -101,6 +103,7 @@ impl Output {
             bytes_done: 0,
             part: None,
             noted: Instant::now(),
+            unnoted: false,
             finished: false,
         })
     }
@@ -192,6 +195,7 @@ impl Output {
         }
         let block = offset / (layout.symbol_bytes() as u64 * u64::from(layout.whole_k()));
         self.mark(block as u32);
+        self.unnoted = true;
         Ok(if self.noted.elapsed() >= NOTE_INTERVAL { self.saving() } else { None })
     }
 
@@ -205,7 +209,7 @@ impl Output {
             complete: runs(&self.complete, true).into_iter().map(|r| (r.first, r.count)).collect(),
         };
         let note = serde_json::to_vec(&note).ok()?;
-        self.noted = Instant::now();
+        (self.noted, self.unnoted) = (Instant::now(), false);
         Some(Saving { part, note, state: self.beside(STATE)?, fresh: self.beside(FRESH_STATE)? })
     }
 
@@ -236,7 +240,7 @@ impl Output {
 
     /// Lets go of the part, with a note of what is there: another may go on with it.
     pub(crate) fn close(&mut self) -> io::Result<()> {
-        let saved = self.save();
+        let saved = if self.unnoted { self.save() } else { Ok(()) };
         (self.part, self.finished) = (None, true);
         saved
     }
@@ -293,7 +297,7 @@ impl Output {
 fn open_part(path: &Path, size: u64, anew: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     // What is in it is looked at only when nobody else writes to it.
-    options.write(true).create(true).truncate(false).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+    options.write(true).create(true).truncate(false).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits() as i32);
     let part = options.open(path)?;
     rustix::fs::flock(&part, FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| io::Error::other(format!("another process is writing to {}", path.display())))?;

@@ -3,7 +3,7 @@
 mod rates;
 mod report;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -137,6 +137,7 @@ fn config(args: &Send) -> Result<SenderConfig, Failure> {
 /// All that the paths name. Of a directory the last part of its name is kept.
 fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
     let mut files: Vec<File> = Vec::new();
+    let mut names = HashSet::new();
     for path in paths {
         let cannot = |why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", path.display()));
         let whole = path.canonicalize().map_err(|e| cannot(&e))?;
@@ -159,7 +160,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
             // A link to a file is sent under its own name.
             let name =
                 if is_directory { format!("{prefix}{}", entry.path) } else { named(path.file_name())? };
-            if files.iter().any(|file| file.name == name) {
+            if !names.insert(name.clone()) {
                 return Err(Failure::new(format!(
                     "two files would both become {name}: send them one after the other"
                 )));

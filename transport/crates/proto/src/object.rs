@@ -22,6 +22,8 @@ pub const BLOCK_SYMBOLS: std::ops::RangeInclusive<u16> = 1..=8192;
 pub const SYMBOL_BYTES: std::ops::RangeInclusive<u16> = 16..=8960;
 /// Bytes that a block may have.
 pub const MAX_BLOCK_BYTES: usize = 8 << 20;
+/// Blocks that an object may have: a bit or a byte for each is kept in memory.
+pub const MAX_BLOCKS: u64 = 1 << 24;
 
 /// Cuts an object of `size` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +35,13 @@ pub struct Layout {
 
 impl Layout {
     /// An object of `size` bytes, or `None` if a parameter is out of bounds, or the object has more than
-    /// 2^32 - 1 blocks.
+    /// [`MAX_BLOCKS`] blocks.
     pub fn new(symbol_bytes: u16, block_symbols: u16, size: u64) -> Option<Layout> {
         let layout = Layout { size, symbol_bytes, block_symbols };
         let fits = SYMBOL_BYTES.contains(&symbol_bytes)
             && BLOCK_SYMBOLS.contains(&block_symbols)
             && layout.whole_block_bytes() <= MAX_BLOCK_BYTES as u64
-            && size.div_ceil(layout.whole_block_bytes()) < u64::from(u32::MAX);
+            && size.div_ceil(layout.whole_block_bytes()) <= MAX_BLOCKS;
         fits.then_some(layout)
     }
 

@@ -155,7 +155,7 @@ fn requests_out_of_bounds_are_refused_before_anything_is_opened() {
 fn requests_and_blocks_are_held_within_the_limits() {
     let config = ServerConfig { max_requests: 5, max_blocks: 3, ..ServerConfig::default() };
     let mut bench = Bench::new(config, true).proven();
-    bench.object_bytes = 1 << 40;
+    bench.object_bytes = 1 << 30;
     for request in 0..20 {
         bench.say(control::Client::Fetch(fetch(request)));
     }
@@ -175,7 +175,7 @@ fn bytes_of_blocks_are_held_within_the_limit_but_for_one_block() {
     for (block_symbols, blocks) in [(8, 12), (200, 1)] {
         for pacing in [Pacing::Client { first: 0 }, Pacing::Tfrc] {
             let mut bench = Bench::new(config.clone(), true).proven();
-            bench.object_bytes = 1 << 40;
+            bench.object_bytes = 1 << 30;
             for request in 0..3 {
                 bench.say(control::Client::Fetch(Fetch { block_symbols, pacing, ..fetch(request) }));
             }
@@ -193,10 +193,10 @@ fn bytes_of_blocks_are_held_within_the_limit_but_for_one_block() {
 #[test]
 fn a_client_that_completes_blocks_in_no_order_is_refused_before_it_costs_memory() {
     let mut bench = Bench::new(ServerConfig::default(), true).proven();
-    bench.object_bytes = 1 << 40;
+    bench.object_bytes = 1 << 33;
     bench.say(control::Client::Fetch(Fetch { symbol_bytes: 1_000, block_symbols: 1, ..fetch(0) }));
     for n in 0..10_000 {
-        bench.say(control::Client::Done { request: 0, block: u32::MAX - 4_000_000_000 + 2 * n });
+        bench.say(control::Client::Done { request: 0, block: 8_000_000 + 2 * n });
         if !bench.refusals().is_empty() {
             assert!(n < 3_000);
             return;

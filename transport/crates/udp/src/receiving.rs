@@ -20,6 +20,7 @@ use crate::channel::{Broken, Channel};
 use crate::clock::{Clock, sleep_precisely};
 use crate::decoding::{Answer, Batch, Decoding, Order};
 use crate::fetching::{JobId, Sink};
+use crate::serving::raise_file_limit;
 use crate::signals::{SignalStream, parse};
 use crate::socket::DataSocket;
 
@@ -163,6 +164,8 @@ struct Session {
     /// Our address as the sender's datagrams name it.
     local: Option<IpAddr>,
     jobs: HashMap<u16, JobId>,
+    /// Why it is to end, once what was said before has had its effect.
+    broken: Option<String>,
     /// Until when its sender is answered, once it is over.
     over: Option<Time>,
 }
@@ -182,6 +185,8 @@ impl Receiving {
     pub fn bind(options: ReceiveOptions) -> Result<Self, ReceiveError> {
         let ReceiveOptions { listen, tls, config, limits } = options;
         sleep_precisely();
+        // Each file that comes is open.
+        raise_file_limit();
         let socket =
             DataSocket::bind(listen).map_err(|error| ReceiveError::Listen { address: listen, error })?;
         let poller = Arc::new(Poller::new()?);
@@ -485,11 +490,14 @@ impl Receiving {
         }
         session.over = Some(now + LINGER);
         session.say_goodbye();
+        let connected = session.receiver.is_some();
         let jobs: Vec<JobId> = session.jobs.values().copied().collect();
         for job in jobs {
             self.fail(job, format!("its sender is gone: {why}"));
         }
-        self.updates.push(ReceiveUpdate::Disconnected { from: key.0, why: why.to_owned() });
+        if connected {
+            self.updates.push(ReceiveUpdate::Disconnected { from: key.0, why: why.to_owned() });
+        }
     }
 
     fn transmit(&mut self) -> Result<(), ReceiveError> {
@@ -549,12 +557,18 @@ impl Session {
             receiver: None,
             local: None,
             jobs: HashMap::new(),
+            broken: None,
             over: None,
         })
     }
 
     fn handle_signal(&mut self, now: Time, signal: &Signal, payload: &[u8]) {
-        self.channel.stream_mut().handle(now, signal, payload);
+        let stream = self.channel.stream_mut();
+        stream.handle(now, signal, payload);
+        if self.over.is_some() {
+            // Nobody reads it any more.
+            stream.signalling.take();
+        }
     }
 
     /// Whether there are enough symbols of a block now.
@@ -582,10 +596,17 @@ impl Session {
         if self.over.is_some() {
             return Ok(Vec::new());
         }
+        if let Some(why) = self.broken.take() {
+            return Err(why);
+        }
         // What was said before the end counts.
         let broken = self.channel.read().err();
-        if self.channel.stream().signalling.was_reset() {
+        let signalling = &self.channel.stream().signalling;
+        if signalling.was_reset() {
             return Err("the sender has given it up".into());
+        }
+        if signalling.waits() && now.since(signalling.heard()) >= config.silence {
+            return Err(format!("the sender did not answer for {} s", config.silence.as_secs_f64()));
         }
         if self.receiver.is_none() && self.channel.is_open() {
             let protection = match self.channel.secret(DFCP_LABEL) {
@@ -621,11 +642,8 @@ impl Session {
         if let Err(broken) = self.say() {
             return Err(broken.to_string());
         }
-        match broken {
-            // What was said last has an effect before the end has.
-            Some(broken) if events.is_empty() => Err(broken.to_string()),
-            _ => Ok(events),
-        }
+        self.broken = broken.map(|broken| broken.to_string());
+        Ok(events)
     }
 
     fn say(&mut self) -> Result<(), Broken> {
@@ -652,6 +670,7 @@ impl Session {
         let rest = match (self.over, &self.receiver) {
             (Some(until), _) => Some(until),
             (None, None) => Some(self.since + GREETING),
+            (None, Some(_)) if self.broken.is_some() => Some(Time::ZERO),
             (None, Some(receiver)) => receiver.poll_timeout(),
         };
         signalling.into_iter().chain(rest).min()

@@ -425,7 +425,7 @@ fn is_out_of_files(error: &io::Error) -> bool {
 }
 
 /// Lets this process open as many files as it may: each client has a connection and files.
-fn raise_file_limit() {
+pub(crate) fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     // Without it fewer clients find room; accepting says so then.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });

@@ -42,6 +42,8 @@ pub struct Receiver {
     /// The blocks under way, the oldest first.
     blocks: VecDeque<Block>,
     held_bytes: u64,
+    /// Hashes that came of blocks that are not complete.
+    hashed: usize,
     /// Blocks to acknowledge, and in how many reports yet.
     done: VecDeque<(u16, u32, u8)>,
     /// The block that the next report begins with, if not all fit.
@@ -110,6 +112,7 @@ impl Receiver {
             objects: BTreeMap::new(),
             blocks: VecDeque::new(),
             held_bytes: 0,
+            hashed: 0,
             done: VecDeque::new(),
             turn: 0,
             report_at: None,
@@ -145,6 +148,10 @@ impl Receiver {
                 // What is of no use is not passed on: nobody has to remember it.
                 let wanted = self.objects.get(&request).and_then(|object| object.wanted.as_ref());
                 if wanted.is_some_and(|wanted| wanted.contains(block)) {
+                    self.hashed += 1;
+                    if self.hashed > self.config.max_blocks {
+                        return self.end("hashes of more blocks than may be under way".into());
+                    }
                     self.events.push_back(ReceiverEvent::BlockHash { request, block, hash });
                 }
             }
@@ -347,12 +354,15 @@ impl Receiver {
 
     /// The block goes into the next reports as complete.
     fn acknowledge(&mut self, now: Time, request: u16, block: u32) {
+        let room = self.done.len() < 4 * MAX_NEEDS;
         match self.done.iter_mut().find(|(r, b, _)| (*r, *b) == (request, block)) {
             Some((_, _, times)) => *times = ACKNOWLEDGED,
-            None => {
+            // What has no room is asked for again.
+            None if room => {
                 self.done.push_back((request, block, ACKNOWLEDGED));
                 self.report_at = Some(now);
             }
+            None => {}
         }
     }
 
@@ -372,6 +382,7 @@ impl Receiver {
             return;
         };
         if wanted.remove(block) {
+            self.hashed = self.hashed.saturating_sub(1);
             if let Some(at) = self.blocks.iter().position(|b| b.request == request && b.number == block) {
                 self.held_bytes -= self.blocks[at].bytes;
                 self.blocks.remove(at);
@@ -420,7 +431,9 @@ impl Receiver {
         self.counters.reports += 1;
         self.reported = now;
         // Until the next symbol comes, what was lost of this is told again, ever less often.
-        let more = !self.blocks.is_empty() || !self.done.is_empty();
+        // So that the sender knows, too, that somebody is there while what came is stored.
+        let storing = |object: &Receiving| object.wanted.as_ref().is_some_and(Wanted::is_empty);
+        let more = !self.blocks.is_empty() || !self.done.is_empty() || self.objects.values().any(storing);
         self.report_at = more.then(|| now + self.interval);
         self.interval = (2 * self.interval).min(LONGEST_SILENCE);
         true
@@ -434,7 +447,10 @@ impl Receiver {
 
     /// Whether something is to come.
     fn waits(&self) -> bool {
-        !self.greeted || self.objects.values().any(|o| o.wanted.as_ref().is_some_and(|w| !w.is_empty()))
+        // A sender that has nothing to send any more says goodbye.
+        !self.greeted
+            || self.objects.is_empty()
+            || self.objects.values().any(|o| o.wanted.as_ref().is_some_and(|w| !w.is_empty()))
     }
 
     /// Lets timers expire.

@@ -61,6 +61,8 @@ pub struct Sender {
     queue: VecDeque<u16>,
     /// The window, the oldest block first.
     blocks: Vec<Block>,
+    /// Blocks have left it that were not acknowledged.
+    freed: bool,
     /// Without early stop: the block that was sent last.
     turn: usize,
     control: VecDeque<control::Sender>,
@@ -115,6 +117,7 @@ impl Sender {
             next_request: 0,
             queue: VecDeque::new(),
             blocks: Vec::new(),
+            freed: false,
             turn: 0,
             control: VecDeque::from([hello]),
             events: VecDeque::new(),
@@ -314,6 +317,7 @@ impl Sender {
     fn forget(&mut self, request: u16) -> bool {
         self.queue.retain(|r| *r != request);
         self.blocks.retain(|block| block.request != request);
+        self.freed = true;
         self.objects.remove(&request).is_some()
     }
 
@@ -486,6 +490,9 @@ impl Sender {
         if self.ended {
             return None;
         }
+        if self.freed && !self.queue.is_empty() {
+            return Some(Time::ZERO);
+        }
         let mut soonest = self.waits().then(|| self.heard + self.config.silence);
         let mut consider = |at: Option<Time>| soonest = soonest.into_iter().chain(at).min();
         if self.guide == Guide::Told {
@@ -523,6 +530,9 @@ impl Sender {
             return self.end(format!("nothing was heard of the receiver for {silence} s"));
         }
         self.note_guide(now);
+        if std::mem::take(&mut self.freed) {
+            self.open(now);
+        }
         if self.blocks.is_empty() {
             return;
         }

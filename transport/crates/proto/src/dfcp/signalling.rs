@@ -236,6 +236,10 @@ impl Signalling {
     }
 
     fn on_payload(&mut self, offset: u32, payload: &[u8]) {
+        // What nobody takes is not acknowledged, and comes again.
+        if payload.len() > MAX_SIGNAL_PAYLOAD || self.arrived.len() >= WINDOW_BYTES as usize {
+            return;
+        }
         let end = offset.saturating_add(payload.len() as u32);
         if !payload.is_empty() && end <= self.expected {
             // The peer has not heard that it came.

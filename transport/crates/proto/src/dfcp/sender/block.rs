@@ -22,6 +22,7 @@ pub(super) struct Block {
     pub(super) first_pass: u16,
     /// Symbols that may be sent now.
     pub(super) allowance: u16,
+    probing: bool,
     /// Since when all symbols that it may have were sent.
     pub(super) spent: Option<Time>,
     /// Datagrams that may be under way: the number of the first, and how many follow one another from there.
@@ -39,6 +40,7 @@ impl Block {
             next: 0,
             first_pass: 0,
             allowance: 0,
+            probing: false,
             spent: None,
             flights: VecDeque::new(),
         }
@@ -51,12 +53,13 @@ impl Block {
 
     /// So many may be sent from now on, however many could before.
     pub(super) fn allow(&mut self, symbols: u64) {
+        self.probing = false;
         self.allowance = u16::try_from(symbols).unwrap_or(u16::MAX).min(self.left());
     }
 
-    /// One symbol may be sent to bring about a report; if there are no more, the last one again.
+    /// The last symbol may be sent again, to bring about a report.
     pub(super) fn probe(&mut self) {
-        self.allowance = 1;
+        (self.allowance, self.probing) = (1, true);
     }
 
     pub(super) fn has_more(&self) -> bool {
@@ -70,6 +73,9 @@ impl Block {
             _ => self.flights.push_back((number, 1)),
         }
         self.allowance -= 1;
+        if std::mem::take(&mut self.probing) && self.next > 0 {
+            return self.next - 1;
+        }
         self.next += u16::from(self.left() > 0);
         if self.left() == 0 {
             self.spent.get_or_insert(now);
