@@ -16,6 +16,21 @@ pub struct Object {
     pub mode: u32,
 }
 
+/// A symbol that is of use.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Arrival<'a> {
+    /// The request.
+    pub request: u16,
+    /// The block.
+    pub block: u32,
+    /// The symbol.
+    pub index: u16,
+    /// There are as many symbols of the block by now as it has: it may be possible to decode it.
+    pub enough: bool,
+    /// Its bytes.
+    pub payload: &'a [u8],
+}
+
 /// Symbols that a block may have (the paper's k).
 pub const BLOCK_SYMBOLS: std::ops::RangeInclusive<u16> = 1..=8192;
 /// Bytes that a symbol may have: up to a jumbo frame.

@@ -1,8 +1,21 @@
-//! When the next burst may go.
+//! How much a burst has, and when the next one may go.
 
 use std::time::Duration;
 
 use crate::Time;
+
+/// Ethernet, IPv4 and UDP around a datagram: what it takes in a switch's queue beyond its own bytes.
+pub(crate) const FRAME_BYTES: usize = 42;
+
+/// What one call of the system can send, however it is segmented: the longest UDP payload over IPv4.
+const MOST_BURST_BYTES: usize = 65_507;
+
+/// Datagrams of `segment_bytes` that one burst has which may last so long at `rate`, in bytes/s: one at least, `most` at
+/// most.
+pub(crate) fn burst(rate: f64, lasts: Duration, segment_bytes: usize, most: usize) -> usize {
+    let most = most.min(MOST_BURST_BYTES / segment_bytes);
+    ((rate * lasts.as_secs_f64() / segment_bytes as f64) as usize).clamp(1, most.max(1))
+}
 
 /// Spaces bursts by a rate that may change between them.
 #[derive(Clone, Debug)]

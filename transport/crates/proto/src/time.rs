@@ -21,6 +21,11 @@ impl Time {
         self.0
     }
 
+    /// Microseconds since the epoch, modulo 2^32: as packets carry it.
+    pub(crate) const fn micros(self) -> u32 {
+        (self.0 / 1_000) as u32
+    }
+
     /// How long after `earlier` this is; zero if it is not later.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -19,6 +19,6 @@ mod sender;
 mod signalling;
 
 pub use rate::{Guide, RateConfig};
-pub use receiver::{Arrival, Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent};
+pub use receiver::{Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent};
 pub use sender::{Sender, SenderConfig, SenderCounters, SenderEvent};
 pub use signalling::{Doorkeeper, Signalling, reset};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use wire::control::{self, MAX_PATH_BYTES, MAX_RUNS, Offer, Refusal, Run};
 use wire::packet::{Header, Kind, MAX_NEEDS, Need, Needs, Report, Symbol, symbol_datagram_bytes};
 
-pub use self::interface::{Arrival, ReceiverConfig, ReceiverCounters, ReceiverEvent};
-use crate::object::{Layout, symbol_cap};
+pub use self::interface::{ReceiverConfig, ReceiverCounters, ReceiverEvent};
+use crate::object::{Arrival, Layout, symbol_cap};
 use crate::protect::{Protection, ReplayWindow};
 use crate::wanted::Wanted;
 use crate::{Time, tfrc};

@@ -2,8 +2,9 @@
 
 mod block;
 mod interface;
+mod objects;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,18 +14,14 @@ use wire::packet::{Header, Kind, Needs, Report, Symbol, symbol_datagram_bytes};
 
 use self::block::Block;
 pub use self::interface::{SenderConfig, SenderCounters, SenderEvent};
+use self::objects::Objects;
 use super::loss::LossMeter;
 use super::rate::{Guide, Rate};
 use crate::object::{Cut, Layout, Object};
-use crate::pacer::Pacer;
+use crate::pacer::{FRAME_BYTES, Pacer, burst};
 use crate::protect::{Protection, ReplayWindow};
-use crate::wanted::Wanted;
 use crate::{Time, tfrc};
 
-/// Ethernet, IPv4 and UDP around a datagram, as switches count it.
-const FRAME_BYTES: usize = 42;
-/// What one call of the system can send, however it is segmented.
-const MOST_BURST_BYTES: usize = 65_507;
 /// Round trips that a block may take which comes short again and again, and blocks beside those that the path holds.
 const WINDOW_ROUND_TRIPS: f64 = 6.0;
 const WINDOW_BLOCKS: usize = 4;
@@ -55,10 +52,7 @@ pub struct Sender {
     /// When the last symbol went, and after how long a probe follows.
     sent: Time,
     probe: Duration,
-    objects: BTreeMap<u16, Sending>,
-    next_request: u16,
-    /// Accepted objects with blocks that have not begun, in the order in which they were accepted.
-    queue: VecDeque<u16>,
+    objects: Objects,
     /// The window, the oldest block first.
     blocks: Vec<Block>,
     /// Blocks have left it that were not acknowledged.
@@ -69,14 +63,6 @@ pub struct Sender {
     events: VecDeque<SenderEvent>,
     counters: SenderCounters,
     ended: bool,
-}
-
-/// An object that was offered.
-struct Sending {
-    cut: Cut,
-    /// What is not with the receiver; `None` until it has answered.
-    wanted: Option<Wanted>,
-    unbegun: VecDeque<control::Run>,
 }
 
 impl Sender {
@@ -113,9 +99,7 @@ impl Sender {
             heard: now,
             sent: now,
             probe: FIRST_PROBE,
-            objects: BTreeMap::new(),
-            next_request: 0,
-            queue: VecDeque::new(),
+            objects: Objects::default(),
             blocks: Vec::new(),
             freed: false,
             turn: 0,
@@ -144,14 +128,12 @@ impl Sender {
         }
         let (cut, seed, last_seed) =
             Cut::choose(layout, draw, self.config.seed).map_err(|e| e.to_string())?;
-        let request = self.next_request;
-        self.next_request = request.wrapping_add(1);
+        let Some(request) = self.objects.add(cut) else { return Ok(None) };
         let Object { size, version, modified_ns, mode } = *object;
         let parameters = Parameters { request, size, version, modified_ns, mode, seed, last_seed };
         let path = path.to_owned();
         let offer = Offer { path, parameters, symbol_bytes, block_symbols, draw };
         self.control.push_back(control::Sender::Offer(offer));
-        self.objects.insert(request, Sending { cut, wanted: None, unbegun: VecDeque::new() });
         Ok(Some(request))
     }
 
@@ -212,27 +194,15 @@ impl Sender {
     }
 
     fn on_accepted(&mut self, now: Time, request: u16, runs: &[control::Run]) {
-        // Of an object that was withdrawn in the meantime.
-        let Some(object) = self.objects.get_mut(&request) else { return };
-        let layout = *object.cut.layout();
-        // Nothing is missing of what the receiver has already, and it says so when it has looked.
-        let wanted = if runs.is_empty() {
-            Wanted::default()
-        } else {
-            match Wanted::within(runs, layout.blocks()) {
-                Ok(wanted) if object.wanted.is_none() => wanted,
-                Ok(_) => return self.end(format!("the receiver has accepted request {request} twice")),
-                Err(detail) => return self.end(format!("the receiver asks for {detail}")),
+        match self.objects.accept(request, runs) {
+            Ok(Some(bytes)) => {
+                self.events.push_back(SenderEvent::Accepted { request, bytes });
+                self.open(now);
             }
-        };
-        object.unbegun = wanted.runs().to_vec().into();
-        let count =
-            |run: &control::Run| (run.first..run.first + run.count).map(|b| layout.block_bytes(b) as u64);
-        let bytes = wanted.runs().iter().flat_map(count).sum();
-        object.wanted = Some(wanted);
-        self.events.push_back(SenderEvent::Accepted { request, bytes });
-        self.queue.push_back(request);
-        self.open(now);
+            // Of an object that was withdrawn in the meantime.
+            Ok(None) => {}
+            Err(what) => self.end(format!("the receiver {what}")),
+        }
     }
 
     /// Blocks that may be under way at the present rate.
@@ -252,35 +222,24 @@ impl Sender {
         let window = self.window_blocks(now).max(1);
         let mut held: usize = self.blocks.iter().map(|block| block.bytes).sum();
         while self.blocks.len() < window
-            && let Some(request) = self.queue.front().copied()
+            && let Some((request, number)) = self.objects.next()
+            && let Some(cut) = self.objects.cut(request)
         {
-            let Some(object) = self.objects.get_mut(&request) else {
-                self.queue.pop_front();
-                continue;
-            };
-            let Some(run) = object.unbegun.front_mut() else {
-                self.queue.pop_front();
-                continue;
-            };
-            let (number, layout) = (run.first, object.cut.layout());
-            let bytes = layout.block_bytes(number);
+            let layout = cut.layout();
+            let (bytes, offset) = (layout.block_bytes(number), layout.offset(number));
             if held > 0 && held + bytes > most_bytes {
                 break;
             }
             held += bytes;
-            (run.first, run.count) = (run.first + 1, run.count - 1);
-            if run.count == 0 {
-                object.unbegun.pop_front();
-            }
             self.blocks.push(Block::new(request, number, layout.k(number), bytes));
-            let offset = layout.offset(number);
             self.events.push_back(SenderEvent::Load { request, block: number, offset, bytes });
+            self.objects.begin();
         }
     }
 
     /// Whether no block is left to begin.
     fn is_last(&self) -> bool {
-        self.queue.is_empty()
+        self.objects.next().is_none()
     }
 
     /// The bytes of a block that [`SenderEvent::Load`] asked for.
@@ -288,20 +247,20 @@ impl Sender {
         let Some(at) = self.blocks.iter().position(|b| b.request == request && b.number == block) else {
             return;
         };
-        let Some(object) = self.objects.get(&request) else { return };
+        let Some(cut) = self.objects.cut(request) else { return };
         if bytes.len() != self.blocks[at].bytes {
             return self.withdraw(request, format!("block {block} has {} bytes now", bytes.len()));
         }
         let hash = *blake3::hash(&bytes).as_bytes();
-        let rows = object.cut.rows(block).clone();
-        match Encoder::new(bytes, object.cut.layout().symbol_bytes(), rows) {
+        let last = self.is_last();
+        match Encoder::new(bytes, cut.layout().symbol_bytes(), cut.rows(block).clone()) {
             Ok(encoder) => {
                 let block = &mut self.blocks[at];
                 block.encoder = Some(encoder);
                 let k = u64::from(block.k);
                 let redundant = (k as f64 * self.config.redundancy).ceil() as u64;
                 let symbols = if self.config.early_stop || !self.config.acknowledgements {
-                    self.loss.to_send(k + redundant, 0, self.queue.is_empty())
+                    self.loss.to_send(k + redundant, 0, last)
                 } else {
                     u64::from(block.left())
                 };
@@ -315,10 +274,9 @@ impl Sender {
 
     /// Whether there was such an object.
     fn forget(&mut self, request: u16) -> bool {
-        self.queue.retain(|r| *r != request);
         self.blocks.retain(|block| block.request != request);
         self.freed = true;
-        self.objects.remove(&request).is_some()
+        self.objects.remove(request)
     }
 
     /// The next message for the control channel.
@@ -364,16 +322,9 @@ impl Sender {
         self.counters.reports += 1;
         self.heard = now;
         self.probe = FIRST_PROBE.max(2 * self.rtt);
-        let passed_us = micros(now).wrapping_sub(report.echo_us);
-        // What the peer says cannot make a round trip negative, or longer than anyone waits.
-        let rtt_us = passed_us.saturating_sub(report.delay_us);
-        if passed_us < 60_000_000 && rtt_us > 0 {
-            let feedback = tfrc::Feedback {
-                rtt_sample: Duration::from_micros(rtt_us.into()),
-                x_recv: report.x_recv as f64,
-                loss_event_rate: report.loss_event_rate,
-            };
-            self.rate.tfrc.on_feedback(now, &feedback);
+        if let Some(rtt_sample) = tfrc::rtt_sample(now, report.echo_us, report.delay_us) {
+            let (x_recv, loss_event_rate) = (report.x_recv as f64, report.loss_event_rate);
+            self.rate.tfrc.on_feedback(now, &tfrc::Feedback { rtt_sample, x_recv, loss_event_rate });
             self.rtt = self.rate.tfrc.rtt().unwrap_or(self.rtt);
         }
         self.loss.on_report(report.highest, report.received);
@@ -394,11 +345,7 @@ impl Sender {
     }
 
     fn on_delivered(&mut self, request: u16, number: u32) {
-        let Some(object) = self.objects.get_mut(&request) else { return };
-        if !object.wanted.as_mut().is_some_and(|wanted| wanted.remove(number)) {
-            return;
-        }
-        let bytes = object.cut.layout().block_bytes(number);
+        let Some(bytes) = self.objects.delivered(request, number) else { return };
         self.blocks.retain(|block| block.request != request || block.number != number);
         self.events.push_back(SenderEvent::Delivered { request, block: number, bytes });
     }
@@ -423,9 +370,8 @@ impl Sender {
             return None;
         }
         let segment_bytes = self.segment_bytes;
-        let burst = (rate * self.config.burst.as_secs_f64() / segment_bytes as f64) as usize;
-        let most = self.config.burst_datagrams.min(max_datagrams).min(MOST_BURST_BYTES / segment_bytes);
-        let burst = burst.clamp(1, most.max(1));
+        let most = self.config.burst_datagrams.min(max_datagrams);
+        let burst = burst(rate, self.config.burst, segment_bytes, most);
         let mut sent = 0;
         while sent < burst
             && let Some(at) = self.next_block()
@@ -461,7 +407,7 @@ impl Sender {
         Header { kind: Kind::Symbol, connection: self.connection, number }.emit(buffer);
         let rtt_us = self.rtt.as_micros().min(u128::from(u32::MAX)) as u32;
         let (request, block_number) = (block.request, block.number);
-        Symbol { request, block: block_number, index, sent_us: micros(now), rtt_us }.emit(buffer);
+        Symbol { request, block: block_number, index, sent_us: now.micros(), rtt_us }.emit(buffer);
         let payload = buffer.len();
         let symbol_bytes = usize::from(self.config.symbol_bytes);
         // A place for the tag as well: sealing then never moves the burst.
@@ -490,7 +436,7 @@ impl Sender {
         if self.ended {
             return None;
         }
-        if self.freed && !self.queue.is_empty() {
+        if self.freed && !self.is_last() {
             return Some(Time::ZERO);
         }
         let mut soonest = self.waits().then(|| self.heard + self.config.silence);
@@ -512,7 +458,7 @@ impl Sender {
 
     /// Whether the receiver is to say something.
     fn waits(&self) -> bool {
-        self.window_bytes.is_none() || !self.objects.is_empty()
+        self.window_bytes.is_none() || self.objects.len() > 0
     }
 
     /// Whether a block waits for an acknowledgement, or for being asked for more.
@@ -601,8 +547,4 @@ impl Sender {
     pub fn objects(&self) -> usize {
         self.objects.len()
     }
-}
-
-fn micros(now: Time) -> u32 {
-    (now.as_nanos() / 1_000) as u32
 }

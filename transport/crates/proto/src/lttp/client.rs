@@ -11,15 +11,14 @@ use wire::control::{self, Fetch, Pacing, Parameters, Run, Version};
 use wire::packet::{Header, Kind, Symbol, Welcome, symbol_datagram_bytes};
 
 use self::asked::{Asked, Taken};
-pub use self::interface::{Arrival, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
+pub use self::interface::{ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
 use self::peer::{Peer, Sample, Stage};
 use super::least_rto;
 use super::window::Window;
+use crate::object::Arrival;
+use crate::pacer::FRAME_BYTES;
 use crate::protect::Protection;
 use crate::{Time, tfrc};
-
-/// Ethernet, IPv4 and UDP around a datagram: what it takes in a switch's queue beyond its own bytes.
-const FRAME_BYTES: usize = 42;
 
 /// The client of one fetch.
 pub struct Client {

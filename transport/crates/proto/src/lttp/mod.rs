@@ -20,7 +20,7 @@ use wire::control::Pacing;
 
 use crate::tfrc;
 
-pub use client::{Arrival, Client, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
+pub use client::{Client, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
 pub use server::{Server, ServerConfig, ServerCounters, ServerEvent, Transmit};
 
 /// The retransmission timeout in TFRC's equation, at both ends alike. Where the client limits what is under way, losses are

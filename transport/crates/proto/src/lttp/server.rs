@@ -17,12 +17,9 @@ pub use self::interface::{ServerConfig, ServerCounters, ServerEvent, Transmit};
 use self::sending::{Request, Room, Step};
 use super::least_rto;
 use crate::object::{Layout, Object};
-use crate::pacer::Pacer;
+use crate::pacer::{Pacer, burst};
 use crate::protect::{Protection, ReplayWindow};
 use crate::{Time, tfrc};
-
-/// What one call of the system can send, however it is segmented: the longest UDP payload over IPv4.
-const MOST_BURST_BYTES: usize = 65_507;
 
 /// A datagram before any has been sent: an Ethernet frame's.
 const SEGMENT_BYTES: u32 = 1500;
@@ -265,20 +262,12 @@ impl Server {
         self.heard = now;
         self.counters.feedback += 1;
         if let (Some(tfrc), Some(x_recv)) = (&mut self.tfrc, feedback.x_recv) {
-            let passed_us = micros(now).wrapping_sub(feedback.echo_us);
-            // What the peer says cannot make a round trip negative, or longer than anyone waits.
-            let rtt_us = passed_us.saturating_sub(feedback.delay_us);
-            if passed_us < 60_000_000 && rtt_us > 0 {
-                tfrc.on_feedback(
-                    now,
-                    &tfrc::Feedback {
-                        rtt_sample: Duration::from_micros(rtt_us.into()),
-                        x_recv: x_recv as f64,
-                        loss_event_rate: feedback.loss_event_rate,
-                    },
-                );
-            } else {
-                self.counters.unexpected += 1;
+            match tfrc::rtt_sample(now, feedback.echo_us, feedback.delay_us) {
+                Some(rtt_sample) => {
+                    let (x_recv, loss_event_rate) = (x_recv as f64, feedback.loss_event_rate);
+                    tfrc.on_feedback(now, &tfrc::Feedback { rtt_sample, x_recv, loss_event_rate });
+                }
+                None => self.counters.unexpected += 1,
             }
         }
         for Credit { request, block, want } in &feedback.credits {
@@ -358,9 +347,8 @@ impl Server {
         let rate = self.pace();
         let rtt = self.tfrc.as_ref()?.rtt().unwrap_or_default();
         let rtt_us = rtt.as_micros().min(u128::from(u32::MAX)) as u32;
-        let burst = (rate * self.config.burst.as_secs_f64() / segment_bytes as f64) as usize;
-        let most = self.config.burst_datagrams.min(max_datagrams).min(MOST_BURST_BYTES / segment_bytes);
-        let burst = burst.clamp(1, most.max(1));
+        let most = self.config.burst_datagrams.min(max_datagrams);
+        let burst = burst(rate, self.config.burst, segment_bytes, most);
         let heard = self.heard;
         let mut sent = 0;
         while sent < burst {
@@ -370,7 +358,7 @@ impl Server {
             let begin = buffer.len();
             let number = self.number(Kind::Symbol, buffer);
             let Step { block, index } = step;
-            Symbol { request, block, index, sent_us: micros(now), rtt_us }.emit(buffer);
+            Symbol { request, block, index, sent_us: now.micros(), rtt_us }.emit(buffer);
             let payload = buffer.len();
             // A place for the tag as well: sealing then never moves the burst.
             buffer.reserve(symbol_bytes + TAG_BYTES);
@@ -480,8 +468,4 @@ impl Server {
     pub fn rate(&self) -> Option<f64> {
         self.tfrc.as_ref().map(tfrc::Sender::rate)
     }
-}
-
-fn micros(now: Time) -> u32 {
-    (now.as_nanos() / 1_000) as u32
 }

@@ -17,6 +17,7 @@ mod sender;
 
 pub use equation::{loss_event_rate, rto_per_rtt, throughput};
 pub use receiver::{Receiver, Report};
+pub(crate) use sender::rtt_sample;
 pub use sender::{Feedback, Options, Sender, Start};
 
 use std::time::Duration;

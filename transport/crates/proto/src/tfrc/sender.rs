@@ -75,6 +75,14 @@ pub struct Feedback {
     pub loss_event_rate: f64,
 }
 
+/// The round trip that a report shows which came `now`, echoes the time at which a packet was sent, and says how long ago
+/// that had come. What a peer says cannot make it negative, or longer than anyone waits: `None` then.
+pub(crate) fn rtt_sample(now: Time, echo_us: u32, delay_us: u32) -> Option<Duration> {
+    let passed_us = now.micros().wrapping_sub(echo_us);
+    let rtt_us = passed_us.saturating_sub(delay_us);
+    (passed_us < 60_000_000 && rtt_us > 0).then(|| Duration::from_micros(rtt_us.into()))
+}
+
 /// Says how fast a flow of packets of about one size may go.
 #[derive(Clone, Debug)]
 pub struct Sender {

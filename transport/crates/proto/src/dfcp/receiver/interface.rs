@@ -58,21 +58,6 @@ pub enum ReceiverEvent {
     },
 }
 
-/// A symbol of use.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Arrival<'a> {
-    /// The request.
-    pub request: u16,
-    /// The block.
-    pub block: u32,
-    /// Which of its coded symbols.
-    pub index: u16,
-    /// As many have come as the block is thought to need.
-    pub enough: bool,
-    /// The symbol.
-    pub payload: &'a [u8],
-}
-
 /// What was seen on the data channel, and what was refused there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverCounters {

@@ -132,21 +132,6 @@ pub enum Lost {
     Protocol(&'static str),
 }
 
-/// A symbol that is of use.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Arrival<'a> {
-    /// The request.
-    pub request: u16,
-    /// The block.
-    pub block: u32,
-    /// The symbol.
-    pub index: u16,
-    /// There are as many symbols of the block by now as it has: it may be possible to decode it.
-    pub enough: bool,
-    /// Its bytes.
-    pub payload: &'a [u8],
-}
-
 /// A server's account.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServerReport {
