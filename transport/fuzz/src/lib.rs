@@ -29,6 +29,15 @@ impl<'a> Bytes<'a> {
         self.number(1) as u8
     }
 
+    /// A message of a control channel, of some bytes, if they are one.
+    pub fn message<M: serde::de::DeserializeOwned>(&mut self) -> Option<M> {
+        let body = self.some();
+        let mut frames = wire::control::Frames::default();
+        frames.extend(&(body.len() as u32).to_be_bytes());
+        frames.extend(&body);
+        frames.message().ok()?
+    }
+
     /// Some bytes, as many as the next byte says.
     pub fn some(&mut self) -> Vec<u8> {
         let count = self.byte().into();

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use udp::Limits;
 use udp::tls::Fingerprint;
 use wire::packet;
 
@@ -89,6 +90,15 @@ pub(crate) struct Most {
     /// Connections at a time from one address
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) max_connections_per_address: usize,
+}
+
+impl Most {
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            connections: self.max_connections,
+            connections_of_an_address: self.max_connections_per_address,
+        }
+    }
 }
 
 /// Whom to believe, and who asks.

@@ -10,6 +10,7 @@ mod send;
 mod serve;
 mod target;
 mod telling;
+mod trying;
 
 use std::process::ExitCode;
 

@@ -12,14 +12,14 @@ use indicatif::HumanBytes;
 use proto::dfcp::ReceiverConfig;
 use proto::object::Layout;
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use udp::{JobId, Limits, ReceiveOptions, ReceiveUpdate, Receiving, Taken};
+use udp::{JobId, ReceiveOptions, ReceiveUpdate, Receiving, Taken};
 use wire::control::{Offer, Refusal};
 
 use crate::args::Recv;
 use crate::output::{Output, Place, RESERVED, Writer, is_clean};
 use crate::serve::seconds;
 use crate::telling::say;
+use crate::trying::on_stop;
 use crate::{Failure, security};
 
 /// How long nothing may happen before signals are looked at.
@@ -34,22 +34,16 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
         silence: seconds("--silence", args.silence)?,
         ..ReceiverConfig::default()
     };
-    let limits = Limits {
-        connections: args.most.max_connections,
-        connections_of_an_address: args.most.max_connections_per_address,
-    };
+    let limits = args.most.limits();
     let options = ReceiveOptions { listen: args.listen, tls, config, limits };
     let mut receiving = Receiving::bind(options).map_err(Failure::new)?;
     let address = receiving.local_addr().map_err(Failure::new)?;
     let stopped = Arc::new(AtomicBool::new(false));
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(Failure::new)?;
     let (stop, wake) = (stopped.clone(), receiving.waker());
-    std::thread::spawn(move || {
-        for _ in signals.forever() {
-            stop.store(true, Ordering::Relaxed);
-            wake();
-        }
-    });
+    on_stop(move || {
+        stop.store(true, Ordering::Relaxed);
+        wake();
+    })?;
     let fingerprint = fingerprint.map(|f| f.to_string());
     if args.json {
         let address = address.to_string();

@@ -9,10 +9,9 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proto::dfcp::{RateConfig, SenderConfig};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use udp::{Root, SendOptions, SendUpdate, Sending, TlsClientConfig};
 use wire::control::{Draw, Refusal};
 
@@ -20,13 +19,9 @@ use self::rates::Rates;
 use self::report::Report;
 use crate::args::{Code, Send};
 use crate::serve::seconds;
+use crate::trying::{Retry, interruption, status};
 use crate::{Failure, security};
 
-/// Exit status after an interrupt, as shells have it.
-const INTERRUPTED: u8 = 130;
-/// Between attempts to reach a receiver that is gone.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// How often the report is given a chance to show progress.
 const TICK: Duration = Duration::from_millis(100);
 /// How often a file is offered that the receiver could not take, or that changed.
@@ -61,22 +56,14 @@ impl File {
 }
 
 pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The second one ends it at once.
-        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), interrupted.clone())
-            .map_err(Failure::new)?;
-        signal_hook::flag::register(signal, interrupted.clone()).map_err(Failure::new)?;
-    }
+    let interrupted = interruption()?;
     let tls = security::client(&args.trust)?;
     let config = config(args)?;
     let to = args.to.resolve()?;
     let mut files = files(&args.paths)?;
-    let retry =
-        Duration::try_from_secs_f64(args.retry).map_err(|e| Failure::usage(format!("--retry: {e}")))?;
+    let mut retry = Retry::new(args.retry)?;
     let rates = Rates::of(args, to)?;
     let mut report = Report::new(args, &files);
-    let (mut progress, mut pause) = (Instant::now(), FIRST_PAUSE);
     while !files.iter().all(File::is_over) && !interrupted.load(Ordering::Relaxed) {
         let before = report.delivered();
         let attempt = Attempt { args, tls: &tls, config: &config, rates: &rates, interrupted: &interrupted };
@@ -84,22 +71,18 @@ pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
         let Some(why) = lost else { break };
         report.complain(&format!("{} ({to}) is gone: {why}", args.to.name));
         if report.delivered() > before {
-            (progress, pause) = (Instant::now(), FIRST_PAUSE);
+            retry.begin();
         }
-        if interrupted.load(Ordering::Relaxed) || progress.elapsed() >= retry {
+        if interrupted.load(Ordering::Relaxed) {
             break;
         }
+        let Some(pause) = retry.pause() else { break };
         report.retrying(pause);
         std::thread::sleep(pause);
-        pause = (2 * pause).min(LONGEST_PAUSE);
     }
     let stopped = interrupted.load(Ordering::Relaxed);
     let complete = report.finish(&files, stopped);
-    Ok(match (complete, stopped) {
-        (true, _) => ExitCode::SUCCESS,
-        (false, true) => ExitCode::from(INTERRUPTED),
-        (false, false) => ExitCode::FAILURE,
-    })
+    Ok(status(complete, &interrupted))
 }
 
 fn config(args: &Send) -> Result<SenderConfig, Failure> {

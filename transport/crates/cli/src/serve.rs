@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use proto::lttp::ServerConfig;
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use udp::{Limits, Root, ServeOptions, Serving};
+use udp::{Root, ServeOptions, Serving};
 
 use crate::args::Serve;
+use crate::trying::on_stop;
 use crate::{Failure, security};
 
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
@@ -20,20 +20,12 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
         silence: seconds("--silence", args.silence)?,
         ..ServerConfig::default()
     };
-    let limits = Limits {
-        connections: args.most.max_connections,
-        connections_of_an_address: args.most.max_connections_per_address,
-    };
+    let limits = args.most.limits();
     let options = ServeOptions { listen: args.listen, root, tls, config, limits };
     let mut serving = Serving::bind(options).map_err(Failure::new)?;
     let address = serving.local_addr().map_err(Failure::new)?;
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(Failure::new)?;
     let stop = serving.stopper();
-    std::thread::spawn(move || {
-        for _ in signals.forever() {
-            stop.stop();
-        }
-    });
+    on_stop(move || stop.stop())?;
     let fingerprint = fingerprint.map(|f| f.to_string());
     if args.json {
         println!(

@@ -14,6 +14,9 @@ use wire::control::{Hash, Parameters};
 
 use crate::fetching::{JobId, Sink};
 
+/// So much is kept back until there are enough symbols of a block to decode it: each time that the decoding thread is
+/// woken costs as much as some symbols.
+const KEPT_BACK_BYTES: usize = 256 << 10;
 /// Decoders kept for blocks to come.
 const SPARE: usize = 64;
 
@@ -57,11 +60,6 @@ impl Batch {
         self.symbols.push((job, block, index, begin..self.bytes.len()));
     }
 
-    /// Of all its symbols.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.symbols.is_empty()
     }
@@ -93,6 +91,13 @@ impl Decoding {
         // The thread ends after the last order only.
         if let Some(orders) = &self.orders {
             let _ = orders.send(order);
+        }
+    }
+
+    /// Orders what was kept back, if there is `enough` of a block or much of all.
+    pub(crate) fn hand_over(&self, kept_back: &mut Batch, enough: bool) {
+        if enough || kept_back.bytes.len() >= KEPT_BACK_BYTES {
+            self.order(Order::Symbols(std::mem::take(kept_back)));
         }
     }
 

@@ -4,12 +4,11 @@ mod interface;
 mod link;
 
 use std::collections::HashMap;
-use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use polling::{Event, Events, PollMode, Poller};
+use polling::{Event, PollMode, Poller};
 use proto::Time;
 use proto::lttp::{Client, ClientConfig, ClientEvent, ServerId, ServerReport};
 use proto::object::{Cut, Layout};
@@ -21,13 +20,11 @@ use self::link::Link;
 use crate::clock::{Clock, sleep_precisely};
 use crate::decoding::{Answer, Batch, Decoding, Order};
 use crate::socket::DataSocket;
+use crate::waiting::Wait;
 
 /// Batches of datagrams that are read before anything else has its turn.
 const RECEIVE_BATCHES: usize = 8;
 const FIRST_LINK: usize = 2;
-/// So much is kept back until there are enough symbols of a block to decode it: each time that the decoding thread is
-/// woken costs as much as some symbols.
-const KEPT_BACK_BYTES: usize = 256 << 10;
 
 /// Many servers, many objects, one window.
 pub struct Fetching {
@@ -203,26 +200,15 @@ impl Fetching {
     /// # Errors
     /// [`Error::System`]; what servers do comes as updates.
     pub fn wait(&mut self, patience: Duration) -> Result<Vec<Update>, Error> {
-        let until = Instant::now() + patience;
-        let mut events = Events::new();
+        let mut wait = Wait::for_at_most(patience);
         loop {
             self.drive()?;
-            if !self.updates.is_empty() {
+            if !self.updates.is_empty() || !wait.next(&self.poller, self.next_timeout())? {
                 return Ok(std::mem::take(&mut self.updates));
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(Vec::new());
-            }
-            events.clear();
-            match self.poller.wait(&mut events, Some(self.next_timeout().map_or(left, |t| t.min(left)))) {
-                Ok(_) => {}
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(e) => return Err(e.into()),
             }
             let mut readable = Vec::new();
             // Control before data: parameters must not come after the symbols that need them.
-            for event in events.iter() {
+            for event in wait.events.iter() {
                 match event.key.checked_sub(FIRST_LINK) {
                     Some(link) => self.on_link(link),
                     None => readable.push(event.key),
@@ -311,9 +297,7 @@ impl Fetching {
                 break;
             }
         }
-        if enough || self.kept_back.bytes() >= KEPT_BACK_BYTES {
-            self.decoding.order(Order::Symbols(std::mem::take(&mut self.kept_back)));
-        }
+        self.decoding.hand_over(&mut self.kept_back, enough);
         Ok(())
     }
 

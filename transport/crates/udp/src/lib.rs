@@ -16,11 +16,12 @@ mod serving;
 mod signals;
 mod socket;
 pub mod tls;
+mod waiting;
 
 pub use clock::Clock;
 pub use fetching::{Error as FetchError, Fetching, Job, JobId, Sink, Source, Update};
 pub use files::Root;
-pub use receiving::{ReceiveError, ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Receiving, Taken};
+pub use receiving::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Receiving, Taken};
 pub use rustls::{ClientConfig as TlsClientConfig, ServerConfig as TlsServerConfig};
 pub use sending::{
     RateNews, RateTeller, SendError, SendOptions, SendReport, SendUpdate, Sending, files, local_address,

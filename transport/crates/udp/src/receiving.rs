@@ -1,138 +1,39 @@
 //! A DFCP receiver: any number of senders, one thread for its socket and one that decodes.
 
+mod interface;
+mod session;
+
 use std::collections::HashMap;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use polling::{Event, Events, PollMode, Poller};
+use polling::{Event, PollMode, Poller};
 use proto::Time;
-use proto::dfcp::{Doorkeeper, Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent, Signalling, reset};
+use proto::dfcp::{Doorkeeper, ReceiverConfig, ReceiverEvent, reset};
 use proto::object::{Cut, Layout};
-use proto::protect::{DFCP_LABEL, Protection, Side};
 use ring::rand::{SecureRandom, SystemRandom};
-use thiserror::Error;
-use wire::control::{self, Offer, Refusal, Run};
-use wire::packet::{Header, Kind, Signal};
+use wire::control::{Offer, Refusal};
+use wire::packet::{Header, Kind};
 
-use crate::channel::{Broken, Channel};
+pub use self::interface::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Taken};
+use self::session::Session;
 use crate::clock::{Clock, sleep_precisely};
 use crate::decoding::{Answer, Batch, Decoding, Order};
-use crate::fetching::{JobId, Sink};
-use crate::serving::raise_file_limit;
-use crate::signals::{SignalStream, parse};
+use crate::fetching::JobId;
+use crate::serving::{Error, raise_file_limit};
+use crate::signals::parse;
 use crate::socket::DataSocket;
+use crate::waiting::Wait;
 
 const SOCKET: usize = 0;
 /// Batches of datagrams that are read before anything else has its turn.
 const RECEIVE_BATCHES: usize = 8;
-/// A sender that cannot say hello within this is forgotten.
-const GREETING: Duration = Duration::from_secs(10);
 /// After the end of a connection its sender may not have heard of it.
 const LINGER: Duration = Duration::from_secs(3);
 /// Between two answers to symbols of a connection that there is not.
 const RESET_INTERVAL: Duration = Duration::from_millis(50);
-/// So much is kept back until there are enough symbols of a block to decode it.
-const KEPT_BACK_BYTES: usize = 256 << 10;
-
-/// Where to receive.
-pub struct ReceiveOptions {
-    /// UDP; port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// TLS, or `None` to believe anyone, for experiments.
-    pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// How connections behave.
-    pub config: ReceiverConfig,
-    /// Connections at a time, and those of one address.
-    pub limits: crate::Limits,
-}
-
-/// Why nothing can be received at all.
-#[derive(Debug, Error)]
-pub enum ReceiveError {
-    /// It cannot listen where it should.
-    #[error("cannot listen on {address}: {error}")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// Why not.
-        error: io::Error,
-    },
-    /// The system refuses what any receiver needs.
-    #[error("{0}")]
-    System(#[from] io::Error),
-}
-
-/// Where an offered object goes.
-pub struct Taken {
-    /// Its blocks that are not there yet, ascending.
-    pub missing: Vec<Run>,
-    /// Takes the rest.
-    pub sink: Box<dyn Sink>,
-}
-
-/// What has happened.
-#[derive(Debug)]
-pub enum ReceiveUpdate {
-    /// A sender has connected.
-    Connected {
-        /// Its address.
-        from: SocketAddr,
-    },
-    /// It would send an object: [`Receiving::take`] or [`Receiving::refuse`].
-    Offered {
-        /// Names it here.
-        job: JobId,
-        /// Who.
-        from: SocketAddr,
-        /// What.
-        offer: Offer,
-    },
-    /// A block is with the sink.
-    Block {
-        /// The object.
-        job: JobId,
-        /// Its length.
-        bytes: usize,
-    },
-    /// An object is whole.
-    Stored {
-        /// The object.
-        job: JobId,
-    },
-    /// An object will not come whole.
-    Failed {
-        /// The object.
-        job: JobId,
-        /// Why, for a person.
-        why: String,
-    },
-    /// A sender has gone; what became of its objects was told before.
-    Disconnected {
-        /// Its address.
-        from: SocketAddr,
-        /// Why, for a person.
-        why: String,
-    },
-}
-
-/// What a receiver did.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ReceiveStatistics {
-    /// Connections that were let in.
-    pub connections: u64,
-    /// Connections that were turned away.
-    pub refused: u64,
-    /// Objects that came whole.
-    pub stored: u64,
-    /// Objects that did not.
-    pub failed: u64,
-    /// Datagrams for no connection.
-    pub strays: u64,
-    /// What the connections that have ended counted.
-    pub data: ReceiverCounters,
-}
 
 type Key = (SocketAddr, u32);
 
@@ -157,19 +58,6 @@ pub struct Receiving {
     statistics: ReceiveStatistics,
 }
 
-struct Session {
-    channel: Channel<SignalStream>,
-    since: Time,
-    receiver: Option<Receiver>,
-    /// Our address as the sender's datagrams name it.
-    local: Option<IpAddr>,
-    jobs: HashMap<u16, JobId>,
-    /// Why it is to end, once what was said before has had its effect.
-    broken: Option<String>,
-    /// Until when its sender is answered, once it is over.
-    over: Option<Time>,
-}
-
 struct Running {
     key: Key,
     request: u16,
@@ -181,14 +69,13 @@ impl Receiving {
     /// Binds the socket.
     ///
     /// # Errors
-    /// [`ReceiveError::Listen`] if the address is not to be had.
-    pub fn bind(options: ReceiveOptions) -> Result<Self, ReceiveError> {
+    /// [`Error::Listen`] if the address is not to be had.
+    pub fn bind(options: ReceiveOptions) -> Result<Self, Error> {
         let ReceiveOptions { listen, tls, config, limits } = options;
         sleep_precisely();
         // Each file that comes is open.
         raise_file_limit();
-        let socket =
-            DataSocket::bind(listen).map_err(|error| ReceiveError::Listen { address: listen, error })?;
+        let socket = DataSocket::bind(listen).map_err(|error| Error::Listen { address: listen, error })?;
         let poller = Arc::new(Poller::new()?);
         // SAFETY: it is deleted from the poller before it is dropped, in `Receiving::drop`.
         unsafe {
@@ -237,26 +124,15 @@ impl Receiving {
     /// Works until something has happened, at most for `patience`.
     ///
     /// # Errors
-    /// [`ReceiveError::System`]; what senders do comes as updates.
-    pub fn wait(&mut self, patience: Duration) -> Result<Vec<ReceiveUpdate>, ReceiveError> {
-        let until = Instant::now() + patience;
-        let mut events = Events::new();
+    /// [`Error::System`]; what senders do comes as updates.
+    pub fn wait(&mut self, patience: Duration) -> Result<Vec<ReceiveUpdate>, Error> {
+        let mut wait = Wait::for_at_most(patience);
         loop {
             self.drive()?;
-            if !self.updates.is_empty() {
+            if !self.updates.is_empty() || !wait.next(&self.poller, self.next_timeout())? {
                 return Ok(std::mem::take(&mut self.updates));
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(Vec::new());
-            }
-            events.clear();
-            match self.poller.wait(&mut events, Some(self.next_timeout().map_or(left, |t| t.min(left)))) {
-                Ok(_) => {}
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(e) => return Err(e.into()),
-            }
-            if events.iter().next().is_some() {
+            if wait.events.iter().next().is_some() {
                 self.receive()?;
             }
         }
@@ -268,7 +144,7 @@ impl Receiving {
         Some(soonest.since(now))
     }
 
-    fn receive(&mut self) -> Result<(), ReceiveError> {
+    fn receive(&mut self) -> Result<(), Error> {
         let now = self.clock.now();
         let mut enough = false;
         let mut answers = Vec::new();
@@ -335,13 +211,11 @@ impl Receiving {
                 break;
             }
         }
-        if enough || self.kept_back.bytes() >= KEPT_BACK_BYTES {
-            self.decoding.order(Order::Symbols(std::mem::take(&mut self.kept_back)));
-        }
+        self.decoding.hand_over(&mut self.kept_back, enough);
         Ok(())
     }
 
-    fn drive(&mut self) -> Result<(), ReceiveError> {
+    fn drive(&mut self) -> Result<(), Error> {
         while let Some(answer) = self.decoding.answer()? {
             self.on_answer(answer);
         }
@@ -500,7 +374,7 @@ impl Receiving {
         }
     }
 
-    fn transmit(&mut self) -> Result<(), ReceiveError> {
+    fn transmit(&mut self) -> Result<(), Error> {
         if let Some((to, from, datagram)) = self.unsent.take() {
             if !self.socket.send(to, from, &datagram, datagram.len()) {
                 self.unsent = Some((to, from, datagram));
@@ -527,8 +401,8 @@ impl Receiving {
     /// Says goodbye to all senders.
     ///
     /// # Errors
-    /// [`ReceiveError::System`].
-    pub fn stop(&mut self) -> Result<ReceiveStatistics, ReceiveError> {
+    /// [`Error::System`].
+    pub fn stop(&mut self) -> Result<ReceiveStatistics, Error> {
         let now = self.clock.now();
         for key in self.sessions.keys().copied().collect::<Vec<_>>() {
             if let Some(receiver) = self.sessions.get_mut(&key).and_then(|s| s.receiver.as_mut()) {
@@ -543,137 +417,6 @@ impl Receiving {
             }
         }
         Ok(self.statistics)
-    }
-}
-
-impl Session {
-    /// None: TLS will not have it.
-    fn open(now: Time, connection: u32, tls: Option<&Arc<rustls::ServerConfig>>) -> Option<Self> {
-        let tls = tls.map(|config| rustls::ServerConnection::new(config.clone())).transpose().ok()?;
-        let stream = SignalStream::new(Signalling::respond(now, connection));
-        Some(Session {
-            channel: Channel::over(stream, tls.map(Into::into)),
-            since: now,
-            receiver: None,
-            local: None,
-            jobs: HashMap::new(),
-            broken: None,
-            over: None,
-        })
-    }
-
-    fn handle_signal(&mut self, now: Time, signal: &Signal, payload: &[u8]) {
-        let stream = self.channel.stream_mut();
-        stream.handle(now, signal, payload);
-        if self.over.is_some() {
-            // Nobody reads it any more.
-            stream.signalling.take();
-        }
-    }
-
-    /// Whether there are enough symbols of a block now.
-    fn handle(&mut self, now: Time, ce: bool, datagram: &mut [u8], batch: &mut Batch) -> bool {
-        if let Some((_, signal, payload)) = parse(datagram) {
-            self.handle_signal(now, &signal, payload);
-            return false;
-        }
-        let Some(arrival) = self.receiver.as_mut().and_then(|r| r.handle_datagram(now, ce, datagram)) else {
-            return false;
-        };
-        let Some(job) = self.jobs.get(&arrival.request) else { return false };
-        batch.push(*job, arrival.block, arrival.index, arrival.payload);
-        arrival.enough
-    }
-
-    /// Lets timers expire and takes what was said; returns what is to be done, or why it is over.
-    fn drive(
-        &mut self,
-        now: Time,
-        key: Key,
-        config: &ReceiverConfig,
-        updates: &mut Vec<ReceiveUpdate>,
-    ) -> Result<Vec<ReceiverEvent>, String> {
-        if self.over.is_some() {
-            return Ok(Vec::new());
-        }
-        if let Some(why) = self.broken.take() {
-            return Err(why);
-        }
-        // What was said before the end counts.
-        let broken = self.channel.read().err();
-        let signalling = &self.channel.stream().signalling;
-        if signalling.was_reset() {
-            return Err("the sender has given it up".into());
-        }
-        if signalling.waits() && now.since(signalling.heard()) >= config.silence {
-            return Err(format!("the sender did not answer for {} s", config.silence.as_secs_f64()));
-        }
-        if self.receiver.is_none() && self.channel.is_open() {
-            let protection = match self.channel.secret(DFCP_LABEL) {
-                Ok(None) => Protection::insecure(),
-                Ok(Some(secret)) => Protection::new(&secret, Side::Server),
-                Err(broken) => return Err(broken.to_string()),
-            };
-            self.receiver = Some(Receiver::new(config.clone(), now, key.1, protection));
-            updates.push(ReceiveUpdate::Connected { from: key.0 });
-        }
-        let Some(receiver) = &mut self.receiver else {
-            let late = now.since(self.since) >= GREETING;
-            let why = broken.map(|broken| broken.to_string());
-            return match why.or_else(|| late.then(|| "it did not say hello".to_owned())) {
-                Some(why) => Err(why),
-                None => self.channel.flush().map_err(|e| e.to_string()).map(|()| Vec::new()),
-            };
-        };
-        let broken = loop {
-            match self.channel.message::<control::Sender>() {
-                Ok(Some(message)) => receiver.handle_control(now, message),
-                Ok(None) => break broken,
-                Err(malformed) => break Some(malformed),
-            }
-        };
-        if receiver.poll_timeout().is_some_and(|at| at <= now) {
-            receiver.handle_timeout(now);
-        }
-        let mut events = Vec::new();
-        while let Some(event) = receiver.poll_event() {
-            events.push(event);
-        }
-        if let Err(broken) = self.say() {
-            return Err(broken.to_string());
-        }
-        self.broken = broken.map(|broken| broken.to_string());
-        Ok(events)
-    }
-
-    fn say(&mut self) -> Result<(), Broken> {
-        while let Some(message) = self.receiver.as_mut().and_then(Receiver::poll_control) {
-            self.channel.send(&message)?;
-        }
-        self.channel.flush()
-    }
-
-    fn say_goodbye(&mut self) {
-        // Who does not read it sees the end.
-        let _ = self.say();
-        self.channel.close();
-    }
-
-    fn poll_transmit(&mut self, now: Time, datagram: &mut Vec<u8>) -> bool {
-        let signals = self.channel.stream_mut().signalling.poll_transmit(now, datagram);
-        let over = self.over.is_some();
-        signals || !over && self.receiver.as_mut().is_some_and(|r| r.poll_transmit(now, datagram))
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        let signalling = self.channel.stream().signalling.poll_timeout();
-        let rest = match (self.over, &self.receiver) {
-            (Some(until), _) => Some(until),
-            (None, None) => Some(self.since + GREETING),
-            (None, Some(_)) if self.broken.is_some() => Some(Time::ZERO),
-            (None, Some(receiver)) => receiver.poll_timeout(),
-        };
-        signalling.into_iter().chain(rest).min()
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use polling::{Event, Events, PollMode, Poller};
+use polling::{Event, PollMode, Poller};
 use proto::Time;
 use proto::dfcp::{Guide, Sender, SenderConfig, SenderCounters, SenderEvent, Signalling};
 use proto::object::Object;
@@ -24,6 +24,7 @@ use crate::files::Root;
 use crate::reading::{Load, Reader};
 use crate::signals::{SignalStream, parse};
 use crate::socket::DataSocket;
+use crate::waiting::Wait;
 
 const SOCKET: usize = 0;
 /// Batches of datagrams that are read before anything else has its turn.
@@ -224,24 +225,13 @@ impl Sending {
     /// # Errors
     /// [`SendError::System`]; what the receiver does comes as updates.
     pub fn wait(&mut self, patience: Duration) -> Result<Vec<SendUpdate>, SendError> {
-        let until = Instant::now() + patience;
-        let mut events = Events::new();
+        let mut wait = Wait::for_at_most(patience);
         loop {
             self.drive()?;
-            if !self.updates.is_empty() {
+            if !self.updates.is_empty() || !wait.next(&self.poller, self.next_timeout())? {
                 return Ok(std::mem::take(&mut self.updates));
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(Vec::new());
-            }
-            events.clear();
-            match self.poller.wait(&mut events, Some(self.next_timeout().map_or(left, |t| t.min(left)))) {
-                Ok(_) => {}
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(e) => return Err(e.into()),
-            }
-            if events.iter().next().is_some() {
+            if wait.events.iter().next().is_some() {
                 self.receive()?;
             }
         }
@@ -480,22 +470,21 @@ impl Sending {
             }
         }
         self.channel.close();
-        let until = Instant::now() + FAREWELL;
-        let mut events = Events::new();
-        while !self.channel.stream().signalling.is_over() && Instant::now() < until {
+        let mut wait = Wait::for_at_most(FAREWELL);
+        loop {
             self.transmit()?;
-            let now = self.clock.now();
-            let timeout = self.channel.stream().signalling.poll_timeout().map(|at| at.since(now));
-            events.clear();
-            self.poller.wait(&mut events, Some(timeout.unwrap_or(FAREWELL).min(FAREWELL)))?;
+            let signalling = &self.channel.stream().signalling;
+            if signalling.is_over() || signalling.was_reset() {
+                return Ok(());
+            }
+            let timeout = signalling.poll_timeout().map(|at| at.since(self.clock.now()));
+            if !wait.next(&self.poller, timeout)? {
+                return Ok(());
+            }
             self.receive()?;
             // The receiver's end of the stream.
             let _ = self.channel.read();
-            if self.channel.stream().signalling.was_reset() {
-                break;
-            }
         }
-        self.transmit()
     }
 
     /// What was sent, how fast it may be, the share of symbols that is lost, and the round trip.

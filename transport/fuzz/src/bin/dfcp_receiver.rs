@@ -8,18 +8,10 @@ use weir_fuzz::Bytes;
 use weir_proto::Time;
 use weir_proto::dfcp::{Receiver, ReceiverConfig, ReceiverEvent};
 use weir_proto::protect::Protection;
-use wire::control::{self, Frames, Run};
+use wire::control::{self, Run};
 use wire::packet::{Header, Kind, Symbol};
 
 const MOST_STEPS: usize = 300;
-
-fn message(bytes: &mut Bytes<'_>) -> Option<control::Sender> {
-    let body = bytes.some();
-    let mut frames = Frames::default();
-    frames.extend(&(body.len() as u32).to_be_bytes());
-    frames.extend(&body);
-    frames.message().ok()?
-}
 
 fuzz_target!(|bytes: &[u8]| {
     let mut bytes = Bytes(bytes);
@@ -34,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         match bytes.byte() % 6 {
             0 | 1 => {
-                if let Some(message) = message(&mut bytes) {
+                if let Some(message) = bytes.message() {
                     receiver.handle_control(now, message);
                 }
             }

@@ -10,19 +10,11 @@ use weir_proto::Time;
 use weir_proto::dfcp::{Sender, SenderConfig, SenderEvent};
 use weir_proto::object::Object;
 use weir_proto::protect::Protection;
-use wire::control::{self, Frames, Version};
+use wire::control::Version;
 use wire::packet::{Header, Kind, Need, Needs, Report};
 
 const MOST_STEPS: usize = 200;
 const SIZE: u64 = 5_000;
-
-fn message(bytes: &mut Bytes<'_>) -> Option<control::Receiver> {
-    let body = bytes.some();
-    let mut frames = Frames::default();
-    frames.extend(&(body.len() as u32).to_be_bytes());
-    frames.extend(&body);
-    frames.message().ok()?
-}
 
 fn report(bytes: &mut Bytes<'_>) -> Report {
     let count = bytes.byte() % 8;
@@ -68,7 +60,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         match bytes.byte() % 6 {
             0 | 1 => {
-                if let Some(message) = message(&mut bytes) {
+                if let Some(message) = bytes.message() {
                     sender.handle_control(now, message);
                 }
             }

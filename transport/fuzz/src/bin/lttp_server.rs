@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use weir_fuzz::Bytes;
 use weir_fuzz::peers::{Bench, ToServer};
 use weir_proto::lttp::ServerConfig;
-use wire::control::{Client, Frames, Pacing};
+use wire::control::{Client, Pacing};
 use wire::packet::Credit;
 
 /// Steps of one run: more only take longer.
@@ -14,12 +14,7 @@ const MOST_STEPS: usize = 200;
 fn step(bytes: &mut Bytes<'_>) -> Option<ToServer> {
     Some(match bytes.byte() % 8 {
         0 | 1 => {
-            let body = bytes.some();
-            let mut frame = (body.len() as u32).to_be_bytes().to_vec();
-            frame.extend_from_slice(&body);
-            let mut frames = Frames::default();
-            frames.extend(&frame);
-            let mut message = frames.message::<Client>().ok()??;
+            let mut message = bytes.message::<Client>()?;
             if let Client::Fetch(fetch) = &mut message {
                 // Large blocks take long to encode, and show nothing that small ones do not.
                 fetch.block_symbols %= 600;

@@ -1,0 +1,165 @@
+//! One sender at a receiver: its control channel and its state machine.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::Time;
+use proto::dfcp::{Receiver, ReceiverConfig, ReceiverEvent, Signalling};
+use proto::protect::{DFCP_LABEL, Protection, Side};
+use wire::control;
+use wire::packet::Signal;
+
+use super::{Key, ReceiveUpdate};
+use crate::channel::{Broken, Channel};
+use crate::decoding::Batch;
+use crate::fetching::JobId;
+use crate::signals::{SignalStream, parse};
+
+/// A sender that cannot say hello within this is forgotten.
+const GREETING: Duration = Duration::from_secs(10);
+
+pub(super) struct Session {
+    channel: Channel<SignalStream>,
+    since: Time,
+    pub(super) receiver: Option<Receiver>,
+    /// Our address as the sender's datagrams name it.
+    pub(super) local: Option<IpAddr>,
+    pub(super) jobs: HashMap<u16, JobId>,
+    /// Why it is to end, once what was said before has had its effect.
+    broken: Option<String>,
+    /// Until when its sender is answered, once it is over.
+    pub(super) over: Option<Time>,
+}
+
+impl Session {
+    /// None: TLS will not have it.
+    pub(super) fn open(now: Time, connection: u32, tls: Option<&Arc<rustls::ServerConfig>>) -> Option<Self> {
+        let tls = tls.map(|config| rustls::ServerConnection::new(config.clone())).transpose().ok()?;
+        let stream = SignalStream::new(Signalling::respond(now, connection));
+        Some(Session {
+            channel: Channel::over(stream, tls.map(Into::into)),
+            since: now,
+            receiver: None,
+            local: None,
+            jobs: HashMap::new(),
+            broken: None,
+            over: None,
+        })
+    }
+
+    pub(super) fn handle_signal(&mut self, now: Time, signal: &Signal, payload: &[u8]) {
+        let stream = self.channel.stream_mut();
+        stream.handle(now, signal, payload);
+        if self.over.is_some() {
+            // Nobody reads it any more.
+            stream.signalling.take();
+        }
+    }
+
+    /// Whether there are enough symbols of a block now.
+    pub(super) fn handle(&mut self, now: Time, ce: bool, datagram: &mut [u8], batch: &mut Batch) -> bool {
+        if let Some((_, signal, payload)) = parse(datagram) {
+            self.handle_signal(now, &signal, payload);
+            return false;
+        }
+        let Some(arrival) = self.receiver.as_mut().and_then(|r| r.handle_datagram(now, ce, datagram)) else {
+            return false;
+        };
+        let Some(job) = self.jobs.get(&arrival.request) else { return false };
+        batch.push(*job, arrival.block, arrival.index, arrival.payload);
+        arrival.enough
+    }
+
+    /// Lets timers expire and takes what was said; returns what is to be done, or why it is over.
+    pub(super) fn drive(
+        &mut self,
+        now: Time,
+        key: Key,
+        config: &ReceiverConfig,
+        updates: &mut Vec<ReceiveUpdate>,
+    ) -> Result<Vec<ReceiverEvent>, String> {
+        if self.over.is_some() {
+            return Ok(Vec::new());
+        }
+        if let Some(why) = self.broken.take() {
+            return Err(why);
+        }
+        // What was said before the end counts.
+        let broken = self.channel.read().err();
+        let signalling = &self.channel.stream().signalling;
+        if signalling.was_reset() {
+            return Err("the sender has given it up".into());
+        }
+        if signalling.waits() && now.since(signalling.heard()) >= config.silence {
+            return Err(format!("the sender did not answer for {} s", config.silence.as_secs_f64()));
+        }
+        if self.receiver.is_none() && self.channel.is_open() {
+            let protection = match self.channel.secret(DFCP_LABEL) {
+                Ok(None) => Protection::insecure(),
+                Ok(Some(secret)) => Protection::new(&secret, Side::Server),
+                Err(broken) => return Err(broken.to_string()),
+            };
+            self.receiver = Some(Receiver::new(config.clone(), now, key.1, protection));
+            updates.push(ReceiveUpdate::Connected { from: key.0 });
+        }
+        let Some(receiver) = &mut self.receiver else {
+            let late = now.since(self.since) >= GREETING;
+            let why = broken.map(|broken| broken.to_string());
+            return match why.or_else(|| late.then(|| "it did not say hello".to_owned())) {
+                Some(why) => Err(why),
+                None => self.channel.flush().map_err(|e| e.to_string()).map(|()| Vec::new()),
+            };
+        };
+        let broken = loop {
+            match self.channel.message::<control::Sender>() {
+                Ok(Some(message)) => receiver.handle_control(now, message),
+                Ok(None) => break broken,
+                Err(malformed) => break Some(malformed),
+            }
+        };
+        if receiver.poll_timeout().is_some_and(|at| at <= now) {
+            receiver.handle_timeout(now);
+        }
+        let mut events = Vec::new();
+        while let Some(event) = receiver.poll_event() {
+            events.push(event);
+        }
+        if let Err(broken) = self.say() {
+            return Err(broken.to_string());
+        }
+        self.broken = broken.map(|broken| broken.to_string());
+        Ok(events)
+    }
+
+    fn say(&mut self) -> Result<(), Broken> {
+        while let Some(message) = self.receiver.as_mut().and_then(Receiver::poll_control) {
+            self.channel.send(&message)?;
+        }
+        self.channel.flush()
+    }
+
+    pub(super) fn say_goodbye(&mut self) {
+        // Who does not read it sees the end.
+        let _ = self.say();
+        self.channel.close();
+    }
+
+    pub(super) fn poll_transmit(&mut self, now: Time, datagram: &mut Vec<u8>) -> bool {
+        let signals = self.channel.stream_mut().signalling.poll_transmit(now, datagram);
+        let over = self.over.is_some();
+        signals || !over && self.receiver.as_mut().is_some_and(|r| r.poll_transmit(now, datagram))
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        let signalling = self.channel.stream().signalling.poll_timeout();
+        let rest = match (self.over, &self.receiver) {
+            (Some(until), _) => Some(until),
+            (None, None) => Some(self.since + GREETING),
+            (None, Some(_)) if self.broken.is_some() => Some(Time::ZERO),
+            (None, Some(receiver)) => receiver.poll_timeout(),
+        };
+        signalling.into_iter().chain(rest).min()
+    }
+}

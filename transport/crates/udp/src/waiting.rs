@@ -1,0 +1,31 @@
+//! Waiting for something to happen, up to a point.
+
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+use polling::{Events, Poller};
+
+/// A wait that ends, in as many pieces as it takes.
+pub(crate) struct Wait {
+    until: Instant,
+    pub(crate) events: Events,
+}
+
+impl Wait {
+    pub(crate) fn for_at_most(patience: Duration) -> Self {
+        Wait { until: Instant::now() + patience, events: Events::new() }
+    }
+
+    /// Waits for events, or until something is due after `timeout`. False: patience is at an end.
+    pub(crate) fn next(&mut self, poller: &Poller, timeout: Option<Duration>) -> io::Result<bool> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        self.events.clear();
+        if left.is_zero() {
+            return Ok(false);
+        }
+        match poller.wait(&mut self.events, Some(timeout.map_or(left, |timeout| timeout.min(left)))) {
+            Err(e) if e.kind() != ErrorKind::Interrupted => Err(e),
+            _ => Ok(true),
+        }
+    }
+}
