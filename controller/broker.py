@@ -129,12 +129,15 @@ class Broker:
             "most_bps": None,
             "rate_bps": None,
             "narrowest": None,
+            "dscp": None,
         }
-        known = self._engine().estimation.bandwidth.announced(flow)
+        bandwidth = self._engine().estimation.bandwidth
+        known = bandwidth.announced(flow)
         if known is not None:
             announced, share = known
             view["src"] = str(ip_address(announced.src))
             view["dst"] = str(ip_address(announced.dst))
+            view["dscp"] = bandwidth.settings.dscp
             view["most_bps"] = None if announced.most_bps == inf else announced.most_bps
             if share is not None:
                 view["rate_bps"] = share.rate_bps

@@ -256,10 +256,12 @@ class Regulation(_Section):
 
 class BandwidthSection(_Section):
     """Shares of the links' capacities: `spare` is given to no announced flow; `reserved` is for
-    them together, whoever else sends (0: they count as any other flow)."""
+    them together, whoever else sends (0: they count as any other flow). `reserved_dscp` is that of
+    the QoS of the switches, which their senders are told to write into their packets."""
 
     spare: float = Field(default=0.01, ge=0, le=0.5)
     reserved: float = Field(default=0.0, ge=0, lt=1)
+    reserved_dscp: int = Field(default=11, ge=1, le=63)
     expiry: Time = Field(default=5 * 10**9, ge=5 * 10**8, le=3600 * 10**9)
 
 
@@ -469,7 +471,10 @@ class Config(_Section):
             policies=tuple(policy.rule() for policy in self.policies),
             resolver=ResolverSettings(fabric.host_age, fabric.flood_rate),
             bandwidth=BandwidthSettings(
-                self.bandwidth.spare, self.bandwidth.reserved or None, self.bandwidth.expiry
+                self.bandwidth.spare,
+                self.bandwidth.reserved or None,
+                self.bandwidth.expiry,
+                self.bandwidth.reserved_dscp if self.bandwidth.reserved else None,
             ),
         )
 

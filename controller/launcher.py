@@ -60,6 +60,7 @@ configuration says what it cannot know; only how it listens has to be said. For 
       floor_segments: 2               # least window of weir; 1 is slow with delayed ACKs
     bandwidth:                        # for senders with fountain codes that announce their flows
       reserved: 0.3                   # of every link, together; 0, the default: each as any other
+      reserved_dscp: 11               # of the packets that the switches reserve it for
       spare: 0.01                     # of every link, to nobody
       expiry: 5 s                     # a flow that is not renewed is forgotten
     policies:                         # the first one that fits decides; those that exempt go first

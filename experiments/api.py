@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.program import ProgramError
 from testbed.command import run
 from testbed.host import Host
 
@@ -37,11 +38,11 @@ class Api:
         """A file with a token for everything."""
         return self.directory / "token"
 
-    def send_options(self) -> list[str]:
-        """What ``fountain send`` needs to take its rate from there."""
+    def send_options(self, flow: str) -> list[str]:
+        """What ``fountain send`` needs to take its rate from there, as ``flow``."""
         return [
             *(f"--rate-from={self.url}", f"--token-file={self.token}"),
-            f"--rate-ca={self.certificate}",
+            *(f"--rate-ca={self.certificate}", f"--flow={flow}"),
         ]
 
     def section(self) -> Mapping[str, Any]:
@@ -94,3 +95,13 @@ def reach(hosts: Iterable[Host]) -> None:
             ["ip", "route", "add", f"{_ADDRESS}/32", "via", f"192.168.{number}.1"],
         ):
             run(command, pid=host.pid)
+
+
+def meet(pairs: Iterable[tuple[Host, Host]]) -> None:
+    """Let the controller know where hosts are. Raises ProgramError if one does not reach its other
+    one."""
+    for host, other in pairs:
+        ping = host.popen(["ping", "-q", "-c", "1", "-w", "20", other.IP()])
+        ping.communicate()
+        if ping.returncode != 0:
+            raise ProgramError(f"{host.name} does not reach {other.name}")

@@ -1,5 +1,5 @@
 """The command ``fountain`` as a workload: servers, each a process of its own, and a client that
-fetches from all of them at once.
+fetches from all of them at once; a receiver, and those who send to it.
 
 What it prints is taken as facts only where it says so completely; the network's own counters stand
 beside it (``experiments.observation``).
@@ -158,6 +158,30 @@ def servers(
         for process in started:
             if status := process.terminate():
                 raise ProgramError(f"fountain serve ended with status {status}")
+
+
+@contextmanager
+def receiver(inbox: Path, place: Place, log: Path) -> Iterator[Server]:
+    """While it lasts, a process at ``place`` takes what is sent there, and keeps nothing of it.
+
+    Raises ProgramError if it does not listen, or has not ended well when it was told to end.
+    """
+    listen = f"{place.address}:{place.port}"
+    argv = [str(find_fountain()), "recv", str(inbox), f"--listen={listen}", "--discard", "--json"]
+    with Command(argv, name="fountain recv", log=log, pid=place.pid) as process:
+        fingerprint = process.expect("listening")["fingerprint"]
+        process.ignore()
+        yield Server(listen, process.pid, fingerprint)
+        if status := process.terminate():
+            raise ProgramError(f"fountain recv ended with status {status}")
+
+
+def send_argv(to: Server, path: Path, rate: Sequence[str]) -> list[str]:
+    """Return the command that sends ``path``; ``rate`` are the options that say how fast."""
+    return [
+        *(str(find_fountain()), "send", to.endpoint, str(path), "--json"),
+        *(f"--fingerprint={to.fingerprint}", *rate),
+    ]
 
 
 def fetch_argv(servers: Sequence[Server], path: str, mode: Mode, *, rounds: int) -> list[str]:

@@ -34,12 +34,13 @@ class UnknownPathError(ValueError):
 class BandwidthSettings:
     """`spare` is the part of every link that is not given away, against bursts and errors.
     `reserved` is the part of the capacity that announced flows get together, whoever else wants it;
-    without it every flow counts alike. A flow that is not renewed is forgotten after
-    `expiry_ns`."""
+    without it every flow counts alike. By `dscp` the switches know what that part is for. A flow
+    that is not renewed is forgotten after `expiry_ns`."""
 
     spare: float = 0.01
     reserved: float | None = None
     expiry_ns: int = 5 * 10**9
+    dscp: int | None = None
 
 
 class Uplink(NamedTuple):
@@ -131,7 +132,7 @@ class Bandwidth:
         capacity: Callable[[PortId], float | None],
         tcp_flows: Callable[[PortId], int],
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self._fabric = fabric
         self._capacity = capacity
         self._tcp_flows = tcp_flows
@@ -145,7 +146,7 @@ class Bandwidth:
 
     def reconfigure(self, settings: BandwidthSettings) -> None:
         """Go by these from now on."""
-        self._settings = settings
+        self.settings = settings
         self._stale = True
 
     # Counters
@@ -239,7 +240,7 @@ class Bandwidth:
         lost = [
             name
             for name, flow in self._flows.items()
-            if now_ns - flow.renewed_ns >= self._settings.expiry_ns
+            if now_ns - flow.renewed_ns >= self.settings.expiry_ns
         ]
         for name in lost:
             self.withdraw(name)
@@ -340,7 +341,7 @@ class Bandwidth:
     def _contention(self, link: Link) -> Contention:
         whole_bps = self._capacity(_port_of(link))
         assert whole_bps is not None
-        capacity_bps = whole_bps * (1 - self._settings.spare)
+        capacity_bps = whole_bps * (1 - self.settings.spare)
         port = None if isinstance(link, Uplink) else self._ports.get(link)
         if isinstance(link, Uplink) or port is None:
             return Contention(capacity_bps)
@@ -349,7 +350,7 @@ class Bandwidth:
             return Contention(capacity_bps)
         fountains = sum(link in flow.links for flow in self._flows.values())
         local_bps, local_flows = max(0.0, local.used_bps), max(1, self._tcp_flows(link))
-        reserved = self._settings.reserved
+        reserved = self.settings.reserved
         if reserved is None:
             fair_bps = capacity_bps * local_flows / (local_flows + fountains)
         else:

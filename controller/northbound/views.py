@@ -215,7 +215,8 @@ class PathView(TypedDict):
 
 class ShareView(TypedDict):
     """An announced flow and what it may send, in bit/s of whole frames; None if it has no path. It
-    is not limited if `narrowest` is None. A flow that is gone has no `src`."""
+    is not limited if `narrowest` is None. Its packets are to bear `dscp`, if that is not None: a
+    part of each link is reserved for those. A flow that is gone has no `src`."""
 
     flow: str
     src: str | None
@@ -223,6 +224,7 @@ class ShareView(TypedDict):
     most_bps: float | None
     rate_bps: float | None
     narrowest: str | None
+    dscp: int | None
 
 
 class UnknownError(LookupError):

@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from experiments import fountain
 from experiments.bench import world
-from experiments.fountain import find_fountain
 from experiments.longlink import LongLink, long_link
-from experiments.program import Command, Program, ProgramError
+from experiments.program import Command, Program
 from experiments.record import bytes_between
 from testbed import isolation
 from testbed.bed import Bed
@@ -33,7 +33,6 @@ _RATE_BPS = 100_000_000
 _TOLD_PART = 0.99
 _SECONDS = 8.0
 _TCP_SETTLE_S = 4.0
-_PORT = 7000
 _SYMBOL_BYTES = 1408
 # Ethernet, IPv4, UDP, the datagram's header and body, its tag.
 _FRAME_BYTES = 14 + 20 + 8 + 11 + 15 + _SYMBOL_BYTES + 16
@@ -110,22 +109,14 @@ def _trial(bed: Bed, link: LongLink, file: Path, tcps: Sequence[str]) -> dict[st
 def _dfcp(bed: Bed, file: Path, log: Path) -> dict[str, Any]:
     """Send a file; what ``fountain send`` says at the end."""
     sender, receiver = bed.host(bed.roles.senders[0]), bed.host(bed.roles.receiver)
-    command = str(find_fountain())
-    listen = f"{receiver.IP()}:{_PORT}"
-    argv = [command, "recv", str(bed.run_dir / "in"), f"--listen={listen}", "--discard", "--json"]
-    with Command(argv, name="fountain recv", log=log, pid=receiver.pid) as receiving:
-        fingerprint = receiving.expect("listening")["fingerprint"]
-        receiving.ignore()
-        argv = [
-            *(command, "send", listen, str(file), f"--fingerprint={fingerprint}", "--json"),
-            *(f"--rate={_RATE_BPS * _TOLD_PART:.0f}", f"--symbol-bytes={_SYMBOL_BYTES}"),
-        ]
-        last: dict[str, Any] = {}
+    place = fountain.Place(receiver.pid, receiver.IP(), fountain.PORT)
+    rate = [f"--rate={_RATE_BPS * _TOLD_PART:.0f}", f"--symbol-bytes={_SYMBOL_BYTES}"]
+    last: dict[str, Any] = {}
+    with fountain.receiver(bed.run_dir / "in", place, log) as receiving:
+        argv = fountain.send_argv(receiving, file, rate)
         with Command(argv, name="fountain send", log=log, pid=sender.pid) as sending:
             for message in sending.messages(timeout_s=120):
                 last = message
-        if status := receiving.terminate():
-            raise ProgramError(f"fountain recv ended with status {status}")
     return last
 
 

@@ -19,10 +19,9 @@ from typing import Any
 import httpx
 import numpy as np
 
-from experiments import api, observation
+from experiments import api, fountain, observation
 from experiments.api import Api
 from experiments.bench import world
-from experiments.fountain import find_fountain
 from experiments.program import Command, ProgramError
 from testbed import isolation
 from testbed.bed import Bed
@@ -30,7 +29,6 @@ from testbed.config import BedConfig
 
 _RATE_BPS = 100_000_000
 _BUFFER_BYTES = 64 * 1024
-_PORT = 7000
 _OBSERVED_S, _JOINS_AFTER_S = 30.0, 10.0
 _SETTLE_S = 5.0
 _JOINS = 100
@@ -71,7 +69,7 @@ def measure(joins: int, observed_s: float) -> dict[str, Any]:
         controller={"northbound": served.section()},
     )
     with Bed(config) as bed, ExitStack() as stack:
-        _meet(bed)
+        api.meet((bed.host(sender), bed.host(receiver)) for sender, receiver in _FLOWS.values())
         api.reach(bed.host(sender) for sender, _ in _FLOWS.values())
         flows = {number: stack.enter_context(_flow(bed, served, number)) for number in (1, 2)}
         time.sleep(_SETTLE_S)
@@ -99,16 +97,6 @@ def measure(joins: int, observed_s: float) -> dict[str, Any]:
     }
 
 
-def _meet(bed: Bed) -> None:
-    """Let the controller know where everybody is."""
-    for sender, receiver in _FLOWS.values():
-        ends = bed.host(sender), bed.host(receiver)
-        ping = ends[0].popen(["ping", "-q", "-c", "1", "-w", "20", ends[1].IP()])
-        ping.communicate()
-        if ping.returncode != 0:
-            raise ProgramError(f"{sender} does not reach {receiver}")
-
-
 @contextmanager
 def _flow(bed: Bed, served: Api, number: int) -> Iterator[list[dict[str, Any]]]:
     """While it lasts, a flow sends; what its sender has been told goes into the list."""
@@ -118,15 +106,10 @@ def _flow(bed: Bed, served: Api, number: int) -> Iterator[list[dict[str, Any]]]:
     file = bed.run_dir / "object"
     with file.open("ab") as written:
         written.truncate(_OBJECT_BYTES)
-    listen, command = f"{receiver.IP()}:{_PORT}", str(find_fountain())
-    inbox = str(bed.run_dir / f"in{number}")
-    receive = [command, "recv", inbox, f"--listen={listen}", "--discard", "--json"]
-    with Command(receive, name="fountain recv", log=log, pid=receiver.pid) as receiving:
-        fingerprint = receiving.expect("listening")["fingerprint"]
-        receiving.ignore()
-        send = [command, "send", listen, str(file), f"--fingerprint={fingerprint}", "--json"]
-        send += [*served.send_options(), f"--flow=flow{number}"]
-        with Command(send, name="fountain send", log=log, pid=sender.pid) as sending:
+    place = fountain.Place(receiver.pid, receiver.IP(), fountain.PORT)
+    with fountain.receiver(bed.run_dir / f"in{number}", place, log) as receiving:
+        argv = fountain.send_argv(receiving, file, served.send_options(f"flow{number}"))
+        with Command(argv, name="fountain send", log=log, pid=sender.pid) as sending:
             told: list[dict[str, Any]] = []
             first = threading.Event()
 

@@ -220,6 +220,7 @@ class Told:
             "most_bps": most_bps,
             "rate_bps": 5e7,
             "narrowest": "1:1",
+            "dscp": None,
         }
         return self.announced[flow]
 

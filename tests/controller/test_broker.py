@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from controller.broker import Broker
+from controller.core.bandwidth import BandwidthSettings
 from controller.core.effects import Effect, TellShare
 from controller.core.engine import Engine
 from controller.core.values import PortId
@@ -55,6 +56,7 @@ def test_a_flow_gets_its_share_at_once_and_others_theirs(brokered: Brokered) -> 
         "most_bps": None,
         "rate_bps": pytest.approx(99 * MBPS),
         "narrowest": told["narrowest"],
+        "dscp": None,
     }
     assert told["narrowest"] in ("uplink 1:1", "1:28")
     news = broker.news()
@@ -64,6 +66,15 @@ def test_a_flow_gets_its_share_at_once_and_others_theirs(brokered: Brokered) -> 
     assert next_of(news) == {"a": pytest.approx(99 * MBPS), "b": None}
     assert [fields["flow"] for fields in records(brokered.seen, "flow_announced")] == ["a", "b"]
     assert records(brokered.seen, "flow_withdrawn") == [{"flow": "b"}]
+
+
+def test_senders_are_told_what_the_switches_know_their_packets_by(brokered: Brokered) -> None:
+    broker, bandwidth = brokered.broker, brokered.world.engine.estimation.bandwidth
+    bandwidth.reconfigure(BandwidthSettings(reserved=0.3, dscp=18))
+    assert broker.announce("a", S1, R, None)["dscp"] == 18
+    assert broker.renew("a", None)["dscp"] == 18
+    bandwidth.reconfigure(BandwidthSettings())
+    assert broker.renew("a", None)["dscp"] is None
 
 
 def test_what_is_not_known_is_told(brokered: Brokered) -> None:

@@ -161,6 +161,7 @@ def test_everything_can_be_said() -> None:
         ("northbound: {api: {tokens: t, origins: ['*']}}", "northbound.api.origins: '\\*' is no"),
         ("northbound: {socket: off, api: {tokens: t}}", "northbound: api needs socket"),
         ("bandwidth: {reserved: 1}", "bandwidth.reserved"),
+        ("bandwidth: {reserved_dscp: 64}", "bandwidth.reserved_dscp"),
         ("bandwidth: {spare: -0.1}", "bandwidth.spare"),
         ("bandwidth: {expiry: 0.1 s}", "bandwidth.expiry"),
         (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from experiments.bench import dfcp, dfcp_updates
+from experiments.bench import dfcp, dfcp_sharing, dfcp_updates
 
 
 def test_shares_are_of_what_loss_and_headers_leave(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,3 +44,23 @@ def test_updates_are_told_by_quantiles_and_missed_ones_counted(
     assert figures["rate_update_p50_ms"] == 2.0
     assert figures["rate_updates_missed"] == 1
     assert figures["rate_mbps_flow1"] == 20.0
+
+
+def test_parts_are_of_what_is_reserved_and_of_the_rest() -> None:
+    mix = dfcp_sharing.Mix(dfcp=2, tcp=1)
+    measured = {"shares": [0.1, 0.2, 0.63], "dropped": 1, "arrived": 200}
+    figures = dfcp_sharing.of_mix(mix, measured)
+    assert figures == pytest.approx(
+        {
+            "jain": 0.9,
+            "min": 2 / 3,
+            "max": 4 / 3,
+            "utilisation": 0.93,
+            "drop_rate_pct": 0.5,
+            "dfcp_part": 1.0,
+            "tcp_part": 0.9,
+        }
+    )
+    alone = dfcp_sharing.of_mix(dfcp_sharing.Mix(2), measured | {"shares": [0.5, 0.5]})
+    assert alone["jain"] == 1.0
+    assert "dfcp_part" not in alone

@@ -9,7 +9,7 @@ pub use service::{Error, Service};
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -49,12 +49,14 @@ pub struct Following {
     service: Service,
     flow: Flow,
     ended: Arc<AtomicBool>,
+    tell: Teller,
 }
 
 /// Who is told, and the rate that he was told last.
 struct Told {
     tell: Box<dyn FnMut(News) -> bool + Send>,
     latest_bps: Option<f64>,
+    dscp: u8,
 }
 
 type Teller = Arc<Mutex<Told>>;
@@ -72,7 +74,8 @@ impl Following {
         tell: impl FnMut(News) -> bool + Send + 'static,
     ) -> Result<Self, Error> {
         let first = service.announce(&flow)?;
-        let tell: Teller = Arc::new(Mutex::new(Told { tell: Box::new(tell), latest_bps: None }));
+        let told = Told { tell: Box::new(tell), latest_bps: None, dscp: first.dscp.unwrap_or(0) };
+        let tell: Teller = Arc::new(Mutex::new(told));
         let ended = Arc::new(AtomicBool::new(false));
         if let Some(bps) = first.rate_bps {
             say(&tell, News::Rate(bps));
@@ -86,7 +89,12 @@ impl Following {
         };
         begin("renewal", renew).map_err(Error::Thread)?;
         begin("rates", follow).map_err(Error::Thread)?;
-        Ok(Following { service, flow, ended })
+        Ok(Following { service, flow, ended, tell })
+    }
+
+    /// The DSCP by which the switches know packets of such flows, 0 if they do not: what was said last.
+    pub fn dscp(&self) -> u8 {
+        lock(&self.tell).dscp
     }
 }
 
@@ -98,9 +106,13 @@ impl Drop for Following {
     }
 }
 
+fn lock(tell: &Teller) -> MutexGuard<'_, Told> {
+    tell.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// False: nobody is there any more.
 fn say(tell: &Teller, news: News) -> bool {
-    let mut told = tell.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut told = lock(tell);
     match news {
         News::Rate(bps) => told.latest_bps = Some(bps),
         News::Confirmed => {}
@@ -112,7 +124,8 @@ fn say(tell: &Teller, news: News) -> bool {
 
 /// What a share is news of.
 fn news_of(share: &Share, tell: &Teller) -> News {
-    let told = tell.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut told = lock(tell);
+    told.dscp = share.dscp.unwrap_or(0);
     match share.rate_bps {
         None => News::Trouble("the controller knows no path now".into()),
         Some(bps) if told.latest_bps == Some(bps) => News::Confirmed,

@@ -66,6 +66,8 @@ pub enum Error {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Share {
     pub(crate) rate_bps: Option<f64>,
+    /// What its packets are to bear.
+    pub(crate) dscp: Option<u8>,
 }
 
 /// The service of one controller.

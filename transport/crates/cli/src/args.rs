@@ -234,6 +234,9 @@ pub(crate) struct Send {
     /// The authority that vouches for the controller (PEM)
     #[arg(long, value_name = "FILE", requires = "rate_from")]
     pub(crate) rate_ca: Option<PathBuf>,
+    /// The DSCP of what is sent, by which switches may know it; without it what the controller says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=63))]
+    pub(crate) dscp: Option<u8>,
     /// The flow's name at the controller; one is made up without it
     #[arg(long, value_name = "NAME", requires = "rate_from")]
     pub(crate) flow: Option<String>,

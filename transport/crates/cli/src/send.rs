@@ -182,6 +182,7 @@ impl Attempt<'_> {
         }
         let mut open = false;
         while !self.interrupted.load(Ordering::Relaxed) {
+            sending.mark(self.rates.dscp()).map_err(Failure::new)?;
             if open {
                 while let Some(number) = waiting.front().copied() {
                     let file = &mut files[number];

@@ -133,6 +133,7 @@ pub struct Sending {
     clock: Clock,
     poller: Arc<Poller>,
     socket: DataSocket,
+    dscp: u8,
     reader: Reader,
     to: SocketAddr,
     connection: u32,
@@ -184,6 +185,7 @@ impl Sending {
         Ok(Sending {
             clock,
             socket,
+            dscp: 0,
             reader: Reader::start(poller.clone())?,
             to,
             connection,
@@ -203,6 +205,18 @@ impl Sending {
     /// To tell it its rate.
     pub fn rate_teller(&self) -> RateTeller {
         self.teller.clone()
+    }
+
+    /// Has what is sent from now on bear a DSCP (RFC 2474), 0 to 63.
+    ///
+    /// # Errors
+    /// The system does not take it.
+    pub fn mark(&mut self, dscp: u8) -> Result<(), SendError> {
+        if dscp != self.dscp {
+            self.socket.mark(dscp)?;
+            self.dscp = dscp;
+        }
+        Ok(())
     }
 
     /// Sends the file at `path` of `root` as `name`. Returns the object's name; `None` if as many are on their way as may

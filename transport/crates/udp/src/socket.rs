@@ -3,9 +3,12 @@
 use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// What is asked for; the kernel grants `net.core.rmem_max` at most.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -18,6 +21,7 @@ pub(crate) struct DataSocket {
     state: UdpSocketState,
     buffers: Vec<u8>,
     refused: Cell<u64>,
+    dscp: u8,
 }
 
 /// One datagram, or several of one size that came together.
@@ -41,7 +45,20 @@ impl DataSocket {
         socket.bind(&address.into())?;
         let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        Ok(DataSocket { socket, state, buffers: vec![0; READ_BYTES * BATCH_SIZE], refused: Cell::new(0) })
+        let buffers = vec![0; READ_BYTES * BATCH_SIZE];
+        Ok(DataSocket { socket, state, buffers, refused: Cell::new(0), dscp: 0 })
+    }
+
+    /// Has what is sent from now on bear a DSCP (RFC 2474), of six bits.
+    pub(crate) fn mark(&mut self, dscp: u8) -> io::Result<()> {
+        let (socket, tos) = (SockRef::from(&self.socket), u32::from(dscp) << 2);
+        if self.local_addr()?.is_ipv4() {
+            socket.set_tos_v4(tos)?;
+        } else {
+            socket.set_tclass_v6(tos)?;
+        }
+        self.dscp = dscp;
+        Ok(())
     }
 
     pub(crate) fn socket(&self) -> &UdpSocket {
@@ -71,8 +88,13 @@ impl DataSocket {
         segment_bytes: usize,
     ) -> bool {
         let segment_size = (contents.len() > segment_bytes).then_some(segment_bytes);
-        let transmit = Transmit { destination: to, ecn: None, contents, segment_size, src_ip: from };
-        match self.state.try_send(UdpSockRef::from(&self.socket), &transmit) {
+        let sent = if self.dscp == 0 {
+            let transmit = Transmit { destination: to, ecn: None, contents, segment_size, src_ip: from };
+            self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
+        } else {
+            self.send_marked(to, contents, segment_size)
+        };
+        match sent {
             Ok(()) => true,
             Err(e) if e.kind() == ErrorKind::WouldBlock => false,
             // What the system says of one destination, of a size or of a route must stop nobody else: the datagrams are
@@ -81,6 +103,25 @@ impl DataSocket {
                 self.refused.set(self.refused.get() + 1);
                 true
             }
+        }
+    }
+
+    /// As quinn-udp sends, which would write a DSCP of 0 into every datagram. The system chooses the source.
+    fn send_marked(&self, to: SocketAddr, contents: &[u8], segment_size: Option<usize>) -> io::Result<()> {
+        let to = SockaddrStorage::from(to);
+        let send = |contents: &[u8], segment: Option<&u16>| {
+            let segments = segment.map(ControlMessage::UdpGsoSegments);
+            let iov = [io::IoSlice::new(contents)];
+            sendmsg(self.socket.as_raw_fd(), &iov, segments.as_slice(), MsgFlags::empty(), Some(&to))
+                .map(drop)
+        };
+        let Some(size) = segment_size else { return Ok(send(contents, None)?) };
+        match u16::try_from(size).map_err(|_| Errno::EINVAL).and_then(|size| send(contents, Some(&size))) {
+            // The device of this route cannot cut them apart.
+            Err(Errno::EIO | Errno::EINVAL) => {
+                Ok(contents.chunks(size).try_for_each(|datagram| send(datagram, None))?)
+            }
+            sent => Ok(sent?),
         }
     }
 
@@ -118,4 +159,52 @@ fn is_of_the_path(error: &io::Error) -> bool {
             | ErrorKind::NetworkDown
             | ErrorKind::PermissionDenied
     ) || error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{ControlMessageOwned, recvmsg};
+
+    /// Sends `datagrams` of 1,000 bytes at once; what of a traffic class each has come with.
+    fn classes_of(address: &str, dscp: u8, datagrams: usize) -> Vec<u8> {
+        let address: SocketAddr = address.parse().unwrap();
+        let receiver = UdpSocket::bind(address).unwrap();
+        let options = SockRef::from(&receiver);
+        let asked =
+            if address.is_ipv4() { options.set_recv_tos_v4(true) } else { options.set_recv_tclass_v6(true) };
+        asked.unwrap();
+        let mut sender = DataSocket::bind(address).unwrap();
+        sender.mark(dscp).unwrap();
+        let contents = vec![7; 1000 * datagrams];
+        assert!(sender.send(receiver.local_addr().unwrap(), None, &contents, 1000));
+        assert_eq!(sender.refused(), 0);
+        let receive = |_| {
+            let (mut buffer, mut control) = ([0; 2000], nix::cmsg_space!(i32));
+            let mut iov = [IoSliceMut::new(&mut buffer)];
+            let received = recvmsg::<SockaddrStorage>(
+                receiver.as_raw_fd(),
+                &mut iov,
+                Some(&mut control),
+                MsgFlags::empty(),
+            )
+            .unwrap();
+            assert_eq!(received.bytes, 1000);
+            match received.cmsgs().unwrap().next() {
+                Some(ControlMessageOwned::Ipv4Tos(class)) => class,
+                Some(ControlMessageOwned::Ipv6TClass(class)) => class as u8,
+                other => panic!("{other:?}"),
+            }
+        };
+        (0..datagrams).map(receive).collect()
+    }
+
+    #[test]
+    fn a_marked_socket_writes_its_dscp_into_every_datagram() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            assert_eq!(classes_of(address, 11, 1), [44], "{address}");
+            assert_eq!(classes_of(address, 11, 5), [44; 5], "{address}");
+            assert_eq!(classes_of(address, 0, 5), [0; 5], "{address}");
+        }
+    }
 }

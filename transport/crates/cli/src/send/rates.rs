@@ -15,7 +15,8 @@ use crate::serve::seconds;
 pub(super) struct Rates {
     line: Arc<Mutex<Line>>,
     /// Withdraws the flow when it is dropped.
-    _following: Option<Following>,
+    following: Option<Following>,
+    dscp: Option<u8>,
 }
 
 #[derive(Default)]
@@ -78,7 +79,13 @@ impl Rates {
             }
             _ => None,
         };
-        Ok(Rates { line, _following: following })
+        Ok(Rates { line, following, dscp: args.dscp })
+    }
+
+    /// What is to be sent is to bear this DSCP.
+    pub(super) fn dscp(&self) -> u8 {
+        let told = || self.following.as_ref().map_or(0, Following::dscp);
+        self.dscp.unwrap_or_else(told)
     }
 
     /// The sender of a new connection, which is told what is known.

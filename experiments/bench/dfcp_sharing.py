@@ -1,0 +1,223 @@
+"""DFCP flows that share a link: with each other, over round-trip times from 10 to 100 ms, and with
+TCP, where the switch reserves them a part of it.
+
+Each flow goes from a host of its own to one receiver, through one egress queue with deficit round
+robin. Flows have their rates from the controller; in the mix ``whole`` each of them is told all of
+the link, so that nothing but the queue makes them share. What of the link a flow has is counted in
+frames, as they come to the receiver.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments import api, fountain, observation, validity
+from experiments.bench import INTERRUPTED, Incomplete, world
+from experiments.bench.comparison import Figures
+from experiments.bench.fairness import jain
+from experiments.longlink import LongLink, long_link
+from experiments.program import Command, Program, ProgramError
+from experiments.received import ReceivedBySource
+from experiments.sampling import Processors
+from testbed import isolation
+from testbed.bed import Bed
+from testbed.config import BedConfig, HostSettings
+
+_RATE_BPS = 100_000_000
+_BUFFER_BYTES = 128 * 1024
+_RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024
+_RESERVED = 0.3
+_RTTS_MS = (10.0, 100.0)
+_TOLD_PART = 0.99
+_SETTLE_S, _MEASURED_S, _PERIOD_S = 8.0, 30.0, 0.5
+# More than one flow could send in all that time. A file with a hole: nothing of it is stored.
+_OBJECT_BYTES = 1 << 30
+_MOST_VOID_RUNS = 2
+
+
+@dataclass(frozen=True)
+class Mix:
+    """``dfcp`` flows, and ``tcp`` connections with ``congestion_control`` under a ``scheme``."""
+
+    dfcp: int
+    tcp: int = 0
+    congestion_control: str = "cubic"
+    scheme: str = "none"
+    # Each flow is told the whole link.
+    whole: bool = False
+
+
+# Alone, with far and near ends; and beside TCP, with a part reserved.
+MIXES = {
+    "2": Mix(2),
+    "10": Mix(10),
+    "40": Mix(40),
+    "2whole": Mix(2, whole=True),
+    "1d1t": Mix(1, 1),
+    "1d8t": Mix(1, 8),
+    "4d1t": Mix(4, 1),
+    "4d8t": Mix(4, 8),
+    "2d8t_weir": Mix(2, 8, scheme="weir"),
+}
+
+
+def run(
+    progress: Callable[[str], None],
+    *,
+    mixes: Sequence[str] = tuple(MIXES),
+    measured_s: float = _MEASURED_S,
+) -> Figures:
+    """Measure; see ``experiments.bench``."""
+    figures: Figures = {}
+    missing = []
+    for name in mixes:
+        for _attempt in range(1 + _MOST_VOID_RUNS):
+            try:
+                measured = world.result("experiments.bench.dfcp_sharing", name, str(measured_s))
+            except world.WorldError as ended:
+                if ended.status in INTERRUPTED:
+                    raise SystemExit(ended.status) from ended
+                measured = {"void": [str(ended)]}
+            if not measured["void"]:
+                found = of_mix(MIXES[name], measured)
+                figures |= {f"sharing_{name}_{figure}": value for figure, value in found.items()}
+                told = ", ".join(f"{figure} {value:.3f}" for figure, value in found.items())
+                progress(f"{name}: {told}")
+                break
+            progress(f"{name}: not valid: {'; '.join(measured['void'])}")
+        else:
+            missing.append(name)
+    if missing:
+        raise Incomplete(figures, missing)
+    return figures
+
+
+def of_mix(mix: Mix, measured: dict[str, Any]) -> Figures:
+    """Return the figures of a mix. ``shares`` of the link are measured, DFCP's first."""
+    shares = np.array(measured["shares"])
+    dfcp, tcp = shares[: mix.dfcp], shares[mix.dfcp :]
+    figures = {
+        "jain": jain(dfcp),
+        "min": float(dfcp.min() / dfcp.mean()),
+        "max": float(dfcp.max() / dfcp.mean()),
+        "utilisation": float(shares.sum()),
+        "drop_rate_pct": 100 * measured["dropped"] / measured["arrived"],
+    }
+    if mix.tcp:
+        # Of what each of them is to have.
+        figures["dfcp_part"] = float(dfcp.sum() / _RESERVED)
+        figures["tcp_part"] = float(tcp.sum() / (1 - _RESERVED))
+    return figures
+
+
+def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
+    """Let the flows of ``mix`` run, and return what came from each of them."""
+    served = api.prepare(isolation.RUN_DIR / "api")
+    queue = {"release": "thread", "scheduler": "drr"}
+    controller: dict[str, Any] = {"northbound": served.section()}
+    if mix.tcp:
+        queue["reserved"] = f"{_RESERVED:.0%}"
+        controller["bandwidth"] = {"reserved": _RESERVED}
+    config = BedConfig(
+        topology="star",
+        senders=mix.dfcp + mix.tcp,
+        scheme=mix.scheme,
+        rate_bps=_RATE_BPS,
+        bottleneck_limit_bytes=_BUFFER_BYTES,
+        queue=queue,
+        host=HostSettings(rmem_max_bytes=_RECEIVE_BUFFER_BYTES),
+        controller=controller,
+    )
+    with Bed(config) as bed, ExitStack() as stack:
+        bed.require_forwarding()
+        senders = [bed.host(name) for name in bed.roles.senders]
+        receiver = bed.host(bed.roles.receiver)
+        for sender in senders[mix.dfcp :]:
+            sender.apply(replace(sender.settings, congestion_control=mix.congestion_control))
+        record = observation.settings(bed)
+        api.reach(senders[: mix.dfcp])
+        if not mix.tcp:
+            _move_away(bed, mix.dfcp, stack)
+        api.meet((sender, receiver) for sender in senders)
+        sources = [sender.IP() for sender in senders]
+        with observation.Observation(bed) as seen, _flows(bed, mix, served) as alive:
+            time.sleep(_SETTLE_S)
+            processors = Processors(bed.ovs.vswitchd_pid)
+            with ReceivedBySource(receiver.pid, sources, _PERIOD_S) as received:
+                time.sleep(measured_s)
+            record["processors"] = processors.as_record()
+            ended = [flow for flow in alive if not flow.running()]
+        record |= seen.record
+        checks = validity.network_checks(record, bed.config.rate_bps)
+    if ended:
+        raise ProgramError(f"{len(ended)} of the flows have ended before they were told to")
+    link_bytes = _RATE_BPS / 8e9 * (received.time_ns[-1] - received.time_ns[0])
+    grown = [received.bytes[source][-1] - received.bytes[source][0] for source in sources]
+    return {
+        "shares": [float(count / link_bytes) for count in grown],
+        "dropped": record["dropped"],
+        "arrived": record["arrived"],
+        "void": [
+            f"{check.name}: {check.measured}; should be: {check.bound}"
+            for check in checks
+            if not check.holds
+        ],
+        "checks": [asdict(check) for check in checks],
+    }
+
+
+def _move_away(bed: Bed, flows: int, stack: ExitStack) -> None:
+    """Put every sender behind a long link, the first the shortest."""
+    log = bed.run_dir / "workload.log"
+    for number, rtt_ms in enumerate(np.linspace(*_RTTS_MS, flows)):
+        host = bed.host(bed.roles.senders[number])
+        stack.enter_context(long_link(host, LongLink(float(rtt_ms)), log))
+
+
+@contextmanager
+def _flows(bed: Bed, mix: Mix, served: api.Api) -> Iterator[list[Command]]:
+    """While it lasts, all flows of ``mix`` send to the receiver; return DFCP's senders."""
+    log = bed.run_dir / "workload.log"
+    receiver = bed.host(bed.roles.receiver)
+    file = bed.run_dir / "object"
+    with file.open("wb") as written:
+        written.truncate(_OBJECT_BYTES)
+    place = fountain.Place(receiver.pid, receiver.IP(), fountain.PORT)
+    with ExitStack() as stack:
+        to = stack.enter_context(fountain.receiver(bed.run_dir / "in", place, log))
+        sending = []
+        for number, name in enumerate(bed.roles.senders[: mix.dfcp], 1):
+            rate = served.send_options(f"flow{number}")
+            if mix.whole:
+                rate = [f"--rate={_RATE_BPS * _TOLD_PART:.0f}"]
+            argv = fountain.send_argv(to, file, rate)
+            process = Command(argv, name="fountain send", log=log, pid=bed.host(name).pid)
+            sending.append(stack.enter_context(process))
+            process.ignore()
+        if others := bed.roles.senders[mix.dfcp :]:
+            ends = [f"--sender-pid={bed.host(name).pid}" for name in others]
+            ends += [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
+            bulk = stack.enter_context(Program("experiments.workloads.bulk", ends, log=log))
+            bulk.expect("connected")
+        yield sending
+        for process in sending:
+            if process.running():
+                process.terminate()
+
+
+def main() -> None:
+    """Entry point of the inner process: one mix."""
+    isolation.become_first_process()
+    name, measured_s, file = sys.argv[1:]
+    Path(file).write_text(json.dumps(measure(MIXES[name], float(measured_s))))
+
+
+if __name__ == "__main__":
+    main()
