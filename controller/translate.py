@@ -104,6 +104,7 @@ def queues(told: Iterable[QueueStats]) -> dict[int, Queue]:
             queue.queue_pkts,
             queue.tx_bytes,
             queue.time_ns,
+            queue.dropped_bytes,
         )
         for queue in told
     }

@@ -105,8 +105,9 @@ class _Flow:
 
 @dataclass(slots=True)
 class _Port:
-    """What has left by a port: all of it, and what is none of the announced flows', whose bytes are
-    reckoned by what they send: `sent_bytes` until `sent_ns`, and `sends_bps` since."""
+    """What has left by a port, `whole`, and `local`, what has come to it that is none of the
+    announced flows', whose bytes are reckoned by what they send: `sent_bytes` until `sent_ns`, and
+    `sends_bps` since."""
 
     whole: Meter
     local: Meter
@@ -151,8 +152,11 @@ class Bandwidth:
 
     # Counters
 
-    def read(self, port_id: PortId, n_bytes: int, at_ns: int, now_ns: int) -> None:
-        """So many bytes of frames had left by a port at a time of its switch's clock."""
+    def read(
+        self, port_id: PortId, n_bytes: int, at_ns: int, now_ns: int, dropped_bytes: int = 0
+    ) -> None:
+        """So many bytes of frames had left by a port at a time of its switch's clock, and so many
+        had been dropped there."""
         capacity_bps = self._capacity(port_id)
         port = self._ports.get(port_id)
         if capacity_bps is None or (port is not None and at_ns == port.at_ns):
@@ -164,7 +168,9 @@ class Bandwidth:
             self._ports[port_id] = port
         port.n_bytes, port.at_ns = n_bytes, at_ns
         port.pass_time(now_ns)
-        port.local.read(n_bytes - round(port.sent_bytes), at_ns)
+        # Of what announced flows send, some may be among what was dropped: only of both together it
+        # is known to be a part.
+        port.local.read(n_bytes + dropped_bytes - round(port.sent_bytes), at_ns)
         self._stale |= bool(self._flows)
         if port.whole.read(n_bytes, at_ns):
             self._changed.add(port_id.switch)

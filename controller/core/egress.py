@@ -28,7 +28,8 @@ class Queue:
     """An egress queue as its switch tells it; a rate or a limit of 0 is not known.
 
     `level` is 0 if the queue is not congested, otherwise 1, 2, 3 after CN-L, CN-M, CN-H. At
-    `at_ns` of its switch's clock `tx_bytes` had left it; that is not known if it is None.
+    `at_ns` of its switch's clock `tx_bytes` had left it, and `dropped_bytes` had not been let in or
+    been thrown out; that is not known if it is None.
     """
 
     rate_bps: int
@@ -38,6 +39,7 @@ class Queue:
     queue_pkts: int = 0
     tx_bytes: int = 0
     at_ns: int | None = None
+    dropped_bytes: int = 0
 
 
 class EgressPorts:

@@ -51,7 +51,8 @@ class Estimation:
         for number, queue in queues.items():
             if queue.at_ns is not None:
                 port_id = PortId(switch, number)
-                self.bandwidth.read(port_id, queue.tx_bytes, queue.at_ns, now_ns)
+                dropped_bytes = queue.dropped_bytes
+                self.bandwidth.read(port_id, queue.tx_bytes, queue.at_ns, now_ns, dropped_bytes)
 
     def ports_counted(
         self, switch: int, counted: Iterable[Counted], more: bool, now_ns: int

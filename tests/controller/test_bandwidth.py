@@ -49,7 +49,7 @@ class World:
             lambda port: 60.0 * MBPS if port.port == 9 else 100.0 * MBPS,
             lambda port: self.tcp_flows.get(port, 0),
         )
-        self.n_bytes = 0.0
+        self.n_bytes = self.dropped_bytes = 0.0
 
     def announce(self, name: str, src: int, dst: int, most_bps: float = inf) -> None:
         self.bandwidth.announce(name, Announced(address(src), address(dst), most_bps), self.now_ns)
@@ -64,7 +64,8 @@ class World:
         return {name: share and share.rate_bps / MBPS for name, share in shares.items()}
 
     def tell(self, tcp_mbps: float, seconds: float) -> dict[str, float | None]:
-        """The link between the switches carries what announced flows send and so much TCP."""
+        """The link between the switches carries what announced flows send and so much TCP; what
+        is more than it takes is dropped."""
         news: dict[str, float | None] = {}
         for _ in range(round(seconds * 10)):
             shares = [self.share(name) for name in self.bandwidth.flows]
@@ -72,7 +73,9 @@ class World:
             self.now_ns += 100 * MS
             carried = min(60 * MBPS, sent + tcp_mbps * MBPS)
             self.n_bytes += carried / 80
-            self.bandwidth.read(self.between, int(self.n_bytes), self.now_ns, self.now_ns)
+            self.dropped_bytes += (sent + tcp_mbps * MBPS - carried) / 80
+            counted = int(self.n_bytes), self.now_ns, self.now_ns, int(self.dropped_bytes)
+            self.bandwidth.read(self.between, *counted)
             news |= self.news()
         return news
 
@@ -89,6 +92,16 @@ def test_flows_that_join_and_leave_change_the_shares_of_others_at_once() -> None
     assert world.bandwidth.withdraw("a")
     assert world.news() == {"a": None, "b": 60, "c": 100}
     assert not world.bandwidth.withdraw("a")
+
+
+def test_a_flow_whose_packets_are_dropped_is_told_less() -> None:
+    world = World(reserved=0.3)
+    world.announce("a", 1, 3)
+    assert world.news() == {"a": 60}
+    world.tell(0, 2)
+    # The queue gives TCP what is its own, and drops of the flow what it is told too much.
+    news = world.tell(42, 1.5)
+    assert news["a"] == pytest.approx(18, rel=0.02)
 
 
 def test_the_narrowest_link_is_named() -> None:
