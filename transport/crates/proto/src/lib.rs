@@ -12,4 +12,5 @@ mod pacer;
 mod time;
 mod wanted;
 
+pub use pacer::MakeUp;
 pub use time::Time;

@@ -17,28 +17,106 @@ pub(crate) fn burst(rate: f64, lasts: Duration, segment_bytes: usize, most: usiz
     ((rate * lasts.as_secs_f64() / segment_bytes as f64) as usize).clamp(1, most.max(1))
 }
 
-/// Spaces bursts by a rate that may change between them.
+/// How lateness is made up for (RFC 5348, section 4.6).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MakeUp {
+    /// So much of it at once.
+    pub at_once: Duration,
+    /// So much of it in all, if something has waited for so long.
+    pub most: Duration,
+    /// What is not made up for at once, at so many times the rate.
+    pub pace: f64,
+}
+
+/// Spaces bursts by a rate that may change between them: two token buckets.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
-    /// When the last burst should have gone, and its bytes. The next one may go when they are paid for, at the rate of
-    /// that moment: a rate that has risen since does not wait for what a lower one owed.
-    burst: (Time, usize),
+    make_up: MakeUp,
+    /// When the last burst should have gone. The next one may go when its bytes are paid for, at the rate of that moment: a
+    /// rate that has risen since does not wait for what a lower one owed.
+    at: Time,
+    /// The same for one who makes up for what is late.
+    hurried: Time,
+    bytes: usize,
+    /// Whether something has been waiting to be sent since.
+    waiting: bool,
 }
 
 impl Pacer {
-    pub(crate) fn new(now: Time) -> Self {
-        Pacer { burst: (now, 0) }
+    pub(crate) fn new(now: Time, make_up: MakeUp) -> Self {
+        Pacer { make_up, at: now, hurried: now, bytes: 0, waiting: false }
     }
 
     /// When the next burst may go at `rate`, in bytes/s.
     pub(crate) fn release(&self, rate: f64) -> Time {
-        let (at, bytes) = self.burst;
-        // As far away as a rate of nothing puts it.
-        at + Duration::try_from_secs_f64(bytes as f64 / rate).unwrap_or(Duration::MAX)
+        let (at, hurried) = self.due(rate);
+        at.max(hurried)
     }
 
-    /// A burst goes `now`. If that is late, up to `make_up` is made up for (RFC 5348, section 4.6).
-    pub(crate) fn sent(&mut self, now: Time, rate: f64, bytes: usize, make_up: Duration) {
-        self.burst = (self.release(rate).max(now - make_up), bytes);
+    /// A burst goes `now`; `waiting` tells whether more is there to be sent.
+    pub(crate) fn sent(&mut self, now: Time, rate: f64, bytes: usize, waiting: bool) {
+        let (at, hurried) = self.due(rate);
+        let MakeUp { at_once, most, .. } = self.make_up;
+        self.at = at.max(now - if self.waiting { most } else { at_once });
+        self.hurried = hurried.max(now - at_once);
+        self.bytes = bytes;
+        self.waiting = waiting;
+    }
+
+    fn due(&self, rate: f64) -> (Time, Time) {
+        (self.at + self.takes(rate), self.hurried + self.takes(self.make_up.pace * rate))
+    }
+
+    /// As long as a rate of nothing makes it.
+    fn takes(&self, rate: f64) -> Duration {
+        Duration::try_from_secs_f64(self.bytes as f64 / rate).unwrap_or(Duration::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: f64 = 1e6;
+    const BYTES: usize = 1000;
+
+    fn at_ms(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    /// When bursts of a millisecond go of which the one at 10 ms is 7 ms late.
+    fn bursts(make_up: MakeUp, waiting: bool) -> Vec<f64> {
+        let mut pacer = Pacer::new(at_ms(0), make_up);
+        let (mut now, mut went) = (at_ms(0), Vec::new());
+        for number in 0..60 {
+            let late = Duration::from_millis(if number == 10 { 7 } else { 0 });
+            now = now.max(pacer.release(RATE) + late);
+            pacer.sent(now, RATE, BYTES, waiting || number != 9);
+            went.push(now.since(at_ms(0)).as_secs_f64() * 1e3);
+        }
+        went
+    }
+
+    const SOON: MakeUp =
+        MakeUp { at_once: Duration::from_millis(2), most: Duration::from_millis(10), pace: 1.25 };
+
+    #[test]
+    fn some_lateness_is_made_up_for_at_once_and_the_rest_little_by_little() {
+        let went = bursts(SOON, true);
+        assert_eq!(went[9..11], [9.0, 17.0]);
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-6;
+        assert!(went[11..13].iter().all(|at| close(*at, 17.0)), "{went:?}");
+        assert!(close(went[15] - went[14], 0.8) && close(went[59], 59.0), "{went:?}");
+    }
+
+    #[test]
+    fn no_more_than_is_allowed_is_made_up_for() {
+        let make_up = MakeUp { most: SOON.at_once, ..SOON };
+        assert_eq!(bursts(make_up, true)[59], 64.0);
+    }
+
+    #[test]
+    fn who_had_nothing_to_send_makes_up_for_little() {
+        assert_eq!(bursts(SOON, false)[59], 64.0);
     }
 }

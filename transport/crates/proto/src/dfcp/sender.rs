@@ -93,7 +93,7 @@ impl Sender {
             next_number: 0,
             guide: rate.guide(now),
             rate,
-            pacer: Pacer::new(now),
+            pacer: Pacer::new(now, config.make_up),
             loss: LossMeter::default(),
             rtt,
             heard: now,
@@ -382,10 +382,11 @@ impl Sender {
         if sent == 0 {
             return None;
         }
-        self.pacer.sent(now, rate, sent * segment_bytes, self.config.make_up);
+        let waiting = self.next_block().is_some();
+        self.pacer.sent(now, rate, sent * segment_bytes, waiting);
         self.sent = now;
         // TFRC's own rate holds nothing back while another is used.
-        let limited = self.guide != Guide::Tfrc || self.next_block().is_none();
+        let limited = self.guide != Guide::Tfrc || !waiting;
         for _ in 0..sent {
             self.rate.tfrc.on_sent(now, segment_bytes as u32, limited);
         }

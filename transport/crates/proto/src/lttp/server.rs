@@ -61,6 +61,7 @@ impl Server {
         protection: Protection,
     ) -> Self {
         Server {
+            pacer: Pacer::new(now, config.make_up),
             config,
             connection,
             token,
@@ -73,7 +74,6 @@ impl Server {
             next_number: 0,
             tfrc: None,
             heard: now,
-            pacer: Pacer::new(now),
             requests: BTreeMap::new(),
             turn: 0,
             control: VecDeque::new(),
@@ -381,7 +381,7 @@ impl Server {
     }
 
     fn after_burst(&mut self, now: Time, sent: usize, segment_bytes: usize) {
-        self.pacer.sent(now, self.pace(), sent * segment_bytes, self.config.make_up);
+        self.pacer.sent(now, self.pace(), sent * segment_bytes, true);
         self.counters.symbols += sent as u64;
         let limited = self.next_request(now).is_none();
         if let Some(tfrc) = &mut self.tfrc {

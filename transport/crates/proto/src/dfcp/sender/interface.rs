@@ -5,6 +5,7 @@ use std::time::Duration;
 use wire::control::{Draw, Refusal};
 
 use crate::dfcp::{Guide, RateConfig};
+use crate::pacer::MakeUp;
 
 /// How a sender behaves. The paper's parameters (section 4.6) are among it.
 #[derive(Clone, Debug)]
@@ -28,8 +29,9 @@ pub struct SenderConfig {
     pub rate: RateConfig,
     /// What one burst may last at the present rate: a shallow buffer takes it whole.
     pub burst: Duration,
-    /// So much time unused by a late driver is made up for.
-    pub make_up: Duration,
+    /// What time unused by a late driver is made up for. Most of it at little more than the rate: a machine may stop for so long that
+    /// the rest at once would be more than a shallow buffer takes.
+    pub make_up: MakeUp,
     /// Datagrams of a burst.
     pub burst_datagrams: usize,
     /// TFRC's nofeedback timer is at least so long.
@@ -61,7 +63,11 @@ impl Default for SenderConfig {
                 fallback: true,
             },
             burst: Duration::from_micros(100),
-            make_up: Duration::from_millis(1),
+            make_up: MakeUp {
+                at_once: Duration::from_millis(1),
+                most: Duration::from_millis(10),
+                pace: 1.25,
+            },
             burst_datagrams: 64,
             least_timeout: Duration::from_millis(5),
             max_objects: 256,

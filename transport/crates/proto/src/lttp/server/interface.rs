@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use wire::control::Fetch;
 
+use crate::pacer::MakeUp;
+
 /// What a connection may cost a server, and how it behaves.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -20,7 +22,7 @@ pub struct ServerConfig {
     /// What one burst may last at the present rate: a shallow buffer takes it whole.
     pub burst: Duration,
     /// So much time unused by a late driver is made up for (RFC 5348, section 4.6).
-    pub make_up: Duration,
+    pub make_up: MakeUp,
     /// Datagrams of a burst.
     pub burst_datagrams: usize,
     /// Requests open at a time.
@@ -41,7 +43,11 @@ impl Default for ServerConfig {
             least_timeout: Duration::from_millis(5),
             longest_gap: Duration::from_millis(100),
             burst: Duration::from_micros(100),
-            make_up: Duration::from_millis(1),
+            make_up: MakeUp {
+                at_once: Duration::from_millis(1),
+                most: Duration::from_millis(1),
+                pace: f64::INFINITY,
+            },
             burst_datagrams: 64,
             max_requests: 256,
             max_blocks: 64,
