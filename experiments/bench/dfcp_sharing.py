@@ -30,7 +30,6 @@ from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
-_RATE_BPS = 100_000_000
 _BUFFER_BYTES = 128 * 1024
 _RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024
 _RESERVED = 0.3
@@ -52,14 +51,17 @@ class Mix:
     scheme: str = "none"
     # Each flow is told the whole link.
     whole: bool = False
+    rate_bps: int = 100_000_000
 
 
+# A long link takes as much of a processor as the switch.
+_LONG_BPS = 50_000_000
 # Alone, with far and near ends; and beside TCP, with a part reserved.
 MIXES = {
-    "2": Mix(2),
-    "10": Mix(10),
-    "40": Mix(40),
-    "2whole": Mix(2, whole=True),
+    "2": Mix(2, rate_bps=_LONG_BPS),
+    "10": Mix(10, rate_bps=_LONG_BPS),
+    "40": Mix(40, rate_bps=_LONG_BPS),
+    "2whole": Mix(2, whole=True, rate_bps=_LONG_BPS),
     "1d1t": Mix(1, 1),
     "1d8t": Mix(1, 8),
     "4d1t": Mix(4, 1),
@@ -129,7 +131,7 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
         topology="star",
         senders=mix.dfcp + mix.tcp,
         scheme=mix.scheme,
-        rate_bps=_RATE_BPS,
+        rate_bps=mix.rate_bps,
         bottleneck_limit_bytes=_BUFFER_BYTES,
         queue=queue,
         host=HostSettings(rmem_max_bytes=_RECEIVE_BUFFER_BYTES),
@@ -158,7 +160,7 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
         checks = validity.network_checks(record, bed.config.rate_bps)
     if ended:
         raise ProgramError(f"{len(ended)} of the flows have ended before they were told to")
-    link_bytes = _RATE_BPS / 8e9 * (received.time_ns[-1] - received.time_ns[0])
+    link_bytes = mix.rate_bps / 8e9 * (received.time_ns[-1] - received.time_ns[0])
     grown = [received.bytes[source][-1] - received.bytes[source][0] for source in sources]
     return {
         "shares": [float(count / link_bytes) for count in grown],
@@ -186,9 +188,6 @@ def _flows(bed: Bed, mix: Mix, served: api.Api) -> Iterator[list[Command]]:
     """While it lasts, all flows of ``mix`` send to the receiver; return DFCP's senders."""
     log = bed.run_dir / "workload.log"
     receiver = bed.host(bed.roles.receiver)
-    file = bed.run_dir / "object"
-    with file.open("wb") as written:
-        written.truncate(_OBJECT_BYTES)
     place = fountain.Place(receiver.pid, receiver.IP(), fountain.PORT)
     with ExitStack() as stack:
         to = stack.enter_context(fountain.receiver(bed.run_dir / "in", place, log))
@@ -196,7 +195,11 @@ def _flows(bed: Bed, mix: Mix, served: api.Api) -> Iterator[list[Command]]:
         for number, name in enumerate(bed.roles.senders[: mix.dfcp], 1):
             rate = served.send_options(f"flow{number}")
             if mix.whole:
-                rate = [f"--rate={_RATE_BPS * _TOLD_PART:.0f}"]
+                rate = [f"--rate={mix.rate_bps * _TOLD_PART:.0f}"]
+            # A receiver takes a file of one name from one sender at a time.
+            file = bed.run_dir / f"object{number}"
+            with file.open("wb") as written:
+                written.truncate(_OBJECT_BYTES)
             argv = fountain.send_argv(to, file, rate)
             process = Command(argv, name="fountain send", log=log, pid=bed.host(name).pid)
             sending.append(stack.enter_context(process))
