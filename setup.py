@@ -20,10 +20,10 @@ setup(
     package_dir={"testbed": "mininet/testbed"},
     install_requires=[
         "ryu==4.34",  # the last release; see controller/launcher.py for what it needs to run today
+        "aiohttp>=3.12",
         "eventlet==0.41.3",
         "fastapi>=0.115",
         "httptools>=0.6",
-        "httpx>=0.27",
         "networkx>=3.2",
         "prometheus-client>=0.22",
         "pydantic>=2.7",
@@ -31,11 +31,13 @@ setup(
         "rich>=13",
         "typing-extensions>=4.10",
         "uvicorn>=0.30",
+        "uvloop>=0.21",
         "Werkzeug>=3.0",
     ],
     extras_require={
-        "experiments": ["matplotlib>=3.8"],
+        "experiments": ["httpx>=0.27", "matplotlib>=3.8"],
         "test": [
+            "httpx>=0.27",
             "hypothesis>=6.100",
             "import-linter>=2.0",
             "mypy>=1.10",

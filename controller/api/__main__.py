@@ -14,6 +14,7 @@ import sys
 import time
 
 import uvicorn
+import uvloop
 
 from controller import logs
 from controller.api.app import Api, make
@@ -61,7 +62,7 @@ def main() -> int:
         return _UNUSABLE
     scheme = "https" if settings.key else "http"
     LOG.info("API at %s://%s:%d/v1/, described in openapi.json there", scheme, *_place(listening))
-    asyncio.run(_serve(uvicorn.Server(config), listening))
+    uvloop.run(_serve(uvicorn.Server(config), listening))
     return 0
 
 

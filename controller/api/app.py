@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -18,6 +18,8 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from controller import __version__
 from controller.api import problems
@@ -293,12 +295,7 @@ def make(api: Api) -> FastAPI:
         )
     app.add_middleware(problems.SmallBodies)
 
-    @app.middleware("http")
-    async def count(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-        response = await go_on(request)
-        api.tallies.requests.labels(response.status_code).inc()
-        return response
-
+    app.add_middleware(_Counted, requests=api.tallies.requests)
     _add_paths(app, api)
     return app
 
@@ -480,6 +477,22 @@ def _add_paths(app: FastAPI, api: Api) -> None:
     )
     async def follow_events() -> Response:
         return _EventStream(api.events.listen())
+
+
+class _Counted:
+    """Counts answers by their status. Streams go through it as they are, piece by piece."""
+
+    def __init__(self, app: ASGIApp, requests: Counter) -> None:
+        self._app = app
+        self._requests = requests
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._requests.labels(message["status"]).inc()
+            await send(message)
+
+        await self._app(scope, receive, counted)
 
 
 class _EventStream(StreamingResponse):

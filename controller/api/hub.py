@@ -64,6 +64,19 @@ class Hub:
 
     async def run(self) -> None:
         """Hand on what the controller tells, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._hand_on())
+            tasks.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        """Let nobody take a quiet stream for a broken one."""
+        while True:
+            await asyncio.sleep(_QUIET_S)
+            for listener in list(self._listeners):
+                if listener.waiting.empty():
+                    listener.waiting.put_nowait(_COMMENT)
+
+    async def _hand_on(self) -> None:
         while True:
             self._state.clear()
             with contextlib.suppress(UnavailableError):
@@ -103,12 +116,7 @@ class Hub:
             # Something at once, so that whoever listens knows that it does.
             yield b"".join(state) or _COMMENT
             while listener in self._listeners:
-                try:
-                    async with asyncio.timeout(_QUIET_S):
-                        text = await listener.waiting.get()
-                except TimeoutError:
-                    yield _COMMENT
-                    continue
+                text = await listener.waiting.get()
                 while not listener.waiting.empty():
                     text += listener.waiting.get_nowait()
                 yield text
