@@ -35,7 +35,7 @@ setup(
         "Werkzeug>=3.0",
     ],
     extras_require={
-        "experiments": ["httpx>=0.27", "matplotlib>=3.8"],
+        "experiments": ["matplotlib>=3.8"],
         "test": [
             "httpx>=0.27",
             "hypothesis>=6.100",

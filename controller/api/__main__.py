@@ -7,6 +7,7 @@ The JSON is that of `settings.Settings`. Exit status: 0 at the end of standard i
 """
 
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -62,6 +63,9 @@ def main() -> int:
         return _UNUSABLE
     scheme = "https" if settings.key else "http"
     LOG.info("API at %s://%s:%d/v1/, described in openapi.json there", scheme, *_place(listening))
+    # What there is by now stays: to look through all of it keeps requests waiting for milliseconds.
+    gc.collect()
+    gc.freeze()
     uvloop.run(_serve(uvicorn.Server(config), listening))
     return 0
 

@@ -7,16 +7,19 @@ its announcement to flow 1's sender having its changed rate.
 """
 
 import json
+import os
 import ssl
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from http import HTTPStatus
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import httpx
 import numpy as np
 
 from experiments import api, fountain, observation
@@ -27,12 +30,15 @@ from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig
 
-_RATE_BPS = 100_000_000
+# Three switches and six hosts have two processors or so: the faster the links are, the longer
+# everybody waits for one of them, and that is not what is to be measured.
+_RATE_BPS = 25_000_000
 _BUFFER_BYTES = 64 * 1024
 _OBSERVED_S, _JOINS_AFTER_S = 30.0, 10.0
 _SETTLE_S = 5.0
 _JOINS = 100
 _PAUSE_S = 0.15
+_NICENESS = -15
 # More than a flow could send in all that time. A file with a hole: nothing of it is stored.
 _OBJECT_BYTES = 4 << 30
 # Pairs of hosts, by the flow's number.
@@ -138,16 +144,29 @@ def _flow(bed: Bed, served: Api, number: int) -> Iterator[list[dict[str, Any]]]:
 
 def _join(served: Api, ends: tuple[str, str], joins: int) -> Iterator[int]:
     """Announce and withdraw a flow many times; when each announcement began, since 1970 in ns."""
-    headers = {"Authorization": f"Bearer {served.token.read_text().strip()}"}
-    body = {"src": ends[0], "dst": ends[1]}
+    # Whoever joins has a processor of its own, which those of the other hosts do not take from it.
+    os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
+    headers = {
+        "Authorization": f"Bearer {served.token.read_text().strip()}",
+        "Content-Type": "application/json",
+    }
+    body = json.dumps({"src": ends[0], "dst": ends[1]})
     trusted = ssl.create_default_context(cafile=served.certificate)
-    with httpx.Client(verify=trusted, headers=headers, timeout=5) as client:
-        url = f"{served.url}/v1/fountains/joining"
+    place = urlsplit(served.url).netloc
+    with closing(HTTPSConnection(place, context=trusted, timeout=5)) as connection:
+
+        def ask(method: str, body: str | None) -> None:
+            connection.request(method, "/v1/fountains/joining", body, headers)
+            answer = connection.getresponse()
+            said = answer.read()
+            if answer.status != HTTPStatus.OK:
+                raise ProgramError(f"{method}: {answer.status}: {said.decode()}")
+
         for _ in range(joins):
             yield time.time_ns()
-            client.put(url, json=body).raise_for_status()
+            ask("PUT", body)
             time.sleep(_PAUSE_S)
-            client.delete(url).raise_for_status()
+            ask("DELETE", None)
             time.sleep(_PAUSE_S)
 
 

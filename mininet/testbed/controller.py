@@ -12,6 +12,7 @@ import yaml
 
 from mininet import node
 from testbed.command import wait_until
+from testbed.ovs import prefer
 
 PORT = 6653
 _START_TIMEOUT_S = 20.0
@@ -94,6 +95,8 @@ class Controller(node.Controller):
                 start_new_session=True,
             )
         process = self.process
+        # It has a machine of its own: here hosts and switches would keep it waiting.
+        prefer(process.pid)
         try:
             wait_until(
                 lambda: process.poll() is not None or listening(PORT),
