@@ -7,6 +7,7 @@ from typing import Any
 
 PERIOD_S = 0.1
 _IDLE = (3, 4)  # idle and iowait, of the fields of /proc/stat's first line
+_STEAL = 7
 
 
 class Sampler:
@@ -70,6 +71,18 @@ class Processors:
             "switch_run_share": ran_ns / elapsed_ns,
             "switch_wait_share": waited_ns / elapsed_ns,
         }
+
+
+class Stolen:
+    """What a hypervisor has given to others of the processors' time, since creation."""
+
+    def __init__(self) -> None:
+        self._stat = _stat()
+
+    def share(self) -> float:
+        """Return it as a share of all, between 0 and 1."""
+        spent = [now - then for now, then in zip(_stat(), self._stat, strict=True)]
+        return spent[_STEAL] / max(1, sum(spent))
 
 
 def _stat() -> list[int]:

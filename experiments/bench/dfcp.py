@@ -4,7 +4,8 @@ One sender, one receiver, a queue of 64 KiB that the switch divides by deficit r
 behind it a link with loss and delay (``experiments.longlink``). DFCP is told 99 % of the link's
 rate. As in the paper goodput leaves the beginning out: DFCP's is counted from the first block that
 was delivered to the last, TCP's after some seconds. ``goodput_share`` is DFCP's over what loss and
-headers leave of the link.
+headers leave of the link. Each is measured again if much of the processors was taken away meanwhile
+(``experiments.bench.quiet``).
 """
 
 import json
@@ -12,11 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from experiments import fountain
 from experiments.bench import world
+from experiments.bench.quiet import least_disturbed
 from experiments.longlink import LongLink, long_link
 from experiments.program import Command, Program
 from experiments.record import bytes_between
@@ -59,8 +62,11 @@ def run(
         share = trial["mbps"]["dfcp"] * 1e6 / limit_bps(loss / 100)
         figures[f"goodput_share_{name}"] = share
         figures[f"sent_in_vain_pct_{name}"] = trial["sent_in_vain_pct"]
+        figures[f"stolen_pct_{name}"] = 100 * trial["stolen"]["dfcp"]
         others = ", ".join(f"{who} {mbps:.1f}" for who, mbps in trial["mbps"].items())
-        progress(f"loss {loss:g} %, {rtt:g} ms: {others} Mb/s, share {share:.3f}")
+        stolen_pct = figures[f"stolen_pct_{name}"]
+        told = f"loss {loss:g} %, {rtt:g} ms: {others} Mb/s, share {share:.3f}"
+        progress(f"{told} (processors stolen: {stolen_pct:.1f} %)")
     return figures
 
 
@@ -99,11 +105,14 @@ def _trial(bed: Bed, link: LongLink, file: Path, tcps: Sequence[str]) -> dict[st
         written.truncate(size)
     log = bed.run_dir / "workload.log"
     with long_link(bed.host(bed.roles.receiver), link, log):
-        done = _dfcp(bed, file, log)
+        done, taken = least_disturbed(lambda: _dfcp(bed, file, log))
         mbps = {"dfcp": done["span_bytes"] * 8e-6 / done["span_seconds"]}
-        mbps |= {name: _tcp_mbps(bed, name, log) for name in tcps}
+        stolen = {"dfcp": taken}
+        for name in tcps:
+            mbps[name], stolen[name] = least_disturbed(partial(_tcp_mbps, bed, name, log))
     needed = size / _SYMBOL_BYTES / (1 - link.loss)
-    return {"mbps": mbps, "sent_in_vain_pct": 100 * (done["symbols"] / needed - 1)}
+    in_vain_pct = 100 * (done["symbols"] / needed - 1)
+    return {"mbps": mbps, "stolen": stolen, "sent_in_vain_pct": in_vain_pct}
 
 
 def _dfcp(bed: Bed, file: Path, log: Path) -> dict[str, Any]:

@@ -19,6 +19,8 @@ SENSIBLE = {
     "quantum": ("64", "1514", "9000"),
     "flow-queues": ("1", "16", "1024"),
     "queue-limit-bytes": ("3028", "20000", "65536"),
+    "reserved": ("2%", "25%", "98%"),
+    "reserved-dscp": ("8", "11", "46"),
     "ecn-threshold": ("3000", "20%", "10p"),
     "delay-us": ("0", "100", "5000"),
     "renotify-ms": ("0", "1", "10", "200"),
@@ -28,7 +30,8 @@ SENSIBLE = {
 _THRESHOLDS = (("30%", "60%", "80%"), ("2000", "4000", "6000"), ("2p", "5p", "20p"))
 # In this order: what needs DRR needs the thread by way of it.
 _NEEDS = {
-    ("quantum", "flow-queues", "queue-limit-bytes"): ("scheduler", "drr"),
+    ("reserved-dscp",): ("reserved", "25%"),
+    ("quantum", "flow-queues", "queue-limit-bytes", "reserved"): ("scheduler", "drr"),
     ("scheduler", "delay-us"): ("release", "thread"),
 }
 _HOW_MANY = (0, 0, 0, 1, 2, 4, 8)

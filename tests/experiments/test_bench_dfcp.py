@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from experiments.bench import dfcp, dfcp_sharing, dfcp_updates
+from experiments.bench import dfcp, dfcp_sharing, dfcp_updates, quiet
 
 
 def test_shares_are_of_what_loss_and_headers_leave(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -13,6 +13,7 @@ def test_shares_are_of_what_loss_and_headers_leave(monkeypatch: pytest.MonkeyPat
             "loss_pct": 10.0,
             "rtt_ms": 50,
             "mbps": {"dfcp": 80.0, "cubic": 1.5},
+            "stolen": {"dfcp": 0.002, "cubic": 0.0},
             "sent_in_vain_pct": 0.5,
         }
     ]
@@ -25,6 +26,7 @@ def test_shares_are_of_what_loss_and_headers_leave(monkeypatch: pytest.MonkeyPat
         "cubic_goodput_mbps_loss10_rtt50": 1.5,
         "goodput_share_loss10_rtt50": pytest.approx(80 / limit_mbps),
         "sent_in_vain_pct_loss10_rtt50": 0.5,
+        "stolen_pct_loss10_rtt50": pytest.approx(0.2),
     }
     assert "share 0.942" in told[0]
 
@@ -64,3 +66,17 @@ def test_parts_are_of_what_is_reserved_and_of_the_rest() -> None:
     alone = dfcp_sharing.of_mix(dfcp_sharing.Mix(2), measured | {"shares": [0.5, 0.5]})
     assert alone["jain"] == 1.0
     assert "dfcp_part" not in alone
+
+
+def test_what_was_disturbed_least_counts_whatever_it_has_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measured(shares: list[float]) -> tuple[str, float]:
+        came = iter(shares)
+        names = iter("abcdef")
+        monkeypatch.setattr(quiet.Stolen, "share", lambda _: next(came))
+        return quiet.least_disturbed(lambda: next(names))
+
+    assert measured([0.002]) == ("a", 0.002)
+    assert measured([0.05, 0.001]) == ("b", 0.001)
+    assert measured([0.05, 0.03, 0.02, 0.04]) == ("c", 0.02)

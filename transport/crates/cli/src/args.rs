@@ -195,12 +195,18 @@ pub(crate) struct Recv {
     /// Throw away what comes: to measure
     #[arg(long)]
     pub(crate) discard: bool,
+    /// Only find out when there would be enough to decode a block: to measure what decoding costs
+    #[arg(long, requires = "discard")]
+    pub(crate) no_decode: bool,
     /// End when the first sender has gone: with status 0 if all that it offered is there
     #[arg(long)]
     pub(crate) once: bool,
     /// Bytes of blocks that a sender may have under way
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub(crate) window: u64,
+    /// Bytes of blocks that all senders together may have under way
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    pub(crate) memory: u64,
     /// A sender that says nothing for so many seconds while something is to come is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) silence: f64,
@@ -278,6 +284,10 @@ pub(crate) struct Send {
     /// Send every block once and wait for no acknowledgement: what is lost beyond the redundancy is lost
     #[arg(long)]
     pub(crate) no_acks: bool,
+    /// Send bytes of the first block as they are, instead of every block's symbols: to measure what encoding costs. The
+    /// receiver has to run with --no-decode
+    #[arg(long)]
+    pub(crate) no_encode: bool,
     /// Go on trying to reach a receiver that is gone for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub(crate) retry: f64,

@@ -111,6 +111,7 @@ fn config(args: &Send) -> Result<SenderConfig, Failure> {
         window_blocks: args.window,
         early_stop: !args.no_early_stop,
         acknowledgements: !args.no_acks,
+        encode: !args.no_encode,
         rate,
         silence: seconds("--silence", args.silence)?,
         ..SenderConfig::default()

@@ -197,6 +197,44 @@ fn the_paper_s_other_ways_deliver_as_well() {
 }
 
 #[test]
+fn encoding_and_decoding_can_be_left_out_to_see_what_they_cost() {
+    let sent = Folder::new();
+    sent.put("large", 3_000_000).put("small", 10);
+    let tree = format!("{}/.", sent.path().display());
+    let into = Folder::new();
+    let receiver = receive(&into, &["--discard", "--no-decode"]);
+    for arguments in [&["--rate", "500M"][..], &["--rate", "500M", "--no-encode"]] {
+        let said = run(send(&receiver, &tree, arguments)).succeeded();
+        assert!(said.done()["symbols"].as_u64().unwrap() >= 3_000_000 / 1500);
+    }
+    assert!(into.files().is_empty());
+    // Who decodes finds that these are not the blocks.
+    let strict = receive(&into, &[]);
+    let said = run(send(&strict, &tree, &["--rate", "500M", "--no-encode"]));
+    assert_eq!(said.status, Some(1));
+    assert!(said.errors.contains("is not what"), "{}", said.errors);
+    let not_thrown_away = fountain(&["recv", "--no-decode", "/tmp"]).output().unwrap();
+    assert_eq!(not_thrown_away.status.code(), Some(2));
+}
+
+#[test]
+fn senders_share_the_memory_of_a_receiver() {
+    let sent = Folder::new();
+    sent.put("file", 5_000_000).put("other", 1_000);
+    let path = |name| sent.path().join(name).to_str().unwrap().to_owned();
+    let into = Folder::new();
+    // Enough for one: the next one gets nothing, until the first one has gone.
+    let receiver = receive(&into, &["--memory", "3000000"]);
+    let mut first = send(&receiver, &path("file"), &["--rate", "8M"]).spawn().unwrap();
+    some_has_come(&into, "file");
+    let said = run(send(&receiver, &path("other"), &["--rate", "8M", "--retry", "0"]));
+    assert_eq!(said.status, Some(1));
+    assert!(first.wait().unwrap().success());
+    run(send(&receiver, &path("other"), &["--rate", "8M"])).succeeded();
+    same(&into, &sent);
+}
+
+#[test]
 fn a_receiver_for_one_sender_ends_with_it() {
     let sent = Folder::new();
     sent.put("file", 100_000);

@@ -85,7 +85,7 @@ impl Fetching {
             link_of: HashMap::new(),
             server_of: HashMap::new(),
             sockets: Vec::new(),
-            decoding: Decoding::start(poller.clone())?,
+            decoding: Decoding::start(poller.clone(), true)?,
             poller,
             jobs: HashMap::new(),
             job_of: HashMap::new(),

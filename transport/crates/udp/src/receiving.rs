@@ -44,6 +44,7 @@ pub struct Receiving {
     socket: DataSocket,
     tls: Option<Arc<rustls::ServerConfig>>,
     config: ReceiverConfig,
+    memory_bytes: u64,
     limits: crate::Limits,
     doorkeeper: Doorkeeper,
     sessions: HashMap<Key, Session>,
@@ -71,7 +72,7 @@ impl Receiving {
     /// # Errors
     /// [`Error::Listen`] if the address is not to be had.
     pub fn bind(options: ReceiveOptions) -> Result<Self, Error> {
-        let ReceiveOptions { listen, tls, config, limits } = options;
+        let ReceiveOptions { listen, tls, config, decode, memory_bytes, limits } = options;
         sleep_precisely();
         // Each file that comes is open.
         raise_file_limit();
@@ -89,10 +90,11 @@ impl Receiving {
             socket,
             tls,
             config,
+            memory_bytes,
             limits,
             doorkeeper: Doorkeeper::new(&secret),
             sessions: HashMap::new(),
-            decoding: Decoding::start(poller.clone())?,
+            decoding: Decoding::start(poller.clone(), decode)?,
             poller,
             jobs: HashMap::new(),
             next_job: 0,
@@ -221,16 +223,18 @@ impl Receiving {
         }
         let now = self.clock.now();
         let keys: Vec<Key> = self.sessions.keys().copied().collect();
+        let granted_bytes: u64 = self.sessions.values().map(Session::granted_bytes).sum();
+        let mut left_bytes = self.memory_bytes.saturating_sub(granted_bytes);
         for key in keys {
-            self.drive_session(now, key);
+            self.drive_session(now, key, &mut left_bytes);
         }
         self.transmit()
     }
 
-    fn drive_session(&mut self, now: Time, key: Key) {
+    fn drive_session(&mut self, now: Time, key: Key, left_bytes: &mut u64) {
         let Receiving { sessions, config, updates, .. } = self;
         let Some(session) = sessions.get_mut(&key) else { return };
-        let events = match session.drive(now, key, config, updates) {
+        let events = match session.drive(now, key, config, left_bytes, updates) {
             Ok(events) => events,
             Err(why) => {
                 self.lose(now, key, &why);
@@ -408,7 +412,7 @@ impl Receiving {
             if let Some(receiver) = self.sessions.get_mut(&key).and_then(|s| s.receiver.as_mut()) {
                 receiver.end("the receiver is stopping".into());
             }
-            self.drive_session(now, key);
+            self.drive_session(now, key, &mut 0);
         }
         self.transmit()?;
         for session in self.sessions.values() {

@@ -12,7 +12,7 @@ use codec::Encoder;
 use wire::control::{self, MAX_PATH_BYTES, Offer, Parameters, Refusal};
 use wire::packet::{Header, Kind, Needs, Report, Symbol, symbol_datagram_bytes};
 
-use self::block::Block;
+use self::block::{Block, Symbols};
 pub use self::interface::{SenderConfig, SenderCounters, SenderEvent};
 use self::objects::Objects;
 use super::loss::LossMeter;
@@ -46,6 +46,8 @@ pub struct Sender {
     rate: Rate,
     guide: Guide,
     pacer: Pacer,
+    /// The first block that was loaded, if encoding is off.
+    first: Option<Arc<[u8]>>,
     loss: LossMeter,
     rtt: Duration,
     heard: Time,
@@ -94,6 +96,7 @@ impl Sender {
             guide: rate.guide(now),
             rate,
             pacer: Pacer::new(now, config.make_up),
+            first: None,
             loss: LossMeter::default(),
             rtt,
             heard: now,
@@ -253,10 +256,15 @@ impl Sender {
         }
         let hash = *blake3::hash(&bytes).as_bytes();
         let last = self.is_last();
-        match Encoder::new(bytes, cut.layout().symbol_bytes(), cut.rows(block).clone()) {
-            Ok(encoder) => {
+        let symbols = if self.config.encode {
+            Encoder::new(bytes, cut.layout().symbol_bytes(), cut.rows(block).clone()).map(Symbols::Coded)
+        } else {
+            Ok(Symbols::Plain(self.first.get_or_insert(bytes).clone()))
+        };
+        match symbols {
+            Ok(symbols) => {
                 let block = &mut self.blocks[at];
-                block.encoder = Some(encoder);
+                block.symbols = Some(symbols);
                 let k = u64::from(block.k);
                 let redundant = (k as f64 * self.config.redundancy).ceil() as u64;
                 let symbols = if self.config.early_stop || !self.config.acknowledgements {
@@ -414,17 +422,15 @@ impl Sender {
         // A place for the tag as well: sealing then never moves the burst.
         buffer.reserve(symbol_bytes + wire::packet::TAG_BYTES);
         buffer.resize(payload + symbol_bytes, 0);
-        if let Some(encoder) = &mut block.encoder {
-            encoder
-                .encode(index.into(), &mut buffer[payload..])
-                .expect("the index is below the cap, the length is the symbol's");
+        if let Some(symbols) = &mut block.symbols {
+            symbols.write(index, &mut buffer[payload..]);
         }
         self.protection.seal(number, buffer, begin);
     }
 
     /// Without acknowledgements, what was sent counts as delivered.
     fn let_go(&mut self, now: Time) {
-        let done = |block: &&Block| block.encoder.is_some() && block.allowance == 0;
+        let done = |block: &&Block| block.symbols.is_some() && block.allowance == 0;
         let gone: Vec<_> = self.blocks.iter().filter(done).map(|b| (b.request, b.number)).collect();
         for (request, number) in gone {
             self.on_delivered(request, number);
@@ -464,7 +470,7 @@ impl Sender {
 
     /// Whether a block waits for an acknowledgement, or for being asked for more.
     fn probes(&self) -> bool {
-        self.config.acknowledgements && self.blocks.iter().any(|block| block.encoder.is_some())
+        self.config.acknowledgements && self.blocks.iter().any(|block| block.symbols.is_some())
     }
 
     /// Lets timers expire.
@@ -489,7 +495,7 @@ impl Sender {
         self.end_exhausted(now);
         if self.next_block().is_none() && self.probes() && now.since(self.sent) >= self.probe {
             // What it brings is news of all blocks.
-            if let Some(block) = self.blocks.iter_mut().find(|block| block.encoder.is_some()) {
+            if let Some(block) = self.blocks.iter_mut().find(|block| block.symbols.is_some()) {
                 block.probe();
             }
             self.probe = (2 * self.probe).min(LONGEST_PROBE);

@@ -16,6 +16,12 @@ pub struct ReceiveOptions {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// How connections behave.
     pub config: ReceiverConfig,
+    /// Whether to decode. If not, it is only found out when there would be enough to do so; nothing comes to a sink, and
+    /// objects count as stored that are not: to see what decoding costs the rest.
+    pub decode: bool,
+    /// Bytes of blocks that all senders together may have under way. One gets the window of `config`, but at most half of
+    /// what is left, so that there is something for the next one as well.
+    pub memory_bytes: u64,
     /// Connections at a time, and those of one address.
     pub limits: crate::Limits,
 }

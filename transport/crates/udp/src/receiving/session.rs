@@ -19,11 +19,15 @@ use crate::signals::{SignalStream, parse};
 
 /// A sender that cannot say hello within this is forgotten.
 const GREETING: Duration = Duration::from_secs(10);
+/// With less memory than this nobody is let in who may have more.
+const LEAST_WINDOW_BYTES: u64 = 1 << 20;
 
 pub(super) struct Session {
     channel: Channel<SignalStream>,
     since: Time,
     pub(super) receiver: Option<Receiver>,
+    /// Of blocks, for as long as it lasts.
+    window_bytes: u64,
     /// Our address as the sender's datagrams name it.
     pub(super) local: Option<IpAddr>,
     pub(super) jobs: HashMap<u16, JobId>,
@@ -42,11 +46,17 @@ impl Session {
             channel: Channel::over(stream, tls.map(Into::into)),
             since: now,
             receiver: None,
+            window_bytes: 0,
             local: None,
             jobs: HashMap::new(),
             broken: None,
             over: None,
         })
+    }
+
+    /// What its sender may have under way.
+    pub(super) fn granted_bytes(&self) -> u64 {
+        if self.over.is_some() { 0 } else { self.window_bytes }
     }
 
     pub(super) fn handle_signal(&mut self, now: Time, signal: &Signal, payload: &[u8]) {
@@ -78,6 +88,7 @@ impl Session {
         now: Time,
         key: Key,
         config: &ReceiverConfig,
+        left_bytes: &mut u64,
         updates: &mut Vec<ReceiveUpdate>,
     ) -> Result<Vec<ReceiverEvent>, String> {
         if self.over.is_some() {
@@ -101,7 +112,14 @@ impl Session {
                 Ok(Some(secret)) => Protection::new(&secret, Side::Server),
                 Err(broken) => return Err(broken.to_string()),
             };
-            self.receiver = Some(Receiver::new(config.clone(), now, key.1, protection));
+            let window_bytes = config.window_bytes.min(*left_bytes / 2);
+            if window_bytes < config.window_bytes.min(LEAST_WINDOW_BYTES) {
+                return Err("there is no memory for another sender".into());
+            }
+            *left_bytes -= window_bytes;
+            self.window_bytes = window_bytes;
+            let config = ReceiverConfig { window_bytes, ..config.clone() };
+            self.receiver = Some(Receiver::new(config, now, key.1, protection));
             updates.push(ReceiveUpdate::Connected { from: key.0 });
         }
         let Some(receiver) = &mut self.receiver else {

@@ -1,12 +1,37 @@
 //! One block of the sliding window.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use codec::Encoder;
 
 use crate::Time;
 use crate::dfcp::loss::LossMeter;
 use crate::object::symbol_cap;
+
+/// Where the symbols of a block come from.
+#[derive(Debug)]
+pub(super) enum Symbols {
+    Coded(Encoder),
+    /// These bytes over and over again, as they are: encoding is off.
+    Plain(Arc<[u8]>),
+}
+
+impl Symbols {
+    /// Writes the symbol `index` to `out`, which is zeros, below the cap and of the symbol's length.
+    pub(super) fn write(&mut self, index: u16, out: &mut [u8]) {
+        match self {
+            Symbols::Coded(encoder) => encoder
+                .encode(index.into(), out)
+                .expect("the index is below the cap, the length is the symbol's"),
+            Symbols::Plain(bytes) => {
+                let begin = usize::from(index) * out.len() % bytes.len().max(1);
+                let some = &bytes[begin..bytes.len().min(begin + out.len())];
+                out[..some.len()].copy_from_slice(some);
+            }
+        }
+    }
+}
 
 /// A block, from its loading to its acknowledgement.
 #[derive(Debug)]
@@ -15,7 +40,8 @@ pub(super) struct Block {
     pub(super) number: u32,
     pub(super) bytes: usize,
     pub(super) k: u16,
-    pub(super) encoder: Option<Encoder>,
+    /// Once it is loaded.
+    pub(super) symbols: Option<Symbols>,
     /// The next symbol's index.
     pub(super) next: u16,
     /// Symbols of the first pass.
@@ -36,7 +62,7 @@ impl Block {
             number,
             bytes,
             k,
-            encoder: None,
+            symbols: None,
             next: 0,
             first_pass: 0,
             allowance: 0,
@@ -63,7 +89,7 @@ impl Block {
     }
 
     pub(super) fn has_more(&self) -> bool {
-        self.encoder.is_some() && self.allowance > 0
+        self.symbols.is_some() && self.allowance > 0
     }
 
     /// The index of a symbol that goes out as the datagram with this number.

@@ -25,6 +25,9 @@ pub struct SenderConfig {
     pub early_stop: bool,
     /// Whether acknowledgements are waited for. If not, every block is sent once and whatever came of it is all.
     pub acknowledgements: bool,
+    /// Whether blocks are encoded. If not, bytes of the first one are sent instead of every symbol: to see what coding costs
+    /// the rest, with a receiver that does not decode.
+    pub encode: bool,
     /// Whose rate is used.
     pub rate: RateConfig,
     /// What one burst may last at the present rate: a shallow buffer takes it whole.
@@ -56,6 +59,7 @@ impl Default for SenderConfig {
             window_blocks: None,
             early_stop: true,
             acknowledgements: true,
+            encode: true,
             rate: RateConfig {
                 floor_bps: 0.0,
                 ceiling_bps: f64::INFINITY,
@@ -63,11 +67,7 @@ impl Default for SenderConfig {
                 fallback: true,
             },
             burst: Duration::from_micros(100),
-            make_up: MakeUp {
-                at_once: Duration::from_millis(1),
-                most: Duration::from_millis(10),
-                pace: 1.25,
-            },
+            make_up: MakeUp { at_once: Duration::from_millis(1), most: Duration::from_millis(4), pace: 1.25 },
             burst_datagrams: 64,
             least_timeout: Duration::from_millis(5),
             max_objects: 256,
