@@ -10,16 +10,16 @@ frames, as they come to the receiver.
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments import api, fountain, observation, validity
-from experiments.bench import INTERRUPTED, Incomplete, world
+from experiments.bench import mixes as mixing
 from experiments.bench.comparison import Figures
 from experiments.bench.fairness import jain
 from experiments.longlink import LongLink, long_link
@@ -38,7 +38,6 @@ _TOLD_PART = 0.99
 _SETTLE_S, _MEASURED_S, _PERIOD_S = 8.0, 30.0, 0.5
 # More than one flow could send in all that time. A file with a hole: nothing of it is stored.
 _OBJECT_BYTES = 1 << 30
-_MOST_VOID_RUNS = 2
 
 
 @dataclass(frozen=True)
@@ -77,31 +76,17 @@ def run(
     measured_s: float = _MEASURED_S,
 ) -> Figures:
     """Measure; see ``experiments.bench``."""
-    figures: Figures = {}
-    missing = []
-    for name in mixes:
-        for _attempt in range(1 + _MOST_VOID_RUNS):
-            try:
-                measured = world.result("experiments.bench.dfcp_sharing", name, str(measured_s))
-            except world.WorldError as ended:
-                if ended.status in INTERRUPTED:
-                    raise SystemExit(ended.status) from ended
-                measured = {"void": [str(ended)]}
-            if not measured["void"]:
-                found = of_mix(MIXES[name], measured)
-                figures |= {f"sharing_{name}_{figure}": value for figure, value in found.items()}
-                told = ", ".join(f"{figure} {value:.3f}" for figure, value in found.items())
-                progress(f"{name}: {told}")
-                break
-            progress(f"{name}: not valid: {'; '.join(measured['void'])}")
-        else:
-            missing.append(name)
-    if missing:
-        raise Incomplete(figures, missing)
-    return figures
+    return mixing.measure_each(
+        progress,
+        "experiments.bench.dfcp_sharing",
+        mixes,
+        measured_s,
+        "sharing",
+        lambda name, measured: of_mix(MIXES[name], measured),
+    )
 
 
-def of_mix(mix: Mix, measured: dict[str, Any]) -> Figures:
+def of_mix(mix: Mix, measured: Mapping[str, Any]) -> Figures:
     """Return the figures of a mix. ``shares`` of the link are measured, DFCP's first."""
     shares = np.array(measured["shares"])
     dfcp, tcp = shares[: mix.dfcp], shares[mix.dfcp :]
@@ -166,12 +151,7 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
         "shares": [float(count / link_bytes) for count in grown],
         "dropped": record["dropped"],
         "arrived": record["arrived"],
-        "void": [
-            f"{check.name}: {check.measured}; should be: {check.bound}"
-            for check in checks
-            if not check.holds
-        ],
-        "checks": [asdict(check) for check in checks],
+        **mixing.told(checks),
     }
 
 

@@ -4,7 +4,7 @@ After section V.H of the LTTP paper: five of each, and ten of LTTP. A flow's nor
 is what came of it, in frames, over its fair share of the link; taken for every 200 ms and for all
 of the measured time. Every LTTP flow has a ``fountain serve`` and a ``fountain fetch`` of its own,
 so nobody but the network makes them share. TCP's flows always have something to send (``bulk``).
-A mix whose run is not valid is measured again, MOST_VOID_RUNS times at most.
+A mix whose run is not valid is measured again (``experiments.bench.mixes``).
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments import fountain, observation, validity
-from experiments.bench import INTERRUPTED, Incomplete, world
+from experiments.bench import mixes as mixing
 from experiments.bench.comparison import Figures
-from experiments.bench.lttp_runs import MOST_VOID_RUNS, bed_config, places
+from experiments.bench.lttp_runs import bed_config, places
 from experiments.fountain import MODES, Mode
 from experiments.program import Command, Program, ProgramError
 from experiments.received import ReceivedBySource
@@ -67,29 +67,14 @@ def run(
     measured_s: float = _MEASURED_S,
 ) -> Figures:
     """Measure; see ``experiments.bench``."""
-    figures: Figures = {}
-    missing = []
-    for name in mixes:
-        for attempt in range(1 + MOST_VOID_RUNS):
-            try:
-                measured = world.result("experiments.bench.fairness", name, str(measured_s))
-            except world.WorldError as ended:
-                if ended.status in INTERRUPTED:
-                    raise SystemExit(ended.status) from ended
-                measured = {"void": [str(ended)]}
-            if not measured["void"]:
-                found = of_mix(measured)
-                figures |= {f"fairness_{name}_{figure}": value for figure, value in found.items()}
-                figures[f"fairness_{name}_void_runs"] = attempt
-                told = ", ".join(f"{figure} {value:.3f}" for figure, value in found.items())
-                progress(f"{name}: {told}")
-                break
-            progress(f"{name}: not valid: {'; '.join(measured['void'])}")
-        else:
-            missing.append(name)
-    if missing:
-        raise Incomplete(figures, missing)
-    return figures
+    return mixing.measure_each(
+        progress,
+        "experiments.bench.fairness",
+        mixes,
+        measured_s,
+        "fairness",
+        lambda _, measured: of_mix(measured),
+    )
 
 
 def of_mix(measured: Mapping[str, Any]) -> Figures:
@@ -156,12 +141,7 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
         "bytes": [received.bytes[source] for source in sources],
         "lttp": mix.lttp,
         "rate_bps": bed.config.rate_bps,
-        "void": [
-            f"{check.name}: {check.measured}; should be: {check.bound}"
-            for check in checks
-            if not check.holds
-        ],
-        "checks": [asdict(check) for check in checks],
+        **mixing.told(checks),
     }
 
 
