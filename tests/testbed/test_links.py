@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.bench.quiet import least_disturbed
 from experiments.program import Program
 from experiments.sampling import Sampler
 from experiments.validity import RATE_TOLERANCE, busiest
@@ -38,27 +39,32 @@ def bed(prefix: Path, **settings: object) -> Bed:
     return Bed(config)
 
 
+def carried_bps(standing: Bed, log: Path) -> float:
+    """What the bottleneck carries of a long flow in its busiest second."""
+    roles = standing.roles
+    sender, receiver = standing.host("h1"), standing.host(roles.receiver)
+    ends = [f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}"]
+    with (
+        Program(
+            "experiments.workloads.bulk", [*ends, f"--receiver={receiver.IP()}"], log=log
+        ) as bulk,
+        Sampler(receiver.pid, roles.far_end) as far_end,
+    ):
+        bulk.expect("connected")
+        time.sleep(MEASURED_S)  # the measurement itself
+        bulk.finish()
+        assert sum(bulk.expect("done")["bytes"]["bytes"]) > 0
+    seen = far_end.as_record()
+    return busiest(seen["time_ns"], seen["bytes"])
+
+
 def test_the_bottleneck_carries_its_rate(prefix: Path, tmp_path: Path) -> None:
     with bed(prefix) as standing:
         standing.require_forwarding()
-        roles = standing.roles
-        sender, receiver = standing.host("h1"), standing.host(roles.receiver)
-        ends = [f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}"]
-        with (
-            Program(
-                "experiments.workloads.bulk",
-                [*ends, f"--receiver={receiver.IP()}"],
-                log=tmp_path / "bulk.log",
-            ) as bulk,
-            Sampler(receiver.pid, roles.far_end) as far_end,
-        ):
-            bulk.expect("connected")
-            time.sleep(MEASURED_S)  # the measurement itself
-            bulk.finish()
-            assert sum(bulk.expect("done")["bytes"]["bytes"]) > 0
-        seen = far_end.as_record()
-        carried_bps = busiest(seen["time_ns"], seen["bytes"])
-        assert carried_bps == pytest.approx(RATE_BPS, rel=RATE_TOLERANCE)
+        carried, stolen = least_disturbed(lambda: carried_bps(standing, tmp_path / "bulk.log"))
+    assert carried <= RATE_BPS * (1 + RATE_TOLERANCE)
+    # While a hypervisor has the processors, nothing is carried.
+    assert carried >= RATE_BPS * (1 - RATE_TOLERANCE - 2 * stolen), f"{stolen:.1%} stolen"
 
 
 def test_a_queue_that_somebody_changed_is_noticed(prefix: Path) -> None:
