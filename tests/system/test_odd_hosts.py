@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from experiments import reads
+from experiments.sampling import Stolen
 from experiments.workloads import netstat
 from experiments.workloads.reader import PORT, IncastSpec, goodput_mbps
 from pcap import ACK, RST, SYN, Segment, read_segments
@@ -34,6 +35,8 @@ APPLIED_WITHIN_S = 0.25
 PERMITTED_WITHIN_S = 0.2
 LEAST_SHARE = 0.9
 ATTEMPTS = 3
+# Runs do not count as attempts while a hypervisor takes more of the processors than this.
+LITTLE_STOLEN, MOST_RUNS = 0.02, 8
 
 USUAL = HostSettings(
     congestion_control="reno",
@@ -216,8 +219,11 @@ def judge(bed: Bed, name: str, settings: HostSettings, usual: float, directory: 
     assert settings.mtu_bytes is not None
     directory.mkdir()
     told = []
-    for _ in range(ATTEMPTS):
+    undisturbed = 0
+    for _ in range(MOST_RUNS):
+        stolen = Stolen()
         case = read(bed, settings, directory)
+        undisturbed += stolen.share() < LITTLE_STOLEN
         found = faults(case, settings.mtu_bytes - 40)
         if case.syn.window_scale != SCALES.get(name, 7):
             found.append(f"scale is {case.syn.window_scale}")
@@ -227,6 +233,8 @@ def judge(bed: Bed, name: str, settings: HostSettings, usual: float, directory: 
         if share >= LEAST_SHARE * usual and not case.timeouts:
             return []
         told.append(f"{share:.2f} of the link, {case.timeouts} timeouts")
+        if undisturbed == ATTEMPTS:
+            break
     return [f"{name}: {'; '.join(told)}; {usual:.2f} with usual hosts"]
 
 
