@@ -204,7 +204,7 @@ pub(crate) struct Recv {
     /// Bytes of blocks that a sender may have under way
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub(crate) window: u64,
-    /// Bytes of blocks that all senders together may have under way
+    /// Bytes of blocks that all senders together may have under way, but for 1 MiB each
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     pub(crate) memory: u64,
     /// A sender that says nothing for so many seconds while something is to come is gone

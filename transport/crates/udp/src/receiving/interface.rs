@@ -20,7 +20,7 @@ pub struct ReceiveOptions {
     /// objects count as stored that are not: to see what decoding costs the rest.
     pub decode: bool,
     /// Bytes of blocks that all senders together may have under way. One gets the window of `config`, but at most half of
-    /// what is left, so that there is something for the next one as well.
+    /// what is left, and 1 MiB at least: so much each they may have beyond it.
     pub memory_bytes: u64,
     /// Connections at a time, and those of one address.
     pub limits: crate::Limits,

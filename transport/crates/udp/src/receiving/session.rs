@@ -19,7 +19,7 @@ use crate::signals::{SignalStream, parse};
 
 /// A sender that cannot say hello within this is forgotten.
 const GREETING: Duration = Duration::from_secs(10);
-/// With less memory than this nobody is let in who may have more.
+/// What everybody may have under way, however many there are.
 const LEAST_WINDOW_BYTES: u64 = 1 << 20;
 
 pub(super) struct Session {
@@ -112,11 +112,8 @@ impl Session {
                 Ok(Some(secret)) => Protection::new(&secret, Side::Server),
                 Err(broken) => return Err(broken.to_string()),
             };
-            let window_bytes = config.window_bytes.min(*left_bytes / 2);
-            if window_bytes < config.window_bytes.min(LEAST_WINDOW_BYTES) {
-                return Err("there is no memory for another sender".into());
-            }
-            *left_bytes -= window_bytes;
+            let window_bytes = config.window_bytes.min((*left_bytes / 2).max(LEAST_WINDOW_BYTES));
+            *left_bytes = left_bytes.saturating_sub(window_bytes);
             self.window_bytes = window_bytes;
             let config = ReceiverConfig { window_bytes, ..config.clone() };
             self.receiver = Some(Receiver::new(config, now, key.1, protection));
