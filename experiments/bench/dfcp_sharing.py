@@ -59,7 +59,7 @@ _LONG_BPS = 50_000_000
 MIXES = {
     "2": Mix(2, rate_bps=_LONG_BPS),
     "10": Mix(10, rate_bps=_LONG_BPS),
-    "40": Mix(40, rate_bps=_LONG_BPS),
+    "40": Mix(40, rate_bps=_LONG_BPS // 2),
     "2whole": Mix(2, whole=True, rate_bps=_LONG_BPS),
     "1d1t": Mix(1, 1),
     "1d8t": Mix(1, 8),
