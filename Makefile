@@ -119,7 +119,7 @@ bench-bandwidth: ## the controller's estimates of available bandwidth against th
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		$(PY)/weir-experiment bench bandwidth --out build/bench/bandwidth.json
 
-bench-dfcp: ## DFCP beside CUBIC and BBR over long and lossy links, its rates, and how it shares: build/bench/dfcp.json (25 minutes; QUICK=1: some of it)
+bench-dfcp: ## DFCP beside CUBIC and BBR over long and lossy links, its rates, and how it shares: build/bench/dfcp.json (20 minutes, more where it measures again; QUICK=1: some of it)
 	@$(PREPARE) packages venv switch bpf transport
 	@$(BUILT) $(PY)/weir-experiment bench dfcp $(if $(QUICK),--quick) --out build/bench/dfcp.json
 

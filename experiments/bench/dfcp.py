@@ -19,9 +19,10 @@ from typing import Any
 
 from experiments import fountain
 from experiments.bench import world
+from experiments.bench.mixes import tcp_flows
 from experiments.bench.quiet import least_disturbed
 from experiments.longlink import LongLink, long_link
-from experiments.program import Command, Program
+from experiments.program import Command
 from experiments.record import bytes_between
 from testbed import isolation
 from testbed.bed import Bed
@@ -133,10 +134,7 @@ def _tcp_mbps(bed: Bed, name: str, log: Path) -> float:
     """The goodput of one connection that always has something to send."""
     sender, receiver = bed.host(bed.roles.senders[0]), bed.host(bed.roles.receiver)
     sender.apply(replace(sender.settings, congestion_control=name))
-    ends = [f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}"]
-    ends.append(f"--receiver={receiver.IP()}")
-    with Program("experiments.workloads.bulk", ends, log=log) as bulk:
-        bulk.expect("connected")
+    with tcp_flows([sender], receiver, log) as bulk:
         time.sleep(_TCP_SETTLE_S)
         begin_ns = time.monotonic_ns()
         time.sleep(_SECONDS)

@@ -9,7 +9,6 @@ counted in frames, as they come to the receiver.
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -18,14 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from experiments import api, fountain, observation, validity
+from experiments import api, fountain, observation
 from experiments.bench import mixes as mixing
 from experiments.bench.comparison import Figures
 from experiments.bench.fairness import jain
 from experiments.longlink import LongLink, long_link
-from experiments.program import Command, Program, ProgramError
-from experiments.received import ReceivedBySource
-from experiments.sampling import Processors
+from experiments.program import Command
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
@@ -128,30 +125,21 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
         receiver = bed.host(bed.roles.receiver)
         for sender in senders[mix.dfcp :]:
             sender.apply(replace(sender.settings, congestion_control=mix.congestion_control))
-        record = observation.settings(bed)
+        settings = observation.settings(bed)
         api.reach(senders[: mix.dfcp])
         if not mix.tcp:
             _move_away(bed, mix.dfcp, stack)
         api.meet((sender, receiver) for sender in senders)
-        sources = [sender.IP() for sender in senders]
-        with observation.Observation(bed) as seen, _flows(bed, mix, served) as alive:
-            time.sleep(_SETTLE_S)
-            processors = Processors(bed.ovs.vswitchd_pid)
-            with ReceivedBySource(receiver.pid, sources, _PERIOD_S) as received:
-                time.sleep(measured_s)
-            record["processors"] = processors.as_record()
-            ended = [flow for flow in alive if not flow.running()]
-        record |= seen.record
-        checks = validity.network_checks(record, bed.config.rate_bps)
-    if ended:
-        raise ProgramError(f"{len(ended)} of the flows have ended before they were told to")
-    link_bytes = mix.rate_bps / 8e9 * (received.time_ns[-1] - received.time_ns[0])
-    grown = [received.bytes[source][-1] - received.bytes[source][0] for source in sources]
+        flows = _flows(bed, mix, served)
+        seen = mixing.watch(
+            bed, flows, settings, settle_s=_SETTLE_S, measured_s=measured_s, period_s=_PERIOD_S
+        )
+    link_bytes = mix.rate_bps / 8e9 * (seen.time_ns[-1] - seen.time_ns[0])
     return {
-        "shares": [float(count / link_bytes) for count in grown],
-        "dropped": record["dropped"],
-        "arrived": record["arrived"],
-        **mixing.told(checks),
+        "shares": [float((counted[-1] - counted[0]) / link_bytes) for counted in seen.bytes],
+        "dropped": seen.record["dropped"],
+        "arrived": seen.record["arrived"],
+        **seen.verdict,
     }
 
 
@@ -185,10 +173,8 @@ def _flows(bed: Bed, mix: Mix, served: api.Api) -> Iterator[list[Command]]:
             sending.append(stack.enter_context(process))
             process.ignore()
         if others := bed.roles.senders[mix.dfcp :]:
-            ends = [f"--sender-pid={bed.host(name).pid}" for name in others]
-            ends += [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
-            bulk = stack.enter_context(Program("experiments.workloads.bulk", ends, log=log))
-            bulk.expect("connected")
+            hosts = [bed.host(name) for name in others]
+            stack.enter_context(mixing.tcp_flows(hosts, receiver, log))
         yield sending
         for process in sending:
             if process.running():

@@ -30,6 +30,7 @@ from experiments.program import Command, ProgramError
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig
+from testbed.ovs import prefer
 
 # Three switches and six hosts have two processors or so: the faster the links are, the longer
 # everybody waits for one of them, and that is not what is to be measured.
@@ -39,7 +40,6 @@ _OBSERVED_S, _JOINS_AFTER_S = 30.0, 10.0
 _SETTLE_S = 5.0
 _JOINS = 100
 _PAUSE_S = 0.15
-_NICENESS = -15
 # More than a flow could send in all that time. A file with a hole: nothing of it is stored.
 _OBJECT_BYTES = 4 << 30
 # Pairs of hosts, by the flow's number.
@@ -148,7 +148,7 @@ def _flow(bed: Bed, served: Api, number: int) -> Iterator[list[dict[str, Any]]]:
 def _join(served: Api, ends: tuple[str, str], joins: int) -> Iterator[int]:
     """Announce and withdraw a flow many times; when each announcement began, since 1970 in ns."""
     # Whoever joins has a processor of its own, which those of the other hosts do not take from it.
-    os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
+    prefer(os.getpid())
     headers = {
         "Authorization": f"Bearer {served.token.read_text().strip()}",
         "Content-Type": "application/json",

@@ -9,7 +9,6 @@ A mix whose run is not valid is measured again (``experiments.bench.mixes``).
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -19,14 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from experiments import fountain, observation, validity
+from experiments import fountain, observation
 from experiments.bench import mixes as mixing
 from experiments.bench.comparison import Figures
 from experiments.bench.lttp_runs import bed_config, places
 from experiments.fountain import MODES, Mode
-from experiments.program import Command, Program, ProgramError
-from experiments.received import ReceivedBySource
-from experiments.sampling import Processors
+from experiments.program import Command
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.host import Host
@@ -122,26 +119,21 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
         senders = [bed.host(name) for name in bed.roles.senders]
         _set(senders[mix.lttp :], mix.congestion_control)
         bed.require_forwarding()
-        record = observation.settings(bed)
-        sources = [sender.IP() for sender in senders]
-        client = bed.host(bed.roles.receiver).pid
-        with observation.Observation(bed) as seen, _flows(bed, mix) as alive:
-            time.sleep(_SETTLE_S)
-            processors = Processors(bed.ovs.vswitchd_pid)
-            with ReceivedBySource(client, sources, PERIOD_S) as received:
-                time.sleep(measured_s)
-            record["processors"] = processors.as_record()
-            ended = [flow for flow in alive if not flow.running()]
-        record |= seen.record
-        checks = validity.network_checks(record, bed.config.rate_bps)
-    if ended:
-        raise ProgramError(f"{len(ended)} of the flows have ended before they were told to")
+        flows = _flows(bed, mix)
+        seen = mixing.watch(
+            bed,
+            flows,
+            observation.settings(bed),
+            settle_s=_SETTLE_S,
+            measured_s=measured_s,
+            period_s=PERIOD_S,
+        )
     return {
-        "time_ns": received.time_ns,
-        "bytes": [received.bytes[source] for source in sources],
+        "time_ns": seen.time_ns,
+        "bytes": seen.bytes,
         "lttp": mix.lttp,
         "rate_bps": bed.config.rate_bps,
-        **mixing.told(checks),
+        **seen.verdict,
     }
 
 
@@ -169,10 +161,8 @@ def _flows(bed: Bed, mix: Mix) -> Iterator[list[Command]]:
                 fetches.append(stack.enter_context(process))
                 process.ignore()
         if others := bed.roles.senders[mix.lttp :]:
-            ends = [f"--sender-pid={bed.host(name).pid}" for name in others]
-            ends += [f"--receiver-pid={client.pid}", f"--receiver={client.IP()}"]
-            bulk = stack.enter_context(Program("experiments.workloads.bulk", ends, log=log))
-            bulk.expect("connected")
+            hosts = [bed.host(name) for name in others]
+            stack.enter_context(mixing.tcp_flows(hosts, client, log))
         yield fetches
 
 

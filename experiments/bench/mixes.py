@@ -1,12 +1,20 @@
 """Mixes of flows over one link, each measured in a world of its own, and again if it was void."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+from experiments import observation, validity
 from experiments.bench import INTERRUPTED, Incomplete, world
 from experiments.bench.comparison import Figures
-from experiments.validity import Check
+from experiments.program import Command, Program, ProgramError
+from experiments.received import ReceivedBySource
+from experiments.sampling import Processors
+from testbed.bed import Bed
+from testbed.host import Host
 
 _MOST_VOID_RUNS = 2
 
@@ -21,7 +29,7 @@ def measure_each(
 ) -> Figures:
     """Return the figures of all mixes, as PREFIX_NAME_FIGURE.
 
-    ``python -m MODULE NAME SECONDS FILE`` measures one and says, by ``told``, whether it is void;
+    ``python -m MODULE NAME SECONDS FILE`` measures one and says, by ``watch``, whether it is void;
     ``figures_of`` makes figures of that, by name and measurement. Raises Incomplete if some are
     void each time.
     """
@@ -50,9 +58,56 @@ def measure_each(
     return figures
 
 
-def told(checks: Sequence[Check]) -> dict[str, Any]:
-    """Return the checks of a measurement, and as ``void`` what they hold against it."""
-    return {
+@contextmanager
+def tcp_flows(senders: Iterable[Host], receiver: Host, log: Path) -> Iterator[Program]:
+    """While it lasts, a TCP connection from each of ``senders`` always has something to send."""
+    ends = [f"--sender-pid={sender.pid}" for sender in senders]
+    ends += [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
+    with Program("experiments.workloads.bulk", ends, log=log) as bulk:
+        bulk.expect("connected")
+        yield bulk
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What came from each sender, in its order: ``bytes`` of frames by ``time_ns``. ``record`` is
+    what the network did, and ``verdict`` has the checks of that, and as ``void`` what they hold
+    against it."""
+
+    time_ns: list[int]
+    bytes: list[list[int]]
+    record: Mapping[str, Any]
+    verdict: Mapping[str, Any]
+
+
+def watch(
+    bed: Bed,
+    flows: AbstractContextManager[Sequence[Command]],
+    settings: Mapping[str, Any],
+    *,
+    settle_s: float,
+    measured_s: float,
+    period_s: float,
+) -> Watched:
+    """Let ``flows`` send to the receiver of ``bed``, and count what comes, every ``period_s``;
+    ``settings`` are those of the hosts (``observation.settings``).
+
+    Raises ProgramError if one of them has ended before it was told to.
+    """
+    sources = [bed.host(name).IP() for name in bed.roles.senders]
+    receiver = bed.host(bed.roles.receiver)
+    with observation.Observation(bed) as seen, flows as commands:
+        time.sleep(settle_s)
+        processors = Processors(bed.ovs.vswitchd_pid)
+        with ReceivedBySource(receiver.pid, sources, period_s) as received:
+            time.sleep(measured_s)
+        busy = processors.as_record()
+        ended = [flow for flow in commands if not flow.running()]
+    if ended:
+        raise ProgramError(f"{len(ended)} of the flows have ended before they were told to")
+    record = {**settings, "processors": busy, **seen.record}
+    checks = validity.network_checks(record, bed.config.rate_bps)
+    verdict = {
         "void": [
             f"{check.name}: {check.measured}; should be: {check.bound}"
             for check in checks
@@ -60,3 +115,5 @@ def told(checks: Sequence[Check]) -> dict[str, Any]:
         ],
         "checks": [asdict(check) for check in checks],
     }
+    counted = [received.bytes[source] for source in sources]
+    return Watched(received.time_ns, counted, record, verdict)
