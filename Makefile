@@ -114,7 +114,7 @@ bench-lttp: ## LTTP, Reno and DCTCP from 1 to 120 servers, and fairness: build/b
 	@$(PREPARE) packages venv switch bpf transport
 	@$(BUILT) $(PY)/weir-experiment bench lttp $(if $(QUICK),--quick --repeats 1,--repeats 2) --out build/bench/lttp.json
 
-bench-bandwidth: ## the controller's estimates of available bandwidth against the truth and iperf3: build/bench/bandwidth.json (4 minutes)
+bench-bandwidth: ## the controller's estimates of available bandwidth against the truth and iperf3: build/bench/bandwidth.json (8 minutes)
 	@$(PREPARE) packages venv switch
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		$(PY)/weir-experiment bench bandwidth --out build/bench/bandwidth.json

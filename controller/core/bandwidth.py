@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from controller.core.fabric import Fabric, Host
 from controller.core.shares import Contention, Demand, max_min
-from controller.core.usage import Meter, Use
+from controller.core.usage import WINDOW_NS, Meter, Use
 from controller.core.values import PortId
 
 # A link is full, and a TCP connection greedy, from this part of what it can be or have.
@@ -163,7 +163,9 @@ class Bandwidth:
             return
         restarted = port is not None and (at_ns < port.at_ns or n_bytes < port.n_bytes)
         if port is None or restarted or port.whole.capacity_bps != capacity_bps:
-            port = _Port(Meter(capacity_bps), Meter(capacity_bps), sent_ns=now_ns)
+            # What is left to others is to follow at once, and forecasts are to be near.
+            local = Meter(capacity_bps, window_ns=WINDOW_NS)
+            port = _Port(Meter(capacity_bps), local, sent_ns=now_ns)
             port.sends_bps = self._sends_bps(port_id)
             self._ports[port_id] = port
         port.n_bytes, port.at_ns = n_bytes, at_ns

@@ -1,30 +1,31 @@
 """How much of its capacity a link uses, from its counters, and how far that can be trusted.
 
-The estimate is the mean of the last `WINDOW_NS`. Its error bound is that of a forecast, of the mean
-of the next `HORIZON_NS` if the traffic goes on as it does: what the spread of the latest readings
-makes likely if they are independent, times a factor that follows the share of forecasts that missed
-until that is one in twenty, whatever the traffic is like (adaptive conformal inference: Gibbs and
-Candes, NeurIPS 2021). Where the traffic has become another, what was before does not count.
+The estimate is the mean of the last `LONG_WINDOW_NS`; if that of the last `WINDOW_NS` differs from
+it by more than chance explains, or the last reading is odd, it is that one. Its error bound is that
+of a forecast, of the mean of the next `HORIZON_NS` if the traffic goes on as it does: what the
+spread of the latest readings makes likely if they are independent, times a factor that follows the
+share of forecasts that missed until that is one in twenty, whatever the traffic is like (adaptive
+conformal inference: Gibbs and Candes, NeurIPS 2021). Where the traffic has become another, what was
+before does not count.
 
 Counters are asked for as PayLess does (Chowdhury et al., NOMS 2014): more often while they change,
 seldom while they do not.
 """
 
 from collections import deque
-from itertools import islice, pairwise
 from math import sqrt
-from statistics import pstdev
 from typing import NamedTuple
 
 WINDOW_NS = HORIZON_NS = 1_000_000_000
-# What is kept: a window, the forecast's horizon after it, and a pause between two readings.
-_KEPT_NS = WINDOW_NS + HORIZON_NS + 4_000_000_000
+LONG_WINDOW_NS = 8_000_000_000
+# Two means are different if they differ by so many standard errors.
+_DIFFERENT = 2.0
 _MISSES = 0.05
 # The factor grows by this share at a miss, and shrinks so that one in twenty misses keeps it.
 _STEP = 0.1
 _LEAST_FACTOR, _MOST_FACTOR = 0.5, 32.0
-# 95 % of a normal distribution, and the estimate is as uncertain as what it forecasts.
-_SPREADS = 1.96 * sqrt(2)
+# 95 % of a normal distribution.
+_NORMAL = 1.96
 # Of the capacity: what a timer, a packet and a counter are off by.
 _LEAST_ERROR = 0.005
 # And before there are so many intervals to tell the spread of.
@@ -47,6 +48,10 @@ class Use(NamedTuple):
     at_ns: int
 
 
+# When, and the counter's value then.
+_Reading = tuple[int, int]
+
+
 class _Forecast(NamedTuple):
     made_ns: int
     bytes_then: int
@@ -55,75 +60,99 @@ class _Forecast(NamedTuple):
 
 
 class Meter:
-    """The use of one link of `capacity_bps`, by a counter of bytes."""
+    """The use of one link of `capacity_bps`, by a counter of bytes; of steady traffic the mean of
+    the last `window_ns` counts."""
 
-    def __init__(self, capacity_bps: float) -> None:
+    def __init__(self, capacity_bps: float, window_ns: int = LONG_WINDOW_NS) -> None:
         self.capacity_bps = capacity_bps
+        self._window_ns = window_ns
         self.use: Use | None = None
         self.forecasts = self.misses = 0
-        self._readings: deque[tuple[int, int]] = deque()
+        self._readings: deque[_Reading] = deque()
+        # Of the intervals between them: what makes their variance, without their mean.
+        self._squares = 0.0
+        # The same of the steps from each to the next, which a change of the mean is hardly in.
+        self._steps = 0.0
         self._forecasts: deque[_Forecast] = deque()
         self._factor = 1.0
-        # Of the rates of the latest intervals.
+        # Of means over a second; over another time it is inverse to the root of that.
         self._spread_bps = 0.0
         # The mean and what is off it, before a reading that was.
         self._doubted: tuple[float, float] | None = None
 
     def read(self, n_bytes: int, at_ns: int) -> bool:
-        """The counter's value then, later than before; returns whether the use has changed."""
+        """The counter's value then, later than before; returns whether the use has changed, or has
+        not been read often enough since it has."""
         before = self.use
         latest_bps = 0.0
         if self._readings:
             latest_bps = _rate_bps(self._readings[-1], (at_ns, n_bytes))
-            self._notice_change(latest_bps)
+            self._notice_change(latest_bps, at_ns - self._readings[-1][0])
         self._readings.append((at_ns, n_bytes))
-        while len(self._readings) > 2 and self._readings[1][0] < at_ns - _KEPT_NS:
-            self._readings.popleft()
         if len(self._readings) < 2:
             return True
+        self._squares += _square(self._readings[-2], self._readings[-1])
+        if len(self._readings) > 2:
+            self._steps += _step(self._readings[-3], self._readings[-2], self._readings[-1])
+        since_ns = at_ns - self._window_ns
+        while len(self._readings) > _ENOUGH + 1 and self._readings[1][0] <= since_ns:
+            self._steps -= _step(self._readings[0], self._readings[1], self._readings[2])
+            self._squares -= _square(self._readings.popleft(), self._readings[0])
         self._judge(at_ns)
         self.use = self._estimate()
         self._forecasts.append(_Forecast(at_ns, n_bytes, self.use.used_bps, self.use.error_bps))
         was_bps = before.used_bps if before else 0.0
-        return abs(latest_bps - was_bps) > _NEWS * self.capacity_bps
+        is_news = abs(latest_bps - was_bps) > _NEWS * self.capacity_bps
+        return is_news or len(self._readings) <= _ENOUGH
 
-    def _notice_change(self, latest_bps: float) -> None:
-        """Twice in a row as it never was: begin anew with these two."""
+    def _notice_change(self, latest_bps: float, length_ns: int) -> None:
+        """Twice in a row as it never was: begin anew with the second; the change was in the
+        first."""
         if self.use is None:
             return
-        off_bps = max(_OFF_SPREADS * self._spread_bps, _OFF * self.capacity_bps)
+        spread_bps = self._spread_bps / sqrt(length_ns / 1e9)
+        off_bps = max(_OFF_SPREADS * spread_bps, _OFF * self.capacity_bps)
         mean_bps, off_bps = self._doubted or (self.use.used_bps, off_bps)
         is_off = abs(latest_bps - mean_bps) > off_bps
         if is_off and self._doubted:
-            self._readings = deque((self._readings[-2], self._readings[-1]))
+            self._readings = deque((self._readings[-1],))
+            self._squares = self._steps = 0.0
             self._forecasts.clear()
+            self._factor = 1.0
             self._doubted = None
         else:
             self._doubted = (mean_bps, off_bps) if is_off else None
 
-    def _window(self) -> list[tuple[int, int]]:
-        """From the last reading before the window, or the first there is, to the last."""
+    def _short(self) -> _Reading:
+        """Where the last WINDOW_NS begin."""
         since_ns = self._readings[-1][0] - WINDOW_NS
-        begin = 0
-        for number, (at_ns, _) in enumerate(self._readings):
-            if at_ns > since_ns:
-                break
-            begin = number
-        begin = min(begin, len(self._readings) - 2)
-        return list(islice(self._readings, begin, None))
+        old = (reading for reading in reversed(self._readings) if reading[0] <= since_ns)
+        return next(old, self._readings[0])
 
     def _estimate(self) -> Use:
-        window = self._window()
-        used_bps = _rate_bps(window[0], window[-1])
-        rates = [_rate_bps(a, b) for a, b in pairwise(window)]
-        few = len(rates) < _ENOUGH
-        self._spread_bps = _FIRST_SPREAD * self.capacity_bps if few else pstdev(rates)
-        # Of a mean over a horizon of such intervals.
-        length_ns = (window[-1][0] - window[0][0]) / len(rates)
-        spread_bps = self._spread_bps * sqrt(min(1.0, length_ns / HORIZON_NS))
+        begin, last = self._readings[0], self._readings[-1]
+        used_bps = _rate_bps(begin, last)
+        degrees = len(self._readings) - 2
+        if degrees + 1 < _ENOUGH:
+            # As one of a tenth of a second, the first ones, would have it.
+            spread_bps = step_bps = _FIRST_SPREAD * self.capacity_bps * sqrt(0.1)
+            quantile = _NORMAL
+        else:
+            # The variance of a mean is inverse to its interval: each tells of that of a second.
+            spread_bps = 8 * sqrt(max(0.0, self._squares - _square(begin, last)) / degrees)
+            step_bps = min(spread_bps, 8 * sqrt(max(0.0, self._steps) / degrees))
+            quantile = _student(degrees)
+        short = self._short()
+        latest_bps = _rate_bps(short, last)
+        different_bps = _DIFFERENT * step_bps / sqrt((last[0] - short[0]) / 1e9)
+        if self._doubted or abs(latest_bps - used_bps) > different_bps:
+            begin, used_bps = short, latest_bps
+        self._spread_bps = spread_bps
+        # Both the estimate and what it forecasts are off what the traffic is in the long run.
+        uncertain = sqrt(1e9 / (last[0] - begin[0]) + 1e9 / HORIZON_NS)
         least_bps = _LEAST_ERROR * self.capacity_bps
-        error_bps = max(self._factor * max(_SPREADS * spread_bps, least_bps), least_bps)
-        return Use(used_bps, min(error_bps, self.capacity_bps), window[-1][0])
+        error_bps = max(self._factor * max(quantile * uncertain * spread_bps, least_bps), least_bps)
+        return Use(used_bps, min(error_bps, self.capacity_bps), last[0])
 
     def _judge(self, now_ns: int) -> None:
         """Hold the forecasts whose horizon is over against what came."""
@@ -137,7 +166,29 @@ class Meter:
             self._factor = min(max(self._factor, _LEAST_FACTOR), _MOST_FACTOR)
 
 
-def _rate_bps(first: tuple[int, int], last: tuple[int, int]) -> float:
+def _student(degrees: int) -> float:
+    """Return the 97.5 % quantile of Student's distribution, within 4 % from 3 degrees of freedom
+    (Abramowitz and Stegun, 26.7.5)."""
+    z = _NORMAL
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    return z + first / degrees + second / degrees**2
+
+
+def _square(first: _Reading, last: _Reading) -> float:
+    """The square of an interval's rate in bytes per second, times its length in seconds."""
+    return (last[1] - first[1]) ** 2 * 1e9 / (last[0] - first[0])
+
+
+def _step(first: _Reading, middle: _Reading, last: _Reading) -> float:
+    """The square of the difference of two intervals' rates in bytes per second, over the sum of the
+    inverses of their lengths in seconds."""
+    lengths_s = (middle[0] - first[0]) / 1e9, (last[0] - middle[0]) / 1e9
+    difference = (middle[1] - first[1]) / lengths_s[0] - (last[1] - middle[1]) / lengths_s[1]
+    return difference**2 * lengths_s[0] * lengths_s[1] / sum(lengths_s)
+
+
+def _rate_bps(first: _Reading, last: _Reading) -> float:
     return (last[1] - first[1]) * 8e9 / (last[0] - first[0])
 
 

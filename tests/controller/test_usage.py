@@ -1,6 +1,7 @@
 """The use of a link is what its counters say, and off by more than is said in 1 of 20 cases."""
 
 import itertools
+import math
 import random
 
 import pytest
@@ -38,7 +39,7 @@ def test_a_steady_rate_is_told_with_a_small_error() -> None:
     assert meter.misses == 0
 
 
-def test_it_is_the_mean_of_the_last_second() -> None:
+def test_it_is_the_mean_of_all_of_a_window() -> None:
     meter = Meter(CAPACITY)
     feed(meter, [40e6, 60e6] * 20)
     assert meter.use is not None
@@ -80,11 +81,57 @@ def test_the_bound_is_no_wider_than_the_traffic_needs(spread_bps: float, most_bp
     assert sorted(errors)[len(errors) // 2] <= most_bps
 
 
+def test_of_steady_traffic_more_than_the_last_second_counts() -> None:
+    rng = random.Random(2)
+    off = []
+    for _ in range(50):
+        meter = Meter(CAPACITY)
+        feed(meter, [rng.gauss(50e6, 5e6) for _ in range(100)])
+        assert meter.use is not None
+        off.append((meter.use.used_bps - 50e6) ** 2)
+    # The mean of a second would be off by 1.6 Mb/s.
+    assert math.sqrt(sum(off) / len(off)) < 0.8e6
+
+
+def test_of_a_drift_the_last_second_counts() -> None:
+    meter = Meter(CAPACITY)
+    feed(meter, [20e6 + n * 0.5e6 for n in range(120)])
+    assert meter.use is not None
+    assert meter.use.used_bps == pytest.approx(20e6 + (119 - 4.5) * 0.5e6, rel=1e-3)
+
+
 def test_a_change_is_followed_at_once() -> None:
     meter = Meter(CAPACITY)
     feed(meter, [10e6] * 50 + [60e6] * 3)
     assert meter.use is not None
     assert meter.use.used_bps == pytest.approx(60e6, rel=0.01)
+
+
+def test_what_was_half_before_a_change_does_not_count() -> None:
+    meter = Meter(CAPACITY)
+    n_bytes, at_ns = 0, 0
+    meter.read(0, 0)
+    # Read seldom while nothing is there, and often from then on.
+    for rate_bps, length_ns in [(0, 2 * S)] * 5 + [(30e6, 2 * S)] + [(60e6, 100 * MS)] * 10:
+        n_bytes += round(rate_bps * length_ns / 8e9)
+        at_ns += length_ns
+        meter.read(n_bytes, at_ns)
+    assert meter.use is not None
+    assert meter.use.used_bps == pytest.approx(60e6, rel=1e-6)
+    assert meter.use.error_bps <= 0.01 * CAPACITY
+
+
+def test_after_a_change_there_is_news_until_the_spread_is_known() -> None:
+    meter = Meter(CAPACITY)
+    feed(meter, [20e6] * 100)
+    n_bytes, at_ns, news = int(2.5e6 * 10), 10 * S, []
+    for _ in range(10):
+        n_bytes, at_ns = n_bytes + int(80e6 / 8 / 10), at_ns + 100 * MS
+        news.append(meter.read(n_bytes, at_ns))
+    assert meter.use is not None
+    assert meter.use.used_bps == pytest.approx(80e6, rel=1e-6)
+    # Two that are odd, of which the second is the first of four intervals.
+    assert news == [True] * 4 + [False] * 6
 
 
 def test_counters_are_read_often_while_they_change_and_seldom_while_not() -> None:
