@@ -16,7 +16,8 @@ class PortCounts(NamedTuple):
     """a = |G| and b = |B| of a port (SDTCP section 3.4), and the largest MSS (0 without flows).
 
     `idle` is how many of the burst flows are known to send nothing at present, `handshake_ns` the
-    least SYN-to-SYN-ACK time lately seen through the port (0: unknown).
+    least SYN-to-SYN-ACK time lately seen through the port (0: unknown). Windows are told in steps
+    of up to 1 << `window_scale` bytes.
     """
 
     background: int
@@ -24,6 +25,7 @@ class PortCounts(NamedTuple):
     mss_bytes: int
     idle: int = 0
     handshake_ns: int = 0
+    window_scale: int = 0
 
     @property
     def flows(self) -> int:
@@ -41,24 +43,47 @@ class PortCounts(NamedTuple):
     @property
     def active(self) -> "PortCounts":
         """The same without those that send nothing, nor what was measured."""
-        return PortCounts(self.background, self.active_burst, self.mss_bytes)
+        window_scale = self.window_scale
+        return PortCounts(
+            self.background, self.active_burst, self.mss_bytes, window_scale=window_scale
+        )
 
 
 NO_FLOWS = PortCounts(0, 0, 0)
 
 
-class _Port:
-    """The flows that leave through one port, and the multiset of their bundles' MSS."""
+class _Largest:
+    """The largest of some numbers, 0 without any."""
 
-    __slots__ = ("background", "flows", "handshakes_ns", "idle", "lanes", "largest_mss", "mss")
+    __slots__ = ("_counts", "value")
+
+    def __init__(self) -> None:
+        self.value = 0
+        self._counts: Counter[int] = Counter()
+
+    def add(self, number: int) -> None:
+        self._counts[number] += 1
+        self.value = max(self.value, number)
+
+    def remove(self, number: int) -> None:
+        self._counts[number] -= 1
+        if not self._counts[number]:
+            del self._counts[number]
+            if number == self.value:
+                self.value = max(self._counts, default=0)
+
+
+class _Port:
+    """The flows that leave through one port, and the largest of what their bundles have."""
+
+    __slots__ = ("background", "flows", "handshakes_ns", "idle", "lanes", "mss", "window_scale")
 
     def __init__(self) -> None:
         self.flows = 0
         self.background = 0
         self.idle = 0
         self.lanes: set[Lane] = set()
-        self.mss: Counter[int] = Counter()
-        self.largest_mss = 0
+        self.mss, self.window_scale = _Largest(), _Largest()
         self.handshakes_ns = [0, 0]
 
 
@@ -80,9 +105,10 @@ class PortFlows:
         return PortCounts(
             port.background,
             port.flows - port.background,
-            port.largest_mss,
+            port.mss.value,
             port.idle,
             min(recent, before) if recent and before else recent or before,
+            port.window_scale.value,
         )
 
     def lanes(self, port_id: PortId) -> frozenset[Lane]:
@@ -164,8 +190,8 @@ class PortFlows:
             port.idle += lane.idle
             if bundle.counted:
                 port.flows += bundle.counted
-                port.mss[bundle.mss_bytes] += 1
-                port.largest_mss = max(port.largest_mss, bundle.mss_bytes)
+                port.mss.add(bundle.mss_bytes)
+                port.window_scale.add(lane.window_scale or 0)
                 self._touched[port_id] = None
 
     def _unlist(self, bundle: Bundle, lane: Lane) -> None:
@@ -176,9 +202,6 @@ class PortFlows:
             port.idle -= lane.idle
             if bundle.counted:
                 port.flows -= bundle.counted
-                port.mss[bundle.mss_bytes] -= 1
-                if not port.mss[bundle.mss_bytes]:
-                    del port.mss[bundle.mss_bytes]
-                    if bundle.mss_bytes == port.largest_mss:
-                        port.largest_mss = max(port.mss, default=0)
+                port.mss.remove(bundle.mss_bytes)
+                port.window_scale.remove(lane.window_scale or 0)
                 self._touched[port_id] = None

@@ -123,6 +123,16 @@ class TestStanding:
         # (900000 + 62500) / (2 x 1526) = 315.4
         assert hold.window_bytes == 315 * MSS
 
+    @pytest.mark.parametrize(
+        ("scale", "flight_bytes"), [(0, 7300), (7, 7424), (13, 8192), (14, 14_600)]
+    )
+    def test_a_flight_is_as_large_as_its_window_can_be_told(
+        self, scale: int, flight_bytes: int
+    ) -> None:
+        counts = PortCounts(0, 16, MSS, window_scale=scale)
+        hold = standing_holds(counts, LIMITS, RULES, paced=True)[BURST]
+        assert hold == Hold(5 * MSS, RATE, DATA - MSS - flight_bytes)
+
     def test_idle_flows_leave_the_port_to_the_busy_one(self) -> None:
         assert self.segments(0, 501, idle=500)[0] == 42
 
