@@ -20,6 +20,7 @@ from controller.core.entries import (
     Labelling,
     LinkPort,
     Relearn,
+    Steer,
     Survivor,
 )
 from controller.core.flow import FlowKey, payload_bytes
@@ -58,6 +59,8 @@ def flow_entries(entry: Entry) -> tuple[FlowEntry, ...]:
             return pipeline.relearn(port)
         case Labelling():
             return pipeline.labelling()
+        case Steer(src, dst, label):
+            return pipeline.steer(src, dst, label)
         case Account(flow, forward, label):
             return pipeline.account(FiveTuple(*flow), forward, label)
         case HostWindow(port, address, register, window_scale):
@@ -119,6 +122,8 @@ def entry_of(decoded: Decoded) -> Entry:
             return Relearn(port)
         case (Kind.LABELLING, ()):
             return Labelling()
+        case (Kind.STEER, (bytes(src), bytes(dst), int(label))):
+            return Steer(src, dst, label)
         case (Kind.ACCOUNT, (FiveTuple() as flow, bool(forward), int() | None as label)):
             return Account(FlowKey(*flow), forward, label)
         case (Kind.HOST_WINDOW, (int(port), bytes(address), int(register), int(scale))):

@@ -161,19 +161,27 @@ def servers(
 
 
 @contextmanager
-def receiver(inbox: Path, place: Place, log: Path) -> Iterator[Server]:
-    """While it lasts, a process at ``place`` takes what is sent there, and keeps nothing of it.
+def receiver(inbox: Path, place: Place, log: Path, *, decode: bool = True) -> Iterator[Server]:
+    """While it lasts, a process at ``place`` takes what is sent there, and keeps nothing of it;
+    without ``decode`` it restores nothing either.
 
     Raises ProgramError if it does not listen, or has not ended well when it was told to end.
     """
     listen = f"{place.address}:{place.port}"
     argv = [str(find_fountain()), "recv", str(inbox), f"--listen={listen}", "--discard", "--json"]
+    argv += [] if decode else ["--no-decode"]
     with Command(argv, name="fountain recv", log=log, pid=place.pid) as process:
         fingerprint = process.expect("listening")["fingerprint"]
         process.ignore()
         yield Server(listen, process.pid, fingerprint)
         if status := process.terminate():
             raise ProgramError(f"fountain recv ended with status {status}")
+
+
+def make_hollow(file: Path, size_bytes: int) -> None:
+    """Make a file to be sent, of zeros: nothing of it is stored."""
+    with file.open("wb") as written:
+        written.truncate(size_bytes)
 
 
 def send_argv(to: Server, path: Path, rate: Sequence[str]) -> list[str]:

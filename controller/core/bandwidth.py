@@ -5,16 +5,23 @@ PayLess and FlowSense show that this suffices (DFCP, section 7.6). A flow that i
 max-min fair share over its path, as the fair queues of the switches would give it, against the
 other announced flows and the TCP connections of each link. Shares are reckoned anew when a flow
 joins or leaves, without waiting for counters.
+
+Where there are several ways between two hosts, their announced flows go by the one that has most
+for them when the first is announced, and stay there: switches would send them by a hash of ports,
+which nobody has announced.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from math import inf
 from typing import NamedTuple
 
+from controller.core.entries import Steer
 from controller.core.fabric import Fabric, Host
 from controller.core.shares import Contention, Demand, max_min
+from controller.core.trees import LABELS
 from controller.core.usage import WINDOW_NS, Meter, Use
 from controller.core.values import PortId
 
@@ -140,10 +147,12 @@ class Bandwidth:
         self._ports: dict[PortId, _Port] = {}
         self._changed: set[int] = set()
         self._flows: dict[str, _Flow] = {}
+        # The label of the path that announced flows go by, by their ends.
+        self._labels: dict[tuple[bytes, bytes], int] = {}
         # Those to be told of whatever their shares are.
         self._news: dict[str, None] = {}
         self._fabric_changes = -1
-        self._stale = self._sending = False
+        self._stale = self._sending = self._ways_stale = False
 
     def reconfigure(self, settings: BandwidthSettings) -> None:
         """Go by these from now on."""
@@ -220,8 +229,14 @@ class Bandwidth:
 
     def announce(self, name: str, announced: Announced, now_ns: int) -> None:
         """A sender is about to send, or wants another rate at most. Raises UnknownPathError."""
-        flow = _Flow(announced, now_ns, self._links(announced.src, announced.dst))
+        ends = announced.src, announced.dst
         known = self._flows.get(name)
+        # Another rate for the same flow changes no way.
+        if known is None or (known.announced.src, known.announced.dst) != ends:
+            self._ways_stale = True
+        if ends not in self._labels:
+            self._labels[ends] = self._best_label(*ends)
+        flow = _Flow(announced, now_ns, self._links(*ends))
         if known is not None:
             flow.told_bps = known.told_bps
         self._flows[name] = flow
@@ -240,7 +255,7 @@ class Bandwidth:
         if self._flows.pop(name, None) is None:
             return False
         self._news[name] = None
-        self._stale = True
+        self._stale = self._ways_stale = True
         return True
 
     def expire(self, now_ns: int) -> list[str]:
@@ -265,7 +280,7 @@ class Bandwidth:
                     if flow.share is not None:
                         self._news[name] = None
                     flow.links, flow.share, flow.told_bps = (), None, None
-            self._stale = True
+            self._stale = self._ways_stale = True
         # Asked after every event, so quick where nobody has announced anything.
         if not self._stale or not (self._flows or self._sending or self._news):
             return []
@@ -284,6 +299,26 @@ class Bandwidth:
 
     # Paths
 
+    def take_ways(self) -> set[tuple[int, Steer]] | None:
+        """What the switches on the ways of announced flows are to hold, where there are several;
+        None if that is as it was at the last call. To be asked after their news."""
+        if not self._ways_stale:
+            return None
+        self._ways_stale = False
+        wanted = {(flow.announced.src, flow.announced.dst) for flow in self._flows.values()}
+        self._labels = {ends: label for ends, label in self._labels.items() if ends in wanted}
+        if not self._fabric.labelled:
+            return set()
+        ways: set[tuple[int, Steer]] = set()
+        for (src, dst), label in self._labels.items():
+            try:
+                path = self._path(src, dst, label)
+            except UnknownPathError:
+                continue
+            # The last port is that of the host.
+            ways.update((port.switch, Steer(src, dst, label)) for port in path[:-1])
+        return ways
+
     def path(self, src: bytes, dst: bytes) -> PathBandwidth:
         """What there is from one packed address to another. Raises UnknownPathError."""
         links = self._links(src, dst)
@@ -301,18 +336,46 @@ class Bandwidth:
         )
 
     def _links(self, src: bytes, dst: bytes) -> tuple[Link, ...]:
-        ends: list[Host] = []
-        for address in (src, dst):
-            host = self._fabric.owner(address)
-            if host is None:
-                raise UnknownPathError("no host of this address is known: " + _written(address))
-            ends.append(host)
-        # The path of a flow without a label is that of label 0.
-        path = self._fabric.path(ends[0].mac, ends[1].mac, None)
+        label = self._labels.get((src, dst))
+        if label is None:
+            label = self._best_label(src, dst)
+        links: tuple[Link, ...] = (Uplink(self._host(src).port), *self._path(src, dst, label))
+        return tuple(link for link in links if self._capacity(_port_of(link)) is not None)
+
+    def _path(self, src: bytes, dst: bytes, label: int) -> tuple[PortId, ...]:
+        if len(src) != len(dst):
+            raise UnknownPathError(f"{_written(src)} and {_written(dst)} are of different families")
+        path = self._fabric.path(self._host(src).mac, self._host(dst).mac, label)
         if path is None:
             raise UnknownPathError(f"there is no path from {_written(src)} to {_written(dst)}")
-        links: tuple[Link, ...] = (Uplink(ends[0].port), *path)
-        return tuple(link for link in links if self._capacity(_port_of(link)) is not None)
+        return path
+
+    def _host(self, address: bytes) -> Host:
+        host = self._fabric.owner(address)
+        if host is None:
+            raise UnknownPathError("no host of this address is known: " + _written(address))
+        return host
+
+    def _best_label(self, src: bytes, dst: bytes) -> int:
+        """The label whose path has most for one more announced flow at its narrowest link or, where
+        that is alike, at the next one; of those alike, one that few others have, so that they part
+        where there will be several ways. Raises UnknownPathError."""
+        announced = Counter(link for flow in self._flows.values() for link in flow.links)
+        taken = Counter(self._labels.values())
+
+        def part_bps(link: PortId) -> float:
+            """What a flow more would have there, in equal parts of what TCP leaves."""
+            capacity_bps = self._capacity(link)
+            if capacity_bps is None:
+                return inf
+            port = self._ports.get(link)
+            use = port.local.use if port else None
+            left_bps = capacity_bps - (max(0.0, use.used_bps) if use else 0.0)
+            return left_bps / (1 + announced[link])
+
+        paths = [self._path(src, dst, label) for label in range(LABELS)]
+        parts = {path: sorted(map(part_bps, path)) for path in dict.fromkeys(paths)}
+        return max(range(LABELS), key=lambda label: (parts[paths[label]], -taken[label]))
 
     def _state(self, link: Link) -> LinkState:
         # What comes in by a port is counted as what leaves by the ports after it.

@@ -111,6 +111,7 @@ class Engine:
             self._fabric,
             self._regulation,
             lambda port_id: self.flow_table.counts(port_id).active_flows,
+            self._tables,
             self._out.append,
         )
 

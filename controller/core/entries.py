@@ -49,6 +49,20 @@ class Labelling:
 
 
 @dataclass(frozen=True, slots=True)
+class Steer:
+    """Datagrams of UDP from `src` to `dst`, packed addresses, have this label, whatever their
+    ports."""
+
+    src: bytes
+    dst: bytes
+    label: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("steer", (self.src, self.dst))
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
     """Count the bytes of one flow. `forward` tells whether its data is the initiator's.
 
@@ -154,6 +168,7 @@ Entry = (
     LinkPort
     | Relearn
     | Labelling
+    | Steer
     | Account
     | HostWindow
     | FlowWindow

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from controller.core.bandwidth import Announced, Bandwidth, BandwidthSettings, PathBandwidth
 from controller.core.effects import Effect, ReadPorts, ReadQueues, Record, TellShare
 from controller.core.egress import Queue
+from controller.core.entries import EntryKey
 from controller.core.fabric import Fabric
 from controller.core.regulation import Regulation
+from controller.core.tables import Tables
 from controller.core.usage import Pace
 from controller.core.values import PortId
 
@@ -27,12 +29,15 @@ class Estimation:
         fabric: Fabric,
         regulation: Regulation,
         tcp_flows: Callable[[PortId], int],
+        tables: Tables,
         emit: Callable[[Effect], None],
     ) -> None:
         self.bandwidth = Bandwidth(settings, fabric, regulation.capacity_bps, tcp_flows)
         self._fabric = fabric
         self._regulation = regulation
+        self._tables = tables
         self._emit = emit
+        self._steered: set[tuple[int, EntryKey]] = set()
         self._paces: dict[int, Pace] = {}
         self._watched_until_ns = 0
 
@@ -104,9 +109,22 @@ class Estimation:
             self._emit(Record("flow_expired", {"flow": name}))
 
     def send(self, now_ns: int) -> None:
-        """Tell of the flows whose shares have changed."""
-        for flow in self.bandwidth.take_news(now_ns):
+        """Tell of the flows whose shares have changed; those that are new find their way then."""
+        news = self.bandwidth.take_news(now_ns)
+        self._steer()
+        for flow in news:
             self._emit(TellShare(flow))
+
+    def _steer(self) -> None:
+        ways = self.bandwidth.take_ways()
+        if ways is None:
+            return
+        for switch, entry in ways:
+            self._tables.put(switch, entry)
+        wanted = {(switch, entry.key) for switch, entry in ways}
+        for switch, key in self._steered - wanted:
+            self._tables.remove(switch, key)
+        self._steered = wanted
 
     def _watch(self, now_ns: int) -> None:
         self._watched_until_ns = now_ns + _WATCHED_NS

@@ -1,6 +1,7 @@
 """Which way frames go from switch to switch: for each label the shortest path that is its own.
 
-A frame's *label* is a hash of its connection, the same for both directions. The path between two
+A frame's *label* is a hash of its connection, the same for both directions (datagrams of announced
+flows are given theirs by the controller). The path between two
 switches under a label is the least of all by, in this order: links that are in doubt or have an end
 at a switch that is, length, nearness to the label's root, and a sum over its links that is drawn
 from the label. All of these add up link by link and are the same in both directions. So paths are

@@ -180,6 +180,15 @@ def load(field: Field, shift: int, n_bits: int, value: int) -> bytes:
     )
 
 
+def unpack_load(action: bytes) -> int:
+    """The value of a reg_load. Raises MalformedMessageError for another action."""
+    if len(action) == _REG_LOAD.size:
+        kind, _, vendor, subtype, _, _, value = _REG_LOAD.unpack(action)
+        if (kind, vendor, subtype) == (_ACTION_EXPERIMENTER, _NICIRA, _NXAST_REG_LOAD):
+            return int(value)
+    raise MalformedMessageError("not a lone reg_load action")
+
+
 def multipath(field: Field, n_bits: int) -> bytes:
     """The action multipath: the lowest `n_bits` of a register become a hash of addresses, protocol
     and ports that is the same for both directions."""

@@ -1,6 +1,7 @@
 """The flow tables of a switch, as data, and how to read them back.
 
-    0 label     where paths differ by connection, register 0 becomes the frame's label
+    0 label     where paths differ by connection, register 0 becomes the frame's label: a hash, or
+                for datagrams between two hosts what the controller has chosen
     1 edge      link discovery goes up, as do ARP and neighbour discovery for a group; SYN, FIN and
                 RST, ARP and neighbour discovery for one host are copied up where they enter the
                 fabric
@@ -47,6 +48,7 @@ from controller.southbound.match import (
     multipath,
     output,
     unpack_instructions,
+    unpack_load,
     unpack_match,
     unpack_output,
 )
@@ -87,6 +89,7 @@ class Kind(IntEnum):
     LABELLING = 8
     BEHIND = 9
     HOP = 10
+    STEER = 11
     BUDGET = 32
 
 
@@ -151,6 +154,8 @@ def _exact(field: Field, value: int | bytes) -> tuple[Field, bytes, None]:
 def _tcp(eth_type: int) -> Match:
     return _exact(ETH_TYPE, eth_type), _exact(IP_PROTO, 6)
 
+
+_PROTO_UDP = 17
 
 _COPY = output(CONTROLLER, COPY_BYTES)
 _COPIED_FLAGS = ((0x001, PacketClass.END), (0x002, PacketClass.SYN), (0x004, PacketClass.END))
@@ -276,6 +281,18 @@ def labelling() -> tuple[FlowEntry, ...]:
     return (FlowEntry(Table.LABEL, 100, _cookie(Kind.LABELLING), (), actions, Table.EDGE),)
 
 
+def steer(src: bytes, dst: bytes, label: int) -> tuple[FlowEntry, ...]:
+    """Give datagrams of UDP between two hosts, in this direction, a label of the controller's
+    choice."""
+    eth_type, src_field, dst_field = _family(src)
+    match: Match = (
+        *(_exact(ETH_TYPE, eth_type), _exact(IP_PROTO, _PROTO_UDP)),
+        *(_exact(src_field, src), _exact(dst_field, dst)),
+    )
+    actions = load(REG0, 0, _LABEL_BITS + 1, _LABELLED | label)
+    return (FlowEntry(Table.LABEL, 200, _cookie(Kind.STEER), match, actions, Table.EDGE),)
+
+
 def account(flow: FiveTuple, forward: bool, label: int | None) -> tuple[FlowEntry, ...]:
     """Count the bytes of a flow; the switch tells when it has been idle for ACCOUNT_IDLE_S, or,
     after a FIN or RST, for FINISHED_IDLE_S: nobody may have been there to hear of its end."""
@@ -373,6 +390,7 @@ _MAKERS = {
     Kind.FORWARD: forward,
     Kind.EXEMPT: exempt,
     Kind.LABELLING: labelling,
+    Kind.STEER: steer,
     Kind.BEHIND: behind,
     Kind.HOP: hop,
 }
@@ -452,6 +470,12 @@ def _arguments(
                 return (_read_five_tuple(match), *account_detail(cookie))
             case Kind.LABELLING:
                 return ()
+            case Kind.STEER:
+                src, dst = (match[field] for field in _address_fields(match))
+                label = label_of(unpack_load(instructions.actions))
+                if label is None:
+                    raise ValueError("datagrams are given no label")
+                return src, dst, label
             case Kind.FORWARD:
                 return match[ETH_DST], unpack_output(instructions.actions)
             case Kind.BEHIND:
@@ -486,11 +510,15 @@ def _five_tuple(flow: FiveTuple) -> Match:
 
 
 def _read_five_tuple(match: dict[Field, bytes]) -> FiveTuple:
-    src, dst = (IPV4_SRC, IPV4_DST) if IPV4_SRC in match else (IPV6_SRC, IPV6_DST)
+    src, dst = _address_fields(match)
     try:
         return FiveTuple(match[src], _number(match[TCP_SRC]), match[dst], _number(match[TCP_DST]))
     except KeyError as missing:
         raise ValueError(f"an entry without the match field {missing}") from None
+
+
+def _address_fields(match: dict[Field, bytes]) -> tuple[Field, Field]:
+    return (IPV4_SRC, IPV4_DST) if IPV4_SRC in match else (IPV6_SRC, IPV6_DST)
 
 
 def _family(address: bytes) -> tuple[int, Field, Field]:

@@ -166,8 +166,7 @@ def _flows(bed: Bed, mix: Mix, served: api.Api) -> Iterator[list[Command]]:
                 rate = [f"--rate={mix.rate_bps * _TOLD_PART:.0f}"]
             # A receiver takes a file of one name from one sender at a time.
             file = bed.run_dir / f"object{number}"
-            with file.open("wb") as written:
-                written.truncate(_OBJECT_BYTES)
+            fountain.make_hollow(file, _OBJECT_BYTES)
             argv = fountain.send_argv(to, file, rate)
             process = Command(argv, name="fountain send", log=log, pid=bed.host(name).pid)
             sending.append(stack.enter_context(process))

@@ -113,8 +113,7 @@ def _flow(bed: Bed, served: Api, number: int) -> Iterator[list[dict[str, Any]]]:
     sender, receiver = bed.host(names[0]), bed.host(names[1])
     log = bed.run_dir / "workload.log"
     file = bed.run_dir / "object"
-    with file.open("ab") as written:
-        written.truncate(_OBJECT_BYTES)
+    fountain.make_hollow(file, _OBJECT_BYTES)
     place = fountain.Place(receiver.pid, receiver.IP(), fountain.PORT)
     with fountain.receiver(bed.run_dir / f"in{number}", place, log) as receiving:
         argv = fountain.send_argv(receiving, file, served.send_options(f"flow{number}"))

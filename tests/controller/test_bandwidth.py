@@ -94,6 +94,33 @@ def test_flows_that_join_and_leave_change_the_shares_of_others_at_once() -> None
     assert not world.bandwidth.withdraw("a")
 
 
+def test_a_sender_that_begins_late_disturbs_the_shares_for_a_second() -> None:
+    world = World()
+    world.tcp_flows[world.between] = 1
+    world.tell(5, 10)
+    world.announce("a", 1, 3)
+    world.news()
+    # It opens its connection before it sends: for a moment there is TCP alone.
+    world.now_ns += 100 * MS
+    world.n_bytes += 5 * MBPS / 80
+    world.bandwidth.read(world.between, int(world.n_bytes), world.now_ns, world.now_ns, 0)
+    world.tell(5, 1.5)
+    share = world.share("a")
+    assert share is not None
+    assert share.rate_bps / MBPS == pytest.approx(60 - 5 - 0.02 * 60, abs=0.1)
+
+
+def test_addresses_of_different_families_have_no_path() -> None:
+    world = World()
+    address6 = bytes(15) + b"\1"
+    world.fabric.bind(bytes([2, 0, 0, 0, 0, 3]), address6)
+    with pytest.raises(UnknownPathError, match="different families"):
+        world.bandwidth.announce("a", Announced(address(1), address6), 0)
+    with pytest.raises(UnknownPathError, match="different families"):
+        world.bandwidth.path(address(1), address6)
+    assert list(world.bandwidth.flows) == []
+
+
 def test_a_flow_whose_packets_are_dropped_is_told_less() -> None:
     world = World(reserved=0.3)
     world.announce("a", 1, 3)

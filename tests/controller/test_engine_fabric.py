@@ -2,14 +2,16 @@
 
 import pytest
 
+from controller.core.bandwidth import Announced
 from controller.core.effects import Effect
-from controller.core.entries import Account, Hop, HostWindow, Labelling, Survivor
+from controller.core.entries import Account, Hop, HostWindow, Labelling, Steer, Survivor
 from controller.core.fabric import PORT_GRACE_NS, Port
 from controller.core.flow import FlowKey
 from controller.core.trees import LABELS
 from controller.core.values import FlowClass, PortId
 from engine_world import RECEIVER, SECOND, SENDERS, World, make_engine, records
 from fabrics import LEAF, SPINE, leaf_spine
+from packets import Host
 
 A, B, *_ = SENDERS
 S1, S2 = SPINE, SPINE + 1
@@ -59,6 +61,20 @@ class Fabric(World):
             src = PEERS[path[-1]].switch
         return path
 
+    def announce(self, name: str, src: Host, dst: Host) -> None:
+        announced = Announced(src.address, dst.address)
+        self.do(self.engine.announce(name, announced, self.now_ns))
+
+    def steered(self, src: Host, dst: Host) -> dict[int, int]:
+        """The labels that datagrams from host to host are given, by switch."""
+        labels = {}
+        for switch in SWITCHES:
+            for entry in self.entries(switch, Steer):
+                assert isinstance(entry, Steer)
+                if (entry.src, entry.dst) == (src.address, dst.address):
+                    labels[switch] = entry.label
+        return labels
+
     def is_held(self, port_id: PortId, address: bytes) -> bool:
         return any(
             (entry.port, entry.address) == (port_id.port, address)
@@ -73,6 +89,18 @@ def fabric() -> Fabric:
     world.place(A, PortId(NEAR, 10))
     world.place(B, PortId(NEAR, 11))
     world.place(RECEIVER, PortId(FAR, 10))
+    return world
+
+
+def one_way() -> World:
+    """Two switches and a link."""
+    world = World(make_engine())
+    for switch in (1, 2):
+        world.switch_up(switch)
+    world.link(PortId(1, 40), PortId(2, 40))
+    world.now_ns += PORT_GRACE_NS
+    world.place(A, PortId(1, 1))
+    world.place(RECEIVER, PortId(2, 1))
     return world
 
 
@@ -91,14 +119,72 @@ def test_labels_are_given_where_they_are_needed() -> None:
 
 
 def test_on_one_way_nothing_is_labelled() -> None:
-    world = World(make_engine())
-    for switch in (1, 2):
-        world.switch_up(switch)
-    world.link(PortId(1, 40), PortId(2, 40))
-    world.now_ns += PORT_GRACE_NS
-    world.place(A, PortId(1, 1))
-    world.place(RECEIVER, PortId(2, 1))
+    world = one_way()
     assert world.entries(1, Labelling) == world.entries(2, Labelling) == set()
+
+
+def test_announced_flows_go_the_way_that_their_shares_are_reckoned_for() -> None:
+    world = fabric()
+    world.announce("a", A, RECEIVER)
+    world.announce("b", B, RECEIVER)
+    ways = []
+    for name, host in (("a", A), ("b", B)):
+        labels = world.steered(host, RECEIVER)
+        (label,) = set(labels.values())
+        path = world.hops(NEAR, FAR, label)
+        assert set(labels) == {port.switch for port in path}
+        path_of = world.engine.path_bandwidth(host.address, RECEIVER.address, world.now_ns)
+        assert [state.link for state in path_of.links][1:] == [*path, PortId(FAR, 10)], name
+        ways.append(path)
+    assert ways[0] != ways[1], "there are two ways for two flows"
+    assert world.steered(RECEIVER, A) == {}
+
+
+def test_a_flow_finds_its_way_again_and_leaves_nothing_behind() -> None:
+    world = fabric()
+    world.announce("a", A, RECEIVER)
+    world.announce("again", A, RECEIVER)
+    label = world.steered(A, RECEIVER)[NEAR]
+    spine = spine_of(world, label)
+    for port_id, peer in PEERS.items():
+        if spine in (port_id.switch, peer.switch):
+            port = Port(port_id.port, "down", bytes(6), up=False)
+            world.do(world.engine.port_changed(port_id.switch, port, world.now_ns))
+    labels = world.steered(A, RECEIVER)
+    assert spine not in labels
+    assert set(labels) == {port.switch for port in world.hops(NEAR, FAR, label)}
+    world.do(world.engine.withdraw("a", world.now_ns))
+    assert world.steered(A, RECEIVER) == labels
+    world.do(world.engine.withdraw("again", world.now_ns))
+    assert world.steered(A, RECEIVER) == {}
+
+
+def test_flows_of_one_way_part_when_there_is_another() -> None:
+    world = Fabric(make_engine())
+    world.start()
+    for port_id in (a for a, b in PEERS.items() if S2 in (a.switch, b.switch)):
+        port = Port(port_id.port, "down", bytes(6), up=False)
+        world.do(world.engine.port_changed(port_id.switch, port, world.now_ns))
+    for host, place in ((A, PortId(NEAR, 10)), (B, PortId(NEAR, 11)), (RECEIVER, PortId(FAR, 10))):
+        world.place(host, place)
+    for name, host in (("a", A), ("b", B)):
+        world.announce(name, host, RECEIVER)
+        assert S2 not in world.steered(host, RECEIVER)
+    for port_id in (a for a, b in PEERS.items() if S2 in (a.switch, b.switch)):
+        port = Port(port_id.port, "up", bytes(6), up=True)
+        world.do(world.engine.port_changed(port_id.switch, port, world.now_ns))
+    world.now_ns += PORT_GRACE_NS
+    world.discover()
+    world.sleep(SECOND)
+    assert {tuple(world.steered(host, RECEIVER)) for host in (A, B)} == {(S1, NEAR), (S2, NEAR)}
+
+
+def test_on_one_way_nothing_is_steered() -> None:
+    world = one_way()
+    announced = Announced(A.address, RECEIVER.address)
+    world.do(world.engine.announce("a", announced, world.now_ns))
+    assert world.engine.estimation.bandwidth.announced("a") is not None
+    assert world.entries(1, Steer) == world.entries(2, Steer) == set()
 
 
 @pytest.mark.parametrize("label", range(LABELS))

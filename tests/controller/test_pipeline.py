@@ -17,6 +17,7 @@ from controller.core.entries import (
     Labelling,
     LinkPort,
     Relearn,
+    Steer,
     Survivor,
 )
 from controller.core.flow import FlowKey
@@ -62,6 +63,8 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(LinkPort, ports),
     st.builds(Relearn, ports),
     st.builds(Labelling),
+    st.builds(Steer, *[st.binary(min_size=4, max_size=4)] * 2, st.integers(0, LABELS - 1)),
+    st.builds(Steer, *[st.binary(min_size=16, max_size=16)] * 2, st.integers(0, LABELS - 1)),
     st.builds(Account, keys, st.booleans(), labels),
     st.builds(HostWindow, ports, addresses, registers, scales),
     st.builds(FlowWindow, ports, keys, registers, scales),

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import NamedTuple
 
 import pytest
 
@@ -18,6 +17,7 @@ from testbed.command import run, wait_until
 from testbed.config import BedConfig
 from testbed.host import Host
 from testbed.switch import Switch
+from tracing import Fabric
 from traffic import incast
 
 SENDERS = 6
@@ -26,44 +26,6 @@ RECOVERY_S = 2.0
 PING_S = 0.05
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
-
-
-class Step(NamedTuple):
-    """A segment passes a switch; `held` tells whether its window is held to a register."""
-
-    switch: str
-    in_port: int
-    out_port: int
-    held: bool
-
-
-class Fabric:
-    """What the test bed's switches do with single segments."""
-
-    def __init__(self, bed: Bed) -> None:
-        self.bed = bed
-        self._peers = {}
-        for link in bed.net.links:
-            for near, far in ((link.intf1, link.intf2), (link.intf2, link.intf1)):
-                self._peers[near.node.name, near.node.ports[near]] = far
-
-    def way(self, src: Host, dst: Host, ports: tuple[int, int]) -> list[Step]:
-        """The switches that a segment without payload passes, by Open vSwitch's own account."""
-        flow = (
-            f"dl_src={src.MAC()},dl_dst={dst.MAC()},tcp,nw_src={src.IP()},nw_dst={dst.IP()},"
-            f"tp_src={ports[0]},tp_dst={ports[1]},tcp_flags=ack"
-        )
-        intf = self._peers[src.name, src.ports[src.defaultIntf()]]
-        steps: list[Step] = []
-        while isinstance(intf.node, Switch):
-            in_port = intf.node.ports[intf]
-            said = self.bed.ovs.appctl("ofproto/trace", intf.node.name, f"in_port={in_port},{flow}")
-            out_port = int(re.findall(r"output:(\d+)", said)[-1])
-            steps.append(Step(intf.node.name, in_port, out_port, "tcp_rwnd_register" in said))
-            assert len(steps) < 10, steps
-            intf = self._peers[intf.node.name, out_port]
-        assert intf.node is dst
-        return steps
 
 
 def silent_pairs(hosts: list[Host], *, ipv6: bool) -> list[str]:

@@ -47,8 +47,7 @@ def test_senders_fall_back_while_their_controller_is_gone_and_recover() -> None:
         api.reach([sender])
         api.meet([(sender, receiver)])
         log, file = bed.run_dir / "workload.log", bed.run_dir / "object"
-        with file.open("wb") as written:
-            written.truncate(OBJECT_BYTES)
+        fountain.make_hollow(file, OBJECT_BYTES)
         place = fountain.Place(receiver.pid, receiver.IP(), fountain.PORT)
         with fountain.receiver(bed.run_dir / "in", place, log) as to:
             argv = fountain.send_argv(to, file, served.send_options("flow"))
