@@ -50,7 +50,8 @@ test-unit: ## what needs neither root nor a switch
 
 # What links against Python has its tests in tests/transport.
 CARGO_TEST = tools/cargo test --quiet --locked --workspace \
-	$(addprefix --exclude ,$(shell sed -n 's/^name = "\(.*\)"/\1/p;T;q' transport/crates/python/Cargo.toml 2>/dev/null))
+	$(addprefix --exclude ,$(shell sed -n 's/^name = "\(.*\)"/\1/p;T;q' transport/crates/python/Cargo.toml 2>/dev/null)) && \
+	tools/cargo test --quiet --locked -p weir-proto --lib coding
 test-transport: ## the coded transports: the tests of all crates, and of the bindings for Python
 	@$(PREPARE) packages venv rust bindings
 	@$(CARGO_TEST)
@@ -119,7 +120,7 @@ bench-bandwidth: ## the controller's estimates of available bandwidth against th
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		$(PY)/weir-experiment bench bandwidth --out build/bench/bandwidth.json
 
-bench-dfcp: ## DFCP beside CUBIC and BBR over long and lossy links, its rates, and how it shares: build/bench/dfcp.json (20 minutes, more where it measures again; QUICK=1: some of it)
+bench-dfcp: ## DFCP beside CUBIC and BBR over long and lossy links, its rates, and how it shares: build/bench/dfcp.json (25 minutes, more where it measures again; QUICK=1: some of it)
 	@$(PREPARE) packages venv switch bpf transport
 	@$(BUILT) $(PY)/weir-experiment bench dfcp $(if $(QUICK),--quick) --out build/bench/dfcp.json
 

@@ -12,7 +12,7 @@ use proto::lttp::{ClientConfig, ServerConfig};
 use proto::object::Layout;
 use sim::lttp::{ClientNode, Outcome, ServerNode};
 use sim::{Datagram, NodeId, Output};
-use wire::control::Draw;
+use wire::control::Code;
 
 const EINVAL: c_int = -1;
 const EPANIC: c_int = -2;
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn weir_lttp_defaults(config: *mut LttpConfig) {
     let defaults = LttpConfig {
         symbol_bytes: default.symbol_bytes,
         block_symbols: default.block_symbols,
-        independent: default.draw == Draw::Independent,
+        independent: default.code == Code::Independent,
         credits: default.credits,
         secure: true,
         window_floor_bytes: default.window_floor_bytes as u64,
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn weir_lttp_client_new(
             let settings = ClientConfig {
                 symbol_bytes: config.symbol_bytes,
                 block_symbols: config.block_symbols,
-                draw: if config.independent { Draw::Independent } else { Draw::Dealt },
+                code: if config.independent { Code::Independent } else { Code::Dealt },
                 credits: config.credits,
                 window_floor_bytes: usize::try_from(config.window_floor_bytes).ok()?,
                 window_ceiling_bytes: usize::try_from(config.window_ceiling_bytes).ok()?,

@@ -269,7 +269,7 @@ pub(crate) struct Send {
     /// Symbols of a block: more are more efficient, fewer need less memory and come sooner
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..=8192))]
     pub(crate) block_symbols: u16,
-    /// The code: the paper's kind, or one of LTTP's
+    /// The code of the blocks
     #[arg(long, value_enum, default_value_t = Code::Raptor)]
     pub(crate) code: Code,
     /// Blocks of the sliding window; without it, as many as the path holds
@@ -321,10 +321,13 @@ fn rate(text: &str) -> Result<f64, String> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Code {
-    /// A Raptor code
+    /// Weir's Raptor code
     Raptor,
-    /// An LT code with dealt neighbours
+    /// An LT code with dealt neighbours, as LTTP has it
     Lt,
+    /// RaptorQ (RFC 6330), of the crate raptorq: to compare with
+    #[cfg(feature = "raptorq")]
+    Raptorq,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

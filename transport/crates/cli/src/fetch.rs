@@ -72,9 +72,9 @@ fn config(args: &Fetch) -> Result<ClientConfig, Failure> {
     Ok(ClientConfig {
         symbol_bytes,
         block_symbols: args.block_symbols,
-        draw: match args.draw {
-            args::Draw::Dealt => control::Draw::Dealt,
-            args::Draw::Independent => control::Draw::Independent,
+        code: match args.draw {
+            args::Draw::Dealt => control::Code::Dealt,
+            args::Draw::Independent => control::Code::Independent,
         },
         credits: args.pacing == args::Pacing::Client,
         window_floor_bytes: args.window.unwrap_or(default.window_floor_bytes),

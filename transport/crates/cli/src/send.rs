@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use proto::dfcp::{RateConfig, SenderConfig};
 use udp::{Root, SendOptions, SendUpdate, Sending, TlsClientConfig};
-use wire::control::{Draw, Refusal};
+use wire::control::{self, Refusal};
 
 use self::rates::Rates;
 use self::report::Report;
@@ -103,9 +103,11 @@ fn config(args: &Send) -> Result<SenderConfig, Failure> {
     Ok(SenderConfig {
         symbol_bytes: args.symbol_bytes.exactly(!args.trust.insecure),
         block_symbols: args.block_symbols,
-        draw: match args.code {
-            Code::Raptor => Draw::Raptor,
-            Code::Lt => Draw::Dealt,
+        code: match args.code {
+            Code::Raptor => control::Code::Raptor,
+            Code::Lt => control::Code::Dealt,
+            #[cfg(feature = "raptorq")]
+            Code::Raptorq => control::Code::RaptorQ,
         },
         redundancy: args.redundancy / 100.0,
         window_blocks: args.window,

@@ -64,6 +64,20 @@ fn a_tree_comes_with_its_times_and_modes_in_clear_and_under_tls() {
 }
 
 #[test]
+fn every_code_brings_the_same_bytes() {
+    let sent = Folder::new();
+    sent.put("large", 3_000_001);
+    for code in ["raptor", "lt", "raptorq"] {
+        let into = Folder::new();
+        let receiver = receive(&into, &[]);
+        let large = sent.path().join("large");
+        run(send(&receiver, large.to_str().unwrap(), &["--rate", "500M", "--code", code])).succeeded();
+        same(&into, &sent);
+        assert_eq!(receiver.stop()["failed"], json!(0), "{code}");
+    }
+}
+
+#[test]
 fn a_directory_without_a_name_is_sent_as_what_is_in_it_and_a_link_under_its_own_name() {
     let sent = Folder::new();
     sent.put("a", 1_000).put("b/c", 2_000);

@@ -2,6 +2,7 @@
 //!
 //! Time is an argument ([`Time`]), randomness a seed, bytes go in and come out.
 
+pub mod coding;
 pub mod dfcp;
 pub mod lttp;
 pub mod object;

@@ -1,7 +1,10 @@
-//! What is sent: an object, how it is cut into blocks and blocks into symbols, and the rows of these.
+//! What is sent: an object, how it is cut into blocks and blocks into symbols, and the code of these.
 
-use codec::{Draw, Error, Rows, choose_seed};
-use wire::control::{self, Version};
+use std::sync::Arc;
+
+use wire::control::{Code, Version};
+
+use crate::coding::{Blocks, Decoder, Encoder, Error, good_seed};
 
 /// What a driver knows of an object that it has opened.
 #[derive(Clone, Copy, Debug)]
@@ -112,34 +115,33 @@ pub fn symbol_cap(k: u16) -> u16 {
     k.saturating_mul(4).saturating_add(64)
 }
 
-/// An object's layout, and the rows of its blocks.
+/// An object's layout, and the code of its blocks.
 #[derive(Clone, Debug)]
 pub struct Cut {
     layout: Layout,
-    rows: Rows,
-    last_rows: Option<Rows>,
+    whole: Blocks,
+    last: Option<Blocks>,
 }
 
 impl Cut {
-    /// The rows of the seeds that [`Cut::choose`] has found at the sending end.
+    /// The code, with the seeds that [`Cut::choose`] has found at the sending end.
     ///
     /// # Errors
-    /// k outside the codec's limits, which no layout has.
-    pub fn new(layout: Layout, draw: control::Draw, seed: u64, last_seed: u64) -> Result<Self, Error> {
-        let draw = codec_draw(draw);
-        let rows = Rows::new(layout.whole_k(), draw, seed)?;
-        let last_rows = layout.last_k().map(|k| Rows::new(k, draw, last_seed)).transpose()?;
-        Ok(Cut { layout, rows, last_rows })
+    /// k outside the codec's limits, which no layout has; RaptorQ in a program without it.
+    pub fn new(layout: Layout, code: Code, seed: u64, last_seed: u64) -> Result<Self, Error> {
+        let whole = Blocks::new(code, layout.whole_k(), seed)?;
+        let last = layout.last_k().map(|k| Blocks::new(code, k, last_seed)).transpose()?;
+        Ok(Cut { layout, whole, last })
     }
 
-    /// Rows of good seeds, searched from `start` on; returns the seeds of the whole blocks and of the last one as well.
+    /// A code with good seeds, searched from `start` on; returns those of the whole blocks and of the last one as well.
     ///
     /// # Errors
     /// As [`Cut::new`].
-    pub fn choose(layout: Layout, draw: control::Draw, start: u64) -> Result<(Self, u64, u64), Error> {
-        let choose = |k| choose_seed(k, codec_draw(draw), start);
+    pub fn choose(layout: Layout, code: Code, start: u64) -> Result<(Self, u64, u64), Error> {
+        let choose = |k| good_seed(code, k, start);
         let (seed, last_seed) = (choose(layout.whole_k()), layout.last_k().map_or(0, choose));
-        Ok((Cut::new(layout, draw, seed, last_seed)?, seed, last_seed))
+        Ok((Cut::new(layout, code, seed, last_seed)?, seed, last_seed))
     }
 
     /// How the object is cut.
@@ -147,17 +149,24 @@ impl Cut {
         &self.layout
     }
 
-    /// The rows of `block`.
-    pub fn rows(&self, block: u32) -> &Rows {
-        let last = block + 1 == self.layout.blocks();
-        self.last_rows.as_ref().filter(|_| last).unwrap_or(&self.rows)
+    /// What makes the symbols of `block`, which is `source`.
+    ///
+    /// # Errors
+    /// More bytes than the block has.
+    pub fn encoder(&self, block: u32, source: Arc<[u8]>) -> Result<Encoder, Error> {
+        self.code(block).encoder(source, self.layout.symbol_bytes())
     }
-}
 
-fn codec_draw(draw: control::Draw) -> Draw {
-    match draw {
-        control::Draw::Independent => Draw::Independent,
-        control::Draw::Dealt => Draw::Dealt,
-        control::Draw::Raptor => Draw::Raptor,
+    /// What restores `block` from symbols, or from as many bytes of each as `symbol_bytes`; made of `spare` if it fits.
+    ///
+    /// # Errors
+    /// `symbol_bytes` outside the codec's limits.
+    pub fn decoder(&self, block: u32, symbol_bytes: usize, spare: Option<Decoder>) -> Result<Decoder, Error> {
+        self.code(block).decoder(symbol_bytes, spare)
+    }
+
+    fn code(&self, block: u32) -> &Blocks {
+        let last = block + 1 == self.layout.blocks();
+        self.last.as_ref().filter(|_| last).unwrap_or(&self.whole)
     }
 }

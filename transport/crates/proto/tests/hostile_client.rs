@@ -9,7 +9,7 @@ use peers::{Bench, CONNECTION, TOKEN, ToServer, client_address, fetch};
 use proptest::prelude::*;
 use weir_proto::Time;
 use weir_proto::lttp::{ServerConfig, ServerEvent};
-use wire::control::{self, Draw, Fetch, Pacing, Refusal, Run, Version};
+use wire::control::{self, Code, Fetch, Pacing, Refusal, Run, Version};
 use wire::packet::{Credit, Feedback, Header, Kind};
 
 const MS: Duration = Duration::from_millis(1);
@@ -266,7 +266,8 @@ fn bursts_fit_what_one_call_can_send_at_any_rate() {
 /// Anything that a client may say, sensible or not.
 fn client_message() -> impl Strategy<Value = control::Client> {
     let pacing = prop_oneof![Just(Pacing::Tfrc), any::<u16>().prop_map(|first| Pacing::Client { first })];
-    let draw = prop_oneof![Just(Draw::Dealt), Just(Draw::Independent)];
+    let code =
+        prop_oneof![Just(Code::Dealt), Just(Code::Independent), Just(Code::Raptor), Just(Code::RaptorQ)];
     let run =
         (0..40_u32, prop_oneof![0..9_u32, Just(u32::MAX)]).prop_map(|(first, count)| Run { first, count });
     let version = prop_oneof![Just(None), Just(Some(Version([1; 16]))), Just(Some(Version([2; 16])))];
@@ -275,18 +276,18 @@ fn client_message() -> impl Strategy<Value = control::Client> {
         0..4_u16,
         prop_oneof![Just(100_u16), any::<u16>()],
         prop_oneof![9 => 1..20_u16, 1 => Just(500)],
-        draw,
+        code,
         pacing,
         runs,
         version,
     )
-        .prop_map(|(request, symbol_bytes, block_symbols, draw, pacing, runs, version)| {
+        .prop_map(|(request, symbol_bytes, block_symbols, code, pacing, runs, version)| {
             control::Client::Fetch(Fetch {
                 request,
                 path: "a".into(),
                 symbol_bytes,
                 block_symbols,
-                draw,
+                code,
                 pacing,
                 runs,
                 version,

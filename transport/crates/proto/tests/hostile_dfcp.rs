@@ -11,7 +11,7 @@ use weir_proto::dfcp::{
 };
 use weir_proto::object::{Object, symbol_cap};
 use weir_proto::protect::Protection;
-use wire::control::{self, Draw, Offer, Parameters, Refusal, Run, Version};
+use wire::control::{self, Code, Offer, Parameters, Refusal, Run, Version};
 use wire::packet::{Header, Kind, MAX_NUMBER, Need, Needs, Report, Symbol};
 
 const CONNECTION: u32 = 9;
@@ -175,7 +175,7 @@ fn offer() -> impl Strategy<Value = Offer> {
             },
             symbol_bytes,
             block_symbols,
-            draw: Draw::Raptor,
+            code: Code::Raptor,
         },
     )
 }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proto::dfcp::{Guide, RateConfig, ReceiverConfig, SenderConfig};
 use weir_sim::dfcp::{Outcome, ReceiverNode, SenderNode, SenderSetup};
 use weir_sim::{Faults, LinkConfig, LinkId, Loss, Network, NodeId, Rng, Time};
+use wire::control::Code;
 
 const MBPS: f64 = 1e6;
 const SECRET: Option<[u8; 32]> = Some([7; 32]);
@@ -157,6 +158,16 @@ fn without_loss_exactly_k_symbols_of_each_block_are_sent() {
         let sent = run.sender().counters();
         assert_eq!((sent.symbols, sent.repairs), (512 * 6, 0), "{sent:?}");
         assert_eq!(run.network.link(run.there).counters(run.network.now()).dropped, 0);
+    }
+}
+
+#[test]
+fn every_code_brings_all_of_it_over_a_path_that_loses() {
+    for code in [Code::Independent, Code::Dealt, Code::Raptor, Code::RaptorQ] {
+        let config = SenderConfig { code, ..small() };
+        let mut run = Bed { config, sizes: vec![1, 100_001], ..Bed::default() }.build();
+        run.faults(lossy(0.2), lossy(0.2));
+        run.deliver(20 * SECOND);
     }
 }
 

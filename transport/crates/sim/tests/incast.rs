@@ -5,7 +5,7 @@ mod common;
 use common::{Bed, SECOND};
 use proto::lttp::ClientConfig;
 use weir_sim::Time;
-use wire::control::Draw;
+use wire::control::Code;
 
 const OBJECT_BYTES: usize = 64 << 10;
 
@@ -31,7 +31,7 @@ fn incast(servers: usize, client: ClientConfig) -> Outcome {
 fn paper(symbol_bytes: u16) -> ClientConfig {
     ClientConfig {
         credits: false,
-        draw: Draw::Independent,
+        code: Code::Independent,
         block_symbols: 64,
         symbol_bytes,
         ..ClientConfig::default()

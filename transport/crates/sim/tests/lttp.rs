@@ -9,11 +9,11 @@ use proptest::prelude::*;
 use proto::lttp::{ClientConfig, Lost, ServerConfig};
 use weir_sim::lttp::{ClientNode, Outcome, ServerNode};
 use weir_sim::{Faults, Loss, Network, Spike, Star, StarConfig, Time};
-use wire::control::{Draw, Refusal, Run};
+use wire::control::{Code, Refusal, Run};
 
 /// The paper's mode: nobody but TFRC limits what is under way.
 fn paper() -> ClientConfig {
-    ClientConfig { credits: false, draw: Draw::Independent, ..ClientConfig::default() }
+    ClientConfig { credits: false, code: Code::Independent, ..ClientConfig::default() }
 }
 
 fn both() -> [ClientConfig; 2] {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
-use codec::{Decoder, Progress};
+use codec::Progress;
 use polling::Poller;
+use proto::coding::Decoder;
 use proto::object::Cut;
 use wire::control::{Hash, Parameters};
 
@@ -193,18 +194,11 @@ impl Worker {
             return false;
         }
         if !work.blocks.contains_key(&block) {
-            let rows = work.cut.rows(block).clone();
             // Which columns can be solved for does not depend on what is in the symbols.
             let symbol_bytes = if self.decode { work.cut.layout().symbol_bytes() } else { 1 };
-            let decoder = match self.spare.pop().filter(|decoder| decoder.symbol_bytes() == symbol_bytes) {
-                Some(mut decoder) => {
-                    decoder.reset(rows);
-                    decoder
-                }
-                None => match Decoder::new(symbol_bytes, rows) {
-                    Ok(decoder) => decoder,
-                    Err(e) => return self.fail(job, e.to_string()),
-                },
+            let decoder = match work.cut.decoder(block, symbol_bytes, self.spare.pop()) {
+                Ok(decoder) => decoder,
+                Err(e) => return self.fail(job, e.to_string()),
             };
             work.blocks.insert(block, Block { decoder, received: 0 });
         }

@@ -286,11 +286,16 @@ impl Receiving {
         let (request, parameters) = (running.request, offer.parameters);
         let session = self.sessions.get_mut(&running.key);
         let Some(receiver) = session.and_then(|session| session.receiver.as_mut()) else { return };
-        // The state machine has looked at it before.
-        let layout = Layout::new(offer.symbol_bytes, offer.block_symbols, parameters.size);
-        let cut = layout.and_then(|l| Cut::new(l, offer.draw, parameters.seed, parameters.last_seed).ok());
-        let Some(cut) = cut else {
-            return self.refuse(job, Refusal::BadParameters, "no code has these parameters".into());
+        let cut = Layout::new(offer.symbol_bytes, offer.block_symbols, parameters.size)
+            // The state machine has looked at it before.
+            .ok_or_else(|| "no object is cut like this".to_owned())
+            .and_then(|layout| {
+                let (seed, last_seed) = (parameters.seed, parameters.last_seed);
+                Cut::new(layout, offer.code, seed, last_seed).map_err(|e| e.to_string())
+            });
+        let cut = match cut {
+            Ok(cut) => cut,
+            Err(why) => return self.refuse(job, Refusal::BadParameters, why),
         };
         let Taken { missing, sink } = taken;
         running.blocks_left = receiver.accept(request, &missing);

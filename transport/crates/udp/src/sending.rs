@@ -133,7 +133,6 @@ pub struct Sending {
     clock: Clock,
     poller: Arc<Poller>,
     socket: DataSocket,
-    dscp: u8,
     reader: Reader,
     to: SocketAddr,
     connection: u32,
@@ -185,7 +184,6 @@ impl Sending {
         Ok(Sending {
             clock,
             socket,
-            dscp: 0,
             reader: Reader::start(poller.clone())?,
             to,
             connection,
@@ -212,11 +210,7 @@ impl Sending {
     /// # Errors
     /// The system does not take it.
     pub fn mark(&mut self, dscp: u8) -> Result<(), SendError> {
-        if dscp != self.dscp {
-            self.socket.mark(dscp)?;
-            self.dscp = dscp;
-        }
-        Ok(())
+        Ok(self.socket.mark(dscp)?)
     }
 
     /// Sends the file at `path` of `root` as `name`. Returns the object's name; `None` if as many are on their way as may

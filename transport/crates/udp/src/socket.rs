@@ -51,6 +51,9 @@ impl DataSocket {
 
     /// Has what is sent from now on bear a DSCP (RFC 2474), of six bits.
     pub(crate) fn mark(&mut self, dscp: u8) -> io::Result<()> {
+        if dscp == self.dscp {
+            return Ok(());
+        }
         let (socket, tos) = (SockRef::from(&self.socket), u32::from(dscp) << 2);
         if self.local_addr()?.is_ipv4() {
             socket.set_tos_v4(tos)?;

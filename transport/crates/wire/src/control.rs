@@ -20,15 +20,17 @@ pub const MAX_RUNS: usize = 1024;
 /// BLAKE3 of a block.
 pub type Hash = [u8; 32];
 
-/// How coded symbols choose their neighbours.
+/// Which code a block's symbols are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Draw {
-    /// Independently for each symbol, as the paper has it.
+pub enum Code {
+    /// An LT code whose symbols choose their neighbours independently, as the LTTP paper has it.
     Independent,
-    /// Dealt from shuffled decks: a stream of symbols uses every neighbour equally often.
+    /// An LT code whose neighbours are dealt from shuffled decks: a stream of symbols uses each equally often.
     Dealt,
     /// Dealt, over the symbols of a pre-code: a Raptor code, as DFCP has it.
     Raptor,
+    /// RaptorQ (RFC 6330), for comparison: an end may have been built without it. Seeds mean nothing to it.
+    RaptorQ,
 }
 
 /// Who limits what is under way, besides TFRC.
@@ -68,8 +70,8 @@ pub struct Fetch {
     pub symbol_bytes: u16,
     /// Symbols of a block (the paper's k); the last block of an object may have fewer.
     pub block_symbols: u16,
-    /// How neighbours are chosen.
-    pub draw: Draw,
+    /// Which code.
+    pub code: Code,
     /// Who limits what is under way.
     pub pacing: Pacing,
     /// The blocks to send, ascending; none means all.
@@ -226,8 +228,8 @@ pub struct Offer {
     pub symbol_bytes: u16,
     /// Symbols of a block; the last block of an object may have fewer.
     pub block_symbols: u16,
-    /// How neighbours are chosen.
-    pub draw: Draw,
+    /// Which code.
+    pub code: Code,
 }
 
 /// From a DFCP sender to its receiver.

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_wire::control::{
-    self, Client, Draw, Entry, Fetch, Frames, Offer, Pacing, Parameters, Receiver, Refusal, Run, Sender,
+    self, Client, Code, Entry, Fetch, Frames, Offer, Pacing, Parameters, Receiver, Refusal, Run, Sender,
     Server, Version,
 };
 use weir_wire::packet::{Credit, Feedback, Flag, Header, Kind, Need, Needs, Report, Signal, Symbol, Welcome};
@@ -157,7 +157,7 @@ fn messages_are_as_they_were() {
         path: "reports/2026.csv".into(),
         symbol_bytes: 1024,
         block_symbols: 256,
-        draw: Draw::Dealt,
+        code: Code::Dealt,
         pacing: Pacing::Client { first: 36 },
         runs: Vec::new(),
         version: None,
@@ -168,7 +168,7 @@ fn messages_are_as_they_were() {
         path: "x".into(),
         symbol_bytes: 1408,
         block_symbols: 64,
-        draw: Draw::Independent,
+        code: Code::Independent,
         pacing: Pacing::Tfrc,
         runs: vec![Run { first: 3, count: 2 }, Run { first: 9, count: u32::MAX }],
         version: Some(Version([0xab; 16])),
@@ -224,9 +224,10 @@ fn messages_are_as_they_were() {
         },
         symbol_bytes: 1408,
         block_symbols: 512,
-        draw: Draw::Raptor,
+        code: Code::Raptor,
     };
-    golden.message("sender.offer", &Sender::Offer(offer));
+    golden.message("sender.offer", &Sender::Offer(offer.clone()));
+    golden.message("sender.offer.raptorq", &Sender::Offer(Offer { code: Code::RaptorQ, ..offer }));
     golden.message("sender.block_hash", &Sender::BlockHash { request: 1, block: 128, hash: [0x5a; 32] });
     golden.message("sender.withdraw", &Sender::Withdraw { request: 1, detail: "why".into() });
     golden.message("sender.bye", &Sender::Bye { reason: "done".into() });

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weir_wire::control::{
-    self, Client, Draw, Entry, Fetch, Frames, MAX_FRAME_BYTES, Malformed, Pacing, Parameters, Receiver,
+    self, Client, Code, Entry, Fetch, Frames, MAX_FRAME_BYTES, Malformed, Pacing, Parameters, Receiver,
     Refusal, Run, Sender, Server, Version,
 };
 use weir_wire::packet::{
@@ -30,15 +30,16 @@ fn run() -> impl Strategy<Value = Run> {
 
 fn fetch() -> impl Strategy<Value = Fetch> {
     let pacing = prop_oneof![Just(Pacing::Tfrc), any::<u16>().prop_map(|first| Pacing::Client { first })];
-    let draw = prop_oneof![Just(Draw::Dealt), Just(Draw::Independent)];
+    let code =
+        prop_oneof![Just(Code::Dealt), Just(Code::Independent), Just(Code::Raptor), Just(Code::RaptorQ)];
     let version = prop::option::of(any::<[u8; 16]>().prop_map(Version));
-    (any::<(u16, String, u16, u16)>(), draw, pacing, prop::collection::vec(run(), 0..9), version).prop_map(
-        |((request, path, symbol_bytes, block_symbols), draw, pacing, runs, version)| Fetch {
+    (any::<(u16, String, u16, u16)>(), code, pacing, prop::collection::vec(run(), 0..9), version).prop_map(
+        |((request, path, symbol_bytes, block_symbols), code, pacing, runs, version)| Fetch {
             request,
             path,
             symbol_bytes,
             block_symbols,
-            draw,
+            code,
             pacing,
             runs,
             version,

@@ -1,32 +1,39 @@
-//! A decoder whatever it is given; and what it decodes of genuine symbols is the source.
+//! A decoder of any code whatever it is given; and what it decodes of genuine symbols is the source.
 #![no_main]
 
-use codec::{Decoder, Draw, Encoder, Progress, Rows};
+use codec::{Progress, max_symbols};
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::Bytes;
+use weir_proto::object::{Cut, Layout, SYMBOL_BYTES};
+use wire::control::Code;
+
+const CODES: [Code; 4] = [Code::Dealt, Code::Independent, Code::Raptor, Code::RaptorQ];
 
 fuzz_target!(|bytes: &[u8]| {
     let mut bytes = Bytes(bytes);
     let k = (bytes.number(2) % 300) as u16;
-    let symbol_bytes = (bytes.byte() % 70).into();
-    let draw = if bytes.byte() % 2 == 0 { Draw::Dealt } else { Draw::Independent };
+    let symbol_bytes = u16::from(bytes.byte() % 70);
+    let code = CODES[usize::from(bytes.byte()) % CODES.len()];
     let seed = bytes.number(8);
-    let (Ok(rows), true) = (Rows::new(k, draw, seed), symbol_bytes > 0) else {
-        assert!(k == 0 || symbol_bytes == 0);
+    let source: Vec<u8> =
+        (0..usize::from(k) * usize::from(symbol_bytes)).map(|i| (i * 31 + i / 7) as u8).collect();
+    let Some(layout) = Layout::new(symbol_bytes, k, source.len() as u64) else {
+        assert!(k == 0 || !SYMBOL_BYTES.contains(&symbol_bytes));
         return;
     };
-    let source: Vec<u8> = (0..usize::from(k) * symbol_bytes).map(|i| (i * 31 + i / 7) as u8).collect();
-    let mut encoder = Encoder::new(source.clone().into(), symbol_bytes, rows.clone()).unwrap();
-    let mut decoder = Decoder::new(symbol_bytes, rows.clone()).unwrap();
+    let cut = Cut::new(layout, code, seed, seed).unwrap();
+    let symbol_bytes = layout.symbol_bytes();
+    let mut encoder = cut.encoder(0, source.clone().into()).unwrap();
+    let mut decoder = cut.decoder(0, symbol_bytes, None).unwrap();
     let mut genuine = true;
     let mut payload = vec![0; symbol_bytes];
     while !bytes.is_empty() {
         let progress = match bytes.byte() {
             // A run of genuine symbols.
             n @ 0..200 => {
-                let index = bytes.number(2) as u32 % rows.max_symbols();
+                let index = bytes.number(2) as u32 % max_symbols(k);
                 let mut progress = Progress::Duplicate;
-                for index in (index..rows.max_symbols()).take(n.into()) {
+                for index in (index..max_symbols(k)).take(n.into()) {
                     encoder.encode(index, &mut payload).unwrap();
                     progress = decoder.push(index, &payload).unwrap();
                 }
@@ -41,23 +48,21 @@ fuzz_target!(|bytes: &[u8]| {
                         progress
                     }
                     Err(_) => {
-                        assert!(index >= rows.max_symbols() || payload.len() != symbol_bytes);
+                        assert!(index >= max_symbols(k) || payload.len() != symbol_bytes);
                         continue;
                     }
                 }
             }
             // The next block in the same memory.
             _ => {
-                decoder.reset(rows.clone());
+                decoder = cut.decoder(0, symbol_bytes, Some(decoder)).unwrap();
                 genuine = true;
                 continue;
             }
         };
-        let complete = decoder.needs() == 0;
-        assert_eq!(decoder.source().is_some(), complete);
-        assert!(progress != Progress::Complete || complete);
-        if genuine && complete {
-            assert!(decoder.source() == Some(&source[..]), "another block than the source");
+        assert!(progress != Progress::Complete || decoder.source().is_some());
+        if let (true, Some(decoded)) = (genuine, decoder.source()) {
+            assert!(decoded == &source[..], "another block than the source");
         }
     }
 });

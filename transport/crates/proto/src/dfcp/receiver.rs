@@ -476,6 +476,11 @@ impl Receiver {
         }
     }
 
+    /// Bytes of blocks that its sender may have under way.
+    pub fn window_bytes(&self) -> u64 {
+        self.config.window_bytes
+    }
+
     /// Counters since the beginning.
     pub fn counters(&self) -> ReceiverCounters {
         self.counters

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codec::Encoder;
 use wire::control::{self, MAX_PATH_BYTES, Offer, Parameters, Refusal};
 use wire::packet::{Header, Kind, Needs, Report, Symbol, symbol_datagram_bytes};
 
@@ -119,7 +118,7 @@ impl Sender {
     /// # Errors
     /// What is wrong with the object, for a person.
     pub fn offer(&mut self, path: &str, object: &Object) -> Result<Option<u16>, String> {
-        let SenderConfig { symbol_bytes, block_symbols, draw, .. } = self.config;
+        let SenderConfig { symbol_bytes, block_symbols, code, .. } = self.config;
         if path.len() > MAX_PATH_BYTES {
             return Err(format!("a path has at most {MAX_PATH_BYTES} bytes"));
         }
@@ -130,12 +129,12 @@ impl Sender {
             return Ok(None);
         }
         let (cut, seed, last_seed) =
-            Cut::choose(layout, draw, self.config.seed).map_err(|e| e.to_string())?;
+            Cut::choose(layout, code, self.config.seed).map_err(|e| e.to_string())?;
         let Some(request) = self.objects.add(cut) else { return Ok(None) };
         let Object { size, version, modified_ns, mode } = *object;
         let parameters = Parameters { request, size, version, modified_ns, mode, seed, last_seed };
         let path = path.to_owned();
-        let offer = Offer { path, parameters, symbol_bytes, block_symbols, draw };
+        let offer = Offer { path, parameters, symbol_bytes, block_symbols, code };
         self.control.push_back(control::Sender::Offer(offer));
         Ok(Some(request))
     }
@@ -257,7 +256,7 @@ impl Sender {
         let hash = *blake3::hash(&bytes).as_bytes();
         let last = self.is_last();
         let symbols = if self.config.encode {
-            Encoder::new(bytes, cut.layout().symbol_bytes(), cut.rows(block).clone()).map(Symbols::Coded)
+            cut.encoder(block, bytes).map(Symbols::Coded)
         } else {
             Ok(Symbols::Plain(self.first.get_or_insert(bytes).clone()))
         };

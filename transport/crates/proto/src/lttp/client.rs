@@ -84,7 +84,7 @@ impl Client {
             path,
             symbol_bytes: self.config.symbol_bytes,
             block_symbols: self.config.block_symbols,
-            draw: self.config.draw,
+            code: self.config.code,
             pacing,
             runs,
             version,

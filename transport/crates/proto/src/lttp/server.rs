@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use wire::control::{self, Fetch, MAX_PATH_BYTES, MAX_RUNS, Pacing, Parameters, Refusal};
+use wire::control::{self, Code, Fetch, MAX_PATH_BYTES, MAX_RUNS, Pacing, Parameters, Refusal};
 use wire::packet::{
     Credit, Feedback, Header, Kind, Symbol, TAG_BYTES, Token, Welcome, symbol_datagram_bytes,
 };
@@ -127,6 +127,10 @@ impl Server {
         }
         if fetch.path.len() > MAX_PATH_BYTES || fetch.runs.len() > MAX_RUNS {
             let detail = format!("a path has at most {MAX_PATH_BYTES} bytes, a request {MAX_RUNS} runs");
+            return self.answer(request, Refusal::BadParameters, detail);
+        }
+        if fetch.code == Code::RaptorQ {
+            let detail = "RaptorQ is for DFCP".to_owned();
             return self.answer(request, Refusal::BadParameters, detail);
         }
         if Layout::new(fetch.symbol_bytes, fetch.block_symbols, 0).is_none() {

@@ -11,7 +11,7 @@ pub use server::{Bench, ToServer};
 use std::net::SocketAddr;
 
 use weir_proto::protect::{Protection, Side};
-use wire::control::{Draw, Fetch, Pacing};
+use wire::control::{Code, Fetch, Pacing};
 use wire::packet::Kind;
 
 pub const SECRET: [u8; 32] = [5; 32];
@@ -32,7 +32,7 @@ pub fn fetch(request: u16) -> Fetch {
         path: "a".into(),
         symbol_bytes: 100,
         block_symbols: 8,
-        draw: Draw::Dealt,
+        code: Code::Dealt,
         pacing: Pacing::Client { first: 4 },
         runs: Vec::new(),
         version: None,

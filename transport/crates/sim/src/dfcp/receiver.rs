@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use codec::{Decoder, Progress};
+use codec::Progress;
+use proto::coding::Decoder;
 use proto::dfcp::{Doorkeeper, Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent, Signalling, reset};
 use proto::object::{Cut, Layout};
 use proto::protect::{Protection, Side};
@@ -154,9 +155,9 @@ impl Session {
             self.receiver.stored(parameters.request);
             return;
         }
-        let cut = Cut::new(layout, offer.draw, parameters.seed, parameters.last_seed);
+        let cut = Cut::new(layout, offer.code, parameters.seed, parameters.last_seed);
         let (blocks, hashes) = Default::default();
-        let cut = cut.expect("k is within the codec's limits");
+        let cut = cut.expect("tests offer what there is");
         self.coming.insert(parameters.request, Coming { path: offer.path, cut, blocks, hashes });
     }
 
@@ -170,7 +171,7 @@ impl Session {
         let Some(coming) = self.coming.get_mut(&request) else { return };
         let cut = &coming.cut;
         let (decoder, count) = coming.blocks.entry(block).or_insert_with(|| {
-            let decoder = Decoder::new(cut.layout().symbol_bytes(), cut.rows(block).clone());
+            let decoder = cut.decoder(block, cut.layout().symbol_bytes(), None);
             (decoder.expect("symbols are within the limits"), 0)
         });
         *count += 1;

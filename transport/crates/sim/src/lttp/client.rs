@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use codec::{Decoder, Progress};
+use codec::Progress;
+use proto::coding::Decoder;
 use proto::lttp::{Client, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
 use proto::object::{Cut, Layout};
 use proto::protect::Side;
@@ -226,12 +227,12 @@ impl ClientNode {
 
     fn on_parameters(&mut self, now: Time, server: ServerId, parameters: &Parameters) {
         let Some(&number) = self.running.get(&(server, parameters.request)) else { return };
-        let ClientConfig { symbol_bytes, block_symbols, draw, .. } = self.config;
+        let ClientConfig { symbol_bytes, block_symbols, code, .. } = self.config;
         let layout = Layout::new(symbol_bytes, block_symbols, parameters.size);
         let layout = layout.expect("the state machine has looked at them");
-        let cut = Cut::new(layout, draw, parameters.seed, parameters.last_seed);
+        let cut = Cut::new(layout, code, parameters.seed, parameters.last_seed);
         let fetch = &mut self.fetches[number];
-        fetch.cut = Some(cut.expect("k is within the codec's limits"));
+        fetch.cut = Some(cut.expect("tests ask for what there is"));
         fetch.version = Some(parameters.version);
         fetch.bytes = vec![0; parameters.size as usize];
         let all = [Run { first: 0, count: layout.blocks() }];
@@ -255,7 +256,7 @@ impl ClientNode {
         };
         let layout = cut.layout();
         let coming = fetch.blocks.entry(block).or_insert_with(|| {
-            let decoder = Decoder::new(layout.symbol_bytes(), cut.rows(block).clone());
+            let decoder = cut.decoder(block, layout.symbol_bytes(), None);
             let decoder = decoder.expect("symbols are within the limits");
             Coming { decoder, received: 0 }
         });

@@ -26,8 +26,6 @@ pub(super) struct Session {
     channel: Channel<SignalStream>,
     since: Time,
     pub(super) receiver: Option<Receiver>,
-    /// Of blocks, for as long as it lasts.
-    window_bytes: u64,
     /// Our address as the sender's datagrams name it.
     pub(super) local: Option<IpAddr>,
     pub(super) jobs: HashMap<u16, JobId>,
@@ -46,7 +44,6 @@ impl Session {
             channel: Channel::over(stream, tls.map(Into::into)),
             since: now,
             receiver: None,
-            window_bytes: 0,
             local: None,
             jobs: HashMap::new(),
             broken: None,
@@ -56,7 +53,8 @@ impl Session {
 
     /// What its sender may have under way.
     pub(super) fn granted_bytes(&self) -> u64 {
-        if self.over.is_some() { 0 } else { self.window_bytes }
+        let lasting = self.receiver.as_ref().filter(|_| self.over.is_none());
+        lasting.map_or(0, Receiver::window_bytes)
     }
 
     pub(super) fn handle_signal(&mut self, now: Time, signal: &Signal, payload: &[u8]) {
@@ -114,7 +112,6 @@ impl Session {
             };
             let window_bytes = config.window_bytes.min((*left_bytes / 2).max(LEAST_WINDOW_BYTES));
             *left_bytes = left_bytes.saturating_sub(window_bytes);
-            self.window_bytes = window_bytes;
             let config = ReceiverConfig { window_bytes, ..config.clone() };
             self.receiver = Some(Receiver::new(config, now, key.1, protection));
             updates.push(ReceiveUpdate::Connected { from: key.0 });

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use codec::Encoder;
-
 use crate::Time;
+use crate::coding::Encoder;
 use crate::dfcp::loss::LossMeter;
 use crate::object::symbol_cap;
 

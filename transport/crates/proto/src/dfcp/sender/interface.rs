@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wire::control::{Draw, Refusal};
+use wire::control::{Code, Refusal};
 
 use crate::dfcp::{Guide, RateConfig};
 use crate::pacer::MakeUp;
@@ -14,8 +14,8 @@ pub struct SenderConfig {
     pub symbol_bytes: u16,
     /// Symbols of a block.
     pub block_symbols: u16,
-    /// How neighbours are chosen: the code.
-    pub draw: Draw,
+    /// The code of the blocks.
+    pub code: Code,
     /// Symbols sent in vain, as a part of those needed: the paper's redundancy. With acknowledgements none are needed.
     pub redundancy: f64,
     /// Blocks of the sliding window; `None`: as many as the path holds, and those that wait for a few more symbols.
@@ -54,7 +54,7 @@ impl Default for SenderConfig {
         SenderConfig {
             symbol_bytes: 1024,
             block_symbols: 512,
-            draw: Draw::Raptor,
+            code: Code::Raptor,
             redundancy: 0.0,
             window_blocks: None,
             early_stop: true,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wire::control::{self, Draw, Entry, Parameters, Refusal};
+use wire::control::{self, Code, Entry, Parameters, Refusal};
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
@@ -11,8 +11,8 @@ pub struct ClientConfig {
     pub symbol_bytes: u16,
     /// Symbols of a block.
     pub block_symbols: u16,
-    /// How neighbours are chosen.
-    pub draw: Draw,
+    /// The code of the blocks.
+    pub code: Code,
     /// Whether this client keeps what is under way within a window, or leaves all to TFRC as the paper does.
     pub credits: bool,
     /// The least window in bytes on the wire: what a shallow buffer holds, less than which stalls empty it.
@@ -30,7 +30,7 @@ impl Default for ClientConfig {
         ClientConfig {
             symbol_bytes: 1024,
             block_symbols: 256,
-            draw: Draw::Dealt,
+            code: Code::Dealt,
             credits: true,
             window_floor_bytes: 40 << 10,
             window_ceiling_bytes: 16 << 20,

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codec::Encoder;
 use wire::control::{self, Fetch, Pacing, Run};
 
 use super::ServerConfig;
 use crate::Time;
+use crate::coding::Encoder;
 use crate::object::{Cut, Layout, symbol_cap};
 use crate::wanted::Wanted;
 
@@ -114,11 +114,11 @@ impl Request {
         size: u64,
         room: Room,
     ) -> Result<(u64, u64), String> {
-        let Fetch { symbol_bytes, block_symbols, draw, .. } = self.fetch;
+        let Fetch { symbol_bytes, block_symbols, code, .. } = self.fetch;
         let layout =
             Layout::new(symbol_bytes, block_symbols, size).ok_or("the object has too many blocks")?;
         let wanted = Wanted::within(&self.fetch.runs, layout.blocks())?;
-        let (cut, seed, last_seed) = Cut::choose(layout, draw, config.seed).map_err(|e| e.to_string())?;
+        let (cut, seed, last_seed) = Cut::choose(layout, code, config.seed).map_err(|e| e.to_string())?;
         self.cut = Some(cut);
         match self.fetch.pacing {
             Pacing::Tfrc => {
@@ -224,9 +224,7 @@ impl Request {
         if bytes.len() != cut.layout().block_bytes(block) {
             return Err(format!("block {block} has {} bytes now", bytes.len()));
         }
-        let rows = cut.rows(block).clone();
-        let encoder = Encoder::new(bytes, cut.layout().symbol_bytes(), rows).map_err(|e| e.to_string())?;
-        active.encoder = Some(encoder);
+        active.encoder = Some(cut.encoder(block, bytes).map_err(|e| e.to_string())?);
         Ok(true)
     }
 
