@@ -1,5 +1,6 @@
 """What is read again and again while a run lasts: the far end's bytes, the processors' time."""
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -83,6 +84,18 @@ class Stolen:
         """Return it as a share of all, between 0 and 1."""
         spent = [now - then for now, then in zip(_stat(), self._stat, strict=True)]
         return spent[_STEAL] / max(1, sum(spent))
+
+
+def processor_s(pid: int) -> float:
+    """Return the processor time that a process has had."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ended_children_s() -> float:
+    """Return the processor time that the children of this process have had which have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def _stat() -> list[int]:

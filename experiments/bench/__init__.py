@@ -109,6 +109,7 @@ SUITES: Mapping[str, Mapping[str, Group]] = {
     "bandwidth": {"bandwidth": Group("bandwidth", quick={"loads": 3})},
     "dfcp": {
         "links": Group("dfcp", quick={"losses_pct": (1.0,), "rtts_ms": (0, 50), "tcps": ("bbr",)}),
+        "codes": Group("dfcp_codes", quick={"losses_pct": (5.0,)}),
         "updates": Group("dfcp_updates", quick={"joins": 20}),
         "sharing": Group("dfcp_sharing", quick={"mixes": ("2", "1d8t"), "measured_s": 10}),
     },

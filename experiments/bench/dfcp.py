@@ -11,8 +11,9 @@ headers leave of the link. Each is measured again if much of the processors was 
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from experiments.bench.quiet import least_disturbed
 from experiments.longlink import LongLink, long_link
 from experiments.program import Command
 from experiments.record import bytes_between
+from experiments.sampling import ended_children_s, processor_s
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
@@ -76,8 +78,9 @@ def limit_bps(loss: float) -> float:
     return _RATE_BPS * (1 - loss) * _SYMBOL_BYTES / _FRAME_BYTES
 
 
-def measure(losses: Sequence[float], rtts: Sequence[float], tcps: Sequence[str]) -> list[Any]:
-    """Send over one link after the other."""
+@contextmanager
+def dumbbell() -> Iterator[Bed]:
+    """One sender, one receiver, and the queue between them."""
     config = BedConfig(
         topology="star",
         senders=1,
@@ -87,9 +90,15 @@ def measure(losses: Sequence[float], rtts: Sequence[float], tcps: Sequence[str])
         queue={"release": "thread", "scheduler": "drr"},
         host=HostSettings(rmem_max_bytes=_RECEIVE_BUFFER_BYTES),
     )
-    trials = []
     with Bed(config) as bed:
         bed.require_forwarding()
+        yield bed
+
+
+def measure(losses: Sequence[float], rtts: Sequence[float], tcps: Sequence[str]) -> list[Any]:
+    """Send over one link after the other."""
+    trials = []
+    with dumbbell() as bed:
         file = bed.run_dir / "object"
         combinations = [(loss, rtt, tcps) for loss in losses for rtt in rtts]
         combinations.append((_HEAVY_PCT, 10, ()))
@@ -100,13 +109,10 @@ def measure(losses: Sequence[float], rtts: Sequence[float], tcps: Sequence[str])
 
 
 def _trial(bed: Bed, link: LongLink, file: Path, tcps: Sequence[str]) -> dict[str, Any]:
-    size = round(limit_bps(link.loss) * _TOLD_PART * _SECONDS / 8)
-    with file.open("wb") as written:
-        # A file with a hole: nothing of it is stored.
-        written.truncate(size)
+    size = make(file, link)
     log = bed.run_dir / "workload.log"
     with long_link(bed.host(bed.roles.receiver), link, log):
-        done, taken = least_disturbed(lambda: _dfcp(bed, file, log))
+        done, taken = least_disturbed(lambda: send(bed, file, log).said)
         mbps = {"dfcp": done["span_bytes"] * 8e-6 / done["span_seconds"]}
         stolen = {"dfcp": taken}
         for name in tcps:
@@ -116,18 +122,40 @@ def _trial(bed: Bed, link: LongLink, file: Path, tcps: Sequence[str]) -> dict[st
     return {"mbps": mbps, "stolen": stolen, "sent_in_vain_pct": in_vain_pct}
 
 
-def _dfcp(bed: Bed, file: Path, log: Path) -> dict[str, Any]:
-    """Send a file; what ``fountain send`` says at the end."""
+def make(file: Path, link: LongLink) -> int:
+    """Make ``file`` one that takes some seconds over ``link``; return its size."""
+    size = round(limit_bps(link.loss) * _TOLD_PART * _SECONDS / 8)
+    fountain.make_hollow(file, size)
+    return size
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What ``fountain send`` has said at the end, and the seconds of a processor that it and its
+    receiver have had."""
+
+    said: Mapping[str, Any]
+    sender_s: float
+    receiver_s: float
+
+
+def send(bed: Bed, file: Path, log: Path, code: str = "raptor") -> Sent:
+    """Send a file from end to end, with a code of ``fountain send`` or, if it is ``none``, as it
+    is."""
     sender, receiver = bed.host(bed.roles.senders[0]), bed.host(bed.roles.receiver)
     place = fountain.Place(receiver.pid, receiver.IP(), fountain.PORT)
     rate = [f"--rate={_RATE_BPS * _TOLD_PART:.0f}", f"--symbol-bytes={_SYMBOL_BYTES}"]
+    rate.append("--no-encode" if code == "none" else f"--code={code}")
     last: dict[str, Any] = {}
-    with fountain.receiver(bed.run_dir / "in", place, log) as receiving:
+    before_s = ended_children_s()
+    inbox = bed.run_dir / "in"
+    with fountain.receiver(inbox, place, log, decode=code != "none") as receiving:
         argv = fountain.send_argv(receiving, file, rate)
         with Command(argv, name="fountain send", log=log, pid=sender.pid) as sending:
             for message in sending.messages(timeout_s=120):
                 last = message
-    return last
+        # The sender is the only child that has ended since.
+        return Sent(last, ended_children_s() - before_s, processor_s(receiving.pid))
 
 
 def _tcp_mbps(bed: Bed, name: str, log: Path) -> float:

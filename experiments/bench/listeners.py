@@ -6,7 +6,6 @@ beginning of that request until the event has come.
 """
 
 import json
-import os
 import re
 import resource
 import selectors
@@ -18,6 +17,7 @@ from pathlib import Path
 from controller.api.tokens import Scope, line, make
 from experiments.bench.network import percentile
 from experiments.bench.subject import Weir
+from experiments.sampling import processor_s
 from testbed import isolation
 from testbed.command import wait_until
 from testbed.controller import listening
@@ -133,13 +133,12 @@ def _head(method: str, path: str, secret: str) -> bytes:
 
 def _processor_s() -> float:
     """What the processes of the controller and its API have used so far."""
-    ticks = 0
+    used_s = 0.0
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_bytes()
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            if b"controller.launcher" in command or b"controller.api" in command:
+                used_s += processor_s(int(process.name))
         except OSError:
             continue
-        if b"controller.launcher" in command or b"controller.api" in command:
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return used_s

@@ -18,6 +18,7 @@ from statistics import median
 from experiments import fountain
 from experiments.bench.comparison import Figures
 from experiments.fountain import Mode, Place
+from experiments.sampling import ended_children_s, processor_s
 from testbed.isolation import RUN_DIR
 
 SERVERS = 8
@@ -67,14 +68,12 @@ def _measure(
     with listening as servers:
         argv = fountain.fetch_argv(servers, path, Mode("client", symbol_bytes), rounds=_ROUNDS)
         begun_s = time.monotonic()
-        client_s = os.times()
-        served_s = sum(_processor_s(server.pid) for server in servers)
+        client_s = ended_children_s()
+        served_s = sum(processor_s(server.pid) for server in servers)
         fetched = fountain.fetch([*pinned[1], *argv], log)
         took_s = time.monotonic() - begun_s
-        served_s = sum(_processor_s(server.pid) for server in servers) - served_s
-        client = os.times()
-    spent_s = client.children_user + client.children_system
-    spent_s -= client_s.children_user + client_s.children_system
+        served_s = sum(processor_s(server.pid) for server in servers) - served_s
+        spent_s = ended_children_s() - client_s
     sent = fetched.symbols_received + fetched.symbols_lost
     return {
         "fetch_gbps": median(
@@ -90,9 +89,3 @@ def _make(file: Path, size_bytes: int) -> None:
     with file.open("wb") as out:
         for _ in range(size_bytes // _CHUNK_BYTES):
             out.write(os.urandom(_CHUNK_BYTES))
-
-
-def _processor_s(pid: int) -> float:
-    """Return the processor time that a process has had."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from experiments.bench.fake_switch import FakeSwitch
+from experiments.sampling import processor_s
 from testbed.command import wait_until
 from testbed.controller import listening
 
@@ -85,8 +86,7 @@ class Subject:
 
     def processor_s(self) -> float:
         """The processor time that it has used so far."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return processor_s(self._process.pid)
 
     def resident_bytes(self) -> int:
         """Its memory (VmRSS)."""
