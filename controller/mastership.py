@@ -20,7 +20,7 @@ from controller.standby import Election, Heartbeat, Rank
 
 LOG = logging.getLogger("weir.standby")
 
-_OF_ROLES = frozenset({Type.ROLE_REPLY, Type.ERROR})
+_OF_ROLES = frozenset({Type.ROLE_REPLY, Type.ERROR, Type.EXPERIMENTER})
 
 
 @dataclass(slots=True)

@@ -20,6 +20,9 @@ _MESSAGE = struct.Struct("!BBHII4xQ")
 _PLACE_BITS = 4
 _FAILED_REQUEST, _STALE = 11, 0
 _BAD_REQUEST, _IS_SLAVE = openflow.ERROR_BAD_REQUEST, 10
+# Extension 191 to OpenFlow 1.3: ROLE_STATUS as 1.4 has it, after the experimenter's header.
+_ONF, _ROLE_STATUS = 0x4F4E4600, 1911
+_STATUS = struct.Struct("!IB3xQ")
 
 
 class Role(IntEnum):
@@ -43,7 +46,7 @@ class Refused(NamedTuple):
 
 
 class NotMaster(NamedTuple):
-    """An order was refused because somebody else is master."""
+    """An order was refused, or the role was taken away, because somebody else is master."""
 
 
 def role_request(role: Role, generation: int, xid: int) -> bytes:
@@ -55,6 +58,8 @@ def unpack(message: bytes) -> RoleReply | Refused | NotMaster | None:
     kind = message[1]
     if kind == Type.ROLE_REPLY:
         return _reply(message)
+    if kind == Type.EXPERIMENTER:
+        return _status(message)
     if kind != Type.ERROR:
         return None
     error = openflow.unpack_error(message)
@@ -71,6 +76,18 @@ def _reply(message: bytes) -> RoleReply:
         return RoleReply(Role(role), generation)
     except (struct.error, ValueError):
         raise MalformedMessageError("a role reply that cannot be read") from None
+
+
+def _status(message: bytes) -> NotMaster | None:
+    """Sent by a switch whenever another controller changes this one's role."""
+    experimenter, exp_type, body = openflow.unpack_experimenter(message)
+    if (experimenter, exp_type) != (_ONF, _ROLE_STATUS):
+        return None
+    try:
+        role, _, _ = _STATUS.unpack(body)
+    except struct.error:
+        raise MalformedMessageError("a role status that cannot be read") from None
+    return NotMaster() if role == Role.SLAVE else None
 
 
 def newer(a: int, b: int) -> bool:

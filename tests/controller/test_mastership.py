@@ -187,7 +187,7 @@ def test_the_generation_is_newer_than_any_that_a_switch_tells(world: World) -> N
     assert sorted(world.has) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("how", ["refused order", "stale claim", "heartbeat"])
+@pytest.mark.parametrize("how", ["refused order", "role status", "stale claim", "heartbeat"])
 def test_a_master_that_lost_one_switch_lets_go_of_all(
     world: World, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -199,6 +199,9 @@ def test_a_master_that_lost_one_switch_lets_go_of_all(
     match how:
         case "refused order":
             first.refuse(1, 10)
+        case "role status":
+            status = bytes.fromhex("4f4e4600 00000777 00000003 00000000")
+            first.say(Type.EXPERIMENTER, status + newer.to_bytes(8, "big"))
         case "stale claim":
             world.sleep(2 * PERIOD_NS)
         case "heartbeat":

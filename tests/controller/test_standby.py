@@ -172,11 +172,18 @@ def test_role_messages() -> None:
         head = openflow.HEADER.pack(4, 1, 12 + len(request), 9)
         error = head + kind.to_bytes(2, "big") + code.to_bytes(2, "big") + request
         assert roles.unpack(error) == said
+    # ONF extension 191: experimenter, type, role, reason, padding, generation_id.
+    status = bytes.fromhex("0404002000000000 4f4e4600 00000777 00000003 00 000000 0000000000000011")
+    assert roles.unpack(status) == NotMaster()
+    assert roles.unpack(status[:19] + b"\x01" + status[20:]) is None
+    assert roles.unpack(status[:8] + b"Weir" + status[12:]) is None
+    with pytest.raises(MalformedMessageError):
+        roles.unpack(status[:-1])
 
 
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_role_message_or_an_error(body: bytes) -> None:
-    for kind in (1, 25):
+    for kind in (1, 4, 25):
         message = openflow.HEADER.pack(4, kind, 8 + len(body), 1) + body
         with contextlib.suppress(MalformedMessageError):
             roles.unpack(message)
