@@ -124,11 +124,19 @@ class Regulation:
     def queue_event(
         self, port_id: PortId, notice: Notice, queue_bytes: int, limit_bytes: int, now_ns: int
     ) -> None:
-        """A notice; the last one of a port may be that it is gone, and its congestion with it."""
-        if self._egress.has_port(port_id):
-            if self._egress.notice(port_id, limit_bytes):
-                self._follow(port_id, now_ns)
-            self._windows += self._regulator.queue_event(port_id, notice, queue_bytes, now_ns)
+        """A notice; the last one of a port may be that it is gone, and its congestion with it.
+
+        A queue may be far slower than its port, so one that is not known yet is asked for: its
+        record tells what the notice does.
+        """
+        if not self._egress.has_port(port_id):
+            return
+        if self.tells_queues(port_id.switch) and self._egress.queue(port_id) is None:
+            self._emit(ReadQueues(port_id.switch))
+            return
+        if self._egress.notice(port_id, limit_bytes):
+            self._follow(port_id, now_ns)
+        self._windows += self._regulator.queue_event(port_id, notice, queue_bytes, now_ns)
 
     def queues_read(self, switch: int, queues: dict[int, Queue], now_ns: int) -> None:
         """The egress queues of a switch, all of them, by port number."""
@@ -136,7 +144,8 @@ class Regulation:
         self._follow_all(switch, now_ns)
         for number, queue in queues.items():
             if queue.level:
-                self._regulator.congested(PortId(switch, number), now_ns)
+                told = PortId(switch, number), Notice(queue.level - 1), queue.queue_bytes
+                self._windows += self._regulator.congested(*told, now_ns)
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> None:
         """A discovery frame has crossed a link."""

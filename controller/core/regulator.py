@@ -180,11 +180,18 @@ class Regulator:
             self._heed(state)
         return self._update(port, now_ns)
 
-    def congested(self, port: PortId, now_ns: int) -> None:
-        """The queue of a port was seen above its lowest threshold: CR is still to come."""
+    def congested(
+        self, port: PortId, notice: Notice, queue_bytes: int, now_ns: int
+    ) -> list[WindowSet]:
+        """The queue of a port was read, after this notice and before CR: if the notice has not been
+        heard, it is now."""
         state = self._ports.get(port)
-        if state is not None:
-            state.confirmed_ns = now_ns
+        if state is None or state.limits is None:
+            return []
+        if state.notice is None:
+            return self.queue_event(port, notice, queue_bytes, now_ns)
+        state.confirmed_ns = now_ns
+        return []
 
     def refresh(self, now_ns: int) -> list[WindowSet]:
         """What is in force and has to be sent again, lest the switch releases it.

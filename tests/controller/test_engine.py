@@ -5,6 +5,7 @@ from controller.core.effects import (
     Deliver,
     Probe,
     ReadAccounts,
+    ReadQueues,
     Remind,
     SetWindows,
 )
@@ -26,6 +27,7 @@ from controller.core.values import FlowClass, Notice, PortId
 from engine_world import (
     BROADCAST,
     MSS,
+    QUEUE,
     RECEIVER,
     SECOND,
     SENDERS,
@@ -199,10 +201,29 @@ class TestRegulation:
         assert read({}) == [0, 0]
         assert world.engine.queue(port) is None
 
-    def test_a_notice_tells_of_a_queue_too(self) -> None:
-        world = star(Scheme.WEIR, queue=None)
-        world.notice(PortId(1, 40), Notice.CN_L)
-        assert list(world.windows[1].values()) == [5 * MSS, 5 * MSS]
+    def test_a_queue_that_is_not_known_is_asked_for_and_not_taken_to_be_as_fast_as_its_port(
+        self,
+    ) -> None:
+        world, port = star(Scheme.WEIR, queue=None), PortId(1, 40)
+        for host in SENDERS[:3]:
+            world.connect(host, RECEIVER)
+        effects = world.notice(port, Notice.CN_M)
+        assert [effect for effect in effects if isinstance(effect, ReadQueues)] == [ReadQueues(1)]
+        assert world.windows == {}
+        told = {40: Queue(10**8, 65_536, level=2, queue_bytes=20_000)}
+        world.do(world.engine.queues_read(1, told, world.now_ns))
+        assert world.engine.regulation.notice(port) is Notice.CN_M
+        limits = world.engine.regulation.limits(port)
+        assert limits is not None
+        assert limits.capacity_bps == 10**8
+        assert world.windows[1]
+
+    def test_what_a_queue_has_told_somebody_else_counts(self) -> None:
+        """A controller that takes over hears no notice that came before it."""
+        world = star(queue=Queue(10**8, 65_536, level=3, queue_bytes=60_000))
+        assert world.engine.regulation.notice(PortId(1, 40)) is Notice.CN_H
+        world.notice(PortId(1, 40), Notice.CR)
+        assert world.engine.regulation.notice(PortId(1, 40)) is None
 
     def test_the_notice_of_a_port_that_is_gone_is_only_told(self) -> None:
         world = star()
@@ -213,13 +234,17 @@ class TestRegulation:
 
     def test_the_registers_of_a_removed_port_are_free_again(self) -> None:
         world = star(n_registers=2, queue=None)
-        world.notice(PortId(1, 40), Notice.CN_L)
+
+        def has_queue(number: int) -> None:
+            world.do(world.engine.queues_read(1, {number: QUEUE}, world.now_ns))
+
+        has_queue(40)
         world.connect(SENDERS[0], RECEIVER)
         assert set(world.windows[1]) == {0, 1}
         world.do(world.engine.port_removed(PortId(1, 40), world.now_ns))
         assert world.windows[1] == {0: 0, 1: 0}
         assert world.entries(1, HostWindow) == set()
-        world.notice(PortId(1, 1), Notice.CN_L)
+        has_queue(1)
         assert world.windows[1] == {0: 5 * MSS, 1: 5 * MSS}
 
     def test_a_switch_that_returns_is_held_as_before_at_once(self) -> None:

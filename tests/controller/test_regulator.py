@@ -274,9 +274,20 @@ class TestTime:
         subject = regulator(Scheme.SDTCP, PortCounts(1, 9, MSS))
         subject.queue_event(PORT, Notice.CN_H, 30_000, 0)
         held = in_force(subject)
-        subject.congested(PORT, 10 * SECOND)
+        assert subject.congested(PORT, Notice.CN_H, 20_000, 10 * SECOND) == []
         subject.refresh(20 * SECOND)
         assert in_force(subject) == held
+
+    @pytest.mark.parametrize("scheme", [Scheme.SDTCP, Scheme.WEIR])
+    def test_a_notice_that_was_not_heard_counts_when_the_queue_is_read(
+        self, scheme: Scheme
+    ) -> None:
+        heard = regulator(scheme, PortCounts(1, 9, MSS), paced=False)
+        heard.queue_event(PORT, Notice.CN_H, 30_000, 0)
+        subject = regulator(scheme, PortCounts(1, 9, MSS), paced=False)
+        assert subject.congested(PORT, Notice.CN_H, 30_000, 0)
+        assert in_force(subject) == in_force(heard)
+        assert subject.congested(OTHER, Notice.CN_H, 30_000, 0) == [], "nothing is known of it"
 
 
 counts = st.builds(
@@ -407,16 +418,17 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(
         port=st.sampled_from([PORT, OTHER]),
         buffer_bytes=st.integers(10**3, 10**6),
-        congested=st.booleans(),
+        congested=st.none() | st.sampled_from([Notice.CN_L, Notice.CN_M, Notice.CN_H]),
     )
-    def queue_is_read(self, port: PortId, buffer_bytes: int, congested: bool) -> None:
+    def queue_is_read(self, port: PortId, buffer_bytes: int, congested: Notice | None) -> None:
         self.limits[port] = PortLimits(10**8, 500_000, buffer_bytes)
         sets = self.subject.configure(port, self.limits[port], self.paced, self.now_ns)
         self.carry_out(sets, port)
         for cls in FlowClass:
             self.former.pop((port, cls), None)  # It was right for another buffer.
-        if congested:
-            self.subject.congested(port, self.now_ns)
+        if congested is not None:
+            sets = self.subject.congested(port, congested, buffer_bytes // 2, self.now_ns)
+            self.carry_out(sets, port)
 
     @rule(periods=st.integers(1, 60))
     def time_passes(self, periods: int) -> None:
