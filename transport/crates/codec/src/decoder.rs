@@ -6,7 +6,9 @@ use crate::{Error, Rows};
 
 /// Takes coded symbols in any order, with any of them lost or repeated, until the block is there.
 ///
-/// It holds at most as many payloads as there are columns, whatever arrives: see [`Solver`].
+/// It holds at most as many payloads as there are columns, whatever arrives: see [`Solver`]. Nor does it take long, whatever
+/// arrives: symbols that a sender has chosen from the longest rows of a block of 8,192 would take 40 times as long to decode
+/// as those that come by chance, and are refused.
 #[derive(Debug)]
 pub struct Decoder {
     rows: Rows,
@@ -22,7 +24,7 @@ impl Decoder {
     /// `symbol_bytes` outside the codec's limits.
     pub fn new(symbol_bytes: usize, rows: Rows) -> Result<Self, Error> {
         let mut solver = Solver::new(rows.columns().into(), symbol_bytes)?;
-        take_constraints(&mut solver, &rows);
+        begin(&mut solver, &rows);
         let seen = vec![0; bitmap_words(&rows)];
         Ok(Decoder { rows, solver, seen })
     }
@@ -31,6 +33,7 @@ impl Decoder {
     ///
     /// # Errors
     /// An index beyond the last of the block; a payload that is not one symbol long. Nothing changes then.
+    /// [`Error::Inactive`]: the symbols were chosen, and nothing comes of this block any more.
     pub fn push(&mut self, index: u32, payload: &[u8]) -> Result<Progress, Error> {
         let row = self.rows.checked(index)?;
         let expected = self.solver.symbol_bytes();
@@ -42,7 +45,7 @@ impl Decoder {
             return Ok(Progress::Duplicate);
         }
         self.seen[word] |= bit;
-        Ok(self.solver.take(row, Some(payload)))
+        self.solver.take(row, Some(payload))
     }
 
     /// How many more symbols are needed at least; 0 when the block is complete.
@@ -71,7 +74,7 @@ impl Decoder {
     /// Begins another block of symbols of the same size in the same memory, if that suffices.
     pub fn reset(&mut self, rows: Rows) {
         self.solver.reset(rows.columns().into());
-        take_constraints(&mut self.solver, &rows);
+        begin(&mut self.solver, &rows);
         self.seen.clear();
         self.seen.resize(bitmap_words(&rows), 0);
         self.rows = rows;
@@ -104,10 +107,18 @@ impl Decoder {
 }
 
 /// What is known of a block before any symbol of it has come.
-fn take_constraints(solver: &mut Solver, rows: &Rows) {
+fn begin(solver: &mut Solver, rows: &Rows) {
+    solver.limit_inactive(most_inactive(rows.columns().into()));
     for constraint in rows.constraints() {
-        solver.take(constraint, None);
+        // These are too few to solve anything, and all right.
+        let _ = solver.take(constraint, None);
     }
+}
+
+/// Where symbols came by chance there were never more than 45 inactive columns of 256, 142 of 1,024, or 807 of 8,192, in
+/// 10,000, 2,000 and 100 blocks.
+const fn most_inactive(columns: usize) -> usize {
+    columns / 6 + 64
 }
 
 fn bitmap_words(rows: &Rows) -> usize {

@@ -47,6 +47,9 @@ pub enum Error {
     /// A probability of loss.
     #[error("symbols are lost with a probability of at least 0 and below 1, not {0}")]
     Loss(f64),
+    /// Rows of which fewer columns can be peeled than of rows that come by chance, so that it takes far longer to solve them.
+    #[error("rows chosen so that a system of {0} columns is hard to solve")]
+    Inactive(usize),
     /// The number of columns of a system of equations.
     #[error("a system has 1 to {MAX_COLUMNS} columns, not {0}")]
     Columns(usize),

@@ -191,3 +191,33 @@ fn decoders_can_go_to_another_thread() {
     sendable::<Encoder>();
     sendable::<Rows>();
 }
+
+#[test]
+fn symbols_that_were_chosen_to_be_hard_to_decode_are_refused() {
+    for draw in DRAWS {
+        let rows = Rows::new(2048, draw, 1).unwrap();
+        let mut longest: Vec<u32> = (0..rows.max_symbols()).collect();
+        longest.sort_by_key(|index| std::cmp::Reverse(rows.row(*index).len()));
+        let mut decoder = Decoder::new(1, rows.clone()).unwrap();
+        let refused = longest.iter().find_map(|index| decoder.push(*index, &[0]).err());
+        assert_eq!(refused, Some(Error::Inactive(rows.columns().into())));
+        assert_eq!(decoder.source(), None);
+        // It can be used again.
+        decoder.reset(rows);
+        assert!((0..4096).any(|index| decoder.push(index, &[0]).unwrap() == Progress::Complete));
+    }
+}
+
+#[test]
+fn what_comes_by_chance_is_far_from_being_refused() {
+    for (k, draw) in [8, 64, 200, 400, 800, 2000, 8192].into_iter().flat_map(|k| DRAWS.map(|draw| (k, draw))) {
+        let rows = Rows::new(k, draw, 5).unwrap();
+        let most = usize::from(rows.columns()) / 6 + 64;
+        for loss_percent in [0, 10, 60] {
+            let mut decoder = Decoder::new(1, rows.clone()).unwrap();
+            let mut came = arrivals(k, u64::from(loss_percent), loss_percent).into_iter();
+            assert!(came.any(|index| decoder.push(index, &[0]).unwrap() == Progress::Complete));
+            assert!(decoder.inactive_columns() <= most * 3 / 4, "k = {k}, {draw:?}");
+        }
+    }
+}

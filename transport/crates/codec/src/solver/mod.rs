@@ -93,6 +93,7 @@ impl Solver {
     ///
     /// # Errors
     /// Too long a row; a column that the system does not have; a payload that is not one symbol long. Nothing changes then.
+    /// [`Error::Inactive`] from the row on with which the limit of inactive columns was passed.
     pub fn push(&mut self, columns: &[u16], payload: Option<&[u8]>) -> Result<Progress, Error> {
         if columns.len() > MAX_ROW {
             return Err(Error::RowColumns(columns.len()));
@@ -104,16 +105,19 @@ impl Solver {
         if let Some(payload) = payload.filter(|payload| payload.len() != self.layout.symbol_bytes) {
             return Err(Error::PayloadBytes { bytes: payload.len(), expected: self.layout.symbol_bytes });
         }
-        Ok(self.take(columns, payload))
+        self.take(columns, payload)
     }
 
     /// [`Solver::push`] of what is known to be right.
     #[inline]
-    pub(crate) fn take(&mut self, columns: &[u16], payload: Option<&[u8]>) -> Progress {
+    pub(crate) fn take(&mut self, columns: &[u16], payload: Option<&[u8]>) -> Result<Progress, Error> {
         if self.solved {
-            return Progress::Complete;
+            return Ok(Progress::Complete);
         }
         let taken = self.system.push(columns);
+        if taken == Taken::GivenUp {
+            return Err(Error::Inactive(self.layout.columns));
+        }
         if taken != Taken::Dropped {
             let place = payload.map(|payload| self.store(payload));
             self.payloads.push(place);
@@ -124,9 +128,9 @@ impl Solver {
         match self.system.needs() {
             0 => {
                 self.solve();
-                Progress::Complete
+                Ok(Progress::Complete)
             }
-            missing => Progress::Needs(missing),
+            missing => Ok(Progress::Needs(missing)),
         }
     }
 
@@ -158,6 +162,12 @@ impl Solver {
         self.free.clear();
         self.free.extend(self.layout.free_slots());
         self.solved = false;
+    }
+
+    /// Until the next reset, gives up a system in which more columns than these cannot be peeled: the work to solve it
+    /// grows with their square.
+    pub fn limit_inactive(&mut self, most: usize) {
+        self.system.limit_inactive(most);
     }
 
     /// Columns of the system.

@@ -93,18 +93,24 @@ impl Peeling {
         self.spare.clear();
     }
 
-    pub(super) fn run(&mut self, rows: &SparseRows, columns: usize) {
+    /// Whether it came to an end with at most so many inactive columns.
+    #[must_use]
+    pub(super) fn run(&mut self, rows: &SparseRows, columns: usize, most_inactive: usize) -> bool {
         self.clear();
         self.index(rows, columns);
         self.prepare();
         loop {
             self.peel();
             let Some(column) = self.most_promising() else { break };
+            if self.inactive.len() == most_inactive {
+                return false;
+            }
             let mask = 1u64.checked_shl(self.inactive.len() as u32).unwrap_or(0);
             self.inactive.push(column);
             self.settle(column, mask);
         }
         self.gather_spare();
+        true
     }
 
     /// A counting sort of all entries by their columns. It goes through entries, not through rows: where a short

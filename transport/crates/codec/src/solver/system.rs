@@ -8,8 +8,11 @@ use super::rows::SparseRows;
 #[derive(Debug, Default)]
 pub(crate) struct System {
     columns: usize,
+    most_inactive: usize,
     rows: SparseRows,
     peeled: bool,
+    /// There were more inactive columns than there may be.
+    given_up: bool,
     peeling: Peeling,
     dense: Dense,
     /// Per column: the inactive columns it depends on, `words` words each.
@@ -29,6 +32,8 @@ pub(crate) enum Taken {
     Last,
     /// It depends on those that are kept.
     Dropped,
+    /// It does not matter: too few columns can be peeled.
+    GivenUp,
 }
 
 impl System {
@@ -38,27 +43,33 @@ impl System {
         system
     }
 
+    /// Begins anew, without a limit of inactive columns.
     pub(crate) fn reset(&mut self, columns: usize) {
-        self.columns = columns;
+        (self.columns, self.most_inactive) = (columns, columns);
         self.rows.clear();
-        self.peeled = false;
+        (self.peeled, self.given_up) = (false, false);
         self.peeling.clear();
         self.dense.reset(0);
         self.redundant.clear();
+    }
+
+    /// Gives up if more columns than these are inactive.
+    pub(super) fn limit_inactive(&mut self, most: usize) {
+        self.most_inactive = most;
     }
 
     /// Takes a row whose columns are all below the system's number of them.
     #[inline]
     pub(crate) fn push(&mut self, columns: &[u16]) -> Taken {
         if self.peeled {
-            return self.push_dense(columns);
+            return if self.given_up { Taken::GivenUp } else { self.push_dense(columns) };
         }
         self.rows.push(columns);
         if self.rows.len() < self.columns {
             return Taken::Kept;
         }
         self.peel();
-        Taken::Last
+        if self.given_up { Taken::GivenUp } else { Taken::Last }
     }
 
     /// How many more rows are needed at least.
@@ -116,8 +127,11 @@ impl System {
 
     #[inline(never)]
     fn peel(&mut self) {
-        self.peeling.run(&self.rows, self.columns);
         self.peeled = true;
+        self.given_up = !self.peeling.run(&self.rows, self.columns, self.most_inactive);
+        if self.given_up {
+            return;
+        }
         self.words = self.peeling.inactive.len().div_ceil(64);
         self.dense.reset(self.peeling.inactive.len());
         if self.words > 1 {
