@@ -126,9 +126,10 @@ def standing_holds(
         if not rate:
             return Hold(window_bytes)
         # The pacer lets go whatever is next as long as the bound is not reached, so what is in
-        # transit may pass it by a flight; and that is as large as the window can be told.
-        told_bytes = -(-window_bytes >> counts.window_scale) << counts.window_scale
-        bound_bytes = transit_bytes - min(told_bytes, PACED_FLIGHT_BYTES)
+        # transit may pass it by a flight; and that is as large as a window can be told.
+        step_bytes = 1 << counts.window_scale
+        flight_bytes = -(-min(window_bytes, PACED_FLIGHT_BYTES) // step_bytes) * step_bytes
+        bound_bytes = transit_bytes - flight_bytes
         bound_bytes = max(bound_bytes, transit_bytes // 2, LEAST_TRANSIT_BYTES)
         return Hold(window_bytes, rate, min(bound_bytes, MAX_WINDOW_BYTES))
 
