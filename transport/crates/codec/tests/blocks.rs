@@ -210,7 +210,8 @@ fn symbols_that_were_chosen_to_be_hard_to_decode_are_refused() {
 
 #[test]
 fn what_comes_by_chance_is_far_from_being_refused() {
-    for (k, draw) in [8, 64, 200, 400, 800, 2000, 8192].into_iter().flat_map(|k| DRAWS.map(|draw| (k, draw))) {
+    for (k, draw) in [8, 64, 200, 400, 800, 2000, 8192].into_iter().flat_map(|k| DRAWS.map(|draw| (k, draw)))
+    {
         let rows = Rows::new(k, draw, 5).unwrap();
         let most = usize::from(rows.columns()) / 6 + 64;
         for loss_percent in [0, 10, 60] {
