@@ -43,10 +43,7 @@ class PortCounts(NamedTuple):
     @property
     def active(self) -> "PortCounts":
         """The same without those that send nothing, nor what was measured."""
-        window_scale = self.window_scale
-        return PortCounts(
-            self.background, self.active_burst, self.mss_bytes, window_scale=window_scale
-        )
+        return self._replace(burst=self.active_burst, idle=0, handshake_ns=0)
 
 
 NO_FLOWS = PortCounts(0, 0, 0)

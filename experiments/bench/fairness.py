@@ -152,8 +152,7 @@ def _flows(bed: Bed, mix: Mix) -> Iterator[list[Command]]:
         if mix.lttp:
             folder = bed.run_dir / "objects"
             folder.mkdir()
-            with (folder / "long").open("wb") as file:
-                file.truncate(_OBJECT_BYTES)
+            fountain.make_hollow(folder / "long", _OBJECT_BYTES)
             where = places(bed, FLOWS)[: mix.lttp]
             for server in stack.enter_context(fountain.servers(folder, where, log)):
                 argv = fountain.fetch_argv([server], "long", mix.mode, rounds=1)

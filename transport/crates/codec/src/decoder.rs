@@ -115,8 +115,8 @@ fn begin(solver: &mut Solver, rows: &Rows) {
     }
 }
 
-/// Where symbols came by chance there were never more than 45 inactive columns of 256, 142 of 1,024, or 807 of 8,192, in
-/// 10,000, 2,000 and 100 blocks.
+/// Where symbols came by chance there were never more than 50 inactive columns in blocks of 256, 142 of 1,024, or 807 of
+/// 8,192, in 10,000, 2,000 and 100 blocks of each code.
 const fn most_inactive(columns: usize) -> usize {
     columns / 6 + 64
 }

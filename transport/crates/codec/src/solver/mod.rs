@@ -93,7 +93,6 @@ impl Solver {
     ///
     /// # Errors
     /// Too long a row; a column that the system does not have; a payload that is not one symbol long. Nothing changes then.
-    /// [`Error::Inactive`] from the row on with which the limit of inactive columns was passed.
     pub fn push(&mut self, columns: &[u16], payload: Option<&[u8]>) -> Result<Progress, Error> {
         if columns.len() > MAX_ROW {
             return Err(Error::RowColumns(columns.len()));
@@ -108,7 +107,8 @@ impl Solver {
         self.take(columns, payload)
     }
 
-    /// [`Solver::push`] of what is known to be right.
+    /// [`Solver::push`] of what is known to be right. It fails, with [`Error::Inactive`], from the row on with which
+    /// [`Solver::limit_inactive`] was passed.
     #[inline]
     pub(crate) fn take(&mut self, columns: &[u16], payload: Option<&[u8]>) -> Result<Progress, Error> {
         if self.solved {
@@ -166,7 +166,7 @@ impl Solver {
 
     /// Until the next reset, gives up a system in which more columns than these cannot be peeled: the work to solve it
     /// grows with their square.
-    pub fn limit_inactive(&mut self, most: usize) {
+    pub(crate) fn limit_inactive(&mut self, most: usize) {
         self.system.limit_inactive(most);
     }
 
