@@ -218,10 +218,16 @@ class Inspection:
 
     def _hold(self, port_id: PortId, cls: FlowClass) -> HoldView:
         hold = self._weir.engine.regulation.in_force(port_id, cls)
+        credit = hold.credit
         return {
             "window_bytes": hold.window_bytes,
-            "rate_bytes_per_s": hold.rate_bytes_per_s,
-            "transit_bytes": hold.transit_bytes,
+            "credit": None
+            if credit is None
+            else {
+                "bound_bytes": credit.bound_bytes,
+                "max_hold_ms": credit.max_hold_ms,
+                "weight": credit.weight,
+            },
         }
 
     def _of_interest(self, switch: int | None) -> list[int]:

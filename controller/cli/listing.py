@@ -63,11 +63,6 @@ def window(cls: str) -> Callable[[Row], str]:
     return _regulation(write)
 
 
-def _pace(told: Row) -> str:
-    rate = told["holds"].get("burst", {}).get("rate_bytes_per_s")
-    return words.rate(8 * rate) if rate else words.NOTHING
-
-
 def _state(row: Row) -> str:
     if not row["connected"]:
         return "away"
@@ -124,11 +119,10 @@ BURST = Column("BURST", _regulation(lambda told: str(told["burst_flows"])), righ
 BACKGROUND = Column("BACK", _regulation(lambda told: str(told["background_flows"])), right=True)
 NOTICE = Column("NOTICE", _regulation(lambda told: told["notice"] or words.NOTHING))
 WINDOW = Column("WINDOW", window("burst"), right=True)
-PACE = Column("PACE", _regulation(_pace), right=True)
 
 PORTS = (
     *(*PORT, LEADS_TO, LENGTH, LIMIT, DROPS, MARKS),
-    *(BURST, BACKGROUND, NOTICE, WINDOW, PACE),
+    *(BURST, BACKGROUND, NOTICE, WINDOW),
 )
 
 SWITCHES = (

@@ -50,8 +50,8 @@ def event(told: dict[str, Any]) -> str:
     words = [f"{key}={value}" for key, value in rest.items()]
     for window in told.get("windows", ()):
         held = f"{window['window_bytes']}B" if window["window_bytes"] else "released"
-        if window["rate_bytes_per_s"]:
-            held += f"@{rate(8 * window['rate_bytes_per_s'])}bit/s"
+        if window["credit"]:
+            held = f"credit:{window['credit']['weight']}"
         words.append(f"{window['port']}/{window['class']}={held}")
     return plain(" ".join([time, told.get("event", ""), *words]).strip())
 

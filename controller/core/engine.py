@@ -409,7 +409,7 @@ class Engine:
         return self._finish(now_ns)
 
     def widen(self, now_ns: int) -> list[Effect]:
-        """Give flows the room of buffers that others have left by now."""
+        """Widen the windows whose time has come."""
         self._regulation.widen(now_ns)
         return self._finish(now_ns)
 

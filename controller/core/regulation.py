@@ -30,11 +30,11 @@ from controller.core.windows import PortLimits
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a switch can do: `registers` of windows it has, 0 if it cannot lower any, whether they
-    can pace, and whether it tells the state of its egress queues."""
+    """What a switch can do: `registers` of windows it has, 0 if it cannot lower any, whether it
+    keeps accounts of credit, and whether it tells the state of its egress queues."""
 
     registers: int
-    paces: bool = False
+    keeps_accounts: bool = False
     tells_queues: bool = False
 
 
@@ -158,7 +158,7 @@ class Regulation:
         self._windows += self._regulator.refresh(now_ns)
 
     def widen(self, now_ns: int) -> None:
-        """Give out the room of buffers that has become free."""
+        """Widen the windows whose time has come."""
         self._windows += self._regulator.widen(now_ns)
 
     # To look at
@@ -214,7 +214,8 @@ class Regulation:
         if limits is None:
             self._windows += self._regulator.withdraw(port_id, now_ns)
         else:
-            self._windows += self._regulator.configure(port_id, limits, features.paces, now_ns)
+            has_account = features.keeps_accounts
+            self._windows += self._regulator.configure(port_id, limits, has_account, now_ns)
 
     def send(self) -> None:
         """Send what has changed, to the switches that are there."""
@@ -242,7 +243,8 @@ class Regulation:
     def _send(self, switch: int, windows: dict[int, WindowSet]) -> None:
         ttl_ms = self._regulator.ttl_ms
         registers = tuple(
-            RegisterWindow(register, *window.hold) for register, window in windows.items()
+            RegisterWindow(register, window.port.port, window.cls, window.hold)
+            for register, window in windows.items()
         )
         self._emit(SetWindows(switch, registers, ttl_ms))
         fields: dict[str, object] = {
@@ -254,7 +256,8 @@ class Regulation:
                     "port": window.port.port,
                     "class": window.cls.value,
                     "register": register,
-                    **window.hold._asdict(),
+                    "window_bytes": window.hold.window_bytes,
+                    "credit": window.hold.credit and window.hold.credit._asdict(),
                 }
                 for register, window in windows.items()
             ],

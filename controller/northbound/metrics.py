@@ -19,7 +19,6 @@ from prometheus_client.samples import Sample
 from controller.northbound.views import (
     ExcessView,
     HistogramView,
-    HoldView,
     PortView,
     QueueView,
     RegulationView,
@@ -48,24 +47,6 @@ _QUEUE_COUNTERS: tuple[tuple[str, str, Callable[[QueueView], int]], ...] = (
     ("dropped_bytes", "Bytes that found it full.", lambda queue: queue["dropped_bytes"]),
     ("marked_packets", "Packets marked by ECN.", lambda queue: queue["marked_packets"]),
 )
-_HOLDS: tuple[tuple[str, str, Callable[[HoldView], int]], ...] = (
-    (
-        "window_bytes",
-        "Window that the class is held to at the port; 0: not held.",
-        lambda hold: hold["window_bytes"],
-    ),
-    (
-        "rate_bytes_per_second",
-        "Rate that the class is paced at; 0: not paced.",
-        lambda hold: hold["rate_bytes_per_s"],
-    ),
-    (
-        "transit_bytes",
-        "Unacknowledged data that the class may have; 0: not bound.",
-        lambda hold: hold["transit_bytes"],
-    ),
-)
-
 V = TypeVar("V")
 Row = tuple[tuple[str, ...], float]
 
@@ -369,17 +350,16 @@ class Exposition:
             _PORT,
             [(_named(view), view["notice"] is not None) for view in told],
         )
-        for name, text, value in _HOLDS:
-            yield self._gauge(
-                f"weir_port_hold_{name}",
-                text,
-                (*_PORT, "class"),
-                [
-                    ((*_named(view), word), value(hold))
-                    for view in told
-                    for word, hold in view["holds"].items()
-                ],
-            )
+        yield self._gauge(
+            "weir_port_hold_window_bytes",
+            "Window that the class is held to at the port; 0: no limit.",
+            (*_PORT, "class"),
+            [
+                ((*_named(view), word), hold["window_bytes"])
+                for view in told
+                for word, hold in view["holds"].items()
+            ],
+        )
 
     # Families
 

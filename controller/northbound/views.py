@@ -11,10 +11,22 @@ from typing import NamedTuple, Protocol
 from typing_extensions import TypedDict  # typing.TypedDict does not do for Pydantic before 3.12
 
 
+class CreditView(TypedDict):
+    """A class's part in the account of credit of a port. `bound_bytes` is of frames, queued and
+    expected, for which credit is given, 0 leaves it to the switch; `max_hold_ms` is for how long a
+    request may be held; the classes share the port by `weight`."""
+
+    bound_bytes: int
+    max_hold_ms: int
+    weight: int
+
+
 class HoldView(TypedDict):
+    """`window_bytes` is the largest window, 0 sets no limit; `credit` is None without an account.
+    Without either, the class is not held."""
+
     window_bytes: int
-    rate_bytes_per_s: int
-    transit_bytes: int
+    credit: CreditView | None
 
 
 class ControllerView(TypedDict):
@@ -149,7 +161,7 @@ class RegulationView(TypedDict):
     """How a port is regulated: what it can take, what leaves by it, what that is held to.
 
     `notice` is the one that its windows go by, `notices` counts those that came, by label. A port
-    without limits is not regulated; a hold of zeros holds nothing.
+    without limits is not regulated.
     """
 
     switch: int

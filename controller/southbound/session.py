@@ -46,7 +46,7 @@ class Ready(NamedTuple):
 
     n_registers: int
     held: list[Held]
-    paces: bool = False
+    keeps_accounts: bool = False
     tells_queues: bool = False
 
 
@@ -253,25 +253,9 @@ class Session:
         actions = b"".join(output(port) for port in ports)
         self._wire.say(partial(openflow.packet_out, actions, frame))
 
-    def set_windows(self, windows: Iterable[tuple[int, int, int, int]], ttl_ms: int) -> None:
-        """Set registers, all at once: (register, window in bytes, rate in bytes/s, transit bytes).
-
-        What the switch does not know of is left out.
-        """
-        paces = Capability.PACING in self.capabilities
-        bounds = paces and Capability.TRANSIT in self.capabilities
-        message = extension.WindowSet(
-            tuple(
-                extension.Window(
-                    register,
-                    window_bytes,
-                    ttl_ms,
-                    rate if paces else 0,
-                    transit_bytes if bounds else 0,
-                )
-                for register, window_bytes, rate, transit_bytes in windows
-            )
-        )
+    def set_windows(self, windows: Iterable[extension.Window]) -> None:
+        """Set registers, all at once."""
+        message = extension.WindowSet(tuple(windows))
         self._extension(extension.MessageType.WINDOW_SET, message.pack())
 
     def read_queues(self) -> None:
@@ -376,9 +360,9 @@ class Session:
         self.ready = True
         self._say_what_is_missing()
         held = self._resync.begin()
-        paces = Capability.PACING in self.capabilities
+        keeps_accounts = Capability.CREDIT in self.capabilities
         tells_queues = Capability.QUEUE_STATS in self.capabilities
-        ready = Ready(self._n_registers, held, paces, tells_queues)
+        ready = Ready(self._n_registers, held, keeps_accounts, tells_queues)
         return [ready, *self._waiting.take()]
 
     def _say_what_is_missing(self) -> None:

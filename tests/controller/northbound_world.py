@@ -10,6 +10,7 @@ from controller.northbound.views import (
     FlowQuery,
     FlowView,
     HistogramView,
+    HoldView,
     LinkView,
     PathView,
     PortView,
@@ -20,7 +21,10 @@ from controller.northbound.views import (
     UnknownError,
 )
 
-HOLD = {"window_bytes": 14_600, "rate_bytes_per_s": 11_000_000, "transit_bytes": 40_000}
+HOLD: HoldView = {
+    "window_bytes": 14_600,
+    "credit": {"bound_bytes": 0, "max_hold_ms": 160, "weight": 7},
+}
 
 
 class Told:
@@ -152,7 +156,7 @@ class Told:
                 "idle_flows": 0,
                 "mss_bytes": 1460,
                 "notice": "CN-M" if view["port"] == 1 else None,
-                "holds": {"burst": dict(HOLD), "background": dict(HOLD)},
+                "holds": {"burst": HOLD, "background": HOLD},
                 "notices": {"CN-L": 3, "CR": 2},
             }
 

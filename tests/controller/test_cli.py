@@ -189,11 +189,18 @@ class TestWords:
         assert words.size(n_bytes) == written
 
     def test_an_event_is_a_line(self) -> None:
-        window = {"port": 3, "class": "burst", "window_bytes": 2920, "rate_bytes_per_s": 125_000}
+        credit = {"bound_bytes": 0, "max_hold_ms": 160, "weight": 7}
+        windows = [
+            {"port": 3, "class": "burst", "window_bytes": 2920, "credit": None},
+            {"port": 4, "class": "burst", "window_bytes": 0, "credit": credit},
+            {"port": 5, "class": "background", "window_bytes": 0, "credit": None},
+        ]
         line = words.event(
-            {"serial": 1, "event": "window_set", "switch": 1, "wall_s": 0.5, "windows": [window]}
+            {"serial": 1, "event": "window_set", "switch": 1, "wall_s": 0.5, "windows": windows}
         )
-        assert line.endswith(" window_set switch=1 3/burst=2920B@1Mbit/s")
+        assert line.endswith(
+            " window_set switch=1 3/burst=2920B 4/burst=credit:7 5/background=released"
+        )
 
     @given(st.text())
     def test_a_terminal_is_safe(self, name: str) -> None:
@@ -238,12 +245,12 @@ class TestTop:
         screen = Screen()
         screen.press("n")
         text = drawn(screen, looked(), (80, 24))
-        for title in ("SWITCH", "QUEUE", "LIMIT", "DROP/S", "NOTICE", "WINDOW", "PACE"):
+        for title in ("SWITCH", "QUEUE", "LIMIT", "DROP/S", "NOTICE", "WINDOW"):
             assert title in text
         first = next(line for line in text.splitlines() if "s1-eth1 " in line)
         assert first.split() == [
             *("1", "1", "s1-eth1", "1000", "64K", "-", "-", "32", "1", "CN-M"),
-            *("14.3K", "88M"),
+            "14.3K",
         ]
         assert "99% of notices answered within 100ms" in text
 
