@@ -20,6 +20,7 @@ from controller.core.entries import (
     HostWindow,
     Labelling,
     LinkPort,
+    PortWindow,
     Relearn,
     Steer,
     Survivor,
@@ -67,6 +68,8 @@ def flow_entries(entry: Entry) -> tuple[FlowEntry, ...]:
             return pipeline.account(FiveTuple(*flow), forward, label)
         case HostWindow(port, address, register, window_scale):
             return pipeline.host_window(port, address, register, window_scale)
+        case PortWindow(port, register):
+            return pipeline.port_window(port, register)
         case FlowWindow(port, segments, register, window_scale):
             return pipeline.flow_window(port, FiveTuple(*segments), register, window_scale)
         case Forward(mac, port):
@@ -150,6 +153,8 @@ def entry_of(decoded: Decoded) -> Entry:
             return Account(FlowKey(*flow), forward, label)
         case (Kind.HOST_WINDOW, (int(port), bytes(address), int(register), int(scale))):
             return HostWindow(port, address, register, scale)
+        case (Kind.PORT_WINDOW, (int(port), int(register))):
+            return PortWindow(port, register)
         case (Kind.FLOW_WINDOW, (int(port), FiveTuple() as flow, int(register), int(scale))):
             return FlowWindow(port, FlowKey(*flow), register, scale)
         case (Kind.FORWARD, (bytes(mac), int(port))):

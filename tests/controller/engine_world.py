@@ -218,9 +218,11 @@ def star(
     n_registers: int = REGISTERS,
     queue: Queue | None = QUEUE,
     policies: tuple[Rule, ...] = (),
+    keeps_accounts: bool = False,
 ) -> World:
     """One switch; the receiver at port 40, sender i at port i."""
-    world = World(make_engine(scheme, policies=policies), n_registers, queue)
+    engine = make_engine(scheme, policies=policies)
+    world = World(engine, n_registers, queue, keeps_accounts)
     world.switch_up(1)
     world.now_ns += PORT_GRACE_NS
     world.place(RECEIVER, PortId(1, 40))
@@ -229,9 +231,9 @@ def star(
     return world
 
 
-def two_switches(scheme: Scheme = Scheme.WEIR) -> World:
+def two_switches(scheme: Scheme = Scheme.WEIR, keeps_accounts: bool = False) -> World:
     """The paper's Fig. 8: senders at switch 1, the receiver at switch 2, port 40 between."""
-    world = World(make_engine(scheme))
+    world = World(make_engine(scheme), keeps_accounts=keeps_accounts)
     world.switch_up(1)
     world.switch_up(2)
     world.link(PortId(1, 40), PortId(2, 40))
