@@ -16,6 +16,14 @@ def rate(bits_per_s: float) -> str:
     return _scaled(bits_per_s, 1000)
 
 
+def percent(part: float, whole: float) -> str:
+    """`12%`, `0.4%`; nothing can be said of nothing."""
+    if not whole:
+        return NOTHING
+    number = 100 * part / whole
+    return f"{number:.0f}%" if number >= 10 else f"{number:.2g}%"
+
+
 def duration(seconds: float) -> str:
     """`80us`, `1.5ms`, `12s`, `3:05`, `2:03:05`, `5d 02:03`."""
     if seconds < 1e-3:

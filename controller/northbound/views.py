@@ -122,10 +122,41 @@ packet-ins. `dropped` is a counter; `hosts` are the Ethernet addresses behind th
 """
 
 
+class AccountView(TypedDict):
+    """The account of credit that a switch keeps for an egress queue, as it last told it.
+
+    `connections` in it, segments `held` and what is expected of senders (`expected_bytes`) are as
+    of then, `max_held_s` is the longest of all, the others are counters. Requests are segments that
+    ask for data: how many there were, how many of them were held, how many of these for as long as
+    is allowed (`overdue_requests`), and how many could not be held for want of memory
+    (`full_requests`). `held_counts` tells how many segments were held for less than each of
+    `held_bounds_s` but not the one before, and for longer than all; `held_s` is the sum.
+    `window_updates` are segments that the switch has made to give credit. Of what was expected of
+    senders (`charged_bytes`, of frames), they did not need `given_back_bytes` and did not send
+    `expired_bytes` in time.
+    """
+
+    connections: int
+    held: int
+    expected_bytes: int
+    requests: int
+    held_requests: int
+    overdue_requests: int
+    full_requests: int
+    held_s: float
+    max_held_s: float
+    held_bounds_s: list[float]
+    held_counts: list[int]
+    window_updates: int
+    charged_bytes: int
+    given_back_bytes: int
+    expired_bytes: int
+
+
 class QueueView(TypedDict):
     """An egress queue as its switch last told it; counters start with the queue.
 
-    `switch_time_ns` is CLOCK_MONOTONIC of the switch.
+    `switch_time_ns` is CLOCK_MONOTONIC of the switch. `account` is None where there never was one.
     """
 
     queue: int
@@ -141,6 +172,7 @@ class QueueView(TypedDict):
     dropped_packets: int
     dropped_bytes: int
     marked_packets: int
+    account: AccountView | None
 
 
 class PortView(TypedDict):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from controller.northbound.views import (
+    AccountView,
     ControllerView,
     EventView,
     ExcessView,
@@ -24,6 +25,24 @@ from controller.northbound.views import (
 HOLD: HoldView = {
     "window_bytes": 14_600,
     "credit": {"bound_bytes": 0, "max_hold_ms": 160, "weight": 7},
+}
+
+ACCOUNT: AccountView = {
+    "connections": 32,
+    "held": 4,
+    "expected_bytes": 24_000,
+    "requests": 1000,
+    "held_requests": 120,
+    "overdue_requests": 2,
+    "full_requests": 1,
+    "held_s": 0.5,
+    "max_held_s": 0.16,
+    "held_bounds_s": [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1],
+    "held_counts": [10, 20, 30, 20, 20, 10, 6, 2],
+    "window_updates": 9,
+    "charged_bytes": 1_500_000,
+    "given_back_bytes": 30_000,
+    "expired_bytes": 3000,
 }
 
 
@@ -138,6 +157,7 @@ class Told:
                             "dropped_packets": 5,
                             "dropped_bytes": 7500,
                             "marked_packets": 6,
+                            "account": ACCOUNT if port % 2 else None,
                         }
                     ],
                 }
