@@ -31,6 +31,17 @@ class MessageType(IntEnum):
     QUEUE_STATS_REPLY = 5
 
 
+class ErrorCode(IntEnum):
+    """Of errors whose experimenter is EXPERIMENTER."""
+
+    BAD_VERSION = 1
+    BAD_FLAGS = 2
+    BAD_EVENT = 3
+    BAD_REGISTER = 4
+    BAD_TTL = 5
+    BAD_CLASS = 6
+
+
 class PacketInReason(IntEnum):
     """A notice as a Packet-In, from ports with `notify=packet-in` (SDTCP Figure 4).
 

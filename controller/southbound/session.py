@@ -478,11 +478,16 @@ class Session:
         kind, xid = 0, 0
         if len(error.request) >= openflow.HEADER.size:
             _, kind, _, xid = openflow.HEADER.unpack_from(error.request)
+        why = _why(error)
         if xid == self._subscribe_xid or xid in self._resync.questions:
+            if why == extension.ErrorCode.BAD_VERSION.name:
+                self._tell_once(
+                    f"does not speak version {extension.VERSION} of Weir's extension; controller "
+                    "and switch must be of the same release"
+                )
             return []
         self.counters["refused"] += 1
         sent = self._resync.ledger.refused(xid)
-        why = f"error type {error.kind} code {error.code}"
         if sent is None:
             LOG.error(
                 "refused a message of type %d with %s; it begins %s",
@@ -513,3 +518,10 @@ class Session:
     def _extension(self, kind: extension.MessageType, body: bytes) -> int:
         """Send a message of the extension; returns its transaction id."""
         return self._wire.say(partial(openflow.experimenter, extension.EXPERIMENTER, kind, body))
+
+
+def _why(error: openflow.Error) -> str:
+    is_ours = error.experimenter == extension.EXPERIMENTER
+    if is_ours and error.code in list(extension.ErrorCode):
+        return extension.ErrorCode(error.code).name
+    return f"error type {error.kind} code {error.code}"

@@ -285,6 +285,30 @@ class TestEvents:
             switch.say_flows(stats_of(entry))
         assert not switch.session._resync._held
 
+    def test_what_the_extension_refuses_is_told_by_name(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        switch = Switch()
+        switch.become_ready()
+        switch.session.set_windows([extension.Window(4, 0, 3000, 7, 0, 160, 0, 7)])
+        request = switch.got[-1][:64]
+        for code, name in ((6, "BAD_CLASS"), (77, "error type 65535 code 77")):
+            switch.say(Type.ERROR, struct.pack("!HHI", 0xFFFF, code, 0x25D7C) + request)
+            assert f"refused a message of type 4 with {name}" in caplog.text
+
+    def test_a_switch_of_another_release_is_told_of(self, caplog: pytest.LogCaptureFixture) -> None:
+        switch = Switch()
+        (subscribe,) = (
+            message
+            for message in switch.got
+            if message[1] == Type.EXPERIMENTER and openflow.unpack_experimenter(message)[1] == 1
+        )
+        switch.say(Type.ERROR, struct.pack("!HHI", 0xFFFF, 1, 0x25D7C) + subscribe)
+        switch.say_flows()
+        assert switch.barrier() == [session.Ready(0, [])]
+        assert "does not speak version 2 of Weir's extension" in caplog.text
+        assert "refused" not in caplog.text
+
     def test_malformed_notices_are_counted(self, switch: Switch) -> None:
         assert switch.say_experimenter(2, b"short") == []
         assert sum(switch.session.counters.values()) == 1
