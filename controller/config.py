@@ -4,6 +4,7 @@ import difflib
 import ipaddress
 import re
 from collections.abc import Callable, Hashable
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self, TypeVar
 
@@ -30,7 +31,7 @@ from controller.core.engine import EngineSettings
 from controller.core.policy import Rule, Treatment
 from controller.core.regulator import RegulatorSettings, Scheme
 from controller.core.resolution import ResolverSettings
-from controller.core.windows import PortLimits, WindowRules
+from controller.core.windows import CreditRules, PortLimits, WindowRules
 
 SOCKET = "/run/weir/controller.sock"
 
@@ -247,11 +248,45 @@ class ClassifierSection(_Section):
 
 
 class Regulation(_Section):
+    """`max_hold` is for how long a switch may hold a request for data until the port that the data
+    will leave by has room; `background_share` what background flows keep of a congested port beside
+    bursts. Both are for switches that keep accounts of credit, `buffer_share` and `floor_segments`
+    for those that only lower windows.
+
+    A host takes a request for lost that nobody acknowledges within its retransmission timeout, so
+    `max_hold` must be below the least timeout of all hosts: Linux has 200 ms, FreeBSD 30 ms,
+    Windows 20 ms.
+    """
+
     scheme: Scheme = Scheme.WEIR
     window_ttl: Time = Field(default=3 * 10**9, ge=10**8, le=86_400 * 10**9)
-    initial_window: int = Field(default=10, ge=1)
+    max_hold: Time = 160 * 10**6
+    background_share: float = 0.125
     buffer_share: float = Field(default=0.9, gt=0, le=1)
     floor_segments: int = Field(default=2, ge=1)
+
+    @field_validator("max_hold")
+    @classmethod
+    def _is_below_timeouts(cls, max_hold_ns: int) -> int:
+        if not 10**6 <= max_hold_ns <= 10**9:
+            raise ValueError(
+                f"{max_hold_ns / 10**6:g} ms is not within 1 ms to 1 s; choose it below the least "
+                "retransmission timeout of the hosts (Linux 200 ms, FreeBSD 30 ms, Windows 20 ms)"
+            )
+        return max_hold_ns
+
+    @field_validator("background_share")
+    @classmethod
+    def _leaves_some_for_both(cls, share: float) -> float:
+        if not 0.01 <= share <= 0.99:
+            raise ValueError(f"{share:g} is not within 0.01 to 0.99; write e.g. 0.125")
+        return share
+
+    def credit_rules(self) -> CreditRules:
+        """The shares as a ratio of weights, which are at most 99."""
+        background = Fraction(self.background_share).limit_denominator(100)
+        burst_weight = background.denominator - background.numerator
+        return CreditRules(self.max_hold // 10**6, burst_weight, background.numerator)
 
 
 class BandwidthSection(_Section):
@@ -453,9 +488,8 @@ class Config(_Section):
             regulator=RegulatorSettings(
                 regulation.scheme,
                 regulation.window_ttl,
-                WindowRules(
-                    regulation.buffer_share, regulation.initial_window, regulation.floor_segments
-                ),
+                WindowRules(regulation.buffer_share, regulation.floor_segments),
+                regulation.credit_rules(),
             ),
             limits=limits,
             overrides=tuple(

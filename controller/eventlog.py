@@ -24,8 +24,8 @@ Every line has `event`, `time_ns` (CLOCK_MONOTONIC of the controller's machine) 
   switch_time_ns (CLOCK_MONOTONIC of the switch), sequence, missed, background, burst (the flows
   that leave by the port)
 * window_set: switch, refresh (true if it only renews what is in force), ttl_ms, windows: a list of
-  {port, class, register, window_bytes, rate_bytes_per_s (0: not paced), transit_bytes (0: left to
-  the switch)}; without window and rate the register is released
+  {port, class, register, window_bytes (0: no limit), credit: {bound_bytes (0: left to the switch),
+  max_hold_ms, weight}, or null without an account}; without either the register is released
 * packet_ins_limited: port (number 0: not known), class (unknown, neighbour, discovery, syn, end,
   segment), hosts (MAC addresses there), dropped_per_s; packet_ins_in_budget: port, class, hosts,
   dropped (how many since it was limited)

@@ -19,6 +19,7 @@ from controller.core.flow import FlowKey
 from controller.core.values import FlowClass, Notice, PortId
 from controller.mastership import Mastership
 from controller.northbound.views import (
+    AccountView,
     ControllerView,
     EventView,
     ExcessView,
@@ -36,7 +37,13 @@ from controller.northbound.views import (
     TablesView,
 )
 from controller.southbound.channel import Channel
-from controller.southbound.extension import Capability, QueueStats
+from controller.southbound.extension import (
+    HELD_BOUNDS_NS,
+    NO_ACCOUNT,
+    Capability,
+    CreditStats,
+    QueueStats,
+)
 from controller.southbound.roles import UNDEFINED
 from controller.tallies import Histogram, kind_of
 
@@ -218,10 +225,16 @@ class Inspection:
 
     def _hold(self, port_id: PortId, cls: FlowClass) -> HoldView:
         hold = self._weir.engine.regulation.in_force(port_id, cls)
+        credit = hold.credit
         return {
             "window_bytes": hold.window_bytes,
-            "rate_bytes_per_s": hold.rate_bytes_per_s,
-            "transit_bytes": hold.transit_bytes,
+            "credit": None
+            if credit is None
+            else {
+                "bound_bytes": credit.bound_bytes,
+                "max_hold_ms": credit.max_hold_ms,
+                "weight": credit.weight,
+            },
         }
 
     def _of_interest(self, switch: int | None) -> list[int]:
@@ -362,6 +375,27 @@ def _queue(told: QueueStats) -> QueueView:
         "dropped_packets": told.dropped_pkts,
         "dropped_bytes": told.dropped_bytes,
         "marked_packets": told.marked_pkts,
+        "account": None if told.credit == NO_ACCOUNT else _account(told.credit),
+    }
+
+
+def _account(told: CreditStats) -> AccountView:
+    return {
+        "connections": told.connections,
+        "held": told.held,
+        "expected_bytes": told.expected_bytes,
+        "requests": told.requests,
+        "held_requests": told.held_requests,
+        "overdue_requests": told.overdue_requests,
+        "full_requests": told.full_requests,
+        "held_s": told.held_ns / 1e9,
+        "max_held_s": told.max_held_ns / 1e9,
+        "held_bounds_s": [bound_ns / 1e9 for bound_ns in HELD_BOUNDS_NS],
+        "held_counts": list(told.held_for),
+        "window_updates": told.window_updates,
+        "charged_bytes": told.charged_bytes,
+        "given_back_bytes": told.given_back_bytes,
+        "expired_bytes": told.expired_bytes,
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from controller.config import Config
 from controller.core.connections import Reading
+from controller.core.effects import RegisterWindow
 from controller.core.egress import Queue
 from controller.core.entries import (
     Account,
@@ -19,14 +20,16 @@ from controller.core.entries import (
     HostWindow,
     Labelling,
     LinkPort,
+    PortWindow,
     Relearn,
     Steer,
     Survivor,
 )
 from controller.core.flow import FlowKey, payload_bytes
+from controller.core.values import FlowClass
 from controller.southbound import pipeline
 from controller.southbound.budgets import Limits
-from controller.southbound.extension import QueueStats
+from controller.southbound.extension import QueueStats, Window
 from controller.southbound.openflow import FlowEntry
 from controller.southbound.pipeline import Decoded, FiveTuple, Kind
 from controller.southbound.readback import Held
@@ -65,6 +68,8 @@ def flow_entries(entry: Entry) -> tuple[FlowEntry, ...]:
             return pipeline.account(FiveTuple(*flow), forward, label)
         case HostWindow(port, address, register, window_scale):
             return pipeline.host_window(port, address, register, window_scale)
+        case PortWindow(port, register):
+            return pipeline.port_window(port, register)
         case FlowWindow(port, segments, register, window_scale):
             return pipeline.flow_window(port, FiveTuple(*segments), register, window_scale)
         case Forward(mac, port):
@@ -75,6 +80,26 @@ def flow_entries(entry: Entry) -> tuple[FlowEntry, ...]:
             return pipeline.hop(destination, label, port)
         case Exempt(network, prefix_bits, port):
             return pipeline.exempt(network, prefix_bits, port)
+
+
+_CLASSES = {FlowClass.BURST: 0, FlowClass.BACKGROUND: 1}
+
+
+def window(wanted: RegisterWindow, ttl_ms: int) -> Window:
+    """A window register's new value as it is told to the switch."""
+    window_bytes, credit = wanted.hold
+    if credit is None:
+        return Window(wanted.register, window_bytes, ttl_ms if window_bytes else 0)
+    return Window(
+        wanted.register,
+        window_bytes,
+        ttl_ms,
+        port=wanted.port,
+        bound_bytes=credit.bound_bytes,
+        max_hold_ms=credit.max_hold_ms,
+        flow_class=_CLASSES[wanted.cls],
+        weight=credit.weight,
+    )
 
 
 def survivor(held: Held) -> Survivor:
@@ -128,6 +153,8 @@ def entry_of(decoded: Decoded) -> Entry:
             return Account(FlowKey(*flow), forward, label)
         case (Kind.HOST_WINDOW, (int(port), bytes(address), int(register), int(scale))):
             return HostWindow(port, address, register, scale)
+        case (Kind.PORT_WINDOW, (int(port), int(register))):
+            return PortWindow(port, register)
         case (Kind.FLOW_WINDOW, (int(port), FiveTuple() as flow, int(register), int(scale))):
             return FlowWindow(port, FlowKey(*flow), register, scale)
         case (Kind.FORWARD, (bytes(mac), int(port))):

@@ -63,9 +63,31 @@ def window(cls: str) -> Callable[[Row], str]:
     return _regulation(write)
 
 
-def _pace(told: Row) -> str:
-    rate = told["holds"].get("burst", {}).get("rate_bytes_per_s")
-    return words.rate(8 * rate) if rate else words.NOTHING
+def account(row: Row) -> Row:
+    """The account of credit of a port's egress queue; empty without any."""
+    return queue(row).get("account") or {}
+
+
+def _share(part: str, whole: str) -> Callable[[Row], str]:
+    def write(row: Row) -> str:
+        told = account(row)
+        return words.percent(told[part], told[whole]) if told else words.NOTHING
+
+    return write
+
+
+def _held_for(row: Row) -> str:
+    """What 99 % of the held segments were held for less than."""
+    told = account(row)
+    counts = told.get("held_counts", ())
+    if not sum(counts):
+        return words.NOTHING
+    number = 0
+    for bound_s, held in zip(told["held_bounds_s"], counts, strict=False):
+        number += held
+        if number >= 0.99 * sum(counts):
+            return f"<{words.duration(bound_s)}"
+    return words.duration(told["max_held_s"])
 
 
 def _state(row: Row) -> str:
@@ -124,11 +146,13 @@ BURST = Column("BURST", _regulation(lambda told: str(told["burst_flows"])), righ
 BACKGROUND = Column("BACK", _regulation(lambda told: str(told["background_flows"])), right=True)
 NOTICE = Column("NOTICE", _regulation(lambda told: told["notice"] or words.NOTHING))
 WINDOW = Column("WINDOW", window("burst"), right=True)
-PACE = Column("PACE", _regulation(_pace), right=True)
+HELD = Column("HELD", _share("held_requests", "requests"), right=True)
+HELD_FOR = Column("FOR", _held_for, right=True)
+GIVEN_BACK = Column("UNUSED", _share("given_back_bytes", "charged_bytes"), right=True)
 
 PORTS = (
     *(*PORT, LEADS_TO, LENGTH, LIMIT, DROPS, MARKS),
-    *(BURST, BACKGROUND, NOTICE, WINDOW, PACE),
+    *(BURST, BACKGROUND, NOTICE, WINDOW, HELD, HELD_FOR, GIVEN_BACK),
 )
 
 SWITCHES = (

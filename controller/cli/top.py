@@ -140,7 +140,7 @@ class Screen:
             Column(
                 "DROP/S", lambda row: self._written(row, lambda rate: f"{rate.drops:.0f}"), True
             ),
-            *(listing.BURST, listing.BACKGROUND, listing.NOTICE, listing.WINDOW, listing.PACE),
+            *(listing.BURST, listing.BACKGROUND, listing.NOTICE, listing.WINDOW, listing.HELD),
         )
         return _section(f"ports, by {name}", columns, sorted(seen.ports, key=number), lines)
 

@@ -16,6 +16,14 @@ def rate(bits_per_s: float) -> str:
     return _scaled(bits_per_s, 1000)
 
 
+def percent(part: float, whole: float) -> str:
+    """`12%`, `0.4%`; nothing can be said of nothing."""
+    if not whole:
+        return NOTHING
+    number = 100 * part / whole
+    return f"{number:.0f}%" if number >= 10 else f"{number:.2g}%"
+
+
 def duration(seconds: float) -> str:
     """`80us`, `1.5ms`, `12s`, `3:05`, `2:03:05`, `5d 02:03`."""
     if seconds < 1e-3:
@@ -50,8 +58,8 @@ def event(told: dict[str, Any]) -> str:
     words = [f"{key}={value}" for key, value in rest.items()]
     for window in told.get("windows", ()):
         held = f"{window['window_bytes']}B" if window["window_bytes"] else "released"
-        if window["rate_bytes_per_s"]:
-            held += f"@{rate(8 * window['rate_bytes_per_s'])}bit/s"
+        if window["credit"]:
+            held = f"credit:{window['credit']['weight']}"
         words.append(f"{window['port']}/{window['class']}={held}")
     return plain(" ".join([time, told.get("event", ""), *words]).strip())
 

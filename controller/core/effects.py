@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from controller.core.entries import Entry
-from controller.core.values import PortId
+from controller.core.values import FlowClass, Hold, PortId
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,12 @@ class Withdraw:
 
 
 class RegisterWindow(NamedTuple):
-    """A window register's new value (`values.Hold`); without window and rate it is released."""
+    """A window register's new value, and the egress port and class of flows that it belongs to."""
 
     register: int
-    window_bytes: int
-    rate_bytes_per_s: int = 0
-    transit_bytes: int = 0
+    port: int
+    cls: FlowClass
+    hold: Hold
 
 
 class SetWindows(NamedTuple):

@@ -3,7 +3,8 @@
 With symmetric paths, the segments that enter a switch by port P carry the windows that govern the
 data that leaves by P. So one entry per port and host puts all the host's burst flows under the
 port's burst register, without any state per connection; only background flows and odd window scales
-need their own.
+need their own. Where the switch keeps accounts of credit, `Regulation` has a port's other segments
+under the same register.
 """
 
 from collections import Counter

@@ -14,7 +14,15 @@ from controller.core.connections import Connections, ConnectionSettings, Reading
 from controller.core.effects import Effect, Install, Record
 from controller.core.egress import PortOverride, Queue
 from controller.core.enforcer import Enforcer
-from controller.core.entries import Account, Entry, Exempt, HostWindow, Relearn, Survivor
+from controller.core.entries import (
+    Account,
+    Entry,
+    Exempt,
+    HostWindow,
+    PortWindow,
+    Relearn,
+    Survivor,
+)
 from controller.core.estimation import Counted, Estimation
 from controller.core.fabric import Fabric, Port
 from controller.core.flow import SegmentFields
@@ -172,9 +180,12 @@ class Engine:
         self._tables.connect(switch, held)
         self._audits.connect(switch, now_ns)
         self._forwarding.connect(switch, ports, survivors, now_ns)
-        for survivor in survivors:
-            if isinstance(survivor.entry, HostWindow):
-                self._enforcer.adopt(switch, survivor.entry, now_ns)
+        for entry in held:
+            if isinstance(entry, PortWindow):
+                self._regulation.adopt(switch, entry)
+        for entry in held:
+            if isinstance(entry, HostWindow):
+                self._enforcer.adopt(switch, entry, now_ns)
         if survivors or returns:
             self._connections.remember(survivors)
             for account in over:
@@ -409,7 +420,7 @@ class Engine:
         return self._finish(now_ns)
 
     def widen(self, now_ns: int) -> list[Effect]:
-        """Give flows the room of buffers that others have left by now."""
+        """Widen the windows whose time has come."""
         self._regulation.widen(now_ns)
         return self._finish(now_ns)
 

@@ -93,6 +93,19 @@ class HostWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class PortWindow:
+    """Segments that enter by `port` from hosts without a HostWindow are in the register's account
+    of credit; the switch goes by the window scales that it has seen in their SYNs."""
+
+    port: int
+    register: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("port-window", (self.port,))
+
+
+@dataclass(frozen=True, slots=True)
 class FlowWindow:
     """An exception to HostWindow for one connection; `segments` is the direction of its ACKs."""
 
@@ -171,6 +184,7 @@ Entry = (
     | Steer
     | Account
     | HostWindow
+    | PortWindow
     | FlowWindow
     | Forward
     | Behind

@@ -16,8 +16,7 @@ class PortCounts(NamedTuple):
     """a = |G| and b = |B| of a port (SDTCP section 3.4), and the largest MSS (0 without flows).
 
     `idle` is how many of the burst flows are known to send nothing at present, `handshake_ns` the
-    least SYN-to-SYN-ACK time lately seen through the port (0: unknown). Windows are told in steps
-    of up to 1 << `window_scale` bytes.
+    least SYN-to-SYN-ACK time lately seen through the port (0: unknown).
     """
 
     background: int
@@ -25,7 +24,6 @@ class PortCounts(NamedTuple):
     mss_bytes: int
     idle: int = 0
     handshake_ns: int = 0
-    window_scale: int = 0
 
     @property
     def flows(self) -> int:
@@ -73,14 +71,14 @@ class _Largest:
 class _Port:
     """The flows that leave through one port, and the largest of what their bundles have."""
 
-    __slots__ = ("background", "flows", "handshakes_ns", "idle", "lanes", "mss", "window_scale")
+    __slots__ = ("background", "flows", "handshakes_ns", "idle", "lanes", "mss")
 
     def __init__(self) -> None:
         self.flows = 0
         self.background = 0
         self.idle = 0
         self.lanes: set[Lane] = set()
-        self.mss, self.window_scale = _Largest(), _Largest()
+        self.mss = _Largest()
         self.handshakes_ns = [0, 0]
 
 
@@ -105,7 +103,6 @@ class PortFlows:
             port.mss.value,
             port.idle,
             min(recent, before) if recent and before else recent or before,
-            port.window_scale.value,
         )
 
     def lanes(self, port_id: PortId) -> frozenset[Lane]:
@@ -188,7 +185,6 @@ class PortFlows:
             if bundle.counted:
                 port.flows += bundle.counted
                 port.mss.add(bundle.mss_bytes)
-                port.window_scale.add(lane.window_scale or 0)
                 self._touched[port_id] = None
 
     def _unlist(self, bundle: Bundle, lane: Lane) -> None:
@@ -200,5 +196,4 @@ class PortFlows:
             if bundle.counted:
                 port.flows -= bundle.counted
                 port.mss.remove(bundle.mss_bytes)
-                port.window_scale.remove(lane.window_scale or 0)
                 self._touched[port_id] = None

@@ -18,6 +18,7 @@ from controller.core.effects import (
     TimeControl,
 )
 from controller.core.egress import EgressPorts, PortOverride, Queue
+from controller.core.entries import PortWindow
 from controller.core.fabric import Port
 from controller.core.port_flows import PortCounts
 from controller.core.registers import Registers
@@ -30,11 +31,11 @@ from controller.core.windows import PortLimits
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a switch can do: `registers` of windows it has, 0 if it cannot lower any, whether they
-    can pace, and whether it tells the state of its egress queues."""
+    """What a switch can do: `registers` of windows it has, 0 if it cannot lower any, whether it
+    keeps accounts of credit, and whether it tells the state of its egress queues."""
 
     registers: int
-    paces: bool = False
+    keeps_accounts: bool = False
     tells_queues: bool = False
 
 
@@ -97,6 +98,8 @@ class Regulation:
 
     def forget(self, switch: int, in_use: bool) -> None:
         """A switch is gone for good; its registers are still `in_use` if entries name them."""
+        for port_id in self._egress.ports_of(switch):
+            self._cover(port_id, False)
         self._egress.forget(switch)
         self._regulator.forget(switch)
         self.round_trips.forget(switch)
@@ -105,6 +108,10 @@ class Regulation:
         if not in_use:
             self.registers.forget(switch)
 
+    def adopt(self, switch: int, entry: PortWindow) -> None:
+        """Keep the register that a port has by an entry that survived on its switch."""
+        self.registers.adopt(PortId(switch, entry.port), entry.register)
+
     def set_port(self, switch: int, port: Port, now_ns: int) -> None:
         self._egress.set_port(switch, port)
         self._follow(PortId(switch, port.number), now_ns)
@@ -112,6 +119,7 @@ class Regulation:
     def remove_port(self, port_id: PortId, now_ns: int) -> None:
         """A port is gone; with the next `send` its registers are free for others."""
         self._gone.append(port_id)
+        self._cover(port_id, False)
         self._egress.remove_port(port_id)
         self.round_trips.forget_port(port_id)
         self._windows += self._regulator.withdraw(port_id, now_ns)
@@ -158,7 +166,7 @@ class Regulation:
         self._windows += self._regulator.refresh(now_ns)
 
     def widen(self, now_ns: int) -> None:
-        """Give out the room of buffers that has become free."""
+        """Widen the windows whose time has come."""
         self._windows += self._regulator.widen(now_ns)
 
     # To look at
@@ -214,7 +222,18 @@ class Regulation:
         if limits is None:
             self._windows += self._regulator.withdraw(port_id, now_ns)
         else:
-            self._windows += self._regulator.configure(port_id, limits, features.paces, now_ns)
+            has_account = features.keeps_accounts
+            self._windows += self._regulator.configure(port_id, limits, has_account, now_ns)
+        has_credit = limits is not None and features.keeps_accounts
+        self._cover(port_id, has_credit and self._scheme is Scheme.WEIR)
+
+    def _cover(self, port_id: PortId, wanted: bool) -> None:
+        """Have all that enters by a port in its account, before its hosts are known to connect."""
+        register = self.registers.register(port_id, FlowClass.BURST) if wanted else None
+        if register is None:
+            self._tables.remove(port_id.switch, PortWindow(port_id.port, 0).key)
+        else:
+            self._tables.put(port_id.switch, PortWindow(port_id.port, register))
 
     def send(self) -> None:
         """Send what has changed, to the switches that are there."""
@@ -242,7 +261,8 @@ class Regulation:
     def _send(self, switch: int, windows: dict[int, WindowSet]) -> None:
         ttl_ms = self._regulator.ttl_ms
         registers = tuple(
-            RegisterWindow(register, *window.hold) for register, window in windows.items()
+            RegisterWindow(register, window.port.port, window.cls, window.hold)
+            for register, window in windows.items()
         )
         self._emit(SetWindows(switch, registers, ttl_ms))
         fields: dict[str, object] = {
@@ -254,7 +274,8 @@ class Regulation:
                     "port": window.port.port,
                     "class": window.cls.value,
                     "register": register,
-                    **window.hold._asdict(),
+                    "window_bytes": window.hold.window_bytes,
+                    "credit": window.hold.credit and window.hold.credit._asdict(),
                 }
                 for register, window in windows.items()
             ],

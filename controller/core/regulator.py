@@ -1,7 +1,9 @@
 """Queue notices and flow counts in, what every egress port is held to out.
 
 Scheme `sdtcp` is the paper: windows by Eq. (5)-(8) from a notice until CR. Scheme `weir` holds
-every port that has a queue at all times, and lowers its windows as the paper does on top of that.
+every port that has a queue at all times. Where the switch keeps an account of credit for the port,
+its flows are in that, and nothing changes with flows and notices. Elsewhere they have standing
+windows, which a notice lowers as in the paper.
 
 Pure: the state of each egress port, no I/O, no clock. It never looks at a connection, only at the
 counts of the port. Eq. (9), the minimum with the receiver's own window, is done by the switch.
@@ -13,12 +15,13 @@ from enum import Enum
 from typing import NamedTuple
 
 from controller.core.port_flows import NO_FLOWS, PortCounts
-from controller.core.room import Room
 from controller.core.values import RELEASED, FlowClass, Hold, Notice, PortId
 from controller.core.windows import (
     MAX_WINDOW_BYTES,
+    CreditRules,
     PortLimits,
     WindowRules,
+    account_holds,
     lowered_hold,
     measured_rtt_ns,
     paper_windows,
@@ -27,9 +30,6 @@ from controller.core.windows import (
 
 # Three times the longest `cr-hold` of a queue: by then CR has come, or is lost.
 NOTICE_LIFE_NS = 15 * 10**9
-# After so long without a new one, the flows of a port have settled: windows may then grow, which
-# TCP takes notice of at once. While they are opened they must not fall, for it may miss that.
-SETTLED_AFTER_NS = 500 * 10**6
 # Where connections come and go all the time, what one leaves is not worth a message before the next
 # one needs it: for so long after a change, windows only fall.
 KEPT_NS = 100 * 10**6
@@ -38,7 +38,7 @@ _CLASSES = tuple(FlowClass)
 
 
 class Scheme(Enum):
-    """`none` only watches, `sdtcp` is the paper as printed, `weir` has standing windows, too."""
+    """`none` only watches, `sdtcp` is the paper as printed, `weir` holds ports at all times."""
 
     NONE = "none"
     SDTCP = "sdtcp"
@@ -50,6 +50,7 @@ class RegulatorSettings:
     scheme: Scheme
     window_ttl_ns: int
     rules: WindowRules
+    credit: CreditRules
 
 
 class WindowSet(NamedTuple):
@@ -65,10 +66,8 @@ class WindowSet(NamedTuple):
 class _Port:
     limits: PortLimits | None = None
     measured: PortLimits | None = None  # the same with the RTT of handshakes, once reckoned
-    paced: bool = False
+    has_account: bool = False
     counts: PortCounts = NO_FLOWS
-    opened_ns: int = 0
-    settled: bool = False
     # The last notice but CR, the length of the queue that it told, and what follows from it.
     notice: Notice | None = None
     queue_bytes: int = 0
@@ -76,7 +75,6 @@ class _Port:
     confirmed_ns: int = 0
     wanted: Mapping[FlowClass, Hold] | None = None
     sent: dict[FlowClass, tuple[Hold, int]] = field(default_factory=dict)
-    room: Room = field(default_factory=Room)
 
 
 class Regulator:
@@ -84,6 +82,7 @@ class Regulator:
 
     def __init__(self, settings: RegulatorSettings) -> None:
         self._settings = settings
+        self._account_holds = account_holds(settings.credit)
         self._ports: dict[PortId, _Port] = {}
         self._waiting: dict[PortId, int] = {}
         self._widens_ns: int | None = None
@@ -95,6 +94,7 @@ class Regulator:
     def reconfigure(self, settings: RegulatorSettings, now_ns: int) -> list[WindowSet]:
         """Go by these from now on; what follows from a notice is forgotten with the old rules."""
         self._settings = settings
+        self._account_holds = account_holds(settings.credit)
         windows = []
         for port, state in self._ports.items():
             _recover(state)
@@ -104,13 +104,13 @@ class Regulator:
     # Ports
 
     def configure(
-        self, port: PortId, limits: PortLimits, paced: bool, now_ns: int
+        self, port: PortId, limits: PortLimits, has_account: bool, now_ns: int
     ) -> list[WindowSet]:
-        """The port has a queue of these limits; `paced` if its switch can pace."""
+        """The port has a queue of these limits; `has_account` if its switch can keep one for it."""
         state = self._port(port)
-        if (state.limits, state.paced) == (limits, paced):
+        if (state.limits, state.has_account) == (limits, has_account):
             return []
-        state.limits, state.measured, state.paced = limits, None, paced
+        state.limits, state.measured, state.has_account = limits, None, has_account
         return self._update(port, now_ns)
 
     def withdraw(self, port: PortId, now_ns: int) -> list[WindowSet]:
@@ -136,7 +136,7 @@ class Regulator:
         for port in self._ports_of(switch):
             state = self._ports[port]
             _recover(state)
-            state.wanted, state.sent, state.room = None, {}, Room()
+            state.wanted, state.sent = None, {}
             windows += self._update(port, now_ns)
         return windows
 
@@ -145,15 +145,11 @@ class Regulator:
     def flows_changed(self, port: PortId, counts: PortCounts, now_ns: int) -> list[WindowSet]:
         """The flows that leave through a port are now these."""
         state = self._port(port)
-        # Segments that are longer than ever need windows of that length at once, and where there
-        # are background flows, room goes from class to class.
+        # Segments that are longer than ever need windows of that length at once. Background flows
+        # last, so what a change leaves them and others is worth a message.
         lazily = counts.mss_bytes == state.counts.mss_bytes and not (
             counts.background or state.counts.background
         )
-        if counts.background != state.counts.background:
-            state.room.moved(state.counts, counts)
-        if counts.flows > state.counts.flows or not counts.flows:
-            state.settled, state.opened_ns = False, now_ns
         state.counts = counts
         if state.limits is None:
             if not counts.flows:
@@ -204,8 +200,6 @@ class Regulator:
             if state.notice is not None and now_ns - state.confirmed_ns >= NOTICE_LIFE_NS:
                 _recover(state)
                 windows += self._update(port, now_ns)
-            if self._settle(state, now_ns):
-                windows += self._update(port, now_ns)
             for cls, (hold, sent_ns) in state.sent.items():
                 if hold != RELEASED and sent_ns <= due_ns:
                     state.sent[cls] = (hold, now_ns)
@@ -218,7 +212,7 @@ class Regulator:
         return self._widens_ns if self._waiting else None
 
     def widen(self, now_ns: int) -> list[WindowSet]:
-        """Give flows the room that others have left by now."""
+        """Widen the windows whose time has come."""
         if self._widens_ns is None or now_ns < self._widens_ns:
             return []
         windows = []
@@ -246,13 +240,6 @@ class Regulator:
         return self._limits(state) if state else None
 
     # What follows
-
-    def _settle(self, state: _Port, now_ns: int) -> bool:
-        """Whether the flows of a port have settled just now."""
-        was_settled = state.settled
-        if state.counts.flows and now_ns - state.opened_ns >= SETTLED_AFTER_NS:
-            state.settled = True
-        return state.settled and not was_settled
 
     def _port(self, port: PortId) -> _Port:
         return self._ports.setdefault(port, _Port())
@@ -288,10 +275,10 @@ class Regulator:
         if wanted == state.wanted and port not in self._waiting:
             return []
         state.wanted = wanted
+        self._waiting.pop(port, None)
         changed = []
-        fitting = self._fit(port, wanted, now_ns)
         for cls in _CLASSES:
-            hold = fitting.get(cls, RELEASED)
+            hold = wanted.get(cls, RELEASED)
             former, sent_ns = state.sent.get(cls, (RELEASED, 0))
             if hold == former:
                 continue
@@ -303,21 +290,6 @@ class Regulator:
             changed.append(WindowSet(port, cls, hold, refresh=False))
         return changed
 
-    def _fit(
-        self, port: PortId, wanted: Mapping[FlowClass, Hold], now_ns: int
-    ) -> Mapping[FlowClass, Hold]:
-        """What there is room for now; for the rest, the port is waiting."""
-        state, limits = self._ports[port], self._ports[port].limits
-        self._waiting.pop(port, None)
-        if limits is None or not wanted or not all(hold.transit_bytes for hold in wanted.values()):
-            state.room = Room()
-            return wanted
-        floor_segments = self._settings.rules.floor_segments
-        fitting = state.room.fit(wanted, state.counts, limits, floor_segments, now_ns)
-        if state.room.waits_until_ns is not None:
-            self._wait(port, state.room.waits_until_ns)
-        return fitting
-
     def _wanted(self, state: _Port) -> Mapping[FlowClass, Hold]:
         limits = self._limits(state)
         if limits is None or self._settings.scheme is Scheme.NONE:
@@ -325,14 +297,14 @@ class Regulator:
         notified = state.notified
         if self._settings.scheme is Scheme.SDTCP:
             return {cls: Hold(min(size, MAX_WINDOW_BYTES)) for cls, size in notified.items()}
+        if state.has_account:
+            return self._account_holds
         counts, rules = state.counts.active, self._settings.rules
-        holds = standing_holds(counts, limits, rules, state.paced, state.settled)
+        holds = standing_holds(counts, limits, rules)
         if not notified:
             return holds
         return {
-            cls: lowered_hold(hold, cls, notified[cls], counts, limits, rules)
-            if cls in notified
-            else hold
+            cls: lowered_hold(hold, notified[cls], counts, rules) if cls in notified else hold
             for cls, hold in holds.items()
         }
 

@@ -24,16 +24,26 @@ class FlowClass(Enum):
     __hash__ = object.__hash__
 
 
-class Hold(NamedTuple):
-    """What a class of flows of an egress port is held to; all zero, it is released.
+class Credit(NamedTuple):
+    """The part of a class of flows in the account of credit that a switch keeps for an egress port.
 
-    `rate_bytes_per_s` is of the data that the receivers' segments let out, 0 does not pace them;
-    `transit_bytes` how much of that data may be unacknowledged, 0 leaves it to the switch.
+    `bound_bytes` is of frames, queued and expected, for which credit is given, 0 leaves it to the
+    switch. No request is held for longer than `max_hold_ms`. Classes share the port by `weight`.
+    """
+
+    bound_bytes: int
+    max_hold_ms: int
+    weight: int
+
+
+class Hold(NamedTuple):
+    """What a class of flows of an egress port is held to; without either, it is released.
+
+    `window_bytes` is the largest window, 0 sets no limit; `credit` is None without an account.
     """
 
     window_bytes: int
-    rate_bytes_per_s: int = 0
-    transit_bytes: int = 0
+    credit: Credit | None = None
 
 
 RELEASED = Hold(0)

@@ -17,9 +17,9 @@ from prometheus_client.core import (
 from prometheus_client.samples import Sample
 
 from controller.northbound.views import (
+    AccountView,
     ExcessView,
     HistogramView,
-    HoldView,
     PortView,
     QueueView,
     RegulationView,
@@ -48,21 +48,44 @@ _QUEUE_COUNTERS: tuple[tuple[str, str, Callable[[QueueView], int]], ...] = (
     ("dropped_bytes", "Bytes that found it full.", lambda queue: queue["dropped_bytes"]),
     ("marked_packets", "Packets marked by ECN.", lambda queue: queue["marked_packets"]),
 )
-_HOLDS: tuple[tuple[str, str, Callable[[HoldView], int]], ...] = (
+_ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountView], float]], ...] = (
+    ("connections", "Connections in the port's account of credit.", lambda of: of["connections"]),
+    ("held_segments", "Segments that are held until the port has room.", lambda of: of["held"]),
     (
-        "window_bytes",
-        "Window that the class is held to at the port; 0: not held.",
-        lambda hold: hold["window_bytes"],
+        "expected_bytes",
+        "What senders have credit for and have not sent yet.",
+        lambda of: of["expected_bytes"],
+    ),
+    ("longest_hold_seconds", "The longest that one was held.", lambda of: of["max_held_s"]),
+)
+_ACCOUNT_COUNTERS: tuple[tuple[str, str, Callable[[AccountView], int]], ...] = (
+    ("requests", "Segments that asked for data to leave by the port.", lambda of: of["requests"]),
+    ("held_requests", "Those that had to wait for room.", lambda of: of["held_requests"]),
+    (
+        "overdue_requests",
+        "Those that waited for as long as is allowed.",
+        lambda of: of["overdue_requests"],
     ),
     (
-        "rate_bytes_per_second",
-        "Rate that the class is paced at; 0: not paced.",
-        lambda hold: hold["rate_bytes_per_s"],
+        "full_requests",
+        "Requests that could not be held for want of memory.",
+        lambda of: of["full_requests"],
     ),
     (
-        "transit_bytes",
-        "Unacknowledged data that the class may have; 0: not bound.",
-        lambda hold: hold["transit_bytes"],
+        "window_updates",
+        "Segments that the switch has made to give credit.",
+        lambda of: of["window_updates"],
+    ),
+    ("charged_bytes", "Bytes that were expected of senders.", lambda of: of["charged_bytes"]),
+    (
+        "given_back_bytes",
+        "Bytes that were expected and not needed.",
+        lambda of: of["given_back_bytes"],
+    ),
+    (
+        "expired_bytes",
+        "Bytes that were expected and did not come in time.",
+        lambda of: of["expired_bytes"],
     ),
 )
 
@@ -328,6 +351,17 @@ class Exposition:
             for name, text, value in measures:
                 rows: list[Row] = [(named, value(queue)) for named, queue in queues]
                 yield family(f"weir_queue_{name}", text, labels, rows)
+        accounts = [
+            (_named(view), queue["account"])
+            for view in told
+            for queue in view["queues"]
+            if queue["account"] is not None
+        ]
+        for family, parts in ((gauge, _ACCOUNT_GAUGES), (counter, _ACCOUNT_COUNTERS)):
+            for name, text, part in parts:
+                rows = [(named, part(account)) for named, account in accounts]
+                yield family(f"weir_port_{name}", text, _PORT, rows)
+        yield self._holds(accounts)
         yield gauge(
             "weir_link_rtt_seconds",
             "Smoothed round trip over the link of a port.",
@@ -369,17 +403,37 @@ class Exposition:
             _PORT,
             [(_named(view), view["notice"] is not None) for view in told],
         )
-        for name, text, value in _HOLDS:
-            yield self._gauge(
-                f"weir_port_hold_{name}",
-                text,
-                (*_PORT, "class"),
-                [
-                    ((*_named(view), word), value(hold))
-                    for view in told
-                    for word, hold in view["holds"].items()
-                ],
-            )
+        yield self._gauge(
+            "weir_port_hold_window_bytes",
+            "Window that the class is held to at the port; 0: no limit.",
+            (*_PORT, "class"),
+            [
+                ((*_named(view), word), hold["window_bytes"])
+                for view in told
+                for word, hold in view["holds"].items()
+            ],
+        )
+
+    def _holds(self, accounts: list[tuple[tuple[str, str, str], AccountView]]) -> Metric:
+        """For how long segments were held, by port; its samples are made while they are written."""
+        name = "weir_port_held_seconds"
+        family = HistogramMetricFamily(
+            name, "For how long segments that had to wait for room were held.", labels=_PORT
+        )
+
+        def samples() -> Iterator[Sample]:
+            for values, account in accounts:
+                labels, number = dict(zip(_PORT, values, strict=True)), 0
+                bounds = [*map(str, account["held_bounds_s"]), "+Inf"]
+                for bound, held in zip(bounds, account["held_counts"], strict=True):
+                    self._breathe()
+                    number += held
+                    yield Sample(f"{name}_bucket", {**labels, "le": bound}, number)
+                yield Sample(f"{name}_count", labels, number)
+                yield Sample(f"{name}_sum", labels, account["held_s"])
+
+        family.samples = samples()  # type: ignore[assignment]
+        return family
 
     # Families
 

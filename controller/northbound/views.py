@@ -11,10 +11,22 @@ from typing import NamedTuple, Protocol
 from typing_extensions import TypedDict  # typing.TypedDict does not do for Pydantic before 3.12
 
 
+class CreditView(TypedDict):
+    """A class's part in the account of credit of a port. `bound_bytes` is of frames, queued and
+    expected, for which credit is given, 0 leaves it to the switch; `max_hold_ms` is for how long a
+    request may be held; the classes share the port by `weight`."""
+
+    bound_bytes: int
+    max_hold_ms: int
+    weight: int
+
+
 class HoldView(TypedDict):
+    """`window_bytes` is the largest window, 0 sets no limit; `credit` is None without an account.
+    Without either, the class is not held."""
+
     window_bytes: int
-    rate_bytes_per_s: int
-    transit_bytes: int
+    credit: CreditView | None
 
 
 class ControllerView(TypedDict):
@@ -110,10 +122,41 @@ packet-ins. `dropped` is a counter; `hosts` are the Ethernet addresses behind th
 """
 
 
+class AccountView(TypedDict):
+    """The account of credit that a switch keeps for an egress queue, as it last told it.
+
+    `connections` in it, segments `held` and what is expected of senders (`expected_bytes`) are as
+    of then, `max_held_s` is the longest of all, the others are counters. Requests are segments that
+    ask for data: how many there were, how many of them were held, how many of these for as long as
+    is allowed (`overdue_requests`), and how many could not be held for want of memory
+    (`full_requests`). `held_counts` tells how many segments were held for less than each of
+    `held_bounds_s` but not the one before, and for longer than all; `held_s` is the sum.
+    `window_updates` are segments that the switch has made to give credit. Of what was expected of
+    senders (`charged_bytes`, of frames), they did not need `given_back_bytes` and did not send
+    `expired_bytes` in time.
+    """
+
+    connections: int
+    held: int
+    expected_bytes: int
+    requests: int
+    held_requests: int
+    overdue_requests: int
+    full_requests: int
+    held_s: float
+    max_held_s: float
+    held_bounds_s: list[float]
+    held_counts: list[int]
+    window_updates: int
+    charged_bytes: int
+    given_back_bytes: int
+    expired_bytes: int
+
+
 class QueueView(TypedDict):
     """An egress queue as its switch last told it; counters start with the queue.
 
-    `switch_time_ns` is CLOCK_MONOTONIC of the switch.
+    `switch_time_ns` is CLOCK_MONOTONIC of the switch. `account` is None where there never was one.
     """
 
     queue: int
@@ -129,6 +172,7 @@ class QueueView(TypedDict):
     dropped_packets: int
     dropped_bytes: int
     marked_packets: int
+    account: AccountView | None
 
 
 class PortView(TypedDict):
@@ -149,7 +193,7 @@ class RegulationView(TypedDict):
     """How a port is regulated: what it can take, what leaves by it, what that is held to.
 
     `notice` is the one that its windows go by, `notices` counts those that came, by label. A port
-    without limits is not regulated; a hold of zeros holds nothing.
+    without limits is not regulated.
     """
 
     switch: int

@@ -10,9 +10,11 @@ from enum import IntEnum, IntFlag
 from typing import NamedTuple, Self
 
 EXPERIMENTER = 0x00025D7C
-VERSION = 1
+VERSION = 2
 ANY_PORT = 0xFFFFFFFF
 MAX_WINDOW_SCALE = 14
+
+_SCALE_OF_SYN = 255
 
 _OFPAT_EXPERIMENTER = 0xFFFF
 
@@ -27,6 +29,17 @@ class MessageType(IntEnum):
     WINDOW_SET = 3
     QUEUE_STATS_REQUEST = 4
     QUEUE_STATS_REPLY = 5
+
+
+class ErrorCode(IntEnum):
+    """Of errors whose experimenter is EXPERIMENTER."""
+
+    BAD_VERSION = 1
+    BAD_FLAGS = 2
+    BAD_EVENT = 3
+    BAD_REGISTER = 4
+    BAD_TTL = 5
+    BAD_CLASS = 6
 
 
 class PacketInReason(IntEnum):
@@ -49,8 +62,7 @@ class Capability(IntFlag):
     TCP_RWND_REGISTER = 1 << 1
     QUEUE_EVENT = 1 << 2
     QUEUE_STATS = 1 << 3
-    PACING = 1 << 4
-    TRANSIT = 1 << 5
+    CREDIT = 1 << 6
 
 
 NO_CAPABILITY = Capability(0)
@@ -125,22 +137,27 @@ class QueueEvent(NamedTuple):
 class Window(NamedTuple):
     """One register of a WINDOW_SET.
 
-    `rate` is in bytes of data per second that passing segments may let out, 0 does not pace them
-    (and must be 0 for a switch without Capability.PACING). `transit_bytes` is how much of that data
-    may be unacknowledged, 0 leaves it to the switch (and must be 0 without a rate, and for a switch
-    without Capability.TRANSIT). Without a window and a rate the register is released, and only then
-    may `ttl_ms` be 0.
+    `port` is the one in whose account of credit the register's segments are, ANY_PORT if they are
+    in none; then the fields after it are 0, and without a window the register is released. Only a
+    released register may have a `ttl_ms` of 0.
+
+    `bound_bytes` is of frames, queued and expected, for which the account gives credit, 0 leaves it
+    to the switch. No request is held for longer than `max_hold_ms`. `flow_class` is 0 or 1, and
+    each class has its `weight` in the account, from 1.
     """
 
     register: int
     window_bytes: int
     ttl_ms: int
-    rate: int = 0
-    transit_bytes: int = 0
+    port: int = ANY_PORT
+    bound_bytes: int = 0
+    max_hold_ms: int = 0
+    flow_class: int = 0
+    weight: int = 0
 
 
 _WINDOW_SET = struct.Struct("!B7x")
-_WINDOW = struct.Struct("!IIQII")
+_WINDOW = struct.Struct("!IIIIIHBB")
 
 
 class WindowSet(NamedTuple):
@@ -150,8 +167,7 @@ class WindowSet(NamedTuple):
 
     def pack(self) -> bytes:
         return _WINDOW_SET.pack(VERSION) + b"".join(
-            _WINDOW.pack(register, window_bytes, rate, ttl_ms, transit_bytes)
-            for register, window_bytes, ttl_ms, rate, transit_bytes in self.windows
+            _WINDOW.pack(*window) for window in self.windows
         )
 
     @classmethod
@@ -160,15 +176,23 @@ class WindowSet(NamedTuple):
         _check_entries("WINDOW_SET", body, _WINDOW_SET.size, _WINDOW.size)
         _check_version("WINDOW_SET", body[0])
         _check_zero("WINDOW_SET", body[1:8])
-        windows = []
-        for offset in range(_WINDOW_SET.size, len(body), _WINDOW.size):
-            register, window_bytes, rate, ttl_ms, transit_bytes = _WINDOW.unpack_from(body, offset)
-            if (window_bytes or rate) and not ttl_ms:
-                raise ExtensionError(f"WINDOW_SET of register {register} has no time to live")
-            if transit_bytes and not rate:
-                raise ExtensionError(f"WINDOW_SET of register {register} has transit but no rate")
-            windows.append(Window(register, window_bytes, ttl_ms, rate, transit_bytes))
-        return cls(tuple(windows))
+        windows = tuple(map(Window._make, _WINDOW.iter_unpack(body[_WINDOW_SET.size :])))
+        for window in windows:
+            _check_window(window)
+        return cls(windows)
+
+
+def _check_window(window: Window) -> None:
+    name = f"WINDOW_SET of register {window.register}"
+    has_account = window.port != ANY_PORT
+    if (window.window_bytes or has_account) and not window.ttl_ms:
+        raise ExtensionError(f"{name} has no time to live")
+    if not has_account and any(window[4:]):
+        raise ExtensionError(f"{name} has credit but no port")
+    if has_account and not window.weight:
+        raise ExtensionError(f"{name} has no weight")
+    if window.flow_class > 1:
+        raise ExtensionError(f"{name} has unknown class {window.flow_class}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +214,44 @@ class QueueStatsRequest:
         _check_version("QUEUE_STATS request", version)
         _check_zero("QUEUE_STATS request", body[1:4])
         return cls(port)
+
+
+HELD_BOUNDS_NS = tuple(1000 * us for us in (100, 300, 1000, 3000, 10_000, 30_000, 100_000))
+
+
+class CreditStats(NamedTuple):
+    """The account of credit of an egress queue's port; all zero where there never was one.
+
+    The first three are as of now, the others count since the account was opened, `max_held_ns` is
+    the longest of all. A request is a segment that asks for data. Bytes are those of frames.
+    """
+
+    connections: int = 0
+    held: int = 0
+    """Segments that are held now."""
+    expected_bytes: int = 0
+    """What senders have credit for and have not sent yet."""
+    requests: int = 0
+    held_requests: int = 0
+    overdue_requests: int = 0
+    """Held for as long as is allowed."""
+    full_requests: int = 0
+    """Not held, for want of memory."""
+    held_ns: int = 0
+    max_held_ns: int = 0
+    held_for: tuple[int, ...] = (0,) * (len(HELD_BOUNDS_NS) + 1)
+    """Segments that were held for less than each of HELD_BOUNDS_NS but not the one before, and for
+    longer than all."""
+    window_updates: int = 0
+    charged_bytes: int = 0
+    """What was expected of senders."""
+    given_back_bytes: int = 0
+    """What of it they did not need."""
+    expired_bytes: int = 0
+    """What of it they did not send in time."""
+
+
+NO_ACCOUNT = CreditStats()
 
 
 class QueueStats(NamedTuple):
@@ -220,6 +282,7 @@ class QueueStats(NamedTuple):
     """How many CN-L, CN-M, CN-H and CR, in this order."""
     sequence: int
     """Of the latest notice, 0 if there was none."""
+    credit: CreditStats = NO_ACCOUNT
 
 
 _NO_LIMIT = 2**64 - 1
@@ -234,7 +297,7 @@ class QueueStatsReply:
     more: bool = False
 
     _HEAD = struct.Struct("!BB6x")
-    _ENTRY = struct.Struct("!IIB7x17Q")
+    _ENTRY = struct.Struct("!IIB7x38Q")
 
     def pack(self) -> bytes:
         return self._HEAD.pack(VERSION, _MORE if self.more else 0) + b"".join(
@@ -244,6 +307,9 @@ class QueueStatsReply:
                 *queue[7:15],
                 *queue.events,
                 queue.sequence,
+                *queue.credit[:9],
+                *queue.credit.held_for,
+                *queue.credit[10:],
             )
             for queue in self.queues
         )
@@ -265,8 +331,12 @@ class QueueStatsReply:
             if level > 3:
                 raise ExtensionError(f"QUEUE_STATS reply has unknown level {level}")
             limit = None if limit_pkts == _NO_LIMIT else limit_pkts
+            counted = fields[20:]
+            credit = CreditStats._make((*counted[:9], counted[9:17], *counted[17:]))
             queues.append(
-                QueueStats._make((*fields[:6], limit, *fields[7:15], fields[15:19], fields[19]))
+                QueueStats._make(
+                    (*fields[:6], limit, *fields[7:15], fields[15:19], fields[19], credit)
+                )
             )
         return cls(tuple(queues), bool(flags & _MORE))
 
@@ -306,17 +376,21 @@ class TcpRwnd:
 
 @dataclass(frozen=True, slots=True)
 class TcpRwndRegister:
-    """Action: lower the window of a segment to a register's, for a sender of this window scale."""
+    """Action: lower the window of a segment to a register's, for a sender of this window scale.
+
+    Without one, the account of credit goes by the scale in the sender's SYN.
+    """
 
     register: int
-    window_scale: int
+    window_scale: int | None
 
     _FORMAT = struct.Struct("!HHIHBxI")
     _SUBTYPE = 2
 
     def pack(self) -> bytes:
+        scale = _SCALE_OF_SYN if self.window_scale is None else self.window_scale
         return self._FORMAT.pack(
-            _OFPAT_EXPERIMENTER, 16, EXPERIMENTER, self._SUBTYPE, self.window_scale, self.register
+            _OFPAT_EXPERIMENTER, 16, EXPERIMENTER, self._SUBTYPE, scale, self.register
         )
 
 
@@ -332,6 +406,8 @@ def unpack_action(action: bytes) -> TcpRwnd | TcpRwndRegister:
     if subtype == TcpRwndRegister._SUBTYPE:
         _check_zero("tcp_rwnd_register", action[11:12])
         window_scale, register = TcpRwndRegister._FORMAT.unpack(action)[4:]
+        if window_scale == _SCALE_OF_SYN:
+            return TcpRwndRegister(register, None)
         if window_scale > MAX_WINDOW_SCALE:
             raise ExtensionError(f"tcp_rwnd_register has window scale {window_scale}")
         return TcpRwndRegister(register, window_scale)

@@ -47,6 +47,7 @@ _PORT = struct.Struct("!I4x6s2x16sII16xI4x")
 _PORT_STATS_REQUEST = struct.Struct("!BBHIHH4xI4x")
 _PORT_STATS = struct.Struct("!I4x16xQQ64xII")
 _ERROR = struct.Struct("!8xHH")
+_EXPERIMENTER_ERROR, _ERROR_OF_EXPERIMENTER = 0xFFFF, struct.Struct("!8xHHI")
 _EXPERIMENTER = struct.Struct("!8xII")
 
 _HELLO_ELEMENT = struct.Struct("!HH")
@@ -152,11 +153,15 @@ class PortDescription(NamedTuple):
 
 
 class Error(NamedTuple):
-    """`request` is the beginning of the message that was refused, at least 64 bytes of it."""
+    """`request` is the beginning of the message that was refused, at least 64 bytes of it.
+
+    `experimenter` has defined the code, None if OpenFlow has.
+    """
 
     kind: int
     code: int
     request: bytes
+    experimenter: int | None = None
 
 
 # Messages to a switch; the transaction id is the last argument
@@ -340,7 +345,10 @@ def unpack_port_status(message: bytes) -> tuple[int, PortDescription]:
 
 def unpack_error(message: bytes) -> Error:
     kind, code = _unpack(_ERROR, message)
-    return Error(kind, code, message[_ERROR.size :])
+    if kind != _EXPERIMENTER_ERROR:
+        return Error(kind, code, message[_ERROR.size :])
+    *_, experimenter = _unpack(_ERROR_OF_EXPERIMENTER, message)
+    return Error(kind, code, message[_ERROR_OF_EXPERIMENTER.size :], experimenter)
 
 
 def unpack_experimenter(message: bytes) -> tuple[int, int, bytes]:

@@ -90,6 +90,7 @@ class Kind(IntEnum):
     BEHIND = 9
     HOP = 10
     STEER = 11
+    PORT_WINDOW = 12
     BUDGET = 32
 
 
@@ -322,10 +323,27 @@ def host_window(
     return (FlowEntry(Table.REGULATE, 100, cookie, match, actions, Table.FORWARD),)
 
 
+def port_window(port: int, register: int) -> tuple[FlowEntry, ...]:
+    """The same for those from hosts without an entry, by the scales that the switch has seen."""
+    actions = TcpRwndRegister(register, None).pack()
+    cookie = _cookie(Kind.PORT_WINDOW)
+    return tuple(
+        FlowEntry(
+            Table.REGULATE,
+            50,
+            cookie,
+            (_exact(IN_PORT, port), *_tcp(eth_type)),
+            actions,
+            Table.FORWARD,
+        )
+        for eth_type in (ETH_IPV4, ETH_IPV6)
+    )
+
+
 def flow_window(
     port: int, segments: FiveTuple, register: int, window_scale: int
 ) -> tuple[FlowEntry, ...]:
-    """The same for the segments of one connection; it comes before the host's entry."""
+    """The same for those of one connection; it comes before the host's entry."""
     match = (_exact(IN_PORT, port), *_five_tuple(segments))
     actions = TcpRwndRegister(register, window_scale).pack()
     cookie = _cookie(Kind.FLOW_WINDOW)
@@ -387,6 +405,7 @@ _MAKERS = {
     Kind.ACCOUNT: account,
     Kind.HOST_WINDOW: host_window,
     Kind.FLOW_WINDOW: flow_window,
+    Kind.PORT_WINDOW: port_window,
     Kind.FORWARD: forward,
     Kind.EXEMPT: exempt,
     Kind.LABELLING: labelling,
@@ -489,6 +508,10 @@ def _arguments(
         action = unpack_action(instructions.actions)
         if not isinstance(action, TcpRwndRegister):
             raise ValueError("a window entry without a register")
+        if (action.window_scale is None) is not (kind is Kind.PORT_WINDOW):
+            raise ValueError("the scale of one host where there are many, or the reverse")
+        if kind is Kind.PORT_WINDOW:
+            return _number(match[IN_PORT]), action.register
         window = action.register, action.window_scale
         if kind is Kind.HOST_WINDOW:
             address = match[IPV4_SRC] if IPV4_SRC in match else match[IPV6_SRC]

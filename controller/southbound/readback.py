@@ -117,7 +117,7 @@ def _account_form(address_bytes: int) -> tuple[int, int, int, bytes]:
 
 
 _ACCOUNT_FORMS = _account_form(4), _account_form(16)
-_ALONE = frozenset(Kind) - {Kind.RELEARN, Kind.EXEMPT}
+_ALONE = frozenset(Kind) - {Kind.RELEARN, Kind.EXEMPT, Kind.PORT_WINDOW}
 
 
 def _size(decoded: Decoded) -> int:

@@ -46,7 +46,7 @@ class Ready(NamedTuple):
 
     n_registers: int
     held: list[Held]
-    paces: bool = False
+    keeps_accounts: bool = False
     tells_queues: bool = False
 
 
@@ -253,25 +253,9 @@ class Session:
         actions = b"".join(output(port) for port in ports)
         self._wire.say(partial(openflow.packet_out, actions, frame))
 
-    def set_windows(self, windows: Iterable[tuple[int, int, int, int]], ttl_ms: int) -> None:
-        """Set registers, all at once: (register, window in bytes, rate in bytes/s, transit bytes).
-
-        What the switch does not know of is left out.
-        """
-        paces = Capability.PACING in self.capabilities
-        bounds = paces and Capability.TRANSIT in self.capabilities
-        message = extension.WindowSet(
-            tuple(
-                extension.Window(
-                    register,
-                    window_bytes,
-                    ttl_ms,
-                    rate if paces else 0,
-                    transit_bytes if bounds else 0,
-                )
-                for register, window_bytes, rate, transit_bytes in windows
-            )
-        )
+    def set_windows(self, windows: Iterable[extension.Window]) -> None:
+        """Set registers, all at once."""
+        message = extension.WindowSet(tuple(windows))
         self._extension(extension.MessageType.WINDOW_SET, message.pack())
 
     def read_queues(self) -> None:
@@ -376,9 +360,9 @@ class Session:
         self.ready = True
         self._say_what_is_missing()
         held = self._resync.begin()
-        paces = Capability.PACING in self.capabilities
+        keeps_accounts = Capability.CREDIT in self.capabilities
         tells_queues = Capability.QUEUE_STATS in self.capabilities
-        ready = Ready(self._n_registers, held, paces, tells_queues)
+        ready = Ready(self._n_registers, held, keeps_accounts, tells_queues)
         return [ready, *self._waiting.take()]
 
     def _say_what_is_missing(self) -> None:
@@ -494,11 +478,16 @@ class Session:
         kind, xid = 0, 0
         if len(error.request) >= openflow.HEADER.size:
             _, kind, _, xid = openflow.HEADER.unpack_from(error.request)
+        why = _why(error)
         if xid == self._subscribe_xid or xid in self._resync.questions:
+            if why == extension.ErrorCode.BAD_VERSION.name:
+                self._tell_once(
+                    f"does not speak version {extension.VERSION} of Weir's extension; controller "
+                    "and switch must be of the same release"
+                )
             return []
         self.counters["refused"] += 1
         sent = self._resync.ledger.refused(xid)
-        why = f"error type {error.kind} code {error.code}"
         if sent is None:
             LOG.error(
                 "refused a message of type %d with %s; it begins %s",
@@ -529,3 +518,10 @@ class Session:
     def _extension(self, kind: extension.MessageType, body: bytes) -> int:
         """Send a message of the extension; returns its transaction id."""
         return self._wire.say(partial(openflow.experimenter, extension.EXPERIMENTER, kind, body))
+
+
+def _why(error: openflow.Error) -> str:
+    is_ours = error.experimenter == extension.EXPERIMENTER
+    if is_ours and error.code in list(extension.ErrorCode):
+        return extension.ErrorCode(error.code).name
+    return f"error type {error.kind} code {error.code}"

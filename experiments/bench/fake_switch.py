@@ -37,6 +37,7 @@ _PACKET_IN = struct.Struct("!BBHIIHBBQHHII6x")
 _ETHERNET = struct.Struct("!6s6sH")
 _IPV4 = struct.Struct("!BBHHHBBH")
 _TCP = struct.Struct("!HHIIBBHHH")
+_ALL_CAPABILITIES = functools.reduce(operator.or_, extension.Capability)
 _ARP = struct.Struct("!HHBBH6s4s6s4s")
 
 
@@ -181,7 +182,8 @@ def _answer(kind: int, xid: int, body: bytes) -> bytes:
             answer = bytes(_METER_FEATURES_BYTES)
         return message(Type.MULTIPART_REPLY, body[:2] + bytes(6) + answer, xid)
     if kind == Type.EXPERIMENTER and body[7] == extension.MessageType.SUBSCRIBE:
-        capabilities = functools.reduce(operator.or_, extension.Capability)
+        # With accounts of credit, notices would change no windows.
+        capabilities = _ALL_CAPABILITIES & ~extension.Capability.CREDIT
         flags = extension.SubscribeFlag.QUEUE_EVENTS
         subscribed = extension.Subscribe(flags, _ANY, capabilities, _REGISTERS)
         return extension_message(extension.MessageType.SUBSCRIBE, subscribed.pack(), xid)

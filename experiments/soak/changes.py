@@ -265,7 +265,7 @@ class Changes:
         self._appctl("tcp-rwnd/set", *arguments)
 
     def _flows(self) -> None:
-        bridge, scale = self._rng.choice(BRIDGES), self._rng.choice((0, 7, 14))
+        bridge, scale = self._rng.choice(BRIDGES), self._rng.choice((0, 7, 14, "syn"))
         register = self._rng.randrange(REGISTERS)
         action = f"tcp_rwnd_register(register={register},wscale={scale})"
         flow = f"priority=5,{self._rng.choice(('tcp', 'tcp6'))},actions={action},NORMAL"

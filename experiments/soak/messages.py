@@ -18,7 +18,8 @@ _MULTIPARTS = (0, 1, 3, 4, 5, 13)
 
 REGISTERS = 64
 _HEADER = struct.Struct("!BBHI")
-_ENTRY = struct.Struct("!IIQII")
+_ENTRY = struct.Struct("!IIIIIHBB")
+_VERSION = 2
 
 
 def message(kind: int, body: bytes = b"", xid: int = 0) -> bytes:
@@ -34,26 +35,31 @@ def extension(kind: int, body: bytes) -> bytes:
 def subscribe(rng: Random) -> bytes:
     """Mostly to all ports, mostly on."""
     flags, port = int(rng.random() < 0.8), rng.choice((_ANY, _ANY, 1, 2, 4000))
-    return extension(_SUBSCRIBE, struct.pack("!B3xIIII4x", 1, flags, port, 0, 0))
+    return extension(_SUBSCRIBE, struct.pack("!B3xIIII4x", _VERSION, flags, port, 0, 0))
 
 
 def window_set(rng: Random) -> bytes:
-    """One to many registers, paced or not, now and then one that is refused."""
+    """One to many registers, in an account of credit or not, now and then one that is refused."""
     entries = []
     for _ in range(rng.choice((1, 1, 8, 200, 2000))):
         register = rng.randrange(REGISTERS) if rng.random() < 0.999 else rng.getrandbits(32)
         window = rng.choice((0, 1, 1460, 1460, 2920, 65_536, 2**30))
-        rate = rng.choice((0, 0, 1000, 100_000, 12_500_000)) if rng.random() < 0.6 else 0
-        ttl_ms = rng.choice((1, 20, 500, 60_000)) if window or rate else 0
-        transit = rng.choice((0, 1460, 40_000, 2**32 - 1)) if rate else rng.choice((0,) * 50 + (1,))
-        entries.append(_ENTRY.pack(register, window, rate, ttl_ms, transit))
-    return extension(_WINDOW_SET, struct.pack("!B7x", 1) + b"".join(entries))
+        port = rng.choice((1, 2, 2, 77)) if rng.random() < 0.6 else _ANY
+        ttl_ms = rng.choice((1, 20, 500, 60_000)) if window or port != _ANY else 0
+        credit = 0, 0, 0, int(rng.random() > 0.999)
+        if port != _ANY:
+            bound = rng.choice((0, 0, 1514, 40_000, 2**32 - 1))
+            max_hold_ms, weight = rng.choice((0, 1, 160, 65_535)), rng.choice((1, 7, 255))
+            cls = register & 1 if rng.random() < 0.999 else 2
+            credit = bound, max_hold_ms, cls, weight
+        entries.append(_ENTRY.pack(register, window, ttl_ms, port, *credit))
+    return extension(_WINDOW_SET, struct.pack("!B7x", _VERSION) + b"".join(entries))
 
 
 def queue_stats(rng: Random) -> bytes:
     """Requests of the length that is right, and of some that are not."""
     port = rng.choice((_ANY, 1, 2, 77))
-    return extension(_QUEUE_STATS, struct.pack("!B3xI", 1, port) + bytes(rng.choice((0, 8))))
+    return extension(_QUEUE_STATS, struct.pack("!B3xI", _VERSION, port) + bytes(rng.choice((0, 8))))
 
 
 def action(rng: Random) -> bytes:
@@ -61,7 +67,7 @@ def action(rng: Random) -> bytes:
     if rng.random() < 0.3:
         window = rng.choice((0, 1, 12, 65_535))
         return struct.pack("!HHIHH4x", 0xFFFF, 16, EXPERIMENTER, 1, window)
-    register, scale = rng.randrange(REGISTERS), rng.choice((0, 7, 7, 10, 14))
+    register, scale = rng.randrange(REGISTERS), rng.choice((0, 7, 7, 10, 14, 255))
     return struct.pack("!HHIHBxI", 0xFFFF, 16, EXPERIMENTER, 2, scale, register)
 
 

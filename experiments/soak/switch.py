@@ -24,6 +24,8 @@ _REPLY_PIECE_BYTES = 60_000
 _REGISTERS = 1024
 _ANY_PORT = (1 << 32) - 1
 _ALL_CAPABILITIES = functools.reduce(operator.or_, extension.Capability)
+# With accounts of credit, notices would change no windows.
+_CAPABILITIES = _ALL_CAPABILITIES & ~extension.Capability.CREDIT
 
 _FLOW_MOD = struct.Struct("!8xQQBBHHHIIIH2x")
 _FLOW_REQUEST = struct.Struct("!8x4x4xB3xII4xQQ")
@@ -143,7 +145,7 @@ class Switch:
         _, kind, body = openflow.unpack_experimenter(whole)
         if kind == extension.MessageType.SUBSCRIBE:
             flags = extension.SubscribeFlag.QUEUE_EVENTS
-            answer = extension.Subscribe(flags, _ANY_PORT, _ALL_CAPABILITIES, self._registers)
+            answer = extension.Subscribe(flags, _ANY_PORT, _CAPABILITIES, self._registers)
             self.outgoing += extension_message(kind, answer.pack(), xid)
             self.subscribed = True
         elif kind == extension.MessageType.QUEUE_STATS_REQUEST:

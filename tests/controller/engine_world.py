@@ -33,8 +33,8 @@ from controller.core.policy import Rule
 from controller.core.regulation import Features
 from controller.core.regulator import RegulatorSettings, Scheme
 from controller.core.resolution import Resolution
-from controller.core.values import Notice, PortId
-from controller.core.windows import PortLimits, WindowRules
+from controller.core.values import FlowClass, Hold, Notice, PortId
+from controller.core.windows import CreditRules, PortLimits, WindowRules
 from packets import Host
 
 SECOND = 10**9
@@ -43,6 +43,7 @@ BROADCAST = b"\xff" * 6
 LIMITS = PortLimits(10**8, 500_000, 65_536)
 QUEUE = Queue(10**8, 65_536)
 REGISTERS = 1024
+CREDIT = CreditRules(160, 7, 1)
 
 
 CONNECTIONS = ConnectionSettings(Classifier(10**6, SECOND, 10 * SECOND), log=True)
@@ -57,7 +58,7 @@ def make_engine(
     return Engine(
         EngineSettings(
             connections=connections,
-            regulator=RegulatorSettings(scheme, 3 * SECOND, WindowRules(0.9, 10, 2)),
+            regulator=RegulatorSettings(scheme, 3 * SECOND, WindowRules(0.9, 2), CREDIT),
             limits=LIMITS,
             overrides=overrides,
             link_timeout_ns=4 * SECOND,
@@ -76,10 +77,12 @@ class World:
     engine: Engine = field(default_factory=make_engine)
     n_registers: int = REGISTERS
     queue: Queue | None = QUEUE
+    keeps_accounts: bool = False
     now_ns: int = 100 * SECOND
     places: dict[Host, PortId] = field(default_factory=dict)
     held: dict[int, dict[EntryKey, Entry]] = field(default_factory=dict)
     windows: dict[int, dict[int, int]] = field(default_factory=dict)
+    holds: dict[int, dict[tuple[PortId, FlowClass], Hold]] = field(default_factory=dict)
     complaints: list[int] = field(default_factory=list)
     last: list[Effect] = field(default_factory=list)
     reminders: list[int] = field(default_factory=list)
@@ -95,7 +98,9 @@ class World:
                 case SetWindows(switch, windows, _):
                     for window in windows:
                         held = self.windows.setdefault(switch, {})
-                        held[window.register] = window.window_bytes
+                        held[window.register] = window.hold.window_bytes
+                        holds = self.holds.setdefault(switch, {})
+                        holds[PortId(switch, window.port), window.cls] = window.hold
                 case Remind(at_ns):
                     heapq.heappush(self.reminders, at_ns)
                 case Complain(switch, _):
@@ -114,7 +119,7 @@ class World:
             self.engine.switch_up(
                 switch,
                 descriptions,
-                Features(self.n_registers, paces=True, tells_queues=True),
+                Features(self.n_registers, self.keeps_accounts, tells_queues=True),
                 survivors,
                 self.now_ns,
             )
@@ -213,9 +218,11 @@ def star(
     n_registers: int = REGISTERS,
     queue: Queue | None = QUEUE,
     policies: tuple[Rule, ...] = (),
+    keeps_accounts: bool = False,
 ) -> World:
     """One switch; the receiver at port 40, sender i at port i."""
-    world = World(make_engine(scheme, policies=policies), n_registers, queue)
+    engine = make_engine(scheme, policies=policies)
+    world = World(engine, n_registers, queue, keeps_accounts)
     world.switch_up(1)
     world.now_ns += PORT_GRACE_NS
     world.place(RECEIVER, PortId(1, 40))
@@ -224,9 +231,9 @@ def star(
     return world
 
 
-def two_switches(scheme: Scheme = Scheme.WEIR) -> World:
+def two_switches(scheme: Scheme = Scheme.WEIR, keeps_accounts: bool = False) -> World:
     """The paper's Fig. 8: senders at switch 1, the receiver at switch 2, port 40 between."""
-    world = World(make_engine(scheme))
+    world = World(make_engine(scheme), keeps_accounts=keeps_accounts)
     world.switch_up(1)
     world.switch_up(2)
     world.link(PortId(1, 40), PortId(2, 40))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from controller.northbound.views import (
+    AccountView,
     ControllerView,
     EventView,
     ExcessView,
@@ -10,6 +11,7 @@ from controller.northbound.views import (
     FlowQuery,
     FlowView,
     HistogramView,
+    HoldView,
     LinkView,
     PathView,
     PortView,
@@ -20,7 +22,28 @@ from controller.northbound.views import (
     UnknownError,
 )
 
-HOLD = {"window_bytes": 14_600, "rate_bytes_per_s": 11_000_000, "transit_bytes": 40_000}
+HOLD: HoldView = {
+    "window_bytes": 14_600,
+    "credit": {"bound_bytes": 0, "max_hold_ms": 160, "weight": 7},
+}
+
+ACCOUNT: AccountView = {
+    "connections": 32,
+    "held": 4,
+    "expected_bytes": 24_000,
+    "requests": 1000,
+    "held_requests": 120,
+    "overdue_requests": 2,
+    "full_requests": 1,
+    "held_s": 0.5,
+    "max_held_s": 0.16,
+    "held_bounds_s": [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1],
+    "held_counts": [10, 20, 30, 20, 20, 10, 6, 2],
+    "window_updates": 9,
+    "charged_bytes": 1_500_000,
+    "given_back_bytes": 30_000,
+    "expired_bytes": 3000,
+}
 
 
 class Told:
@@ -134,6 +157,7 @@ class Told:
                             "dropped_packets": 5,
                             "dropped_bytes": 7500,
                             "marked_packets": 6,
+                            "account": ACCOUNT if port % 2 else None,
                         }
                     ],
                 }
@@ -152,7 +176,7 @@ class Told:
                 "idle_flows": 0,
                 "mss_bytes": 1460,
                 "notice": "CN-M" if view["port"] == 1 else None,
-                "holds": {"burst": dict(HOLD), "background": dict(HOLD)},
+                "holds": {"burst": HOLD, "background": HOLD},
                 "notices": {"CN-L": 3, "CR": 2},
             }
 

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller import config, quantity
-from controller.config import Config, ConfigError
+from controller.config import Config, ConfigError, Regulation
 from controller.core.classifier import Classifier
 from controller.core.connections import ConnectionSettings
 from controller.core.egress import PortOverride
 from controller.core.policy import Rule, Treatment
 from controller.core.regulator import Scheme
 from controller.core.resolution import ResolverSettings
-from controller.core.windows import PortLimits, WindowRules
+from controller.core.windows import CreditRules, PortLimits, WindowRules
 
 EVERYTHING = """
 openflow: {listen: "ssl:[::1]:6654"}
@@ -56,7 +56,8 @@ classifier:
   expiry: 5 min
   accounts_per_switch: 1000
 regulation:
-  {scheme: sdtcp, window_ttl: 2 s, initial_window: 4, buffer_share: 0.8, floor_segments: 1}
+  {scheme: sdtcp, window_ttl: 2 s, max_hold: 20 ms, background_share: 0.3, buffer_share: 0.8,
+   floor_segments: 1}
 policies:
   - {subnet: 10.9.0.0/16, treatment: exempt}
   - {subnet: "fd00::1", port: 80, treatment: protect}
@@ -77,7 +78,9 @@ def test_the_defaults_are_those_of_the_manual() -> None:
     assert defaults.classifier.poll_interval == 500_000_000
     assert defaults.regulation.scheme is Scheme.WEIR
     assert defaults.regulation.window_ttl == 3_000_000_000
-    assert defaults.regulation.initial_window == 10
+    assert defaults.regulation.max_hold == 160_000_000
+    assert defaults.regulation.background_share == 0.125
+    assert defaults.engine_settings().regulator.credit == CreditRules(160, 7, 1)
     assert defaults.regulation.floor_segments == 2
     assert defaults.log.events is None
     assert config.parse("fabric: {rtt: 500 us}") == defaults
@@ -103,7 +106,8 @@ def test_everything_can_be_said() -> None:
         Classifier(2_000_000, 1_500_000_000, None), 250_000_000, 300 * 10**9, 1000, True
     )
     assert settings.regulator.scheme is Scheme.SDTCP
-    assert settings.regulator.rules == WindowRules(0.8, 4, 1)
+    assert settings.regulator.rules == WindowRules(0.8, 1)
+    assert settings.regulator.credit == CreditRules(20, 7, 3)
     assert settings.link_timeout_ns == 2_000_000_000
     assert settings.control_grace_ns == 300_000_000
     assert settings.switch_grace_ns == 30_000_000_000
@@ -136,6 +140,14 @@ def test_everything_can_be_said() -> None:
         ("regulation: {scheme: wier}", "regulation.scheme: 'wier' is not one of .*'weir'"),
         ("regulation: {buffer_share: 2}", "regulation.buffer_share: 2"),
         ("regulation: {floor_segments: 0}", "regulation.floor_segments: 0"),
+        ("regulation: {max_hold: 0.5 ms}", "regulation.max_hold: 0.5 ms is not within 1 ms to 1 s"),
+        ("regulation: {max_hold: 2 s}", "regulation.max_hold: 2000 ms .*Linux 200 ms, FreeBSD"),
+        ("regulation: {max_hold: 160}", "regulation.max_hold: 160000 ms is not within"),
+        ("regulation: {max_hold: 160 bit}", "regulation.max_hold: '160 bit' has the unit 'bit'"),
+        ("regulation: {background_share: 0}", "background_share: 0 is not within 0.01 to 0.99"),
+        ("regulation: {background_share: 12.5}", "background_share: 12.5 .*; write e.g. 0.125"),
+        ("regulation: {background_share: .nan}", "background_share: nan is not within"),
+        ("regulation: {initial_window: 10}", "regulation.initial_window: unknown key"),
         ("log: {level: loud}", "log.level: 'loud' is not one of .*'debug'"),
         ("openflow: {listen: 6653}", "openflow.listen: 6653 does not say how; write ssl:HOST"),
         ("openflow: {listen: 'a:6653'}", "openflow.listen: 'a:6653' does not say how; .*tcp:HOST"),
@@ -278,3 +290,22 @@ class TestQuantity:
     def test_what_is_not_one(self, written: object) -> None:
         with pytest.raises(ValueError, match="write a number with a unit like 500 us"):
             quantity.parse(written, quantity.TIMES_S, "seconds", "500 us")
+
+
+@pytest.mark.parametrize(
+    ("share", "weights"),
+    [(0.125, (7, 1)), (0.01, (99, 1)), (0.99, (1, 99)), (0.5, (1, 1)), (0.3, (7, 3))],
+)
+def test_shares_are_told_as_weights(share: float, weights: tuple[int, int]) -> None:
+    read = config.parse(f"regulation: {{background_share: {share}}}")
+    assert read.engine_settings().regulator.credit == CreditRules(160, *weights)
+
+
+@given(st.floats(0.01, 0.99), st.integers(10**6, 10**9))
+def test_weights_fit_a_byte_and_are_near_the_share(share: float, max_hold_ns: int) -> None:
+    rules = Regulation(background_share=share, max_hold=max_hold_ns / 10**9).credit_rules()
+    assert 1 <= rules.burst_weight <= 255
+    assert 1 <= rules.background_weight <= 255
+    assert 1 <= rules.max_hold_ms <= 1000
+    near = rules.background_weight / (rules.burst_weight + rules.background_weight)
+    assert abs(near - share) < 0.01

@@ -6,7 +6,6 @@ from controller.core.effects import (
     Probe,
     ReadAccounts,
     ReadQueues,
-    Remind,
     SetWindows,
 )
 from controller.core.egress import PortOverride, Queue
@@ -23,7 +22,7 @@ from controller.core.fabric import PORT_GRACE_NS, Port
 from controller.core.flow import ACK, FIN, RST
 from controller.core.regulator import Scheme
 from controller.core.resolution import Resolution
-from controller.core.values import FlowClass, Notice, PortId
+from controller.core.values import Notice, PortId
 from engine_world import (
     BROADCAST,
     MSS,
@@ -152,18 +151,18 @@ class TestRegulation:
     def test_windows_stand_before_there_is_any_connection(self) -> None:
         world = World()
         world.switch_up(1)
-        # 1,000,000 / (128 x 1526) = 5.1 segments; two registers for each of 40 ports.
-        assert world.windows[1] == dict.fromkeys(range(80), 5 * MSS)
+        # 65232 / 1526 = 42.7 segments, and the floor; two registers for each of 40 ports.
+        assert world.windows[1] == {
+            register: (2 if register % 2 else 42) * MSS for register in range(80)
+        }
 
     def test_windows_follow_the_connections_and_stay_when_they_end(self) -> None:
         world = star()
         before = dict(world.windows[1])
-        keys = [
-            world.connect(RECEIVER, host, src_port=port) for port in range(5) for host in SENDERS
-        ]
+        keys = [world.connect(RECEIVER, host) for host in SENDERS]
         register = register_of(world, 1, 40, RECEIVER)
-        # 1,000,000 / (160 x 1526) = 4.1
-        assert world.windows[1] == before | {register: 4 * MSS}
+        # 65232 / (32 x 1526) = 1.3, but the floor is two.
+        assert world.windows[1] == before | {register: 2 * MSS}
         for key in keys[2:]:
             world.segment(key, FIN | ACK)
             world.segment(key.reverse, FIN | ACK)
@@ -172,6 +171,7 @@ class TestRegulation:
         assert world.windows[1][register] == 21 * MSS
         for key in keys[:2]:
             world.segment(key, RST)
+        world.sleep(SECOND)
         assert world.windows[1] == before
 
     def test_one_event_is_one_message(self) -> None:
@@ -193,10 +193,11 @@ class TestRegulation:
             world.do(world.engine.queues_read(1, queues, world.now_ns))
             return [window for _, window in sorted(world.windows[1].items())]
 
-        assert read({40: Queue(10**8, 65_536)}) == [5 * MSS, 5 * MSS]
-        # 250,000 / (128 x 1526) = 1.3, but the floor is two.
-        assert read({40: Queue(25 * 10**6, 65_536)}) == [2 * MSS, 2 * MSS]
-        assert read({40: Queue(10**8, 32_768, level=2, queue_bytes=20_000)}) == [5 * MSS, 5 * MSS]
+        assert read({40: Queue(10**8, 65_536)}) == [42 * MSS, 2 * MSS]
+        # 58982 + 1562 = 60544; / 1526 = 39.7
+        assert read({40: Queue(25 * 10**6, 65_536)}) == [39 * MSS, 2 * MSS]
+        # 29491 + 6250 = 35741; / 1526 = 23.4
+        assert read({40: Queue(10**8, 32_768, level=2, queue_bytes=20_000)}) == [23 * MSS, 2 * MSS]
         assert world.engine.queue(port) == Queue(10**8, 32_768, 2, 20_000)
         assert read({}) == [0, 0]
         assert world.engine.queue(port) is None
@@ -245,7 +246,7 @@ class TestRegulation:
         assert world.windows[1] == {0: 0, 1: 0}
         assert world.entries(1, HostWindow) == set()
         has_queue(1)
-        assert world.windows[1] == {0: 5 * MSS, 1: 5 * MSS}
+        assert world.windows[1] == {0: 42 * MSS, 1: 2 * MSS}
 
     def test_a_switch_that_returns_is_held_as_before_at_once(self) -> None:
         world = star()
@@ -296,8 +297,7 @@ class TestRegulation:
                 "class": "background",
                 "register": register + 1,
                 "window_bytes": 8750,
-                "rate_bytes_per_s": 0,
-                "transit_bytes": 0,
+                "credit": None,
             }
         ]
         world.notice(PortId(1, 40), Notice.CR)
@@ -355,19 +355,6 @@ class TestRegulation:
 
 
 class TestExceptions:
-    def test_background_flows_get_the_room_of_burst_flows_when_those_have_left(self) -> None:
-        world = star()
-        key = world.connect(SENDERS[0], RECEIVER)
-        world.sleep(2 * SECOND)
-        port = PortId(1, 40)
-        before = world.engine.regulation.in_force(port, FlowClass.BACKGROUND)
-        effects = world.volume(1, key, 2 * 10**6)
-        assert world.engine.regulation.in_force(port, FlowClass.BACKGROUND)[1:] == before[1:]
-        (reminder,) = [effect for effect in effects if isinstance(effect, Remind)]
-        world.do(world.engine.widen(reminder.at_ns))
-        after = world.engine.regulation.in_force(port, FlowClass.BACKGROUND)
-        assert after.transit_bytes > before.transit_bytes
-
     def test_a_background_flow_goes_under_the_backgroundregister_of(self) -> None:
         world = star()
         key = world.connect(SENDERS[0], RECEIVER)

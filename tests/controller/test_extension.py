@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from controller.southbound import extension
 from controller.southbound.extension import (
     ANY_PORT,
+    HELD_BOUNDS_NS,
+    NO_ACCOUNT,
     Capability,
+    CreditStats,
     ExtensionError,
     PacketInReason,
     QueueEvent,
@@ -36,11 +39,18 @@ subscribes = st.builds(
 )
 events = st.builds(QueueEvent, st.integers(0, 3), u32, u32, u32, u32, u32, u64, u64)
 ttls = st.integers(1, 2**32 - 1)
-windows = st.builds(Window, u32, u32, ttls, u64, st.just(0)) | st.builds(
-    Window, u32, u32, ttls, st.integers(1, 2**64 - 1), u32
+windows = st.tuples(u32, u32, ttls).map(lambda fields: Window(*fields)) | st.builds(
+    Window,
+    *(u32, u32, ttls, st.integers(0, ANY_PORT - 1), u32),
+    *(st.integers(0, 65_535), st.integers(0, 1), st.integers(1, 255)),
 )
 window_sets = st.builds(WindowSet, st.lists(windows, max_size=20).map(tuple))
 stats_requests = st.builds(QueueStatsRequest, u32)
+credit_stats = st.builds(
+    CreditStats,
+    **{name: u64 for name in CreditStats._fields if name != "held_for"},
+    held_for=st.tuples(*[u64] * 8),
+)
 queue_stats = st.builds(
     QueueStats,
     port=u32,
@@ -48,10 +58,11 @@ queue_stats = st.builds(
     level=st.integers(0, 3),
     limit_pkts=st.none() | st.integers(0, 2**64 - 2),
     events=st.tuples(u64, u64, u64, u64),
+    credit=st.just(NO_ACCOUNT) | credit_stats,
     **{
         name: u64
         for name in QueueStats._fields
-        if name not in ("port", "queue", "level", "limit_pkts", "events")
+        if name not in ("port", "queue", "level", "limit_pkts", "events", "credit")
     },
 )
 stats_replies = st.builds(
@@ -60,24 +71,28 @@ stats_replies = st.builds(
 messages = st.one_of(subscribes, events, window_sets, stats_requests, stats_replies)
 
 TYPES = {Subscribe: 1, QueueEvent: 2, WindowSet: 3, QueueStatsRequest: 4, QueueStatsReply: 5}
-ENTRY_SIZES = {WindowSet: 24, QueueStatsReply: 152}
+ENTRY_SIZES = {WindowSet: 24, QueueStatsReply: 320}
 
 
 class TestBytes:
     def test_subscribe(self) -> None:
         request = Subscribe(SubscribeFlag.QUEUE_EVENTS, ANY_PORT)
-        assert request.pack().hex(" ", 4) == "01000000 00000001 ffffffff 00000000 00000000 00000000"
-        answer = bytes.fromhex("01000000 00000001 ffffffff 00000007 00000400 00000000")
+        assert request.pack().hex(" ", 4) == "02000000 00000001 ffffffff 00000000 00000000 00000000"
+        answer = bytes.fromhex("02000000 00000001 ffffffff 0000004f 00000400 00000000")
         assert Subscribe.unpack(answer) == Subscribe(
             SubscribeFlag.QUEUE_EVENTS,
             ANY_PORT,
-            Capability.TCP_RWND | Capability.TCP_RWND_REGISTER | Capability.QUEUE_EVENT,
+            Capability.TCP_RWND
+            | Capability.TCP_RWND_REGISTER
+            | Capability.QUEUE_EVENT
+            | Capability.QUEUE_STATS
+            | Capability.CREDIT,
             1024,
         )
 
     def test_queue_event(self) -> None:
         body = bytes.fromhex(
-            "01020000 00000003 00000000 00000040 00017a80 00024fcc0000011f71fb04cb 0000000000000011"
+            "02020000 00000003 00000000 00000040 00017a80 00024fcc0000011f71fb04cb 0000000000000011"
         )
         event = QueueEvent(2, 3, 0, 64, 0x17A80, 0x24FCC, 0x11F71FB04CB, 17)
         assert QueueEvent.unpack(body) == event
@@ -88,18 +103,22 @@ class TestBytes:
             (
                 Window(5, 1460, 3000),
                 Window(4, 0, 0),
-                Window(6, 0, 500, rate=11_280_576, transit_bytes=0x9C40),
+                Window(
+                    6, 0, 500, port=3, bound_bytes=0x9C40, max_hold_ms=160, flow_class=0, weight=7
+                ),
+                Window(7, 0, 500, port=3, max_hold_ms=160, flow_class=1, weight=1),
             )
         )
         assert message.pack() == bytes.fromhex(
-            "0100000000000000"
-            "00000005 000005b4 0000000000000000 00000bb8 00000000"
-            "00000004 00000000 0000000000000000 00000000 00000000"
-            "00000006 00000000 0000000000ac20c0 000001f4 00009c40"
+            "0200000000000000"
+            "00000005 000005b4 00000bb8 ffffffff 00000000 0000 00 00"
+            "00000004 00000000 00000000 ffffffff 00000000 0000 00 00"
+            "00000006 00000000 000001f4 00000003 00009c40 00a0 00 07"
+            "00000007 00000000 000001f4 00000003 00000000 00a0 01 01"
         )
 
     def test_queue_stats(self) -> None:
-        assert QueueStatsRequest().pack() == bytes.fromhex("01000000 ffffffff")
+        assert QueueStatsRequest().pack() == bytes.fromhex("02000000 ffffffff")
         queue = QueueStats(
             port=3,
             queue=0,
@@ -118,17 +137,43 @@ class TestBytes:
             marked_pkts=7,
             events=(4, 3, 1, 3),
             sequence=11,
+            credit=CreditStats(
+                connections=32,
+                held=4,
+                expected_bytes=0x5F40,
+                requests=1000,
+                held_requests=120,
+                overdue_requests=2,
+                full_requests=1,
+                held_ns=0x3B9ACA00,
+                max_held_ns=160_000_000,
+                held_for=(1, 2, 3, 4, 5, 6, 7, 8),
+                window_updates=9,
+                charged_bytes=0x171A60,
+                given_back_bytes=0x2000,
+                expired_bytes=0x1000,
+            ),
         )
         body = bytes.fromhex(
-            "0101 000000000000"
+            "0201 000000000000"
             "00000003 00000000 02 00000000000000 0000011f71fb04cb"
             "0000000005f5e100 0000000000010000 ffffffffffffffff"
             "0000000000009c40 000000000000001b 000000000000f000"
             "00000000000003e8 0000000000171a60 0000000000000002 0000000000000bd4 0000000000000007"
             "0000000000000004 0000000000000003 0000000000000001 0000000000000003 000000000000000b"
+            "0000000000000020 0000000000000004 0000000000005f40"
+            "00000000000003e8 0000000000000078 0000000000000002 0000000000000001"
+            "000000003b9aca00 0000000009896800"
+            "0000000000000001 0000000000000002 0000000000000003 0000000000000004"
+            "0000000000000005 0000000000000006 0000000000000007 0000000000000008"
+            "0000000000000009 0000000000171a60 0000000000002000 0000000000001000"
         )
         assert QueueStatsReply((queue,), more=True).pack() == body
         assert QueueStatsReply.unpack(body) == QueueStatsReply((queue,), more=True)
+
+    def test_requests_are_counted_by_how_long_they_were_held(self) -> None:
+        assert HELD_BOUNDS_NS == (10**5, 3 * 10**5, 10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8)
+        assert len(NO_ACCOUNT.held_for) == len(HELD_BOUNDS_NS) + 1
 
     def test_packet_in_reasons_are_those_of_notices(self) -> None:
         assert [reason - PacketInReason.CN_L for reason in PacketInReason] == [0, 1, 2, 3]
@@ -136,6 +181,15 @@ class TestBytes:
     def test_actions(self) -> None:
         assert TcpRwnd(1460).pack() == bytes.fromhex("ffff0010 00025d7c 000105b4 00000000")
         assert TcpRwndRegister(5, 7).pack() == bytes.fromhex("ffff0010 00025d7c 00020700 00000005")
+        of_syn = bytes.fromhex("ffff0010 00025d7c 0002ff00 00000005")
+        assert TcpRwndRegister(5, None).pack() == of_syn
+        assert extension.unpack_action(of_syn) == TcpRwndRegister(5, None)
+
+    @pytest.mark.parametrize("scale", [15, 254])
+    def test_no_scale_is_above_that_of_rfc_7323(self, scale: int) -> None:
+        action = bytes.fromhex("ffff0010 00025d7c 0002") + bytes([scale]) + bytes(5)
+        with pytest.raises(ExtensionError, match=f"window scale {scale}"):
+            extension.unpack_action(action)
 
 
 @given(messages)
@@ -155,13 +209,13 @@ def test_truncated_and_overlong_is_refused(message: extension.Message, data: st.
         extension.unpack(TYPES[type(message)], body + b"\0")
 
 
-@given(messages, st.integers(0, 255).filter(lambda version: version != 1))
+@given(messages, st.integers(0, 255).filter(lambda version: version != 2))
 def test_other_versions_are_refused(message: extension.Message, version: int) -> None:
     with pytest.raises(ExtensionError, match=f"version {version}"):
         extension.unpack(TYPES[type(message)], bytes([version]) + message.pack()[1:])
 
 
-@given(st.integers(0, 6), st.binary(max_size=170))
+@given(st.integers(0, 6), st.binary(max_size=340))
 def test_anything_else_raises_nothing_but_its_own_error(exp_type: int, body: bytes) -> None:
     try:
         message = extension.unpack(exp_type, body)
@@ -171,7 +225,8 @@ def test_anything_else_raises_nothing_but_its_own_error(exp_type: int, body: byt
 
 
 @given(
-    st.builds(TcpRwndRegister, u32, st.integers(0, 14)) | st.builds(TcpRwnd, st.integers(0, 65_535))
+    st.builds(TcpRwndRegister, u32, st.none() | st.integers(0, 14))
+    | st.builds(TcpRwnd, st.integers(0, 65_535))
 )
 def test_actions_round_trip(action: TcpRwnd | TcpRwndRegister) -> None:
     assert extension.unpack_action(action.pack()) == action
@@ -188,20 +243,30 @@ def test_any_action_raises_nothing_but_its_own_error(action: bytes) -> None:
         assert extension.unpack_action(action).pack() == action
 
 
+SET = "0200000000000000"
+
+
 @pytest.mark.parametrize(
     ("exp_type", "body", "reason"),
     [
-        (1, "01000000 00000002 ffffffff 00000000 00000000 00000000", "flags"),
-        (1, "01000001 00000001 ffffffff 00000000 00000000 00000000", "padding"),
-        (2, "01040000" + "00" * 36, "event 4"),
-        (3, "0100000000000000" + "00000005 00000000 0000000000003908 00000000 00000000", "live"),
-        (3, "0100000000000000" + "00000005 000005b4 0000000000000000 00000000 00000000", "live"),
-        (3, "0100000000000000" + "00000005 000005b4 0000000000000000 00000bb8 00009c40", "transit"),
-        (4, "01000001 00000001", "padding"),
-        (5, "0102000000000000", "flags"),
-        (5, "0100000000000001", "padding"),
-        (5, "0100000000000000" + "00" * 8 + "04" + "00" * 143, "level 4"),
-        (5, "0100000000000000" + "00" * 9 + "01" + "00" * 142, "padding"),
+        (1, "02000000 00000002 ffffffff 00000000 00000000 00000000", "flags"),
+        (1, "02000001 00000001 ffffffff 00000000 00000000 00000000", "padding"),
+        (2, "02040000" + "00" * 36, "event 4"),
+        (3, "0200000000000001", "padding"),
+        (3, SET + "00000005 000005b4 00000000 ffffffff 00000000 0000 00 00", "live"),
+        (3, SET + "00000005 00000000 00000000 00000003 00000000 00a0 00 07", "live"),
+        (3, SET + "00000005 000005b4 00000bb8 ffffffff 00000001 0000 00 00", "no port"),
+        (3, SET + "00000005 000005b4 00000bb8 ffffffff 00000000 0001 00 00", "no port"),
+        (3, SET + "00000005 000005b4 00000bb8 ffffffff 00000000 0000 01 00", "no port"),
+        (3, SET + "00000005 000005b4 00000bb8 ffffffff 00000000 0000 00 01", "no port"),
+        (3, SET + "00000005 00000000 00000bb8 00000003 00000000 00a0 00 00", "no weight"),
+        (3, SET + "00000005 00000000 00000bb8 00000003 00000000 00a0 02 07", "class 2"),
+        (4, "02000001 00000001", "padding"),
+        (5, "0202000000000000", "flags"),
+        (5, "0200000000000001", "padding"),
+        (5, SET + "00" * 8 + "04" + "00" * 311, "level 4"),
+        (5, SET + "00" * 9 + "01" + "00" * 310, "padding"),
+        (5, SET + "00" * 152, "not 8 and a multiple of 320"),
         (6, "", "type 6"),
     ],
 )

@@ -240,7 +240,7 @@ class TestPorts:
         connection = opened(table)
         assert table.take_new_bundles() == [connection.bundle]
         table.route(connection.bundle, (P1, P2), ())
-        assert table.counts(P1) == table.counts(P2) == PortCounts(0, 1, 1460, 0, 5, 9)
+        assert table.counts(P1) == table.counts(P2) == PortCounts(0, 1, 1460, 0, 5)
         assert table.flows(P1, BURST) == {CALL}
         assert table.take_touched() == [P1, P2]
         assert table.take_touched() == []
@@ -316,18 +316,6 @@ class TestPorts:
         table.expire(2 * HANDSHAKES_FOR_NS)
         assert table.counts(P1).handshake_ns == 0
 
-    def test_the_largest_window_scale_of_a_port_comes_and_goes(self) -> None:
-        table = GlobalFlowTable()
-        usual = opened(table)
-        other = CALL._replace(src_port=2)
-        table.observe([seg(other, SYN, 1, 1460, 7)], 0)
-        ((_, large),) = table.observe([seg(other.reverse, SYN | ACK, 1, 1460, 14)], 0)
-        for connection in (usual, large):
-            table.route(connection.bundle, (P1,), ())
-        assert table.counts(P1).window_scale == 14
-        table.route(large.bundle, (), ())
-        assert table.counts(P1).window_scale == 9
-
     def test_what_came_in_one_batch_was_not_timed(self) -> None:
         table = GlobalFlowTable()
         table.observe([seg(CALL, SYN)], 0)
@@ -335,7 +323,7 @@ class TestPorts:
         call = CALL._replace(src_port=2)
         table.observe([seg(call, SYN), seg(call.reverse, SYN | ACK)], 500)
         table.route(table.connections[0].bundle, (P1,), ())
-        assert table.counts(P1)[1:] == (2, 536, 0, 500, 0)
+        assert table.counts(P1)[1:] == (2, 536, 0, 500)
 
     def test_a_repeated_question_does_not_tell_the_time(self) -> None:
         table = GlobalFlowTable()

@@ -15,8 +15,10 @@ from controller.core.values import FlowClass, Notice, PortId
 from controller.eventlog import EventLog, Recent
 from controller.inspection import Inspection
 from controller.northbound.views import FlowQuery
+from controller.southbound.extension import CreditStats, QueueStats
 from controller.tallies import Tallies
 from engine_world import MSS, RECEIVER, SECOND, SENDERS, World, star, two_switches
+from northbound_world import ACCOUNT
 
 
 @dataclass
@@ -87,6 +89,29 @@ def test_regulation_follows_the_port() -> None:
     world.notice(PortId(1, 40), Notice.CR)
     (row,) = (row for row in inspect(world).regulation() if row["port"] == 40)
     assert row["notice"] is None
+
+
+def test_what_a_switch_counts_of_credit_is_told_of_its_port() -> None:
+    world = star(keeps_accounts=True)
+    subject = App(world)
+    queue = QueueStats(1, 0, 0, 1, 10**8, 65_536, None, *[0] * 8, (0, 0, 0, 0), 0)
+    counted = CreditStats(
+        *(32, 4, 24_000, 1000, 120, 2, 1, 500_000_000, 160_000_000),
+        (10, 20, 30, 20, 20, 10, 6, 2),
+        *(9, 1_500_000, 30_000, 3000),
+    )
+    subject.tallies.queues[1] = [queue, queue._replace(port=2, credit=counted)]
+    first, second, *_ = Inspection(subject).ports(1)  # type: ignore[arg-type]
+    assert first["queues"][0]["account"] is None
+    assert second["queues"][0]["account"] == ACCOUNT
+
+
+def test_an_account_is_what_classes_are_held_to() -> None:
+    told = next(inspect(star(keeps_accounts=True)).regulation(1))
+    assert told["holds"]["background"] == {
+        "window_bytes": 0,
+        "credit": {"bound_bytes": 0, "max_hold_ms": 160, "weight": 1},
+    }
 
 
 def test_ports_know_what_they_lead_to() -> None:

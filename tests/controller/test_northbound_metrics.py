@@ -32,8 +32,12 @@ def test_what_the_source_tells_is_there() -> None:
     assert value(families["weir_queue_bytes"], switch="2", port="2") == 2000
     assert value(families["weir_queue_events"], switch="1", port="1", level="CN-L") == 3
     assert value(families["weir_port_congested"], switch="1", port="1") == 1
-    held = families["weir_port_hold_rate_bytes_per_second"]
-    assert value(held, switch="1", port="1", **{"class": "burst"}) == 11_000_000
+    held = families["weir_port_hold_window_bytes"]
+    assert value(held, switch="1", port="1", **{"class": "burst"}) == 14_600
+    assert value(families["weir_port_expected_bytes"], switch="1", port="1") == 24_000
+    assert value(families["weir_port_longest_hold_seconds"], switch="1", port="1") == 0.16
+    assert value(families["weir_port_held_requests"], switch="1", port="1") == 120
+    assert value(families["weir_port_given_back_bytes"], switch="1", port="1") == 30_000
     assert value(families["weir_windows_set"], switch="1", refresh="true") == 20
     assert value(families["weir_master"]) == 1
     assert value(families["weir_switch_entries_confirmed"], switch="1") == 10
@@ -55,6 +59,23 @@ def test_what_is_unknown_is_left_out() -> None:
         "1"
     ]
     assert len(families["weir_link_rtt_seconds"].samples) == 1
+    for name in ("weir_port_requests", "weir_port_connections", "weir_port_held_seconds"):
+        assert {sample.labels["port"] for sample in families[name].samples} == {"1"}
+
+
+def test_holds_are_a_histogram_of_each_port() -> None:
+    held = scrape()["weir_port_held_seconds"]
+    assert held.type == "histogram"
+    of_one = [s for s in held.samples if s.labels["switch"] == "2"]
+    assert {s.labels["name"] for s in of_one} == {"s2-eth1"}
+    buckets = [(s.labels["le"], s.value) for s in of_one if s.name.endswith("_bucket")]
+    assert buckets == [
+        *(("0.0001", 10), ("0.0003", 30), ("0.001", 60), ("0.003", 80)),
+        *(("0.01", 100), ("0.03", 110), ("0.1", 116), ("+Inf", 118)),
+    ]
+    (count,) = (s.value for s in of_one if s.name.endswith("_count"))
+    (total,) = (s.value for s in of_one if s.name.endswith("_sum"))
+    assert (count, total) == (118, 0.5)
 
 
 def test_histograms_are_cumulative_and_in_seconds() -> None:

@@ -1,6 +1,7 @@
 """Our OpenFlow against Ryu's: what we pack it parses, what it packs we read."""
 
 import contextlib
+import struct
 from typing import Any
 
 import pytest
@@ -210,6 +211,14 @@ class TestFromTheSwitch:
         message = openflow.HEADER.pack(4, 1, 12 + len(request), 77) + bytes([0, 1, 0, 3]) + request
         assert openflow.unpack_error(message) == openflow.Error(1, 3, request)
         assert by_ryu(message).code == 3
+
+    def test_error_of_an_experimenter(self) -> None:
+        """OpenFlow 1.3.5, section 7.4.4: the experimenter stands before the request."""
+        request = openflow.barrier_request(77)
+        error = struct.pack("!HHI", 0xFFFF, 6, 0x25D7C)
+        message = openflow.HEADER.pack(4, 1, 16 + len(request), 77) + error + request
+        assert openflow.unpack_error(message) == openflow.Error(0xFFFF, 6, request, 0x25D7C)
+        assert by_ryu(message).experimenter == 0x25D7C
 
     def test_experimenter(self) -> None:
         message = openflow.experimenter(0x25D7C, 2, b"body", 1)

@@ -1,5 +1,7 @@
 """The flow tables as data: what a packet would meet, and that all is read back as it was sent."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from controller.core.entries import (
     HostWindow,
     Labelling,
     LinkPort,
+    PortWindow,
     Relearn,
     Steer,
     Survivor,
@@ -23,6 +26,7 @@ from controller.core.entries import (
 from controller.core.flow import FlowKey
 from controller.core.trees import LABELS
 from controller.southbound import match, openflow, pipeline
+from controller.southbound.extension import TcpRwndRegister
 from controller.southbound.openflow import FlowEntry, FlowStats
 from controller.southbound.pipeline import STATIC, Table
 from controller.southbound.session import Held
@@ -67,6 +71,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Steer, *[st.binary(min_size=16, max_size=16)] * 2, st.integers(0, LABELS - 1)),
     st.builds(Account, keys, st.booleans(), labels),
     st.builds(HostWindow, ports, addresses, registers, scales),
+    st.builds(PortWindow, ports, registers),
     st.builds(FlowWindow, ports, keys, registers, scales),
     st.builds(Forward, macs, ports),
     st.builds(Behind, macs, datapath_ids),
@@ -195,6 +200,31 @@ class TestLayout:
         host = pipeline.host_window(1, key.src, 0, 7)[0]
         assert exception.table == host.table == Table.REGULATE
         assert exception.priority > host.priority > 0
+
+    def test_a_host_comes_before_its_port(self) -> None:
+        host = pipeline.host_window(1, b"\x0a\0\0\1", 0, 7)[0]
+        of_ipv4, of_ipv6 = pipeline.port_window(1, 0)
+        for entry, eth_type in ((of_ipv4, b"\x08\x00"), (of_ipv6, b"\x86\xdd")):
+            assert (entry.table, entry.goto) == (Table.REGULATE, Table.FORWARD)
+            assert host.priority > entry.priority > 0
+            assert set(entry.match) == {
+                (match.IN_PORT, b"\0\0\0\1", None),
+                (match.ETH_TYPE, eth_type, None),
+                (match.IP_PROTO, b"\6", None),
+            }
+
+    @pytest.mark.parametrize(
+        ("entry", "scale"),
+        [
+            (pipeline.port_window(1, 4)[0], 7),
+            (pipeline.host_window(1, b"\x0a\0\0\1", 4, 7)[0], None),
+        ],
+    )
+    def test_a_port_has_no_scale_and_a_host_has_one(
+        self, entry: FlowEntry, scale: int | None
+    ) -> None:
+        other = dataclasses.replace(entry, actions=TcpRwndRegister(4, scale).pack())
+        assert pipeline.decode(read_back(other)) is None
 
     def test_an_exemption_comes_before_all_windows(self) -> None:
         key = pipeline.FiveTuple(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)

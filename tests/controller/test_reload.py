@@ -13,21 +13,34 @@ from controller.core.flow import ACK, FIN
 from controller.core.policy import Rule, Treatment
 from controller.core.regulator import RegulatorSettings, Scheme
 from controller.core.values import PortId
-from controller.core.windows import WindowRules
+from controller.core.windows import CreditRules, WindowRules
 from dummy_ovs import Controller, free_endpoint, wait_for
-from engine_world import CONNECTIONS, LIMITS, RECEIVER, SECOND, SENDERS, World, records, star
+from engine_world import (
+    CONNECTIONS,
+    CREDIT,
+    LIMITS,
+    RECEIVER,
+    SECOND,
+    SENDERS,
+    World,
+    records,
+    star,
+)
 
 PORT = PortId(1, 40)
 WEB = 80
 
 
 def settings(
-    scheme: Scheme = Scheme.WEIR, policies: tuple[Rule, ...] = (), buffer_share: float = 0.9
+    scheme: Scheme = Scheme.WEIR,
+    policies: tuple[Rule, ...] = (),
+    buffer_share: float = 0.9,
+    credit: CreditRules = CREDIT,
 ) -> EngineSettings:
     """Those of the world, but for this."""
     return EngineSettings(
         CONNECTIONS,
-        RegulatorSettings(scheme, 3 * SECOND, WindowRules(buffer_share, 10, 2)),
+        RegulatorSettings(scheme, 3 * SECOND, WindowRules(buffer_share, 2), credit),
         LIMITS,
         (),
         4 * SECOND,

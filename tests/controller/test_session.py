@@ -68,14 +68,14 @@ class TestStart:
 
 
 class TestCapabilities:
-    def test_a_switch_says_whether_it_paces_and_tells_its_queues(self) -> None:
-        for extra in (Capability.PACING, Capability.QUEUE_STATS, Capability(0)):
+    def test_a_switch_says_whether_it_keeps_accounts_and_tells_its_queues(self) -> None:
+        for extra in (Capability.CREDIT, Capability.QUEUE_STATS, Capability(0)):
             switch = Switch()
             switch.subscribe_answer(PATCHED | extra)
             switch.say_flows()
             (ready,) = switch.barrier()
             assert isinstance(ready, session.Ready)
-            assert ready.paces is (extra is Capability.PACING)
+            assert ready.keeps_accounts is (extra is Capability.CREDIT)
             assert ready.tells_queues is (extra is Capability.QUEUE_STATS)
 
     def test_an_unpatched_switch_is_told_of_once(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -91,6 +91,19 @@ class TestCapabilities:
         assert record.getMessage().startswith("lacks Weir's extension")
         assert vars(record)["weir_about"] == {"switch": 7}
         assert "forwarding and monitoring of connections go on" in record.getMessage()
+
+    def test_another_version_of_the_extension_is_not_used(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        switch = Switch()
+        other = extension.Subscribe(
+            extension.SubscribeFlag.QUEUE_EVENTS, capabilities=PATCHED, n_registers=1024
+        )
+        switch.say_experimenter(1, b"\1" + other.pack()[1:])
+        switch.say_flows()
+        assert switch.barrier() == [session.Ready(0, [])]
+        assert "is of version 1; this controller speaks 2" in caplog.text
+        assert "lacks Weir's extension" in caplog.text
 
     def test_half_an_extension_is_not_used(self, caplog: pytest.LogCaptureFixture) -> None:
         switch = Switch()
@@ -272,34 +285,48 @@ class TestEvents:
             switch.say_flows(stats_of(entry))
         assert not switch.session._resync._held
 
+    def test_what_the_extension_refuses_is_told_by_name(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        switch = Switch()
+        switch.become_ready()
+        switch.session.set_windows([extension.Window(4, 0, 3000, 7, 0, 160, 0, 7)])
+        request = switch.got[-1][:64]
+        for code, name in ((6, "BAD_CLASS"), (77, "error type 65535 code 77")):
+            switch.say(Type.ERROR, struct.pack("!HHI", 0xFFFF, code, 0x25D7C) + request)
+            assert f"refused a message of type 4 with {name}" in caplog.text
+
+    def test_a_switch_of_another_release_is_told_of(self, caplog: pytest.LogCaptureFixture) -> None:
+        switch = Switch()
+        (subscribe,) = (
+            message
+            for message in switch.got
+            if message[1] == Type.EXPERIMENTER and openflow.unpack_experimenter(message)[1] == 1
+        )
+        switch.say(Type.ERROR, struct.pack("!HHI", 0xFFFF, 1, 0x25D7C) + subscribe)
+        switch.say_flows()
+        assert switch.barrier() == [session.Ready(0, [])]
+        assert "does not speak version 2 of Weir's extension" in caplog.text
+        assert "refused" not in caplog.text
+
     def test_malformed_notices_are_counted(self, switch: Switch) -> None:
         assert switch.say_experimenter(2, b"short") == []
         assert sum(switch.session.counters.values()) == 1
 
 
 class TestWishes:
-    @pytest.mark.parametrize(
-        ("capabilities", "first"),
-        [
-            (PATCHED, (4, 1460, 3000, 0, 0)),
-            (PATCHED | Capability.PACING, (4, 1460, 3000, 20_000, 0)),
-            (
-                PATCHED | Capability.PACING | Capability.TRANSIT,
-                (4, 1460, 3000, 20_000, 9000),
-            ),
-        ],
-    )
-    def test_windows_are_one_message_of_what_the_switch_knows(
-        self, capabilities: Capability, first: tuple[int, ...]
-    ) -> None:
+    def test_windows_are_one_message(self) -> None:
         switch = Switch()
-        switch.subscribe_answer(capabilities)
-        switch.session.set_windows([(4, 1460, 20_000, 9000), (5, 0, 0, 0)], 3000)
+        switch.subscribe_answer(PATCHED | Capability.CREDIT)
+        windows = (
+            extension.Window(4, 0, 3000, 7, 0, 160, 0, 7),
+            extension.Window(5, 1460, 3000),
+            extension.Window(6, 0, 0),
+        )
+        switch.session.set_windows(iter(windows))
         experimenter, exp_type, body = openflow.unpack_experimenter(switch.got[-1])
         assert (experimenter, exp_type) == (0x25D7C, 3)
-        assert extension.unpack(3, body) == extension.WindowSet(
-            (extension.Window(*first), extension.Window(5, 0, 3000))
-        )
+        assert extension.unpack(3, body) == extension.WindowSet(windows)
 
     def test_a_frame_leaves_by_several_ports_at_once(self) -> None:
         switch = Switch()
