@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from experiments import bench, demo, runner, soak
+from experiments.apps.matrix import in_words
 from experiments.schemes import SCHEMES
 from experiments.workloads.reader import IncastSpec
 from testbed.config import HostSettings
@@ -36,6 +37,42 @@ Prints a table and whether the runs were valid, and writes into --out:
 
 exit status: 0 valid, 1 failed, 2 wrong usage, 3 not valid, 130 interrupted
 """
+
+_BENCH = """\
+Measures a suite, group by group, each in a world of its own; prints a table, and writes a flat
+JSON object of figures. 'bench SUITE --help' says what a suite has.
+"""
+
+_BENCH_END = """\
+exit status: 0 measured, 1 a group or a part of it failed, 2 wrong usage, 130 interrupted
+"""
+
+_SUITES = {
+    "switch": "the switch: latency, shaping, forwarding, pacing, marks",
+    "controller": "the controller: connections a second, control delay, memory, listeners",
+    "incast": "barrier reads from 1 to 1,000 connections under every scheme",
+    "lttp": "LTTP, Reno and DCTCP from 1 to 120 servers, and fairness",
+    "bandwidth": "the controller's estimates of available bandwidth against the truth",
+    "dfcp": "DFCP beside CUBIC and BBR over long and lossy links",
+    "apps": f"""\
+ordinary programs through a regulated fabric: does it harm what it is not made for?
+
+Debian's redis, memcached, nginx (wrk, ab, h2load, curl), PostgreSQL, iperf3, rsync over ssh
+and nsd (dnsperf), unmodified, under the schemes none, weir and sdtcp in turns. Each group is a
+network with its workloads:
+{in_words()}
+
+A figure is SETTING.WORKLOAD.SCHEME.NAME: requests_per_s or mbps, p50_ms, p99_ms, p999_ms with
+..._least and ..._most; timeouts and drops; throughput_ratio, p50_ratio and p99_ratio to none.
+Overall: min_throughput_ratio, max_p50_ratio and max_p99_ratio of weir, over the workloads with
+which none has no retransmission timeouts; the others are in with_timeouts. Beside the JSON:
+apps.png, and a folder with the record of every turn.
+
+examples:
+  weir-experiment bench apps --quick --repeats 3
+  weir-experiment bench apps --group star --schemes none,weir
+  jq '{{min_throughput_ratio, max_p99_ratio}}' build/bench/apps.json""",
+}
 
 _EXAMPLES = """\
 examples:
@@ -134,7 +171,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_options(single, Path("build/run"), rounds=30)
     _add_bench(
         commands.add_parser(
-            "bench", help="figures of the switch, the controller, transports: a table and flat JSON"
+            "bench",
+            help="figures of the switch, the controller, transports, ordinary programs: tables "
+            "and flat JSON",
+            description=_BENCH,
+            formatter_class=style,
         )
     )
     _add_soak(
@@ -146,21 +187,33 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_bench(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("suite", choices=bench.SUITES)
-    add("--only", action="append", default=[], metavar="NAME", help="one group of the suite")
-    add("--out", type=Path, metavar="FILE", help="(default build/bench/SUITE.json)")
-    usual = bench.Comparison()
-    add(
-        "--schemes", metavar="NAME,...",
-        help="what is compared, where schemes are (default: all that the suite knows)",
-    )  # fmt: skip
-    add(
-        "--repeats", type=int, default=usual.repeats, metavar="N",
-        help="runs of each, where schemes are compared (default %(default)s)",
-    )  # fmt: skip
-    add("--quick", action="store_true", help="less of it, where the suite says what")
-    command.set_defaults(handler=_bench)
+    suites = command.add_subparsers(dest="suite", required=True, metavar="SUITE")
+    for name, groups in bench.SUITES.items():
+        about = _SUITES[name]
+        suite = suites.add_parser(
+            name,
+            help=about.partition("\n")[0],
+            description=f"{about.strip()}\n\ngroups: {', '.join(groups)}",
+            epilog=_BENCH_END,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        add = suite.add_argument
+        add(
+            "--group", "--only", dest="only", action="append", default=[], metavar="NAME",
+            help="one group of the suite; may be given several times (default: all)",
+        )  # fmt: skip
+        add("--out", type=Path, metavar="FILE", help=f"(default build/bench/{name}.json)")
+        usual = bench.Comparison()
+        add(
+            "--schemes", metavar="NAME,...",
+            help="what is compared, where schemes are (default: all that the suite knows)",
+        )  # fmt: skip
+        add(
+            "--repeats", type=int, default=usual.repeats, metavar="N",
+            help="runs of each, where schemes are compared (default %(default)s)",
+        )  # fmt: skip
+        add("--quick", action="store_true", help="less of it, where the suite says what")
+        suite.set_defaults(handler=_bench)
 
 
 def _add_soak(command: argparse.ArgumentParser) -> None:
