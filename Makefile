@@ -100,15 +100,16 @@ bench-switch: ## the switch's figures: table and build/bench/switch.json (about 
 		WEIR_UNPATCHED_OVS_PREFIX="$$(ovs-patches/build --unpatched --prefix)" \
 		$(PY)/weir-experiment bench switch --out build/bench/switch.json
 
-bench-incast: ## Weir, SDTCP, Reno and DCTCP with 1 to 120 senders: table and build/bench/incast.json
+GROUP :=
+bench-incast: ## Weir, SDTCP, Reno, DCTCP and a fair queue, 1 to 1,000 connections: build/bench/incast.json (45 minutes; GROUP=n40: one group)
 	@$(PREPARE) packages venv switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
-		$(PY)/weir-experiment bench incast --out build/bench/incast.json
+		$(PY)/weir-experiment bench incast $(addprefix --group ,$(GROUP)) --out build/bench/incast.json
 
 bench-apps: ## ordinary programs through a regulated fabric: build/bench/apps.json (75 minutes; QUICK=1: 10 minutes of it)
 	@$(PREPARE) packages venv switch bpf apps
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
-		$(PY)/weir-experiment bench apps $(if $(QUICK),--quick --repeats 2,--repeats 5) --out build/bench/apps.json
+		$(PY)/weir-experiment bench apps $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick --repeats 2,--repeats 5) --out build/bench/apps.json
 
 bench-codec: ## the codec beside other crates: table and build/bench/codec.json
 	@$(PREPARE) packages rust

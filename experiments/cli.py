@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from experiments import bench, demo, runner, soak
 from experiments.apps.matrix import in_words
@@ -113,7 +114,9 @@ def _demo(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     sizes = {"senders": args.senders, "connections_per_sender": args.connections_per_sender}
-    return runner.run(replace(_spec(args, **sizes), background=args.background), args.out)
+    spec = replace(_spec(args, **sizes), background=args.background, fresh=args.fresh)
+    host = replace(spec.host, **_host_changes(args))
+    return runner.run(replace(spec, host=host), args.out)
 
 
 def _bench(args: argparse.Namespace) -> int:
@@ -121,7 +124,8 @@ def _bench(args: argparse.Namespace) -> int:
     unknown = [group for group in args.only if group not in groups]
     if unknown:
         raise ValueError(f"--only {unknown[0]}: {args.suite} has {', '.join(groups)}")
-    comparison = bench.Comparison(args.schemes and args.schemes.split(","), args.repeats)
+    host = _host_changes(args) if args.suite == "incast" else {}
+    comparison = bench.Comparison(args.schemes and args.schemes.split(","), args.repeats, host)
     out = args.out or Path(f"build/bench/{args.suite}.json")
     return bench.run(args.suite, args.only, out, comparison, quick=args.quick)
 
@@ -165,10 +169,12 @@ def _parser() -> argparse.ArgumentParser:
         action="store_false",
         help="the reads and nothing else",
     )
+    single.add_argument("--fresh", action="store_true", help="a new connection for every request")
     shown.set_defaults(handler=_demo)
     single.set_defaults(handler=_run)
     _add_options(shown, Path("build/demo"), rounds=15)
     _add_options(single, Path("build/run"), rounds=30)
+    _add_host_options(single)
     _add_bench(
         commands.add_parser(
             "bench",
@@ -213,6 +219,8 @@ def _add_bench(command: argparse.ArgumentParser) -> None:
             help="runs of each, where schemes are compared (default %(default)s)",
         )  # fmt: skip
         add("--quick", action="store_true", help="less of it, where the suite says what")
+        if name == "incast":
+            _add_host_options(suite)
         suite.set_defaults(handler=_bench)
 
 
@@ -252,6 +260,56 @@ def _add_options(command: argparse.ArgumentParser, out: Path, *, rounds: int) ->
         "--ovs", metavar="PREFIX",
         help="the patched switch (default: $WEIR_OVS_PREFIX, else the newest that was built)",
     )  # fmt: skip
+
+
+def _add_host_options(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group(
+        "hosts", "Linux as it comes, unless one of these is given; the record of a run has them"
+    )
+    add = group.add_argument
+    add("--quickack", action="store_true", help="acknowledge every segment at once")
+    add("--initial-window", type=int, metavar="N", help="segments that a connection begins with")
+    add("--least-rto", type=int, metavar="MS", help="least retransmission timeout")
+    add("--mss", type=int, metavar="BYTES", help="largest segment to be announced")
+    add("--no-timestamps", action="store_true", help="no TCP timestamps (RFC 7323)")
+    add("--no-sack", action="store_true", help="no selective acknowledgements (RFC 2018)")
+    scale = group.add_mutually_exclusive_group()
+    scale.add_argument("--no-window-scaling", action="store_true", help="windows of 64 KiB at most")
+    scale.add_argument(
+        "--window-scale", type=int, metavar="N",
+        help="0 to 14: has the receive buffer and the largest window that lead to it",
+    )  # fmt: skip
+
+
+_LEAST, _MOST = 1, 65_535
+_MOST_SCALE = 14
+
+
+def _host_changes(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of HostSettings that options ask for."""
+    numbers = {
+        "initcwnd": ("--initial-window", args.initial_window),
+        "rto_min_ms": ("--least-rto", args.least_rto),
+        "mss_bytes": ("--mss", args.mss),
+    }
+    for option, value in numbers.values():
+        if value is not None and not _LEAST <= value <= _MOST:
+            raise ValueError(f"{option} must be {_LEAST} to {_MOST}, not {value}")
+    changes: dict[str, Any] = {
+        name: value for name, (_, value) in numbers.items() if value is not None
+    }
+    if args.quickack:
+        changes["quickack"] = True
+    for name in ("timestamps", "sack", "window_scaling"):
+        if getattr(args, f"no_{name}"):
+            changes[name] = False
+    if args.window_scale is not None:
+        if not 0 <= args.window_scale <= _MOST_SCALE:
+            raise ValueError(f"--window-scale must be 0 to {_MOST_SCALE}, not {args.window_scale}")
+        # Linux takes the least scale that can tell of its largest window.
+        changes["rmem_max_bytes"] = 65_536 << args.window_scale
+        changes["window_clamp_bytes"] = 65_535 << args.window_scale
+    return changes
 
 
 def _spec(args: argparse.Namespace, **sizes: int) -> runner.RunSpec:

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.apps import conclusion, matrix
-from experiments.bench import world
+from experiments.bench import incast_checks, incast_plan, world
 from experiments.bench.tables import goodputs
 from experiments.fountain import MODES
 from experiments.schemes import SCHEMES
@@ -60,10 +60,12 @@ class Group:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared (None: all that there is), and how often each is run."""
+    """What is compared (None: all that there is), how often each is run, and what its hosts have
+    otherwise (fields of HostSettings)."""
 
     schemes: Sequence[str] | None = None
     repeats: int = 3
+    host: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         known = (*SCHEMES, *MODES, *matrix.CONTENDERS)
@@ -76,6 +78,7 @@ class Comparison:
 
 _CONNECTIONS = (1, 2, 4, 8, 16, 32, 40, 120)
 _SCHEMES = ("weir", "sdtcp", "reno", "dctcp")
+_COUNTED = (*_SCHEMES, "fair")
 _SERVERS = (1, 6, 16, 36, 40, 120)
 _LTTP_SCHEMES = (*MODES, "reno", "dctcp")
 
@@ -101,9 +104,13 @@ SUITES: Mapping[str, Mapping[str, Group]] = {
         name: Group(name) for name in ("latency", "shaping", "forwarding", "paced", "dctcp")
     },
     "incast": {
-        **{f"n{n}": Group("incast", {"connections": n}, _SCHEMES) for n in _CONNECTIONS},
+        **{f"n{n}": Group("incast", {"connections": n}, _COUNTED) for n in _CONNECTIONS},
         "n32_own_buffers": Group("incast", {"connections": 32, "own_buffers": True}, _SCHEMES),
         "background": Group("background", schemes=_SCHEMES),
+        **{
+            name: Group("incast_cells", {"cells": name}, ("weir", "reno"))
+            for name in incast_plan.GROUPS
+        },
         "idle": Group("idle"),
     },
     "apps": {name: _apps(name, setting) for name, setting in matrix.SETTINGS.items()},
@@ -132,7 +139,10 @@ class Conclusion:
     show: Callable[[Mapping[str, Any], Path, Console], None]
 
 
-_CONCLUSIONS = {"apps": Conclusion(conclusion.conclude, conclusion.show)}
+_CONCLUSIONS = {
+    "apps": Conclusion(conclusion.conclude, conclusion.show),
+    "incast": Conclusion(incast_checks.conclude, incast_checks.show),
+}
 
 
 def run(
@@ -163,6 +173,8 @@ def run(
             records = str((out.with_suffix("") / name).resolve())
             schemes = comparison.schemes or group.schemes
             arguments |= {"schemes": schemes, "repeats": comparison.repeats, "records": records}
+            if comparison.host:
+                arguments["host"] = dict(comparison.host)
         words = (name, group.module, json.dumps(arguments))
         try:
             found = world.result("experiments.bench.inside", *words)
