@@ -106,7 +106,7 @@ bench-incast: ## Weir, SDTCP, Reno, DCTCP and a fair queue, 1 to 1,000 connectio
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		$(PY)/weir-experiment bench incast $(addprefix --group ,$(GROUP)) --out build/bench/incast.json
 
-bench-apps: ## ordinary programs through a regulated fabric: build/bench/apps.json (75 minutes; QUICK=1: 10 minutes of it)
+bench-apps: ## ordinary programs through a regulated fabric: build/bench/apps.json (85 minutes; QUICK=1: 10 minutes of it)
 	@$(PREPARE) packages venv switch bpf apps
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		$(PY)/weir-experiment bench apps $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick --repeats 2,--repeats 5) --out build/bench/apps.json

@@ -16,6 +16,7 @@ from experiments.report import apps as report
 
 PICTURE = "apps.png"
 SUBJECT = "weir"
+_WIDTH = 150
 _OVERALL = (("throughput", min), ("p50", max), ("p99", max))
 
 
@@ -64,8 +65,9 @@ def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
     rows = cells(figures)
     if not rows:
         return
+    wide = Console(width=max(console.width, _WIDTH), highlight=False)
     for table in report.tables(rows, figures):
-        console.print(table)
+        wide.print(table)
     picture = out.with_name(PICTURE)
     report.draw(rows, picture)
     console.print(f"picture: {picture}", soft_wrap=True)

@@ -4,7 +4,8 @@ regulation.
 Their names are ``SETTING.WORKLOAD.CONTENDER.FIGURE``. Medians bear the bare name (``p99_ms``), the
 extremes end in ``_least`` and ``_most``. ``throughput_ratio``, ``p50_ratio`` and ``p99_ratio`` are
 those of the medians; their extremes are of single turns, which are moments apart. ``timeouts`` and
-``drops`` are the most of a turn, ``timeouts_sum`` is of all turns.
+``drops`` are the most of a turn, ``timeouts_sum`` is of all turns. ``idle_share`` tells how far a
+workload was from having all processors of the machine.
 """
 
 from collections.abc import Mapping, Sequence
@@ -92,6 +93,7 @@ def _of_workload(played: Sequence[Mapping[str, Any]]) -> Figures:
         "timeouts": max(timeouts),
         "timeouts_sum": sum(timeouts),
         "drops": max(sum(run["drops"].values()) for run in played),
+        "idle_share": median(run["idle_share"] for run in played),
         "turns": len(played),
     }
 

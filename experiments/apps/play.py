@@ -14,6 +14,7 @@ from experiments import reads
 from experiments.apps.app import App, AppError, Service, Told
 from experiments.apps.matrix import ELEPHANTS, INCAST, Workload
 from experiments.program import Program
+from experiments.sampling import Processors
 from experiments.workloads import netstat
 from experiments.workloads.reader import IncastSpec
 from testbed.bed import Bed
@@ -33,6 +34,7 @@ class Played:
     """What came of a workload: what the clients told, and what happened to their traffic.
 
     ``timeouts`` and ``retransmitted`` are of all hosts, ``drops`` by port of a switch.
+    ``idle_share`` is of the machine's processors.
     """
 
     told: Told
@@ -40,6 +42,7 @@ class Played:
     retransmitted: int
     drops: dict[str, int]
     elapsed_s: float
+    idle_share: float
 
 
 class Stage:
@@ -50,7 +53,7 @@ class Stage:
         self._ipv6 = ipv6
         self._folder = bed.run_dir / "apps"
         self._servers: dict[tuple[str, str], Path] = {}
-        self._filled: set[tuple[str, str]] = set()
+        self._filled: dict[tuple[str, str], list[list[str]]] = {}
         self._stack = ExitStack()
         self._played = 0
 
@@ -79,10 +82,8 @@ class Stage:
             pairs = [(bed.host(name), [receiver]) for name in senders[: workload.clients]]
         if len(pairs) != (workload.all_to_all or workload.clients):
             raise AppError(f"{workload.name} needs more hosts than there are: {len(senders)}")
-        folders = [
-            self._serve(app, server)
-            for server in {id(s): s for _, all_of in pairs for s in all_of}.values()
-        ]
+        asked = dict.fromkeys(server for _, servers in pairs for server in servers)
+        folders = [self._serve(app, server) for server in asked]
         with _beside(bed, workload.beside):
             return self._measure(app, pairs, folders[0])
 
@@ -92,7 +93,7 @@ class Stage:
         bed = self._bed
         pids = [host.pid for host in bed.hosts]
         before, queues_before = netstat.total(pids), _dropped(bed)
-        begun_s = time.monotonic()
+        begun_s, processors = time.monotonic(), Processors(bed.ovs.vswitchd_pid)
         with ExitStack() as stack:
             clients = []
             for host, servers in pairs:
@@ -105,13 +106,15 @@ class Stage:
                 argv = app.client(addresses, folder, server_folder)
                 clients.append(stack.enter_context(_Client(app, argv, host, folder)))
             told = [client.told() for client in clients]
+        elapsed_s, idle_share = time.monotonic() - begun_s, processors.as_record()["idle_share"]
         grown = netstat.grown(before, netstat.total(pids))
         return Played(
             app.together(told),
             grown.get(netstat.TIMEOUTS, 0),
             grown.get("Tcp.RetransSegs", 0),
             netstat.grown(queues_before, _dropped(bed)),
-            time.monotonic() - begun_s,
+            elapsed_s,
+            idle_share,
         )
 
     def _serve(self, app: App, host: Host) -> Path:
@@ -128,14 +131,15 @@ class Stage:
                 raise AppError(f"{service.name} cannot be prepared: {failed}") from failed
             self._servers[key] = folder
         folder = self._servers[key]
-        for argv in app.fill(folder):
-            if (host.name, " ".join(argv)) in self._filled and service.name != "redis":
-                continue
+        # What another app had stored may be what this one asks for, in another size.
+        wanted = [list(argv) for argv in app.fill(folder)]
+        if wanted and self._filled.get(key) != wanted:
             try:
-                run(argv, pid=host.pid)
+                for argv in wanted:
+                    run(argv, pid=host.pid)
             except CommandError as failed:
                 raise AppError(f"{app.name} cannot be filled: {failed}") from failed
-            self._filled.add((host.name, " ".join(argv)))
+            self._filled[key] = wanted
         return folder
 
 

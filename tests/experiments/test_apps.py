@@ -141,7 +141,7 @@ def played(throughput: float, p99_ms: float | None = None, timeouts: int = 0) ->
     told = {"throughput": throughput, "p50_ms": p99_ms, "p99_ms": p99_ms, "p999_ms": None}
     return {
         "unit": "requests_per_s", "told": told | {"parts": {}}, "timeouts": timeouts,
-        "drops": {"s1-eth1": 2, "s1-eth2": 1},
+        "drops": {"s1-eth1": 2, "s1-eth2": 1}, "idle_share": 0.5,
     }  # fmt: skip
 
 
