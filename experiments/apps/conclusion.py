@@ -16,7 +16,7 @@ from experiments.report import apps as report
 
 PICTURE = "apps.png"
 SUBJECT = "weir"
-_WIDTH = 150
+_WIDTH = 180
 _OVERALL = (("throughput", min), ("p50", max), ("p99", max))
 
 

@@ -10,6 +10,7 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 from rich.table import Table
 
 from experiments.apps.app import MBPS, REQUESTS
@@ -25,6 +26,7 @@ _FORMS = {
 }  # fmt: skip
 _LINE = "#444444"
 _MARGIN = 1.25
+_TICKS = (1, 2, 5)
 
 
 def tables(rows: Rows, figures: Mapping[str, Any]) -> Iterator[Table]:
@@ -32,11 +34,14 @@ def tables(rows: Rows, figures: Mapping[str, Any]) -> Iterator[Table]:
     for setting in dict.fromkeys(where.partition(".")[0] for where in rows):
         of_setting = {w: row for w, row in rows.items() if w.startswith(f"{setting}.")}
         others = dict.fromkeys(c for row in of_setting.values() for c in row if c != BASELINE)
+        compared = ("ratio (range)", "p50, p99", "RTOs")
         table = Table(
-            setting, "none", "p50, p99 ms", "timeouts",
-            *(f"{c}: {what}" for c in others for what in ("ratio (range)", "p50, p99", "timeouts")),
+            f"{setting}\n", "none\n", "\np50, p99 ms", "\nRTOs",
+            *(f"{name * (not n)}\n{what}" for name in others for n, what in enumerate(compared)),
             box=None,
         )  # fmt: skip
+        for column in table.columns:
+            column.no_wrap = True
         for column in table.columns[1:]:
             column.justify = "right"
         for where, row in of_setting.items():
@@ -92,6 +97,10 @@ def _ratios(axes: Axes, rows: Rows, figure: str, title: str) -> None:
         )  # fmt: skip
     axes.axvline(1, color=_LINE, linewidth=0.9)
     axes.set_xscale("log")
+    # Powers of ten say little about ratios.
+    axes.xaxis.set_major_locator(LogLocator(subs=_TICKS))
+    axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(min(extremes) / _MARGIN, max(extremes) * _MARGIN)
     axes.set_xlabel(title)
     axes.grid(axis="x", which="both", linewidth=0.3)
