@@ -130,12 +130,12 @@ def _events(bed: Bed, since_ns: int) -> list[dict[str, Any]]:
 
 def _nothing_lost(elsewhere: dict[str, dict[str, int]]) -> validity.Check:
     """Packets were lost where networks lose them: at the ports of switches and hosts, which is a
-    result. A connection that was reset, as those are whose program is told to end, is no loss."""
+    result."""
     lost = [
         f"{count} at {place} ({kind})"
         for kind, places in elsewhere.items()
         for place, count in places.items()
-        if not (kind == _OTHER_QUEUES or _is_expected(kind, place))
+        if not (kind == _OTHER_QUEUES or _is_port_of_host(kind, place))
     ]
     return validity.Check(
         "drops only at the ports",
@@ -145,9 +145,8 @@ def _nothing_lost(elsewhere: dict[str, dict[str, int]]) -> validity.Check:
     )
 
 
-def _is_expected(kind: str, place: str) -> bool:
-    at_host = kind == "kernel qdiscs" and not place.startswith("switches/")
-    return at_host or (kind == "hosts" and place.endswith(" Tcp.InErrs"))
+def _is_port_of_host(kind: str, place: str) -> bool:
+    return kind == "kernel qdiscs" and not place.startswith("switches/")
 
 
 def _no_faults(name: str, faults: Sequence[str]) -> validity.Check:

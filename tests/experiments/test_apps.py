@@ -14,6 +14,7 @@ from rich.console import Console
 
 from experiments.apps import app as apps
 from experiments.apps import conclusion, figures
+from experiments.apps import turn as turns
 from experiments.apps.app import App, AppError, Told
 from experiments.apps.dns import Dns
 from experiments.apps.http import ConnectionEach, Http2, KeepAlive, Shuffle
@@ -244,3 +245,14 @@ def test_settings_mark_where_hosts_want_marks() -> None:
 def test_every_contender_has_its_own_form() -> None:
     contenders = {name for setting in SETTINGS.values() for name in setting.contenders}
     assert contenders - {BASELINE} == set(report._FORMS)
+
+
+def test_ports_may_drop_and_nothing_else() -> None:
+    in_place = {
+        "other egress queues": {"s1-eth3": 4}, "kernel qdiscs": {"h1/h1-eth0": 9}, "devices": {},
+    }  # fmt: skip
+    assert turns._nothing_lost(in_place).holds
+    for kind, place in (("kernel qdiscs", "switches/s1-eth1"), ("hosts", "h1 Ip.InDiscards")):
+        check = turns._nothing_lost(in_place | {kind: {place: 1}})
+        assert not check.holds
+        assert place in check.measured
