@@ -88,7 +88,7 @@ class Nginx(Service):
 
     def argv(self, folder: Path) -> list[str]:
         """See Service."""
-        server = program("nginx", "nginx-light")
+        server = program("nginx", "nginx")
         return [server, "-c", str(folder / "nginx.conf"), "-g", "daemon off;", "-e", "stderr"]
 
 

@@ -128,7 +128,11 @@ class Stage:
                 service.prepare(folder)
                 self._stack.enter_context(_server(service, host, folder))
             except CommandError as failed:
+                shutil.rmtree(folder)
                 raise AppError(f"{service.name} cannot be prepared: {failed}") from failed
+            except AppError:
+                shutil.rmtree(folder)
+                raise
             self._servers[key] = folder
         folder = self._servers[key]
         # What another app had stored may be what this one asks for, in another size.

@@ -19,6 +19,7 @@ from experiments import counters, observation, validity
 from experiments.apps.app import AppError
 from experiments.apps.matrix import CONTENDERS, SETTINGS, Setting, Workload
 from experiments.apps.play import Stage, as_record
+from experiments.program import ProgramError
 from experiments.sampling import Stolen
 from testbed import dctcp, isolation
 from testbed.bed import Bed
@@ -95,7 +96,7 @@ def play(spec: TurnSpec) -> dict[str, Any]:
 def _one(stage: Stage, workload: Workload) -> dict[str, Any]:
     try:
         return {"unit": workload.app.unit, **as_record(stage.play(workload))}
-    except AppError as failed:
+    except (AppError, ProgramError) as failed:
         return {"error": str(failed)}
 
 
