@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
-	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-codec bench-lttp bench-bandwidth bench-dfcp \
+	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-lttp bench-bandwidth bench-dfcp \
 	test-system package test-package clean
 
 help: ## what can be made
@@ -21,7 +21,7 @@ demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 2 minutes
 BUILT = WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_TRANSPORT_PREFIX="$$(transport/build --prefix)"
 
 test: ## lint, unit tests, the switch's own tests, the transports', the whole system in namespaces
-	@$(PREPARE) packages venv switch bpf transport bindings
+	@$(PREPARE) packages venv switch bpf transport bindings apps
 	@$(MAKE) --no-print-directory lint test-switch-weir
 	@$(CARGO_TEST)
 	@$(BUILT) $(PY)/pytest -m 'not chaos'
@@ -100,10 +100,16 @@ bench-switch: ## the switch's figures: table and build/bench/switch.json (about 
 		WEIR_UNPATCHED_OVS_PREFIX="$$(ovs-patches/build --unpatched --prefix)" \
 		$(PY)/weir-experiment bench switch --out build/bench/switch.json
 
-bench-incast: ## Weir, SDTCP, Reno and DCTCP with 1 to 120 senders: table and build/bench/incast.json
+GROUP :=
+bench-incast: ## Weir, SDTCP, Reno, DCTCP and a fair queue, 1 to 1,000 connections: build/bench/incast.json (45 minutes; GROUP=n40: one group)
 	@$(PREPARE) packages venv switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
-		$(PY)/weir-experiment bench incast --out build/bench/incast.json
+		$(PY)/weir-experiment bench incast $(addprefix --group ,$(GROUP)) --out build/bench/incast.json
+
+bench-apps: ## ordinary programs through a regulated fabric: build/bench/apps.json (85 minutes; QUICK=1: 10 minutes of it)
+	@$(PREPARE) packages venv switch bpf apps
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
+		$(PY)/weir-experiment bench apps $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick --repeats 2,--repeats 5) --out build/bench/apps.json
 
 bench-codec: ## the codec beside other crates: table and build/bench/codec.json
 	@$(PREPARE) packages rust
@@ -129,7 +135,7 @@ bench-controller: ## the controller's figures: table and build/bench/controller.
 	@$(PY)/weir-experiment bench controller --out build/bench/controller.json
 
 test-system: ## real switch, real controller, real TCP and LTTP, in namespaces
-	@$(PREPARE) packages venv switch bpf transport
+	@$(PREPARE) packages venv switch bpf transport apps
 	@$(BUILT) $(PY)/pytest -m '(netns or switch) and not chaos'
 
 chaos: ## 20 random faults at controller and switches (WEIR_CHAOS_SEED=N to repeat some, WEIR_CHAOS_FAULTS=N)

@@ -6,8 +6,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from experiments import bench, demo, runner, soak
+from experiments.apps.matrix import in_words
 from experiments.schemes import SCHEMES
 from experiments.workloads.reader import IncastSpec
 from testbed.config import HostSettings
@@ -36,6 +38,42 @@ Prints a table and whether the runs were valid, and writes into --out:
 
 exit status: 0 valid, 1 failed, 2 wrong usage, 3 not valid, 130 interrupted
 """
+
+_BENCH = """\
+Measures a suite, group by group, each in a world of its own; prints a table, and writes a flat
+JSON object of figures. 'bench SUITE --help' says what a suite has.
+"""
+
+_BENCH_END = """\
+exit status: 0 measured, 1 a group or a part of it failed, 2 wrong usage, 130 interrupted
+"""
+
+_SUITES = {
+    "switch": "the switch: latency, shaping, forwarding, pacing, marks",
+    "controller": "the controller: connections a second, control delay, memory, listeners",
+    "incast": "barrier reads from 1 to 1,000 connections under every scheme",
+    "lttp": "LTTP, Reno and DCTCP from 1 to 120 servers, and fairness",
+    "bandwidth": "the controller's estimates of available bandwidth against the truth",
+    "dfcp": "DFCP beside CUBIC and BBR over long and lossy links",
+    "apps": f"""\
+ordinary programs through a regulated fabric: does it harm what it is not made for?
+
+Debian's redis, memcached, nginx (wrk, ab, h2load, curl), PostgreSQL, iperf3, rsync over ssh
+and nsd (dnsperf), unmodified, under the schemes none, weir and sdtcp in turns. Each group is a
+network with its workloads:
+{in_words()}
+
+A figure is SETTING.WORKLOAD.SCHEME.NAME: requests_per_s or mbps, p50_ms, p99_ms, p999_ms with
+..._least and ..._most; timeouts and drops; throughput_ratio, p50_ratio and p99_ratio to none.
+Overall: min_throughput_ratio, max_p50_ratio and max_p99_ratio of weir, over the workloads with
+which none has no retransmission timeouts; the others are in with_timeouts. Beside the JSON:
+apps.png, and a folder with the record of every turn.
+
+examples:
+  weir-experiment bench apps --quick --repeats 3
+  weir-experiment bench apps --group star --schemes none,weir
+  jq '{{min_throughput_ratio, max_p99_ratio}}' build/bench/apps.json""",
+}
 
 _EXAMPLES = """\
 examples:
@@ -76,7 +114,9 @@ def _demo(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     sizes = {"senders": args.senders, "connections_per_sender": args.connections_per_sender}
-    return runner.run(replace(_spec(args, **sizes), background=args.background), args.out)
+    spec = replace(_spec(args, **sizes), background=args.background, fresh=args.fresh)
+    host = replace(spec.host, **_host_changes(args))
+    return runner.run(replace(spec, host=host), args.out)
 
 
 def _bench(args: argparse.Namespace) -> int:
@@ -84,7 +124,8 @@ def _bench(args: argparse.Namespace) -> int:
     unknown = [group for group in args.only if group not in groups]
     if unknown:
         raise ValueError(f"--only {unknown[0]}: {args.suite} has {', '.join(groups)}")
-    comparison = bench.Comparison(args.schemes and args.schemes.split(","), args.repeats)
+    host = _host_changes(args) if args.suite == "incast" else {}
+    comparison = bench.Comparison(args.schemes and args.schemes.split(","), args.repeats, host)
     out = args.out or Path(f"build/bench/{args.suite}.json")
     return bench.run(args.suite, args.only, out, comparison, quick=args.quick)
 
@@ -128,13 +169,19 @@ def _parser() -> argparse.ArgumentParser:
         action="store_false",
         help="the reads and nothing else",
     )
+    single.add_argument("--fresh", action="store_true", help="a new connection for every request")
     shown.set_defaults(handler=_demo)
     single.set_defaults(handler=_run)
     _add_options(shown, Path("build/demo"), rounds=15)
     _add_options(single, Path("build/run"), rounds=30)
+    _add_host_options(single)
     _add_bench(
         commands.add_parser(
-            "bench", help="figures of the switch, the controller, transports: a table and flat JSON"
+            "bench",
+            help="figures of the switch, the controller, transports, ordinary programs: tables "
+            "and flat JSON",
+            description=_BENCH,
+            formatter_class=style,
         )
     )
     _add_soak(
@@ -146,21 +193,35 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_bench(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("suite", choices=bench.SUITES)
-    add("--only", action="append", default=[], metavar="NAME", help="one group of the suite")
-    add("--out", type=Path, metavar="FILE", help="(default build/bench/SUITE.json)")
-    usual = bench.Comparison()
-    add(
-        "--schemes", metavar="NAME,...",
-        help="what is compared, where schemes are (default: all that the suite knows)",
-    )  # fmt: skip
-    add(
-        "--repeats", type=int, default=usual.repeats, metavar="N",
-        help="runs of each, where schemes are compared (default %(default)s)",
-    )  # fmt: skip
-    add("--quick", action="store_true", help="less of it, where the suite says what")
-    command.set_defaults(handler=_bench)
+    suites = command.add_subparsers(dest="suite", required=True, metavar="SUITE")
+    for name, groups in bench.SUITES.items():
+        about = _SUITES[name]
+        suite = suites.add_parser(
+            name,
+            help=about.partition("\n")[0],
+            description=f"{about.strip()}\n\ngroups: {', '.join(groups)}",
+            epilog=_BENCH_END,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        add = suite.add_argument
+        add(
+            "--group", "--only", dest="only", action="append", default=[], metavar="NAME",
+            help="one group of the suite; may be given several times (default: all)",
+        )  # fmt: skip
+        add("--out", type=Path, metavar="FILE", help=f"(default build/bench/{name}.json)")
+        usual = bench.Comparison()
+        add(
+            "--schemes", metavar="NAME,...",
+            help="what is compared, where schemes are (default: all that the suite knows)",
+        )  # fmt: skip
+        add(
+            "--repeats", type=int, default=usual.repeats, metavar="N",
+            help="runs of each, where schemes are compared (default %(default)s)",
+        )  # fmt: skip
+        add("--quick", action="store_true", help="less of it, where the suite says what")
+        if name == "incast":
+            _add_host_options(suite)
+        suite.set_defaults(handler=_bench)
 
 
 def _add_soak(command: argparse.ArgumentParser) -> None:
@@ -199,6 +260,56 @@ def _add_options(command: argparse.ArgumentParser, out: Path, *, rounds: int) ->
         "--ovs", metavar="PREFIX",
         help="the patched switch (default: $WEIR_OVS_PREFIX, else the newest that was built)",
     )  # fmt: skip
+
+
+def _add_host_options(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group(
+        "hosts", "Linux as it comes, unless one of these is given; the record of a run has them"
+    )
+    add = group.add_argument
+    add("--quickack", action="store_true", help="acknowledge every segment at once")
+    add("--initial-window", type=int, metavar="N", help="segments that a connection begins with")
+    add("--least-rto", type=int, metavar="MS", help="least retransmission timeout")
+    add("--mss", type=int, metavar="BYTES", help="largest segment to be announced")
+    add("--no-timestamps", action="store_true", help="no TCP timestamps (RFC 7323)")
+    add("--no-sack", action="store_true", help="no selective acknowledgements (RFC 2018)")
+    scale = group.add_mutually_exclusive_group()
+    scale.add_argument("--no-window-scaling", action="store_true", help="windows of 64 KiB at most")
+    scale.add_argument(
+        "--window-scale", type=int, metavar="N",
+        help="0 to 14: has the receive buffer and the largest window that lead to it",
+    )  # fmt: skip
+
+
+_LEAST, _MOST = 1, 65_535
+_MOST_SCALE = 14
+
+
+def _host_changes(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of HostSettings that options ask for."""
+    numbers = {
+        "initcwnd": ("--initial-window", args.initial_window),
+        "rto_min_ms": ("--least-rto", args.least_rto),
+        "mss_bytes": ("--mss", args.mss),
+    }
+    for option, value in numbers.values():
+        if value is not None and not _LEAST <= value <= _MOST:
+            raise ValueError(f"{option} must be {_LEAST} to {_MOST}, not {value}")
+    changes: dict[str, Any] = {
+        name: value for name, (_, value) in numbers.items() if value is not None
+    }
+    if args.quickack:
+        changes["quickack"] = True
+    for name in ("timestamps", "sack", "window_scaling"):
+        if getattr(args, f"no_{name}"):
+            changes[name] = False
+    if args.window_scale is not None:
+        if not 0 <= args.window_scale <= _MOST_SCALE:
+            raise ValueError(f"--window-scale must be 0 to {_MOST_SCALE}, not {args.window_scale}")
+        # Linux takes the least scale that can tell of its largest window.
+        changes["rmem_max_bytes"] = 65_536 << args.window_scale
+        changes["window_clamp_bytes"] = 65_535 << args.window_scale
+    return changes
 
 
 def _spec(args: argparse.Namespace, **sizes: int) -> runner.RunSpec:

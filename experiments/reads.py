@@ -27,10 +27,12 @@ def responders(bed: Bed, log: Path) -> Iterator[None]:
 
 
 @contextmanager
-def reader(bed: Bed, spec: IncastSpec, log: Path) -> Iterator[Program]:
-    """Have the receiver of ``bed`` read as ``spec`` says; ``reader.py`` tells what it says."""
+def reader(bed: Bed, spec: IncastSpec, log: Path, *, fresh: bool = False) -> Iterator[Program]:
+    """Have the receiver of ``bed`` read as ``spec`` says, with ``fresh`` over a new connection for
+    every request; ``reader.py`` tells what it says."""
     servers = [f"--server={bed.host(name).IP()}" for name in bed.roles.senders[: spec.senders]]
     args = ["--spec", json.dumps(asdict(spec)), *servers]
     pid = bed.host(bed.roles.receiver).pid
-    with Program("experiments.workloads.reader", args, log=log, pid=pid) as program:
+    module = f"experiments.workloads.{'fresh' if fresh else 'reader'}"
+    with Program(module, args, log=log, pid=pid) as program:
         yield program

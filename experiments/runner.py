@@ -26,10 +26,16 @@ VOID = 3
 RECEIVE_BUFFER_BYTES = 6 * 2**20
 
 
+def usual_host(**changes: Any) -> HostSettings:
+    """Return the hosts of benchmarks: Linux as it comes, but for the bound of the receive buffer
+    and for ``changes``, which are fields of HostSettings."""
+    return HostSettings(**{"rmem_max_bytes": RECEIVE_BUFFER_BYTES, **changes})
+
+
 @dataclass(frozen=True)
 class RunSpec:
     """Everything that decides a run. ``buffer_bytes`` is the bottleneck's; ``host`` as
-    HostSettings.
+    HostSettings. ``fresh`` reads open a connection for every request.
 
     ``ovs_prefix`` None takes the switch that ``testbed.ovs.find_prefix`` finds.
     """
@@ -44,6 +50,7 @@ class RunSpec:
     tail_s: float = 3.0
     host: HostSettings = field(default_factory=HostSettings)
     ovs_prefix: str | None = None
+    fresh: bool = False
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "RunSpec":

@@ -19,11 +19,12 @@ DCTCP_QUEUE = QUEUE | {"ecn-threshold": str(DCTCP_K_BYTES)}
 class Scheme:
     """``controller`` is the controller's regulation scheme; label and colour are for reports.
 
-    ``queue`` adds to the settings of every switch port's queue.
+    A ``controller`` None means that there is none. ``queue`` adds to the settings of every switch
+    port's queue.
     """
 
     name: str
-    controller: str
+    controller: str | None
     congestion_control: str
     label: str
     colour: str
@@ -42,6 +43,8 @@ SCHEMES = {
         Scheme("reno", "none", "reno", "Reno", "#D55E00"),
         Scheme("weir", "weir", "reno", "Weir", "#0072B2"),
         Scheme("sdtcp", "sdtcp", "reno", "SDTCP", "#009E73"),
+        Scheme("fair", "none", "reno", "Fair queue", "#E69F00", QUEUE | {"scheduler": "drr"}),
+        Scheme("fifo", None, "reno", "FIFO", "#56B4E9"),
         Scheme("dctcp", "none", dctcp.NAME, "DCTCP", "#CC79A7", DCTCP_QUEUE),
     )
 }

@@ -12,7 +12,7 @@ peers that were measured in the same run stand beside them. A group may take a f
 import json
 import os
 import platform
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from experiments.bench import world
+from experiments.apps import conclusion, matrix
+from experiments.bench import incast_checks, incast_plan, world
 from experiments.bench.tables import goodputs
 from experiments.fountain import MODES
 from experiments.schemes import SCHEMES
@@ -59,13 +60,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared (None: all that there is), and how often each is run."""
+    """What is compared (None: all that there is), how often each is run, and what its hosts have
+    otherwise (fields of HostSettings)."""
 
     schemes: Sequence[str] | None = None
     repeats: int = 3
+    host: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known = (*SCHEMES, *MODES)
+        known = (*SCHEMES, *MODES, *matrix.CONTENDERS)
         unknown = [name for name in self.schemes or () if name not in known]
         if unknown or self.schemes == []:
             raise ValueError(f"schemes are {', '.join(known)}, not {', '.join(unknown)!r}")
@@ -75,6 +78,7 @@ class Comparison:
 
 _CONNECTIONS = (1, 2, 4, 8, 16, 32, 40, 120)
 _SCHEMES = ("weir", "sdtcp", "reno", "dctcp")
+_COUNTED = (*_SCHEMES, "fair")
 _SERVERS = (1, 6, 16, 36, 40, 120)
 _LTTP_SCHEMES = (*MODES, "reno", "dctcp")
 
@@ -90,16 +94,26 @@ def _lttp(servers: int) -> Group:
     return Group("lttp", {"servers": servers}, schemes, quick, tabled=True)
 
 
+def _apps(name: str, setting: matrix.Setting) -> Group:
+    quick = {"quick": True} if setting.quick else None
+    return Group("apps", {"setting": name}, setting.contenders, quick, tabled=True)
+
+
 SUITES: Mapping[str, Mapping[str, Group]] = {
     "switch": {
         name: Group(name) for name in ("latency", "shaping", "forwarding", "paced", "dctcp")
     },
     "incast": {
-        **{f"n{n}": Group("incast", {"connections": n}, _SCHEMES) for n in _CONNECTIONS},
+        **{f"n{n}": Group("incast", {"connections": n}, _COUNTED) for n in _CONNECTIONS},
         "n32_own_buffers": Group("incast", {"connections": 32, "own_buffers": True}, _SCHEMES),
         "background": Group("background", schemes=_SCHEMES),
+        **{
+            name: Group("incast_cells", {"cells": name}, ("weir", "reno"))
+            for name in incast_plan.GROUPS
+        },
         "idle": Group("idle"),
     },
+    "apps": {name: _apps(name, setting) for name, setting in matrix.SETTINGS.items()},
     "lttp": {
         **{f"n{n}": _lttp(n) for n in _SERVERS},
         "fairness": Group("fairness", quick={"mixes": ("5l5t",), "measured_s": 10}),
@@ -113,6 +127,21 @@ SUITES: Mapping[str, Mapping[str, Group]] = {
         "updates": Group("dfcp_updates", quick={"joins": 20}),
         "sharing": Group("dfcp_sharing", quick={"mixes": ("2", "1d8t"), "measured_s": 10}),
     },
+}
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What follows from all figures of a suite: ``conclude`` returns what is added to them, and
+    ``show`` prints it, when it is given all of them and the file that they are in."""
+
+    conclude: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    show: Callable[[Mapping[str, Any], Path, Console], None]
+
+
+_CONCLUSIONS = {
+    "apps": Conclusion(conclusion.conclude, conclusion.show),
+    "incast": Conclusion(incast_checks.conclude, incast_checks.show),
 }
 
 
@@ -144,6 +173,8 @@ def run(
             records = str((out.with_suffix("") / name).resolve())
             schemes = comparison.schemes or group.schemes
             arguments |= {"schemes": schemes, "repeats": comparison.repeats, "records": records}
+            if comparison.host:
+                arguments["host"] = dict(comparison.host)
         words = (name, group.module, json.dumps(arguments))
         try:
             found = world.result("experiments.bench.inside", *words)
@@ -155,11 +186,16 @@ def run(
         measured[name] = found["figures"]
         figures |= found["figures"]
         failed += [f"{name}:{what}" for what in found["failed"]]
+    if suite in _CONCLUSIONS:
+        figures |= _CONCLUSIONS[suite].conclude(figures)
     figures["failed"] = " ".join(failed)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(figures, indent=2) + "\n")
     tabled = {name for name in measured if SUITES[suite][name].tabled}
-    _print(measured, tabled, failed, out)
+    console = Console(highlight=False)
+    if suite in _CONCLUSIONS:
+        _CONCLUSIONS[suite].show(figures, out, console)
+    _print(measured, tabled, failed, out, console)
     return 1 if failed else 0
 
 
@@ -191,6 +227,7 @@ def _print(
     tabled: Collection[str],
     failed: Sequence[str],
     out: Path,
+    console: Console,
 ) -> None:
     table = Table("figure", "value", box=None)
     table.columns[1].justify = "right"
@@ -200,7 +237,6 @@ def _print(
         table.add_row(f"[bold]{group}[/bold]")
         for name, value in figures.items():
             table.add_row(f"  {name}", f"{value:,.4g}" if abs(value) < 100 else f"{value:,.0f}")
-    console = Console(highlight=False)
     together = {name: value for group in tabled for name, value in measured[group].items()}
     for shown in (goodputs(together), table if table.row_count else None):
         if shown is not None:

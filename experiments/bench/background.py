@@ -4,15 +4,15 @@ The flow alone, then the reads beside it, then the flow alone again. It is back 
 had, over ``WINDOW_NS``, ``RECOVERED`` of its rate before the burst.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from experiments.bench.comparison import Figures, common, compare, named, require_all
-from experiments.bench.incast import ROUNDS, incast
+from experiments.bench.incast_plan import ROUNDS, incast
 from experiments.record import Run, bytes_between
-from experiments.runner import RECEIVE_BUFFER_BYTES, RunSpec
-from testbed.config import HostSettings
+from experiments.runner import RunSpec, usual_host
 
 SENDERS = 32
 WINDOW_NS = 250_000_000
@@ -24,15 +24,21 @@ _TAIL_S = 5.0
 
 
 def run(
-    progress: Callable[[str], None], *, schemes: Sequence[str], repeats: int, records: str
+    progress: Callable[[str], None],
+    *,
+    schemes: Sequence[str],
+    repeats: int,
+    records: str,
+    host: Mapping[str, Any] | None = None,
 ) -> Figures:
-    """Measure; see ``experiments.bench``. ``floor`` is the flow's rate during the burst."""
+    """Measure; see ``experiments.bench``. ``floor`` is the flow's rate during the burst, ``host``
+    has fields of HostSettings."""
     spec = RunSpec(
         scheme=schemes[0],
         incast=incast(SENDERS, ROUNDS),
         topology="star",
         tail_s=_TAIL_S,
-        host=HostSettings(rmem_max_bytes=RECEIVE_BUFFER_BYTES),
+        host=usual_host(**(host or {})),
     )
     runs = compare(spec, schemes, repeats, Path(records), progress)
     figures: Figures = {}

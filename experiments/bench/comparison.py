@@ -21,18 +21,32 @@ def compare(
     records: Path,
     progress: Callable[[str], None],
 ) -> dict[str, list[Run]]:
-    """Run ``spec`` under each of ``schemes``, ``repeats`` times; return the runs by scheme.
+    """Run ``spec`` under each of ``schemes``, as ``compare_specs`` does; return the runs by
+    scheme."""
+    specs = {name: replace(spec, scheme=name) for name in schemes}
+    return compare_specs(specs, repeats, records, progress)
 
-    Schemes take turns, so that a noisy minute of the machine is nobody's alone. Each run leaves its
-    folder in ``records``. A run that fails is told and missing from its scheme's; one that is not
+
+def compare_specs(
+    specs: Mapping[str, RunSpec],
+    repeats: int,
+    records: Path,
+    progress: Callable[[str], None],
+) -> dict[str, list[Run]]:
+    """Run each of ``specs``, which have names, ``repeats`` times; return the runs by name.
+
+    They take turns, so that a noisy minute of the machine is nobody's alone. Each run leaves its
+    folder in ``records``. A run that fails is told and missing from its name's; one that is not
     valid counts, and is told. A scheme that this kernel cannot have is left out.
     """
-    runs: dict[str, list[Run]] = {name: [] for name in schemes if available(name, say=progress)}
+    runs: dict[str, list[Run]] = {
+        name: [] for name, spec in specs.items() if available(spec.scheme, say=progress)
+    }
     for number in range(1, repeats + 1):
         for name in runs:
-            what = f"{scheme(name).label}, run {number} of {repeats}"
+            what = f"{scheme(specs[name].scheme).label}, run {number} of {repeats}"
             folder = records / f"{name}-{number}"
-            status = runner.run(replace(spec, scheme=name), folder)
+            status = runner.run(specs[name], folder)
             if status in INTERRUPTED:
                 raise SystemExit(status)
             if status not in (0, runner.VOID):

@@ -7,16 +7,13 @@ Connections are opened right before, and nothing warms up: goodput is counted fr
 of the first round, timeouts from the first SYN.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from experiments.bench.comparison import Figures, common, compare, named, ratios, require_all
-from experiments.runner import RECEIVE_BUFFER_BYTES, RunSpec
-from experiments.workloads.reader import IncastSpec
-from testbed.config import HostSettings
-
-MOST_HOSTS = 40
-ROUNDS = 15
+from experiments.bench.incast_plan import ROUNDS, incast
+from experiments.runner import RunSpec, usual_host
 
 
 def run(
@@ -27,15 +24,16 @@ def run(
     repeats: int,
     records: str,
     own_buffers: bool = False,
+    host: Mapping[str, Any] | None = None,
 ) -> Figures:
-    """Measure; see ``experiments.bench``."""
+    """Measure; see ``experiments.bench``. ``host`` has fields of HostSettings."""
     suffix = f"_n{connections}" + "_own_buffers" * own_buffers
     spec = RunSpec(
         scheme=schemes[0],
         incast=incast(connections, ROUNDS),
         topology="star",
         background=False,
-        host=HostSettings(rmem_max_bytes=None if own_buffers else RECEIVE_BUFFER_BYTES),
+        host=usual_host(**({"rmem_max_bytes": None} if own_buffers else {}), **(host or {})),
     )
     runs = compare(spec, schemes, repeats, Path(records), progress)
     figures: Figures = {}
@@ -45,14 +43,3 @@ def run(
     figures |= ratios(figures, "weir", ["reno"], "goodput_mbps", suffix)
     require_all(figures, runs, repeats)
     return figures
-
-
-def incast(connections: int, rounds: int) -> IncastSpec:
-    """Spread ``connections`` over as few as one and as many as MOST_HOSTS hosts, evenly.
-
-    Raises ValueError if they cannot be spread evenly.
-    """
-    hosts = min(connections, MOST_HOSTS)
-    if connections % hosts:
-        raise ValueError(f"{connections} connections cannot be spread evenly over {hosts} hosts")
-    return IncastSpec(senders=hosts, rounds=rounds, connections_per_sender=connections // hosts)

@@ -6,11 +6,12 @@ from pathlib import Path
 
 TIMEOUTS = "TcpExt.TCPTimeouts"
 
-# What was received and thrown away for want of memory or queue was not lost in the network.
+# What was received and thrown away for want of memory or queue, or for its checksum, was not lost
+# in the network. Tcp.InErrs counts more than that: a SYN-ACK that comes twice.
 HOST_DROPS = (
     "TcpExt.TCPBacklogDrop", "TcpExt.TCPRcvQDrop", "TcpExt.RcvPruned", "TcpExt.OfoPruned",
     "TcpExt.TCPOFODrop", "TcpExt.PFMemallocDrop", "TcpExt.ListenDrops", "TcpExt.TCPZeroWindowDrop",
-    "Ip.InDiscards", "Ip.OutDiscards", "Ip.InHdrErrors", "Tcp.InErrs",
+    "Ip.InDiscards", "Ip.OutDiscards", "Ip.InHdrErrors", "Tcp.InCsumErrors",
     "Udp.InErrors", "Udp.SndbufErrors",
 )  # fmt: skip
 

@@ -17,7 +17,8 @@ class HostSettings:
     segments, ``quickack`` acknowledges every segment at once, ``rmem_max_bytes`` bounds the
     receive buffer (the window scale of a connection follows from it), ``window_clamp_bytes`` bounds
     the window itself (and the scale with it: up to 65,535 it is 0), ``ecn`` asks for Explicit
-    Congestion Notification (RFC 3168) on connections made from here. ``sack``, ``timestamps`` and
+    Congestion Notification (RFC 3168) on connections made from here. ``mss_bytes`` is what is
+    announced as the largest segment to be sent here, headers excluded. ``sack``, ``timestamps`` and
     ``window_scaling`` are the TCP options of RFC 2018 and RFC 7323. ``mtu_bytes`` is that of both
     ends of the host's link. The ``congestion_control`` ``dctcp.NAME`` is DCTCP as the test bed
     brings it along.
@@ -34,6 +35,7 @@ class HostSettings:
     timestamps: bool | None = None
     window_scaling: bool | None = None
     mtu_bytes: int | None = None
+    mss_bytes: int | None = None
 
     def sysctls(self, rmem: str) -> dict[str, str]:
         """Return what to set under net.ipv4; ``rmem`` is the present value of tcp_rmem."""
@@ -59,6 +61,8 @@ class HostSettings:
             wanted["initcwnd"] = str(self.initcwnd)
         if self.quickack is not None:
             wanted["quickack"] = str(int(self.quickack))
+        if self.mss_bytes is not None:
+            wanted["advmss"] = str(self.mss_bytes)
         if self.window_clamp_bytes is not None:
             wanted["window"] = str(self.window_clamp_bytes)
         return wanted

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments import cli, demo, runner
+from experiments import bench, cli, demo, runner
 from testbed import dctcp, isolation, lab
+from testbed.config import HostSettings
 
 
 @pytest.mark.parametrize(
@@ -20,8 +21,14 @@ from testbed import dctcp, isolation, lab
             ["demo", "--help"],
             ["--senders", "--rounds", "--seed", "--json", "n120", "exit status"],
         ),
-        (cli.main, ["bench", "--help"], ["--only", "--schemes", "--repeats"]),
-        (cli.main, ["run", "--help"], ["--scheme {reno,weir,sdtcp,dctcp}"]),
+        (cli.main, ["bench", "--help"], ["incast", "apps", "'bench SUITE --help'"]),
+        (cli.main, ["bench", "incast", "--help"], ["--group", "--schemes", "--repeats", "n120"]),
+        (
+            cli.main,
+            ["bench", "apps", "--help"],
+            ["examples:", "min_throughput_ratio", "leaf_spine", "exit status"],
+        ),
+        (cli.main, ["run", "--help"], ["--scheme {reno,weir,sdtcp,fair,fifo,dctcp}"]),
         (lab.main, ["--help"], ["--topology", "h1 ping -c 3 r1", "fig8", "star"]),
     ],
 )
@@ -41,6 +48,9 @@ def test_help(program, argv, taught, capsys: pytest.CaptureFixture[str]) -> None
         (["bench", "incast", "--schemes", "wier"], "schemes are reno, weir"),
         (["bench", "incast", "--repeats", "0"], "repeats must be at least 1, not 0"),
         (["bench", "incast", "--only", "n3"], "--only n3: incast has n1, n2,"),
+        (["run", "--scheme", "weir", "--mss", "0"], "--mss must be 1 to 65535, not 0"),
+        (["run", "--scheme", "weir", "--window-scale", "15"], "must be 0 to 14, not 15"),
+        (["bench", "incast", "--initial-window", "-1"], "must be 1 to 65535, not -1"),
         (["demo", "--receive-buffer", "-1"], "must be 0 or more bytes, not -1"),
     ],
 )
@@ -74,6 +84,33 @@ def test_options_reach_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert vars(spec.incast) == {
         "senders": 8, "rounds": 3, "seed": 7, "block_bytes": 1000, "connections_per_sender": 1,
     }  # fmt: skip
+
+
+OPTIONS = (
+    "--quickack --initial-window 4 --least-rto 20 --mss 536 --no-timestamps --no-sack "
+    "--window-scale 10"
+)
+ASKED = {
+    "quickack": True, "initcwnd": 4, "rto_min_ms": 20, "mss_bytes": 536, "timestamps": False,
+    "sack": False, "rmem_max_bytes": 65_536 << 10, "window_clamp_bytes": 65_535 << 10,
+}  # fmt: skip
+
+
+def test_hosts_are_set_by_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = []
+    monkeypatch.setattr(runner, "run", lambda spec, _out: asked.append(spec.host) or 0)
+    argv = f"run --scheme weir {OPTIONS} --out {tmp_path}"
+    assert cli.main(argv.split()) == 0
+    assert cli.main(f"run --scheme weir --no-window-scaling --out {tmp_path}".split()) == 0
+    assert asked == [HostSettings(**ASKED), runner.usual_host(window_scaling=False)]
+
+
+def test_hosts_of_a_benchmark_are_set_by_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(bench, "run", lambda *words, **_: asked.append(words) or 0)
+    assert cli.main(f"bench incast --group n8 {OPTIONS}".split()) == 0
+    ((suite, groups, _out, comparison),) = asked
+    assert (suite, groups, comparison.host) == ("incast", ["n8"], ASKED)
 
 
 def test_the_demo_has_two_sizes_unless_told_otherwise(

@@ -121,8 +121,8 @@ def test_connections_are_spread_over_hosts(connections: int, hosts: int, each: i
 
 
 def test_connections_that_cannot_be_spread() -> None:
-    with pytest.raises(ValueError, match="50 connections cannot be spread evenly over 40 hosts"):
-        incast.incast(50, 15)
+    with pytest.raises(ValueError, match="53 connections cannot be spread evenly over 40 hosts"):
+        incast.incast(53, 15)
 
 
 def test_the_flow_alone_is_measured_once_it_has_settled() -> None:

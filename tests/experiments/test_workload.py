@@ -2,8 +2,11 @@
 
 import json
 import os
+import random
+import socket
 import subprocess
 import sys
+import threading
 from collections import Counter
 
 import pytest
@@ -11,7 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.workloads.clock import BIN_NS, ByteBins
+from experiments.workloads.fresh import FreshReader
 from experiments.workloads.reader import IncastSpec
+from experiments.workloads.responder import REQUEST
+from experiments.workloads.rpc import PATTERNS, Rpc
 
 SPECS = st.builds(
     IncastSpec,
@@ -97,3 +103,69 @@ def test_blocks_over_real_sockets() -> None:
         assert entry["end_ns"] - entry["start_ns"] == max(entry["completion_ns"])
         assert progress["block_ns"] == max(entry["completion_ns"])
         ends.append(entry["end_ns"])
+
+
+def test_a_connection_for_every_request() -> None:
+    """Every connection is another one, and asks once for its share."""
+    asked: list[int] = []
+
+    def answer() -> None:
+        for _ in range(6):
+            sock, _peer = listener.accept()
+            with sock:
+                (size,) = REQUEST.unpack(sock.recv(REQUEST.size, socket.MSG_WAITALL))
+                asked.append(size)
+                sock.sendall(bytes(size))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=answer, daemon=True)
+        server.start()
+        reader = FreshReader(["127.0.0.1"], [700_000, 64, 1], listener.getsockname()[1])
+        rounds = [reader.round(order) for order in ([2, 0, 1], [0, 1, 2])]
+        server.join()
+    assert sorted(asked) == [1, 1, 64, 64, 700_000, 700_000]
+    for done in rounds:
+        assert done["end_ns"] - done["start_ns"] == max(done["completion_ns"])
+        assert min(done["completion_ns"]) > 0
+    assert sum(reader.bins.as_record()["bytes"]) == 2 * 700_065
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(ConnectionError, match="Connection refused"):
+        FreshReader(["127.0.0.1"], [1], port).round([0])
+
+
+def test_requests_follow_answers() -> None:
+    """What is asked for is as the pattern has it, and every answer has its time."""
+
+    def answer() -> None:
+        with listener.accept()[0] as sock:
+            while request := sock.recv(REQUEST.size, socket.MSG_WAITALL):
+                sock.sendall(bytes(REQUEST.unpack(request)[0]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=answer, daemon=True)
+        server.start()
+        rpc = Rpc([listener.getsockname()], "jump", 0.2, 1)
+        done = rpc.run()
+        rpc.close()
+        server.join()
+    assert set(done["answers"]) == {64, 1_000_000}
+    counted = sum(size * len(times) for size, times in done["answers"].items())
+    assert done["bytes"] == counted
+    assert done["seconds"] >= 0.2
+    assert min(min(times) for times in done["answers"].values()) > 0
+
+
+def test_patterns() -> None:
+    draw = random.Random(1)
+
+    def sizes(name: str, seconds: float) -> list[int]:
+        pattern = PATTERNS[name](seconds)
+        return [pattern(step / 8, draw) for step in range(8)]
+
+    assert sizes("jump", 4) == [64] * 4 + [1_000_000] * 4
+    assert sizes("alternate", 2) == [64, 64, 100_000, 100_000] * 2
+    assert {PATTERNS["mixed"](1)(0, draw) for _ in range(100)} == {64, 256_000}

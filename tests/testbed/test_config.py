@@ -22,6 +22,7 @@ def test_what_is_set() -> None:
         quickack=True,
         rmem_max_bytes=65536,
         window_clamp_bytes=65535,
+        mss_bytes=536,
     )
     assert settings.sysctls("4096 131072 33554432") == {
         "tcp_congestion_control": "reno",
@@ -31,6 +32,7 @@ def test_what_is_set() -> None:
         "rto_min": "10ms",
         "initcwnd": "2",
         "quickack": "1",
+        "advmss": "536",
         "window": "65535",
     }
 
