@@ -194,7 +194,9 @@ def test_a_killed_master_is_replaced_within_two_seconds(tls: bool) -> None:
         assert set_s < TAKEN_OVER_S
         reads.require_progress(20, 20, "under b")
         adopted = [event for event in b.events("connection_opened") if event["adopted"]]
-        assert len(adopted) == SENDERS, "the connections are older than b, and it knows each of them"
+        assert len(adopted) == SENDERS, (
+            "the connections are older than b, and it knows each of them"
+        )
         assert is_regulated(bed)
         kept = account(bed)
         assert kept["now.connections"] == SENDERS
