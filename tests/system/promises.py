@@ -181,7 +181,7 @@ def _made_up(connection: Connection) -> Iterator[str]:
             numbers |= {latest.seq, latest.end}
             acks.add(latest.ack)
             stamps.add(latest.tsval)
-            if not latest.flags & SYN:
+            if not latest.flags & (SYN | RST):
                 edge = connection.edge(latest)
             latest = next(said)
         if segment.flags != ACK or segment.payload_bytes:
@@ -224,7 +224,7 @@ def _strangled(connection: Connection) -> Iterator[str]:
             yield f"less than a segment for {segment.time_s - since_s:.3f} s: {segment}"
             since_s = None
         while latest is not None and latest.time_s <= segment.time_s:
-            granted = connection.edge(latest) if not latest.flags & SYN else granted
+            granted = connection.edge(latest) if not latest.flags & (SYN | RST) else granted
             latest = next(said)
         assert granted is not None
         if step.room_bytes >= min(connection.mss_bytes, ahead(granted, step.sent)):
