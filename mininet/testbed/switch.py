@@ -118,6 +118,19 @@ class Switch(node.Switch):
         shown = parse_queues(self.ovs.appctl("netdev-egress/show"))
         return {intf.name: shown[intf.name] for intf in self.links if intf.name in shown}
 
+    def registers(self) -> dict[int, dict[str, str]]:
+        """Return what ``tcp-rwnd/show`` says of the window registers in force, by number and field.
+
+        One that is in the account of a port has its ``interface`` and the ``class`` there.
+        """
+        shown = parse_registers(self.ovs.appctl("tcp-rwnd/show", self.name))
+        return {number: fields for number, fields in shown.items() if int(fields["ttl_ms"])}
+
+    def accounts(self) -> dict[str, dict[str, int]]:
+        """Return what ``netdev-credit/show`` says of each port's account, by device and field."""
+        shown = parse_accounts(self.ovs.appctl("netdev-credit/show"))
+        return {intf.name: shown[intf.name] for intf in self.links if intf.name in shown}
+
     def queue_faults(self) -> list[str]:
         """Say where a port's queue is not as its link asks for; empty when all are.
 
@@ -185,6 +198,36 @@ def parse_queues(text: str) -> dict[str, dict[str, str]]:
         name, *fields = line.split()
         queues[name] = dict(field.split("=", 1) for field in fields)
     return queues
+
+
+def parse_registers(text: str) -> dict[int, dict[str, str]]:
+    """Parse ``tcp-rwnd/show`` of one bridge: a line per register, ``field=value`` pairs."""
+    registers = {}
+    for line in text.splitlines():
+        fields = dict(field.split("=", 1) for field in line.split()[1:])
+        registers[int(fields["register"])] = fields
+    return registers
+
+
+def parse_accounts(text: str) -> dict[str, dict[str, int]]:
+    """Parse ``netdev-credit/show``: a line per port that says whether its account is ``active`` (1,
+    or 0), and below it lines of ``field=value`` pairs, the first word of some being their topic, as
+    in ``requests.held``."""
+    accounts: dict[str, dict[str, int]] = {}
+    account: dict[str, int] = {}
+    for line in text.splitlines():
+        if not line.startswith(" "):
+            name, state = line.rsplit(": ", 1)
+            account = accounts[name] = {"active": int(state == "active")}
+            continue
+        topic = ""
+        for word in line.split():
+            if word.endswith(":"):
+                topic = word[:-1] + "."
+            else:
+                field, value = word.split("=", 1)
+                account[topic + field] = int(value)
+    return accounts
 
 
 def parse_qos(text: str) -> dict[str, str]:

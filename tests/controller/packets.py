@@ -87,9 +87,12 @@ def segment(
     options: bytes = b"",
     payload: bytes = b"",
     window: int = 65_535,
+    acknowledgment: int | None = None,
 ) -> bytes:
-    """A TCP segment over IPv4, with its checksum; with ACK, it answers a SYN of this default."""
-    acknowledgment = 1001 if flags & ACK else 0
+    """A TCP segment over IPv4, with its checksum; with ACK, it answers a SYN of this default, or
+    what it is said to acknowledge."""
+    if acknowledgment is None:
+        acknowledgment = 1001 if flags & ACK else 0
     tcp = tcp_header(ports, flags, sequence, options, window, acknowledgment) + payload
     checksum = tcp_checksum(src.address, dst.address, tcp)
     tcp = tcp[:16] + checksum.to_bytes(2, "big") + tcp[18:]

@@ -1,8 +1,8 @@
-"""The controller, as it is started, and the patched switch: windows in real segments."""
+"""The controller, as it is started, and the patched switch: credit in real segments."""
 
 import json
-import re
 import signal
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 
 from dummy_ovs import Controller, DummyOvs, controlled, free_endpoint, patched_prefix, wait_for
 from packets import ACK, PSH, SYN, Host, arp, segment, tcp_checksum, tcp_options, window_of
+from testbed.switch import parse_accounts, parse_registers
 
 pytestmark = pytest.mark.switch
 
@@ -19,19 +20,21 @@ SENDERS = [Host(number) for number in range(1, 13)]
 MSS = 1460
 SCALE = 7
 
-# 0.9 x 65536 = 58982 bytes for flows of 1526-byte segments: 3 for each of 11.
-SHARED = 3 * MSS
-FLOOR = 2 * MSS
-RAW = -(-SHARED // 2**SCALE)
+# The raw window of one segment, rounded up, since it is the only one.
+ONE = -(-MSS // 2**SCALE)
 OPEN = 502
-# 160 kbit/s, of which 1460 of every 1526 bytes are data.
-RATE = 160_000 // 8 * 1460 // 1526
+# Where the receiver's data begin, and the senders'.
+FIRST = 1001
+# What a sender may send of which nothing is known, in whole segments (RFC 6928).
+INITIAL = 10 * MSS
+MAX_HOLD_US = 160_000
+# The least retransmission timeout of Linux.
+LEAST_RTO_US = 200_000
 
 CONFIG = """
 openflow: {{listen: "tcp:{listen}"}}
 fabric: {{lldp_interval: 300 ms, link_timeout: 2 s}}
-regulation: {{window_ttl: 1500 ms, buffer_share: 0.9}}
-classifier: {{poll_interval: 60 s}}  # nobody is found idle meanwhile, so shares stay as they are
+regulation: {{window_ttl: 1500 ms}}
 policies: [{{subnet: 10.0.0.12/32, treatment: exempt}}]
 log: {{events: "{events}", connections: true}}
 """
@@ -66,11 +69,18 @@ class World:
         wait_for(lambda: len(self.events(kind)) >= count, f"{count} x {kind}")
         return self.events(kind)
 
-    def held(self) -> list[tuple[int, int]]:
-        """Window and rate of the registers in force, the burst register of a port first."""
-        shown = self.switch.appctl("tcp-rwnd/show", "s1")
-        found = re.findall(r"window=(\d+) .* rate=(\d+)", shown)
-        return [(int(window), int(rate)) for window, rate in found if int(window)]
+    def in_account(self) -> list[tuple[str, str, str]]:
+        """Window, interface and class of the registers in force."""
+        shown = parse_registers(self.switch.appctl("tcp-rwnd/show", "s1"))
+        return [
+            (register["window"], register["interface"], register["class"])
+            for _, register in sorted(shown.items())
+            if int(register["ttl_ms"])
+        ]
+
+    def account(self) -> dict[str, int]:
+        """What the switch says of the receiver's account."""
+        return parse_accounts(self.switch.appctl("netdev-credit/show"))["p100"]
 
     def send(self, frame: bytes, by: Host) -> None:
         self.switch.inject(f"p{by.number}", frame)
@@ -94,29 +104,62 @@ class World:
             self.send(segment(host, RECEIVER, back, SYN | ACK, options=options), host)
         self.wait_events("connection_opened", len(SENDERS))
 
-    def window_after(self, sequence: int, window: int = OPEN, host: Host = SENDERS[0]) -> int:
-        """The window with which a segment of the receiver arrives at a sender."""
-        sent = segment(
-            *(RECEIVER, host, (5000 + host.number, 80), ACK | PSH, sequence),
-            payload=b"request",
+    def answer(self, begin: int, size: int, host: Host = SENDERS[0]) -> None:
+        """A sender sends so many bytes, from this one on, in whole segments and the rest."""
+        for offset in range(0, size, MSS):
+            payload = bytes(min(MSS, size - offset))
+            flags = ACK | PSH if offset + MSS >= size else ACK
+            ports = (80, 5000 + host.number)
+            sequence = FIRST + begin + offset
+            self.send(segment(host, RECEIVER, ports, flags, sequence, payload=payload), host)
+
+    def acknowledgement(
+        self,
+        sequence: int,
+        acked: int = 0,
+        payload: bytes = b"",
+        window: int = OPEN,
+        host: Host = SENDERS[0],
+    ) -> bytes:
+        """A segment of the receiver, from this byte of its data on; it asks if it has a payload."""
+        flags = ACK | PSH if payload else ACK
+        return segment(
+            *(RECEIVER, host, (5000 + host.number, 80), flags, FIRST + sequence),
+            payload=payload,
             window=window,
+            acknowledgment=FIRST + acked,
         )
-        port = f"p{host.number}"
-        before = len(self.switch.sent(port))
-        self.send(sent, RECEIVER)
+
+    def arrivals(self, sent: bytes, host: Host = SENDERS[0]) -> list[int]:
+        """The windows with which a segment has arrived at a sender, every time that it has."""
 
         def but_for_window_and_checksum(frame: bytes) -> bytes:
             return frame[:48] + frame[52:]
 
-        def arrivals() -> list[bytes]:
-            new = self.switch.sent(port)[before:]
-            wanted = but_for_window_and_checksum(sent)
-            return [frame for frame in new if but_for_window_and_checksum(frame) == wanted]
+        wanted = but_for_window_and_checksum(sent)
+        arrived = [
+            frame
+            for frame in self.switch.sent(f"p{host.number}")
+            if but_for_window_and_checksum(frame) == wanted
+        ]
+        for frame in arrived:
+            assert tcp_checksum(RECEIVER.address, host.address, frame[34:]) == 0
+        return [window_of(frame) for frame in arrived]
 
-        wait_for(arrivals, f"the segment at {port}")
-        (arrived,) = arrivals()
-        assert tcp_checksum(RECEIVER.address, host.address, arrived[34:]) == 0
-        return window_of(arrived)
+    def pass_on(self, frame: bytes, host: Host = SENDERS[0]) -> int:
+        """The window with which a segment of the receiver, the only one like it, arrives."""
+        self.send(frame, RECEIVER)
+        wait_for(lambda: self.arrivals(frame, host), f"the segment at p{host.number}")
+        (window,) = self.arrivals(frame, host)
+        return window
+
+    def window_after(self, sequence: int, window: int = OPEN, host: Host = SENDERS[0]) -> int:
+        """The window with which an acknowledgment arrives at a sender that is idle."""
+        return self.pass_on(self.acknowledgement(sequence, window=window, host=host), host)
+
+    def request(self, sequence: int, acked: int = 0) -> int:
+        """The window with which a request arrives."""
+        return self.pass_on(self.acknowledgement(sequence, acked, b"request"))
 
 
 @pytest.fixture
@@ -125,46 +168,121 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def test_a_port_with_a_queue_is_held_before_there_is_any_connection(world: World) -> None:
-    wait_for(lambda: world.held() == [(FLOOR, RATE), (FLOOR, RATE)], "the standing windows")
+def numbers(frame: bytes) -> tuple[int, int, int, int]:
+    """Sequence and acknowledgment number, flags and length of the payload."""
+    sequence, acknowledgment, offset, flags = struct.unpack_from("!IIBB", frame, 38)
+    return sequence, acknowledgment, flags, len(frame) - 34 - (offset >> 2)
+
+
+def test_a_port_with_a_queue_has_an_account_before_there_is_any_connection(world: World) -> None:
+    both = [("0", "p100", "0"), ("0", "p100", "1")]
+    wait_for(lambda: world.in_account() == both, "the registers to be in the account")
+    assert (world.account()["active"], world.account()["now.connections"]) == (1, 0)
     assert world.events("connection_opened") == []
     assert "refused" not in world.controller.log
 
 
-def test_a_queue_that_goes_takes_its_windows_along(world: World) -> None:
-    wait_for(lambda: len(world.held()) == 2, "the standing windows")
-    world.switch.vsctl("clear", "port", "p100", "qos")
-    wait_for(lambda: world.held() == [], "the windows to be released")
-
-
-def test_windows_are_lowered_before_the_first_byte_and_never_raised(world: World) -> None:
+def test_a_queue_that_goes_takes_its_account_along(world: World) -> None:
     world.open_connections()
-    wait_for(lambda: world.window_after(1) == RAW, "a share of the window")
-    assert world.held()[0] == (SHARED, RATE)
-    assert world.window_after(2, window=RAW - 1) == RAW - 1
-    assert world.window_after(3, window=65_535, host=SENDERS[5]) == RAW
+    assert world.window_after(1) == ONE
+    world.switch.vsctl("clear", "port", "p100", "qos")
+    wait_for(lambda: world.window_after(2) == OPEN, "the window to be the receiver's own")
+    wait_for(lambda: world.in_account() == [], "the registers to be released")
+    assert (world.account()["active"], world.account()["now.connections"]) == (0, 0)
+    assert world.window_after(3) == OPEN
+
+
+def test_an_idle_sender_has_one_segment_and_no_window_is_raised(world: World) -> None:
+    world.open_connections()
+    assert world.account()["now.connections"] == len(REGULATED)
+    assert world.window_after(1) == ONE
+    assert world.window_after(2, window=ONE - 1) == ONE - 1
+    assert world.window_after(3, window=65_535, host=SENDERS[5]) == ONE
+    assert world.window_after(4, window=0) == 0
+    assert world.window_after(5) == ONE
     assert "lacks" not in world.controller.log
     assert "refused" not in world.controller.log
 
 
+def test_a_request_passes_with_credit_for_an_answer_like_the_last_ones(world: World) -> None:
+    world.open_connections()
+    assert world.request(0) == INITIAL >> SCALE
+    size, end = 2 * MSS + 80, 0
+    for number in (1, 2):
+        world.answer(end, size)
+        end += size
+        wait_for(lambda: world.account()["now.expected_bytes"] == 0, "the end of the answer")
+        # What the answer has left is taken back by what acknowledges it.
+        assert world.pass_on(world.acknowledgement(7 * number, end)) == ONE
+        credit = INITIAL if number == 1 else 3 * MSS
+        assert world.request(7 * number, end) == credit >> SCALE
+    account = world.account()
+    assert (account["requests.all"], account["requests.held"]) == (3, 0)
+    assert account["bytes.given_back"] > 0
+
+
+def test_a_sender_that_has_more_gets_a_window_update_of_the_switch(world: World) -> None:
+    world.open_connections()
+    assert world.window_after(0) == ONE  # Window updates are like an acknowledgment.
+    assert world.request(0) == INITIAL >> SCALE
+    before = len(world.switch.sent("p1"))
+    world.answer(0, INITIAL)  # And then more.
+    wait_for(lambda: len(world.switch.sent("p1")) > before, "a window update")
+    own_edge = OPEN << SCALE
+    for update in world.switch.sent("p1")[before:]:
+        assert tcp_checksum(RECEIVER.address, SENDERS[0].address, update[34:]) == 0
+        assert numbers(update) == (FIRST + len(b"request"), FIRST, ACK, 0)
+        edge = window_of(update) << SCALE
+        assert INITIAL + MSS <= edge <= own_edge
+        # Whole segments, down to a unit.
+        assert -edge % MSS < 1 << SCALE
+    assert world.account()["window_updates"] == len(world.switch.sent("p1")) - before
+
+
+def test_a_request_is_held_where_not_even_a_segment_fits_and_passes_once(world: World) -> None:
+    world.open_connections()
+    # Far more than anybody has credit for: the queue of 64 KiB is full, and takes 3 s.
+    for host in SENDERS[1:]:
+        world.answer(0, 5 * MSS, host)
+    request = world.acknowledgement(0, payload=b"request")
+    answered = world.acknowledgement(len(b"request"))
+    world.send(request, RECEIVER)
+    world.send(answered, RECEIVER)
+    wait_for(lambda: world.arrivals(answered), "what came behind the request")
+    assert world.arrivals(request) == [ONE]
+    account = world.account()
+    assert [account[f"requests.{which}"] for which in ("held", "overdue", "full")] == [1, 1, 0]
+    assert account["now.held"] == 0
+    assert MAX_HOLD_US <= account["held.longest_us"] < LEAST_RTO_US
+    assert len(world.arrivals(answered)) == 1
+
+
 def test_who_is_exempt_is_left_alone(world: World) -> None:
     world.open_connections()
-    wait_for(lambda: world.window_after(1) == RAW, "a share of the window")
-    assert world.window_after(2, host=EXEMPT) == OPEN
+    assert world.window_after(1) == ONE
+    for sequence in (1, 2):
+        assert world.window_after(sequence, host=EXEMPT) == OPEN
+    asked = world.acknowledgement(3, payload=b"request", host=EXEMPT)
+    assert world.pass_on(asked, EXEMPT) == OPEN
+    assert world.account()["now.connections"] == len(REGULATED)
 
 
 def test_a_new_policy_changes_who_is_exempt_at_once(world: World) -> None:
     world.open_connections()
-    wait_for(lambda: world.window_after(1) == RAW, "a share of the window")
+    assert world.window_after(1) == ONE
     world.controller.reconfigure(world.config.replace("10.0.0.12/32", "10.0.0.1/32"))
     world.wait_events("reload")
-    wait_for(lambda: world.window_after(2) == OPEN, "the first one is left alone")
-    wait_for(lambda: world.window_after(2, host=EXEMPT) == RAW, "the last one is not any more")
+    sequence = iter(range(2, 10**6))
+    wait_for(lambda: world.window_after(next(sequence)) == OPEN, "the first one is left alone")
+    wait_for(
+        lambda: world.window_after(next(sequence), host=EXEMPT) == ONE,
+        "the last one is not any more",
+    )
     assert world.events("connection_closed") == []
     world.controller.reconfigure(world.config + "zzz: {}")
     wait_for(lambda: len(world.events("reload")) == 2, "a bad one")
     assert "error" in world.events("reload")[1]
-    assert world.window_after(3) == OPEN
+    assert world.window_after(next(sequence)) == OPEN
     assert "refused" not in world.controller.log
 
 
@@ -189,19 +307,29 @@ def test_a_queue_that_fills_is_told_and_answered(world: World) -> None:
     assert notice["limit_bytes"] == 65_536
 
 
-def test_windows_outlive_the_controller_by_their_time_to_live_only(world: World) -> None:
+def test_an_account_outlives_the_controller_by_its_time_to_live_only(world: World) -> None:
     world.open_connections()
-    wait_for(lambda: world.window_after(1) == RAW, "a share of the window")
+    assert world.window_after(1) == ONE
     world.controller.stop(signal.SIGKILL)
-    wait_for(lambda: world.window_after(2) == OPEN, "the window to be released")
-    assert world.held() == []
+    sequence = iter(range(2, 10**6))
+    assert world.window_after(next(sequence)) == ONE
+    wait_for(lambda: world.window_after(next(sequence)) == OPEN, "the account to end")
+    assert world.in_account() == []
+    assert (world.account()["active"], world.account()["now.connections"]) == (0, 0)
 
     world.controller.start()
-    sequence = iter(range(3, 10**6))
     wait_for(
-        lambda: {world.window_after(next(sequence), host=host) for host in REGULATED} == {RAW},
-        "the restarted controller to lower windows again",
+        lambda: {world.window_after(next(sequence), host=host) for host in REGULATED} == {ONE},
+        "the restarted controller to have an account again",
     )
-    adopted = [event for event in world.events("connection_opened") if event["adopted"]]
-    assert len(adopted) == len(REGULATED)
+    assert world.window_after(next(sequence), host=EXEMPT) == OPEN
+    assert world.account()["now.connections"] == len(REGULATED)
+
+    def adopted() -> int:
+        for host in REGULATED:
+            asked = world.acknowledgement(next(sequence), payload=b"request", host=host)
+            world.send(asked, RECEIVER)
+        return sum(event["adopted"] is True for event in world.events("connection_opened"))
+
+    wait_for(lambda: adopted() == len(REGULATED), "the controller to know the connections")
     assert "refused" not in world.controller.log

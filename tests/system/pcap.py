@@ -7,11 +7,12 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-SYN, RST, ACK = 0x02, 0x04, 0x10
+FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 _GLOBAL = struct.Struct("<IHHiIII")
 _RECORD = struct.Struct("<IIII")
-_MSS, _WINDOW_SCALE = 2, 3  # RFC 9293 section 3.2, RFC 7323 section 2.2
+# RFC 9293 section 3.2, RFC 7323 sections 2.2 and 3.2
+_MSS, _WINDOW_SCALE, _TIMESTAMPS = 2, 3, 8
 _MAGIC_US, _MAGIC_NS, _ETHERNET = 0xA1B2C3D4, 0xA1B23C4D, 1
 
 
@@ -32,7 +33,14 @@ class Segment:
     payload_bytes: int
     mss: int | None
     window_scale: int | None
+    tsval: int | None
     checksums_ok: bool
+
+    @property
+    def end(self) -> int:
+        """The sequence number behind it (RFC 9293 section 3.4)."""
+        length = self.payload_bytes + bool(self.flags & SYN) + bool(self.flags & FIN)
+        return (self.seq + length) % 2**32
 
     @property
     def identity(self) -> tuple[str, str, int, int, int, int, int, int]:
@@ -85,6 +93,7 @@ def _segment(time_s: float, frame: bytes) -> Segment | None:
     pseudo = ip[12:20] + struct.pack("!BBH", 0, 6, len(tcp))
     sport, dport, seq, ack, offset, flags, window = struct.unpack_from("!HHIIBBH", tcp)
     options = tcp[20 : (offset >> 4) * 4]
+    timestamps = _option(options, _TIMESTAMPS)
     return Segment(
         time_s=time_s,
         src=".".join(map(str, ip[12:16])),
@@ -99,6 +108,7 @@ def _segment(time_s: float, frame: bytes) -> Segment | None:
         payload_bytes=len(tcp) - (offset >> 4) * 4,
         mss=_option(options, _MSS),
         window_scale=_option(options, _WINDOW_SCALE),
+        tsval=None if timestamps is None else timestamps >> 32,
         checksums_ok=_ones_complement_sum(ip[:header_bytes]) == 0xFFFF
         and _ones_complement_sum(pseudo + tcp) == 0xFFFF,
     )

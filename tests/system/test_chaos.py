@@ -30,7 +30,7 @@ from testbed.command import run, wait_until
 from testbed.config import BedConfig
 from testbed.controller import PORT
 from testbed.host import Host
-from traffic import incast, ping_all, windows_in_force
+from traffic import incast, is_regulated, ping_all
 
 SENDERS = 4
 WINDOW_TTL_S = 3
@@ -197,7 +197,7 @@ def test_chaos(tmp_path: Path) -> None:
         say("the faults are over")
         reads.require_progress(20, 30, "after the faults")
         until_quiet(bed)
-        assert windows_in_force(bed), "nothing is regulated any more"
+        assert is_regulated(bed), "nothing is regulated any more"
         bed.controller.require_running()
 
         say("all agree")

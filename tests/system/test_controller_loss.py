@@ -9,7 +9,7 @@ from experiments.workloads.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig
-from traffic import incast, windows_in_force
+from traffic import account, accounts_in_force, incast, is_regulated
 
 TTL_S = 1.5
 SENDERS = 16
@@ -21,7 +21,7 @@ def notices(bed: Bed) -> int:
     return sum(json.loads(line)["event"] == "queue_event" for line in bed.events.open())
 
 
-def test_windows_expire_and_a_new_controller_takes_up_again() -> None:
+def test_accounts_expire_and_a_new_controller_takes_up_again() -> None:
     config = BedConfig(
         topology="star",
         senders=SENDERS,
@@ -31,22 +31,31 @@ def test_windows_expire_and_a_new_controller_takes_up_again() -> None:
     with Bed(config) as bed:
         bed.require_forwarding()
         with incast(bed, IncastSpec(senders=SENDERS, rounds=10_000)) as reads:
-            wait_until(lambda: windows_in_force(bed), timeout_s=10, what="windows are set")
+            wait_until(lambda: is_regulated(bed), timeout_s=10, what="there is an account")
             reads.require_progress(10, 10, "under regulation")
             assert notices(bed), "the run is not congested, so it shows nothing"
+            before = account(bed)
+            assert before["now.connections"] == SENDERS
 
             assert bed.controller is not None
             bed.controller.kill()
             killed_s = time.monotonic()
             wait_until(
-                lambda: not windows_in_force(bed), timeout_s=TTL_S + 1, what="windows are released"
+                lambda: not accounts_in_force(bed),
+                timeout_s=TTL_S + 1,
+                what="the accounts have ended",
             )
             assert time.monotonic() - killed_s <= TTL_S + 0.25
+            ended = account(bed)
+            assert ended["requests.all"] > before["requests.all"]
+            assert (ended["active"], ended["now.connections"], ended["now.held"]) == (0, 0, 0)
             reads.require_progress(3, 20, "without a controller")
+            assert account(bed) == ended, "what has ended neither counts nor holds anything"
 
             bed.controller.start()
-            wait_until(lambda: windows_in_force(bed), timeout_s=15, what="windows are set again")
+            wait_until(lambda: is_regulated(bed), timeout_s=15, what="there is an account again")
             reads.require_progress(10, 20, "under the new controller")
-            # The connections are older than this controller, and it knows each of them.
-            burst = min(windows_in_force(bed).values())
-            assert burst < 10 * 1460
+            # The connections are older than this account, and it knows each of them.
+            again = account(bed)
+            assert again["now.connections"] == SENDERS
+            assert again["requests.all"] >= ended["requests.all"] + 9 * SENDERS

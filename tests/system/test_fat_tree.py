@@ -72,10 +72,16 @@ def events(bed: Bed, kind: str) -> list[dict[str, object]]:
 
 
 def require_regulated(fabric: Fabric, ports: dict[str, int]) -> set[str]:
-    """Each sender's data leaves by the ports that the receiver's ACKs come back through, and the
-    windows of these are held there. Returns the switches on the ways."""
+    """Each sender's data leaves by the ports that the receiver's ACKs come back through, and these
+    are in the account of credit of that port, by the window scale of their connection. Returns the
+    switches on the ways."""
     bed = fabric.bed
     receiver = bed.host(bed.roles.receiver)
+    scales = {
+        event["src_port"]: event["window_scales"][0]  # type: ignore[index]
+        for event in events(bed, "connection_opened")
+        if event["src"] == receiver.IP()
+    }
     passed = set()
     for name, port in ports.items():
         sender = bed.host(name)
@@ -84,7 +90,13 @@ def require_regulated(fabric: Fabric, ports: dict[str, int]) -> set[str]:
         assert [(s.switch, s.out_port, s.in_port) for s in data] == [
             (s.switch, s.in_port, s.out_port) for s in reversed(acks)
         ]
-        assert all(step.held for step in acks), (name, acks)
+        for step in acks:
+            switch = bed.switch(step.switch)
+            (device,) = (i.name for i in switch.links if switch.ports[i] == step.in_port)
+            assert step.register is not None, (name, acks)
+            assert switch.registers()[step.register]["interface"] == device, (name, acks)
+            assert switch.accounts()[device]["active"], (name, acks)
+            assert step.window_scale == scales[port], (name, acks)
         passed |= {step.switch for step in data}
     return passed
 

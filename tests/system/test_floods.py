@@ -16,10 +16,13 @@ from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig
 from testbed.host import Host
-from traffic import incast, windows_in_force
+from testbed.link import ShapedIntf
+from traffic import account, incast, is_regulated
 
 SYNS_PER_S, ARPS_PER_S = 50_000, 5_000
 SERVERS, CONNECTIONS = 6, 8
+# What an account of credit remembers; the least recently used connection goes first.
+MOST_CONNECTIONS = 8192
 CALLS = 20
 CALL_PORT = 7777
 
@@ -88,9 +91,21 @@ def events(bed: Bed, kind: str) -> list[dict[str, object]]:
 
 def port_of(host: Host) -> str:
     """The switch's port that a host is at, as the event log has it."""
+    peer = peer_of(host)
+    return f"{int(peer.node.dpid, 16):x}:{peer.node.ports[peer]}"
+
+
+def peer_of(host: Host) -> ShapedIntf:
+    """The interface of that port."""
     intf = host.defaultIntf()
     (peer,) = {intf.link.intf1, intf.link.intf2} - {intf}
-    return f"{int(peer.node.dpid, 16):x}:{peer.node.ports[peer]}"
+    return peer
+
+
+def connections_to(host: Host) -> int:
+    """How many connections are in the account of the port that a host is at."""
+    peer = peer_of(host)
+    return peer.node.accounts()[peer.name]["now.connections"]
 
 
 def test_floods_stop_nobody_else_and_are_named() -> None:
@@ -116,24 +131,18 @@ def test_floods_stop_nobody_else_and_are_named() -> None:
                 timeout_s=15,
                 what="both hosts are found to be over budget",
             )
-            standing = set(windows_in_force(bed).values())
-            share_bytes = config.limit_bytes // CONNECTIONS
-
-            def shared() -> int:
-                """The registers with as much as each request to a server has of its port."""
-                windows = windows_in_force(bed).values()
-                return sum(max(standing) < window <= share_bytes for window in windows)
-
+            assert is_regulated(bed)
             spec = IncastSpec(
                 senders=len(servers), rounds=10_000, connections_per_sender=CONNECTIONS
             )
             with incast(bed, spec, servers) as reads:
                 reads.require_progress(3, 30, "during the floods")
-                wait_until(
-                    lambda: shared() == len(servers),
-                    timeout_s=10,
-                    what="the windows follow the number of connections",
-                )
+                # A connection is in two accounts: requests go one way, answers the other.
+                assert account(bed)["now.connections"] == len(servers) * CONNECTIONS
+                in_accounts = {name: connections_to(bed.host(name)) for name in servers}
+                assert in_accounts == dict.fromkeys(servers, CONNECTIONS)
+                assert 0 < connections_to(mad) <= MOST_CONNECTIONS
+                assert is_regulated(bed)
                 call = caller.popen([sys.executable, "-c", _CALL, called.IP()], stderr=None)
                 assert call.wait(30) == 0
                 reads.require_progress(3, 30, "under regulation")

@@ -21,7 +21,7 @@ from experiments.workloads.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig
-from traffic import incast, windows_in_force
+from traffic import account, incast, is_regulated
 
 SENDERS = 16
 TTL_S = 3.0
@@ -177,9 +177,9 @@ def test_a_killed_master_is_replaced_within_two_seconds(tls: bool) -> None:
         pair(tls=tls) as (bed, a, b),
         incast(bed, IncastSpec(senders=SENDERS, rounds=100_000)) as reads,
     ):
-        wait_until(lambda: windows_in_force(bed), timeout_s=10, what="windows are set")
+        wait_until(lambda: is_regulated(bed), timeout_s=10, what="there is an account")
         reads.require_progress(20, 20, "under a")
-        before = timeouts(bed)
+        before, requests, rounds = timeouts(bed), account(bed)["requests.all"], reads.rounds
         killed_ns = time.monotonic_ns()
         a.send(signal.SIGKILL)
         b.wait_master(TAKEN_OVER_S)
@@ -187,14 +187,21 @@ def test_a_killed_master_is_replaced_within_two_seconds(tls: bool) -> None:
         def regulated() -> bool:
             return bool(b.since("window_set", killed_ns))
 
-        wait_until(regulated, timeout_s=TAKEN_OVER_S, what="b sets windows")
+        wait_until(regulated, timeout_s=TAKEN_OVER_S, what="b sets registers")
         (master_s, *_), (up_s, *_) = b.since("rank", killed_ns), b.since("switch_up", killed_ns)
         set_s = b.since("window_set", killed_ns)[0]
-        print(f"master after {master_s:.3f} s, switch {up_s:.3f} s, windows {set_s:.3f} s")
+        print(f"master after {master_s:.3f} s, switch {up_s:.3f} s, registers {set_s:.3f} s")
         assert set_s < TAKEN_OVER_S
         reads.require_progress(20, 20, "under b")
-        lowest = min(windows_in_force(bed).values())
-        assert lowest < 10 * 1460, "the connections are older than b, and it knows each of them"
+        adopted = [event for event in b.events("connection_opened") if event["adopted"]]
+        assert len(adopted) == SENDERS, (
+            "the connections are older than b, and it knows each of them"
+        )
+        assert is_regulated(bed)
+        kept = account(bed)
+        assert kept["now.connections"] == SENDERS
+        # Those that come by while there is no account are not counted.
+        assert kept["requests.all"] - requests >= 0.95 * (reads.rounds - rounds - 1) * SENDERS
         assert timeouts(bed) == before
 
         # Whoever comes back finds a master, and leaves it alone.
@@ -263,5 +270,5 @@ def test_two_that_cannot_hear_each_other_do_not_fight_for_the_switches() -> None
         master.send(signal.SIGKILL)
         other.wait_master(TAKEN_OVER_S)
         wait_until(
-            lambda: other.since("window_set", killed_ns), timeout_s=TAKEN_OVER_S, what="windows"
+            lambda: other.since("window_set", killed_ns), timeout_s=TAKEN_OVER_S, what="registers"
         )

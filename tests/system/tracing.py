@@ -9,12 +9,17 @@ from testbed.switch import Switch
 
 
 class Step(NamedTuple):
-    """A segment passes a switch; `held` tells whether its window is held to a register."""
+    """A segment passes a switch, and there a window register, or None.
+
+    `window_scale` is what the flow entry says of the segment's sender: None where it leaves that to
+    the SYN that has come by.
+    """
 
     switch: str
     in_port: int
     out_port: int
-    held: bool
+    register: int | None
+    window_scale: int | None
 
 
 class Fabric:
@@ -51,7 +56,17 @@ class Fabric:
             in_port = intf.node.ports[intf]
             said = self.bed.ovs.appctl("ofproto/trace", intf.node.name, f"in_port={in_port},{flow}")
             out_port = int(re.findall(r"output:(\d+)", said)[-1])
-            steps.append(Step(intf.node.name, in_port, out_port, "tcp_rwnd_register" in said))
+            passed = re.findall(r"tcp_rwnd_register\(register=(\d+),wscale=(\w+)\)", said)
+            register, scale = passed[-1] if passed else (None, "syn")
+            steps.append(
+                Step(
+                    intf.node.name,
+                    in_port,
+                    out_port,
+                    register and int(register),
+                    None if scale == "syn" else int(scale),
+                )
+            )
             assert len(steps) < 10, steps
             intf = self._peers[intf.node.name, out_port]
         assert intf.node is dst

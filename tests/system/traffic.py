@@ -1,7 +1,6 @@
 """Real TCP between the hosts of a test bed, for as long as a test wants it."""
 
 import json
-import re
 import subprocess
 import sys
 import threading
@@ -14,8 +13,6 @@ from experiments.workloads.reader import PORT, IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.host import Host
-
-_REGISTER = re.compile(r"register=(\d+) window=(\d+) ttl_ms=(\d+) packets=(\d+) lowered=(\d+)")
 
 
 class Incast:
@@ -72,11 +69,27 @@ def incast(bed: Bed, spec: IncastSpec, names: Sequence[str] = ()) -> Iterator[In
             process.wait()
 
 
-def windows_in_force(bed: Bed) -> dict[int, int]:
-    """The windows of the bottleneck switch's registers in bytes, those that hold one."""
+def accounts_in_force(bed: Bed) -> dict[str, set[str]]:
+    """The ports of the bottleneck's switch that have an account of credit, each with the classes of
+    flows that are in it; only those whose account is active."""
     switch = bed.bottleneck_switch
-    shown = _REGISTER.findall(switch.ovs.appctl("tcp-rwnd/show", switch.name))
-    return {int(register): int(window) for register, window, ttl, *_ in shown if int(ttl) > 0}
+    accounts = switch.accounts()
+    classes: dict[str, set[str]] = {}
+    for register in switch.registers().values():
+        name = register.get("interface")
+        if name in accounts and accounts[name]["active"]:
+            classes.setdefault(name, set()).add(register["class"])
+    return classes
+
+
+def is_regulated(bed: Bed) -> bool:
+    """Whether all flows through the bottleneck are in its account of credit."""
+    return accounts_in_force(bed).get(bed.roles.bottleneck) == {"0", "1"}
+
+
+def account(bed: Bed) -> dict[str, int]:
+    """What the switch says of the bottleneck's account of credit."""
+    return bed.bottleneck_switch.accounts()[bed.roles.bottleneck]
 
 
 def ping_all(bed: Bed) -> list[str]:
