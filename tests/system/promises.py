@@ -103,22 +103,28 @@ class Step:
     moved_bytes: int  # By how much the right edge has moved; negative to the left.
     sent: int  # The end of what it has sent.
     room_bytes: int  # From there to its edge.
+    granted_bytes: int  # From there to the edge that the receiver has said last.
 
 
 def follow(connection: Connection) -> Iterator[Step]:
     """Go by the sender's view of its window (RFC 9293, 3.10.7.4), from the handshake's end on."""
-    captured = [(segment, True) for segment in connection.data]
-    captured += [(segment, False) for segment in connection.arrived]
-    una = edge = told_by = sent = None
-    for segment, is_data in sorted(captured, key=lambda each: each[0].time_s):
+    captured = [(segment, "said") for segment in connection.sent]
+    captured += [(segment, "data") for segment in connection.data]
+    captured += [(segment, "arrived") for segment in connection.arrived]
+    una = edge = told_by = sent = granted = None
+    for segment, what in sorted(captured, key=lambda each: each[0].time_s):
+        before = edge
+        if what == "said":
+            if not segment.flags & (SYN | RST):
+                granted = connection.edge(segment)
+            continue
         if segment.flags & RST:
             return
-        if is_data:
+        if what == "data":
             sent = segment.end if sent is None or ahead(segment.end, sent) > 0 else sent
         elif segment.flags & SYN or (una is not None and ahead(segment.ack, una) < 0):
             continue
-        before = edge
-        if not is_data:
+        else:
             told = connection.edge(segment)
             if (
                 una is None
@@ -130,7 +136,8 @@ def follow(connection: Connection) -> Iterator[Step]:
             una = segment.ack
         if edge is not None:
             moved_bytes = 0 if before is None else ahead(edge, before)
-            yield Step(segment, is_data, moved_bytes, sent, ahead(edge, sent))
+            rooms = ahead(edge, sent), ahead(granted, sent)
+            yield Step(segment, what == "data", moved_bytes, sent, *rooms)
 
 
 def faults(connection: Connection) -> list[str]:
@@ -162,9 +169,13 @@ def _changed(connection: Connection) -> Iterator[str]:
 def _lost(connection: Connection) -> Iterator[str]:
     """All that the receiver has sent arrives, once, in order."""
     order = [segment.identity for segment in connection.sent]
-    own = [segment.identity for _, segment in connection.own()]
-    if own != order:
-        yield f"{len(own)} of {len(order)} segments arrived in order, or others: {order} was {own}"
+    own = [segment for _, segment in connection.own()]
+    if len(own) < len(order):
+        yield f"only {len(own)} of {len(order)} segments arrived"
+    for identity, segment in zip(order, own, strict=False):
+        if segment.identity != identity:
+            yield f"instead of {identity}: {segment}"
+            return
 
 
 def _made_up(connection: Connection) -> Iterator[str]:
@@ -212,9 +223,6 @@ def _retracted(connection: Connection) -> Iterator[str]:
 
 def _strangled(connection: Connection) -> Iterator[str]:
     """A sender that has less room than a segment, and whose receiver has more, soon has that."""
-    said = iter([*connection.sent, None])
-    latest = next(said)
-    granted: int | None = None
     since_s: float | None = None
     for step in follow(connection):
         segment = step.segment
@@ -223,24 +231,27 @@ def _strangled(connection: Connection) -> Iterator[str]:
         if since_s is not None and segment.time_s - since_s > PERMITTED_WITHIN_S:
             yield f"less than a segment for {segment.time_s - since_s:.3f} s: {segment}"
             since_s = None
-        while latest is not None and latest.time_s <= segment.time_s:
-            granted = connection.edge(latest) if not latest.flags & (SYN | RST) else granted
-            latest = next(said)
-        assert granted is not None
-        if step.room_bytes >= min(connection.mss_bytes, ahead(granted, step.sent)):
+        if step.room_bytes >= min(connection.mss_bytes, step.granted_bytes):
             since_s = None
         elif since_s is None:
             since_s = segment.time_s
 
 
 def parts(connection: Connection) -> tuple[int, list[Step]]:
-    """How often the switch has moved the right edge of a sender, and when it let it send anything
-    but whole segments by that. Only where windows are not scaled they can be told to the byte."""
-    updates = set(map(id, connection.updates()))
-    lowered = {id(b) for a, b in connection.own() if b.window < a.window}
-    told = [
+    """How often the switch has moved the right edge of a sender, and when that was by anything but
+    whole segments, and not to such a boundary either.
+
+    Only where windows are not scaled they can be told to the byte.
+    """
+    by_the_switch = {id(b) for a, b in connection.own() if b.window < a.window}
+    by_the_switch |= set(map(id, connection.updates()))
+    moved = [
         step
         for step in follow(connection)
-        if id(step.segment) in updates | lowered and step.moved_bytes
+        if id(step.segment) in by_the_switch
+        and step.moved_bytes
+        and step.room_bytes < step.granted_bytes
     ]
-    return len(told), [step for step in told if step.room_bytes % connection.mss_bytes]
+    mss_bytes = connection.mss_bytes
+    # What has left the sender last, the switch may not have seen yet.
+    return len(moved), [s for s in moved if s.moved_bytes % mss_bytes and s.room_bytes % mss_bytes]
