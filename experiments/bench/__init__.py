@@ -92,7 +92,7 @@ def _lttp(servers: int) -> Group:
 
 SUITES: Mapping[str, Mapping[str, Group]] = {
     "switch": {
-        name: Group(name) for name in ("latency", "shaping", "forwarding", "paced", "dctcp")
+        name: Group(name) for name in ("latency", "shaping", "forwarding", "credit", "dctcp")
     },
     "incast": {
         **{f"n{n}": Group("incast", {"connections": n}, _SCHEMES) for n in _CONNECTIONS},

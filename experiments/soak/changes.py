@@ -242,6 +242,8 @@ class Changes:
                 ("netdev-egress/trace-stop", port),
                 ("tcp-rwnd/show",),
                 ("tcp-rwnd/show", bridge),
+                ("netdev-credit/show",),
+                ("netdev-credit/show", port),
                 ("qos/show", port),
                 ("dpctl/dump-flows", "-m", "netdev@ovs-netdev"),
                 ("revalidator/purge",),
@@ -259,9 +261,9 @@ class Changes:
         register = rng.choice((str(rng.randrange(REGISTERS)), str(rng.randrange(REGISTERS)), "-1"))
         window = rng.choice(("1460", "1460", "2920", "0", "99999999999"))
         ttl_ms = rng.choice(("0", "10", "5000", "5000"))
-        rate = rng.choice(((), ("100000",), ("1",), ("12500000",), ("-1",)))
-        bridge = rng.choice(BRIDGES)
-        arguments = (bridge, register, window, ttl_ms, *rate)
+        # In whose account it is: that of a port of whichever bridge, or of nobody.
+        interface = rng.choice(((), (self._any_port(),), (self._any_port(),), ("no-such-port",)))
+        arguments = (rng.choice(BRIDGES), register, window, ttl_ms, *interface)
         self._appctl("tcp-rwnd/set", *arguments)
 
     def _flows(self) -> None:
