@@ -223,7 +223,8 @@ class CreditStats(NamedTuple):
     """The account of credit of an egress queue's port; all zero where there never was one.
 
     The first three are as of now, the others count since the account was opened, `max_held_ns` is
-    the longest of all. A request is a segment that asks for data. Bytes are those of frames.
+    the longest of all. A request is a segment that asks for data. `expected_bytes` are those of
+    frames, the others those of payload.
     """
 
     connections: int = 0

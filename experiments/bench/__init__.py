@@ -101,7 +101,7 @@ def _apps(name: str, setting: matrix.Setting) -> Group:
 
 SUITES: Mapping[str, Mapping[str, Group]] = {
     "switch": {
-        name: Group(name) for name in ("latency", "shaping", "forwarding", "paced", "dctcp")
+        name: Group(name) for name in ("latency", "shaping", "forwarding", "credit", "dctcp")
     },
     "incast": {
         **{f"n{n}": Group("incast", {"connections": n}, _COUNTED) for n in _CONNECTIONS},

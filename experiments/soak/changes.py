@@ -12,6 +12,8 @@ from testbed.command import CommandError, run
 from testbed.ovs import Ovs
 
 BRIDGES = ("br0", "br1")
+# Those that flows name, and that are set most often.
+_USED_REGISTERS = 2
 # ovs-vsctl ends itself with SIGALRM when the switch does not do what the database says in time.
 _STUCK = (None, -14)
 _FRAME = (
@@ -242,6 +244,8 @@ class Changes:
                 ("netdev-egress/trace-stop", port),
                 ("tcp-rwnd/show",),
                 ("tcp-rwnd/show", bridge),
+                ("netdev-credit/show",),
+                ("netdev-credit/show", port),
                 ("qos/show", port),
                 ("dpctl/dump-flows", "-m", "netdev@ovs-netdev"),
                 ("revalidator/purge",),
@@ -256,17 +260,21 @@ class Changes:
 
     def _set_register(self) -> None:
         rng = self._rng
-        register = rng.choice((str(rng.randrange(REGISTERS)), str(rng.randrange(REGISTERS)), "-1"))
+        used = str(rng.randrange(_USED_REGISTERS))
+        register = rng.choice((used, used, used, str(rng.randrange(REGISTERS)), "-1"))
         window = rng.choice(("1460", "1460", "2920", "0", "99999999999"))
         ttl_ms = rng.choice(("0", "10", "5000", "5000"))
-        rate = rng.choice(((), ("100000",), ("1",), ("12500000",), ("-1",)))
-        bridge = rng.choice(BRIDGES)
-        arguments = (bridge, register, window, ttl_ms, *rate)
+        # In whose account it is: most often that of a host with a queue, or of a port of whichever
+        # bridge, or of nobody.
+        host = rng.choice([host for host in self._hosts if host in self._queues] or self._hosts)
+        accounts = (host,), (host,), (host,), (self._any_port(),), ("no-such-port",), ()
+        bridge = rng.choices(BRIDGES, (3, 1))[0]
+        arguments = (bridge, register, window, ttl_ms, *rng.choice(accounts))
         self._appctl("tcp-rwnd/set", *arguments)
 
     def _flows(self) -> None:
         bridge, scale = self._rng.choice(BRIDGES), self._rng.choice((0, 7, 14, "syn"))
-        register = self._rng.randrange(REGISTERS)
+        register = self._rng.randrange(_USED_REGISTERS)
         action = f"tcp_rwnd_register(register={register},wscale={scale})"
         flow = f"priority=5,{self._rng.choice(('tcp', 'tcp6'))},actions={action},NORMAL"
         self._ofctl("add-flow", bridge, flow)

@@ -11,16 +11,20 @@ from ryu.ofproto import ofproto_parser, ofproto_protocol, ofproto_v1_3
 from controller.southbound import extension, openflow
 from controller.southbound.extension import (
     ANY_PORT,
+    HELD_BOUNDS_NS,
+    NO_ACCOUNT,
     Capability,
     MessageType,
     PacketInReason,
+    QueueStats,
     QueueStatsReply,
     QueueStatsRequest,
     Subscribe,
     SubscribeFlag,
 )
 from dummy_ovs import DEADLINE_S, DummyOvs, dummy_ovs, patched_prefix
-from packets import Host, arp
+from packets import ACK, PSH, Host, arp, segment
+from testbed.switch import parse_accounts
 
 pytestmark = pytest.mark.switch
 
@@ -99,6 +103,35 @@ class World:
         for _ in range(frames):
             self._switch.inject("p1", frame)
 
+    def ask_for(self, requests: int) -> None:
+        """Requests for data come from the port with the queue, which is in its account now."""
+        actions = "tcp_rwnd_register(register=0,wscale=7),output:1"
+        self._switch.appctl("tcp-rwnd/set", "s1", 0, 0, 60_000, "p3")
+        self._switch.ofctl("add-flow", "s1", f"in_port=3,tcp,actions={actions}")
+        for number in range(requests):
+            ports = (5000 + number, 80)
+            asked = segment(Host(3), Host(1), ports, ACK | PSH, payload=b"request", window=100)
+            self._switch.inject("p3", asked)
+
+    def warp(self, ms: int) -> None:
+        """Time goes by, in small steps."""
+        self._switch.appctl("time/warp", ms, 10)
+
+    def account(self) -> dict[str, int]:
+        """What the switch shows of the account."""
+        return parse_accounts(self._switch.appctl("netdev-credit/show", "p3"))["p3"]
+
+    def queue(self) -> QueueStats:
+        """What the switch tells of its only queue."""
+        kind, body = self.connection.ask(
+            MessageType.QUEUE_STATS_REQUEST, QueueStatsRequest(ANY_PORT).pack()
+        )
+        answer = extension.unpack(kind, body)
+        assert isinstance(answer, QueueStatsReply)
+        assert not answer.more
+        (queue,) = answer.queues
+        return queue
+
     def close(self) -> None:
         self.connection.close()
 
@@ -115,13 +148,7 @@ def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
 
 def test_queue_statistics(world: World) -> None:
     world.fill(5)
-    kind, body = world.connection.ask(
-        MessageType.QUEUE_STATS_REQUEST, QueueStatsRequest(ANY_PORT).pack()
-    )
-    answer = extension.unpack(kind, body)
-    assert isinstance(answer, QueueStatsReply)
-    assert not answer.more
-    (queue,) = answer.queues
+    queue = world.queue()
     assert queue.time_ns > 0
     assert queue._asdict() == {
         "port": 3,
@@ -141,7 +168,29 @@ def test_queue_statistics(world: World) -> None:
         "marked_pkts": 0,
         "events": (1, 1, 1, 0),
         "sequence": 3,
+        "credit": NO_ACCOUNT,
     }
+
+
+def test_statistics_of_an_account(world: World) -> None:
+    # Both may be answered by more than half of what the queue takes.
+    world.ask_for(2)
+    assert world.account()["now.held"] == 1
+    world.warp(200)
+    told = world.queue().credit
+    shown = world.account()
+    assert (told.connections, told.requests, told.held_requests, told.held) == (2, 2, 1, 0)
+    assert 0 < told.max_held_ns <= 160_000_000
+    assert told.charged_bytes > told.expired_bytes > 0
+    bounds = [*(f"<{bound_ns // 1000}us" for bound_ns in HELD_BOUNDS_NS), "more"]
+    assert told._replace(held_ns=told.held_ns // 1000, max_held_ns=told.max_held_ns // 1000) == (
+        *(shown[f"now.{which}"] for which in ("connections", "held", "expected_bytes")),
+        *(shown[f"requests.{which}"] for which in ("all", "held", "overdue", "full")),
+        *(shown[f"held.{which}"] for which in ("total_us", "longest_us")),
+        tuple(shown[f"held.{bound}"] for bound in bounds),
+        shown["window_updates"],
+        *(shown[f"bytes.{which}"] for which in ("expected", "given_back", "expired")),
+    )
 
 
 @pytest.mark.parametrize("world", ["notify=packet-in"], indirect=True)

@@ -61,18 +61,18 @@ def test_a_group_that_fails_costs_its_own_figures_only(
         group, *_, result = argv[-4:]
         if group == "shaping":
             return 1
-        failed = ["some"] if group == "paced" else []
+        failed = ["some"] if group == "credit" else []
         measured = {"figures": {f"{group}_p50_us": 12.5}, "failed": failed}
         Path(result).write_text(json.dumps(measured))
         return 0
 
     monkeypatch.setattr(bench.world.isolation, "run", run)
     out = tmp_path / "bench/switch.json"
-    assert bench.run("switch", ["latency", "shaping", "paced"], out) == 1
+    assert bench.run("switch", ["latency", "shaping", "credit"], out) == 1
     figures = json.loads(out.read_text())
-    assert figures["latency_p50_us"] == figures["paced_p50_us"] == 12.5
-    assert figures["failed"] == "shaping paced:some"
+    assert figures["latency_p50_us"] == figures["credit_p50_us"] == 12.5
+    assert figures["failed"] == "shaping credit:some"
     assert figures["machine.processors"] >= 1
     told = capsys.readouterr().out
     assert "shaping failed" in told
-    assert "paced:some failed" in told
+    assert "credit:some failed" in told

@@ -77,6 +77,7 @@ def test_stock_application(prefix: Path, tmp_path: Path) -> None:
         if bed.ovs.has_egress_queues():
             queue = bed.bottleneck_switch.queues()[bed.roles.bottleneck]
             assert int(queue["sequence"]) > 0, "no threshold was crossed, so it shows nothing"
+            assert bed.bottleneck_switch.registers() == bed.bottleneck_switch.accounts() == {}
         n_hosts = len(bed.hosts)
         flows = bed.bottleneck_switch.dpctl("dump-flows").count("priority=1,in_port")
     assert flows == n_hosts * (n_hosts - 1)

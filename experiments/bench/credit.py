@@ -1,12 +1,12 @@
-"""What pacing acknowledgements adds where windows no longer help.
+"""What an account of credit adds where windows of a fixed size no longer help.
 
 Many connections answer barrier reads over one link, hosts and reads as in the emulations. A window
 register holds each connection to one segment, and still there are more segments than the buffer
-holds; the same once more with the register pacing what they let out. No controller takes part: the
-register is set by hand, once, before the connections are opened: Linux lets no request that is the
-first segment after the handshake lower the window that the handshake opened, so later the first
-flights would have left. In return, a sender that never saw a window larger than a segment sends
-segments of half of it.
+holds; the same once more with the register in the account of credit of the port, without a window
+of its own. No controller takes part: the register is set by hand, once, before the connections are
+opened: Linux lets no request that is the first segment after the handshake lower the window that
+the handshake opened, so later the first flights would have left. In return, a sender that never saw
+a window larger than a segment sends segments of half of it.
 
 Two rounds come first that are not counted, since connections are opened once and read from for
 long; "cold" figures count them, too. Timeouts are counted from the first SYN. What is told is the
@@ -28,7 +28,6 @@ from experiments.workloads.reader import IncastSpec, goodput_mbps
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
-from testbed.switch import Switch
 
 _LINK_BPS = 100_000_000
 _HOSTS = 40
@@ -40,20 +39,18 @@ _RUNS = 3
 _REGISTER = 0
 _TTL_MS = 600_000
 _ONE_SEGMENT_BYTES = 1460
-# What the link takes of the data: the window is rounded up to 1536 bytes, which leave in two frames
-# of 834.
-_RATE_BYTES_PER_S = round(_LINK_BPS / 8 * 1536 / (2 * 834))
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is read, and how it is held: ``rate`` in bytes of data per second, 0 does not pace.
+    """What is read, and what the register does: a ``window_bytes`` of 0 sets no limit, and
+    ``in_account`` puts it into the account of credit of the link's port.
 
-    ``set_late`` sets the register when the connections have been opened.
+    ``set_late`` sets it when the connections have been opened.
     """
 
-    rate: int = _RATE_BYTES_PER_S
-    window_bytes: int = _ONE_SEGMENT_BYTES
+    window_bytes: int = 0
+    in_account: bool = True
     hosts: int = _HOSTS
     connections_per_host: int = _CONNECTIONS_PER_HOST
     rounds: int = _ROUNDS
@@ -69,12 +66,13 @@ class Setting:
 def run(progress: Callable[[str], None]) -> dict[str, float]:
     """Measure; see ``experiments.bench``."""
     figures: dict[str, float] = {}
-    for name, setting in (("unpaced", Setting(rate=0)), ("paced", Setting())):
+    settings = {"windows": Setting(_ONE_SEGMENT_BYTES, in_account=False), "credit": Setting()}
+    for name, setting in settings.items():
         senders = setting.hosts * setting.connections_per_host
         runs = []
         for number in range(1, _RUNS + 1):
             progress(f"{senders} connections, {name}, run {number} of {_RUNS}")
-            runs.append(world.result("experiments.bench.paced", json.dumps(asdict(setting))))
+            runs.append(world.result("experiments.bench.credit", json.dumps(asdict(setting))))
         measured = sorted(runs, key=lambda run: run["goodput_mbps"])[_RUNS // 2]
         figures[f"{name}_goodput_mbps_{senders}_senders"] = measured["goodput_mbps"]
         figures[f"{name}_cold_goodput_mbps_{senders}_senders"] = measured["cold_goodput_mbps"]
@@ -106,6 +104,7 @@ def measure(setting: Setting) -> dict[str, Any]:
             "round_ms": [(r["end_ns"] - r["start_ns"]) / 1e6 for r in rounds],
             "queue": bed.bottleneck_switch.queues()[bed.roles.bottleneck],
             "register": _register(bed),
+            "account": bed.bottleneck_switch.accounts().get(bed.roles.bottleneck),
         }
 
 
@@ -119,8 +118,9 @@ def _apply(bed: Bed, setting: Setting) -> None:
 
 
 def _set(bed: Bed, setting: Setting) -> None:
-    words = (_REGISTER, setting.window_bytes, _TTL_MS, setting.rate)
-    bed.ovs.appctl("tcp-rwnd/set", bed.bottleneck_switch.name, *map(str, words))
+    words = (_REGISTER, setting.window_bytes, _TTL_MS)
+    interface = [bed.roles.bottleneck] if setting.in_account else []
+    bed.ovs.appctl("tcp-rwnd/set", bed.bottleneck_switch.name, *map(str, words), *interface)
 
 
 def _read(bed: Bed, spec: IncastSpec, setting: Setting) -> list[dict[str, Any]]:
@@ -141,9 +141,7 @@ def _read(bed: Bed, spec: IncastSpec, setting: Setting) -> list[dict[str, Any]]:
 
 def _register(bed: Bed) -> dict[str, str]:
     """What the switch says of the register, by field."""
-    switch: Switch = bed.bottleneck_switch
-    (line,) = bed.ovs.appctl("tcp-rwnd/show", switch.name).splitlines()
-    return dict(field.split("=", 1) for field in line.split()[1:])
+    return bed.bottleneck_switch.registers()[_REGISTER]
 
 
 def main() -> None:
