@@ -148,6 +148,11 @@ def _flows(bed: Bed, mix: Mix) -> Iterator[list[Command]]:
     log = bed.run_dir / "workload.log"
     client = bed.host(bed.roles.receiver)
     with ExitStack() as stack:
+        # TCP first: a sender that is alone for long would find the end of its slow start in its own
+        # host's queue instead of the link's.
+        if others := bed.roles.senders[mix.lttp :]:
+            hosts = [bed.host(name) for name in others]
+            stack.enter_context(mixing.tcp_flows(hosts, client, log))
         fetches = []
         if mix.lttp:
             folder = bed.run_dir / "objects"
@@ -159,9 +164,6 @@ def _flows(bed: Bed, mix: Mix) -> Iterator[list[Command]]:
                 process = Command(argv, name="fountain fetch", log=log, pid=client.pid)
                 fetches.append(stack.enter_context(process))
                 process.ignore()
-        if others := bed.roles.senders[mix.lttp :]:
-            hosts = [bed.host(name) for name in others]
-            stack.enter_context(mixing.tcp_flows(hosts, client, log))
         yield fetches
 
 
