@@ -14,7 +14,7 @@ from typing import Any
 
 from experiments.fountain import find
 from experiments.program import ProgramError
-from testbed.command import run
+from testbed.command import in_network, run
 from testbed.host import Host
 from testbed.link import OFFLOADS_OFF
 
@@ -45,12 +45,13 @@ def long_link(host: Host, link: LongLink, log: Path) -> Iterator[dict[str, Any]]
     _interpose(host, device)
     try:
         argv = [
-            *("nsenter", f"--net=/proc/{host.pid}/ns/net", "--", str(find("weir-relay"))),
-            *(device, _FAR, f"--delay-us={round(link.rtt_ms * 500)}", f"--seed={link.seed}"),
-            *(f"--loss-ab={link.loss}", f"--loss-ba={link.loss}"),
+            *(str(find("weir-relay")), device, _FAR, f"--delay-us={round(link.rtt_ms * 500)}"),
+            *(f"--loss-ab={link.loss}", f"--loss-ba={link.loss}", f"--seed={link.seed}"),
         ]
         with log.open("ab") as stderr:
-            relay = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=stderr, text=True)
+            relay = subprocess.Popen(
+                in_network(host.pid, argv), stdout=subprocess.PIPE, stderr=stderr, text=True
+            )
         try:
             assert relay.stdout is not None
             if relay.stdout.readline().strip() != "ready":

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from testbed.command import in_network
+
 _END_TIMEOUT_S = 10.0
 
 
@@ -24,12 +26,11 @@ class Command:
     def __init__(
         self, argv: Sequence[str], *, name: str, log: Path, pid: int | None = None
     ) -> None:
-        enter = [] if pid is None else ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
         self._name = name
         self._log = log
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
-                [*enter, *argv],
+                argv if pid is None else in_network(pid, argv),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

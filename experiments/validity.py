@@ -43,9 +43,9 @@ def network_checks(
     return [
         shaped_rate(record["far_end"], rate_bps, filled=filled),
         drops_in_place(record["dropped"], record["lost_elsewhere"]),
-        _nothing("qdiscs as asked", record["qdisc_faults"]),
+        no_faults("qdiscs as asked", record["qdisc_faults"]),
         processors(record["processors"]),
-        _nothing("host settings as printed", record["settings_faults"]),
+        no_faults("host settings as printed", record["settings_faults"]),
         complete_trace(record["arrived"], record["arrived_in_trace"]),
     ]
 
@@ -81,17 +81,22 @@ def busiest(times_ns: Sequence[int], received: Sequence[int]) -> float:
 
 def drops_in_place(dropped: int, elsewhere: Mapping[str, Mapping[str, int]]) -> Check:
     """Every packet that was lost was lost in the bottleneck's egress queue."""
-    lost = [
-        f"{count} at {place} ({kind})"
-        for kind, places in elsewhere.items()
-        for place, count in places.items()
-    ]
+    lost = lost_at(elsewhere)
     return Check(
         "drops only at the bottleneck",
         ", ".join(lost) or f"{dropped} at the bottleneck, none elsewhere",
         f"none in: {', '.join(elsewhere)}",
         not lost,
     )
+
+
+def lost_at(places_by_kind: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Say how many packets were lost where."""
+    return [
+        f"{count} at {place} ({kind})"
+        for kind, places in places_by_kind.items()
+        for place, count in places.items()
+    ]
 
 
 def processors(shares: Mapping[str, float]) -> Check:
@@ -156,5 +161,6 @@ def without_errors(errors: Sequence[str]) -> Check:
     )
 
 
-def _nothing(name: str, faults: Sequence[str]) -> Check:
+def no_faults(name: str, faults: Sequence[str]) -> Check:
+    """What was read back differs in nothing from what was asked for."""
     return Check(name, "; ".join(faults) or "no difference", "no difference", not faults)

@@ -222,10 +222,10 @@ class Regulation:
         if limits is None:
             self._windows += self._regulator.withdraw(port_id, now_ns)
         else:
-            has_account = features.keeps_accounts
-            self._windows += self._regulator.configure(port_id, limits, has_account, now_ns)
-        has_credit = limits is not None and features.keeps_accounts
-        self._cover(port_id, has_credit and self._scheme is Scheme.WEIR)
+            keeps = features.keeps_accounts
+            self._windows += self._regulator.configure(port_id, limits, keeps, now_ns)
+        has_account = limits is not None and features.keeps_accounts
+        self._cover(port_id, has_account and self._scheme is Scheme.WEIR)
 
     def _cover(self, port_id: PortId, wanted: bool) -> None:
         """Have all that enters by a port in its account, before its hosts are known to connect."""

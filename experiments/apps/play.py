@@ -18,7 +18,7 @@ from experiments.sampling import Processors
 from experiments.workloads import netstat
 from experiments.workloads.reader import IncastSpec
 from testbed.bed import Bed
-from testbed.command import CommandError, run, wait_until
+from testbed.command import CommandError, in_network, run, wait_until
 from testbed.controller import listening
 from testbed.host import Host
 
@@ -156,7 +156,7 @@ class _Client:
         self._begun_s = time.monotonic()
         with self._said.open("wb") as said, self._complained.open("wb") as complained:
             self._process = subprocess.Popen(
-                ["nsenter", f"--net=/proc/{host.pid}/ns/net", "--", *argv],
+                in_network(host.pid, argv),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
@@ -202,7 +202,7 @@ def _server(service: Service, host: Host, folder: Path) -> Iterator[None]:
     log = folder / "server.log"
     with log.open("wb") as said:
         process = subprocess.Popen(
-            ["nsenter", f"--net=/proc/{host.pid}/ns/net", "--", *service.argv(folder)],
+            in_network(host.pid, service.argv(folder)),
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=said,

@@ -79,8 +79,8 @@ def play(spec: TurnSpec) -> dict[str, Any]:
         bed.controller.require_running()
         checks = [
             _nothing_lost(counters.by_kind_of_loss(before, after, bed.roles.bottleneck)),
-            _no_faults("qdiscs as asked", settings["qdisc_faults"]),
-            _no_faults("host settings as printed", settings["settings_faults"]),
+            validity.no_faults("qdiscs as asked", settings["qdisc_faults"]),
+            validity.no_faults("host settings as printed", settings["settings_faults"]),
             validity.connected(_events(bed, before.time_ns)),
             validity.without_errors(errors_in(bed.controller.log.read_text(errors="replace"))),
             _little_stolen(stolen.share()),
@@ -132,12 +132,13 @@ def _events(bed: Bed, since_ns: int) -> list[dict[str, Any]]:
 def _nothing_lost(elsewhere: dict[str, dict[str, int]]) -> validity.Check:
     """Packets were lost where networks lose them: at the ports of switches and hosts, which is a
     result."""
-    lost = [
-        f"{count} at {place} ({kind})"
-        for kind, places in elsewhere.items()
-        for place, count in places.items()
-        if not (kind == _OTHER_QUEUES or _is_port_of_host(kind, place))
-    ]
+    lost = validity.lost_at(
+        {
+            kind: {p: count for p, count in places.items() if not _is_port_of_host(kind, p)}
+            for kind, places in elsewhere.items()
+            if kind != _OTHER_QUEUES
+        }
+    )
     return validity.Check(
         "drops only at the ports",
         ", ".join(lost) or "none elsewhere",
@@ -148,10 +149,6 @@ def _nothing_lost(elsewhere: dict[str, dict[str, int]]) -> validity.Check:
 
 def _is_port_of_host(kind: str, place: str) -> bool:
     return kind == "kernel qdiscs" and not place.startswith("switches/")
-
-
-def _no_faults(name: str, faults: Sequence[str]) -> validity.Check:
-    return validity.Check(name, "; ".join(faults) or "no difference", "no difference", not faults)
 
 
 def _little_stolen(share: float) -> validity.Check:

@@ -8,18 +8,15 @@ The round ends with the last byte, and its time includes the opening of the conn
 said on stdout is as ``reader`` does; ``connected`` comes before the first round.
 """
 
-import argparse
-import json
 import os
 import select
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from experiments.workloads.clock import ByteBins
-from experiments.workloads.reader import PAUSE_S, PORT, IncastSpec, say
+from experiments.workloads.reader import PORT, read
 from experiments.workloads.responder import REQUEST
 
 _TIMEOUT_S = 120.0
@@ -102,21 +99,10 @@ def _require_connected(sock: socket.socket, address: tuple[str, int]) -> None:
 
 def main() -> None:
     """Entry point of the process."""
-    parser = argparse.ArgumentParser(description="An incast with a connection for every request.")
-    parser.add_argument("--spec", type=json.loads, required=True)
-    parser.add_argument("--server", action="append", required=True)
-    args = parser.parse_args()
-    spec = IncastSpec(**args.spec)
-    if len(args.server) != spec.senders:
-        parser.error(f"{spec.senders} senders, but {len(args.server)} addresses")
-    reader = FreshReader(args.server, spec.shares())
-    say("connected", spec=asdict(spec))
-    time.sleep(PAUSE_S)
-    rounds = []
-    for number, order in enumerate(spec.orders()):
-        rounds.append(reader.round(order))
-        say("round", round=number, block_ns=rounds[-1]["end_ns"] - rounds[-1]["start_ns"])
-    say("done", rounds=rounds, bytes=reader.bins.as_record())
+    read(
+        "An incast with a connection for every request.",
+        lambda servers, spec: FreshReader(servers, spec.shares()),
+    )
 
 
 if __name__ == "__main__":

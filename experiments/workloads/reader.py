@@ -18,9 +18,9 @@ import random
 import select
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from experiments.workloads.clock import ByteBins
 from experiments.workloads.responder import REQUEST
@@ -88,7 +88,7 @@ class Reader:
             sock.setblocking(False)
             self._poll.register(sock.fileno(), select.EPOLLIN)
 
-    def round(self, order: list[int]) -> dict[str, Any]:
+    def round(self, order: Sequence[int]) -> dict[str, Any]:
         """Read one block; return its start and end and each connection's completion time, in ns."""
         missing = list(self.shares)
         done_ns = [0] * len(missing)
@@ -138,16 +138,25 @@ def say(event: str, **fields: Any) -> None:
     print(json.dumps({"event": event, **fields}), flush=True)
 
 
-def main() -> None:
-    """Entry point of the process."""
-    parser = argparse.ArgumentParser(description="The receiver of an incast.")
+class Rounds(Protocol):
+    """What reads blocks, and counts what comes."""
+
+    bins: ByteBins
+
+    def round(self, order: Sequence[int]) -> dict[str, Any]: ...
+
+
+def read(description: str, make: Callable[[list[str], IncastSpec], Rounds]) -> None:
+    """Be the process that reads as its arguments say, with what ``make`` makes of the servers'
+    addresses."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--spec", type=json.loads, required=True)
     parser.add_argument("--server", action="append", required=True)
     args = parser.parse_args()
     spec = IncastSpec(**args.spec)
     if len(args.server) != spec.senders:
         parser.error(f"{spec.senders} senders, but {len(args.server)} addresses")
-    reader = Reader(connect(args.server, spec), spec.shares())
+    reader = make(args.server, spec)
     say("connected", spec=asdict(spec))
     time.sleep(PAUSE_S)
     rounds = []
@@ -155,6 +164,14 @@ def main() -> None:
         rounds.append(reader.round(order))
         say("round", round=number, block_ns=rounds[-1]["end_ns"] - rounds[-1]["start_ns"])
     say("done", rounds=rounds, bytes=reader.bins.as_record())
+
+
+def main() -> None:
+    """Entry point of the process."""
+    read(
+        "The receiver of an incast.",
+        lambda servers, spec: Reader(connect(servers, spec), spec.shares()),
+    )
 
 
 if __name__ == "__main__":

@@ -21,6 +21,11 @@ class CommandError(RuntimeError):
         self.output = output
 
 
+def in_network(pid: int, argv: Sequence[str]) -> list[str]:
+    """Return ``argv`` as a command in the network namespace of process ``pid``."""
+    return ["nsenter", f"--net=/proc/{pid}/ns/net", "--", *argv]
+
+
 def run(
     argv: Sequence[str],
     *,
@@ -34,7 +39,7 @@ def run(
     Raises CommandError if it does not end with status 0 within ``timeout_s``.
     """
     if pid is not None:
-        argv = ["nsenter", f"--net=/proc/{pid}/ns/net", "--", *argv]
+        argv = in_network(pid, argv)
     try:
         done = subprocess.run(
             argv,
