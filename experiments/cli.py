@@ -49,7 +49,7 @@ exit status: 0 measured, 1 a group or a part of it failed, 2 wrong usage, 130 in
 """
 
 _SUITES = {
-    "switch": "the switch: latency, shaping, forwarding, pacing, marks",
+    "switch": "the switch: latency, shaping, forwarding, credit, marks",
     "controller": "the controller: connections a second, control delay, memory, listeners",
     "incast": "barrier reads from 1 to 1,000 connections under every scheme",
     "lttp": "LTTP, Reno and DCTCP from 1 to 120 servers, and fairness",
