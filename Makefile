@@ -101,12 +101,12 @@ bench-switch: ## the switch's figures: table and build/bench/switch.json (about 
 		$(PY)/weir-experiment bench switch --out build/bench/switch.json
 
 GROUP :=
-bench-incast: ## Weir, SDTCP, Reno, DCTCP and a fair queue, 1 to 1,000 connections: build/bench/incast.json (about 45 minutes; GROUP=n40: one group)
+bench-incast: ## Weir, SDTCP, Reno, DCTCP and a fair queue, 1 to 1,000 connections: build/bench/incast.json (long; GROUP=n40: one group)
 	@$(PREPARE) packages venv switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		$(PY)/weir-experiment bench incast $(addprefix --group ,$(GROUP)) --out build/bench/incast.json
 
-bench-apps: ## ordinary programs through a regulated fabric: build/bench/apps.json (about 90 minutes; QUICK=1: 11 minutes of it)
+bench-apps: ## ordinary programs through a regulated fabric: build/bench/apps.json (long; QUICK=1: 11 minutes of it)
 	@$(PREPARE) packages venv switch bpf apps
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		$(PY)/weir-experiment bench apps $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick --repeats 2,--repeats 5) --out build/bench/apps.json
