@@ -6,7 +6,7 @@ keeps hold of a table while it waits.
 
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from heapq import nlargest
 from importlib.metadata import version
 from ipaddress import IPv4Network, IPv6Network, ip_address
@@ -259,20 +259,17 @@ class Inspection:
 
         def fitting() -> Iterator[_Ranked]:
             nonlocal seen
-            for bundle in self._weir.engine.flow_table.bundles:
+            for lane in self._lanes(query):
                 breathe()
-                lanes = [lane for lane in bundle.lanes if _fits(query, lane)]
-                for i, connection in enumerate(list(bundle.members) if lanes else ()):
+                for i, connection in enumerate(list(_asked_for(query, lane))):
                     if not i % _FLOWS_A_BREATH:
                         breathe()
-                    for lane in lanes:
-                        key = lane.key(connection)
-                        if query.tcp_port is not None and query.tcp_port not in _tcp_ports(key):
-                            continue
-                        if query.flow_class in (None, lane.cls(connection).value):
-                            seen += 1
-                            meter = lane.meter(connection)
-                            yield meter.volume_bytes if meter else 0, key, lane, connection
+                    key = lane.key(connection)
+                    if query.tcp_port is not None and query.tcp_port not in _tcp_ports(key):
+                        continue
+                    seen += 1
+                    meter = lane.meter(connection)
+                    yield meter.volume_bytes if meter else 0, key, lane, connection
 
         largest = nlargest(query.offset + query.limit, fitting(), key=lambda ranked: ranked[:2])
         page = (
@@ -280,6 +277,16 @@ class Inspection:
             for _, _, lane, connection in largest[query.offset :]
         )
         return FlowPage(page, seen)
+
+    def _lanes(self, query: FlowQuery) -> Iterator[Lane]:
+        """All whose flows may be asked for: of one port, those that lead out of it."""
+        table = self._weir.engine.flow_table
+        lanes: Iterable[Lane]
+        if query.switch is not None and query.port is not None:
+            lanes = table.lanes(PortId(query.switch, query.port))
+        else:
+            lanes = (lane for bundle in table.bundles for lane in bundle.lanes)
+        return (lane for lane in lanes if _fits(query, lane))
 
     def _flow(self, bundle: Bundle, lane: Lane, connection: Connection) -> FlowView:
         flow, meter = FlowKey.unpack(lane.key(connection)), lane.meter(connection)
@@ -337,6 +344,11 @@ class Inspection:
         if self._weir.engine.connections.relearning:
             return "learns from the switches what connections there are"
         return None
+
+
+def _asked_for(query: FlowQuery, lane: Lane) -> Set[Connection]:
+    """The lane's part of BRT, of BGT, or of both."""
+    return lane.members if query.flow_class is None else lane.of(FlowClass(query.flow_class))
 
 
 def _fits(query: FlowQuery, lane: Lane) -> bool:

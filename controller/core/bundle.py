@@ -74,7 +74,9 @@ class Lane:
 
     `window_scale` is the receiver's: the windows that govern this data stand in segments that come
     back. None means unknown, and such flows' windows are left alone. `odd` marks a lane that does
-    not go by its receiver's usual scale. `members` are the bundle's.
+    not go by its receiver's usual scale. `members` are the bundle's, and `bgt` those of them whose
+    flow of this direction is a background flow: the lane's part of BGT (SDTCP section 3.3), the
+    others being its part of BRT.
     """
 
     forward: bool
@@ -82,6 +84,7 @@ class Lane:
     dst: bytes
     window_scale: int | None
     members: set["Connection"]
+    bgt: set["Connection"]
     ports: tuple[PortId, ...] = ()
     odd: bool = False
     background: int = 0
@@ -100,8 +103,11 @@ class Lane:
 
     def cls(self, connection: "Connection") -> FlowClass:
         """The class of the flow of this direction."""
-        meter = self.meter(connection)
-        return meter.cls if meter else connection.bundle.born
+        return FlowClass.BACKGROUND if connection in self.bgt else FlowClass.BURST
+
+    def of(self, cls: FlowClass) -> set["Connection"]:
+        """The connections whose flow of this direction is of a class."""
+        return self.bgt if cls is FlowClass.BACKGROUND else self.members - self.bgt
 
 
 @dataclass(slots=True, eq=False)
@@ -195,11 +201,13 @@ def bundle_of(
     """A bundle without members. `key` is of the initiator's data; so is the first scale."""
     src, _, dst, _ = FlowKey.unpack(key)
     members: set[Connection] = set()
+    # If the operator says so, all are background flows as long as they live.
+    always = treatment is Treatment.BACKGROUND
     return Bundle(
         *macs,
         mss_bytes,
-        Lane(True, src, dst, window_scales[0], members),
-        Lane(False, dst, src, window_scales[1], members),
+        Lane(True, src, dst, window_scales[0], members, members if always else set()),
+        Lane(False, dst, src, window_scales[1], members, members if always else set()),
         members,
         treatment=treatment,
         label=label,

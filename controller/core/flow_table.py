@@ -136,12 +136,15 @@ class GlobalFlowTable:
 
     def flows(self, port: PortId, cls: FlowClass) -> set[FlowKey]:
         """BRT or BGT of one egress port, by the direction of the data."""
-        flows = set()
-        for lane in self._ports.lanes(port):
-            for connection in lane.members:
-                if lane.cls(connection) is cls:
-                    flows.add(FlowKey.unpack(lane.key(connection)))
-        return flows
+        return {
+            FlowKey.unpack(lane.key(connection))
+            for lane in self.lanes(port)
+            for connection in lane.of(cls)
+        }
+
+    def lanes(self, port: PortId) -> frozenset[Lane]:
+        """What leads out of an egress port; its BRT and BGT are of these."""
+        return self._ports.lanes(port)
 
     def take_touched(self) -> list[PortId]:
         """The ports whose counts or MSS changed since the last call, first come first."""
@@ -428,6 +431,10 @@ class GlobalFlowTable:
             meter = lane.meter(connection)
             if meter is not None and only in (None, lane):
                 is_background = meter.cls is FlowClass.BACKGROUND
+                if is_background and sign > 0:
+                    lane.bgt.add(connection)
+                else:
+                    lane.bgt.discard(connection)
                 self._ports.change(
                     lane,
                     background=sign if is_background else 0,
