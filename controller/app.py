@@ -257,7 +257,7 @@ class Weir(RyuApp):
                     missed,
                 )
                 return engine.queue_event(PortId(switch, notice.port), report, now_ns)
-            case session.Ready(n_registers, held, keeps_accounts, tells_queues):
+            case session.Ready(n_registers, held) as ready:
                 ports = _ports(channel.port_descriptions)
                 survivors = [translate.survivor(entry) for entry in held]
                 LOG.info(
@@ -265,7 +265,7 @@ class Weir(RyuApp):
                     *(len(ports), n_registers, len(survivors)),
                     extra=about(switch=switch),
                 )
-                features = Features(n_registers, keeps_accounts, tells_queues)
+                features = Features(n_registers, *ready[2:])
                 return engine.switch_up(switch, ports, features, survivors, now_ns)
             case session.ResolutionReceived(in_port, said, frame):
                 message = Resolution(*said[:5], frame, said.tags)
@@ -367,6 +367,8 @@ def _order(target: Session, effect: effects.Order) -> None:
             target.withdraw(translate.flow_entries(entry))
         case effects.SetWindows(_, windows, ttl_ms):
             target.set_windows(translate.window(window, ttl_ms) for window in windows)
+        case effects.RepeatNotices(_, port, interval_us):
+            target.repeat_notices(port, interval_us)
         case effects.ReadAccounts():
             target.read_accounts()
         case effects.Audit():

@@ -248,7 +248,11 @@ class ClassifierSection(_Section):
 
 
 class Regulation(_Section):
-    """`max_hold` is for how long a switch may hold a request for data until the port that the data
+    """`repeat_notices` is for scheme `sdtcp`: switches repeat notices while a port is congested,
+    and windows follow the flows meanwhile; without it, that is the letter of the paper's
+    Algorithm 1.
+
+    `max_hold` is for how long a switch may hold a request for data until the port that the data
     will leave by has room; `background_share` what background flows keep of a congested port beside
     bursts. Both are for switches that keep accounts of credit, `buffer_share` and `floor_segments`
     for those that only lower windows.
@@ -259,6 +263,7 @@ class Regulation(_Section):
     """
 
     scheme: Scheme = Scheme.WEIR
+    repeat_notices: bool = True
     window_ttl: Time = Field(default=3 * 10**9, ge=10**8, le=86_400 * 10**9)
     max_hold: Time = 160 * 10**6
     background_share: float = 0.125
@@ -490,6 +495,7 @@ class Config(_Section):
                 regulation.window_ttl,
                 WindowRules(regulation.buffer_share, regulation.floor_segments),
                 regulation.credit_rules(),
+                regulation.repeat_notices,
             ),
             limits=limits,
             overrides=tuple(

@@ -387,6 +387,7 @@ def _queue(told: QueueStats) -> QueueView:
         "dropped_packets": told.dropped_pkts,
         "dropped_bytes": told.dropped_bytes,
         "marked_packets": told.marked_pkts,
+        "can_have_account": told.can_have_account,
         "account": None if told.credit == NO_ACCOUNT else _account(told.credit),
     }
 

@@ -133,6 +133,7 @@ def queues(told: Iterable[QueueStats]) -> dict[int, Queue]:
             queue.tx_bytes,
             queue.time_ns,
             queue.dropped_bytes,
+            queue.can_have_account,
         )
         for queue in told
     }

@@ -99,6 +99,16 @@ class ReadQueues:
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatNotices:
+    """Have a switch repeat the notice of a port after this time while it is congested; 0: as its
+    queue is configured."""
+
+    switch: int
+    port: int
+    interval_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadPorts:
     """Ask a switch for the counters of its ports."""
 
@@ -143,6 +153,14 @@ class Record(NamedTuple):
 
 
 Order = (
-    Install | Withdraw | SetWindows | ReadAccounts | ReadQueues | ReadPorts | TimeControl | Audit
+    Install
+    | Withdraw
+    | SetWindows
+    | RepeatNotices
+    | ReadAccounts
+    | ReadQueues
+    | ReadPorts
+    | TimeControl
+    | Audit
 )
 Effect = Order | Remind | Deliver | Answer | Ask | Probe | TellShare | Complain | Record

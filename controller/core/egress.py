@@ -29,7 +29,8 @@ class Queue:
 
     `level` is 0 if the queue is not congested, otherwise 1, 2, 3 after CN-L, CN-M, CN-H. At
     `at_ns` of its switch's clock `tx_bytes` had left it, and `dropped_bytes` had not been let in or
-    been thrown out; that is not known if it is None.
+    been thrown out; that is not known if it is None. Not every port of a switch that keeps accounts
+    of credit `can_have_account`.
     """
 
     rate_bps: int
@@ -40,6 +41,7 @@ class Queue:
     tx_bytes: int = 0
     at_ns: int | None = None
     dropped_bytes: int = 0
+    can_have_account: bool = True
 
 
 class EgressPorts:

@@ -14,6 +14,7 @@ from controller.core.effects import (
     Record,
     RegisterWindow,
     Remind,
+    RepeatNotices,
     SetWindows,
     TimeControl,
 )
@@ -28,15 +29,19 @@ from controller.core.tables import Tables
 from controller.core.values import FlowClass, Hold, Notice, PortId
 from controller.core.windows import PortLimits
 
+_SAME_INTERVAL = 4  # Within a quarter.
+
 
 @dataclass(frozen=True, slots=True)
 class Features:
     """What a switch can do: `registers` of windows it has, 0 if it cannot lower any, whether it
-    keeps accounts of credit, and whether it tells the state of its egress queues."""
+    keeps accounts of credit, whether it tells the state of its egress queues, and whether it
+    repeats notices."""
 
     registers: int
     keeps_accounts: bool = False
     tells_queues: bool = False
+    repeats_notices: bool = False
 
 
 class Regulation:
@@ -60,6 +65,8 @@ class Regulation:
         self._features: dict[int, Features] = {}
         self._short_of_registers: set[int] = set()
         self._windows: list[WindowSet] = []
+        # After what time switches repeat notices, as they were told.
+        self._intervals_us: dict[PortId, int] = {}
         self._gone: list[PortId] = []
         self._reminded_ns: int | None = None
 
@@ -86,6 +93,7 @@ class Regulation:
 
     def restart(self, switch: int, now_ns: int) -> None:
         """The switch is ready to be told; what it said before is void, what it holds is unknown."""
+        self._forget_intervals(switch)
         self._windows += self._regulator.restart(switch, now_ns)
         self._follow_all(switch, now_ns)
         self.look(switch, now_ns)
@@ -102,6 +110,7 @@ class Regulation:
             self._cover(port_id, False)
         self._egress.forget(switch)
         self._regulator.forget(switch)
+        self._forget_intervals(switch)
         self.round_trips.forget(switch)
         self._features.pop(switch, None)
         self._short_of_registers.discard(switch)
@@ -121,6 +130,7 @@ class Regulation:
         self._gone.append(port_id)
         self._cover(port_id, False)
         self._egress.remove_port(port_id)
+        self._intervals_us.pop(port_id, None)
         self.round_trips.forget_port(port_id)
         self._windows += self._regulator.withdraw(port_id, now_ns)
 
@@ -128,6 +138,7 @@ class Regulation:
 
     def flows_changed(self, port_id: PortId, counts: PortCounts, now_ns: int) -> None:
         self._windows += self._regulator.flows_changed(port_id, counts, now_ns)
+        self._have_notices_repeated(port_id)
 
     def queue_event(
         self, port_id: PortId, notice: Notice, queue_bytes: int, limit_bytes: int, now_ns: int
@@ -196,6 +207,12 @@ class Regulation:
         features = self._features.get(switch)
         return features is not None and features.tells_queues
 
+    def has_account(self, port_id: PortId) -> bool:
+        """Whether the switch can keep an account of credit for a port."""
+        features, queue = self._features.get(port_id.switch), self.queue(port_id)
+        keeps = features is not None and features.keeps_accounts
+        return keeps and (queue is None or queue.can_have_account)
+
     def in_force(self, port_id: PortId, cls: FlowClass) -> Hold:
         """What a class of flows of a port is held to now."""
         return self._regulator.in_force(port_id, cls)
@@ -216,16 +233,38 @@ class Regulation:
         if features is None:
             return
         every_port = not features.tells_queues
-        measures = self._scheme is Scheme.WEIR
-        link_ns = self.round_trips.link_ns.get(port_id) if measures else None
+        link_ns = self.round_trips.link_ns.get(port_id)
         limits = self._egress.limits(port_id, every_port, link_ns)
         if limits is None:
             self._windows += self._regulator.withdraw(port_id, now_ns)
         else:
-            keeps = features.keeps_accounts
-            self._windows += self._regulator.configure(port_id, limits, keeps, now_ns)
-        has_account = limits is not None and features.keeps_accounts
+            self._windows += self._regulator.configure(
+                port_id, limits, self.has_account(port_id), now_ns
+            )
+        has_account = limits is not None and self.has_account(port_id)
         self._cover(port_id, has_account and self._scheme is Scheme.WEIR)
+        self._have_notices_repeated(port_id)
+
+    def _have_notices_repeated(self, port_id: PortId) -> None:
+        """Tell the switch after what time to repeat notices of a port, if that is news."""
+        features = self._features.get(port_id.switch)
+        if features is None or not features.repeats_notices:
+            return
+        told_us = self._intervals_us.get(port_id, 0)
+        wanted_us = self._regulator.notice_interval_us(port_id)
+        # The RTT is measured anew all the time: a little more or less is not worth a message.
+        slack_us = told_us // _SAME_INTERVAL if wanted_us else 0
+        if abs(wanted_us - told_us) > slack_us:
+            self._intervals_us[port_id] = wanted_us
+            self._emit(RepeatNotices(*port_id, wanted_us))
+
+    def _forget_intervals(self, switch: int) -> None:
+        """Its connection is gone, and what it was asked on it."""
+        self._intervals_us = {
+            port_id: told
+            for port_id, told in self._intervals_us.items()
+            if port_id.switch != switch
+        }
 
     def _cover(self, port_id: PortId, wanted: bool) -> None:
         """Have all that enters by a port in its account, before its hosts are known to connect."""

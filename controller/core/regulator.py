@@ -1,9 +1,11 @@
 """Queue notices and flow counts in, what every egress port is held to out.
 
-Scheme `sdtcp` is the paper: windows by Eq. (5)-(8) from a notice until CR. Scheme `weir` holds
-every port that has a queue at all times. Where the switch keeps an account of credit for the port,
-its flows are in that, and nothing changes with flows and notices. Elsewhere they have standing
-windows, which a notice lowers as in the paper.
+Scheme `sdtcp` is the paper: windows by Eq. (5)-(8) from a notice until CR. By the letter, they are
+worked out when a notice comes, and a level comes once. With `repeat_notices` they are worked out
+anew when flows come, go or change their class, and switches repeat notices while a port is
+congested. Scheme `weir` holds every port that has a queue at all times. Where the switch keeps an
+account of credit for the port, its flows are in that, and nothing changes with flows and notices.
+Elsewhere they have standing windows, which a notice lowers as in the paper.
 
 Pure: the state of each egress port, no I/O, no clock. It never looks at a connection, only at the
 counts of the port. Eq. (9), the minimum with the receiver's own window, is done by the switch.
@@ -14,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from controller.core.port_flows import NO_FLOWS, PortCounts
+from controller.core.port_flows import HANDSHAKES_FOR_NS, NO_FLOWS, PortCounts
 from controller.core.values import RELEASED, FlowClass, Hold, Notice, PortId
 from controller.core.windows import (
     MAX_WINDOW_BYTES,
@@ -24,12 +26,15 @@ from controller.core.windows import (
     account_holds,
     lowered_hold,
     measured_rtt_ns,
+    notice_interval_us,
     paper_windows,
     standing_holds,
 )
 
 # Three times the longest `cr-hold` of a queue: by then CR has come, or is lost.
 NOTICE_LIFE_NS = 15 * 10**9
+# So long after a congestion no handshake is known any more that may have waited in the queue.
+_CALM_NS = 2 * HANDSHAKES_FOR_NS
 # Where connections come and go all the time, what one leaves is not worth a message before the next
 # one needs it: for so long after a change, windows only fall.
 KEPT_NS = 100 * 10**6
@@ -38,7 +43,7 @@ _CLASSES = tuple(FlowClass)
 
 
 class Scheme(Enum):
-    """`none` only watches, `sdtcp` is the paper as printed, `weir` holds ports at all times."""
+    """`none` only watches, `sdtcp` is the paper, `weir` holds ports at all times."""
 
     NONE = "none"
     SDTCP = "sdtcp"
@@ -47,10 +52,13 @@ class Scheme(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RegulatorSettings:
+    """`repeat_notices` is for scheme `sdtcp`; without it, that is the letter of Algorithm 1."""
+
     scheme: Scheme
     window_ttl_ns: int
     rules: WindowRules
     credit: CreditRules
+    repeat_notices: bool = True
 
 
 class WindowSet(NamedTuple):
@@ -68,11 +76,16 @@ class _Port:
     measured: PortLimits | None = None  # the same with the RTT of handshakes, once reckoned
     has_account: bool = False
     counts: PortCounts = NO_FLOWS
-    # The last notice but CR, the length of the queue that it told, and what follows from it.
+    # The last notice but CR. For each class, the last one that tells something to its flows, with
+    # the length of the queue then, and what follows from it.
     notice: Notice | None = None
-    queue_bytes: int = 0
+    told: dict[FlowClass, tuple[Notice, int]] = field(default_factory=dict)
     notified: dict[FlowClass, int] = field(default_factory=dict)
     confirmed_ns: int = 0
+    # The least handshake through the port that did not wait in its queue, 0 if there was none, and
+    # when the port was last known to be congested.
+    handshake_ns: int = 0
+    congested_ns: int = -_CALM_NS
     wanted: Mapping[FlowClass, Hold] | None = None
     sent: dict[FlowClass, tuple[Hold, int]] = field(default_factory=dict)
 
@@ -108,6 +121,9 @@ class Regulator:
     ) -> list[WindowSet]:
         """The port has a queue of these limits; `has_account` if its switch can keep one for it."""
         state = self._port(port)
+        if state.limits is not None and state.notice is not None:
+            # What is timed now may have waited in the queue, and be more than the RTT.
+            limits = limits._replace(rtt_ns=state.limits.rtt_ns)
         if (state.limits, state.has_account) == (limits, has_account):
             return []
         state.limits, state.measured, state.has_account = limits, None, has_account
@@ -151,11 +167,12 @@ class Regulator:
             counts.background or state.counts.background
         )
         state.counts = counts
+        self._time(state, now_ns)
         if state.limits is None:
             if not counts.flows:
                 self._drop(port)
             return []
-        if self._settings.scheme is Scheme.WEIR:
+        if self._settings.scheme is Scheme.WEIR or self._settings.repeat_notices:
             self._heed(state)
         return self._update(port, now_ns, lazily)
 
@@ -164,15 +181,19 @@ class Regulator:
     ) -> list[WindowSet]:
         """A switch's notice: CN-L, CN-M and CN-H by Eq. (5)-(8), CR releases what they set.
 
-        `queue_bytes` is Q(t) of Eq. (2). The port must have been configured. Scheme `weir` goes by
-        the notice until CR, also for flows that come and go meanwhile: a queue that stays long
-        gives no other.
+        `queue_bytes` is Q(t) of Eq. (2). The port must have been configured. What CN-H tells burst
+        flows stands until CR: Eq. (5) and (6) tell them nothing else. Scheme `weir` goes by the
+        last notice alone.
         """
         state = self._ports[port]
+        state.congested_ns = now_ns
         if notice is Notice.CR:
             _recover(state)
         else:
-            state.notice, state.queue_bytes, state.confirmed_ns = notice, queue_bytes, now_ns
+            state.notice, state.confirmed_ns = notice, now_ns
+            state.told[FlowClass.BACKGROUND] = notice, queue_bytes
+            if notice is Notice.CN_H or self._settings.scheme is Scheme.WEIR:
+                state.told[FlowClass.BURST] = notice, queue_bytes
             self._heed(state)
         return self._update(port, now_ns)
 
@@ -186,7 +207,7 @@ class Regulator:
             return []
         if state.notice is None:
             return self.queue_event(port, notice, queue_bytes, now_ns)
-        state.confirmed_ns = now_ns
+        state.confirmed_ns = state.congested_ns = now_ns
         return []
 
     def refresh(self, now_ns: int) -> list[WindowSet]:
@@ -199,6 +220,8 @@ class Regulator:
         for port, state in self._ports.items():
             if state.notice is not None and now_ns - state.confirmed_ns >= NOTICE_LIFE_NS:
                 _recover(state)
+                windows += self._update(port, now_ns)
+            if self._time(state, now_ns):
                 windows += self._update(port, now_ns)
             for cls, (hold, sent_ns) in state.sent.items():
                 if hold != RELEASED and sent_ns <= due_ns:
@@ -239,6 +262,13 @@ class Regulator:
         state = self._ports.get(port)
         return self._limits(state) if state else None
 
+    def notice_interval_us(self, port: PortId) -> int:
+        """After what time the switch is to repeat a notice; 0 if it need not."""
+        limits = self.limits(port)
+        if self._settings.scheme is not Scheme.SDTCP or not self._settings.repeat_notices:
+            return 0
+        return notice_interval_us(limits) if limits else 0
+
     # What follows
 
     def _port(self, port: PortId) -> _Port:
@@ -252,20 +282,34 @@ class Regulator:
         return [port for port in self._ports if port.switch == switch]
 
     def _heed(self, state: _Port) -> None:
-        """Draw the consequences of the port's notice, if it has one, for the flows it has now."""
+        """Draw the consequences of the notices since CR, if there were any, for the flows that the
+        port has now."""
         limits = self._limits(state)
-        if state.notice is None or limits is None:
+        if limits is None:
             return
-        counts, total_bytes = state.counts, limits.bdp_bytes + state.queue_bytes
-        if self._settings.scheme is not Scheme.WEIR:
-            state.notified |= paper_windows(state.notice, counts, total_bytes)
-            return
-        # Who sends nothing is not to be slowed down, nor does it leave less for the others; and
-        # background flows give way to burst flows, not to an empty link.
-        counts = counts.active
-        state.notified = paper_windows(state.notice, counts, total_bytes)
-        if not counts.burst:
+        # a and b are of who sends: the others cannot be slowed down, nor do they leave less.
+        counts = state.counts.active
+        state.notified = {}
+        for cls, (notice, queue_bytes) in state.told.items():
+            heeded = min(notice, Notice.CN_M) if self._spares(counts) else notice
+            windows = paper_windows(heeded, counts, limits.bdp_bytes + queue_bytes)
+            if cls in windows:
+                state.notified[cls] = windows[cls]
+        if self._settings.scheme is Scheme.WEIR and not counts.burst:
             state.notified.pop(FlowClass.BACKGROUND, None)
+
+    def _spares(self, counts: PortCounts) -> bool:
+        """Whether to leave Eq. (7) be: it reserves bandwidth for burst flows, and where there are
+        none it would leave it to nobody."""
+        return self._settings.repeat_notices and not counts.burst
+
+    def _time(self, state: _Port, now_ns: int) -> bool:
+        """Take note of the least handshake through the port, unless it may have waited in its
+        queue: that is Q(t) of Eq. (2), and not RTT. Returns whether it is another one."""
+        before_ns, took_ns = state.handshake_ns, state.counts.handshake_ns
+        if 0 < took_ns < before_ns or now_ns - state.congested_ns >= _CALM_NS:
+            state.handshake_ns = took_ns
+        return state.handshake_ns != before_ns
 
     def _update(self, port: PortId, now_ns: int, lazily: bool = False) -> list[WindowSet]:
         """What has to be said for the port to be held to what is right now; `lazily`, windows that
@@ -310,10 +354,9 @@ class Regulator:
 
     def _limits(self, state: _Port) -> PortLimits | None:
         """The limits, with the RTT that handshakes through the port took, if there were any."""
-        measured_ns = state.counts.handshake_ns
-        if state.limits is None or not measured_ns or self._settings.scheme is not Scheme.WEIR:
+        if state.limits is None or not state.handshake_ns:
             return state.limits
-        rtt_ns = measured_rtt_ns(measured_ns)
+        rtt_ns = measured_rtt_ns(state.handshake_ns)
         if state.measured is None or state.measured.rtt_ns != rtt_ns:
             state.measured = state.limits._replace(rtt_ns=rtt_ns)
         return state.measured
@@ -321,4 +364,4 @@ class Regulator:
 
 def _recover(state: _Port) -> None:
     """The queue of a port is short again, or nothing is known of it."""
-    state.notice, state.queue_bytes, state.notified = None, 0, {}
+    state.notice, state.told, state.notified = None, {}, {}

@@ -17,6 +17,10 @@ MAX_WINDOW_BYTES = 2**32 - 1  # What a register can hold.
 
 # What a measurement can tell of a path within a data centre. The rest is a busy host or controller.
 RTT_BOUNDS_NS = 50_000, 10_000_000
+# A notice is repeated after so many round trips through the full queue: after the first, a window
+# that was told has shown in what arrives, after the second in the queue.
+_ROUND_TRIPS_A_NOTICE = 2
+_SHORTEST_INTERVAL_US = 1000  # A controller that is woken up takes half of that to answer.
 
 _MU = {Notice.CN_L: (2, 3), Notice.CN_M: (1, 2)}  # Eq. (5) and (6): 2/3 and 1/2.
 _NS_PER_S = 10**9
@@ -81,6 +85,13 @@ def paper_windows(notice: Notice, counts: PortCounts, total_bytes: int) -> dict[
         times, of = _MU[notice]
         windows[FlowClass.BACKGROUND] = max(times * total_bytes // (of * (a + b)), mss_bytes)
     return windows
+
+
+def notice_interval_us(limits: PortLimits) -> int:
+    """How long after a notice it is worth to look at a congested queue again."""
+    full_ns = limits.buffer_bytes * 8 * _NS_PER_S // limits.capacity_bps
+    interval_us = _ROUND_TRIPS_A_NOTICE * (limits.rtt_ns + full_ns) // 1000
+    return max(interval_us, _SHORTEST_INTERVAL_US)
 
 
 def account_holds(rules: CreditRules) -> Mapping[FlowClass, Hold]:

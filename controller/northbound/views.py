@@ -156,7 +156,8 @@ class AccountView(TypedDict):
 class QueueView(TypedDict):
     """An egress queue as its switch last told it; counters start with the queue.
 
-    `switch_time_ns` is CLOCK_MONOTONIC of the switch. `account` is None where there never was one.
+    `switch_time_ns` is CLOCK_MONOTONIC of the switch. `account` is None where there never was one,
+    and without `can_have_account` there will not be.
     """
 
     queue: int
@@ -172,6 +173,7 @@ class QueueView(TypedDict):
     dropped_packets: int
     dropped_bytes: int
     marked_packets: int
+    can_have_account: bool
     account: AccountView | None
 
 

@@ -13,6 +13,7 @@ EXPERIMENTER = 0x00025D7C
 VERSION = 2
 ANY_PORT = 0xFFFFFFFF
 MAX_WINDOW_SCALE = 14
+LEAST_REPEAT_US = 100
 
 _SCALE_OF_SYN = 255
 
@@ -40,6 +41,7 @@ class ErrorCode(IntEnum):
     BAD_REGISTER = 4
     BAD_TTL = 5
     BAD_CLASS = 6
+    BAD_INTERVAL = 7
 
 
 class PacketInReason(IntEnum):
@@ -63,6 +65,7 @@ class Capability(IntFlag):
     QUEUE_EVENT = 1 << 2
     QUEUE_STATS = 1 << 3
     CREDIT = 1 << 6
+    REPEAT = 1 << 7
 
 
 NO_CAPABILITY = Capability(0)
@@ -74,30 +77,38 @@ class SubscribeFlag(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """Both the request and its answer; a request has no capabilities and no registers."""
+    """Both the request and its answer; a request has no capabilities and no registers.
+
+    While the queue of the port is congested, its notice is repeated after `repeat_us`; 0 leaves
+    that to the queue's configuration. The switch goes by the shortest that anybody wants.
+    """
 
     flags: SubscribeFlag
     port: int = ANY_PORT
     capabilities: Capability = NO_CAPABILITY
     n_registers: int = 0
+    repeat_us: int = 0
 
-    _FORMAT = struct.Struct("!B3xIIII4x")
+    _FORMAT = struct.Struct("!B3xIIIII")
 
     def pack(self) -> bytes:
         return self._FORMAT.pack(
-            VERSION, self.flags, self.port, self.capabilities, self.n_registers
+            *(VERSION, self.flags, self.port),
+            *(self.capabilities, self.n_registers, self.repeat_us),
         )
 
     @classmethod
     def unpack(cls, body: bytes) -> Self:
         """Raises ExtensionError. Capabilities that are not known here are kept."""
         _check_length("SUBSCRIBE", body, cls._FORMAT.size)
-        version, flags, port, capabilities, n_registers = cls._FORMAT.unpack(body)
+        version, flags, port, capabilities, n_registers, repeat_us = cls._FORMAT.unpack(body)
         _check_version("SUBSCRIBE", version)
-        _check_zero("SUBSCRIBE", body[1:4] + body[20:24])
+        _check_zero("SUBSCRIBE", body[1:4])
         if flags not in (0, SubscribeFlag.QUEUE_EVENTS):
             raise ExtensionError(f"SUBSCRIBE has unknown flags 0x{flags:08x}")
-        return cls(SubscribeFlag(flags), port, Capability(capabilities), n_registers)
+        if 0 < repeat_us < LEAST_REPEAT_US:
+            raise ExtensionError(f"SUBSCRIBE asks for notices every {repeat_us} us")
+        return cls(SubscribeFlag(flags), port, Capability(capabilities), n_registers, repeat_us)
 
 
 _QUEUE_EVENT = struct.Struct("!BB2xIIIIIQQ")
@@ -284,10 +295,13 @@ class QueueStats(NamedTuple):
     sequence: int
     """Of the latest notice, 0 if there was none."""
     credit: CreditStats = NO_ACCOUNT
+    can_have_account: bool = True
+    """Not if it is of PMD threads, whatever its switch is capable of."""
 
 
 _NO_LIMIT = 2**64 - 1
 _MORE = 1 << 0
+_CAN_HAVE_ACCOUNT = 1 << 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,12 +312,14 @@ class QueueStatsReply:
     more: bool = False
 
     _HEAD = struct.Struct("!BB6x")
-    _ENTRY = struct.Struct("!IIB7x38Q")
+    _ENTRY = struct.Struct("!IIBB6x38Q")
 
     def pack(self) -> bytes:
         return self._HEAD.pack(VERSION, _MORE if self.more else 0) + b"".join(
             self._ENTRY.pack(
-                *queue[:6],
+                *queue[:3],
+                _CAN_HAVE_ACCOUNT if queue.can_have_account else 0,
+                *queue[3:6],
                 _NO_LIMIT if queue.limit_pkts is None else queue.limit_pkts,
                 *queue[7:15],
                 *queue.events,
@@ -326,17 +342,23 @@ class QueueStatsReply:
             raise ExtensionError(f"QUEUE_STATS reply has unknown flags 0x{flags:02x}")
         queues = []
         for offset in range(cls._HEAD.size, len(body), cls._ENTRY.size):
-            _check_zero("QUEUE_STATS reply", body[offset + 9 : offset + 16])
-            fields = cls._ENTRY.unpack_from(body, offset)
-            level, limit_pkts = fields[2], fields[6]
+            _check_zero("QUEUE_STATS reply", body[offset + 10 : offset + 16])
+            entry = cls._ENTRY.unpack_from(body, offset)
+            (level, queue_flags), fields = entry[2:4], (*entry[:3], *entry[4:])
+            limit_pkts = fields[6]
             if level > 3:
                 raise ExtensionError(f"QUEUE_STATS reply has unknown level {level}")
+            if queue_flags & ~_CAN_HAVE_ACCOUNT:
+                raise ExtensionError(f"QUEUE_STATS reply has unknown flags 0x{queue_flags:02x}")
             limit = None if limit_pkts == _NO_LIMIT else limit_pkts
             counted = fields[20:]
             credit = CreditStats._make((*counted[:9], counted[9:17], *counted[17:]))
             queues.append(
                 QueueStats._make(
-                    (*fields[:6], limit, *fields[7:15], fields[15:19], fields[19], credit)
+                    (
+                        *(*fields[:6], limit, *fields[7:15], fields[15:19], fields[19]),
+                        *(credit, bool(queue_flags)),
+                    )
                 )
             )
         return cls(tuple(queues), bool(flags & _MORE))

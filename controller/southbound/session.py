@@ -48,6 +48,7 @@ class Ready(NamedTuple):
     held: list[Held]
     keeps_accounts: bool = False
     tells_queues: bool = False
+    repeats_notices: bool = False
 
 
 class SegmentsCopied(NamedTuple):
@@ -258,6 +259,12 @@ class Session:
         message = extension.WindowSet(tuple(windows))
         self._extension(extension.MessageType.WINDOW_SET, message.pack())
 
+    def repeat_notices(self, port: int, interval_us: int) -> None:
+        """Have the notice of a port repeated after this time, or as its queue is configured."""
+        flags = extension.SubscribeFlag.QUEUE_EVENTS
+        message = extension.Subscribe(flags, port, repeat_us=interval_us)
+        self._extension(extension.MessageType.SUBSCRIBE, message.pack())
+
     def read_queues(self) -> None:
         """Ask for all egress queues. What is not answered before the next time is given up."""
         self._queues = []
@@ -362,7 +369,8 @@ class Session:
         held = self._resync.begin()
         keeps_accounts = Capability.CREDIT in self.capabilities
         tells_queues = Capability.QUEUE_STATS in self.capabilities
-        ready = Ready(self._n_registers, held, keeps_accounts, tells_queues)
+        repeats_notices = Capability.REPEAT in self.capabilities
+        ready = Ready(self._n_registers, held, keeps_accounts, tells_queues, repeats_notices)
         return [ready, *self._waiting.take()]
 
     def _say_what_is_missing(self) -> None:
@@ -407,6 +415,8 @@ class Session:
             case extension.Subscribe() as answer if xid == self._subscribe_xid:
                 self.capabilities = answer.capabilities
                 self._n_registers = answer.n_registers
+            case extension.Subscribe(port=port) if port != extension.ANY_PORT:
+                pass  # To `repeat_notices`.
             case extension.QueueEvent() as notice:
                 return [QueueNotice(notice, self._missed(notice))]
             case extension.QueueStatsReply(queues, more):

@@ -12,6 +12,7 @@ from controller.core.effects import (
     ReadQueues,
     Record,
     Remind,
+    RepeatNotices,
     SetWindows,
     Withdraw,
 )
@@ -54,11 +55,14 @@ def make_engine(
     overrides: tuple[PortOverride, ...] = (),
     policies: tuple[Rule, ...] = (),
     connections: ConnectionSettings = CONNECTIONS,
+    repeat_notices: bool = True,
 ) -> Engine:
     return Engine(
         EngineSettings(
             connections=connections,
-            regulator=RegulatorSettings(scheme, 3 * SECOND, WindowRules(0.9, 2), CREDIT),
+            regulator=RegulatorSettings(
+                scheme, 3 * SECOND, WindowRules(0.9, 2), CREDIT, repeat_notices
+            ),
             limits=LIMITS,
             overrides=overrides,
             link_timeout_ns=4 * SECOND,
@@ -83,6 +87,7 @@ class World:
     held: dict[int, dict[EntryKey, Entry]] = field(default_factory=dict)
     windows: dict[int, dict[int, int]] = field(default_factory=dict)
     holds: dict[int, dict[tuple[PortId, FlowClass], Hold]] = field(default_factory=dict)
+    intervals_us: dict[PortId, int] = field(default_factory=dict)
     complaints: list[int] = field(default_factory=list)
     last: list[Effect] = field(default_factory=list)
     reminders: list[int] = field(default_factory=list)
@@ -101,6 +106,8 @@ class World:
                         held[window.register] = window.hold.window_bytes
                         holds = self.holds.setdefault(switch, {})
                         holds[PortId(switch, window.port), window.cls] = window.hold
+                case RepeatNotices(switch, port, interval_us):
+                    self.intervals_us[PortId(switch, port)] = interval_us
                 case Remind(at_ns):
                     heapq.heappush(self.reminders, at_ns)
                 case Complain(switch, _):
@@ -119,7 +126,11 @@ class World:
             self.engine.switch_up(
                 switch,
                 descriptions,
-                Features(self.n_registers, self.keeps_accounts, tells_queues=True),
+                Features(
+                    *(self.n_registers, self.keeps_accounts),
+                    tells_queues=True,
+                    repeats_notices=True,
+                ),
                 survivors,
                 self.now_ns,
             )
@@ -219,9 +230,10 @@ def star(
     queue: Queue | None = QUEUE,
     policies: tuple[Rule, ...] = (),
     keeps_accounts: bool = False,
+    repeat_notices: bool = True,
 ) -> World:
     """One switch; the receiver at port 40, sender i at port i."""
-    engine = make_engine(scheme, policies=policies)
+    engine = make_engine(scheme, policies=policies, repeat_notices=repeat_notices)
     world = World(engine, n_registers, queue, keeps_accounts)
     world.switch_up(1)
     world.now_ns += PORT_GRACE_NS

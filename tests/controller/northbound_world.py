@@ -157,6 +157,7 @@ class Told:
                             "dropped_packets": 5,
                             "dropped_bytes": 7500,
                             "marked_packets": 6,
+                            "can_have_account": port != 2,
                             "account": ACCOUNT if port % 2 else None,
                         }
                     ],

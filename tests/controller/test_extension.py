@@ -36,6 +36,7 @@ subscribes = st.builds(
     u32,
     u32.map(Capability),
     u32,
+    st.just(0) | st.integers(extension.LEAST_REPEAT_US, 2**32 - 1),
 )
 events = st.builds(QueueEvent, st.integers(0, 3), u32, u32, u32, u32, u32, u64, u64)
 ttls = st.integers(1, 2**32 - 1)
@@ -59,10 +60,12 @@ queue_stats = st.builds(
     limit_pkts=st.none() | st.integers(0, 2**64 - 2),
     events=st.tuples(u64, u64, u64, u64),
     credit=st.just(NO_ACCOUNT) | credit_stats,
+    can_have_account=st.booleans(),
     **{
         name: u64
         for name in QueueStats._fields
-        if name not in ("port", "queue", "level", "limit_pkts", "events", "credit")
+        if name
+        not in ("port", "queue", "level", "limit_pkts", "events", "credit", "can_have_account")
     },
 )
 stats_replies = st.builds(
@@ -89,6 +92,15 @@ class TestBytes:
             | Capability.CREDIT,
             1024,
         )
+
+    def test_subscribe_to_repeated_notices(self) -> None:
+        request = Subscribe(SubscribeFlag.QUEUE_EVENTS, 3, repeat_us=11_500)
+        assert request.pack().hex(" ", 4) == "02000000 00000001 00000003 00000000 00000000 00002cec"
+        answer = bytes.fromhex("02000000 00000001 00000003 0000008f 00000400 00002cec")
+        assert Subscribe.unpack(answer).repeat_us == 11_500
+        assert Capability.REPEAT in Subscribe.unpack(answer).capabilities
+        with pytest.raises(ExtensionError, match="every 99 us"):
+            Subscribe.unpack(Subscribe(SubscribeFlag.QUEUE_EVENTS, 3, repeat_us=99).pack())
 
     def test_queue_event(self) -> None:
         body = bytes.fromhex(
@@ -156,7 +168,7 @@ class TestBytes:
         )
         body = bytes.fromhex(
             "0201 000000000000"
-            "00000003 00000000 02 00000000000000 0000011f71fb04cb"
+            "00000003 00000000 02 01 000000000000 0000011f71fb04cb"
             "0000000005f5e100 0000000000010000 ffffffffffffffff"
             "0000000000009c40 000000000000001b 000000000000f000"
             "00000000000003e8 0000000000171a60 0000000000000002 0000000000000bd4 0000000000000007"
@@ -170,6 +182,14 @@ class TestBytes:
         )
         assert QueueStatsReply((queue,), more=True).pack() == body
         assert QueueStatsReply.unpack(body) == QueueStatsReply((queue,), more=True)
+
+    def test_queue_of_a_port_that_cannot_have_an_account(self) -> None:
+        queue = QueueStats(3, 0, 0, *[1] * 12, (0, 0, 0, 0), 0, can_have_account=False)
+        body = QueueStatsReply((queue,)).pack()
+        assert body[8:18] == bytes.fromhex("00000003 00000000 00 00")
+        assert QueueStatsReply.unpack(body).queues == (queue,)
+        with pytest.raises(ExtensionError, match="unknown flags 0x02"):
+            QueueStatsReply.unpack(body[:17] + b"\x02" + body[18:])
 
     def test_requests_are_counted_by_how_long_they_were_held(self) -> None:
         assert HELD_BOUNDS_NS == (10**5, 3 * 10**5, 10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8)
@@ -265,7 +285,9 @@ SET = "0200000000000000"
         (5, "0202000000000000", "flags"),
         (5, "0200000000000001", "padding"),
         (5, SET + "00" * 8 + "04" + "00" * 311, "level 4"),
-        (5, SET + "00" * 9 + "01" + "00" * 310, "padding"),
+        (5, SET + "00" * 9 + "02" + "00" * 310, "flags 0x02"),
+        (5, SET + "00" * 10 + "01" + "00" * 309, "padding"),
+        (1, "02000000 00000001 00000003 00000000 00000000 00000063", "every 99 us"),
         (5, SET + "00" * 152, "not 8 and a multiple of 320"),
         (6, "", "type 6"),
     ],

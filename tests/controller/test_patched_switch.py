@@ -44,18 +44,21 @@ QOS = "max-rate=160000 limit-bytes=65536 low=30% mid=60% high=80% cr-hold-ms=100
 class World:
     """A switch with 12 senders, and a receiver at port 40 behind a queue of 64 KiB."""
 
+    settings = CONFIG
+    qos = QOS
+
     def __init__(self, switch: DummyOvs, directory: Path) -> None:
         listen = free_endpoint()
         self._events = directory / "events.jsonl"
         self.switch = switch
-        self.config = CONFIG.format(listen=listen, events=self._events)
+        self.config = self.settings.format(listen=listen, events=self._events)
         self.controller = Controller(directory, self.config)
         self.controller.start()
         switch.add_bridge("s1", 1, listen)
         for host in SENDERS:
             switch.add_port("s1", f"p{host.number}", host.number)
         switch.add_port("s1", "p100", 40)
-        other_config = (f"other-config:{setting}" for setting in QOS.split())
+        other_config = (f"other-config:{setting}" for setting in self.qos.split())
         switch.vsctl(
             *("set", "port", "p100", "qos=@q"),
             *("--", "--id=@q", "create", "qos", "type=weir", *other_config),
@@ -87,6 +90,13 @@ class World:
 
     def open_connections(self) -> None:
         """The receiver connects to every sender."""
+        self.introduce()
+        for host in SENDERS:
+            self.connect(host)
+        self.wait_events("connection_opened", len(SENDERS))
+
+    def introduce(self) -> None:
+        """Let the controller know where the hosts are."""
         self.wait_events("switch_up")
 
         def learnt() -> bool:
@@ -97,12 +107,13 @@ class World:
         for host in SENDERS:
             self.send(arp(1, host, host), host)
         self.wait_events("host_learnt", len(SENDERS) + 1)
-        for host in SENDERS:
-            ports, back = (5000 + host.number, 80), (80, 5000 + host.number)
-            options = tcp_options(MSS, SCALE)
-            self.send(segment(RECEIVER, host, ports, SYN, options=options), RECEIVER)
-            self.send(segment(host, RECEIVER, back, SYN | ACK, options=options), host)
-        self.wait_events("connection_opened", len(SENDERS))
+
+    def connect(self, host: Host) -> None:
+        """The receiver connects to a sender."""
+        ports, back = (5000 + host.number, 80), (80, 5000 + host.number)
+        options = tcp_options(MSS, SCALE)
+        self.send(segment(RECEIVER, host, ports, SYN, options=options), RECEIVER)
+        self.send(segment(host, RECEIVER, back, SYN | ACK, options=options), host)
 
     def answer(self, begin: int, size: int, host: Host = SENDERS[0]) -> None:
         """A sender sends so many bytes, from this one on, in whole segments and the rest."""
