@@ -205,6 +205,7 @@ def bed_config(spec: RunSpec) -> BedConfig:
         queue=chosen.queue,
         host=HostSettings(**host),
         ovs_prefix=spec.ovs_prefix,
+        controller=chosen.settings,
     )
 
 
@@ -216,6 +217,9 @@ def _run(spec: RunSpec, out: Path) -> list[validity.Check]:
         )
         with bed:
             record, queue = Emulation(spec, bed).measure()
+        record["longest_in_reads_bytes"] = queue.longest_bytes(
+            record["rounds"][0]["start_ns"], record["rounds"][-1]["end_ns"]
+        )
         checks = validity.checks(record)
         record["checks"] = [asdict(check) for check in checks]
         queue.save(out / QUEUE)

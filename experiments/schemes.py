@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from testbed import dctcp
 
@@ -20,7 +21,7 @@ class Scheme:
     """``controller`` is the controller's regulation scheme; label and colour are for reports.
 
     A ``controller`` None means that there is none. ``queue`` adds to the settings of every switch
-    port's queue.
+    port's queue, ``settings`` to the controller's configuration, by section.
     """
 
     name: str
@@ -29,11 +30,21 @@ class Scheme:
     label: str
     colour: str
     queue: Mapping[str, str] = field(default_factory=lambda: QUEUE)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def ecn(self) -> bool:
         """Whether queues mark packets, and hosts are to ask for it."""
         return "ecn-threshold" in self.queue
+
+    @property
+    def reacts(self) -> bool:
+        """Whether it does nothing before switches tell of congestion."""
+        return self.controller == "sdtcp"
+
+
+# The paper's Algorithm 1 by its letter: every level is told once until the queue has recovered.
+_LETTER = {"regulation": {"repeat_notices": False}}
 
 
 # Colours from Okabe and Ito's set, which stays distinct to colour-blind eyes.
@@ -43,6 +54,7 @@ SCHEMES = {
         Scheme("reno", "none", "reno", "Reno", "#D55E00"),
         Scheme("weir", "weir", "reno", "Weir", "#0072B2"),
         Scheme("sdtcp", "sdtcp", "reno", "SDTCP", "#009E73"),
+        Scheme("sdtcp_letter", "sdtcp", "reno", "SDTCP, letter", "#999999", settings=_LETTER),
         Scheme("fair", "none", "reno", "Fair queue", "#E69F00", QUEUE | {"scheduler": "drr"}),
         Scheme("fifo", None, "reno", "FIFO", "#56B4E9"),
         Scheme("dctcp", "none", dctcp.NAME, "DCTCP", "#CC79A7", DCTCP_QUEUE),

@@ -27,6 +27,11 @@ class QueueTrace:
         times: npt.NDArray[np.int64] = self.time_ns[self.kind == KINDS.index(kind)]
         return times
 
+    def longest_bytes(self, begin_ns: int, end_ns: int) -> int:
+        """Return how many bytes were in the queue at most over that time, as far as any came."""
+        during = (begin_ns <= self.time_ns) & (self.time_ns <= end_ns)
+        return int(self.bytes[during].max(initial=0))
+
     def mean_bytes(self, begin_ns: int, end_ns: int, rate_bps: float) -> float:
         """Return how many bytes were in the queue on average over that time.
 

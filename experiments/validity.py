@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from experiments.schemes import scheme
+
 RATE_TOLERANCE = 0.02
 WINDOW_NS = 1_000_000_000
 MIN_IDLE_SHARE = 0.10
@@ -33,6 +35,7 @@ def checks(record: Mapping[str, Any]) -> list[Check]:
         *network_checks(record, spec["rate_bps"], filled=spec["background"]),
         connected(record["events"]),
         without_errors(record["controller_errors"]),
+        *([notices_heard(record)] if scheme(spec["scheme"]).reacts else []),
     ]
 
 
@@ -148,6 +151,25 @@ def connected(events: Sequence[Mapping[str, Any]]) -> Check:
         f"{downs} disconnections, {missed} notices missed",
         "none",
         not (downs or missed),
+    )
+
+
+def notices_heard(record: Mapping[str, Any]) -> Check:
+    """The controller was told of congestion during the reads, if there was any: a scheme that only
+    reacts has done nothing otherwise."""
+    begin_ns, end_ns = record["rounds"][0]["start_ns"], record["rounds"][-1]["end_ns"]
+    heard = sum(
+        event["event"] == "queue_event"
+        and event["notice"] != "CR"
+        and begin_ns <= event["switch_time_ns"] <= end_ns
+        for event in record["events"]
+    )
+    longest, low = record["longest_in_reads_bytes"], int(record["queue"]["low"])
+    return Check(
+        "notices heard during the reads",
+        f"{heard}, with up to {longest} bytes in the queue",
+        f"some, if the queue reaches L, {low} bytes",
+        heard > 0 or longest < low,
     )
 
 

@@ -110,7 +110,9 @@ SUITES: Mapping[str, Mapping[str, Group]] = {
         **{
             name: Group("incast_cells", {"cells": name}, ("weir", "reno"))
             for name in incast_plan.GROUPS
+            if name != "paper"
         },
+        "paper": Group("incast_cells", {"cells": "paper"}, incast_plan.PAPER_SCHEMES),
         "idle": Group("idle"),
     },
     "apps": {name: _apps(name, setting) for name, setting in matrix.SETTINGS.items()},

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from experiments.bench.background import alone_mbps, recovery_s
 from experiments.bench.comparison import (
     Figures,
     common,
@@ -59,5 +60,7 @@ def of_cell(suffix: str, runs: Mapping[str, Sequence[Run]]) -> Figures:
         if done[0].has_background:
             found["background_mbps"] = median(run.background_mbps for run in done)
             found["total_mbps"] = median(run.goodput_mbps + run.background_mbps for run in done)
+            found["background_alone_mbps"] = median(map(alone_mbps, done))
+            found["background_recovery_s"] = max(map(recovery_s, done))
         figures |= named(name, found, suffix)
     return figures | ratios(figures, "weir", ["reno", "fifo_8mib"], "goodput_mbps", suffix)

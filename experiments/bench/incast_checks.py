@@ -14,6 +14,8 @@ from experiments.bench.incast_plan import (
     HOST_CONNECTIONS,
     HOSTS,
     MANY,
+    PAPER_ALONE,
+    PAPER_BESIDE,
 )
 from experiments.validity import Check
 
@@ -22,6 +24,11 @@ _MANY_MBPS = dict(zip(MANY, (88, 85, 80), strict=True))
 _FRESH_SHARE = 0.95
 _FIG8_MBPS = 90
 _BUFFER_MBPS = dict(zip(BUFFERS_KIB, (88, 75), strict=True))
+# Of SDTCP: beyond 40 connections a segment for each fills more than the buffer.
+_PAPER_MBPS = {f"n{n}": mbps for n, mbps in zip(PAPER_ALONE, (93, 92, 84, 83), strict=False)} | {
+    f"background_n{n}": mbps for n, mbps in zip(PAPER_BESIDE, (88, 86, 78), strict=True)
+}
+_FIG11_MBPS, _FIG11_S = 85, 2
 
 
 def least() -> Iterator[tuple[str, float]]:
@@ -38,6 +45,16 @@ def least() -> Iterator[tuple[str, float]]:
             yield f"weir_total_mbps_fig8_background_n{n}{kind}", _FIG8_MBPS
     for kib, mbps in _BUFFER_MBPS.items():
         yield f"weir_goodput_mbps_n32_{kib}kib", mbps
+    for cell, mbps in _PAPER_MBPS.items():
+        yield f"sdtcp_goodput_mbps_paper_{cell}", mbps
+    yield "sdtcp_background_alone_mbps_paper_fig11", _FIG11_MBPS
+
+
+def most() -> Iterator[tuple[str, float]]:
+    """Yield the names of figures that are to be at most so much."""
+    for n in PAPER_BESIDE:
+        yield f"sdtcp_timeouts_paper_background_n{n}", 1
+    yield "sdtcp_background_recovery_s_paper_fig11", _FIG11_S
 
 
 def none() -> Iterator[str]:
@@ -57,6 +74,11 @@ def checks(figures: Mapping[str, Any]) -> list[Check]:
     found = [
         Check(name, f"{figures[name]:.4g}", f"at least {bound:g}", figures[name] >= bound)
         for name, bound in least()
+        if name in figures
+    ]
+    found += [
+        Check(name, f"{figures[name]:.4g}", f"at most {bound:g}", figures[name] <= bound)
+        for name, bound in most()
         if name in figures
     ]
     return found + [

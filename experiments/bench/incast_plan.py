@@ -28,6 +28,13 @@ HOST_CONNECTIONS = (16, 32, 40, 48, 60, 80, 100, 120)
 MANY = (200, 400, 1000)
 FRESH = tuple((servers, size_kb) for servers in (16, 40, 120) for size_kb in (25, 100))
 FIG8_SENDERS = (16, 32)
+# SDTCP section 5.1: no delayed ACKs; section 5.2.1: an initial window of one segment.
+PAPER_HOST: Mapping[str, Any] = {"quickack": True, "initcwnd": 1}
+PAPER_SCHEMES = ("sdtcp", "sdtcp_letter", "reno", "dctcp", "weir")
+PAPER_ALONE = (8, 16, 32, 40, 48, 80, 120)
+PAPER_BESIDE = (10, 16, 32)
+# Section 5.2.1, Figure 11.
+_FIG11_SENDERS, _FIG11_BYTES = 10, 512 * KIB
 BUFFERS_KIB = (32, 16)
 
 
@@ -111,8 +118,22 @@ def _buffers() -> list[Cell]:
     ]
 
 
+def _paper() -> list[Cell]:
+    """SDTCP on the hosts of its paper: its Figures 9 and 10 without and with a background flow, and
+    its Figure 11, at a tenth of its rate."""
+    who = _schemes(*PAPER_SCHEMES)
+    beside: dict[str, Any] = {"topology": "fig8", "background": True, "host": PAPER_HOST}
+    cells = [Cell(f"_paper_n{n}", _spec(n, host=PAPER_HOST), who) for n in PAPER_ALONE]
+    cells += [Cell(f"_paper_background_n{n}", _spec(n, **beside), who) for n in PAPER_BESIDE]
+    burst = _spec(_FIG11_SENDERS, 1, **beside, warm_up_s=11.0, tail_s=6.0)
+    reads = replace(burst.incast, block_bytes=_FIG11_SENDERS * _FIG11_BYTES)
+    cells.append(Cell("_paper_fig11", replace(burst, incast=reads), who))
+    return cells
+
+
 GROUPS: Mapping[str, Callable[[], list[Cell]]] = {
     "hosts": _hosts, "many": _many, "fresh": _fresh, "fig8": _fig8, "buffers": _buffers,
+    "paper": _paper,
 }  # fmt: skip
 
 
