@@ -59,6 +59,8 @@ class App(ABC):
     unit: ClassVar[str] = REQUESTS
     patience_s: ClassVar[float] = 120
     """After so long a client has failed."""
+    same_work: ClassVar[bool] = False
+    """Whether a client does so much, rather than what it can in so long a time."""
 
     @property
     @abstractmethod
@@ -83,11 +85,16 @@ class App(ABC):
 
     def together(self, told: Sequence[Told]) -> Told:
         """Return what several clients told that ran at the same time: throughput is added up, p50
-        is the median of theirs, p99 and p99.9 are the largest."""
+        is the median of theirs, p99 and p99.9 are the largest.
+
+        Where each does the same work, all is done when the slowest has finished: to add up what
+        each had as long as it ran would count the same time more than once.
+        """
         if len(told) == 1:
             return told[0]
+        each = [one.throughput for one in told]
         return Told(
-            sum(one.throughput for one in told),
+            len(each) * min(each) if self.same_work else sum(each),
             _of(median, [one.p50_ms for one in told]),
             _of(max, [one.p99_ms for one in told]),
             _of(max, [one.p999_ms for one in told]),

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from statistics import median
 from typing import ClassVar
 
 from experiments.apps.app import (
@@ -239,6 +238,7 @@ class Shuffle(App):
 
     service: ClassVar[Service] = SERVER
     unit: ClassVar[str] = MBPS
+    same_work: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -266,12 +266,3 @@ class Shuffle(App):
         times_s = [float(time_s) for _, _, time_s in rows]
         mbps = len(rows) * self.size_bytes * 8e-6 / max(times_s)
         return of_times(mbps, [time_s * 1e3 for time_s in times_s])
-
-    def together(self, told: Sequence[Told]) -> Told:
-        """All have fetched as much, so the slowest one tells when the last transfer was done."""
-        return Told(
-            len(told) * min(one.throughput for one in told),
-            median(one.p50_ms or 0 for one in told),
-            max(one.p99_ms or 0 for one in told),
-            max(one.p999_ms or 0 for one in told),
-        )

@@ -43,6 +43,7 @@ class Redis(App):
     pipelined: int = 1
 
     service: ClassVar[Service] = SERVER
+    same_work: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
