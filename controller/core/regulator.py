@@ -182,8 +182,8 @@ class Regulator:
         """A switch's notice: CN-L, CN-M and CN-H by Eq. (5)-(8), CR releases what they set.
 
         `queue_bytes` is Q(t) of Eq. (2). The port must have been configured. What CN-H tells burst
-        flows stands until CR: Eq. (5) and (6) tell them nothing else. Scheme `weir` goes by the
-        last notice alone.
+        flows stands until CR: Eq. (5) and (6) tell them nothing else, and a longer queue does not
+        allow them more. Scheme `weir` goes by the last notice alone.
         """
         state = self._ports[port]
         state.congested_ns = now_ns
@@ -192,8 +192,13 @@ class Regulator:
         else:
             state.notice, state.confirmed_ns = notice, now_ns
             state.told[FlowClass.BACKGROUND] = notice, queue_bytes
-            if notice is Notice.CN_H or self._settings.scheme is Scheme.WEIR:
+            if self._settings.scheme is Scheme.WEIR:
                 state.told[FlowClass.BURST] = notice, queue_bytes
+            elif notice is Notice.CN_H:
+                # Algorithm 1 tells Q as it passes H. By that of a repetition, Eq. (8) would share
+                # out all that is in flight, and so keep the queue as long as it is.
+                _, least_bytes = state.told.get(FlowClass.BURST, (notice, queue_bytes))
+                state.told[FlowClass.BURST] = notice, min(queue_bytes, least_bytes)
             self._heed(state)
         return self._update(port, now_ns)
 

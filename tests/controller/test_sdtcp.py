@@ -57,12 +57,15 @@ class TestLetterAndOurs:
 
     def test_and_the_queue(self) -> None:
         world = beside_a_background_flow(repeat_notices=True)
+        world.notice(PORT, Notice.CN_H, 52_000)
+        assert windows(world)[BURST] == (BDP_BYTES + 52_000 - MSS) // 31
+        # What is in flight beyond H is not shared out.
         world.notice(PORT, Notice.CN_H, 60_000)
-        assert windows(world)[BURST] == (BDP_BYTES + 60_000 - MSS) // 31
+        assert windows(world)[BURST] == (BDP_BYTES + 52_000 - MSS) // 31
         # Eq. (5) has something to say to background flows only: 2/3 of what all have.
         world.notice(PORT, Notice.CN_L, 20_000)
         assert windows(world) == {
-            BURST: (BDP_BYTES + 60_000 - MSS) // 31,
+            BURST: (BDP_BYTES + 52_000 - MSS) // 31,
             BACKGROUND: max(2 * (BDP_BYTES + 20_000) // (3 * 32), MSS),
         }
         world.notice(PORT, Notice.CR, 0)

@@ -169,6 +169,7 @@ def test_queue_statistics(world: World) -> None:
         "events": (1, 1, 1, 0),
         "sequence": 3,
         "credit": NO_ACCOUNT,
+        "can_have_account": True,
     }
 
 

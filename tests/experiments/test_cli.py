@@ -28,7 +28,7 @@ from testbed.config import HostSettings
             ["bench", "apps", "--help"],
             ["examples:", "min_throughput_ratio", "leaf_spine", "exit status"],
         ),
-        (cli.main, ["run", "--help"], ["--scheme {reno,weir,sdtcp,fair,fifo,dctcp}"]),
+        (cli.main, ["run", "--help"], ["--scheme {reno,weir,sdtcp,sdtcp_letter,fair,fifo,dctcp}"]),
         (lab.main, ["--help"], ["--topology", "h1 ping -c 3 r1", "fig8", "star"]),
     ],
 )
