@@ -76,6 +76,13 @@ def _share(part: str, whole: str) -> Callable[[Row], str]:
     return write
 
 
+def _held(row: Row) -> str:
+    """The part of the requests that was held; "never" where the switch cannot hold any."""
+    if queue(row) and not queue(row)["can_have_account"]:
+        return "never"
+    return _share("held_requests", "requests")(row)
+
+
 def _held_for(row: Row) -> str:
     """What 99 % of the held segments were held for less than."""
     told = account(row)
@@ -146,7 +153,7 @@ BURST = Column("BURST", _regulation(lambda told: str(told["burst_flows"])), righ
 BACKGROUND = Column("BACK", _regulation(lambda told: str(told["background_flows"])), right=True)
 NOTICE = Column("NOTICE", _regulation(lambda told: told["notice"] or words.NOTHING))
 WINDOW = Column("WINDOW", window("burst"), right=True)
-HELD = Column("HELD", _share("held_requests", "requests"), right=True)
+HELD = Column("HELD", _held, right=True)
 HELD_FOR = Column("FOR", _held_for, right=True)
 GIVEN_BACK = Column("UNUSED", _share("given_back_bytes", "charged_bytes"), right=True)
 

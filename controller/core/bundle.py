@@ -89,6 +89,7 @@ class Lane:
     odd: bool = False
     background: int = 0
     idle: int = 0
+    idle_background: int = 0
 
     def key(self, connection: "Connection") -> bytes:
         """The connection's packed key in this direction."""

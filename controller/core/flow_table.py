@@ -425,20 +425,21 @@ class GlobalFlowTable:
 
     def _weigh(self, connection: Connection, sign: int, only: Lane | None = None) -> None:
         """Add to the counts, or take from them, what is known of a counted connection's flows."""
-        if connection.bundle.born is FlowClass.BACKGROUND:
-            return  # They are counted with the members.
+        # Flows that are born into BGT are listed and counted with the members.
+        moves = connection.bundle.born is FlowClass.BURST
         for lane in connection.bundle.lanes:
             meter = lane.meter(connection)
             if meter is not None and only in (None, lane):
                 is_background = meter.cls is FlowClass.BACKGROUND
-                if is_background and sign > 0:
+                if moves and is_background and sign > 0:
                     lane.bgt.add(connection)
-                else:
+                elif moves:
                     lane.bgt.discard(connection)
                 self._ports.change(
                     lane,
-                    background=sign if is_background else 0,
+                    background=sign if moves and is_background else 0,
                     idle=sign if meter.idle and not is_background else 0,
+                    idle_background=sign if meter.idle and is_background else 0,
                 )
 
     def _forget_handshake(self, key: bytes) -> None:

@@ -15,8 +15,9 @@ HANDSHAKES_FOR_NS = 10 * 10**9
 class PortCounts(NamedTuple):
     """a = |G| and b = |B| of a port (SDTCP section 3.4), and the largest MSS (0 without flows).
 
-    `idle` is how many of the burst flows are known to send nothing at present, `handshake_ns` the
-    least SYN-to-SYN-ACK time lately seen through the port (0: unknown).
+    `idle` and `idle_background` are how many of the burst and of the background flows are known to
+    send nothing at present, `handshake_ns` the least SYN-to-SYN-ACK time lately seen through the
+    port (0: unknown).
     """
 
     background: int
@@ -24,6 +25,7 @@ class PortCounts(NamedTuple):
     mss_bytes: int
     idle: int = 0
     handshake_ns: int = 0
+    idle_background: int = 0
 
     @property
     def flows(self) -> int:
@@ -35,13 +37,17 @@ class PortCounts(NamedTuple):
         return max(0, self.burst - self.idle)
 
     @property
+    def active_background(self) -> int:
+        return max(0, self.background - self.idle_background)
+
+    @property
     def active_flows(self) -> int:
-        return self.background + self.active_burst
+        return self.active_background + self.active_burst
 
     @property
     def active(self) -> "PortCounts":
         """The same without those that send nothing, nor what was measured."""
-        return self._replace(burst=self.active_burst, idle=0, handshake_ns=0)
+        return PortCounts(self.active_background, self.active_burst, self.mss_bytes)
 
 
 NO_FLOWS = PortCounts(0, 0, 0)
@@ -71,12 +77,13 @@ class _Largest:
 class _Port:
     """The flows that leave through one port, and the largest of what their bundles have."""
 
-    __slots__ = ("background", "flows", "handshakes_ns", "idle", "lanes", "mss")
+    __slots__ = ("background", "flows", "handshakes_ns", "idle", "idle_background", "lanes", "mss")
 
     def __init__(self) -> None:
         self.flows = 0
         self.background = 0
         self.idle = 0
+        self.idle_background = 0
         self.lanes: set[Lane] = set()
         self.mss = _Largest()
         self.handshakes_ns = [0, 0]
@@ -103,6 +110,7 @@ class PortFlows:
             port.mss.value,
             port.idle,
             min(recent, before) if recent and before else recent or before,
+            port.idle_background,
         )
 
     def lanes(self, port_id: PortId) -> frozenset[Lane]:
@@ -150,17 +158,21 @@ class PortFlows:
                         handshakes_ns[0] = bundle.handshake_ns
             bundle.handshake_ns = 0
 
-    def change(self, lane: Lane, background: int = 0, idle: int = 0) -> None:
-        """So many more flows of a lane are background flows, or idle burst flows."""
-        if background or idle:
+    def change(
+        self, lane: Lane, background: int = 0, idle: int = 0, idle_background: int = 0
+    ) -> None:
+        """So many more flows of a lane are background flows, or idle ones of either class."""
+        if background or idle or idle_background:
             lane.background += background
             lane.idle += idle
+            lane.idle_background += idle_background
             self.background += background
             self.idle += idle
             for port_id in lane.ports:
                 port = self._ports[port_id]
                 port.background += background
                 port.idle += idle
+                port.idle_background += idle_background
                 self._touched[port_id] = None
 
     def forget_handshakes(self, now_ns: int) -> None:
@@ -182,6 +194,7 @@ class PortFlows:
             port.lanes.add(lane)
             port.background += lane.background
             port.idle += lane.idle
+            port.idle_background += lane.idle_background
             if bundle.counted:
                 port.flows += bundle.counted
                 port.mss.add(bundle.mss_bytes)
@@ -193,6 +206,7 @@ class PortFlows:
             port.lanes.discard(lane)
             port.background -= lane.background
             port.idle -= lane.idle
+            port.idle_background -= lane.idle_background
             if bundle.counted:
                 port.flows -= bundle.counted
                 port.mss.remove(bundle.mss_bytes)

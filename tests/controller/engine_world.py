@@ -48,18 +48,21 @@ CREDIT = CreditRules(160, 7, 1)
 
 
 CONNECTIONS = ConnectionSettings(Classifier(10**6, SECOND, 10 * SECOND), log=True)
+# The paper knows no way back from BGT.
+SDTCP_CONNECTIONS = ConnectionSettings(Classifier(10**6, SECOND), log=True)
 
 
 def make_engine(
     scheme: Scheme = Scheme.WEIR,
     overrides: tuple[PortOverride, ...] = (),
     policies: tuple[Rule, ...] = (),
-    connections: ConnectionSettings = CONNECTIONS,
+    connections: ConnectionSettings | None = None,
     repeat_notices: bool = True,
 ) -> Engine:
+    usual = SDTCP_CONNECTIONS if scheme is Scheme.SDTCP else CONNECTIONS
     return Engine(
         EngineSettings(
-            connections=connections,
+            connections=connections or usual,
             regulator=RegulatorSettings(
                 scheme, 3 * SECOND, WindowRules(0.9, 2), CREDIT, repeat_notices
             ),

@@ -264,6 +264,13 @@ class TestPorts:
     def test_without_an_account(self) -> None:
         assert self.cells(requests=None) == ["-", "-", "-"]
 
+    def test_where_there_can_be_none(self) -> None:
+        (row, *_) = Told().ports()
+        (queue,) = row["queues"]
+        seen = {**row, "queues": [{**queue, "account": None, "can_have_account": False}]}
+        assert listing.HELD.cell(seen) == "never"
+        assert listing.HELD.cell({**row, "queues": []}) == "-"
+
     def test_all_of_it_is_in_the_listing(self) -> None:
         titles = [column.title for column in listing.PORTS]
         assert titles[-4:] == ["WINDOW", "HELD", "FOR", "UNUSED"]

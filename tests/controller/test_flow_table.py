@@ -265,14 +265,19 @@ class TestPorts:
         assert table.flows(P1, BACKGROUND) == {CALL}
         assert table.flows(P1, BURST) == set()
 
-    def test_idle_burst_flows_are_told_idle_background_flows_are_not(self) -> None:
+    def test_idle_flows_are_told_by_class(self) -> None:
         table = GlobalFlowTable()
         connection = opened(table)
         table.route(connection.bundle, (P1,), (P2,))
         metered(table, connection)
-        for cls, idle, expected in ((BURST, True, 1), (BACKGROUND, True, 0), (BURST, False, 0)):
+        for cls, idle, expected in (
+            (BURST, True, (0, 1, 0)),
+            (BACKGROUND, True, (0, 0, 1)),
+            (BACKGROUND, False, (1, 0, 0)),
+        ):
             table.classify(connection, connection.bundle.forward, cls, idle)
-            assert table.counts(P1).idle == expected
+            counts = table.counts(P1)
+            assert (counts.active_flows, counts.idle, counts.idle_background) == expected
         table.classify(connection, connection.bundle.forward, BURST, idle=True)
         table.observe([seg(CALL, RST)], 9)
         assert table.counts(P1) == NO_FLOWS
@@ -323,7 +328,7 @@ class TestPorts:
         call = CALL._replace(src_port=2)
         table.observe([seg(call, SYN), seg(call.reverse, SYN | ACK)], 500)
         table.route(table.connections[0].bundle, (P1,), ())
-        assert table.counts(P1)[1:] == (2, 536, 0, 500)
+        assert table.counts(P1)[1:5] == (2, 536, 0, 500)
 
     def test_a_repeated_question_does_not_tell_the_time(self) -> None:
         table = GlobalFlowTable()

@@ -205,7 +205,8 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         assert self.table.half_open == len(self.half_open)
         for port in (P1, P2, P3):
             found: dict[FlowClass, set[FlowKey]] = {cls: set() for cls in FlowClass}
-            idle, largest = 0, 0
+            largest = 0
+            idle = dict.fromkeys(FlowClass, 0)
             for key, entry in self.open.items():
                 for side in (key, key.reverse):
                     ports = self.routes.get(self.together(key), {}).get(side == key, ())  # type: ignore[call-overload]
@@ -213,10 +214,13 @@ class AgainstNaiveModel(RuleBasedStateMachine):
                         born = BACKGROUND if treat(key) is Treatment.BACKGROUND else BURST
                         cls, is_idle = entry.classes.get(side, (born, False))
                         found[cls].add(side)
-                        idle += is_idle and cls is BURST
+                        idle[cls] += is_idle
                         largest = max(largest, entry.mss)
             counts = self.table.counts(port)
-            assert counts[:4] == (len(found[BACKGROUND]), len(found[BURST]), largest, idle)
+            assert counts[:4] == (len(found[BACKGROUND]), len(found[BURST]), largest, idle[BURST])
+            assert counts.idle_background == idle[BACKGROUND]
+            active = {cls: len(found[cls]) - idle[cls] for cls in FlowClass}
+            assert counts.active[:2] == (active[BACKGROUND], active[BURST])
             for cls in FlowClass:
                 assert self.table.flows(port, cls) == found[cls]
 

@@ -14,8 +14,9 @@ from engine_world import CREDIT, LIMITS, MSS, RECEIVER, SECOND, SENDERS, World, 
 
 BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND
 PORT = PortId(1, 40)
-# Q(t) at H: 80 % of 64 KiB.
-H_BYTES = 52_429
+MB = 10**6
+# Q(t) at L and at H: 30 % and 80 % of 64 KiB.
+L_BYTES, H_BYTES = 19_661, 52_429
 BDP_BYTES = LIMITS.bdp_bytes
 
 
@@ -29,7 +30,7 @@ def beside_a_background_flow(repeat_notices: bool) -> World:
     world = star(Scheme.SDTCP, repeat_notices=repeat_notices)
     key = world.connect(SENDERS[0], RECEIVER)
     for notice, queue_bytes in (
-        (Notice.CN_L, 19_661),
+        (Notice.CN_L, L_BYTES),
         (Notice.CN_M, 39_322),
         (Notice.CN_H, H_BYTES),
     ):
@@ -119,6 +120,20 @@ class TestWhoCounts:
         assert world.engine.flow_table.counts(PORT).idle == 4
         world.notice(PORT, Notice.CN_H, H_BYTES)
         assert windows(world)[BURST] == (BDP_BYTES + H_BYTES) // 4
+
+    def test_nor_does_a_background_flow_that_has_gone_quiet(self) -> None:
+        """Eq. (3) and (5) share out among those that send; one that has stopped is in BGT still."""
+        world = star(Scheme.SDTCP)
+        keys = [world.connect(host, RECEIVER) for host in SENDERS[:2]]
+        world.sleep(2 * SECOND)
+        for volume in range(2, 6):
+            world.volume(1, keys[0], 2 * MB)
+            world.volume(1, keys[1], volume * MB)
+            world.sleep(SECOND)
+        counts = world.engine.flow_table.counts(PORT)
+        assert (counts.background, counts.idle_background) == (2, 1)
+        world.notice(PORT, Notice.CN_L, L_BYTES)
+        assert windows(world)[BACKGROUND] == (BDP_BYTES + L_BYTES) * 2 // 3
 
 
 class TestRtt:
