@@ -39,6 +39,38 @@ def machine(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    ("release", "name"),
+    [
+        (
+            'ID=debian\nVERSION_ID="13"\nPRETTY_NAME="Debian GNU/Linux 13 (trixie)"',
+            "Debian GNU/Linux 13",
+        ),
+        ('ID=debian\nPRETTY_NAME="Debian GNU/Linux forky/sid"', "Debian GNU/Linux forky/sid"),
+        ('ID=ubuntu\nVERSION_ID="24.04"\nPRETTY_NAME="Ubuntu 24.04.1 LTS"', "Ubuntu 24.04.1 LTS"),
+        ("", ""),
+    ],
+)
+def test_another_system_is_refused_in_one_line(machine: Path, release: str, name: str) -> None:
+    (machine / "os-release").write_text(release + "\n")
+    done = subprocess.run(
+        [
+            "unshare",
+            "--mount",
+            "sh",
+            "-ec",
+            f"mount --bind {machine}/os-release /etc/os-release; exec {TOP}/tools/prepare packages",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"weir: needs Debian 12 (this is {name}")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def prepare(machine: Path, **env: str) -> tuple[int, list[str]]:
     """Run the step; return its status, and what became of services."""
     said = machine / "said"
