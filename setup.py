@@ -35,7 +35,7 @@ setup(
         "Werkzeug>=3.0",
     ],
     extras_require={
-        "experiments": ["matplotlib>=3.8"],
+        "experiments": ["matplotlib>=3.8", "psutil>=7"],
         "test": [
             "httpx>=0.27",
             "hypothesis>=6.100",
@@ -47,6 +47,7 @@ setup(
             "schemathesis>=4",
             "types-PyYAML",
             "types-networkx",
+            "types-psutil",
         ],
     },
     entry_points={

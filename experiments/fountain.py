@@ -6,7 +6,6 @@ beside it (``experiments.observation``).
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from typing import Any, Self
 from experiments.program import Command, ProgramError
 from testbed import builds
 
-VARIABLE = "WEIR_TRANSPORT_PREFIX"
 PORT = 7000
 
 
@@ -115,15 +113,13 @@ def find_fountain() -> Path:
 
 def find(name: str) -> Path:
     """Return a command of the transports' build. Raises FountainError if there is none."""
-    if given := os.environ.get(VARIABLE):
-        command = Path(given) / "bin" / name
-        if not command.exists():
-            raise FountainError(f"no bin/{name} in {given}: run 'make transport'")
-        return command
-    built = builds.newest("transport")
+    built = builds.transport()
     if built is None:
         raise FountainError(f"no build of {name} in {builds.cache()}: run 'make transport'")
-    return built / "bin" / name
+    command = built / "bin" / name
+    if not command.exists():
+        raise FountainError(f"no bin/{name} in {built}: run 'make transport'")
+    return command
 
 
 @contextmanager

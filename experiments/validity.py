@@ -17,6 +17,11 @@ WINDOW_NS = 1_000_000_000
 MIN_IDLE_SHARE = 0.10
 MAX_SWITCH_WAIT_SHARE = 0.10
 
+# What does not hold on a machine that has too little time for it, and may hold the next time.
+OF_A_QUIET_MACHINE = frozenset(
+    {"shaped rate", "drops only at the bottleneck", "processors", "complete queue trace"}
+)
+
 
 @dataclass(frozen=True)
 class Check:

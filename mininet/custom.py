@@ -36,12 +36,16 @@ if _os.getpid() != 1 or not _isolation.RUN_DIR.is_mount():
 import mininet.link as _link  # noqa: E402
 import mininet.net as _net  # noqa: E402
 
+from testbed import builds as _builds  # noqa: E402
+from testbed import iperf as _iperf  # noqa: E402
 from testbed import mn as _mn  # noqa: E402
 from testbed.topology import TOPOLOGIES as _TOPOLOGIES  # noqa: E402
 
 _isolation.become_first_process()
 # Mininet would raise limits of the whole machine.
 _net.Mininet.inited = True
+_iperf.install()
+_builds.add_programs_to_path()
 
 topos = {_name: _mn.Incast(_name) for _name in _TOPOLOGIES}
 switches = {"weir": _mn.Switch}

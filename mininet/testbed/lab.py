@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from testbed import isolation
 from testbed.config import BedConfig, HostSettings
-from testbed.topology import TOPOLOGIES
+from testbed.topology import TOPOLOGIES, default_senders
 
 _DESCRIPTION = """\
 Opens a network of namespaces with the patched Open vSwitch and Weir's controller, and gives
@@ -20,6 +20,8 @@ _EPILOG = """\
 at the prompt:
   net, dump                 what there is
   h1 ping -c 3 r1           run a command on a host
+  iperf h1 r1               what TCP gets between two hosts (iperf3); iperfudp 50M h1 r1
+  sh weir-controller top    the controller's commands; on hosts: fountain
   xterm h1                  (with X) a terminal on a host
   sh ovs-vsctl show         commands of the switch; also: sh ovs-appctl netdev-egress/show
   dpctl dump-flows          the switches' flow tables
@@ -29,9 +31,12 @@ at the prompt:
 topologies:
   fig8   h1..hN and b1 at switch s1, r1 and r2 at switch s2; s1's port 1 is the bottleneck
   star   h1..hN, b1 and r1 at switch s1; its port 1, to r1, is the bottleneck
-  fat-tree    of k pods (4): hosts h1.., edge switches e1.., aggregation a1.., cores c1..
-  leaf-spine  of spines (2) s1.., leaves (4) l1.., so many hosts (4) at each leaf, h1..
-  in these two the last host is the bottleneck, and h1..hN send
+  parking-lot  s1, s2, s3 in a row, one sender: h1 to r1 over both links, h2 to r2 over the
+               first, h3 to r3 over the second, which has second_pct (40) % of the rate and is
+               the bottleneck
+  fat-tree     of k (4) pods: hosts h1.., edge switches e1.., aggregation a1.., cores c1..
+  leaf-spine   spines (2) s1.., leaves (4) l1.., and hosts (4) at each leaf, h1..
+  in the last two the last host's port is the bottleneck, and h1..hN send
 """
 
 
@@ -42,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         topology=args.topology,
         shape=dict(args.shape),
         ipv6=True,
-        senders=args.senders,
+        senders=default_senders(args.topology) if args.senders is None else args.senders,
         scheme=args.scheme,
         rate_bps=args.rate * 1_000_000,
         bottleneck_limit_bytes=args.buffer * 1024,
@@ -74,9 +79,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--topology", choices=TOPOLOGIES, default="fig8", help="(default %(default)s)")
     add(
         "--shape", type=_choice, action="append", default=[], metavar="NAME=NUMBER",
-        help="what the topology lets choose, as in k=4; may be given several times",
+        help="what the topology lets choose (below), as in k=4; may be given several times",
     )  # fmt: skip
-    add("--senders", type=int, default=8, help="hosts h1..hN (default %(default)s)")
+    add(
+        "--senders", type=int, default=None,
+        help="hosts h1..hN (default 8; 1 in a parking lot)",
+    )  # fmt: skip
     add(
         "--scheme", choices=("weir", "sdtcp", "none"), default="weir",
         help="how the controller regulates; none: it forwards and watches (default %(default)s)",

@@ -16,7 +16,7 @@ from testbed import controller, link, switch
 from testbed.config import BedConfig
 from testbed.isolation import RUN_DIR
 from testbed.ovs import Ovs, find_prefix
-from testbed.topology import IncastTopo, topology
+from testbed.topology import IncastTopo, default_senders, topology
 
 _DEFAULTS = BedConfig()
 
@@ -37,13 +37,13 @@ class Incast:
         self.topo: IncastTopo
 
     def __call__(
-        self, senders: int = 8, rate: int = 100, buffer: int = 64, **shape: int
+        self, senders: int | None = None, rate: int = 100, buffer: int = 64, **shape: int
     ) -> IncastTopo:
         """Called by ``mn`` with what stands behind the topology's name."""
         self.rate_bps, self.bottleneck_limit_bytes = rate * 1_000_000, buffer * 1024
         made = topology(
             self.name,
-            senders=senders,
+            senders=default_senders(self.name) if senders is None else senders,
             rate_bps=self.rate_bps,
             bottleneck_limit_bytes=self.bottleneck_limit_bytes,
             limit_bytes=_DEFAULTS.limit_bytes,

@@ -12,7 +12,7 @@ import sys
 from mininet.cli import CLI
 from mininet.log import setLogLevel
 
-from testbed import isolation
+from testbed import builds, iperf, isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig
 
@@ -23,8 +23,10 @@ def main() -> int:
         isolation.become_first_process()
         setLogLevel("info")
         bed = Bed(BedConfig.from_dict(json.loads(sys.argv[1])))
-        # The prompt's own shell, and every node's, find our switch and its programs.
+        iperf.install()
+        # The prompt's own shell, and every node's, find our switch and its programs, and Weir's.
         os.environ.update(bed.ovs.env)
+        builds.add_programs_to_path()
         with bed:
             bed.require_forwarding()
             CLI(bed.net)

@@ -31,6 +31,7 @@ class IncastTopo(Topo):
     """What the topologies share: ``roles``, and links that are all alike but for one buffer."""
 
     roles: Roles
+    default_senders = 8
     # What can be chosen of the shape, and what it is otherwise.
     shape: Mapping[str, int] = MappingProxyType({})
 
@@ -119,6 +120,7 @@ class ParkingLot(IncastTopo):
     at s3. The second link has ``second_pct`` percent of the others' rate, and is the bottleneck.
     """
 
+    default_senders = 1
     shape = MappingProxyType({"second_pct": 40})
 
     def _build(self, senders: tuple[str, ...], bottleneck_limit_bytes: int) -> None:
@@ -223,8 +225,17 @@ TOPOLOGIES: dict[str, type[IncastTopo]] = {
 }
 
 
+def default_senders(name: str) -> int:
+    """How many senders the topology called ``name`` has, unless one asks for others."""
+    return _named(name).default_senders
+
+
 def topology(name: str, **params: Any) -> IncastTopo:
     """Make the topology called ``name``; ``params`` as for IncastTopo.build."""
+    return _named(name)(**params)
+
+
+def _named(name: str) -> type[IncastTopo]:
     if name not in TOPOLOGIES:
         raise ValueError(f"no topology {name!r}: there are {', '.join(TOPOLOGIES)}")
-    return TOPOLOGIES[name](**params)
+    return TOPOLOGIES[name]

@@ -12,6 +12,7 @@ import pytest
 from experiments import fountain
 from experiments.fountain import Fetched, FountainError, Mode, Place, Server
 from experiments.program import Command, ProgramError
+from testbed import builds
 
 FAKE = Path(__file__).with_name("fake_fountain.py")
 DONE: dict[str, Any] = {
@@ -30,7 +31,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
     command.chmod(0o755)
-    monkeypatch.setenv(fountain.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(builds.TRANSPORT_PREFIX_VARIABLE, str(tmp_path))
     return tmp_path / "log"
 
 
@@ -112,14 +113,15 @@ def test_another_message_is_refused(change: dict[str, Any]) -> None:
 
 
 def test_where_the_command_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(fountain.VARIABLE, raising=False)
+    monkeypatch.delenv(builds.TRANSPORT_PREFIX_VARIABLE, raising=False)
     monkeypatch.setenv("WEIR_CACHE", str(tmp_path))
     with pytest.raises(FountainError, match="run 'make transport'"):
         fountain.find_fountain()
-    (tmp_path / "transport-1").mkdir()
+    (tmp_path / "transport-1/bin").mkdir(parents=True)
+    (tmp_path / "transport-1/bin/fountain").touch()
     (tmp_path / "transport-1/.complete").touch()
     assert fountain.find_fountain() == tmp_path / "transport-1/bin/fountain"
-    monkeypatch.setenv(fountain.VARIABLE, str(tmp_path / "other"))
+    monkeypatch.setenv(builds.TRANSPORT_PREFIX_VARIABLE, str(tmp_path / "other"))
     with pytest.raises(FountainError, match="no bin/fountain in"):
         fountain.find_fountain()
 

@@ -1,0 +1,71 @@
+"""Who else had the machine's processors while something was measured."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psutil
+
+# Below these nobody has been in the way.
+_NOTABLE_STEAL_SHARE = 0.02
+_NOTABLE_PROCESSORS = 0.05
+_MOST_NAMED = 3
+_KTHREADD = 2
+
+
+@dataclass(frozen=True)
+class Others:
+    """What was not ours: the share of all processors' time that a hypervisor has kept, and the
+    processes with the processors that each had on average, the busiest first."""
+
+    steal_share: float
+    processes: tuple[tuple[str, float], ...]
+
+    def in_words(self) -> str:
+        """Return who was in the way; nothing if nobody was."""
+        parts = []
+        if self.steal_share >= _NOTABLE_STEAL_SHARE:
+            parts.append(f"the hypervisor kept {self.steal_share:.0%} of the processors' time")
+        for name, processors in self.processes[:_MOST_NAMED]:
+            if processors >= _NOTABLE_PROCESSORS:
+                parts.append(f"{name} had {processors:.2f} processors")
+        return ", ".join(parts)
+
+
+class OthersMeter:
+    """Measures Others from its creation on. What this process has started is its own."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+        self._machine = psutil.cpu_times()
+        self._processes = {who: used_s for who, _, used_s in _running()}
+
+    def read(self) -> Others:
+        """Return what has been since creation. Processes that have ended meanwhile are missing."""
+        elapsed_s = max(1e-3, time.monotonic() - self._began_s)
+        now = psutil.cpu_times()
+        spent_s = sum(now) - sum(self._machine)
+        had = [
+            (name, (used_s - self._processes.get(who, 0.0)) / elapsed_s)
+            for who, name, used_s in _running()
+        ]
+        return Others(
+            steal_share=(now.steal - self._machine.steal) / max(1e-3, spent_s),
+            processes=tuple(sorted(had, key=lambda each: -each[1])),
+        )
+
+
+def _running() -> Iterator[tuple[tuple[int, float], str, float]]:
+    """The machine's other processes: identity, name with pid, and processor time in seconds.
+
+    The kernel's own threads work for whoever is measured, and are left out.
+    """
+    ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+    for process in psutil.process_iter(["pid", "ppid", "name", "create_time", "cpu_times"]):
+        told = process.info
+        kernel = _KTHREADD in (told["pid"], told["ppid"])
+        if told["pid"] in ours or kernel or told["cpu_times"] is None:
+            continue
+        used_s = told["cpu_times"].user + told["cpu_times"].system
+        yield (told["pid"], told["create_time"]), f"{told['name']} ({told['pid']})", used_s
