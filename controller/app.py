@@ -17,17 +17,17 @@ from ryu.ofproto import ofproto_v1_3
 from controller import translate
 from controller.broker import Broker
 from controller.config import Config
-from controller.core import effects
-from controller.core.effects import Effect
+from controller.core.congestion.regulation import Features
 from controller.core.engine import Engine, QueueReport
-from controller.core.fabric import Port
-from controller.core.offenders import Excess
-from controller.core.regulation import Features
-from controller.core.resolution import Resolution
-from controller.core.values import Notice, PortId
+from controller.core.hosts.over_budget import Excess
+from controller.core.hosts.resolution import Resolution
+from controller.core.topology.fabric import Port
 from controller.eventlog import EventLog, Recent
 from controller.failure import fatal
 from controller.logs import about
+from controller.model import effects
+from controller.model.effects import Effect
+from controller.model.values import Notice, PortId
 from controller.southbound import frames, neighbours, openflow, session
 from controller.southbound.budgets import Dropped, Limits
 from controller.southbound.channel import Channel, refuse_twin

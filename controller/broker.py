@@ -10,9 +10,9 @@ from math import inf
 
 from eventlet.queue import Empty, Full, LightQueue
 
-from controller.core.bandwidth import Announced, UnknownPathError, Uplink
-from controller.core.effects import Effect
+from controller.core.bandwidth.announced import Announced, UnknownPathError, Uplink
 from controller.core.engine import Engine
+from controller.model.effects import Effect
 from controller.northbound.views import LinkView, PathView, ShareView, UnknownError
 
 _NEWS, _QUIET_S = 10_000, 10.0

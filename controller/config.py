@@ -23,15 +23,15 @@ from pydantic_core import ErrorDetails
 
 from controller import quantity
 from controller.api.settings import Settings as ApiSettings
-from controller.core.bandwidth import BandwidthSettings
-from controller.core.classifier import Classifier
-from controller.core.connections import ConnectionSettings
-from controller.core.egress import PortOverride
+from controller.core.bandwidth.announced import BandwidthSettings
+from controller.core.congestion.egress_ports import PortOverride
+from controller.core.congestion.regulator import RegulatorSettings, Scheme
+from controller.core.congestion.windows import CreditRules, PortLimits, WindowRules
 from controller.core.engine import EngineSettings
-from controller.core.policy import Rule, Treatment
-from controller.core.regulator import RegulatorSettings, Scheme
-from controller.core.resolution import ResolverSettings
-from controller.core.windows import CreditRules, PortLimits, WindowRules
+from controller.core.flows.classifier import Classifier
+from controller.core.flows.connections import ConnectionSettings
+from controller.core.flows.policy import Rule, Treatment
+from controller.core.hosts.resolution import ResolverSettings
 
 SOCKET = "/run/weir/controller.sock"
 

@@ -13,11 +13,11 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from controller import __version__
 from controller.app import Weir
-from controller.core.bundle import Bundle, Connection, Lane
-from controller.core.fabric import Port
-from controller.core.flow import FlowKey
-from controller.core.values import FlowClass, Notice, PortId
+from controller.core.flows.host_pairs import Bundle, Connection, Lane
+from controller.core.topology.fabric import Port
 from controller.mastership import Mastership
+from controller.model.flow import FlowKey
+from controller.model.values import FlowClass, Notice, PortId
 from controller.northbound.views import (
     AccountView,
     ControllerView,

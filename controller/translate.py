@@ -6,10 +6,10 @@ The core does not know OpenFlow and the southbound does not know what entries me
 from collections.abc import Iterable
 
 from controller.config import Config
-from controller.core.connections import Reading
-from controller.core.effects import RegisterWindow
-from controller.core.egress import Queue
-from controller.core.entries import (
+from controller.core.congestion.egress_ports import Queue
+from controller.core.flows.connections import Reading
+from controller.model.effects import RegisterWindow
+from controller.model.entries import (
     Account,
     Behind,
     Entry,
@@ -25,8 +25,8 @@ from controller.core.entries import (
     Steer,
     Survivor,
 )
-from controller.core.flow import FlowKey, payload_bytes
-from controller.core.values import FlowClass
+from controller.model.flow import FlowKey, payload_bytes
+from controller.model.values import FlowClass
 from controller.southbound import pipeline
 from controller.southbound.budgets import Limits
 from controller.southbound.extension import QueueStats, Window

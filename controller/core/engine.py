@@ -8,13 +8,26 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from controller.core.audits import Audits, InStep
-from controller.core.bandwidth import Announced, BandwidthSettings, PathBandwidth
-from controller.core.connections import Connections, ConnectionSettings, Reading
-from controller.core.effects import Effect, Install, Record
-from controller.core.egress import PortOverride, Queue
-from controller.core.enforcer import Enforcer
-from controller.core.entries import (
+from controller.core.bandwidth.announced import Announced, BandwidthSettings, PathBandwidth
+from controller.core.bandwidth.estimation import Counted, Estimation
+from controller.core.congestion.egress_ports import PortOverride, Queue
+from controller.core.congestion.enforcer import Enforcer
+from controller.core.congestion.regulation import Features, Regulation
+from controller.core.congestion.regulator import RegulatorSettings
+from controller.core.congestion.windows import PortLimits
+from controller.core.desired.audits import Audits, InStep
+from controller.core.desired.tables import Tables
+from controller.core.flows.connections import Connections, ConnectionSettings, Reading
+from controller.core.flows.flow_table import GlobalFlowTable
+from controller.core.flows.policy import Policy, Rule
+from controller.core.hosts.edge_filter import Places
+from controller.core.hosts.forwarding import Forwarding
+from controller.core.hosts.over_budget import Excess, Offenders
+from controller.core.hosts.resolution import Resolution, Resolver, ResolverSettings
+from controller.core.topology.fabric import Fabric, Port
+from controller.core.topology.rtt import RoundTrips
+from controller.model.effects import Effect, Install, Record
+from controller.model.entries import (
     Account,
     Entry,
     Exempt,
@@ -23,21 +36,8 @@ from controller.core.entries import (
     Relearn,
     Survivor,
 )
-from controller.core.estimation import Counted, Estimation
-from controller.core.fabric import Fabric, Port
-from controller.core.flow import SegmentFields
-from controller.core.flow_table import GlobalFlowTable
-from controller.core.forwarding import Forwarding
-from controller.core.offenders import Excess, Offenders
-from controller.core.places import Places
-from controller.core.policy import Policy, Rule
-from controller.core.regulation import Features, Regulation
-from controller.core.regulator import RegulatorSettings
-from controller.core.resolution import Resolution, Resolver, ResolverSettings
-from controller.core.rtt import RoundTrips
-from controller.core.tables import Tables
-from controller.core.values import Notice, PortId
-from controller.core.windows import PortLimits
+from controller.model.flow import SegmentFields
+from controller.model.values import Notice, PortId
 
 RELEARN_AFTER_NS = 1 * 10**9  # By then the other switches are back, and discovery has been round.
 # Open vSwitch tries to connect again after at most 8 s, so all switches are back before it is over.

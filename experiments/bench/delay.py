@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from controller.core.values import Notice
+from controller.model.values import Notice
 from experiments.bench.fake_switch import HOSTS, FakeSwitch, notice
 from experiments.bench.load import CallTo, openings
 from experiments.bench.network import percentile

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from controller.core.flow import ACK, SYN
+from controller.model.flow import ACK, SYN
 from controller.southbound import extension, meters, openflow
 from controller.southbound.openflow import HEADER, VERSION, Type
 from experiments.bench.wire import CONTROL_BYTES, SO_TIMESTAMPNS, arrival_ns

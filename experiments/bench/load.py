@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from controller.core.flow import ACK, FIN, SYN
+from controller.model.flow import ACK, FIN, SYN
 from experiments.bench.fake_switch import HOSTS, Host, segment
 
 _SERVICE = 80

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 
 from controller.core.engine import RELEARN_AFTER_NS
-from controller.core.flow import ACK, FIN, RST, SYN, FlowKey
+from controller.model.flow import ACK, FIN, RST, SYN, FlowKey
 from controller.southbound import pipeline
 from experiments.soak.hosts import Call, Host, Place
 from experiments.soak.network import EDGES, HOST_PORTS, Network

@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import asdict, astuple
 from pathlib import Path
 
-from controller.core.values import Notice
+from controller.model.values import Notice
 from controller.southbound import pipeline
 from controller.southbound.extension import TcpRwndRegister, Window, unpack_action
 from controller.southbound.match import IN_PORT, unpack_instructions, unpack_match

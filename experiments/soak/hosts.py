@@ -4,7 +4,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from controller.core.flow import ACK, SYN, FlowKey
+from controller.model.flow import ACK, SYN, FlowKey
 from experiments.bench.fake_switch import OPTIONS, SYN_OPTIONS, packet_in_head
 
 _ETHERNET = struct.Struct("!6s6sH")

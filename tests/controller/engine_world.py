@@ -3,9 +3,21 @@
 import heapq
 from dataclasses import dataclass, field
 
-from controller.core.classifier import Classifier
-from controller.core.connections import ConnectionSettings
-from controller.core.effects import (
+from controller.core.congestion.egress_ports import PortOverride, Queue
+from controller.core.congestion.regulation import Features
+from controller.core.congestion.regulator import RegulatorSettings, Scheme
+from controller.core.congestion.windows import CreditRules, PortLimits, WindowRules
+from controller.core.engine import (
+    Engine,
+    EngineSettings,
+    QueueReport,
+)
+from controller.core.flows.classifier import Classifier
+from controller.core.flows.connections import ConnectionSettings
+from controller.core.flows.policy import Rule
+from controller.core.hosts.resolution import Resolution
+from controller.core.topology.fabric import PORT_GRACE_NS, Port
+from controller.model.effects import (
     Complain,
     Effect,
     Install,
@@ -16,26 +28,14 @@ from controller.core.effects import (
     SetWindows,
     Withdraw,
 )
-from controller.core.egress import PortOverride, Queue
-from controller.core.engine import (
-    Engine,
-    EngineSettings,
-    QueueReport,
-)
-from controller.core.entries import (
+from controller.model.entries import (
     Entry,
     EntryKey,
     HostWindow,
     Survivor,
 )
-from controller.core.fabric import PORT_GRACE_NS, Port
-from controller.core.flow import ACK, SYN, FlowKey, Segment
-from controller.core.policy import Rule
-from controller.core.regulation import Features
-from controller.core.regulator import RegulatorSettings, Scheme
-from controller.core.resolution import Resolution
-from controller.core.values import FlowClass, Hold, Notice, PortId
-from controller.core.windows import CreditRules, PortLimits, WindowRules
+from controller.model.flow import ACK, SYN, FlowKey, Segment
+from controller.model.values import FlowClass, Hold, Notice, PortId
 from packets import Host
 
 SECOND = 10**9

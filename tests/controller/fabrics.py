@@ -3,8 +3,8 @@
 from collections import Counter
 from itertools import product
 
-from controller.core.links import Link
-from controller.core.values import PortId
+from controller.core.topology.links import Link
+from controller.model.values import PortId
 
 CORE, AGGREGATION, EDGE = 16, 64, 128
 SPINE, LEAF = 16, 32

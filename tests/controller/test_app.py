@@ -10,10 +10,10 @@ from ryu.lib import hub
 from controller import translate
 from controller.app import Weir
 from controller.config import Config
-from controller.core import effects
-from controller.core.effects import Record
 from controller.core.engine import Engine
 from controller.eventlog import EventLog
+from controller.model import effects
+from controller.model.effects import Record
 from controller.southbound import match, neighbours, openflow
 from controller.southbound.admission import Admission
 from controller.southbound.openflow import Type

@@ -1,9 +1,9 @@
 """When switches are audited, and what is told of it."""
 
-from controller.core.audits import Audits, InStep
-from controller.core.effects import Audit, Complain, Effect, Install, Record
-from controller.core.entries import LinkPort
-from controller.core.tables import Applied, Tables
+from controller.core.desired.audits import Audits, InStep
+from controller.core.desired.tables import Applied, Tables
+from controller.model.effects import Audit, Complain, Effect, Install, Record
+from controller.model.entries import LinkPort
 
 S = 10**9
 INTERVAL_NS = 300 * S

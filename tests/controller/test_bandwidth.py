@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from controller.core.bandwidth import (
+from controller.core.bandwidth.announced import (
     Announced,
     Bandwidth,
     BandwidthSettings,
@@ -12,8 +12,8 @@ from controller.core.bandwidth import (
     UnknownPathError,
     Uplink,
 )
-from controller.core.fabric import Fabric, Port
-from controller.core.values import PortId
+from controller.core.topology.fabric import Fabric, Port
+from controller.model.values import PortId
 
 MS, S = 10**6, 10**9
 MBPS = 10**6

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from controller.broker import Broker
-from controller.core.bandwidth import BandwidthSettings
-from controller.core.effects import Effect, TellShare
+from controller.core.bandwidth.announced import BandwidthSettings
 from controller.core.engine import Engine
-from controller.core.values import PortId
+from controller.model.effects import Effect, TellShare
+from controller.model.values import PortId
 from controller.northbound.views import ShareView, UnknownError
 from engine_world import QUEUE, SECOND, World, records, star
 

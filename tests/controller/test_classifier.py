@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.core.classifier import Classifier
-from controller.core.values import FlowClass
+from controller.core.flows.classifier import Classifier
+from controller.model.values import FlowClass
 
 SECOND = 10**9
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from controller import config, quantity
 from controller.config import Config, ConfigError, Regulation
-from controller.core.classifier import Classifier
-from controller.core.connections import ConnectionSettings
-from controller.core.egress import PortOverride
-from controller.core.policy import Rule, Treatment
-from controller.core.regulator import Scheme
-from controller.core.resolution import ResolverSettings
-from controller.core.windows import CreditRules, PortLimits, WindowRules
+from controller.core.congestion.egress_ports import PortOverride
+from controller.core.congestion.regulator import Scheme
+from controller.core.congestion.windows import CreditRules, PortLimits, WindowRules
+from controller.core.flows.classifier import Classifier
+from controller.core.flows.connections import ConnectionSettings
+from controller.core.flows.policy import Rule, Treatment
+from controller.core.hosts.resolution import ResolverSettings
 
 EVERYTHING = """
 openflow: {listen: "ssl:[::1]:6654"}

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from controller.core.effects import ReadAccounts
-from controller.core.entries import Account, FlowWindow, HostWindow
-from controller.core.flow import ACK, FIN, RST, SYN, FlowKey
-from controller.core.values import PortId
+from controller.model.effects import ReadAccounts
+from controller.model.entries import Account, FlowWindow, HostWindow
+from controller.model.flow import ACK, FIN, RST, SYN, FlowKey
+from controller.model.values import PortId
 from engine_world import (
     CONNECTIONS,
     MSS,

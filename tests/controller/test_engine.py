@@ -1,6 +1,10 @@
 """The core as a whole, in virtual time: events in, effects out, and what the switches then hold."""
 
-from controller.core.effects import (
+from controller.core.congestion.egress_ports import PortOverride, Queue
+from controller.core.congestion.regulator import Scheme
+from controller.core.hosts.resolution import Resolution
+from controller.core.topology.fabric import PORT_GRACE_NS, Port
+from controller.model.effects import (
     Answer,
     Deliver,
     Probe,
@@ -8,8 +12,7 @@ from controller.core.effects import (
     ReadQueues,
     SetWindows,
 )
-from controller.core.egress import PortOverride, Queue
-from controller.core.entries import (
+from controller.model.entries import (
     Account,
     Behind,
     FlowWindow,
@@ -18,11 +21,8 @@ from controller.core.entries import (
     HostWindow,
     LinkPort,
 )
-from controller.core.fabric import PORT_GRACE_NS, Port
-from controller.core.flow import ACK, FIN, RST
-from controller.core.regulator import Scheme
-from controller.core.resolution import Resolution
-from controller.core.values import Notice, PortId
+from controller.model.flow import ACK, FIN, RST
+from controller.model.values import Notice, PortId
 from engine_world import (
     BROADCAST,
     MSS,

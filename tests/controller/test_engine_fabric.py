@@ -2,13 +2,13 @@
 
 import pytest
 
-from controller.core.bandwidth import Announced
-from controller.core.effects import Effect
-from controller.core.entries import Account, Hop, HostWindow, Labelling, Steer, Survivor
-from controller.core.fabric import PORT_GRACE_NS, Port
-from controller.core.flow import FlowKey
-from controller.core.trees import LABELS
-from controller.core.values import FlowClass, PortId
+from controller.core.bandwidth.announced import Announced
+from controller.core.topology.fabric import PORT_GRACE_NS, Port
+from controller.core.topology.trees import LABELS
+from controller.model.effects import Effect
+from controller.model.entries import Account, Hop, HostWindow, Labelling, Steer, Survivor
+from controller.model.flow import FlowKey
+from controller.model.values import FlowClass, PortId
 from engine_world import RECEIVER, SECOND, SENDERS, World, make_engine, records
 from fabrics import LEAF, SPINE, leaf_spine
 from packets import Host

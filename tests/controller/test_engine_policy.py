@@ -2,13 +2,13 @@
 
 import pytest
 
-from controller.core.effects import SetWindows, TimeControl
-from controller.core.entries import Account, Exempt, FlowWindow
-from controller.core.fabric import PORT_GRACE_NS, Port
-from controller.core.flow import ACK, RST, SYN, FlowKey, Segment
-from controller.core.policy import Rule, Treatment
-from controller.core.regulator import Scheme
-from controller.core.values import PortId
+from controller.core.congestion.regulator import Scheme
+from controller.core.flows.policy import Rule, Treatment
+from controller.core.topology.fabric import PORT_GRACE_NS, Port
+from controller.model.effects import SetWindows, TimeControl
+from controller.model.entries import Account, Exempt, FlowWindow
+from controller.model.flow import ACK, RST, SYN, FlowKey, Segment
+from controller.model.values import PortId
 from engine_world import (
     MSS,
     RECEIVER,

@@ -2,15 +2,16 @@
 
 import pytest
 
-from controller.core.effects import (
-    Install,
-    Withdraw,
-)
 from controller.core.engine import (
     RELEARN_AFTER_NS,
     RELEARN_FOR_NS,
 )
-from controller.core.entries import (
+from controller.core.topology.fabric import Port
+from controller.model.effects import (
+    Install,
+    Withdraw,
+)
+from controller.model.entries import (
     Account,
     Behind,
     FlowWindow,
@@ -19,9 +20,8 @@ from controller.core.entries import (
     Relearn,
     Survivor,
 )
-from controller.core.fabric import Port
-from controller.core.flow import ACK, FIN, RST, SYN, FlowKey
-from controller.core.values import PortId
+from controller.model.flow import ACK, FIN, RST, SYN, FlowKey
+from controller.model.values import PortId
 from engine_world import (
     MSS,
     RECEIVER,

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core.bundle import Account, Connection, Meter
-from controller.core.flow import ACK, FIN, RST, SYN, FlowKey, Segment
-from controller.core.flow_table import (
+from controller.core.flows.flow_table import (
     BUNDLE_KEPT_NS,
     Change,
     GlobalFlowTable,
 )
-from controller.core.port_flows import HANDSHAKES_FOR_NS, NO_FLOWS, PortCounts
-from controller.core.values import FlowClass, PortId
+from controller.core.flows.host_pairs import Account, Connection, Meter
+from controller.core.flows.port_counts import HANDSHAKES_FOR_NS, NO_FLOWS, PortCounts
+from controller.model.flow import ACK, FIN, RST, SYN, FlowKey, Segment
+from controller.model.values import FlowClass, PortId
 
 BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND
 CLIENT, SERVER = b"\x0a\0\0\x01", b"\x0a\0\0\x02"

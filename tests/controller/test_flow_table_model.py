@@ -6,11 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from controller.core.bundle import Account, Meter
-from controller.core.flow import ACK, FIN, RST, SYN, FlowKey, Segment
-from controller.core.flow_table import EARLY_ANSWER_TIMEOUT_NS, GlobalFlowTable
-from controller.core.policy import Treatment
-from controller.core.values import FlowClass, PortId
+from controller.core.flows.flow_table import EARLY_ANSWER_TIMEOUT_NS, GlobalFlowTable
+from controller.core.flows.host_pairs import Account, Meter
+from controller.core.flows.policy import Treatment
+from controller.model.flow import ACK, FIN, RST, SYN, FlowKey, Segment
+from controller.model.values import FlowClass, PortId
 
 BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND
 P1, P2, P3 = PortId(1, 1), PortId(1, 2), PortId(2, 1)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from controller.config import Config
 from controller.core.engine import Engine
-from controller.core.values import FlowClass, Notice, PortId
 from controller.eventlog import EventLog, Recent
 from controller.inspection import Inspection
+from controller.model.values import FlowClass, Notice, PortId
 from controller.northbound.views import FlowQuery
 from controller.southbound.extension import CreditStats, QueueStats
 from controller.tallies import Tallies

@@ -1,7 +1,7 @@
 """Links that fail: both directions count, and who keeps failing is on trial."""
 
-from controller.core.links import PRESUMED_FOR_NS, QUARANTINE_TIMEOUTS, Links
-from controller.core.values import PortId
+from controller.core.topology.links import PRESUMED_FOR_NS, QUARANTINE_TIMEOUTS, Links
+from controller.model.values import PortId
 
 SECOND = 10**9
 TIMEOUT_NS = 4 * SECOND

@@ -2,10 +2,10 @@
 
 import pytest
 
-from controller.core.effects import Complain, Effect, Record
-from controller.core.fabric import Fabric, Port
-from controller.core.offenders import QUIET_NS, Excess, Offenders
-from controller.core.values import PortId
+from controller.core.hosts.over_budget import QUIET_NS, Excess, Offenders
+from controller.core.topology.fabric import Fabric, Port
+from controller.model.effects import Complain, Effect, Record
+from controller.model.values import PortId
 
 S = 10**9
 MAC = b"\2\0\0\0\0\1"

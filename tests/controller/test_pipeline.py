@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller import translate
-from controller.core.entries import (
+from controller.core.topology.trees import LABELS
+from controller.model.entries import (
     Account,
     Behind,
     Entry,
@@ -23,8 +24,7 @@ from controller.core.entries import (
     Steer,
     Survivor,
 )
-from controller.core.flow import FlowKey
-from controller.core.trees import LABELS
+from controller.model.flow import FlowKey
 from controller.southbound import match, openflow, pipeline
 from controller.southbound.extension import TcpRwndRegister
 from controller.southbound.openflow import FlowEntry, FlowStats

@@ -5,8 +5,8 @@ from ipaddress import ip_address
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.flow import FlowKey
-from controller.core.policy import Policy, Rule, Treatment
+from controller.core.flows.policy import Policy, Rule, Treatment
+from controller.model.flow import FlowKey
 
 
 def rule(treatment: Treatment, subnet: str = "", bits: int = 0, port: int = 0) -> Rule:

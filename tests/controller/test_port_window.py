@@ -2,13 +2,13 @@
 
 import pytest
 
-from controller.core.effects import Install, Withdraw
-from controller.core.entries import Exempt, HostWindow, PortWindow, Survivor
-from controller.core.fabric import Port
-from controller.core.policy import Rule, Treatment
-from controller.core.regulator import Scheme
-from controller.core.values import FlowClass, Notice, PortId
-from controller.core.windows import CreditRules, account_holds
+from controller.core.congestion.regulator import Scheme
+from controller.core.congestion.windows import CreditRules, account_holds
+from controller.core.flows.policy import Rule, Treatment
+from controller.core.topology.fabric import Port
+from controller.model.effects import Install, Withdraw
+from controller.model.entries import Exempt, HostWindow, PortWindow, Survivor
+from controller.model.values import FlowClass, Notice, PortId
 from engine_world import (
     CREDIT,
     QUEUE,

@@ -1,7 +1,7 @@
 """Register pairs of egress ports."""
 
-from controller.core.registers import Registers, class_of
-from controller.core.values import FlowClass, PortId
+from controller.core.congestion.registers import Registers
+from controller.model.values import FlowClass, PortId, class_of
 
 BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND
 P1, P2, P3 = PortId(1, 1), PortId(1, 2), PortId(1, 3)

@@ -5,8 +5,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from controller.core.port_flows import NO_FLOWS, PortCounts
-from controller.core.regulator import (
+from controller.core.congestion.regulator import (
     KEPT_NS,
     NOTICE_LIFE_NS,
     Regulator,
@@ -14,14 +13,15 @@ from controller.core.regulator import (
     Scheme,
     WindowSet,
 )
-from controller.core.values import RELEASED, FlowClass, Hold, Notice, PortId
-from controller.core.windows import (
+from controller.core.congestion.windows import (
     CreditRules,
     PortLimits,
     WindowRules,
     account_holds,
     standing_holds,
 )
+from controller.core.flows.port_counts import NO_FLOWS, PortCounts
+from controller.model.values import RELEASED, FlowClass, Hold, Notice, PortId
 
 BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND
 MSS = 1460

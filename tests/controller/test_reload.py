@@ -7,13 +7,13 @@ import pytest
 
 from controller import config, reload
 from controller.config import ConfigError
+from controller.core.congestion.regulator import RegulatorSettings, Scheme
+from controller.core.congestion.windows import CreditRules, WindowRules
 from controller.core.engine import EngineSettings
-from controller.core.entries import Account, Exempt, FlowWindow, HostWindow
-from controller.core.flow import ACK, FIN
-from controller.core.policy import Rule, Treatment
-from controller.core.regulator import RegulatorSettings, Scheme
-from controller.core.values import PortId
-from controller.core.windows import CreditRules, WindowRules
+from controller.core.flows.policy import Rule, Treatment
+from controller.model.entries import Account, Exempt, FlowWindow, HostWindow
+from controller.model.flow import ACK, FIN
+from controller.model.values import PortId
 from dummy_ovs import Controller, free_endpoint, wait_for
 from engine_world import (
     CONNECTIONS,

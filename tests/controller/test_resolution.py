@@ -2,11 +2,11 @@
 
 import pytest
 
-from controller.core.effects import Answer, Ask, Deliver, Effect
-from controller.core.entries import Behind, Forward
-from controller.core.flooding import Floods
-from controller.core.resolution import Resolution, vlan_of
-from controller.core.values import PortId
+from controller.core.hosts.flooding import Floods
+from controller.core.hosts.resolution import Resolution, vlan_of
+from controller.model.effects import Answer, Ask, Deliver, Effect
+from controller.model.entries import Behind, Forward
+from controller.model.values import PortId
 from engine_world import BROADCAST, RECEIVER, SECOND, SENDERS, World, records, star, two_switches
 from packets import Host
 

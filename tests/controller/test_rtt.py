@@ -1,7 +1,7 @@
 """Round trips of control channels and links."""
 
-from controller.core.rtt import RoundTrips
-from controller.core.values import PortId
+from controller.core.topology.rtt import RoundTrips
+from controller.model.values import PortId
 
 A, B = PortId(1, 9), PortId(2, 8)
 US = 1000

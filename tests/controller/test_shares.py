@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.shares import Contention, Demand, max_min
+from controller.core.bandwidth.max_min import Contention, Demand, max_min
 
 LINKS = range(5)
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from controller.core.effects import Effect, Install, Withdraw
-from controller.core.entries import Account, Entry, Forward, LinkPort, Relearn
-from controller.core.flow import FlowKey
-from controller.core.tables import Applied, Found, Tables
+from controller.core.desired.tables import Applied, Found, Tables
+from controller.model.effects import Effect, Install, Withdraw
+from controller.model.entries import Account, Entry, Forward, LinkPort, Relearn
+from controller.model.flow import FlowKey
 
 M1, M2 = b"\2\0\0\0\0\1", b"\2\0\0\0\0\2"
 FLOW = FlowKey(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)

@@ -1,8 +1,8 @@
 """What the core wants of a register, as the switch is told it."""
 
 from controller import translate
-from controller.core.effects import RegisterWindow
-from controller.core.values import RELEASED, Credit, FlowClass, Hold
+from controller.model.effects import RegisterWindow
+from controller.model.values import RELEASED, Credit, FlowClass, Hold
 from controller.southbound.extension import ANY_PORT, Window
 
 BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND

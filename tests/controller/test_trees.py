@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core.links import Link
-from controller.core.trees import LABELS, Trees
-from controller.core.values import PortId
+from controller.core.topology.links import Link
+from controller.core.topology.trees import LABELS, Trees
+from controller.model.values import PortId
 from fabrics import AGGREGATION, CORE, EDGE, SPINE, Wiring, fat_tree, leaf_spine
 
 Path = tuple[PortId, ...]

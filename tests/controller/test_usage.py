@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from controller.core.usage import LONGEST_PAUSE_NS, SHORTEST_PAUSE_NS, Meter, Pace
+from controller.core.bandwidth.usage import LONGEST_PAUSE_NS, SHORTEST_PAUSE_NS, Meter, Pace
 
 MS, S = 10**6, 10**9
 CAPACITY = 100e6

@@ -1,6 +1,6 @@
 """What may have happened while a switch was not heard."""
 
-from controller.core.watch import UNTOLD_FOR_NS, Watch
+from controller.core.flows.channel_history import UNTOLD_FOR_NS, Watch
 
 SECOND = 10**9
 NOW = 1000 * SECOND

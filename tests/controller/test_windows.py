@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.port_flows import PortCounts
-from controller.core.values import Credit, FlowClass, Hold, Notice
-from controller.core.windows import (
+from controller.core.congestion.windows import (
     CreditRules,
     PortLimits,
     WindowRules,
@@ -17,6 +15,8 @@ from controller.core.windows import (
     paper_windows,
     standing_holds,
 )
+from controller.core.flows.port_counts import PortCounts
+from controller.model.values import Credit, FlowClass, Hold, Notice
 
 BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND
 MSS = 1460

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.core.flow_table import GlobalFlowTable
+from controller.core.flows.flow_table import GlobalFlowTable
 from controller.southbound import extension, openflow, segments
 from experiments.bench import load
 from experiments.bench.fake_switch import HOSTS, notice

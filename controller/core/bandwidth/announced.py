@@ -1,0 +1,446 @@
+"""What fountain-coded senders may send: announced flows, and what the links of their paths have.
+
+The controller knows the paths, the capacities and, from counters, the use of all links; OpenNetMon,
+PayLess and FlowSense show that this suffices (DFCP, section 7.6). A flow that is announced gets its
+max-min fair share over its path, as the fair queues of the switches would give it, against the
+other announced flows and the TCP connections of each link. Shares are reckoned anew when a flow
+joins or leaves, without waiting for counters.
+
+Where there are several ways between two hosts, their announced flows go by the one that has most
+for them when the first is announced, and stay there: switches would send them by a hash of ports,
+which nobody has announced.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from math import inf
+from typing import NamedTuple
+
+from controller.core.bandwidth.max_min import Contention, Demand, max_min
+from controller.core.bandwidth.usage import WINDOW_NS, Meter, Use
+from controller.core.topology.fabric import Fabric, Host
+from controller.core.topology.trees import LABELS
+from controller.model.entries import Steer
+from controller.model.values import PortId
+
+# A link is full, and a TCP connection greedy, from this part of what it can be or have.
+_FULL, _GREEDY = 0.95, 0.9
+# What is not greedy may want this part of the capacity more than it has.
+_GROWTH = 0.02
+# A share that has changed by less is not told: of itself.
+_NEWS = 0.01
+
+
+class UnknownPathError(ValueError):
+    """There is no host of this address, or no path; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthSettings:
+    """`spare` is the part of every link that is not given away, against bursts and errors.
+    `reserved` is the part of the capacity that announced flows get together, whoever else wants it;
+    without it every flow counts alike. By `dscp` the switches know what that part is for. A flow
+    that is not renewed is forgotten after `expiry_ns`."""
+
+    spare: float = 0.01
+    reserved: float | None = None
+    expiry_ns: int = 5 * 10**9
+    dscp: int | None = None
+
+
+class Uplink(NamedTuple):
+    """What a host sends into the fabric by its port."""
+
+    port: PortId
+
+
+Link = PortId | Uplink
+
+
+class Announced(NamedTuple):
+    """A flow that a sender has announced: between packed addresses, at most `most_bps`."""
+
+    src: bytes
+    dst: bytes
+    most_bps: float = inf
+
+
+class Share(NamedTuple):
+    """What a flow may send, in bit/s of whole frames; `narrowest` is the link that says so, None if
+    it is the flow's own demand."""
+
+    flow: str
+    rate_bps: float
+    narrowest: Link | None
+
+
+class LinkState(NamedTuple):
+    """A link of a path: its capacity and use."""
+
+    link: Link
+    capacity_bps: float
+    use: Use | None
+
+
+class PathBandwidth(NamedTuple):
+    """Of the path from host to host: `available_bps` is what its narrowest link has left, within
+    `error_bps` with a probability of 95 % (None: nothing was measured yet); `share_bps` what one
+    more announced flow would get."""
+
+    available_bps: float
+    error_bps: float | None
+    share_bps: float
+    links: tuple[LinkState, ...]
+
+
+@dataclass(slots=True)
+class _Flow:
+    announced: Announced
+    renewed_ns: int
+    links: tuple[Link, ...] = ()
+    share: Share | None = None
+    told_bps: float | None = None
+    sends_most_bps: float = inf
+
+    @property
+    def sends_bps(self) -> float:
+        """What it is taken to send: its share, unless it has said that it is less."""
+        return min(self.share.rate_bps, self.sends_most_bps) if self.share else 0.0
+
+
+@dataclass(slots=True)
+class _Port:
+    """What has left by a port, `whole`, and `local`, what has come to it that is none of the
+    announced flows', whose bytes are reckoned by what they send: `sent_bytes` until `sent_ns`, and
+    `sends_bps` since."""
+
+    whole: Meter
+    local: Meter
+    n_bytes: int = 0
+    at_ns: int = -1
+    sent_bytes: float = 0.0
+    sent_ns: int = 0
+    sends_bps: float = 0.0
+
+    def pass_time(self, now_ns: int) -> None:
+        self.sent_bytes += self.sends_bps * (now_ns - self.sent_ns) / 8e9
+        self.sent_ns = now_ns
+
+
+class Bandwidth:
+    """`capacity` is that of a port in bit/s, None if it is not known; `tcp_flows` tells how many
+    TCP flows that send leave by it."""
+
+    def __init__(
+        self,
+        settings: BandwidthSettings,
+        fabric: Fabric,
+        capacity: Callable[[PortId], float | None],
+        tcp_flows: Callable[[PortId], int],
+    ) -> None:
+        self.settings = settings
+        self._fabric = fabric
+        self._capacity = capacity
+        self._tcp_flows = tcp_flows
+        self._ports: dict[PortId, _Port] = {}
+        self._changed: set[int] = set()
+        self._flows: dict[str, _Flow] = {}
+        # The label of the path that announced flows go by, by their ends.
+        self._labels: dict[tuple[bytes, bytes], int] = {}
+        # Those to be told of whatever their shares are.
+        self._news: dict[str, None] = {}
+        self._fabric_changes = -1
+        self._stale = self._sending = self._ways_stale = False
+
+    def reconfigure(self, settings: BandwidthSettings) -> None:
+        """Go by these from now on."""
+        self.settings = settings
+        self._stale = True
+
+    # Counters
+
+    def read(
+        self, port_id: PortId, n_bytes: int, at_ns: int, now_ns: int, dropped_bytes: int = 0
+    ) -> None:
+        """So many bytes of frames had left by a port at a time of its switch's clock, and so many
+        had been dropped there."""
+        capacity_bps = self._capacity(port_id)
+        port = self._ports.get(port_id)
+        if capacity_bps is None or (port is not None and at_ns == port.at_ns):
+            return
+        restarted = port is not None and (at_ns < port.at_ns or n_bytes < port.n_bytes)
+        if port is None or restarted or port.whole.capacity_bps != capacity_bps:
+            # What is left to others is to follow at once, and forecasts are to be near.
+            local = Meter(capacity_bps, window_ns=WINDOW_NS)
+            port = _Port(Meter(capacity_bps), local, sent_ns=now_ns)
+            port.sends_bps = self._sends_bps(port_id)
+            self._ports[port_id] = port
+        port.n_bytes, port.at_ns = n_bytes, at_ns
+        port.pass_time(now_ns)
+        # Of what announced flows send, some may be among what was dropped: only of both together it
+        # is known to be a part.
+        port.local.read(n_bytes + dropped_bytes - round(port.sent_bytes), at_ns)
+        self._stale |= bool(self._flows)
+        if port.whole.read(n_bytes, at_ns):
+            self._changed.add(port_id.switch)
+
+    def take_changed(self, switch: int) -> bool:
+        """Whether the use of a link of this switch has changed since the last call."""
+        changed = switch in self._changed
+        self._changed.discard(switch)
+        return changed
+
+    def forget_port(self, port_id: PortId) -> None:
+        self._ports.pop(port_id, None)
+
+    def meter(self, port_id: PortId) -> Meter | None:
+        """What is known of the use of a port."""
+        port = self._ports.get(port_id)
+        return port.whole if port else None
+
+    def _sends_bps(self, port_id: PortId) -> float:
+        return sum(flow.sends_bps for flow in self._flows.values() if port_id in flow.links)
+
+    def _note_sending(self, now_ns: int) -> None:
+        """What announced flows send is another from now on."""
+        sends_bps = dict.fromkeys(self._ports, 0.0)
+        for flow in self._flows.values():
+            for link in flow.links:
+                if not isinstance(link, Uplink) and link in sends_bps:
+                    sends_bps[link] += flow.sends_bps
+        for port_id, port in self._ports.items():
+            port.pass_time(now_ns)
+            port.sends_bps = sends_bps[port_id]
+
+    # Flows
+
+    @property
+    def flows(self) -> Iterable[str]:
+        """The names of the announced flows."""
+        return self._flows.keys()
+
+    def announced(self, name: str) -> tuple[Announced, Share | None] | None:
+        """A flow, and what it was given last, None if it has no path now; None if it is not
+        announced."""
+        flow = self._flows.get(name)
+        return (flow.announced, flow.share) if flow else None
+
+    def announce(self, name: str, announced: Announced, now_ns: int) -> None:
+        """A sender is about to send, or wants another rate at most. Raises UnknownPathError."""
+        ends = announced.src, announced.dst
+        known = self._flows.get(name)
+        # Another rate for the same flow changes no way.
+        if known is None or (known.announced.src, known.announced.dst) != ends:
+            self._ways_stale = True
+        if ends not in self._labels:
+            self._labels[ends] = self._best_label(*ends)
+        flow = _Flow(announced, now_ns, self._links(*ends))
+        if known is not None:
+            flow.told_bps = known.told_bps
+        self._flows[name] = flow
+        self._stale = True
+
+    def renew(self, name: str, now_ns: int, sends_bps: float = inf) -> bool:
+        """A sender is still there, and sends no more than so much; returns whether its flow is
+        known."""
+        flow = self._flows.get(name)
+        if flow is not None:
+            flow.renewed_ns, flow.sends_most_bps = now_ns, sends_bps
+        return flow is not None
+
+    def withdraw(self, name: str) -> bool:
+        """A sender has ended; returns whether its flow was known."""
+        if self._flows.pop(name, None) is None:
+            return False
+        self._news[name] = None
+        self._stale = self._ways_stale = True
+        return True
+
+    def expire(self, now_ns: int) -> list[str]:
+        """Forget the flows that were not renewed; returns them."""
+        lost = [
+            name
+            for name, flow in self._flows.items()
+            if now_ns - flow.renewed_ns >= self.settings.expiry_ns
+        ]
+        for name in lost:
+            self.withdraw(name)
+        return lost
+
+    def take_news(self, now_ns: int) -> list[str]:
+        """The flows whose shares have changed since the last call, and those that are gone."""
+        if self._fabric_changes != self._fabric.changes:
+            self._fabric_changes = self._fabric.changes
+            for name, flow in self._flows.items():
+                try:
+                    flow.links = self._links(flow.announced.src, flow.announced.dst)
+                except UnknownPathError:
+                    if flow.share is not None:
+                        self._news[name] = None
+                    flow.links, flow.share, flow.told_bps = (), None, None
+            self._stale = self._ways_stale = True
+        # Asked after every event, so quick where nobody has announced anything.
+        if not self._stale or not (self._flows or self._sending or self._news):
+            return []
+        self._stale = False
+        for share in self._reckon(self._demands()):
+            flow = self._flows[share.flow]
+            flow.share = share
+            told_bps = flow.told_bps
+            if told_bps is None or abs(share.rate_bps - told_bps) > _NEWS * told_bps:
+                flow.told_bps = share.rate_bps
+                self._news[share.flow] = None
+        self._note_sending(now_ns)
+        self._sending = bool(self._flows)
+        news, self._news = list(self._news), {}
+        return news
+
+    # Paths
+
+    def take_ways(self) -> set[tuple[int, Steer]] | None:
+        """What the switches on the ways of announced flows are to hold, where there are several;
+        None if that is as it was at the last call. To be asked after their news."""
+        if not self._ways_stale:
+            return None
+        self._ways_stale = False
+        wanted = {(flow.announced.src, flow.announced.dst) for flow in self._flows.values()}
+        self._labels = {ends: label for ends, label in self._labels.items() if ends in wanted}
+        if not self._fabric.labelled:
+            return set()
+        ways: set[tuple[int, Steer]] = set()
+        for (src, dst), label in self._labels.items():
+            try:
+                path = self._path(src, dst, label)
+            except UnknownPathError:
+                continue
+            # The last port is that of the host.
+            ways.update((port.switch, Steer(src, dst, label)) for port in path[:-1])
+        return ways
+
+    def path(self, src: bytes, dst: bytes) -> PathBandwidth:
+        """What there is from one packed address to another. Raises UnknownPathError."""
+        links = self._links(src, dst)
+        states = tuple(self._state(link) for link in links)
+        narrowest = min(states, key=_left_bps)
+        measured = [state.use.error_bps for state in states if state.use is not None]
+        demands = self._demands()
+        demands[""] = Demand(links)
+        (share,) = (share for share in self._reckon(demands) if share.flow == "")
+        return PathBandwidth(
+            max(0.0, _left_bps(narrowest)),
+            narrowest.use.error_bps if narrowest.use else max(measured, default=None),
+            share.rate_bps,
+            states,
+        )
+
+    def _links(self, src: bytes, dst: bytes) -> tuple[Link, ...]:
+        label = self._labels.get((src, dst))
+        if label is None:
+            label = self._best_label(src, dst)
+        links: tuple[Link, ...] = (Uplink(self._host(src).port), *self._path(src, dst, label))
+        return tuple(link for link in links if self._capacity(_port_of(link)) is not None)
+
+    def _path(self, src: bytes, dst: bytes, label: int) -> tuple[PortId, ...]:
+        if len(src) != len(dst):
+            raise UnknownPathError(f"{_written(src)} and {_written(dst)} are of different families")
+        path = self._fabric.path(self._host(src).mac, self._host(dst).mac, label)
+        if path is None:
+            raise UnknownPathError(f"there is no path from {_written(src)} to {_written(dst)}")
+        return path
+
+    def _host(self, address: bytes) -> Host:
+        host = self._fabric.owner(address)
+        if host is None:
+            raise UnknownPathError("no host of this address is known: " + _written(address))
+        return host
+
+    def _best_label(self, src: bytes, dst: bytes) -> int:
+        """The label whose path has most for one more announced flow at its narrowest link or, where
+        that is alike, at the next one; of those alike, one that few others have, so that they part
+        where there will be several ways. Raises UnknownPathError."""
+        announced = Counter(link for flow in self._flows.values() for link in flow.links)
+        taken = Counter(self._labels.values())
+
+        def part_bps(link: PortId) -> float:
+            """What a flow more would have there, in equal parts of what TCP leaves."""
+            capacity_bps = self._capacity(link)
+            if capacity_bps is None:
+                return inf
+            port = self._ports.get(link)
+            use = port.local.use if port else None
+            left_bps = capacity_bps - (max(0.0, use.used_bps) if use else 0.0)
+            return left_bps / (1 + announced[link])
+
+        paths = [self._path(src, dst, label) for label in range(LABELS)]
+        parts = {path: sorted(map(part_bps, path)) for path in dict.fromkeys(paths)}
+        return max(range(LABELS), key=lambda label: (parts[paths[label]], -taken[label]))
+
+    def _state(self, link: Link) -> LinkState:
+        # What comes in by a port is counted as what leaves by the ports after it.
+        meter = None if isinstance(link, Uplink) else self.meter(link)
+        capacity_bps = self._capacity(_port_of(link))
+        assert capacity_bps is not None
+        return LinkState(link, capacity_bps, meter.use if meter else None)
+
+    # Shares
+
+    def _demands(self) -> dict[str, Demand[Link]]:
+        return {
+            name: Demand(flow.links, flow.announced.most_bps)
+            for name, flow in self._flows.items()
+            if flow.links
+        }
+
+    def _reckon(self, demands: dict[str, Demand[Link]]) -> Iterable[Share]:
+        links = {link for demand in demands.values() for link in demand.links}
+        contentions = {link: self._contention(link) for link in links}
+        shares = max_min(contentions, demands)
+        used = dict.fromkeys(links, 0.0)
+        for flow, demand in demands.items():
+            for link in demand.links:
+                used[link] += shares[flow]
+        for flow, demand in demands.items():
+            narrowest = None
+            if shares[flow] < demand.most_bps:
+                narrowest = min(
+                    demand.links, key=lambda link: contentions[link].capacity_bps - used[link]
+                )
+            yield Share(flow, shares[flow], narrowest)
+
+    def _contention(self, link: Link) -> Contention:
+        whole_bps = self._capacity(_port_of(link))
+        assert whole_bps is not None
+        capacity_bps = whole_bps * (1 - self.settings.spare)
+        port = None if isinstance(link, Uplink) else self._ports.get(link)
+        if isinstance(link, Uplink) or port is None:
+            return Contention(capacity_bps)
+        whole, local = port.whole.use, port.local.use
+        if whole is None or local is None:
+            return Contention(capacity_bps)
+        fountains = sum(link in flow.links for flow in self._flows.values())
+        local_bps, local_flows = max(0.0, local.used_bps), max(1, self._tcp_flows(link))
+        reserved = self.settings.reserved
+        if reserved is None:
+            fair_bps = capacity_bps * local_flows / (local_flows + fountains)
+        else:
+            fair_bps = capacity_bps * (1 - reserved)
+        # Fair queues would let them have more than they have, if they wanted it.
+        if whole.used_bps >= _FULL * whole_bps and local_bps >= _GREEDY * fair_bps:
+            local_bps = inf
+        elif local_bps > local.error_bps:
+            local_bps += _GROWTH * capacity_bps
+        return Contention(capacity_bps, local_flows, local_bps, reserved)
+
+
+def _port_of(link: Link) -> PortId:
+    return link.port if isinstance(link, Uplink) else link
+
+
+def _left_bps(state: LinkState) -> float:
+    return state.capacity_bps - (state.use.used_bps if state.use else 0.0)
+
+
+def _written(address: bytes) -> str:
+    return str(ip_address(address))

@@ -1,0 +1,137 @@
+"""The counters of all links read when it is time, and the shares of announced flows that follow."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from controller.core.bandwidth.announced import (
+    Announced,
+    Bandwidth,
+    BandwidthSettings,
+    PathBandwidth,
+)
+from controller.core.bandwidth.usage import Pace
+from controller.core.congestion.egress_ports import Queue
+from controller.core.congestion.regulation import Regulation
+from controller.core.desired.tables import Tables
+from controller.core.topology.fabric import Fabric
+from controller.model.effects import Effect, ReadPorts, ReadQueues, Record, TellShare
+from controller.model.entries import EntryKey
+from controller.model.values import PortId
+
+# For so long after somebody has asked for a path, counters that change are read often.
+_WATCHED_NS = 60 * 10**9
+
+# A port, the bytes that have left by it, and the switch's time.
+Counted = tuple[int, int, int]
+
+
+class Estimation:
+    """What the controller serves to fountain-coded senders. Effects go to `emit`, shares not before
+    `send`. `tcp_flows` tells how many TCP flows that send leave by a port."""
+
+    def __init__(
+        self,
+        settings: BandwidthSettings,
+        fabric: Fabric,
+        regulation: Regulation,
+        tcp_flows: Callable[[PortId], int],
+        tables: Tables,
+        emit: Callable[[Effect], None],
+    ) -> None:
+        self.bandwidth = Bandwidth(settings, fabric, regulation.capacity_bps, tcp_flows)
+        self._fabric = fabric
+        self._regulation = regulation
+        self._tables = tables
+        self._emit = emit
+        self._steered: set[tuple[int, EntryKey]] = set()
+        self._paces: dict[int, Pace] = {}
+        self._watched_until_ns = 0
+
+    # Counters
+
+    def look(self, now_ns: int) -> None:
+        """Ask the switches whose counters are due."""
+        for switch in self._fabric.connected():
+            if self._paces.setdefault(switch, Pace()).due(now_ns):
+                if self._regulation.tells_queues(switch):
+                    self._emit(ReadQueues(switch))
+                self._emit(ReadPorts(switch))
+
+    def queues_read(self, switch: int, queues: Mapping[int, Queue], now_ns: int) -> None:
+        """The egress queues, which know best what has left by their ports."""
+        for number, queue in queues.items():
+            if queue.at_ns is not None:
+                port_id = PortId(switch, number)
+                dropped_bytes = queue.dropped_bytes
+                self.bandwidth.read(port_id, queue.tx_bytes, queue.at_ns, now_ns, dropped_bytes)
+
+    def ports_counted(
+        self, switch: int, counted: Iterable[Counted], more: bool, now_ns: int
+    ) -> None:
+        """Of ports; those with a queue are left to it. The last ones unless `more` come."""
+        for number, n_bytes, at_ns in counted:
+            port_id = PortId(switch, number)
+            queue = self._regulation.queue(port_id)
+            if queue is None or queue.at_ns is None:
+                self.bandwidth.read(port_id, n_bytes, at_ns, now_ns)
+        if not more and switch in self._paces:
+            changed = self.bandwidth.take_changed(switch)
+            watched = bool(self.bandwidth.flows) or now_ns < self._watched_until_ns
+            self._paces[switch].answered(changed and watched, now_ns)
+
+    def forget_port(self, port_id: PortId) -> None:
+        self.bandwidth.forget_port(port_id)
+
+    def forget_switch(self, switch: int) -> None:
+        """A switch is gone for good, or its control channel is lost."""
+        self._paces.pop(switch, None)
+
+    # Flows and paths
+
+    def announce(self, name: str, announced: Announced, now_ns: int) -> None:
+        """Raises UnknownPathError."""
+        is_new = name not in self.bandwidth.flows
+        self.bandwidth.announce(name, announced, now_ns)
+        if is_new:
+            self._emit(Record("flow_announced", {"flow": name}))
+        self._watch(now_ns)
+
+    def withdraw(self, name: str, now_ns: int) -> bool:
+        """Whether the flow was known."""
+        known = self.bandwidth.withdraw(name)
+        if known:
+            self._emit(Record("flow_withdrawn", {"flow": name}))
+        self._watch(now_ns)
+        return known
+
+    def path(self, src: bytes, dst: bytes, now_ns: int) -> PathBandwidth:
+        """Raises UnknownPathError."""
+        self._watch(now_ns)
+        return self.bandwidth.path(src, dst)
+
+    def tend(self, now_ns: int) -> None:
+        """Forget flows that were not renewed."""
+        for name in self.bandwidth.expire(now_ns):
+            self._emit(Record("flow_expired", {"flow": name}))
+
+    def send(self, now_ns: int) -> None:
+        """Tell of the flows whose shares have changed; those that are new find their way then."""
+        news = self.bandwidth.take_news(now_ns)
+        self._steer()
+        for flow in news:
+            self._emit(TellShare(flow))
+
+    def _steer(self) -> None:
+        ways = self.bandwidth.take_ways()
+        if ways is None:
+            return
+        for switch, entry in ways:
+            self._tables.put(switch, entry)
+        wanted = {(switch, entry.key) for switch, entry in ways}
+        for switch, key in self._steered - wanted:
+            self._tables.remove(switch, key)
+        self._steered = wanted
+
+    def _watch(self, now_ns: int) -> None:
+        self._watched_until_ns = now_ns + _WATCHED_NS
+        for pace in self._paces.values():
+            pace.hurry(now_ns)

@@ -1,0 +1,185 @@
+"""From flows to the window entries of the switches that their ACKs come through.
+
+With symmetric paths, the segments that enter a switch by port P carry the windows that govern the
+data that leaves by P. So one entry per port and host puts all the host's burst flows under the
+port's burst register, without any state per connection; only background flows and odd window scales
+need their own. Where the switch keeps accounts of credit, `Regulation` has a port's other segments
+under the same register.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Set
+
+from controller.core.congestion.registers import Registers
+from controller.core.desired.tables import Tables
+from controller.core.flows.host_pairs import Bundle, Connection, Lane
+from controller.model.entries import EntryKey, FlowWindow, HostWindow
+from controller.model.flow import FlowKey
+from controller.model.values import FlowClass, PortId
+
+
+class Enforcer:
+    """Keeps window entries in step with flows. Flows of unknown window scale are left alone."""
+
+    def __init__(self, tables: Tables, registers: Registers) -> None:
+        self._tables = tables
+        self._registers = registers
+        self._scales: dict[bytes, int] = {}
+        self._host_ports: dict[bytes, set[PortId]] = {}
+        self._lanes: dict[bytes, set[Lane]] = {}
+        self._ways: dict[Lane, tuple[PortId, ...]] = {}
+        self._uses: dict[bytes, Counter[PortId]] = {}
+        self._exceptions: dict[bytes, dict[PortId, EntryKey]] = {}
+        self._unused: dict[bytes, int] = {}
+
+    def scale(self, address: bytes) -> int | None:
+        """The window scale that a host is known to announce."""
+        return self._scales.get(address)
+
+    def adopt(self, switch: int, entry: HostWindow, now_ns: int) -> None:
+        """Take over an entry that survived on a switch."""
+        port_id = PortId(switch, entry.port)
+        self._registers.adopt(port_id, entry.register)
+        self._scales.setdefault(entry.address, entry.window_scale)
+        if entry.address not in self._lanes:
+            self._unused[entry.address] = now_ns
+        self._put_host_window(port_id, entry.address)
+
+    def renew(self, bundles: Iterable[Bundle]) -> None:
+        """There are registers now where there were none."""
+        for bundle in bundles:
+            if bundle.forward.ports or bundle.reverse.ports:
+                self.reroute(bundle)
+
+    # Lanes
+
+    def reroute(self, bundle: Bundle) -> None:
+        """A bundle has its route, or another one: bring its receivers' entries in line."""
+        was_apart = bundle.apart
+        for lane in bundle.lanes:
+            self._reroute(lane)
+            if was_apart or bundle.apart or lane.background:
+                for connection in lane.members:
+                    self._apply_if_own(lane, connection)
+
+    def _reroute(self, lane: Lane) -> None:
+        if lane.window_scale is None:
+            return
+        address = lane.dst
+        self._lanes.setdefault(address, set()).add(lane)
+        self._uses.setdefault(address, Counter())
+        self._unused.pop(address, None)
+        scale = self._scales.setdefault(address, lane.window_scale)
+        lane.odd = scale != lane.window_scale
+        left = self._lead(lane, lane.ports)
+        for port_id in lane.ports:
+            self._put_host_window(port_id, address)
+        for port_id in left & self._host_ports.get(address, set()):
+            self._host_ports[address].discard(port_id)
+            self._remove_host_window(port_id, address)
+
+    def leave(self, lane: Lane, now_ns: int) -> None:
+        """The lane is no more. What serves its whole host stays, for the next connection."""
+        lanes = self._lanes.get(lane.dst)
+        if lanes is not None and lane in lanes:
+            self._lead(lane, ())
+            lanes.discard(lane)
+            if not lanes:
+                del self._lanes[lane.dst], self._uses[lane.dst]
+                self._unused[lane.dst] = now_ns
+
+    def _lead(self, lane: Lane, ports: tuple[PortId, ...]) -> set[PortId]:
+        """Note the ports of a lane; returns those that no lane to its receiver has any more."""
+        uses = self._uses[lane.dst]
+        previous = self._ways.pop(lane, ())
+        if ports:
+            self._ways[lane] = ports
+        uses.update(ports)
+        uses.subtract(previous)
+        left = {port_id for port_id in previous if not uses[port_id]}
+        for port_id in left:
+            del uses[port_id]
+        return left
+
+    def forget_unused(self, unused_since_ns: int) -> None:
+        """Withdraw what serves hosts that have had no connection since then."""
+        for address, since_ns in list(self._unused.items()):
+            if since_ns > unused_since_ns:
+                break
+            del self._unused[address]
+            for port_id in self._host_ports.pop(address, ()):
+                self._remove_host_window(port_id, address)
+            del self._scales[address]
+
+    def remove_port(self, port_id: PortId) -> None:
+        """A port is gone, and with it what its registers were for."""
+        for address, ports in self._host_ports.items():
+            if port_id in ports:
+                ports.remove(port_id)
+                self._remove_host_window(port_id, address)
+
+    # Single flows
+
+    def apply(self, lane: Lane, connection: Connection) -> None:
+        """Give a flow entries of its own, if its class or its scale wants them."""
+        if lane.odd and not any(
+            peer.members and not peer.odd for peer in self._lanes.get(lane.dst, ())
+        ):
+            self._rescale(lane)
+        self._apply(lane, connection)
+
+    def release(self, connection: Connection) -> None:
+        """The connection is gone."""
+        for key in (connection.key, connection.answer_key):
+            self._withdraw(self._exceptions.pop(key, {}), frozenset())
+
+    def _rescale(self, lane: Lane) -> None:
+        """No flow goes by the host's old scale any more, so the host has changed it."""
+        address, scale = lane.dst, lane.window_scale
+        assert scale is not None
+        self._scales[address] = scale
+        for port_id in self._host_ports.get(address, set()):
+            self._put_host_window(port_id, address)
+        for peer in self._lanes[address]:
+            peer.odd = peer.window_scale != scale
+            for connection in peer.members:
+                self._apply_if_own(peer, connection)
+
+    def _apply_if_own(self, lane: Lane, connection: Connection) -> None:
+        wants_own = lane.odd or lane.cls(connection) is FlowClass.BACKGROUND
+        if wants_own or lane.key(connection) in self._exceptions:
+            self._apply(lane, connection)
+
+    def _apply(self, lane: Lane, connection: Connection) -> None:
+        scale = lane.window_scale
+        if scale is None:
+            return
+        key = lane.key(connection)
+        cls = lane.cls(connection)
+        exceptions: dict[PortId, EntryKey] = {}
+        if lane.odd or cls is FlowClass.BACKGROUND:
+            segments = FlowKey.unpack(key).reverse
+            for port_id in lane.ports:
+                register = self._registers.register(port_id, cls)
+                if register is not None:
+                    entry = FlowWindow(port_id.port, segments, register, scale)
+                    self._tables.put(port_id.switch, entry)
+                    exceptions[port_id] = entry.key
+        self._withdraw(self._exceptions.pop(key, {}), exceptions.keys())
+        if exceptions:
+            self._exceptions[key] = exceptions
+
+    def _withdraw(self, exceptions: dict[PortId, EntryKey], but: Set[PortId]) -> None:
+        for port_id, key in exceptions.items():
+            if port_id not in but:
+                self._tables.remove(port_id.switch, key)
+
+    def _put_host_window(self, port_id: PortId, address: bytes) -> None:
+        register = self._registers.register(port_id, FlowClass.BURST)
+        if register is not None:
+            entry = HostWindow(port_id.port, address, register, self._scales[address])
+            self._tables.put(port_id.switch, entry)
+            self._host_ports.setdefault(address, set()).add(port_id)
+
+    def _remove_host_window(self, port_id: PortId, address: bytes) -> None:
+        self._tables.remove(port_id.switch, HostWindow(port_id.port, address, 0, 0).key)

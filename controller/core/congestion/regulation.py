@@ -1,0 +1,333 @@
+"""From what is known of the egress ports to the registers of the switches.
+
+It joins ports, regulator and registers: a port is regulated from the time it is known to have a
+queue, by what it can take, and what is to be set is sent in one message a switch.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from controller.core.congestion.egress_ports import EgressPorts, PortOverride, Queue
+from controller.core.congestion.registers import Registers
+from controller.core.congestion.regulator import Regulator, RegulatorSettings, Scheme, WindowSet
+from controller.core.congestion.windows import PortLimits
+from controller.core.desired.tables import Tables
+from controller.core.flows.port_counts import PortCounts
+from controller.core.topology.fabric import Port
+from controller.core.topology.rtt import RoundTrips
+from controller.model.effects import (
+    Complain,
+    Effect,
+    ReadQueues,
+    Record,
+    RegisterWindow,
+    Remind,
+    RepeatNotices,
+    SetWindows,
+    TimeControl,
+)
+from controller.model.entries import PortWindow
+from controller.model.values import FlowClass, Hold, Notice, PortId
+
+_SAME_INTERVAL = 4  # Within a quarter.
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What a switch can do: `registers` of windows it has, 0 if it cannot lower any, whether it
+    keeps accounts of credit, whether it tells the state of its egress queues, and whether it
+    repeats notices."""
+
+    registers: int
+    keeps_accounts: bool = False
+    tells_queues: bool = False
+    repeats_notices: bool = False
+
+
+class Regulation:
+    """All egress ports of all switches. Effects go to `emit`, windows not before `send`."""
+
+    def __init__(
+        self,
+        settings: RegulatorSettings,
+        overrides: Iterable[PortOverride],
+        default_limits: PortLimits,
+        tables: Tables,
+        emit: Callable[[Effect], None],
+    ) -> None:
+        self._scheme = settings.scheme
+        self.registers = Registers()
+        self.round_trips = RoundTrips()
+        self._tables = tables
+        self._emit = emit
+        self._egress = EgressPorts(overrides, default_limits)
+        self._regulator = Regulator(settings)
+        self._features: dict[int, Features] = {}
+        self._short_of_registers: set[int] = set()
+        self._windows: list[WindowSet] = []
+        # After what time switches repeat notices, as they were told.
+        self._intervals_us: dict[PortId, int] = {}
+        self._gone: list[PortId] = []
+        self._reminded_ns: int | None = None
+
+    def reconfigure(self, settings: RegulatorSettings, now_ns: int) -> bool:
+        """Go by these from now on. Returns whether there are registers where there were none."""
+        watched = self._scheme is Scheme.NONE
+        self._scheme = settings.scheme
+        self._windows += self._regulator.reconfigure(settings, now_ns)
+        regulates = watched and self._scheme is not Scheme.NONE
+        for switch, features in self._features.items():
+            if regulates:
+                # Where nothing is regulated any more they are kept: the entries name them still.
+                self.registers.connect(switch, features.registers)
+            self._follow_all(switch, now_ns)
+        return regulates
+
+    # Switches and ports
+
+    def connect(self, switch: int, ports: Iterable[Port], features: Features) -> None:
+        regulates = self._scheme is not Scheme.NONE
+        self.registers.connect(switch, features.registers if regulates else 0)
+        self._features[switch] = features
+        self._egress.connect(switch, ports)
+
+    def restart(self, switch: int, now_ns: int) -> None:
+        """The switch is ready to be told; what it said before is void, what it holds is unknown."""
+        self._forget_intervals(switch)
+        self._windows += self._regulator.restart(switch, now_ns)
+        self._follow_all(switch, now_ns)
+        self.look(switch, now_ns)
+
+    def look(self, switch: int, now_ns: int) -> None:
+        """Ask a switch for the state of its queues, and how far away it is."""
+        self._emit(TimeControl(switch, now_ns))
+        if self._features[switch].tells_queues:
+            self._emit(ReadQueues(switch))
+
+    def forget(self, switch: int, in_use: bool) -> None:
+        """A switch is gone for good; its registers are still `in_use` if entries name them."""
+        for port_id in self._egress.ports_of(switch):
+            self._cover(port_id, False)
+        self._egress.forget(switch)
+        self._regulator.forget(switch)
+        self._forget_intervals(switch)
+        self.round_trips.forget(switch)
+        self._features.pop(switch, None)
+        self._short_of_registers.discard(switch)
+        if not in_use:
+            self.registers.forget(switch)
+
+    def adopt(self, switch: int, entry: PortWindow) -> None:
+        """Keep the register that a port has by an entry that survived on its switch."""
+        self.registers.adopt(PortId(switch, entry.port), entry.register)
+
+    def set_port(self, switch: int, port: Port, now_ns: int) -> None:
+        self._egress.set_port(switch, port)
+        self._follow(PortId(switch, port.number), now_ns)
+
+    def remove_port(self, port_id: PortId, now_ns: int) -> None:
+        """A port is gone; with the next `send` its registers are free for others."""
+        self._gone.append(port_id)
+        self._cover(port_id, False)
+        self._egress.remove_port(port_id)
+        self._intervals_us.pop(port_id, None)
+        self.round_trips.forget_port(port_id)
+        self._windows += self._regulator.withdraw(port_id, now_ns)
+
+    # Events
+
+    def flows_changed(self, port_id: PortId, counts: PortCounts, now_ns: int) -> None:
+        self._windows += self._regulator.flows_changed(port_id, counts, now_ns)
+        self._have_notices_repeated(port_id)
+
+    def queue_event(
+        self, port_id: PortId, notice: Notice, queue_bytes: int, limit_bytes: int, now_ns: int
+    ) -> None:
+        """A notice; the last one of a port may be that it is gone, and its congestion with it.
+
+        A queue may be far slower than its port, so one that is not known yet is asked for: its
+        record tells what the notice does.
+        """
+        if not self._egress.has_port(port_id):
+            return
+        if self.tells_queues(port_id.switch) and self._egress.queue(port_id) is None:
+            self._emit(ReadQueues(port_id.switch))
+            return
+        if self._egress.notice(port_id, limit_bytes):
+            self._follow(port_id, now_ns)
+        self._windows += self._regulator.queue_event(port_id, notice, queue_bytes, now_ns)
+
+    def queues_read(self, switch: int, queues: dict[int, Queue], now_ns: int) -> None:
+        """The egress queues of a switch, all of them, by port number."""
+        self._egress.set_queues(switch, queues)
+        self._follow_all(switch, now_ns)
+        for number, queue in queues.items():
+            if queue.level:
+                told = PortId(switch, number), Notice(queue.level - 1), queue.queue_bytes
+                self._windows += self._regulator.congested(*told, now_ns)
+
+    def link_seen(self, a: PortId, b: PortId, now_ns: int) -> None:
+        """A discovery frame has crossed a link."""
+        if self.round_trips.probe_seen(a, b, now_ns):
+            self._follow(a, now_ns)
+            self._follow(b, now_ns)
+
+    def refresh(self, now_ns: int) -> None:
+        """Send again what would soon expire on the switches."""
+        self._windows += self._regulator.refresh(now_ns)
+
+    def widen(self, now_ns: int) -> None:
+        """Widen the windows whose time has come."""
+        self._windows += self._regulator.widen(now_ns)
+
+    # To look at
+
+    def can_lower(self, switch: int) -> bool:
+        """Whether a switch has window registers."""
+        features = self._features.get(switch)
+        return features is not None and features.registers > 0
+
+    def ports_of(self, switch: int) -> list[PortId]:
+        return self._egress.ports_of(switch)
+
+    def queue(self, port_id: PortId) -> Queue | None:
+        """An egress queue as its switch last told it."""
+        return self._egress.queue(port_id)
+
+    def limits(self, port_id: PortId) -> PortLimits | None:
+        """What a port is taken to stand, with its RTT as measured."""
+        return self._regulator.limits(port_id)
+
+    def capacity_bps(self, port_id: PortId) -> int | None:
+        """What a port's link can take; None if there is no such port."""
+        return self._egress.capacity_bps(port_id)
+
+    def tells_queues(self, switch: int) -> bool:
+        """Whether a switch tells the state of its egress queues."""
+        features = self._features.get(switch)
+        return features is not None and features.tells_queues
+
+    def has_account(self, port_id: PortId) -> bool:
+        """Whether the switch can keep an account of credit for a port."""
+        features, queue = self._features.get(port_id.switch), self.queue(port_id)
+        keeps = features is not None and features.keeps_accounts
+        return keeps and (queue is None or queue.can_have_account)
+
+    def in_force(self, port_id: PortId, cls: FlowClass) -> Hold:
+        """What a class of flows of a port is held to now."""
+        return self._regulator.in_force(port_id, cls)
+
+    def notice(self, port_id: PortId) -> Notice | None:
+        """The notice that the windows of a port go by."""
+        return self._regulator.notice(port_id)
+
+    # What follows
+
+    def _follow_all(self, switch: int, now_ns: int) -> None:
+        for port_id in self._egress.ports_of(switch):
+            self._follow(port_id, now_ns)
+
+    def _follow(self, port_id: PortId, now_ns: int) -> None:
+        """Regulate a port by what is known of it now, or not at all."""
+        features = self._features.get(port_id.switch)
+        if features is None:
+            return
+        every_port = not features.tells_queues
+        link_ns = self.round_trips.link_ns.get(port_id)
+        limits = self._egress.limits(port_id, every_port, link_ns)
+        if limits is None:
+            self._windows += self._regulator.withdraw(port_id, now_ns)
+        else:
+            self._windows += self._regulator.configure(
+                port_id, limits, self.has_account(port_id), now_ns
+            )
+        has_account = limits is not None and self.has_account(port_id)
+        self._cover(port_id, has_account and self._scheme is Scheme.WEIR)
+        self._have_notices_repeated(port_id)
+
+    def _have_notices_repeated(self, port_id: PortId) -> None:
+        """Tell the switch after what time to repeat notices of a port, if that is news."""
+        features = self._features.get(port_id.switch)
+        if features is None or not features.repeats_notices:
+            return
+        told_us = self._intervals_us.get(port_id, 0)
+        wanted_us = self._regulator.notice_interval_us(port_id)
+        # The RTT is measured anew all the time: a little more or less is not worth a message.
+        slack_us = told_us // _SAME_INTERVAL if wanted_us else 0
+        if abs(wanted_us - told_us) > slack_us:
+            self._intervals_us[port_id] = wanted_us
+            self._emit(RepeatNotices(*port_id, wanted_us))
+
+    def _forget_intervals(self, switch: int) -> None:
+        """Its connection is gone, and what it was asked on it."""
+        self._intervals_us = {
+            port_id: told
+            for port_id, told in self._intervals_us.items()
+            if port_id.switch != switch
+        }
+
+    def _cover(self, port_id: PortId, wanted: bool) -> None:
+        """Have all that enters by a port in its account, before its hosts are known to connect."""
+        register = self.registers.register(port_id, FlowClass.BURST) if wanted else None
+        if register is None:
+            self._tables.remove(port_id.switch, PortWindow(port_id.port, 0).key)
+        else:
+            self._tables.put(port_id.switch, PortWindow(port_id.port, register))
+
+    def send(self) -> None:
+        """Send what has changed, to the switches that are there."""
+        by_switch: dict[int, dict[int, WindowSet]] = {}
+        for window in self._windows:
+            switch = window.port.switch
+            if not self._tables.connected(switch):
+                continue
+            register = self.registers.register(window.port, window.cls)
+            if register is not None:
+                by_switch.setdefault(switch, {})[register] = window
+            else:
+                self._tell_shortage(window.port)
+        self._windows.clear()
+        at_ns = self._regulator.widens_ns
+        if at_ns is not None and at_ns != self._reminded_ns:
+            self._emit(Remind(at_ns))
+        self._reminded_ns = at_ns
+        for switch, windows in by_switch.items():
+            self._send(switch, windows)
+        for port_id in self._gone:
+            self.registers.free(port_id)
+        self._gone.clear()
+
+    def _send(self, switch: int, windows: dict[int, WindowSet]) -> None:
+        ttl_ms = self._regulator.ttl_ms
+        registers = tuple(
+            RegisterWindow(register, window.port.port, window.cls, window.hold)
+            for register, window in windows.items()
+        )
+        self._emit(SetWindows(switch, registers, ttl_ms))
+        fields: dict[str, object] = {
+            "switch": switch,
+            "refresh": all(window.refresh for window in windows.values()),
+            "ttl_ms": ttl_ms,
+            "windows": [
+                {
+                    "port": window.port.port,
+                    "class": window.cls.value,
+                    "register": register,
+                    "window_bytes": window.hold.window_bytes,
+                    "credit": window.hold.credit and window.hold.credit._asdict(),
+                }
+                for register, window in windows.items()
+            ],
+        }
+        self._emit(Record("window_set", fields))
+
+    def _tell_shortage(self, port_id: PortId) -> None:
+        """A switch without any register has said so already."""
+        switch = port_id.switch
+        if self.registers.any(switch) and switch not in self._short_of_registers:
+            self._short_of_registers.add(switch)
+            text = (
+                "has more egress queues than pairs of window registers: "
+                f"port {port_id.port} and further ones are not regulated"
+            )
+            self._emit(Complain(switch, text))

@@ -1,0 +1,1 @@
+"""What every switch is to hold (`tables`), and the audits that find out whether it does."""

@@ -1,0 +1,221 @@
+"""What every switch is meant to hold, and the difference to what it does hold.
+
+Entries that a switch already has are taken over without touching them; those that nothing claims
+are withdrawn only when `sweep` is called, so that a fresh controller never breaks a working switch.
+An entry counts as confirmed when the switch has acknowledged it, or an audit has found it there.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple, TypeVar
+
+from controller.model.effects import Effect, Install, Withdraw
+from controller.model.entries import Entry, EntryKey, Relearn
+
+E = TypeVar("E", bound=Entry)
+
+
+class Applied(NamedTuple):
+    """How far what is wanted of a switch is in force, in entries. What is wanted and neither
+    confirmed nor refused is on its way, or waits for the switch to come back."""
+
+    wanted: int
+    confirmed: int
+    refused: int
+
+
+class Found(NamedTuple):
+    """What an audit has put right: entries that were missing or different, and entries that nobody
+    wants."""
+
+    restored: int
+    removed: int
+
+
+class _Audit:
+    """An audit under way. What was changed since it began is not judged by it."""
+
+    def __init__(self, wanted: Iterable[EntryKey]) -> None:
+        self.unseen = set(wanted)
+        self.touched: set[EntryKey] = set()
+        self.restored = self.removed = 0
+
+
+class Tables:
+    """Wanted entries per switch. Effects go to `emit`, only for switches that are connected."""
+
+    def __init__(self, emit: Callable[[Effect], None]) -> None:
+        self._emit = emit
+        self._wanted: dict[int, dict[EntryKey, Entry]] = {}
+        self._unclaimed: dict[int, dict[EntryKey, Entry]] = {}
+        self._never_sent: dict[int, set[EntryKey]] = {}
+        self._unconfirmed: dict[int, set[Hashable]] = {}
+        self._refused: dict[int, set[Hashable]] = {}
+        self._audits: dict[int, _Audit] = {}
+
+    def missing(self, switch: int, held: Iterable[Entry], kind: type[E]) -> list[E]:
+        """The entries of a kind that a switch was told, before its channel was lost, and does not
+        hold any more: it has removed them by itself."""
+        known = self._never_sent.get(switch, set()) | {entry.key for entry in held}
+        return [
+            entry
+            for key, entry in self._wanted.get(switch, {}).items()
+            if isinstance(entry, kind) and key not in known
+        ]
+
+    def connect(self, switch: int, held: list[Entry]) -> None:
+        """A switch is there and holds these entries: install what it lacks."""
+        unclaimed = self._unclaimed[switch] = {entry.key: entry for entry in held}
+        self._never_sent.pop(switch, None)
+        self._unconfirmed[switch], self._refused[switch] = set(), set()
+        for key, entry in self._wanted.setdefault(switch, {}).items():
+            if unclaimed.pop(key, None) != entry:
+                self._install(switch, entry)
+
+    def disconnect(self, switch: int) -> None:
+        self._unclaimed.pop(switch, None)
+        self._audits.pop(switch, None)
+
+    def forget(self, switch: int) -> None:
+        """A switch is gone for good."""
+        for entries in (
+            *(self._wanted, self._unclaimed, self._never_sent),
+            *(self._unconfirmed, self._refused, self._audits),
+        ):
+            entries.pop(switch, None)
+
+    def connected(self, switch: int) -> bool:
+        return switch in self._unclaimed
+
+    def sweep(self, switch: int, kind: type[object] = object) -> None:
+        """Withdraw what the switch holds and nobody wants, of one kind or of all."""
+        unclaimed = self._unclaimed.get(switch, {})
+        for key, entry in list(unclaimed.items()):
+            if isinstance(entry, kind):
+                del unclaimed[key]
+                self._touch(switch, key)
+                self._emit(Withdraw(switch, entry))
+
+    @property
+    def n_switches(self) -> int:
+        return len(self._wanted)
+
+    def switches(self) -> list[int]:
+        """The switches that were ever connected."""
+        return list(self._wanted)
+
+    def entries(self, kind: type[E]) -> list[tuple[int, E]]:
+        """The wanted entries of one kind, with their switches."""
+        return [
+            (switch, entry)
+            for switch, entries in self._wanted.items()
+            for entry in entries.values()
+            if isinstance(entry, kind)
+        ]
+
+    def put(self, switch: int, entry: Entry) -> None:
+        """Want this entry, in place of one with the same key."""
+        wanted = self._wanted.setdefault(switch, {})
+        if wanted.get(entry.key) == entry:
+            return
+        is_new = entry.key not in wanted
+        wanted[entry.key] = entry
+        if not self.connected(switch):
+            if is_new:
+                self._never_sent.setdefault(switch, set()).add(entry.key)
+            return
+        self._touch(switch, entry.key)
+        if self._unclaimed[switch].pop(entry.key, None) != entry:
+            self._install(switch, entry)
+
+    def remove(self, switch: int, key: EntryKey) -> None:
+        """No longer want the entry of this key, if there is one."""
+        entry = self._wanted.get(switch, {}).pop(key, None)
+        if entry is None:
+            return
+        if self.connected(switch):
+            self._touch(switch, key)
+            self._forget(switch, key)
+            self._emit(Withdraw(switch, entry))
+        else:
+            self._never_sent.get(switch, set()).discard(key)
+
+    def vanished(self, switch: int, key: EntryKey) -> None:
+        """The switch has removed this entry by itself."""
+        self._wanted.get(switch, {}).pop(key, None)
+        self._unclaimed.get(switch, {}).pop(key, None)
+        self._touch(switch, key)
+        self._forget(switch, key)
+
+    # What the switches say of it
+
+    def acknowledged(self, switch: int, keys: Iterable[Hashable]) -> None:
+        """The switch has taken what was installed last under these keys."""
+        if self.connected(switch):
+            self._unconfirmed[switch].difference_update(keys)
+
+    def refused(self, switch: int, key: Hashable) -> None:
+        """The switch has not taken it; the next audit tries again."""
+        if self.connected(switch) and key in self._unconfirmed[switch]:
+            self._unconfirmed[switch].discard(key)
+            self._refused[switch].add(key)
+
+    def applied(self, switch: int) -> Applied:
+        """How far the switch is."""
+        wanted = len(self._wanted.get(switch, {}))
+        if not self.connected(switch):
+            return Applied(wanted, 0, 0)
+        refused = len(self._refused[switch])
+        return Applied(wanted, wanted - len(self._unconfirmed[switch]) - refused, refused)
+
+    def begin_audit(self, switch: int) -> None:
+        """From now on, what changes is not judged by what the switch is about to tell."""
+        self._audits[switch] = _Audit(self._wanted.get(switch, {}))
+
+    def give_up_audit(self, switch: int) -> None:
+        """The switch does not tell."""
+        self._audits.pop(switch, None)
+
+    def audit(self, switch: int, held: Iterable[Entry]) -> None:
+        """A part of what the switch holds: put right what is different or wanted by nobody."""
+        audit = self._audits.get(switch)
+        if audit is None:
+            return
+        wanted, unclaimed = self._wanted.get(switch, {}), self._unclaimed[switch]
+        for entry in held:
+            key = entry.key
+            if key in audit.touched:
+                continue
+            if wanted.get(key) == entry:
+                audit.unseen.discard(key)
+                self._forget(switch, key)
+            elif key not in wanted and key not in unclaimed and not isinstance(entry, Relearn):
+                audit.removed += 1
+                self._emit(Withdraw(switch, entry))
+
+    def end_audit(self, switch: int) -> Found | None:
+        """The switch has told all it holds: install what it lacks. None without an audit."""
+        audit = self._audits.pop(switch, None)
+        if audit is None:
+            return None
+        wanted, refused = self._wanted.get(switch, {}), self._refused[switch]
+        for key in audit.unseen - audit.touched:
+            audit.restored += key not in refused
+            refused.discard(key)
+            self._install(switch, wanted[key])
+        return Found(audit.restored, audit.removed)
+
+    def _install(self, switch: int, entry: Entry) -> None:
+        self._refused[switch].discard(entry.key)
+        self._unconfirmed[switch].add(entry.key)
+        self._emit(Install(switch, entry))
+
+    def _touch(self, switch: int, key: EntryKey) -> None:
+        audit = self._audits.get(switch)
+        if audit is not None:
+            audit.touched.add(key)
+
+    def _forget(self, switch: int, key: EntryKey) -> None:
+        """It is confirmed, or not wanted any more."""
+        if self.connected(switch):
+            self._unconfirmed[switch].discard(key)
+            self._refused[switch].discard(key)

@@ -1,0 +1,556 @@
+"""The life of connections: opened, routed, accounted, classified, adopted, closed.
+
+It keeps the GVT, the accounts and the window entries of the switches in step. Windows themselves
+are none of its business: they follow from the counts of the ports.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from controller.core.desired.tables import Tables
+from controller.core.flows.channel_history import Watch
+from controller.core.flows.classifier import Classifier
+from controller.core.flows.flow_table import Change, GlobalFlowTable
+from controller.core.flows.host_pairs import Account, Bundle, Connection, Lane, Meter
+from controller.core.flows.policy import Policy, Treatment
+from controller.core.flows.polling import Polling
+from controller.core.flows.recovery import Memory
+from controller.core.topology.fabric import Fabric
+from controller.model.effects import Complain, Effect, ReadAccounts, Record
+from controller.model.entries import Account as AccountEntry
+from controller.model.entries import Survivor
+from controller.model.flow import FIN, RST, FlowKey, SegmentFields, payload_bytes, reverse
+
+ADOPTED_MSS_BYTES = 1460
+_OPENED_PER_TURN, _REVIEWED_PER_TURN = 64, 2048
+_UNCOUNTED_PER_TURN = 256
+_TREATED_PER_TURN = 4096
+
+# The packed key of the direction of the data, and the bytes and packets of its frames.
+Reading = tuple[bytes, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """`expiry_ns` is how long a connection may be without a trace. No switch counts more than
+    `accounts_per_switch` connections. `log` has every connection recorded."""
+
+    classifier: Classifier
+    poll_interval_ns: int = 5 * 10**8
+    expiry_ns: int = 1800 * 10**9
+    accounts_per_switch: int = 16_384
+    log: bool = False
+
+
+class WindowEntries(Protocol):
+    """Who has the switches hold what a flow's window needs: `congestion.enforcer.Enforcer`."""
+
+    def scale(self, address: bytes) -> int | None:
+        """The window scale that a host is known to announce."""
+
+    def apply(self, lane: Lane, connection: Connection) -> None:
+        """A flow has begun, or has another class."""
+
+    def release(self, connection: Connection) -> None:
+        """A connection is gone."""
+
+    def reroute(self, bundle: Bundle) -> None:
+        """A bundle has its route, or another one."""
+
+    def leave(self, lane: Lane, now_ns: int) -> None:
+        """A lane is gone."""
+
+    def forget_unused(self, unused_since_ns: int) -> None:
+        """Forget the hosts that have had no connection since then."""
+
+
+class Connections:
+    """All connections of the fabric. `table` is the GVT.
+
+    `opened` and `adopted` count those that came, with and without their handshake, `counters` those
+    that went, by reason. `unlabelled` counts the bundles that should have a label and have none.
+    `relearning` are the switches that copy up what has no account.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        tables: Tables,
+        window_entries: WindowEntries,
+        policy: Policy,
+        settings: ConnectionSettings,
+        emit: Callable[[Effect], None],
+    ) -> None:
+        self.table = GlobalFlowTable(treat=policy.treatment if policy else None)
+        self.opened = self.adopted = self.unlabelled = 0
+        self.counters: Counter[str] = Counter()
+        self._fabric = fabric
+        self._tables = tables
+        self._window_entries = window_entries
+        self._settings = settings
+        self._classifier = settings.classifier
+        self._emit = emit
+        self._memory = Memory()
+        self._young: deque[Connection] = deque()  # the oldest first
+        self._uncounted: deque[Connection] = deque()
+        self._polling = Polling(settings.poll_interval_ns)
+        self._policy = policy
+        self._untreated: deque[Connection] = deque()
+        self._gone: set[int] = set()
+        self._unlabelled: set[int] = set()
+        self._watch = Watch()
+        self.relearning: set[int] = set()
+
+    def reconfigure(self, settings: ConnectionSettings) -> None:
+        """Go by these from now on."""
+        self._settings, self._classifier = settings, settings.classifier
+        self._polling.interval_ns = settings.poll_interval_ns
+
+    def set_policy(self, policy: Policy, now_ns: int) -> None:
+        """Go by this from now on. Connections that it treats differently start anew, as if they had
+        been adopted: what was counted of them is counted again. Many take several turns."""
+        self._policy = policy
+        self.table.treat = policy.treatment if policy else None
+        self._untreated = deque(self.table.connections)
+        self._treat_some(now_ns)
+
+    def observe(self, segments: Sequence[SegmentFields], now_ns: int) -> None:
+        """Copied segments that entered at an edge, from hosts that the fabric knows."""
+        changes = self.table.observe(segments, now_ns)
+        if self._memory:
+            for segment in segments:
+                if segment[3] & (FIN | RST) and self.table.find(segment[2]) is None:
+                    self.forget_remembered(FlowKey.unpack(segment[2]))
+        for bundle in self._route_new_bundles():
+            if bundle.label is None and self._fabric.labelled and bundle.edges:
+                self._tell_unlabelled(bundle.edges[0])
+        for change, connection in changes:
+            if change == Change.OPENED:
+                self.opened += 1
+                if self._settings.log:
+                    self._tell_opened(connection, adopted=False)
+                self._begin(connection)
+            else:
+                self._closed(connection, change)
+        for _, macs, key, *_, label in self.table.take_strays():
+            if self.table.find(key) is None:
+                # Its handshake was not seen. A bare ACK may be the last word of a dead connection.
+                self._adopt(key, (macs[6:], macs[:6]), self._known_scales(key), label, now_ns)
+
+    def read(self, switch: int, readings: Iterable[Reading], more: bool, now_ns: int) -> None:
+        """A part of a switch's accounts, the last one unless `more` come: classify anew."""
+        for key, n_bytes, n_packets in readings:
+            connection = self.table.find(key)
+            if connection is None or connection.account is None:
+                continue
+            account, bundle = connection.account, connection.bundle
+            if account.switches[:1] == (switch,):
+                lane = bundle.forward if key == connection.key else bundle.reverse
+                self._classify(connection, lane, payload_bytes(key, n_bytes, n_packets), now_ns)
+                meter = account.forward if lane.forward else account.reverse
+                if n_packets != meter.packets:
+                    # Less than before says nothing: the entry is another one.
+                    if n_packets > meter.packets >= 0:
+                        meter.traced_ns = now_ns
+                    meter.packets = n_packets
+                elif self._expired(
+                    max(account.forward.traced_ns, account.reverse.traced_ns), now_ns
+                ):
+                    self._remove(connection, "expired")
+        if not more:
+            self._polling.answered(switch, now_ns)
+
+    def account_expired(self, switch: int, key: bytes) -> None:
+        """A switch has dropped an account because its flow was idle for long."""
+        self._tables.vanished(switch, AccountEntry(FlowKey.unpack(key), forward=True).key)
+        connection = self.table.find(key)
+        if connection is None or connection.account is None:
+            return
+        if switch in connection.account.switches:
+            self._remove(connection, "expired")
+
+    def open_accounts(self, now_ns: int) -> None:
+        """Open some of the accounts that are due, and ask for the counters that are."""
+        opened_ns = now_ns - self._classifier.background_age_ns
+        opened = reviewed = 0
+        while self._young and self._young[0].opened_ns <= opened_ns:
+            if opened == _OPENED_PER_TURN or reviewed == _REVIEWED_PER_TURN:
+                break
+            connection = self._young.popleft()
+            if connection.established and connection.account is None:
+                if self._watch.saw_all(connection.bundle.edges, connection.opened_ns):
+                    opened += self._account_if_room(connection, now_ns)
+                else:
+                    # Its end may have gone unseen. If it goes on, the switch's return relearns it.
+                    self._remove(connection, "unwatched")
+                reviewed += 1
+        for switch in self._fabric.connected():
+            if self._polling.due(switch, now_ns):
+                self._emit(ReadAccounts(switch))
+
+    def switch_up(self, switch: int, has_past: bool, now_ns: int) -> None:
+        """A switch is heard; connections may have ended unseen if it `has_past`."""
+        self._gone.discard(switch)
+        self._watch.begin(switch, has_past, now_ns)
+        self._polling.reconnected(switch)
+
+    def switch_down(self, switch: int, now_ns: int) -> None:
+        """Nothing is heard of what ends at this switch."""
+        self._watch.end(switch, now_ns)
+        self.relearning.discard(switch)
+
+    def restarted(self, switch: int) -> None:
+        """A switch has lost all it held, and with it what it was about to tell: which connections
+        had ended while it was not heard. Those that go on are relearnt."""
+        lost_ns = self._watch.lost_ns(switch)
+        for bundle in self.table.bundles:
+            if switch in bundle.edges:
+                for connection in list(bundle.members):
+                    account = connection.account
+                    if account is not None and switch in account.switches:
+                        traced_ns = max(account.forward.traced_ns, account.reverse.traced_ns)
+                        if self._watch.may_be_untold(bundle.edges, traced_ns, lost_ns):
+                            self._remove(connection, "unwatched")
+
+    def give_up(self, switch: int, now_ns: int) -> None:
+        """A switch stays away: forget what was wholly behind it, count the rest elsewhere."""
+        self._gone.add(switch)
+        for bundle in self.table.bundles:
+            bundle.edges = self._edges(bundle)
+            for connection in list(bundle.members):
+                account = connection.account
+                if not bundle.edges:
+                    self._remove(connection, "lost")
+                elif account is not None and account.switches[:1] == (switch,):
+                    self._move_account(connection, account, bundle.edges[:1], now_ns)
+
+    def forget_switch(self, switch: int) -> None:
+        """A switch that was given up will not be heard of any more."""
+        self._gone.discard(switch)
+        self._watch.forget(switch)
+        self._polling.forget(switch)
+
+    def reroute(self, hosts: set[bytes], now_ns: int) -> None:
+        """The paths of these hosts may have changed."""
+        for bundle in {bundle for mac in hosts for bundle in self.table.bundles_of(mac)}:
+            before = bundle.edges[:1]
+            self._route(bundle)
+            switch = bundle.edges[:1]
+            if switch and switch != before:
+                for connection in bundle.members:
+                    if connection.account is not None:
+                        self._move_account(connection, connection.account, switch, now_ns)
+
+    def remember(self, survivors: Iterable[Survivor]) -> None:
+        """What a switch held when it connected may tell of connections that are not known."""
+        self._memory.remember(survivors)
+
+    def tend(self, now_ns: int) -> None:
+        """Drop what has left no trace; adopt those of which only the answer was ever seen."""
+        for answer, finished in self.table.expire(now_ns):
+            key = reverse(answer.key)
+            if self.table.find(key) is None:
+                # RFC 7323 section 2.2: the option is in a SYN-ACK only if it was in the SYN.
+                scaled = answer.window_scale is not None
+                _, ours = self._known_scales(key)
+                scales = min(answer.window_scale or 0, 14), ours if scaled else 0
+                macs = answer.macs[:6], answer.macs[6:]
+                self._adopt(key, macs, scales, answer.label, now_ns, finished)
+        for bundle in self.table.drop_unused(now_ns):
+            for lane in bundle.lanes:
+                self._window_entries.leave(lane, now_ns)
+        self._window_entries.forget_unused(now_ns - self._settings.expiry_ns)
+        self._review_uncounted(now_ns)
+        self._treat_some(now_ns)
+
+    def adopt_remembered(self, now_ns: int) -> None:
+        """Accounts that survived stand for connections, as soon as both ends are located."""
+        for flow in self._memory.initiators():
+            src, dst = self._fabric.owner(flow.src), self._fabric.owner(flow.dst)
+            key = flow.pack()
+            if src and dst and self.table.find(key) is None:
+                # Its account tells the label.
+                self._adopt(key, (src.mac, dst.mac), self._known_scales(key), None, now_ns)
+
+    def forget_remembered(self, flow: FlowKey) -> None:
+        """What a switch holds of this connection, in either direction, is of the past."""
+        for side in (flow, flow.reverse):
+            self._memory.claim(side)
+
+    def forget_all_remembered(self) -> None:
+        self._memory.clear()
+
+    # From the first segment to the last
+
+    def _known_scales(self, key: bytes) -> tuple[int | None, int | None]:
+        """The scales that the receivers of either direction are known to announce."""
+        flow = FlowKey.unpack(key)
+        return self._window_entries.scale(flow.dst), self._window_entries.scale(flow.src)
+
+    def _adopt(
+        self,
+        key: bytes,
+        macs: tuple[bytes, bytes],
+        scales: tuple[int | None, int | None],
+        label: int | None,
+        now_ns: int,
+        finished: int = 0,
+    ) -> None:
+        if self._fabric.path(*macs, label) is None:
+            return
+        own_scales = list(scales)
+        remembered = []
+        for i, side in enumerate((key, reverse(key))):
+            known, cls, window_scale = self._memory.claim(FlowKey.unpack(side))
+            remembered.append((known, cls))
+            if label is None and known is not None:
+                label = known.label
+            if window_scale is not None:
+                # An exception on a switch knows this connection better than its host's entry.
+                own_scales[i] = window_scale
+        age_ns = max(known.age_ns if known else 0 for known, _ in remembered)
+        opened_ns = now_ns - age_ns
+        connection = self.table.adopt(
+            key, macs, ADOPTED_MSS_BYTES, (own_scales[0], own_scales[1]), label, opened_ns
+        )
+        connection.finished = finished
+        self._route_new_bundles()
+        bundle = connection.bundle
+        if bundle.treatment is not Treatment.EXEMPT:
+            fixed = bundle.treatment is not Treatment.ORDINARY
+            meters = [
+                Meter.started(
+                    opened_ns,
+                    now_ns,
+                    known.volume_bytes if known else 0,
+                    bundle.born if fixed else cls,
+                    packets=-1 if known else 0,
+                )
+                for known, cls in remembered
+            ]
+            # While switches relearn, they copy up what has no account: at both ends.
+            self._account(connection, Account(bundle.edges, meters[0], meters[1]))
+            self._apply(connection)
+        self.adopted += 1
+        if self._settings.log:
+            self._tell_opened(connection, adopted=True)
+        self._begin(connection)
+
+    def _tell_opened(self, connection: Connection, adopted: bool) -> None:
+        bundle = connection.bundle
+        scales = [bundle.reverse.window_scale, bundle.forward.window_scale]
+        fields: dict[str, object] = {
+            "mss_bytes": bundle.mss_bytes,
+            "window_scales": scales,
+            "label": bundle.label,
+            "adopted": adopted,
+        }
+        self._emit(Record("connection_opened", connection.fields() | fields))
+
+    def _begin(self, connection: Connection) -> None:
+        """Regulate a connection, and have it counted when its time comes."""
+        if not connection.established or connection.account is not None:
+            return
+        bundle = connection.bundle
+        self._apply_apart(connection)
+        is_copied = self.relearning and not self.relearning.isdisjoint(bundle.edges)
+        if is_copied and bundle.treatment is not Treatment.EXEMPT:
+            self._start_account(connection, bundle.edges, connection.opened_ns)
+        else:
+            self._young.append(connection)
+
+    def _apply_apart(self, connection: Connection) -> None:
+        """What its host's entry does not serve needs one of its own from the start."""
+        if connection.bundle.apart:
+            self._apply(connection)
+
+    def _apply(self, connection: Connection) -> None:
+        for lane in connection.bundle.lanes:
+            self._window_entries.apply(lane, connection)
+
+    def _treat_some(self, now_ns: int) -> None:
+        """Look at the next few of those that were open when the policy changed."""
+        for _ in range(min(_TREATED_PER_TURN, len(self._untreated))):
+            connection = self._untreated.popleft()
+            treatment = self._policy.treatment(FlowKey.unpack(connection.key))
+            if connection.established and treatment is not connection.bundle.treatment:
+                self._treat_anew(connection, now_ns)
+
+    def _treat_anew(self, connection: Connection, now_ns: int) -> None:
+        bundle = connection.bundle
+        self.table.remove(connection)
+        self._let_go(connection)
+        renewed = self.table.adopt(
+            connection.key,
+            (bundle.initiator_mac, bundle.responder_mac),
+            bundle.mss_bytes,
+            (bundle.forward.window_scale, bundle.reverse.window_scale),
+            bundle.label,
+            connection.opened_ns,
+        )
+        renewed.initial_sequence = connection.initial_sequence
+        renewed.finished = connection.finished
+        self._route_new_bundles()
+        if now_ns - renewed.opened_ns < self._classifier.background_age_ns:
+            self._begin(renewed)
+        else:
+            # Its former account has told so far that it goes on, and the new one is to.
+            self._apply_apart(renewed)
+            self._account_if_room(renewed, now_ns)
+
+    def _closed(self, connection: Connection, reason: str) -> None:
+        self.counters[reason] += 1
+        if self._memory:
+            # Or what a switch held of it would bring it back.
+            self.forget_remembered(FlowKey.unpack(connection.key))
+        self._let_go(connection)
+        account = connection.account
+        if self._settings.log:
+            meters = (account.forward, account.reverse) if account else ()
+            fields: dict[str, object] = {
+                "reason": reason,
+                "volumes_bytes": [meter.volume_bytes for meter in meters] or [0, 0],
+            }
+            self._emit(Record("connection_closed", connection.fields() | fields))
+
+    def _let_go(self, connection: Connection) -> None:
+        """Have the switches hold nothing for a connection any more."""
+        bundle, account = connection.bundle, connection.account
+        if account is not None:
+            for switch in account.switches:
+                self._polling.closed(switch)
+                for lane in bundle.lanes:
+                    entry = AccountEntry(FlowKey.unpack(lane.key(connection)), lane.forward)
+                    self._tables.remove(switch, entry.key)
+        if account is not None or bundle.apart:
+            self._window_entries.release(connection)
+
+    def _remove(self, connection: Connection, reason: str) -> None:
+        self.table.remove(connection)
+        self._closed(connection, reason)
+
+    # Routes
+
+    def _route_new_bundles(self) -> list[Bundle]:
+        new = self.table.take_new_bundles()
+        for bundle in new:
+            self._route(bundle)
+        return new
+
+    def _tell_unlabelled(self, switch: int) -> None:
+        self.unlabelled += 1
+        if switch not in self._unlabelled:
+            self._unlabelled.add(switch)
+            text = (
+                "copies segments without the label of their path (action multipath, register 0): "
+                "connections that begin there are regulated as if all went by one path"
+            )
+            self._emit(Complain(switch, text))
+
+    def _route(self, bundle: Bundle) -> None:
+        """What is exempt has no route: it counts for no port."""
+        if bundle.treatment is Treatment.EXEMPT:
+            return
+        ends = bundle.initiator_mac, bundle.responder_mac
+        bundle.edges = self._edges(bundle)
+        paths = [self._fabric.path(*way, bundle.label) or () for way in (ends, ends[::-1])]
+        self.table.route(bundle, paths[0], paths[1])
+        self._window_entries.reroute(bundle)
+
+    def _edges(self, bundle: Bundle) -> tuple[int, ...]:
+        """The switches of both ends, the initiator's first; once if they are the same.
+
+        Those that were given up are left out.
+        """
+        hosts = self._fabric.hosts
+        macs = bundle.initiator_mac, bundle.responder_mac
+        switches = dict.fromkeys(hosts[mac].port.switch for mac in macs if mac in hosts)
+        return tuple(switch for switch in switches if switch not in self._gone)
+
+    # Accounts
+
+    def _account_if_room(self, connection: Connection, now_ns: int) -> bool:
+        """Have a connection counted at the initiator's edge, unless that counts many already.
+
+        What is exempt is never counted.
+        """
+        bundle = connection.bundle
+        switches = () if bundle.treatment is Treatment.EXEMPT else bundle.edges[:1]
+        limit = self._settings.accounts_per_switch
+        if not switches or self._polling.n_accounts(switches[0]) >= limit:
+            self._uncounted.append(connection)
+            return False
+        self._start_account(connection, switches, now_ns)
+        return True
+
+    def _start_account(
+        self, connection: Connection, switches: tuple[int, ...], now_ns: int
+    ) -> None:
+        born = connection.bundle.born
+        meters = [Meter.started(connection.opened_ns, now_ns, flow_class=born) for _ in range(2)]
+        self._account(connection, Account(switches, meters[0], meters[1]))
+
+    def _account(self, connection: Connection, account: Account) -> None:
+        self.table.count(connection, account)
+        for switch in account.switches:
+            self._polling.opened(switch)
+            for lane in connection.bundle.lanes:
+                key, label = FlowKey.unpack(lane.key(connection)), connection.bundle.label
+                self._tables.put(switch, AccountEntry(key, lane.forward, label))
+
+    def _move_account(
+        self, connection: Connection, account: Account, switches: tuple[int, ...], now_ns: int
+    ) -> None:
+        """The initiator is at another switch now, where counting starts from nothing."""
+        for switch in account.switches:
+            self._polling.closed(switch)
+            for lane in connection.bundle.lanes:
+                entry = AccountEntry(FlowKey.unpack(lane.key(connection)), lane.forward)
+                self._tables.remove(switch, entry.key)
+        for meter in (account.forward, account.reverse):
+            meter.offset_bytes = meter.volume_bytes
+            meter.grown_ns = now_ns
+            meter.packets = 0
+        self._account(connection, Account(switches, account.forward, account.reverse))
+
+    def _classify(
+        self, connection: Connection, lane: Lane, counted_bytes: int, now_ns: int
+    ) -> None:
+        meter = lane.meter(connection)
+        assert meter is not None and connection.account is not None
+        before = meter.cls, meter.idle
+        cls, idle = self._classifier.read(meter, meter.offset_bytes + counted_bytes, now_ns)
+        if meter.still_readings <= 1:
+            self._polling.moved(connection.account.switches[0])
+        if connection.bundle.treatment is not Treatment.ORDINARY:
+            cls = before[0]  # The operator has fixed it.
+        if (cls, idle) == before:
+            return
+        self.table.classify(connection, lane, cls, idle)
+        if cls is not before[0]:
+            self._window_entries.apply(lane, connection)
+            if self._settings.log:
+                fields = {"class": cls.value, "volume_bytes": meter.volume_bytes}
+                key = FlowKey.unpack(lane.key(connection))
+                self._emit(Record("flow_classified", key.fields() | fields))
+
+    # What has left no trace
+
+    def _review_uncounted(self, now_ns: int) -> None:
+        """The next few of those that found no room: it may have come, or their time may be over."""
+        turns = max(_UNCOUNTED_PER_TURN, len(self._uncounted) // 1000)
+        for _ in range(min(turns, len(self._uncounted))):
+            connection = self._uncounted.popleft()
+            if not connection.established or connection.account is not None:
+                continue
+            if self._expired(connection.opened_ns, now_ns):
+                self._remove(connection, "expired")
+            else:
+                self._account_if_room(connection, now_ns)
+        if len(self._uncounted) > 2 * len(self.table) + _UNCOUNTED_PER_TURN:
+            self._uncounted = deque(c for c in self._uncounted if c.established)
+
+    def _expired(self, traced_ns: int, now_ns: int) -> bool:
+        return now_ns - traced_ns >= self._settings.expiry_ns

@@ -1,0 +1,467 @@
+"""The global-view flow table (GVT) of SDTCP section 3.3, with its tables BRT and BGT.
+
+Segments that entered by different switches may come in any order, an answer before its question.
+
+It is kept up to date segment by segment, a batch at a time: this is where a controller spends its
+time. It does not know paths: it is told them, bundle by bundle.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final, Literal
+
+from controller.core.flows.host_pairs import (
+    FINISHED_INITIATOR,
+    FINISHED_RESPONDER,
+    Account,
+    Bundle,
+    Connection,
+    Lane,
+    bundle_of,
+)
+from controller.core.flows.policy import Treatment
+from controller.core.flows.port_counts import PortCounts, PortFlows
+from controller.model.flow import (
+    ACK,
+    DEFAULT_MSS_BYTES,
+    FIN,
+    MAX_WINDOW_SCALE,
+    RST,
+    SYN,
+    FlowKey,
+    Segment,
+    SegmentFields,
+    reverse,
+)
+from controller.model.values import FlowClass, PortId
+
+HALF_OPEN_LIMIT = 16_384
+HALF_OPEN_TIMEOUT_NS = 30 * 10**9
+EARLY_ANSWER_TIMEOUT_NS = 10**9
+BUNDLE_KEPT_NS = 10 * 10**9
+
+_ROOM_SHARE = 256
+_BOTH_FINISHED = FINISHED_INITIATOR | FINISHED_RESPONDER
+
+# A SYN without its answer, or an answer without its SYN: the segment, when it was last seen, if
+# it was seen once only, who has finished since. A tuple, because most live for a moment.
+_Half = tuple[SegmentFields, int, bool, int]
+
+
+class Change:
+    """What became of a connection. Plain words: an Enum's members are slow to read."""
+
+    OPENED: Final = "opened"
+    FINISHED: Final = "finished"
+    RESET: Final = "reset"
+    REPLACED: Final = "replaced"
+
+
+class GlobalFlowTable:
+    """All TCP connections of the fabric. Only established ones are counted.
+
+    `counters` counts half-open connections that were given up, by reason. `treat`, if there is any
+    policy, is asked once for each connection that opens; those that are open keep their treatment.
+    """
+
+    def __init__(
+        self,
+        half_open_limit: int = HALF_OPEN_LIMIT,
+        half_open_timeout_ns: int = HALF_OPEN_TIMEOUT_NS,
+        treat: Callable[[FlowKey], Treatment] | None = None,
+    ) -> None:
+        self.counters: Counter[Literal["flooded", "unanswered", "orphaned"]] = Counter()
+        self._half_open_limit = half_open_limit
+        self._half_open_timeout_ns = half_open_timeout_ns
+        self.treat = treat
+        self._connections: dict[bytes, Connection] = {}  # by both keys
+        # Both by the key that what is awaited carries, the answer's or the SYN's; oldest first.
+        self._half_open: dict[bytes, _Half] = {}
+        self._early_answers: dict[bytes, _Half] = {}
+        # The keys of answers that are no use: who has asked has given up, at that time.
+        self._given_up: dict[bytes, int] = {}
+        self._bundles: dict[tuple[object, ...], Bundle] = {}
+        self._new_bundles: list[Bundle] = []
+        self._unsettled: set[Bundle] = set()
+        self._unused: dict[Bundle, int] = {}  # Since when; the longest first.
+        self._now_ns = 0
+        self._by_host: dict[bytes, set[Bundle]] = {}
+        self._ports = PortFlows()
+        self._strays: list[SegmentFields] = []
+
+    def __len__(self) -> int:
+        """The number of established connections."""
+        return len(self._connections) // 2
+
+    @property
+    def half_open(self) -> int:
+        return len(self._half_open)
+
+    @property
+    def n_bundles(self) -> int:
+        return len(self._bundles)
+
+    @property
+    def background(self) -> int:
+        """The size of all BGT together; all other flows, two to a connection, are in a BRT."""
+        return self._ports.background
+
+    @property
+    def idle(self) -> int:
+        """How many burst flows are known to send nothing at present."""
+        return self._ports.idle
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The established connections."""
+        return [member for bundle in self._bundles.values() for member in bundle.members]
+
+    @property
+    def bundles(self) -> list[Bundle]:
+        """All that connections have in common, also of ends without any at the moment."""
+        return list(self._bundles.values())
+
+    def bundles_of(self, mac: bytes) -> frozenset[Bundle]:
+        """The bundles that begin or end at a host."""
+        return frozenset(self._by_host.get(mac, ()))
+
+    def find(self, key: bytes) -> Connection | None:
+        """The established connection that a segment of either direction belongs to."""
+        return self._connections.get(key)
+
+    def counts(self, port: PortId) -> PortCounts:
+        self._settle()
+        return self._ports.counts(port)
+
+    def flows(self, port: PortId, cls: FlowClass) -> set[FlowKey]:
+        """BRT or BGT of one egress port, by the direction of the data."""
+        return {
+            FlowKey.unpack(lane.key(connection))
+            for lane in self.lanes(port)
+            for connection in lane.of(cls)
+        }
+
+    def lanes(self, port: PortId) -> frozenset[Lane]:
+        """What leads out of an egress port; its BRT and BGT are of these."""
+        return self._ports.lanes(port)
+
+    def take_touched(self) -> list[PortId]:
+        """The ports whose counts or MSS changed since the last call, first come first."""
+        self._settle()
+        return self._ports.take_touched()
+
+    def take_new_bundles(self) -> list[Bundle]:
+        """The bundles that came since the last call; they have no route yet."""
+        new, self._new_bundles = self._new_bundles, []
+        return new
+
+    def take_strays(self) -> list[SegmentFields]:
+        """The data segments of unknown connections since the last call."""
+        strays, self._strays = self._strays, []
+        return strays
+
+    # Segments
+
+    def observe(
+        self, segments: Iterable[SegmentFields], now_ns: int
+    ) -> list[tuple[str, Connection]]:
+        """Enter copied segments, in this order; returns what changed by them."""
+        self._now_ns = now_ns
+        changes: list[tuple[str, Connection]] = []
+        connections, half_open = self._connections, self._half_open
+        for segment in segments:
+            key, flags = segment[2], segment[3]
+            if flags & (RST | SYN):
+                if flags & RST:
+                    self._reset(key, changes)
+                elif flags & ACK:
+                    half = half_open.pop(key, None)
+                    if half is not None:
+                        if half[3] == _BOTH_FINISHED:
+                            continue
+                        changes.append((Change.OPENED, self._open(half, segment, now_ns)))
+                    elif key not in self._given_up and not self._is_answered(segment):
+                        self._answered_early(segment, now_ns)
+                else:
+                    self._syn(segment, now_ns, changes)
+            elif flags & FIN:
+                connection = connections.get(key)
+                if connection is None:
+                    self._finish_half(key)
+                    continue
+                connection.finished |= (
+                    FINISHED_INITIATOR if key == connection.key else FINISHED_RESPONDER
+                )
+                if connection.finished == _BOTH_FINISHED:
+                    self.remove(connection)
+                    changes.append((Change.FINISHED, connection))
+            elif segment[6] and key not in connections:
+                self._strays.append(segment)
+        return changes
+
+    def _syn(
+        self, segment: SegmentFields, now_ns: int, changes: list[tuple[str, Connection]]
+    ) -> None:
+        key = segment[2]
+        known = self._connections.get(key)
+        if known is not None:
+            if known.key == key and known.initial_sequence == segment[4]:
+                return
+            self.remove(known)
+            changes.append((Change.REPLACED, known))
+        half_open = self._half_open
+        crossing = half_open.pop(key, None)
+        if crossing is not None and crossing[3] != _BOTH_FINISHED:
+            # RFC 9293 section 3.5, simultaneous open: the first SYN stays the initiator's.
+            half_open[key] = (crossing[0], now_ns, False, crossing[3])
+            return
+        if self._early_answers:
+            early = self._early_answers.pop(key, None)
+            if early is not None and early[0][5] == (segment[4] + 1) & 0xFFFFFFFF:
+                half = segment, now_ns, False, early[3]
+                changes.append((Change.OPENED, self._open(half, early[0], now_ns)))
+                return
+        answer_key = reverse(key)
+        repeated = half_open.pop(answer_key, None) is not None
+        half_open[answer_key] = (segment, now_ns, not repeated, 0)
+        if len(half_open) > self._half_open_limit:
+            self._make_room(half_open)
+
+    def _is_answered(self, answer: SegmentFields) -> bool:
+        """Whether this is the answer of an established connection, once more; else it may be that
+        of a new one of the same ports."""
+        known = self._connections.get(answer[2])
+        return known is not None and (
+            known.key == answer[2]  # RFC 9293 section 3.5, simultaneous open: either side answers.
+            or known.initial_sequence < 0  # Adopted: the question was not seen.
+            or (known.initial_sequence + 1) & 0xFFFFFFFF == answer[5]
+        )
+
+    def _answered_early(self, segment: SegmentFields, now_ns: int) -> None:
+        """It came by another switch than the SYN, whose copy may be on its way yet."""
+        awaited = reverse(segment[2])
+        self._early_answers.pop(awaited, None)
+        self._early_answers[awaited] = (segment, now_ns, False, 0)
+        if len(self._early_answers) > self._half_open_limit:
+            self._make_room(self._early_answers)
+
+    def _make_room(self, halves: dict[bytes, _Half]) -> None:
+        """Drop the oldest: some at once, because the way to the first of a dict is long when those
+        before it were deleted one by one."""
+        oldest = list(islice(halves, 1 + self._half_open_limit // _ROOM_SHARE))
+        for key in oldest:
+            del halves[key]
+        self.counters["flooded"] += len(oldest)
+
+    def _open(self, half: _Half, answer: SegmentFields, now_ns: int) -> Connection:
+        (_, macs, key, _, sequence, _, _, mss_bytes, scale, label), seen_ns, once, finished = half
+        _, _, answer_key, _, _, _, _, answer_mss_bytes, answer_scale, answer_label = answer
+        if label is None:
+            label = answer_label
+        least_mss_bytes = mss_bytes or DEFAULT_MSS_BYTES[len(key)]
+        answer_mss_bytes = answer_mss_bytes or DEFAULT_MSS_BYTES[len(key)]
+        if answer_mss_bytes < least_mss_bytes:
+            least_mss_bytes = answer_mss_bytes
+        if scale is None or answer_scale is None:
+            # RFC 7323 section 2.2: windows are scaled only if both ends offered to.
+            scale = answer_scale = 0
+        identity: tuple[object, ...] = (key[:-4], macs, label, least_mss_bytes, scale, answer_scale)
+        treatment = Treatment.ORDINARY
+        if self.treat is not None:
+            treatment = self.treat(FlowKey.unpack(key))
+            identity = (*identity, treatment)
+        bundle = self._bundles.get(identity)
+        if bundle is None:
+            scales = min(answer_scale, MAX_WINDOW_SCALE), min(scale, MAX_WINDOW_SCALE)
+            ends = macs[6:], macs[:6]
+            bundle = self._add_bundle(
+                identity, bundle_of(key, ends, least_mss_bytes, scales, treatment, label)
+            )
+        # Both in one batch: then it was too quick to be timed.
+        took_ns = now_ns - seen_ns
+        if once and took_ns and not 0 < bundle.handshake_ns <= took_ns:
+            bundle.handshake_ns = took_ns
+        connection = Connection(key, answer_key, bundle, sequence, now_ns, finished)
+        self._connections[key] = self._connections[answer_key] = connection
+        bundle.members.add(connection)
+        self._unsettled.add(bundle)
+        return connection
+
+    def _finish_half(self, key: bytes) -> None:
+        """One side of a connection that is not open yet, as far as is known, has finished."""
+        answer_key = reverse(key)
+        for halves, responder, initiator in (
+            (self._half_open, key, answer_key),
+            (self._early_answers, answer_key, key),
+        ):
+            for place, finished in (
+                (initiator, FINISHED_INITIATOR),
+                (responder, FINISHED_RESPONDER),
+            ):
+                half = halves.get(place)
+                if half is not None:
+                    halves[place] = (*half[:3], half[3] | finished)
+                    return
+
+    def _reset(self, key: bytes, changes: list[tuple[str, Connection]]) -> None:
+        if self._half_open or self._early_answers:
+            answer_key = reverse(key)
+            if answer_key in self._half_open:
+                # The initiator's: the answer may be on its way yet, by another switch.
+                self._given_up.pop(answer_key, None)
+                self._given_up[answer_key] = self._now_ns
+                if len(self._given_up) > self._half_open_limit:
+                    del self._given_up[next(iter(self._given_up))]
+            self._forget_handshake(key)
+        connection = self._connections.get(key)
+        if connection is not None:
+            self.remove(connection)
+            changes.append((Change.RESET, connection))
+
+    # Changes that do not come from a segment
+
+    def adopt(
+        self,
+        key: bytes,
+        macs: tuple[bytes, bytes],
+        mss_bytes: int,
+        window_scales: tuple[int | None, int | None],
+        label: int | None,
+        opened_ns: int,
+    ) -> Connection:
+        """Enter a connection whose handshake was not seen. `key` must not be known.
+
+        Of the pairs, the initiator's address, and the scale that governs its data, stand first.
+        """
+        self._forget_handshake(key)
+        treatment = Treatment.ORDINARY if self.treat is None else self.treat(FlowKey.unpack(key))
+        identity = (key[:-4], *macs, label, mss_bytes, *window_scales, treatment)
+        bundle = self._bundles.get(identity)
+        if bundle is None:
+            bundle = self._add_bundle(
+                identity, bundle_of(key, macs, mss_bytes, window_scales, treatment, label)
+            )
+        answer_key = reverse(key)
+        connection = Connection(key, answer_key, bundle, -1, opened_ns, 0)
+        self._connections[key] = self._connections[answer_key] = connection
+        bundle.members.add(connection)
+        self._unsettled.add(bundle)
+        return connection
+
+    def route(
+        self, bundle: Bundle, forward: tuple[PortId, ...], reverse: tuple[PortId, ...]
+    ) -> None:
+        """Tell the egress ports that a bundle's data leaves through, in either direction."""
+        self._ports.route(bundle, bundle.forward, forward)
+        self._ports.route(bundle, bundle.reverse, reverse)
+
+    def count(self, connection: Connection, account: Account) -> None:
+        """A connection is counted from now on, or counted elsewhere."""
+        self._weigh(connection, -1)
+        connection.account = account
+        self._weigh(connection, 1)
+
+    def classify(self, connection: Connection, lane: Lane, cls: FlowClass, idle: bool) -> None:
+        """Move a counted flow between BRT and BGT; tell whether it is idle."""
+        self._weigh(connection, -1, lane)
+        meter = lane.meter(connection)
+        assert meter is not None
+        meter.cls, meter.idle = cls, idle
+        self._weigh(connection, 1, lane)
+
+    def remove(self, connection: Connection) -> None:
+        """Forget an established connection."""
+        del self._connections[connection.key], self._connections[connection.answer_key]
+        connection.established = False
+        if connection.account is not None:
+            self._weigh(connection, -1)
+        bundle = connection.bundle
+        bundle.members.discard(connection)
+        self._unsettled.add(bundle)
+
+    def expire(self, now_ns: int) -> list[tuple[Segment, int]]:
+        """Drop the SYNs that were never answered; returns the answers whose SYN never came, with
+        who has finished since."""
+        self._now_ns = now_ns
+        self.counters["unanswered"] += len(
+            _take_older(self._half_open, now_ns - self._half_open_timeout_ns)
+        )
+        for key, since_ns in list(self._given_up.items()):
+            if since_ns > now_ns - EARLY_ANSWER_TIMEOUT_NS:
+                break
+            del self._given_up[key]
+        orphans = _take_older(self._early_answers, now_ns - EARLY_ANSWER_TIMEOUT_NS)
+        self.counters["orphaned"] += len(orphans)
+        self._settle()
+        self._ports.forget_handshakes(now_ns)
+        return [(Segment(*half[0]), half[3]) for half in orphans if half[3] != _BOTH_FINISHED]
+
+    def drop_unused(self, now_ns: int) -> list[Bundle]:
+        """Forget the bundles that have had no connection for BUNDLE_KEPT_NS; returns them."""
+        self._now_ns = now_ns
+        self._settle()
+        dropped = []
+        for bundle, since_ns in self._unused.items():
+            if now_ns - since_ns < BUNDLE_KEPT_NS:
+                break
+            dropped.append(bundle)
+        for bundle in dropped:
+            del self._unused[bundle], self._bundles[bundle.identity]
+            self.route(bundle, (), ())
+            for mac in {bundle.initiator_mac, bundle.responder_mac}:
+                self._by_host[mac].discard(bundle)
+                if not self._by_host[mac]:
+                    del self._by_host[mac]
+        return dropped
+
+    def _add_bundle(self, identity: tuple[object, ...], bundle: Bundle) -> Bundle:
+        bundle.identity = identity
+        self._bundles[identity] = bundle
+        self._new_bundles.append(bundle)
+        for mac in (bundle.initiator_mac, bundle.responder_mac):
+            self._by_host.setdefault(mac, set()).add(bundle)
+        return bundle
+
+    def _weigh(self, connection: Connection, sign: int, only: Lane | None = None) -> None:
+        """Add to the counts, or take from them, what is known of a counted connection's flows."""
+        # Flows that are born into BGT are listed and counted with the members.
+        moves = connection.bundle.born is FlowClass.BURST
+        for lane in connection.bundle.lanes:
+            meter = lane.meter(connection)
+            if meter is not None and only in (None, lane):
+                is_background = meter.cls is FlowClass.BACKGROUND
+                if moves and is_background and sign > 0:
+                    lane.bgt.add(connection)
+                elif moves:
+                    lane.bgt.discard(connection)
+                self._ports.change(
+                    lane,
+                    background=sign if moves and is_background else 0,
+                    idle=sign if meter.idle and not is_background else 0,
+                    idle_background=sign if meter.idle and is_background else 0,
+                )
+
+    def _forget_handshake(self, key: bytes) -> None:
+        for side in (key, reverse(key)):
+            self._half_open.pop(side, None)
+            self._early_answers.pop(side, None)
+
+    def _settle(self) -> None:
+        for bundle in self._unsettled:
+            self._ports.settle(bundle)
+            if bundle.members:
+                self._unused.pop(bundle, None)
+            else:
+                self._unused.setdefault(bundle, self._now_ns)
+        self._unsettled.clear()
+
+
+def _take_older(halves: dict[bytes, _Half], seen_ns: int) -> list[_Half]:
+    """Take those that were seen last then or before; the oldest stand first."""
+    keys = []
+    for key, half in halves.items():
+        if half[1] > seen_ns:
+            break
+        keys.append(key)
+    return [halves.pop(key) for key in keys]

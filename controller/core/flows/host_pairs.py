@@ -1,0 +1,215 @@
+"""Connections, and what those between the same two ends have in common.
+
+There may be a million connections, but only so many pairs of hosts, and a few paths between two
+switches. Route, MSS and window scales
+are kept once per `Bundle`; a connection itself is its two keys and little else until it has lived
+long enough to be counted.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+from controller.core.flows.policy import Treatment
+from controller.model.flow import FlowKey
+from controller.model.values import FlowClass, PortId
+
+
+@dataclass(slots=True, eq=False)
+class Meter:
+    """What is known of a flow that is counted. Volumes are payload, in bytes.
+
+    `grown_ns` is when it last had payload, `traced_ns` when it last had any packet, `packets` how
+    many its entry had counted when that was read last (-1: unknown).
+    `counted_from_bytes` and `counted_from_ns` are where its present life as a burst flow began,
+    `mark_bytes` and `mark_ns` where its rate as a background flow is measured from.
+    """
+
+    volume_bytes: int
+    grown_ns: int
+    traced_ns: int
+    counted_from_ns: int
+    counted_from_bytes: int = 0
+    mark_bytes: int = 0
+    mark_ns: int = 0
+    offset_bytes: int = 0
+    packets: int = 0
+    still_readings: int = 0
+    cls: FlowClass = FlowClass.BURST
+    idle: bool = False
+
+    @classmethod
+    def started(
+        cls,
+        opened_ns: int,
+        now_ns: int,
+        volume_bytes: int = 0,
+        flow_class: FlowClass = FlowClass.BURST,
+        packets: int = 0,
+    ) -> Self:
+        """Of a flow that is counted from now on."""
+        return cls(
+            volume_bytes,
+            now_ns,
+            now_ns,
+            opened_ns,
+            packets=packets,
+            mark_bytes=volume_bytes,
+            mark_ns=now_ns,
+            cls=flow_class,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Account:
+    """A connection that is counted, at these switches; the first one's counters are read."""
+
+    switches: tuple[int, ...]
+    forward: Meter
+    reverse: Meter
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One direction of a bundle: data from `src` to `dst` leaves through `ports`.
+
+    `window_scale` is the receiver's: the windows that govern this data stand in segments that come
+    back. None means unknown, and such flows' windows are left alone. `odd` marks a lane that does
+    not go by its receiver's usual scale. `members` are the bundle's, and `bgt` those of them whose
+    flow of this direction is a background flow: the lane's part of BGT (SDTCP section 3.3), the
+    others being its part of BRT.
+    """
+
+    forward: bool
+    src: bytes
+    dst: bytes
+    window_scale: int | None
+    members: set["Connection"]
+    bgt: set["Connection"]
+    ports: tuple[PortId, ...] = ()
+    odd: bool = False
+    background: int = 0
+    idle: int = 0
+    idle_background: int = 0
+
+    def key(self, connection: "Connection") -> bytes:
+        """The connection's packed key in this direction."""
+        return connection.key if self.forward else connection.answer_key
+
+    def meter(self, connection: "Connection") -> Meter | None:
+        """The flow of this direction, if it is counted."""
+        account = connection.account
+        if account is None:
+            return None
+        return account.forward if self.forward else account.reverse
+
+    def cls(self, connection: "Connection") -> FlowClass:
+        """The class of the flow of this direction."""
+        return FlowClass.BACKGROUND if connection in self.bgt else FlowClass.BURST
+
+    def of(self, cls: FlowClass) -> set["Connection"]:
+        """The connections whose flow of this direction is of a class."""
+        return self.bgt if cls is FlowClass.BACKGROUND else self.members - self.bgt
+
+
+@dataclass(slots=True, eq=False)
+class Bundle:
+    """All connections between two ends that are alike in label, MSS, window scales and treatment.
+
+    `label` decides their path; None: their switches give no labels. `edges` are the switches that
+    its ends are at, the initiator's first, once if it is the same. `counted` is how many of the
+    members stand in the counts of the ports, `handshake_ns` the least SYN-to-SYN-ACK time among
+    those that came since (0: none was timed).
+    """
+
+    initiator_mac: bytes
+    responder_mac: bytes
+    mss_bytes: int
+    forward: Lane
+    reverse: Lane
+    members: set["Connection"]
+    identity: tuple[object, ...] = ()
+    treatment: Treatment = Treatment.ORDINARY
+    label: int | None = None
+    edges: tuple[int, ...] = ()
+    counted: int = 0
+    handshake_ns: int = 0
+
+    @property
+    def born(self) -> FlowClass:
+        """The class that flows have as long as they are not counted."""
+        if self.treatment is Treatment.BACKGROUND:
+            return FlowClass.BACKGROUND
+        return FlowClass.BURST
+
+    @property
+    def apart(self) -> bool:
+        """Its flows need window entries of their own from birth."""
+        return self.forward.odd or self.reverse.odd or self.treatment is Treatment.BACKGROUND
+
+    @property
+    def lanes(self) -> tuple[Lane, Lane]:
+        return self.forward, self.reverse
+
+
+class Connection:
+    """`key` is the packed key of the initiator's data, `answer_key` of the responder's."""
+
+    __slots__ = (
+        "account",
+        "answer_key",
+        "bundle",
+        "established",
+        "finished",
+        "initial_sequence",
+        "key",
+        "opened_ns",
+    )
+
+    def __init__(
+        self,
+        key: bytes,
+        answer_key: bytes,
+        bundle: Bundle,
+        initial_sequence: int,
+        opened_ns: int,
+        finished: int,
+    ) -> None:
+        self.key = key
+        self.answer_key = answer_key
+        self.bundle = bundle
+        self.initial_sequence = initial_sequence
+        self.opened_ns = opened_ns
+        self.finished = finished
+        self.established = True
+        self.account: Account | None = None
+
+    def fields(self) -> dict[str, object]:
+        """The connection as it stands in the event log."""
+        return FlowKey.unpack(self.key).fields()
+
+
+FINISHED_INITIATOR, FINISHED_RESPONDER = 1, 2
+
+
+def bundle_of(
+    key: bytes,
+    macs: tuple[bytes, bytes],
+    mss_bytes: int,
+    window_scales: tuple[int | None, int | None],
+    treatment: Treatment,
+    label: int | None,
+) -> Bundle:
+    """A bundle without members. `key` is of the initiator's data; so is the first scale."""
+    src, _, dst, _ = FlowKey.unpack(key)
+    members: set[Connection] = set()
+    # If the operator says so, all are background flows as long as they live.
+    always = treatment is Treatment.BACKGROUND
+    return Bundle(
+        *macs,
+        mss_bytes,
+        Lane(True, src, dst, window_scales[0], members, members if always else set()),
+        Lane(False, dst, src, window_scales[1], members, members if always else set()),
+        members,
+        treatment=treatment,
+        label=label,
+    )

@@ -1,0 +1,213 @@
+"""What leaves through each egress port, counted.
+
+Kept up bundle by bundle, so that a queue event is answered without a walk over connections.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from controller.core.flows.host_pairs import Bundle, Lane
+from controller.model.values import FlowClass, PortId
+
+HANDSHAKES_FOR_NS = 10 * 10**9
+
+
+class PortCounts(NamedTuple):
+    """a = |G| and b = |B| of a port (SDTCP section 3.4), and the largest MSS (0 without flows).
+
+    `idle` and `idle_background` are how many of the burst and of the background flows are known to
+    send nothing at present, `handshake_ns` the least SYN-to-SYN-ACK time lately seen through the
+    port (0: unknown).
+    """
+
+    background: int
+    burst: int
+    mss_bytes: int
+    idle: int = 0
+    handshake_ns: int = 0
+    idle_background: int = 0
+
+    @property
+    def flows(self) -> int:
+        """N = a + b."""
+        return self.background + self.burst
+
+    @property
+    def active_burst(self) -> int:
+        return max(0, self.burst - self.idle)
+
+    @property
+    def active_background(self) -> int:
+        return max(0, self.background - self.idle_background)
+
+    @property
+    def active_flows(self) -> int:
+        return self.active_background + self.active_burst
+
+    @property
+    def active(self) -> "PortCounts":
+        """The same without those that send nothing, nor what was measured."""
+        return PortCounts(self.active_background, self.active_burst, self.mss_bytes)
+
+
+NO_FLOWS = PortCounts(0, 0, 0)
+
+
+class _Largest:
+    """The largest of some numbers, 0 without any."""
+
+    __slots__ = ("_counts", "value")
+
+    def __init__(self) -> None:
+        self.value = 0
+        self._counts: Counter[int] = Counter()
+
+    def add(self, number: int) -> None:
+        self._counts[number] += 1
+        self.value = max(self.value, number)
+
+    def remove(self, number: int) -> None:
+        self._counts[number] -= 1
+        if not self._counts[number]:
+            del self._counts[number]
+            if number == self.value:
+                self.value = max(self._counts, default=0)
+
+
+class _Port:
+    """The flows that leave through one port, and the largest of what their bundles have."""
+
+    __slots__ = ("background", "flows", "handshakes_ns", "idle", "idle_background", "lanes", "mss")
+
+    def __init__(self) -> None:
+        self.flows = 0
+        self.background = 0
+        self.idle = 0
+        self.idle_background = 0
+        self.lanes: set[Lane] = set()
+        self.mss = _Largest()
+        self.handshakes_ns = [0, 0]
+
+
+class PortFlows:
+    """The counts of all ports. `background` and `idle` count the flows of that kind everywhere."""
+
+    def __init__(self) -> None:
+        self.background = 0
+        self.idle = 0
+        self._ports: dict[PortId, _Port] = {}
+        self._touched: dict[PortId, None] = {}
+        self._handshakes_since_ns = 0
+
+    def counts(self, port_id: PortId) -> PortCounts:
+        port = self._ports.get(port_id)
+        if port is None or not port.flows:
+            return NO_FLOWS
+        recent, before = port.handshakes_ns
+        return PortCounts(
+            port.background,
+            port.flows - port.background,
+            port.mss.value,
+            port.idle,
+            min(recent, before) if recent and before else recent or before,
+            port.idle_background,
+        )
+
+    def lanes(self, port_id: PortId) -> frozenset[Lane]:
+        """The lanes that lead out of a port."""
+        port = self._ports.get(port_id)
+        return frozenset(port.lanes) if port else frozenset()
+
+    def take_touched(self) -> list[PortId]:
+        """The ports whose counts may have changed since the last call, first come first."""
+        touched, self._touched = list(self._touched), {}
+        return touched
+
+    def route(self, bundle: Bundle, lane: Lane, ports: tuple[PortId, ...]) -> None:
+        """The lane's data leaves through these ports from now on."""
+        if lane.ports == ports:
+            return
+        self._unlist(bundle, lane)
+        lane.ports = ports
+        self._list(bundle, lane)
+
+    def settle(self, bundle: Bundle) -> None:
+        """Bring the counts in line with the bundle's members."""
+        added = len(bundle.members) - bundle.counted
+        if added and not (bundle.counted and bundle.members):
+            # It had no members, or has none any more: its MSS comes or goes.
+            for lane in bundle.lanes:
+                self._unlist(bundle, lane)
+            bundle.counted += added
+            for lane in bundle.lanes:
+                self._list(bundle, lane)
+        elif added:
+            bundle.counted += added
+            for lane in bundle.lanes:
+                for port_id in lane.ports:
+                    self._ports[port_id].flows += added
+                    self._touched[port_id] = None
+        if added and bundle.born is FlowClass.BACKGROUND:
+            for lane in bundle.lanes:
+                self.change(lane, background=added)
+        if bundle.handshake_ns:
+            for lane in bundle.lanes:
+                for port_id in lane.ports:
+                    handshakes_ns = self._ports[port_id].handshakes_ns
+                    if not 0 < handshakes_ns[0] <= bundle.handshake_ns:
+                        handshakes_ns[0] = bundle.handshake_ns
+            bundle.handshake_ns = 0
+
+    def change(
+        self, lane: Lane, background: int = 0, idle: int = 0, idle_background: int = 0
+    ) -> None:
+        """So many more flows of a lane are background flows, or idle ones of either class."""
+        if background or idle or idle_background:
+            lane.background += background
+            lane.idle += idle
+            lane.idle_background += idle_background
+            self.background += background
+            self.idle += idle
+            for port_id in lane.ports:
+                port = self._ports[port_id]
+                port.background += background
+                port.idle += idle
+                port.idle_background += idle_background
+                self._touched[port_id] = None
+
+    def forget_handshakes(self, now_ns: int) -> None:
+        """Leave behind, in two steps, the times of HANDSHAKES_FOR_NS ago."""
+        if now_ns - self._handshakes_since_ns >= HANDSHAKES_FOR_NS:
+            self._handshakes_since_ns = now_ns
+            for port_id, port in list(self._ports.items()):
+                if any(port.handshakes_ns):
+                    port.handshakes_ns = [0, port.handshakes_ns[0]]
+                    self._touched[port_id] = None
+                if not port.lanes and not any(port.handshakes_ns):
+                    del self._ports[port_id]
+
+    def _list(self, bundle: Bundle, lane: Lane) -> None:
+        for port_id in lane.ports:
+            port = self._ports.get(port_id)
+            if port is None:
+                port = self._ports[port_id] = _Port()
+            port.lanes.add(lane)
+            port.background += lane.background
+            port.idle += lane.idle
+            port.idle_background += lane.idle_background
+            if bundle.counted:
+                port.flows += bundle.counted
+                port.mss.add(bundle.mss_bytes)
+                self._touched[port_id] = None
+
+    def _unlist(self, bundle: Bundle, lane: Lane) -> None:
+        for port_id in lane.ports:
+            port = self._ports[port_id]
+            port.lanes.discard(lane)
+            port.background -= lane.background
+            port.idle -= lane.idle
+            port.idle_background -= lane.idle_background
+            if bundle.counted:
+                port.flows -= bundle.counted
+                port.mss.remove(bundle.mss_bytes)
+                self._touched[port_id] = None

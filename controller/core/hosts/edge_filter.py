@@ -1,0 +1,54 @@
+"""Which segments come from hosts, and where those are.
+
+Asked for every copied segment; so what was found out once is believed until the fabric changes.
+"""
+
+from controller.core.hosts.resolution import Resolver
+from controller.core.topology.fabric import Fabric
+from controller.model.flow import SegmentFields
+from controller.model.values import PortId
+
+_LIMIT = 65_536
+
+
+class Places:
+    """Learns hosts from copied segments, and lets pass what entered by an edge port."""
+
+    def __init__(self, fabric: Fabric, resolver: Resolver) -> None:
+        self._fabric = fabric
+        self._resolver = resolver
+        self._known: dict[int, dict[bytes, int]] = {}  # by switch: Ethernet addresses, in_port
+        self._n_known = 0
+        self._believed_at = 0
+
+    def admit(self, switch: int, batch: list[SegmentFields], now_ns: int) -> list[SegmentFields]:
+        """Those of a batch that entered by edge ports; their senders are known from now on."""
+        if self._believed_at != self._fabric.changes or self._n_known > _LIMIT:
+            self._known.clear()
+            self._n_known = 0
+            self._believed_at = self._fabric.changes
+        known = self._known.setdefault(switch, {})
+        for segment in batch:
+            if known.get(segment[1]) != segment[0]:
+                return [
+                    segment for segment in batch if self._enters(known, switch, segment, now_ns)
+                ]
+        return batch
+
+    def _enters(
+        self, known: dict[bytes, int], switch: int, segment: SegmentFields, now_ns: int
+    ) -> bool:
+        in_port, macs = segment[:2]
+        if known.get(macs) == in_port:
+            return True
+        port_id = PortId(switch, in_port)
+        if not self._fabric.is_edge(port_id, now_ns):
+            return False
+        before = self._fabric.changes
+        self._resolver.learn(macs[6:], port_id)
+        if self._fabric.changes != before:
+            # Somebody came or moved: whoever was known with the same address may be elsewhere.
+            known.clear()
+        known[macs] = in_port
+        self._n_known += 1
+        return True

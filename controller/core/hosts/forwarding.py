@@ -1,0 +1,158 @@
+"""Discovery and forwarding: hosts reach each other, by paths installed ahead, without loops.
+
+It knows nothing of TCP.
+"""
+
+from collections.abc import Callable, Iterable
+
+from controller.core.desired.tables import Tables
+from controller.core.hosts.resolution import Resolver
+from controller.core.topology.fabric import Fabric, Port
+from controller.core.topology.next_hops import Hops
+from controller.model.effects import Effect, Probe, Record
+from controller.model.entries import (
+    Behind,
+    Forward,
+    HostWindow,
+    Labelling,
+    LinkPort,
+    Survivor,
+    forward_key,
+)
+from controller.model.values import PortId
+
+
+class Forwarding:
+    """Keeps the forwarding entries of all switches in step with the fabric."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        resolver: Resolver,
+        tables: Tables,
+        emit: Callable[[Effect], None],
+    ) -> None:
+        self._fabric = fabric
+        self._resolver = resolver
+        self._tables = tables
+        self._emit = emit
+        self._hops = Hops(fabric, tables)
+        self._furnished: set[int] = set()
+        self._installed_version = fabric.version
+
+    def connect(
+        self, switch: int, ports: Iterable[Port], survivors: Iterable[Survivor], now_ns: int
+    ) -> None:
+        """A switch is there; what survived on it tells where links and hosts are."""
+        fabric = self._fabric
+        fabric.connect(switch, ports, now_ns)
+        entries = [survivor.entry for survivor in survivors]
+        for entry in entries:
+            if isinstance(entry, LinkPort):
+                fabric.presume_link(PortId(switch, entry.port), now_ns)
+            elif isinstance(entry, Labelling):
+                fabric.labelled = True
+        for entry in entries:
+            if isinstance(entry, Forward) and entry.mac not in fabric.hosts:
+                port_id = PortId(switch, entry.port)
+                port = fabric.port(port_id)
+                if port is not None and port.up and not fabric.is_link(port_id):
+                    fabric.settle(port_id)
+                    self._resolver.learn(entry.mac, port_id)
+        for entry in entries:
+            if isinstance(entry, HostWindow):
+                hosts = fabric.hosts_at(PortId(switch, entry.port))
+                if len(hosts) == 1 and fabric.owner(entry.address) is None:
+                    self._resolver.bind(hosts[0].mac, entry.address, b"", now_ns)
+        self._probe(PortId(switch, port.number) for port in ports)
+
+    def probe(self) -> None:
+        """Send discovery frames out of every port that is up."""
+        self._probe(self._fabric.live_ports())
+
+    def _probe(self, port_ids: Iterable[PortId]) -> None:
+        for port_id in port_ids:
+            port = self._fabric.port(port_id)
+            if port is not None and port.up:
+                self._emit(Probe(port_id, port.mac))
+
+    def link_seen(self, a: PortId, b: PortId, now_ns: int) -> None:
+        before = list(self._fabric.hosts)
+        if self._fabric.link_seen(a, b, now_ns):
+            self._emit(Record("link_up", {"a": str(a), "b": str(b)}))
+            self._report_lost(before)
+
+    def distrust(self, now_ns: int) -> None:
+        """Have paths avoid the switches that have been out of reach for too long."""
+        for switch in self._fabric.distrust_silent(now_ns):
+            self._emit(Record("switch_avoided", {"switch": switch}))
+
+    def expire(self, now_ns: int) -> None:
+        for a, b in self._fabric.expire_links(now_ns):
+            self._emit(Record("link_down", {"a": str(a), "b": str(b)}))
+
+    def set_port(self, switch: int, port: Port, now_ns: int) -> None:
+        before, links = list(self._fabric.hosts), self._fabric.links()
+        self._fabric.set_port(switch, port, now_ns)
+        self._report_changes(before, links)
+        self._probe([PortId(switch, port.number)])
+
+    def remove_port(self, port_id: PortId) -> None:
+        before, links = list(self._fabric.hosts), self._fabric.links()
+        self._fabric.remove_port(port_id)
+        self._report_changes(before, links)
+
+    def forget_switch(self, switch: int) -> None:
+        """A switch without ports and links will not be heard of any more."""
+        self._furnished.discard(switch)
+        self._fabric.forget_switch(switch)
+
+    def install(self) -> set[bytes]:
+        """Bring all switches in line. Returns the hosts whose paths may have changed."""
+        fabric, tables = self._fabric, self._tables
+        changed = fabric.take_changed_hosts()
+        same_links = self._installed_version == fabric.version
+        if same_links and not changed and tables.n_switches == len(self._furnished):
+            return changed
+        if not same_links:
+            self._installed_version = fabric.version
+            self._install_links()
+        moved = self._hops.install()
+        for mac in changed:
+            self._install_host(mac, tables.switches())
+        new = set(tables.switches()) - self._furnished
+        if new:
+            self._furnished |= new
+            for mac in fabric.hosts:
+                self._install_host(mac, new)
+        if moved:
+            changed |= {host.mac for host in fabric.hosts.values() if host.port.switch in moved}
+        return changed
+
+    def _install_host(self, mac: bytes, switches: Iterable[int]) -> None:
+        host = self._fabric.hosts.get(mac)
+        for switch in switches:
+            if host is None:
+                self._tables.remove(switch, forward_key(mac))
+            elif host.port.switch == switch:
+                self._tables.put(switch, Forward(mac, host.port.port))
+            else:
+                self._tables.put(switch, Behind(mac, host.port.switch))
+
+    def _install_links(self) -> None:
+        links = set(self._fabric.link_ports())
+        for switch, port in links:
+            self._tables.put(switch, LinkPort(port))
+        for switch, entry in self._tables.entries(LinkPort):
+            if PortId(switch, entry.port) not in links:
+                self._tables.remove(switch, entry.key)
+
+    def _report_changes(self, hosts: Iterable[bytes], links: list[tuple[PortId, PortId]]) -> None:
+        for a, b in sorted(set(links) - set(self._fabric.links())):
+            self._emit(Record("link_down", {"a": str(a), "b": str(b)}))
+        self._report_lost(hosts)
+
+    def _report_lost(self, hosts: Iterable[bytes]) -> None:
+        for mac in hosts:
+            if mac not in self._fabric.hosts:
+                self._emit(Record("host_lost", {"mac": mac.hex(":")}))

@@ -1,0 +1,195 @@
+"""Who is where: hosts are learnt, their addresses answered for, and both forgotten in time.
+
+It speaks for ARP (RFC 826, RFC 5227) and for IPv6 neighbour discovery (RFC 4861) alike. Frames to
+unknown and to group addresses go through the controller to every edge port, never over a link, so
+there is nothing to loop, and only so many of them.
+
+An address is another one in each VLAN. But every edge port is in every VLAN, and an Ethernet
+address is at one port in all of them. A host without any known address is never asked, so it stays
+until its port goes down or it is seen elsewhere.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from controller.core.hosts.flooding import Floods
+from controller.core.topology.fabric import Fabric
+from controller.model.effects import Answer, Ask, Deliver, Effect, Record
+from controller.model.values import PortId
+
+_ASK_TIMES, _ASK_AGAIN_NS = 3, 10**9
+_ASKED_PER_TURN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A message of ARP or of neighbour discovery; `frame` is the whole frame that carried it.
+
+    Who has `mac` and `address` (empty: it has none yet) `asks` who has `target`, or tells that it
+    has them. `tags` are the frame's VLAN tags.
+    """
+
+    asks: bool
+    mac: bytes
+    address: bytes
+    target: bytes
+    dst_mac: bytes
+    frame: bytes
+    tags: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolverSettings:
+    """Who was not heard of for `host_age_ns` is asked whether he is still there. `floods_per_s` is
+    how many frames of one port may go to all edges."""
+
+    host_age_ns: int = 1800 * 10**9
+    floods_per_s: int = 100
+
+
+@dataclass(slots=True)
+class _Binding:
+    """`tags` are those of the frames to ask with; `asked` is how often that was done in vain."""
+
+    mac: bytes
+    tags: bytes
+    due_ns: int
+    asked: int = 0
+
+
+_Key = tuple[bytes, bytes]
+
+
+class Resolver:
+    """Learns, answers, passes on. Effects go to `emit`."""
+
+    def __init__(
+        self, fabric: Fabric, settings: ResolverSettings, emit: Callable[[Effect], None]
+    ) -> None:
+        self._fabric = fabric
+        self._age_ns = settings.host_age_ns
+        self._emit = emit
+        self.floods = Floods(settings.floods_per_s)
+        self._flooding: set[PortId] = set()
+        # By VLAN and address, those that are due first standing first.
+        self._heard: dict[_Key, _Binding] = {}
+        self._asked: dict[_Key, _Binding] = {}
+
+    def learn(self, mac: bytes, port_id: PortId) -> None:
+        """A frame from this source entered by this edge port."""
+        host = self._fabric.hosts.get(mac)
+        is_group = mac[0] & 1
+        if not is_group and any(mac) and (host is None or host.port != port_id):
+            self._fabric.learn(mac, port_id)
+            event = "host_learnt" if host is None else "host_moved"
+            self._emit(Record(event, {"mac": mac.hex(":"), "port": str(port_id)}))
+
+    def bind(self, mac: bytes, address: bytes, tags: bytes, now_ns: int) -> None:
+        """A known host has this address, as of now."""
+        vlan = vlan_of(tags)
+        owner = self._fabric.owner(address, vlan)
+        if owner is None or owner.mac != mac:
+            self._fabric.bind(mac, address, vlan)
+            fields: dict[str, object] = {"mac": mac.hex(":"), "address": str(ip_address(address))}
+            if vlan:
+                fields["vlan"] = vlan.hex()
+            self._emit(Record("host_address", fields))
+        key = vlan, address
+        self._asked.pop(key, None)
+        self._heard.pop(key, None)
+        self._heard[key] = _Binding(mac, tags, now_ns + self._age_ns)
+
+    def resolve(self, port_id: PortId, said: Resolution, now_ns: int) -> None:
+        """Learn from it, answer it if the answer is known, else pass it on."""
+        fabric = self._fabric
+        if not fabric.is_edge(port_id, now_ns):
+            return
+        vlan = vlan_of(said.tags)
+        expected = not said.asks and (vlan, said.address) in self._asked
+        self.learn(said.mac, port_id)
+        if any(said.address) and said.mac in fabric.hosts:
+            self.bind(said.mac, said.address, said.tags, now_ns)
+        if expected or not said.dst_mac[0] & 1:
+            return  # Switches forward what is for one host; this was a copy.
+        owner = fabric.owner(said.target, vlan)
+        if owner is None or not said.asks or said.target == said.address:
+            self._flood(port_id, said.frame, now_ns)
+        elif any(said.address):
+            if owner.mac != said.mac:
+                answer = Answer(port_id, owner.mac, said.target, said.mac, said.address, said.tags)
+                self._emit(answer)
+        elif owner.mac != said.mac:
+            # RFC 5227 section 2.1.1, RFC 4862 section 5.4: whoever wants to have an address asks
+            # whether it is taken. Only the owner can tell that he still has it.
+            self._emit(Deliver((owner.port,), said.frame))
+        else:
+            self._flood(port_id, said.frame, now_ns)
+
+    def frame(
+        self, port_id: PortId, src_mac: bytes, dst_mac: bytes, frame: bytes, now_ns: int
+    ) -> None:
+        """A frame whose destination the switch has no entry for."""
+        port = self._fabric.port(port_id)
+        if port is not None and dst_mac == port.mac:
+            return  # An answer to what was asked in the port's name.
+        if self._fabric.is_edge(port_id, now_ns):
+            self.learn(src_mac, port_id)
+            self._pass_on(port_id, dst_mac, frame, now_ns)
+
+    def tend(self, now_ns: int) -> None:
+        """Ask those that were not heard of for long; forget those that do not answer."""
+        for waiting in (self._asked, self._heard):
+            due: list[_Key] = []
+            for key, binding in waiting.items():
+                if binding.due_ns > now_ns or len(due) == _ASKED_PER_TURN:
+                    break
+                due.append(key)
+            for key in due:
+                self._ask(key, waiting.pop(key), now_ns)
+        self._flooding.difference_update(self.floods.full_again(now_ns))
+
+    def _ask(self, key: _Key, binding: _Binding, now_ns: int) -> None:
+        vlan, address = key
+        host = self._fabric.owner(address, vlan)
+        if host is None or host.mac != binding.mac:
+            return
+        if binding.asked == _ASK_TIMES:
+            self._fabric.unbind(address, vlan)
+            if not host.addresses:
+                self._fabric.forget(host.mac)
+                self._emit(Record("host_lost", {"mac": host.mac.hex(":")}))
+            return
+        port = self._fabric.port(host.port)
+        if port is not None:
+            self._emit(Ask(host.port, host.mac, address, port.mac, binding.tags))
+        binding.asked += 1
+        binding.due_ns = now_ns + _ASK_AGAIN_NS
+        self._asked[key] = binding
+
+    def _pass_on(self, source: PortId, dst_mac: bytes, frame: bytes, now_ns: int) -> None:
+        host = self._fabric.hosts.get(dst_mac)
+        if host is None:
+            self._flood(source, frame, now_ns)
+        elif host.port != source:
+            self._emit(Deliver((host.port,), frame))
+
+    def _flood(self, source: PortId, frame: bytes, now_ns: int) -> None:
+        if not self.floods.admit(source, now_ns):
+            if source not in self._flooding:
+                self._flooding.add(source)
+                self._emit(Record("flood_limited", {"port": str(source)}))
+            return
+        ports = tuple(port for port in self._fabric.edge_ports(now_ns) if port != source)
+        if ports:
+            self._emit(Deliver(ports, frame))
+
+
+def vlan_of(tags: bytes) -> bytes:
+    """The VLAN identifiers of a frame's tags, 2 bytes each; empty without a VLAN (IEEE 802.1Q
+    clause 9.6: the identifier 0 only carries a priority)."""
+    identifiers = [
+        (int.from_bytes(tags[i + 2 : i + 4], "big") & 0xFFF).to_bytes(2, "big")
+        for i in range(0, len(tags), 4)
+    ]
+    return b"".join(identifier for identifier in identifiers if any(identifier))

@@ -1,0 +1,310 @@
+"""Switches, ports, links and hosts, and the path between two hosts.
+
+Paths are symmetric (`trees`): a flow's ACKs come back through the ports that its data leaves by.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from controller.core.topology.links import Link, Links
+from controller.core.topology.trees import Trees
+from controller.model.values import PortId
+
+# A port that came up this recently may yet turn out to lead to a switch.
+PORT_GRACE_NS = 250_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A switch's own description of one of its ports; a speed of 0 is not known."""
+
+    number: int
+    name: str
+    mac: bytes
+    up: bool
+    speed_bps: int = 0
+
+
+@dataclass(slots=True)
+class Host:
+    """`addresses` are packed, and stand behind the VLAN that they are of (empty: none)."""
+
+    mac: bytes
+    port: PortId
+    addresses: set[tuple[bytes, bytes]] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _PortState:
+    port: Port
+    settled_ns: int
+
+
+class Fabric:
+    """The graph. `version` rises when paths may have changed; `take_changed_hosts` tells which
+    hosts did.
+
+    `changes` rises whenever a port, a link or the place of a host may have changed. A switch whose
+    control channel is lost for `control_grace_ns` is distrusted: paths avoid it if they can.
+
+    Frames are `labelled` from the time on that paths differ by labels. It does not end, because a
+    connection's label would not be known later if it opened in the meantime.
+    """
+
+    def __init__(self, link_timeout_ns: int, control_grace_ns: int = 5 * 10**8) -> None:
+        self._control_grace_ns = control_grace_ns
+        self._ports: dict[PortId, _PortState] = {}
+        self._connected: set[int] = set()
+        self._silent_since: dict[int, int] = {}
+        self._distrusted: set[int] = set()
+        self._fabric_ports: set[PortId] = set()
+        self.labelled = False
+        self._links = Links(link_timeout_ns)
+        self.hosts: dict[bytes, Host] = {}
+        self._owners: dict[tuple[bytes, bytes], bytes] = {}
+        self._changed_hosts: set[bytes] = set()
+        self._version = 0
+        self.changes = 0
+        self._trees = Trees((), ())
+        self._trees_version = 0
+        self._paths: dict[tuple[int, int, int], tuple[PortId, ...] | None] = {}
+
+    @property
+    def version(self) -> int:
+        return self._version + self._links.version
+
+    # Switches and ports
+
+    def connect(self, switch: int, ports: Iterable[Port], now_ns: int) -> None:
+        self._connected.add(switch)
+        self._silent_since.pop(switch, None)
+        if switch in self._distrusted:
+            self._distrusted.discard(switch)
+            self._version += 1
+        ports = list(ports)
+        for port_id in self.ports_of(switch):
+            if port_id.port not in {port.number for port in ports}:
+                self.remove_port(port_id)
+        for port in ports:
+            self.set_port(switch, port, now_ns)
+        self._links.renew(switch, now_ns)
+
+    def disconnect(self, switch: int, now_ns: int) -> None:
+        """The control channel is lost. Forwarding may go on, so nothing is taken for gone."""
+        self._connected.discard(switch)
+        self._silent_since[switch] = now_ns
+
+    def forget_switch(self, switch: int) -> None:
+        """A switch without ports and links will not be heard of any more."""
+        self._silent_since.pop(switch, None)
+        self._distrusted.discard(switch)
+
+    def distrust_silent(self, now_ns: int) -> list[int]:
+        """Avoid the switches whose control channel has been lost for too long; returns them."""
+        silent = [
+            switch
+            for switch, since_ns in self._silent_since.items()
+            if now_ns - since_ns >= self._control_grace_ns
+        ]
+        for switch in silent:
+            del self._silent_since[switch]
+            self._distrusted.add(switch)
+            self._version += 1
+        return silent
+
+    def set_port(self, switch: int, port: Port, now_ns: int) -> None:
+        """Enter a port or its new state; one that goes down loses its link and its hosts."""
+        self.changes += 1
+        port_id = PortId(switch, port.number)
+        known = self._ports.get(port_id)
+        if not port.up:
+            self._links.failed(port_id, now_ns)
+            self._fabric_ports.discard(port_id)
+            self._forget_hosts(port_id)
+        settled_ns = now_ns + PORT_GRACE_NS
+        if known is not None and known.port.up and port.up:
+            settled_ns = known.settled_ns
+        self._ports[port_id] = _PortState(port, settled_ns)
+
+    def remove_port(self, port_id: PortId) -> None:
+        self.changes += 1
+        self._links.remove_port(port_id)
+        self._forget_hosts(port_id)
+        self._ports.pop(port_id, None)
+        self._fabric_ports.discard(port_id)
+
+    def settle(self, port_id: PortId) -> None:
+        """It is known what this port leads to; waive the grace."""
+        if port_id in self._ports:
+            self._ports[port_id].settled_ns = 0
+
+    def port(self, port_id: PortId) -> Port | None:
+        state = self._ports.get(port_id)
+        return state.port if state else None
+
+    def connected(self) -> set[int]:
+        return set(self._connected)
+
+    def ports_of(self, switch: int) -> list[PortId]:
+        return [port_id for port_id in self._ports if port_id.switch == switch]
+
+    def live_ports(self) -> list[PortId]:
+        """The ports that are up, of the switches that can be reached now."""
+        return [
+            port_id
+            for port_id, state in self._ports.items()
+            if state.port.up and port_id.switch in self._connected
+        ]
+
+    def is_link(self, port_id: PortId) -> bool:
+        return port_id in self._links
+
+    def is_edge(self, port_id: PortId, now_ns: int) -> bool:
+        """Whether hosts are behind this port. While that is not certain yet, it is no edge."""
+        state = self._ports.get(port_id)
+        return (
+            state is not None
+            and state.port.up
+            and now_ns >= state.settled_ns
+            and port_id not in self._links
+            and not self._links.is_quarantined(port_id, now_ns)
+        )
+
+    def edge_ports(self, now_ns: int) -> list[PortId]:
+        return [port_id for port_id in self.live_ports() if self.is_edge(port_id, now_ns)]
+
+    # Links
+
+    def presume_link(self, port_id: PortId, now_ns: int) -> None:
+        """This port was a link before the controller came; discovery has time to confirm it."""
+        if port_id not in self._links:
+            self.changes += 1
+            self._fabric_ports.add(port_id)
+            self._links.presume(port_id, now_ns)
+
+    def link_seen(self, a: PortId, b: PortId, now_ns: int) -> bool:
+        """A discovery frame went from `a` to `b`. Returns whether that is news."""
+        if a == b or a not in self._ports or b not in self._ports:
+            return False
+        known = self._links.knows(a, b)
+        if not self._links.seen(a, b, now_ns) or known:
+            return False
+        self.changes += 1
+        for port_id in (a, b):
+            self._fabric_ports.add(port_id)
+            self._forget_hosts(port_id)
+        return True
+
+    def expire_links(self, now_ns: int) -> list[Link]:
+        """Drop the links that have gone silent; to be called more often than the timeout."""
+        expired = self._links.expire(now_ns, self._connected)
+        self.changes += bool(expired)
+        return expired
+
+    def link_ports(self) -> list[PortId]:
+        """The ports that lead, or are presumed to lead, to another switch."""
+        return self._links.ports
+
+    def has_links(self, switch: int) -> bool:
+        return any(port_id.switch == switch for port_id in self.link_ports())
+
+    def links(self) -> list[Link]:
+        return self._links.all
+
+    def _forget_hosts(self, port_id: PortId) -> None:
+        for host in [host for host in self.hosts.values() if host.port == port_id]:
+            self.forget(host.mac)
+
+    # Hosts
+
+    def learn(self, mac: bytes, port_id: PortId) -> bool:
+        """A host sent from an edge port. Returns whether it is new there."""
+        host = self.hosts.get(mac)
+        if host is not None and host.port == port_id:
+            return False
+        if host is None:
+            self.hosts[mac] = Host(mac, port_id)
+        else:
+            host.port = port_id
+        self.changes += 1
+        self._changed_hosts.add(mac)
+        return True
+
+    def bind(self, mac: bytes, address: bytes, vlan: bytes = b"") -> None:
+        """A known host has this address; whoever had it before has it no longer."""
+        self.unbind(address, vlan)
+        self._owners[vlan, address] = mac
+        self.hosts[mac].addresses.add((vlan, address))
+
+    def unbind(self, address: bytes, vlan: bytes = b"") -> None:
+        """Nobody is known to have this address."""
+        previous = self._owners.pop((vlan, address), None)
+        if previous is not None:
+            self.hosts[previous].addresses.discard((vlan, address))
+
+    def owner(self, address: bytes, vlan: bytes = b"") -> Host | None:
+        mac = self._owners.get((vlan, address))
+        return self.hosts[mac] if mac is not None else None
+
+    def hosts_at(self, port_id: PortId) -> list[Host]:
+        return [host for host in self.hosts.values() if host.port == port_id]
+
+    def forget(self, mac: bytes) -> None:
+        host = self.hosts.pop(mac)
+        for address in host.addresses:
+            del self._owners[address]
+        self.changes += 1
+        self._changed_hosts.add(mac)
+
+    def take_changed_hosts(self) -> set[bytes]:
+        """The hosts that came, moved or went since the last call."""
+        changed, self._changed_hosts = self._changed_hosts, set()
+        return changed
+
+    # Paths
+
+    @property
+    def trees(self) -> Trees:
+        """The paths between switches, of the links as they are now."""
+        if self._trees_version != self.version:
+            self._trees_version = self.version
+            self._paths = {}
+            self._trees = Trees(
+                self.links(),
+                self._edge_switches(),
+                self._distrusted,
+                self._links.doubtful,
+                self._trees.roots,
+            )
+        return self._trees
+
+    def path(self, src_mac: bytes, dst_mac: bytes, label: int | None) -> tuple[PortId, ...] | None:
+        """The egress ports from host to host, the last one the receiver's; None without a path.
+
+        A label that is not known counts as 0.
+        """
+        src, dst = self.hosts.get(src_mac), self.hosts.get(dst_mac)
+        if src is None or dst is None:
+            return None
+        between = self._between(src.port.switch, dst.port.switch, label or 0)
+        return None if between is None else (*between, dst.port)
+
+    def _between(self, src: int, dst: int, label: int) -> tuple[PortId, ...] | None:
+        next_ports = self.trees.next_ports(dst, label)
+        key = src, dst, label
+        if key not in self._paths:
+            path = []
+            switch = src
+            while switch != dst and switch in next_ports:
+                path.append(PortId(switch, next_ports[switch]))
+                switch = self._links.far_end(path[-1]).switch
+            self._paths[key] = tuple(path) if switch == dst else None
+        return self._paths[key]
+
+    def _edge_switches(self) -> set[int]:
+        """The switches that have a port for hosts: one that is up and never led to a switch."""
+        return {
+            port_id.switch
+            for port_id, state in self._ports.items()
+            if state.port.up and port_id not in self._fabric_ports
+        }

@@ -1,0 +1,65 @@
+"""The next hops between switches: what each switch is to hold so that frames follow the trees.
+
+They are per switch that has hosts, not per host; and where all labels leave by the same port they
+are one entry. So a failure changes few of them, and hosts come and go without any.
+"""
+
+from controller.core.desired.tables import Tables
+from controller.core.topology.fabric import Fabric
+from controller.core.topology.trees import LABELS
+from controller.model.entries import Hop, Labelling
+
+# By switch and label; a hop without label is for those that have no other.
+_Ports = dict[tuple[int, int | None], int]
+
+
+class Hops:
+    """Keeps the hops of all switches in step with the fabric."""
+
+    def __init__(self, fabric: Fabric, tables: Tables) -> None:
+        self._fabric = fabric
+        self._tables = tables
+        self._installed: dict[int, _Ports] = {}
+        self._version = fabric.version
+
+    def install(self) -> set[int]:
+        """Bring all switches in line. Returns those to or from which paths have changed."""
+        destinations = {host.port.switch for host in self._fabric.hosts.values()}
+        if self._version == self._fabric.version:
+            due = destinations ^ self._installed.keys()
+        else:
+            self._version = self._fabric.version
+            due = destinations | self._installed.keys()
+        moved = set()
+        for destination in due:
+            held = self._installed.pop(destination, {})
+            wanted = self._ports(destination) if destination in destinations else {}
+            if destination in destinations:
+                self._installed[destination] = wanted
+            if held != wanted:
+                self._replace(destination, held, wanted)
+                moved.add(destination)
+        if self._fabric.labelled:
+            # Who copies segments of hosts has to tell their labels.
+            for switch in destinations:
+                self._tables.put(switch, Labelling())
+        return moved
+
+    def _ports(self, destination: int) -> _Ports:
+        ports: _Ports = {}
+        trees = [self._fabric.trees.next_ports(destination, label) for label in range(LABELS)]
+        for switch, port in trees[0].items():
+            ports[switch, None] = port
+            for label, tree in enumerate(trees):
+                if tree[switch] != port:
+                    ports[switch, label] = tree[switch]
+        return ports
+
+    def _replace(self, destination: int, held: _Ports, wanted: _Ports) -> None:
+        for (switch, label), port in wanted.items():
+            if label is not None:
+                self._fabric.labelled = True
+                self._tables.put(switch, Labelling())
+            self._tables.put(switch, Hop(destination, label, port))
+        for switch, label in held.keys() - wanted.keys():
+            self._tables.remove(switch, Hop(destination, label, 0).key)

@@ -1,0 +1,203 @@
+"""Which way frames go from switch to switch: for each label the shortest path that is its own.
+
+A frame's *label* is a hash of its connection, the same for both directions (datagrams of announced
+flows are given theirs by the controller). The path between two
+switches under a label is the least of all by, in this order: links that are in doubt or have an end
+at a switch that is, length, nearness to the label's root, and a sum over its links that is drawn
+from the label. All of these add up link by link and are the same in both directions. So paths are
+symmetric, the rest of a path is a path itself and nothing loops, and what is lost moves only the
+paths that led over it: another path that was least before is so still.
+
+The roots are what multi-rooted fabrics call so: of the switches that lie on shortest paths between
+hosts, those farthest from hosts; the cores of a fat-tree (Al-Fares et al., SIGCOMM 2008), the
+spines of a leaf-spine. Labels are dealt to them in turn, which spreads traffic evenly; where the
+root is not on a shortest path the label takes another.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
+
+import networkx as nx
+
+from controller.core.topology.links import Link
+from controller.model.values import PortId
+
+LABELS = 16
+
+# A path has less than 2**8 links, a root is less than 2**8 links away.
+_NEAR = 1
+_HOP = 1 << 20
+_DISTRUST = 1 << 30
+
+_FAR = 255
+_MASK = (1 << 64) - 1
+
+
+class Trees:
+    """The paths of one state of the fabric, found as they are asked for.
+
+    `edges` are the switches that hosts are, or may be, at; `distrusted` switches and `doubtful`
+    links are to be avoided where there is another way. `former_roots`, of an earlier state, keep
+    their place in the dealing of labels although they are gone, so that only their own labels go
+    elsewhere.
+    """
+
+    def __init__(
+        self,
+        links: Iterable[Link],
+        edges: Collection[int],
+        distrusted: Collection[int] = (),
+        doubtful: Collection[Link] = (),
+        former_roots: Collection[int] = (),
+    ) -> None:
+        self._graph: nx.Graph[int] = nx.Graph()
+        # The doubtful ones last, so that they are left out where there are others.
+        for link in sorted(links, key=lambda link: link in doubtful):
+            a, b = link[0].switch, link[1].switch
+            known = self._graph.get_edge_data(a, b)
+            if known is None and a != b:
+                self._graph.add_edge(a, b, links=[link], doubtful=link in doubtful)
+            elif known is not None and known["doubtful"] == (link in doubtful):
+                known["links"].append(link)
+        live = _roots(self._graph, edges, distrusted)
+        gone = {root for root in former_roots if root not in self._graph or root in distrusted}
+        self.roots = tuple(sorted(live | gone))
+        self.root_of = _deal(self.roots, live)
+        for root in set(self.root_of):
+            self._weigh(root, distrusted)
+        self._ways: dict[tuple[int, int], _Ways] = {}
+        self._next: dict[tuple[int, int], dict[int, int]] = {}
+
+    @property
+    def switches(self) -> Collection[int]:
+        """The switches that have links."""
+        return self._graph.nodes
+
+    def next_ports(self, destination: int, label: int) -> dict[int, int]:
+        """For every other switch that reaches `destination`: its port towards it."""
+        key = destination, label
+        if key not in self._next:
+            self._next[key] = self._find(destination, label)
+        return self._next[key]
+
+    def _find(self, destination: int, label: int) -> dict[int, int]:
+        if destination not in self._graph:
+            return {}
+        root = self.root_of[label]
+        ways = self._ways.get((destination, root))
+        if ways is None:
+            ways = self._ways[destination, root] = _Ways(self._graph, destination, root)
+        return {
+            switch: _port(self._graph[switch][parent]["links"], switch, label)
+            for switch, parent in ways.parents(label).items()
+        }
+
+    def _weigh(self, root: int, distrusted: Collection[int]) -> None:
+        away = nx.single_source_shortest_path_length(self._graph, root)
+        # Not by `edges`: its view and the graph would hold each other for as long as the collector
+        # does not come round to them, an hour here.
+        for a, others in self._graph.adjacency():
+            for b, edge in others.items():
+                edge[str(root)] = (
+                    _HOP
+                    + _NEAR * (min(away.get(a, _FAR), _FAR) + min(away.get(b, _FAR), _FAR))
+                    + _DISTRUST * ((a in distrusted) + (b in distrusted) + edge["doubtful"])
+                )
+
+
+class _Ways:
+    """All the shortest paths to a destination that are equally near to a root."""
+
+    def __init__(self, graph: "nx.Graph[int]", destination: int, root: int) -> None:
+        predecessors, distances = nx.dijkstra_predecessor_and_distance(
+            graph, destination, weight=str(root)
+        )
+        # The nearest first, so that a parent is always settled before its children.
+        self._parents = {switch: predecessors[switch] for switch in distances}
+        self._ties = any(len(parents) > 1 for parents in self._parents.values())
+        self._only = {s: parents[0] for s, parents in self._parents.items() if parents}
+
+    def parents(self, label: int) -> dict[int, int]:
+        """For every switch the next one, with ties broken for this label."""
+        if not self._ties:
+            return self._only
+        chosen: dict[int, int] = {}
+        drawn: dict[int, int] = {}
+        for switch, parents in self._parents.items():
+            if parents:
+                drawn[switch], chosen[switch] = min(
+                    (drawn[parent] + _draw(label, switch, parent), parent) for parent in parents
+                )
+            else:
+                drawn[switch] = 0
+        return chosen
+
+
+def _roots(graph: "nx.Graph[int]", edges: Collection[int], distrusted: Collection[int]) -> set[int]:
+    """The trusted switches farthest from the edges, of those on shortest paths between edges."""
+    present = [edge for edge in edges if edge in graph]
+    transit = set(present)
+    for edge in present:
+        away = nx.single_source_shortest_path_length(graph, edge)
+        back = [other for other in present if other in away]
+        seen = set(back)
+        while back:
+            switch = back.pop()
+            for parent in graph[switch]:
+                if away[parent] < away[switch] and parent not in seen:
+                    seen.add(parent)
+                    back.append(parent)
+        transit |= seen
+    candidates = transit.difference(distrusted) or transit or set(graph)
+    if not present:
+        return candidates
+    tiers = dict(enumerate(nx.bfs_layers(graph, present)))
+    return next(
+        roots
+        for tier in sorted(tiers, reverse=True)
+        if (roots := candidates.intersection(tiers[tier]))
+    )
+
+
+def _deal(roots: tuple[int, ...], live: Collection[int]) -> tuple[int, ...]:
+    """The root of each label; that of a gone root is the next live one, another for each label."""
+    if not live:
+        return ()
+    dealt = []
+    for label in range(LABELS):
+        turn, place = divmod(label, len(roots))
+        others = roots[:place] + roots[place + 1 :]
+        turn %= max(1, len(others))
+        choice = chain([roots[place]], others[turn:], others[:turn])
+        dealt.append(next(root for root in choice if root in live))
+    return tuple(dealt)
+
+
+def _port(links: Sequence[Link], switch: int, label: int) -> int:
+    """The port of one of the links between two switches, the same link from either side."""
+    if len(links) == 1:
+        a, b = links[0]
+    else:
+        a, b = max(links, key=lambda link: (_draw_link(label, *link), link))
+    return a.port if a.switch == switch else b.port
+
+
+def _draw_link(label: int, a: PortId, b: PortId) -> int:
+    """Rendezvous hashing: the loss of a link moves only the labels that used it."""
+    return _draw(label, _mix(a.switch) ^ a.port, _mix(b.switch) ^ b.port)
+
+
+@lru_cache(maxsize=1 << 18)
+def _draw(label: int, a: int, b: int) -> int:
+    """A number of 32 bits, the same for both directions and after a restart."""
+    low, high = (a, b) if a < b else (b, a)
+    return _mix(_mix(_mix(label + 1) ^ low) ^ high) >> 32
+
+
+def _mix(value: int) -> int:
+    """SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & _MASK
+    return value ^ value >> 31

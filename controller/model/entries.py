@@ -1,0 +1,202 @@
+"""What a switch holds, entry by entry, free of OpenFlow.
+
+An entry has a `key`, which says which entry it is, and a value, which may change under the same
+key. `southbound/pipeline.py` turns them into rules of the flow tables and back.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller.model.flow import FlowKey
+
+
+class EntryKey(NamedTuple):
+    """Identity of an entry on its switch."""
+
+    kind: str
+    identity: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPort:
+    """What enters by this port comes from another switch and was looked at there."""
+
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("link", (self.port,))
+
+
+@dataclass(frozen=True, slots=True)
+class Relearn:
+    """For a short while, copy up what enters by this edge port and belongs to no account."""
+
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("relearn", (self.port,))
+
+
+@dataclass(frozen=True, slots=True)
+class Labelling:
+    """Frames get a label from a hash of their connection; without it they have none."""
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("labelling", ())
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """Datagrams of UDP from `src` to `dst`, packed addresses, have this label, whatever their
+    ports."""
+
+    src: bytes
+    dst: bytes
+    label: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("steer", (self.src, self.dst))
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Count the bytes of one flow. `forward` tells whether its data is the initiator's.
+
+    The label is that of its frames, None if they have none.
+    """
+
+    flow: FlowKey
+    forward: bool
+    label: int | None = None
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("account", (self.flow,))
+
+
+@dataclass(frozen=True, slots=True)
+class HostWindow:
+    """Segments that enter by `port` from `address` carry no larger window than the register's."""
+
+    port: int
+    address: bytes
+    register: int
+    window_scale: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("host-window", (self.port, self.address))
+
+
+@dataclass(frozen=True, slots=True)
+class PortWindow:
+    """Segments that enter by `port` from hosts without a HostWindow are in the register's account
+    of credit; the switch goes by the window scales that it has seen in their SYNs."""
+
+    port: int
+    register: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("port-window", (self.port,))
+
+
+@dataclass(frozen=True, slots=True)
+class FlowWindow:
+    """An exception to HostWindow for one connection; `segments` is the direction of its ACKs."""
+
+    port: int
+    segments: FlowKey
+    register: int
+    window_scale: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("flow-window", (self.port, self.segments))
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Frames to `mac`, a host of this switch, leave by `port`."""
+
+    mac: bytes
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return forward_key(self.mac)
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Frames to `mac` go to another switch first, that of this datapath id."""
+
+    mac: bytes
+    switch: int
+
+    @property
+    def key(self) -> EntryKey:
+        return forward_key(self.mac)
+
+
+def forward_key(mac: bytes) -> EntryKey:
+    """There is one entry for a host, wherever it is."""
+    return EntryKey("forward", (mac,))
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """Frames to another switch leave by `port`; without `label`, those of all other labels."""
+
+    destination: int
+    label: int | None
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("hop", (self.destination, self.label))
+
+
+@dataclass(frozen=True, slots=True)
+class Exempt:
+    """Windows stay as they are of all connections with an end in the network and at the TCP port.
+
+    As `policy.Rule` has them: no network is empty, no port 0.
+    """
+
+    network: bytes
+    prefix_bits: int
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("exempt", (self.network, self.prefix_bits, self.port))
+
+
+Entry = (
+    LinkPort
+    | Relearn
+    | Labelling
+    | Steer
+    | Account
+    | HostWindow
+    | PortWindow
+    | FlowWindow
+    | Forward
+    | Behind
+    | Hop
+    | Exempt
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """An entry that a switch already held when it connected, with its counter and its age."""
+
+    entry: Entry
+    volume_bytes: int
+    age_ns: int
