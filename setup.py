@@ -19,7 +19,7 @@ setup(
     ],
     package_dir={"testbed": "mininet/testbed"},
     install_requires=[
-        "ryu==4.34",  # the last release; see controller/launcher.py for what it needs to run today
+        "ryu==4.34",  # the last release; controller/runtime/launcher.py says what it needs
         "aiohttp>=3.12",
         "eventlet==0.41.3",
         "fastapi>=0.115",
@@ -52,7 +52,7 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            "weir-controller = controller.launcher:main",
+            "weir-controller = controller.runtime.launcher:main",
             "weir-lab = testbed.lab:main",
             "weir-experiment = experiments.cli:main",
         ],

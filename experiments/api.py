@@ -73,7 +73,7 @@ def prepare(directory: Path) -> Api:
             *("-keyout", str(directory / "api-key.pem"), "-out", str(api.certificate)),
         ]
     )
-    command = [sys.executable, "-m", "controller.launcher", "token"]
+    command = [sys.executable, "-m", "controller", "token"]
     command += [str(directory / "tokens.yaml"), "experiment"]
     scopes = ["--scope", "read", "--scope", "announce"]
     made = subprocess.run([*command, *scopes], check=True, capture_output=True, text=True)

@@ -17,11 +17,11 @@ import time
 import uvicorn
 import uvloop
 
-from controller import logs
 from controller.api.app import Api, make
 from controller.api.settings import Settings
 from controller.api.tokens import TokenError
 from controller.api.upstream import Upstream
+from controller.ops import logs
 
 LOG = logging.getLogger("weir.api")
 

@@ -10,8 +10,8 @@ VALID, INVALID, UNREADABLE = 0, 1, 2
 
 def check(options: argparse.Namespace) -> int:
     """Status 0: valid, 1: not, 2: the file cannot be read."""
-    from controller import keys
-    from controller.config import ConfigError, load
+    from controller.config import files
+    from controller.config.schema import ConfigError, load
 
     file: Path = options.file
     problems: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ def check(options: argparse.Namespace) -> int:
         print(f"weir-controller: {file}: {error.strerror}", file=sys.stderr)
         return UNREADABLE
     try:
-        keys.check(load(file))
+        files.check(load(file))
     except ConfigError as error:
         problems = tuple(problem.removeprefix(f"{file}: ") for problem in error.problems)
     if options.json:

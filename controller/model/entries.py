@@ -1,7 +1,7 @@
 """What a switch holds, entry by entry, free of OpenFlow.
 
 An entry has a `key`, which says which entry it is, and a value, which may change under the same
-key. `southbound/pipeline.py` turns them into rules of the flow tables and back.
+key. `southbound/switch/pipeline.py` turns them into rules of the flow tables and back.
 """
 
 from dataclasses import dataclass

@@ -3,8 +3,8 @@
 import socket
 import time
 
-from controller.southbound import extension, openflow
-from controller.southbound.openflow import HEADER, VERSION
+from controller.southbound.codec import extension, openflow
+from controller.southbound.codec.openflow import HEADER, VERSION
 from experiments.bench.network import BRIDGE
 from experiments.bench.wire import CONTROL_BYTES, SO_TIMESTAMPNS, arrival_ns
 from testbed.ovs import Ovs

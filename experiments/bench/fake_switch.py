@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from controller.model.flow import ACK, SYN
-from controller.southbound import extension, meters, openflow
-from controller.southbound.openflow import HEADER, VERSION, Type
+from controller.southbound.codec import extension, meters, openflow
+from controller.southbound.codec.openflow import HEADER, VERSION, Type
 from experiments.bench.wire import CONTROL_BYTES, SO_TIMESTAMPNS, arrival_ns
 
 HOSTS = 200

@@ -10,10 +10,16 @@ import struct
 import time
 from collections.abc import Callable, Mapping
 
-from controller.southbound import extension, openflow
-from controller.southbound.extension import MessageType, TcpRwnd, TcpRwndRegister, Window, WindowSet
-from controller.southbound.match import ETH_TYPE, IP_PROTO, Match, output
-from controller.southbound.openflow import Command, FlowEntry
+from controller.southbound.codec import extension, openflow
+from controller.southbound.codec.extension import (
+    MessageType,
+    TcpRwnd,
+    TcpRwndRegister,
+    Window,
+    WindowSet,
+)
+from controller.southbound.codec.match import ETH_TYPE, IP_PROTO, Match, output
+from controller.southbound.codec.openflow import Command, FlowEntry
 from experiments.bench import unpatched_prefix, wire
 from experiments.bench.channel import Channel, message
 from experiments.bench.network import Network, percentile

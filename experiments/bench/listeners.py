@@ -137,7 +137,7 @@ def _processor_s() -> float:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_bytes()
-            if b"controller.launcher" in command or b"controller.api" in command:
+            if b"-m\0controller\0" in command or b"controller.api" in command:
                 used_s += processor_s(int(process.name))
         except OSError:
             continue

@@ -8,7 +8,7 @@ entry per direction of a new connection with Ryu's own message objects.
 
 import sys
 
-from controller.launcher import prepare_ryu
+from controller.runtime.launcher import prepare_ryu
 
 prepare_ryu()
 

@@ -121,7 +121,7 @@ class Weir(Subject):
         }
         file = directory / "controller.yaml"
         file.write_text(json.dumps(config))
-        super().__init__(["controller.launcher", "--config", str(file)], directory / "weir.log")
+        super().__init__(["controller", "--config", str(file)], directory / "weir.log")
 
     def burst_flows(self, port: int) -> list[int]:
         """What every notice of a port so far found: the number of its burst flows."""

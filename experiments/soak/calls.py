@@ -13,7 +13,7 @@ from random import Random
 
 from controller.core.engine import RELEARN_AFTER_NS
 from controller.model.flow import ACK, FIN, RST, SYN, FlowKey
-from controller.southbound import pipeline
+from controller.southbound.switch import pipeline
 from experiments.soak.hosts import Call, Host, Place
 from experiments.soak.network import EDGES, HOST_PORTS, Network
 from experiments.soak.switch import Held

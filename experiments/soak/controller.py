@@ -18,9 +18,9 @@ from dataclasses import asdict, astuple
 from pathlib import Path
 
 from controller.model.values import Notice
-from controller.southbound import pipeline
-from controller.southbound.extension import TcpRwndRegister, Window, unpack_action
-from controller.southbound.match import IN_PORT, unpack_instructions, unpack_match
+from controller.southbound.codec.extension import TcpRwndRegister, Window, unpack_action
+from controller.southbound.codec.match import IN_PORT, unpack_instructions, unpack_match
+from controller.southbound.switch import pipeline
 from experiments.bench.fake_switch import notice
 from experiments.bench.network import percentile
 from experiments.bench.subject import PORT, Weir

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from controller.southbound.extension import Window
+from controller.southbound.codec.extension import Window
 from experiments.bench.wire import CONTROL_BYTES, SO_TIMESTAMPNS, arrival_ns
 from experiments.soak.hosts import Place, packet_in
 from experiments.soak.switch import Switch

@@ -10,8 +10,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from controller.southbound import extension, meters, openflow
-from controller.southbound.openflow import HEADER, Type
+from controller.southbound.codec import extension, meters, openflow
+from controller.southbound.codec.openflow import HEADER, Type
 from experiments.bench.fake_switch import extension_message, message
 
 _FEATURES_REQUEST, _FEATURES_REPLY = 5, 6

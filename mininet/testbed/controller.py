@@ -87,7 +87,13 @@ class Controller(node.Controller):
         """Start it and wait until it listens. Raises ControllerError with the log's end."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "controller.launcher", "--config", str(self.config_file)],
+                [
+                    sys.executable,
+                    "-m",
+                    "controller",
+                    "--config",
+                    str(self.config_file),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-PROGRAM = ("-m", "controller.launcher")
+PROGRAM = ("-m", "controller")
 DEADLINE_S = 20.0
 
 

@@ -2,16 +2,17 @@
 
 import struct
 
-from controller import translate
-from controller.config import Config
-from controller.southbound import frames, match, openflow, session
-from controller.southbound.extension import Capability, Subscribe, SubscribeFlag
-from controller.southbound.openflow import Type
-from controller.southbound.session import Session
+from controller.config.schema import Config
+from controller.runtime import translate
+from controller.southbound.codec import discovery, match, openflow
+from controller.southbound.codec.extension import Capability, Subscribe, SubscribeFlag
+from controller.southbound.codec.openflow import Type
+from controller.southbound.switch import session
+from controller.southbound.switch.session import Session
 from packets import Host
 
 SECRET = b"secret"
-ORIGIN = frames.Origin(9, 4, 77)
+ORIGIN = discovery.Origin(9, 4, 77)
 LIMITS = translate.limits(Config())
 PATCHED = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER | Capability.QUEUE_EVENT
 H1, H2 = Host(1), Host(2)

@@ -5,10 +5,10 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.southbound import pipeline
-from controller.southbound.admission import Admission, Bucket
-from controller.southbound.budgets import Dropped, Limits
-from controller.southbound.pipeline import PacketClass
+from controller.southbound.switch import pipeline
+from controller.southbound.switch.admission import Admission, Bucket
+from controller.southbound.switch.budgets import Dropped, Limits
+from controller.southbound.switch.pipeline import PacketClass
 
 S = 10**9
 LIMITS = Limits(500, 200, 20, 20_000, 20_000, 20_000, 1000, 100, 50)

@@ -63,7 +63,14 @@ class World:
     def token(self, name: str, scope: str) -> str:
         made = subprocess.run(
             [
-                *(sys.executable, "-m", "controller.launcher", "token", str(self.tokens), name),
+                *(
+                    sys.executable,
+                    "-m",
+                    "controller",
+                    "token",
+                    str(self.tokens),
+                    name,
+                ),
                 *("--scope", scope),
             ],
             cwd=REPOSITORY,

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from ryu.lib import hub
 
-from controller import translate
-from controller.app import Weir
-from controller.config import Config
+from controller.config.schema import Config
 from controller.core.engine import Engine
-from controller.eventlog import EventLog
 from controller.model import effects
 from controller.model.effects import Record
-from controller.southbound import match, neighbours, openflow
-from controller.southbound.admission import Admission
-from controller.southbound.openflow import Type
+from controller.ops.event_log import EventLog
+from controller.runtime import translate
+from controller.runtime.app import Weir
+from controller.southbound.codec import match, neighbours, openflow
+from controller.southbound.codec.openflow import Type
+from controller.southbound.switch.admission import Admission
 from packets import Host, arp
 from session_world import Switch
 

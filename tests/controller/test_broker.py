@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from controller.broker import Broker
 from controller.core.bandwidth.announced import BandwidthSettings
 from controller.core.engine import Engine
 from controller.model.effects import Effect, TellShare
 from controller.model.values import PortId
 from controller.northbound.views import ShareView, UnknownError
+from controller.runtime.announcements import Broker
 from engine_world import QUEUE, SECOND, World, records, star
 
 MBPS = 10**6

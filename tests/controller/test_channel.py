@@ -15,12 +15,14 @@ from ryu.base.app_manager import AppManager
 from ryu.lib import hub
 from ryu.ofproto import ofproto_protocol, ofproto_v1_3
 
-from controller import acceptor, translate
-from controller.config import Config
-from controller.southbound import channel, match, openflow, pipeline, segments
-from controller.southbound.admission import Admission
-from controller.southbound.channel import Channel, Handshake
-from controller.southbound.openflow import HEADER, Type
+from controller.config.schema import Config
+from controller.runtime import translate
+from controller.southbound.codec import match, openflow
+from controller.southbound.codec.openflow import HEADER, Type
+from controller.southbound.switch import pipeline, segments
+from controller.southbound.switch.admission import Admission
+from controller.southbound.transport import acceptor, channel
+from controller.southbound.transport.channel import Channel, Handshake
 from packets import SYN, Host, arp, segment
 from test_app import World
 

@@ -28,7 +28,7 @@ from northbound_world import ACCOUNT, Told, flow
 
 def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "controller.launcher", *map(str, arguments)],
+        [sys.executable, "-m", "controller", *map(str, arguments)],
         cwd=REPOSITORY,
         env=os.environ | environment,
         stdin=subprocess.DEVNULL,
@@ -343,7 +343,7 @@ def test_an_end_of_the_pipe_is_no_error(tmp_path: Path) -> None:
     """As of `| head`; that is the process's, and a caller of the command keeps its own signals."""
     file = tmp_path / "weir.yaml"
     file.write_text("{}")
-    shell = f"{sys.executable} -m controller.launcher check {file} | true"
+    shell = f"{sys.executable} -m controller check {file} | true"
     done = subprocess.run(
         shell, shell=True, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=60
     )

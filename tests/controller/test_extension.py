@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.southbound import extension
-from controller.southbound.extension import (
+from controller.southbound.codec import extension
+from controller.southbound.codec.extension import (
     ANY_PORT,
     HELD_BOUNDS_NS,
     NO_ACCOUNT,

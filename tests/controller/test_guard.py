@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller import translate
-from controller.config import Config
-from controller.southbound import budgets, match, pipeline
-from controller.southbound.budgets import METERED, Dropped
-from controller.southbound.guard import Guard
-from controller.southbound.meters import CONTROLLER_METER, Command, Meter, MeterStats
-from controller.southbound.pipeline import PacketClass
+from controller.config.schema import Config
+from controller.runtime import translate
+from controller.southbound.codec import match
+from controller.southbound.codec.meters import CONTROLLER_METER, Command, Meter, MeterStats
+from controller.southbound.switch import budgets, pipeline
+from controller.southbound.switch.budgets import METERED, Dropped
+from controller.southbound.switch.guard import Guard
+from controller.southbound.switch.pipeline import PacketClass
 
 LIMITS = translate.limits(Config())
 S = 10**9

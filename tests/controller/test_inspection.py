@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.config import Config
+from controller.config.schema import Config
 from controller.core.engine import Engine
-from controller.eventlog import EventLog, Recent
-from controller.inspection import Inspection
 from controller.model.values import FlowClass, Notice, PortId
 from controller.northbound.views import FlowQuery
-from controller.southbound.extension import CreditStats, QueueStats
-from controller.tallies import Tallies
+from controller.ops.event_log import EventLog, Recent
+from controller.runtime.inspection import Inspection
+from controller.runtime.tallies import Tallies
+from controller.southbound.codec.extension import CreditStats, QueueStats
 from engine_world import MSS, RECEIVER, SECOND, SENDERS, World, star, two_switches
 from northbound_world import ACCOUNT
 

@@ -15,7 +15,7 @@ from dummy_ovs import REPOSITORY, Controller, free_endpoint, wait_for
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "controller.launcher", *arguments],
+        [sys.executable, "-m", "controller", *arguments],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.southbound import pipeline
-from controller.southbound.ledger import Ledger, Sent
-from controller.southbound.meters import Meter
+from controller.southbound.codec.meters import Meter
+from controller.southbound.switch import pipeline
+from controller.southbound.switch.ledger import Ledger, Sent
 
 (ENTRY,) = pipeline.forward(b"\2\0\0\0\0\1", 3)
 

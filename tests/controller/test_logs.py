@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller import logs
-from controller.logs import about
+from controller.ops import logs
+from controller.ops.logs import about
 
 LOG = logging.getLogger("weir.session")
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from controller.mastership import Mastership
-from controller.southbound import openflow, roles
-from controller.southbound.openflow import HEADER, Type
-from controller.southbound.roles import UNDEFINED, Role
-from controller.standby import Election, Heartbeat, Rank
+from controller.ha.election import Election, Heartbeat, Rank
+from controller.ha.mastership import Mastership
+from controller.southbound.codec import openflow, roles
+from controller.southbound.codec.openflow import HEADER, Type
+from controller.southbound.codec.roles import UNDEFINED, Role
 
 SECOND = 10**9
 TIMEOUT_NS = 600 * 10**6

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.southbound import meters
-from controller.southbound.match import MalformedMessageError
-from controller.southbound.meters import Command, Meter, MeterStats
+from controller.southbound.codec import meters
+from controller.southbound.codec.match import MalformedMessageError
+from controller.southbound.codec.meters import Command, Meter, MeterStats
 
 HEAD = struct.pack("!BBHIHH4x", 4, 19, 0, 1, 0, 0)
 

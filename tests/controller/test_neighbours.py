@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.southbound import neighbours, packet_in
-from controller.southbound.ethernet import MalformedFrameError
-from controller.southbound.neighbours import Resolution
+from controller.southbound.codec import neighbours, packet_in
+from controller.southbound.codec.ethernet import MalformedFrameError
+from controller.southbound.codec.neighbours import Resolution
 from packets import Host, arp, neighbour_discovery, option, solicited_node
 
 H1, H2 = Host(1), Host(2)

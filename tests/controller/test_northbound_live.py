@@ -94,7 +94,7 @@ class World:
         return [json.loads(line) for line in self.controller.log.splitlines() if line[:1] == "{"]
 
 
-LAUNCHER = [sys.executable, "-m", "controller.launcher"]
+LAUNCHER = [sys.executable, "-m", "controller"]
 
 
 @pytest.fixture(scope="module")

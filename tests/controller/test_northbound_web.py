@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.test import Client, TestResponse
 
-from controller import config
+from controller.config import schema
 from controller.northbound import queries
 from controller.northbound.metrics import Exposition
 from controller.northbound.queries import QueryError
@@ -377,7 +377,7 @@ class TestSocketThatCannotBeHad:
 
 
 def test_the_socket_is_asked_for_if_it_is_named() -> None:
-    assert not config.validate({}).northbound.socket_must
-    assert config.validate({"northbound": {"socket": "/run/x/y"}}).northbound.socket_must
-    north = config.validate({"northbound": {"socket": False, "metrics": "[::1]:9464"}}).northbound
+    assert not schema.validate({}).northbound.socket_must
+    assert schema.validate({"northbound": {"socket": "/run/x/y"}}).northbound.socket_must
+    north = schema.validate({"northbound": {"socket": False, "metrics": "[::1]:9464"}}).northbound
     assert (north.socket, north.metrics) == (None, ("::1", 9464))

@@ -11,8 +11,8 @@ from ryu.ofproto import ofproto_parser, ofproto_v1_3
 from ryu.ofproto import ofproto_v1_3_parser as parser
 from ryu.ofproto.ofproto_protocol import ProtocolDesc
 
-from controller.southbound import match, openflow
-from controller.southbound.openflow import Command, FlowEntry, FlowStats
+from controller.southbound.codec import match, openflow
+from controller.southbound.codec.openflow import Command, FlowEntry, FlowStats
 
 DATAPATH = ProtocolDesc(version=ofproto_v1_3.OFP_VERSION)
 

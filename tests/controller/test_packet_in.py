@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.southbound import packet_in
-from controller.southbound.ethernet import MalformedFrameError
-from controller.southbound.neighbours import Resolution
-from controller.southbound.packet_in import (
+from controller.southbound.codec import packet_in
+from controller.southbound.codec.ethernet import MalformedFrameError
+from controller.southbound.codec.neighbours import Resolution
+from controller.southbound.codec.packet_in import (
     Discovery,
     OtherFrame,
     TcpSegment,

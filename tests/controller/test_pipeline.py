@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller import translate
 from controller.core.topology.trees import LABELS
 from controller.model.entries import (
     Account,
@@ -25,11 +24,13 @@ from controller.model.entries import (
     Survivor,
 )
 from controller.model.flow import FlowKey
-from controller.southbound import match, openflow, pipeline
-from controller.southbound.extension import TcpRwndRegister
-from controller.southbound.openflow import FlowEntry, FlowStats
-from controller.southbound.pipeline import STATIC, Table
-from controller.southbound.session import Held
+from controller.runtime import translate
+from controller.southbound.codec import match, openflow
+from controller.southbound.codec.extension import TcpRwndRegister
+from controller.southbound.codec.openflow import FlowEntry, FlowStats
+from controller.southbound.switch import pipeline
+from controller.southbound.switch.pipeline import STATIC, Table
+from controller.southbound.switch.session import Held
 
 ports = st.integers(1, 0xFFFFFEFF)
 u16 = st.integers(0, 65_535)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from controller import translate
-from controller.config import Config
-from controller.southbound import budgets, pipeline
-from controller.southbound.pipeline import Table
+from controller.config.schema import Config
+from controller.runtime import translate
+from controller.southbound.switch import budgets, pipeline
+from controller.southbound.switch.pipeline import Table
 from dummy_ovs import Controller, DummyOvs, controlled, free_endpoint, patched_prefix, wait_for
 from packets import SYN, Host, arp, segment
 

@@ -5,12 +5,13 @@ import struct
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from controller.southbound import match, openflow, packet_in, segments
-from controller.southbound.ethernet import MalformedFrameError
-from controller.southbound.openflow import HEADER, Type
-from controller.southbound.packet_in import TcpSegment
-from controller.southbound.pipeline import Table
-from controller.southbound.segments import Copied
+from controller.southbound.codec import match, openflow, packet_in
+from controller.southbound.codec.ethernet import MalformedFrameError
+from controller.southbound.codec.openflow import HEADER, Type
+from controller.southbound.codec.packet_in import TcpSegment
+from controller.southbound.switch import segments
+from controller.southbound.switch.pipeline import Table
+from controller.southbound.switch.segments import Copied
 from packets import ACK, FIN, SYN, Host, ethernet, ipv4, ipv6, segment, tcp_header, tcp_options
 
 H1, H2 = Host(1), Host(2)

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.southbound import extension, frames, match, openflow, pipeline, session
-from controller.southbound.extension import Capability, QueueEvent
-from controller.southbound.openflow import Type
+from controller.southbound.codec import discovery, extension, match, openflow
+from controller.southbound.codec.extension import Capability, QueueEvent
+from controller.southbound.codec.openflow import Type
+from controller.southbound.switch import pipeline, session
 from packets import ACK, SYN, arp, ethernet, segment
 from session_world import H1, H2, ORIGIN, PATCHED, SECRET, Switch, stats_of
 
@@ -151,12 +152,12 @@ class TestEvents:
         assert isinstance(event, session.ResolutionReceived)
 
     def test_discovery(self, switch: Switch) -> None:
-        frame = frames.pack(ORIGIN, H1.mac, 4, SECRET)
+        frame = discovery.pack(ORIGIN, H1.mac, 4, SECRET)
         assert switch.packet_in(0, 5, frame) == [session.LinkDiscovered(5, ORIGIN)]
 
     def test_forged_discovery_is_counted(self, switch: Switch) -> None:
         for _ in range(3):
-            assert switch.packet_in(0, 5, frames.pack(ORIGIN, H1.mac, 4, b"guess")) == []
+            assert switch.packet_in(0, 5, discovery.pack(ORIGIN, H1.mac, 4, b"guess")) == []
         assert sum(switch.session.counters.values()) == 3
 
     def test_counters_of_accounts(self, switch: Switch) -> None:

@@ -4,8 +4,9 @@ import struct
 
 import pytest
 
-from controller.southbound import budgets, openflow, pipeline, session
-from controller.southbound.openflow import Type
+from controller.southbound.codec import openflow
+from controller.southbound.codec.openflow import Type
+from controller.southbound.switch import budgets, pipeline, session
 from session_world import H1, LIMITS, Switch, stats_of
 
 

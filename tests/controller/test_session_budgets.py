@@ -4,10 +4,10 @@ import struct
 
 import pytest
 
-from controller.southbound import budgets, pipeline, session
-from controller.southbound.budgets import Dropped
-from controller.southbound.openflow import Type
-from controller.southbound.pipeline import PacketClass
+from controller.southbound.codec.openflow import Type
+from controller.southbound.switch import budgets, pipeline, session
+from controller.southbound.switch.budgets import Dropped
+from controller.southbound.switch.pipeline import PacketClass
 from session_world import H1, LIMITS, Switch
 
 

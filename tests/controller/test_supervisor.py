@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.notify import Notifier
-from controller.supervisor import Backoff
+from controller.ops.systemd import Notifier
+from controller.runtime.supervisor import Backoff
 from dummy_ovs import REPOSITORY, free_endpoint, wait_for
 
 
@@ -34,7 +34,14 @@ class Supervised:
         file.write_text(config or listen + f'log: {{events: "{self._events}"}}')
         with self._log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "controller.launcher", "--supervise", "--config", str(file)],
+                [
+                    sys.executable,
+                    "-m",
+                    "controller",
+                    "--supervise",
+                    "--config",
+                    str(file),
+                ],
                 cwd=REPOSITORY,
                 stdout=out,
                 stderr=out,
@@ -82,7 +89,7 @@ def test_why_it_failed_is_kept(tmp_path: Path) -> None:
     # A bug, put into the real program from outside.
     program = (
         "import sys\n"
-        "from controller import launcher\n"
+        "from controller.runtime import launcher\n"
         "launcher.prepare_ryu()\n"
         "from controller.core.engine import Engine\n"
         "Engine.tend = lambda *_: 1 / 0\n"
@@ -123,7 +130,7 @@ def test_systemd_is_told(tmp_path: Path) -> None:
     file = tmp_path / "weir.yaml"
     file.write_text(f'openflow: {{listen: "tcp:{free_endpoint()}"}}')
     controller = subprocess.Popen(
-        [sys.executable, "-m", "controller.launcher", "--config", str(file)],
+        [sys.executable, "-m", "controller", "--config", str(file)],
         cwd=REPOSITORY,
         env=os.environ | {"NOTIFY_SOCKET": systemd.path, "WATCHDOG_USEC": "300000"},
     )

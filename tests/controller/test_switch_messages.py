@@ -8,8 +8,8 @@ import pytest
 from ryu.lib.packet import ethernet, packet
 from ryu.ofproto import ofproto_parser, ofproto_protocol, ofproto_v1_3
 
-from controller.southbound import extension, openflow
-from controller.southbound.extension import (
+from controller.southbound.codec import extension, openflow
+from controller.southbound.codec.extension import (
     ANY_PORT,
     HELD_BOUNDS_NS,
     NO_ACCOUNT,

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.eventlog import EventLog, Recent
-from controller.southbound import extension, session
-from controller.southbound.frames import Origin
-from controller.tallies import DELAY_BOUNDS_NS, Histogram, Tallies, kind_of
+from controller.ops.event_log import EventLog, Recent
+from controller.runtime.tallies import DELAY_BOUNDS_NS, Histogram, Tallies, kind_of
+from controller.southbound.codec import extension
+from controller.southbound.codec.discovery import Origin
+from controller.southbound.switch import session
 
 
 @given(st.lists(st.integers(0, 10**9)))

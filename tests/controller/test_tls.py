@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from certificates import Authority, Pair
-from controller.config import ConfigError, TlsSection
-from controller.tls import Credentials
+from controller.config.schema import ConfigError, TlsSection
+from controller.southbound.transport.tls import Credentials
 from dummy_ovs import Controller, DummyOvs, dummy_ovs, free_endpoint, wait_for
 
 HEADER = struct.Struct("!BBHI")

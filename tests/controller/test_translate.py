@@ -1,9 +1,9 @@
 """What the core wants of a register, as the switch is told it."""
 
-from controller import translate
 from controller.model.effects import RegisterWindow
 from controller.model.values import RELEASED, Credit, FlowClass, Hold
-from controller.southbound.extension import ANY_PORT, Window
+from controller.runtime import translate
+from controller.southbound.codec.extension import ANY_PORT, Window
 
 BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND
 

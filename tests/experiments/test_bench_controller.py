@@ -3,7 +3,8 @@
 import pytest
 
 from controller.core.flows.flow_table import GlobalFlowTable
-from controller.southbound import extension, openflow, segments
+from controller.southbound.codec import extension, openflow
+from controller.southbound.switch import segments
 from experiments.bench import load
 from experiments.bench.fake_switch import HOSTS, notice
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.southbound import extension, openflow, packet_in, pipeline
-from controller.southbound.openflow import HEADER, Type
+from controller.southbound.codec import extension, openflow, packet_in
+from controller.southbound.codec.openflow import HEADER, Type
+from controller.southbound.switch import pipeline
 from experiments import cli
 from experiments.soak import SUMMARY, trend
 from experiments.soak.hosts import Call, Host, Place

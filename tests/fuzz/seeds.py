@@ -2,8 +2,9 @@
 
 import struct
 
-from controller.southbound import extension, frames, match, neighbours, pipeline
-from controller.southbound.openflow import HEADER, Type
+from controller.southbound.codec import discovery, extension, match, neighbours
+from controller.southbound.codec.openflow import HEADER, Type
+from controller.southbound.switch import pipeline
 from packets import ACK, FIN, RST, SYN, Host, arp, segment, tcp_options
 from session_world import SECRET, stats_of
 
@@ -42,7 +43,7 @@ def messages(a: Host, b: Host) -> list[bytes]:
         b"".join(life),
         *life,
         copy(arp(1, a, b)),
-        copy(frames.pack(frames.Origin(2, 1, 0), a.mac, 4, SECRET)),
+        copy(discovery.pack(discovery.Origin(2, 1, 0), a.mac, 4, SECRET)),
         copy(segment(a, b, there, ACK, 5), table=pipeline.Table.FORWARD),
         copy(segment(a, b, there, SYN, 1, options=options), register=16 + 5),
         *(copy(neighbours.ask(b.mac, address, a.mac, b"")) for address in (b.address, b.address6)),

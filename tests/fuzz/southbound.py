@@ -24,16 +24,18 @@ sys.path[:0] = [str(TESTS / "controller"), str(TESTS / "fuzz")]
 import conftest  # noqa: E402, F401  (makes Ryu importable)
 
 with atheris.instrument_imports(include=["controller"]):
-    from controller.southbound import channel, openflow, packet_in, segments
+    from controller.southbound.codec import openflow, packet_in
+    from controller.southbound.switch import segments
+    from controller.southbound.transport import channel
 
 from ryu.base import app_manager  # noqa: E402
 from ryu.controller.handler import MAIN_DISPATCHER  # noqa: E402
 from ryu.ofproto import ofproto_protocol, ofproto_v1_3  # noqa: E402
 
 from controller import translate  # noqa: E402
-from controller.config import Config  # noqa: E402
-from controller.southbound.admission import Admission  # noqa: E402
-from controller.southbound.openflow import HEADER  # noqa: E402
+from controller.config.schema import Config  # noqa: E402
+from controller.southbound.codec.openflow import HEADER  # noqa: E402
+from controller.southbound.switch.admission import Admission  # noqa: E402
 from seeds import seeds  # noqa: E402
 from test_app import FakeChannel, World  # noqa: E402
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from controller import config as configuration
+from controller.config import schema
 
 TOP = Path(__file__).resolve().parents[2]
 PAGES = sorted((TOP / "docs").glob("*.md"))
@@ -17,7 +17,7 @@ METRICS = [TOP / "controller/northbound/metrics.py", TOP / "controller/api/app.p
 RULES = TOP / "dashboards/prometheus/weir.rules.yml"
 
 
-def known_keys(section: type[BaseModel] = configuration.Config, within: str = "") -> set[str]:
+def known_keys(section: type[BaseModel] = schema.Config, within: str = "") -> set[str]:
     """All dotted keys, of sections and of what is in them."""
     keys = set()
     for name, field in section.model_fields.items():
@@ -82,8 +82,8 @@ def test_defaults_are_as_described(keys: list[str], told: list[str]) -> None:
         written = yaml.safe_load(told[min(i, len(told) - 1)])
         if key == "log.levels":
             continue
-        config = configuration.validate({section: {name: written} | COMPANIONS.get(section, {})})
-        default = getattr(getattr(configuration.Config(), section), name)
+        config = schema.validate({section: {name: written} | COMPANIONS.get(section, {})})
+        default = getattr(getattr(schema.Config(), section), name)
         assert getattr(getattr(config, section), name) == default, key
 
 
@@ -93,11 +93,11 @@ def test_defaults_are_as_described(keys: list[str], told: list[str]) -> None:
 )
 def test_examples_are_valid(block: str) -> None:
     written = yaml.safe_load(block)
-    configuration.validate(written)
+    schema.validate(written)
 
 
 def test_the_packages_configuration_is_valid() -> None:
-    configuration.load(TOP / "packaging/debian/controller.yaml")
+    schema.load(TOP / "packaging/debian/controller.yaml")
 
 
 def test_make_targets_that_are_named_exist() -> None:
@@ -114,7 +114,7 @@ def test_make_targets_that_are_named_exist() -> None:
 
 def test_commands_that_are_named_exist() -> None:
     helped = subprocess.run(
-        [sys.executable, "-m", "controller.launcher", "--help"],
+        [sys.executable, "-m", "controller", "--help"],
         capture_output=True,
         text=True,
         check=True,

@@ -57,7 +57,7 @@ SWEPT_S = 13.0
 # The first wave fills what holds the latest of something.
 FIRST_WAVE, WAVES, WAVE = 2000, 3, 400
 ADDRESS = "127.0.0.1", PORT
-# A connection that becomes no switch's is let in for so long (controller.southbound.channel).
+# A connection that becomes no switch's is let in for so long (transport.channel).
 HANDSHAKE_S = 20.0
 FLICKER_KB, GROWTH_KB = 512, 2048
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.southbound.extension import EXPERIMENTER
+from controller.southbound.codec.extension import EXPERIMENTER
 from experiments.workloads.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until

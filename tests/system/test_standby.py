@@ -71,7 +71,13 @@ class Member:
         starts = len(self.events("start"))
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "controller.launcher", "--config", str(self.config_file)],
+                [
+                    sys.executable,
+                    "-m",
+                    "controller",
+                    "--config",
+                    str(self.config_file),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from controller import config
+from controller.config import schema
 from testbed.controller import QueueConfig, configuration, errors_in, listening
 
 TCP = """\
@@ -14,7 +14,7 @@ TCP = """\
 """
 
 
-def generate(**changes: object) -> config.Config:
+def generate(**changes: object) -> schema.Config:
     settings = {
         "scheme": "weir",
         "rate_bps": 100_000_000,
@@ -22,7 +22,7 @@ def generate(**changes: object) -> config.Config:
         "queues": [QueueConfig(switch=1, port=1, egress_buffer_bytes=65536)],
         "events": Path("/run/weir/events.jsonl"),
     }
-    return config.parse(yaml.safe_dump(configuration(**(settings | changes))))
+    return schema.parse(yaml.safe_dump(configuration(**(settings | changes))))
 
 
 def test_the_controller_reads_what_was_meant() -> None:

@@ -1,0 +1,103 @@
+"""The files that a configuration names: keys, certificates, the secret of standby controllers.
+
+No I/O but of these files; so a configuration can be checked without a controller.
+"""
+
+import ssl
+from hashlib import blake2b
+from pathlib import Path
+
+from controller.config.schema import Config, ConfigError, TlsSection
+
+_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+_SECRET_BYTES = 16
+
+
+def check(config: Config) -> None:
+    """Raises ConfigError if a file that it names cannot be used."""
+    if config.tls.given:
+        contexts(config.tls)
+    read_secret(config.standby.secret)
+
+
+def read_secret(path: Path | None) -> bytes:
+    """Raises ConfigError."""
+    if path is None:
+        return b""
+    try:
+        secret = path.read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"standby.secret: {path}: {error.strerror}") from error
+    if not _SECRET_BYTES <= len(secret) <= blake2b.MAX_KEY_SIZE:
+        raise ConfigError(
+            f"standby.secret: {path} holds {len(secret)} bytes; "
+            f"it should be {_SECRET_BYTES} to {blake2b.MAX_KEY_SIZE} of them, at random"
+        )
+    return secret
+
+
+def contexts(section: TlsSection) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """For those who connect to us, and for those whom we connect to."""
+    return (
+        _context(section, ssl.PROTOCOL_TLS_SERVER),
+        _context(section, ssl.PROTOCOL_TLS_CLIENT),
+    )
+
+
+def _context(section: TlsSection, protocol: int) -> ssl.SSLContext:
+    key, certificate, ca = section.key, section.certificate, section.ca
+    assert key is not None and certificate is not None and ca is not None
+    for name in ("key", "certificate", "ca", "crl"):
+        path: Path | None = getattr(section, name)
+        try:
+            if path is not None:
+                path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"tls.{name}: {path}: {error.strerror}") from error
+    context = ssl.SSLContext(protocol)
+    # Peers go by the names that the configuration gives them, not by where they are.
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.minimum_version = _VERSIONS[section.minimum_version]
+    # A resumed session would be as good as a certificate that has expired meanwhile.
+    context.options |= ssl.OP_NO_TICKET
+    if protocol == ssl.PROTOCOL_TLS_SERVER:
+        context.num_tickets = 0
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise ConfigError(f"tls.key: {key} is not the key of {certificate}") from error
+        raise ConfigError(
+            f"tls.key, tls.certificate: {key} and {certificate} do not hold a key and its "
+            f"certificate in PEM ({error.reason})"
+        ) from error
+    except ValueError as error:
+        raise ConfigError(f"tls.key: {key} {error}") from error
+    except OSError as error:
+        raise ConfigError(f"tls: {error}") from error
+    _authorities(context, "ca", ca)
+    if section.crl is not None:
+        _authorities(context, "crl", section.crl)
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    return context
+
+
+def _authorities(context: ssl.SSLContext, key: str, path: Path) -> None:
+    before = context.cert_store_stats()
+    try:
+        context.load_verify_locations(path)
+    except ssl.SSLError as error:
+        raise ConfigError(f"tls.{key}: {path} cannot be used: {error.reason}") from error
+    except OSError as error:
+        raise ConfigError(f"tls.{key}: {error}") from error
+    after = context.cert_store_stats()
+    kind = "crl" if key == "crl" else "x509_ca"
+    if after[kind] == before[kind]:
+        what = "revocation list" if key == "crl" else "certificate of an authority"
+        raise ConfigError(f"tls.{key}: {path} holds no {what}")
+
+
+def _no_password() -> str:
+    """OpenSSL would ask for it at the terminal."""
+    raise ValueError("is encrypted; give one that is not, readable by the controller alone")

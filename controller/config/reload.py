@@ -1,0 +1,52 @@
+"""A new configuration for a controller that is at work: what of it can take effect, what cannot."""
+
+from typing import NamedTuple
+
+from pydantic import BaseModel
+
+from controller.config.schema import Config
+
+_WARM = frozenset(
+    {
+        *("classifier", "regulation", "policies", "budgets", "bandwidth", "northbound", "tls"),
+        *("log.level", "log.levels", "log.format", "log.connections"),
+    }
+)
+
+
+class Change(NamedTuple):
+    """`config` is to be in use from now on: the new one, but for the keys `kept`."""
+
+    config: Config
+    changed: list[str]
+    kept: list[str]
+
+
+def merge(old: Config, new: Config) -> Change:
+    """What of `new` can take the place of `old` without a restart. Raises ConfigError if what comes
+    of it does not fit together."""
+    changed: list[str] = []
+    kept: list[str] = []
+    update: dict[str, object] = {}
+    for section in Config.model_fields:
+        before, after = getattr(old, section), getattr(new, section)
+        if before == after:
+            continue
+        if not isinstance(before, BaseModel):
+            (changed if section in _WARM else kept).append(section)
+            update[section] = after if section in _WARM else before
+            continue
+        back: dict[str, object] = {}
+        for key in type(before).model_fields:
+            if getattr(before, key) == getattr(after, key):
+                continue
+            path = f"{section}.{key}"
+            if section in _WARM or path in _WARM:
+                changed.append(path)
+            else:
+                kept.append(path)
+                back[key] = getattr(before, key)
+        update[section] = after.model_copy(update=back)
+    config = old.model_copy(update=update)
+    config.require_transport()
+    return Change(config, changed, kept)

@@ -1,0 +1,221 @@
+"""Heartbeats between the controllers of the same switches, each over a connection of its own.
+
+Every controller calls every other one and tells how it is, as one JSON object a line. Who is called
+opens with a challenge; each line carries a tag over it, keyed with the shared secret if there is
+one. Over TLS the certificate must bear the peer's name as well.
+"""
+
+import contextlib
+import hmac
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+
+import eventlet
+from eventlet.green import socket, threading
+
+from controller.config.schema import Endpoint, StandbySection
+from controller.ha.election import Heartbeat, Rank
+from controller.ops.failure import fatal
+from controller.ops.refusals import Refusals
+from controller.southbound.transport.tls import Credentials, HandshakeError, Secured
+
+LOG = logging.getLogger("weir.peers")
+
+_LINE_BYTES = 1024
+_ACCEPT_AGAIN_S = 0.1
+_FIRST_WORD_S = 5.0
+_SILENT_S = 60.0
+_STRANGERS = 64
+
+
+class StrangerError(Exception):
+    """What was said is not of a peer."""
+
+
+class Line:
+    """One direction of one connection: lines out, or lines in, of one numbering."""
+
+    def __init__(self, challenge: str, secret: bytes) -> None:
+        self._challenge = challenge.encode()
+        self._secret = secret
+        self._number = 0
+
+    def write(self, beat: Heartbeat) -> bytes:
+        self._number += 1
+        said = json.dumps([self._number, beat.name, beat.rank.value, *beat[2:]])
+        return json.dumps({"said": said, "tag": self._tag(said)}).encode() + b"\n"
+
+    def read(self, line: bytes) -> Heartbeat:
+        """Raises StrangerError."""
+        try:
+            message = json.loads(line)
+            said, tag = message["said"], message["tag"]
+            if not hmac.compare_digest(str(tag).encode(), self._tag(str(said)).encode()):
+                raise StrangerError("it does not know the secret")
+            number, name, rank, generation, priority = json.loads(said)
+            if not isinstance(number, int) or number <= self._number:
+                raise StrangerError("it repeats what was said before")
+            beat = Heartbeat(str(name), Rank(rank), int(generation), int(priority))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise StrangerError("it says what no controller says") from None
+        if not 0 <= beat.generation < 2**64:
+            raise StrangerError("its generation has more than 64 bits")
+        self._number = number
+        return beat
+
+    def _tag(self, said: str) -> str:
+        keyed = blake2b(self._challenge, key=self._secret, digest_size=16)
+        keyed.update(said.encode())
+        return keyed.hexdigest()
+
+
+class Peers:
+    """`beat` tells what to say of this controller."""
+
+    def __init__(
+        self,
+        section: StandbySection,
+        secret: bytes,
+        credentials: Credentials | None,
+        beat: Callable[[], Heartbeat],
+        clock_ns: Callable[[], int],
+        fail: Callable[[], object],
+    ) -> None:
+        self.fail = fail
+        self._refusals = Refusals("controller", clock_ns)
+        self._section = section
+        self._secret = secret
+        self._credentials = credentials
+        self._beat = beat
+        self._urgent = {name: threading.Event() for name in section.peers}
+        self._strangers = 0
+        self._said: dict[str, str] = {}
+
+    def start(self, listening: socket.socket, heard: Callable[[Heartbeat], None]) -> None:
+        """`heard` is told what peers say."""
+        eventlet.spawn(self._accept, listening, heard)
+        for name, endpoint in self._section.peers.items():
+            eventlet.spawn(self._call, name, endpoint)
+
+    def beat_now(self) -> None:
+        """Do not wait for the next time to send a heartbeat."""
+        for event in self._urgent.values():
+            event.set()
+
+    # Calling
+
+    @fatal
+    def _call(self, name: str, endpoint: Endpoint) -> None:
+        pause_s = self._section.heartbeat / 1e9
+        limit_s = self._section.timeout / 1e9
+        while True:
+            try:
+                with contextlib.closing(socket.create_connection(endpoint, limit_s)) as sock:
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    self._tell(name, sock, pause_s)
+            except (OSError, HandshakeError, StrangerError, ValueError) as error:
+                self._say(name, f"cannot be told: {error}")
+            eventlet.sleep(pause_s)
+
+    def _tell(self, name: str, sock: socket.socket, pause_s: float) -> None:
+        secured = self._credentials.connect(sock) if self._credentials else None
+        if secured is not None and name not in secured.names:
+            raise StrangerError(f"its certificate names {', '.join(secured.names) or 'nobody'}")
+        line = Line(_Reader(sock, secured).line().decode(errors="replace").strip(), self._secret)
+        self._say(name, "")
+        urgent = self._urgent[name]
+        while True:
+            data = line.write(self._beat())
+            sock.sendall(secured.seal(data) if secured else data)
+            urgent.wait(timeout=pause_s)
+            urgent.clear()
+
+    # Being called
+
+    @fatal
+    def _accept(self, listening: socket.socket, heard: Callable[[Heartbeat], None]) -> None:
+        while True:
+            try:
+                sock, address = listening.accept()
+            except OSError as error:
+                LOG.error("cannot accept a controller: %s", error)
+                eventlet.sleep(_ACCEPT_AGAIN_S)
+                continue
+            if self._strangers >= _STRANGERS:
+                sock.close()
+                continue
+            eventlet.spawn(self._listen, sock, address, heard)
+
+    @fatal
+    def _listen(
+        self, sock: socket.socket, address: tuple[str, int], heard: Callable[[Heartbeat], None]
+    ) -> None:
+        """One who calls, until it hangs up."""
+        self._strangers += 1
+        known = False
+        try:
+            sock.settimeout(_SILENT_S)
+            with contextlib.closing(sock), _limit(_FIRST_WORD_S) as limit:
+                secured = self._credentials.accept(sock) if self._credentials else None
+                challenge = os.urandom(16).hex()
+                data = challenge.encode() + b"\n"
+                sock.sendall(secured.seal(data) if secured else data)
+                reader, line = _Reader(sock, secured), Line(challenge, self._secret)
+                while True:
+                    beat = line.read(reader.line())
+                    if beat.name not in self._section.peers:
+                        raise StrangerError(f"it calls itself {beat.name}, which is no peer")
+                    if secured is not None and beat.name not in secured.names:
+                        raise StrangerError(f"its certificate is not for {beat.name}")
+                    if not known:
+                        limit.cancel()
+                        known = True
+                        self._strangers -= 1
+                    heard(beat)
+        except (OSError, HandshakeError, StrangerError, eventlet.Timeout) as error:
+            if not known:
+                self._strangers -= 1
+                self._refusals.tell(address, str(error) or "it says nothing")
+
+    def _say(self, who: str, what: str) -> None:
+        """Tell of a peer when it is not what was told last."""
+        if self._said.get(who, "") != what:
+            self._said[who] = what
+            if what:
+                LOG.warning("controller %s %s", who, what)
+            else:
+                LOG.info("controller %s is told how this one is", who)
+
+
+class _Reader:
+    """Lines of a connection."""
+
+    def __init__(self, sock: socket.socket, secured: Secured | None) -> None:
+        self._sock = sock
+        self._secured = secured
+        self._buffer = secured.open(b"") if secured else b""
+
+    def line(self) -> bytes:
+        """Raises OSError at the end of the connection, StrangerError if a line has none."""
+        while b"\n" not in self._buffer:
+            if len(self._buffer) > _LINE_BYTES:
+                raise StrangerError("it says too much at once")
+            data = self._sock.recv(_LINE_BYTES)
+            if not data:
+                raise ConnectionResetError("it has hung up")
+            self._buffer += self._secured.open(data) if self._secured else data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+
+@contextlib.contextmanager
+def _limit(seconds: float) -> Iterator[eventlet.Timeout]:
+    """A Timeout that is over with the block, or before."""
+    limit = eventlet.Timeout(seconds)
+    try:
+        yield limit
+    finally:
+        limit.cancel()

@@ -1,0 +1,397 @@
+"""The Ryu shell: messages become calls of the core, the core's effects become messages.
+
+No decision is taken here. All of it runs in Eventlet's one thread and none of it blocks, so the
+core sees one event at a time. A bug must not turn into a half-dead controller: what escapes from a
+handler ends the process, whose successor takes up from what the switches hold.
+"""
+
+import functools
+import gc
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from ryu.base.app_manager import RyuApp
+from ryu.lib import hub
+from ryu.ofproto import ofproto_v1_3
+
+from controller.config.schema import Config
+from controller.core.congestion.regulation import Features
+from controller.core.engine import Engine, QueueReport
+from controller.core.hosts.over_budget import Excess
+from controller.core.hosts.resolution import Resolution
+from controller.core.topology.fabric import Port
+from controller.model import effects
+from controller.model.effects import Effect
+from controller.model.values import Notice, PortId
+from controller.ops.event_log import EventLog, Recent
+from controller.ops.failure import fatal
+from controller.ops.logs import about
+from controller.runtime import translate
+from controller.runtime.announcements import Broker
+from controller.runtime.busy_poll import BusyPoll
+from controller.runtime.tallies import Tallies
+from controller.southbound.codec import discovery, neighbours, openflow
+from controller.southbound.codec.openflow import PortDescription
+from controller.southbound.switch import session
+from controller.southbound.switch.budgets import Dropped, Limits
+from controller.southbound.switch.segments import Copied
+from controller.southbound.switch.session import Session
+from controller.southbound.transport.channel import Channel, refuse_twin
+
+LOG = logging.getLogger("weir.app")
+
+_TEND_S = 0.25
+_WATCH_S = 2.0
+_LOOK_S = 1.0
+_ACCOUNTS_S = 0.05
+_COUNTERS_S = 0.05
+_REFRESHES_PER_TTL = 6
+_FULL_COLLECTION_S = 3600.0
+_NEVER = 2**31 - 1
+# Of switches that something was said of.
+_REMEMBERED = 1024
+
+Work = Callable[[Engine, int], list[Effect]]
+
+
+class Weir(RyuApp):
+    """The application. Clocks, the secret of discovery and `fail` come from the launcher."""
+
+    OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION]  # noqa: RUF012 - Ryu's interface
+
+    def __init__(
+        self,
+        config: Config,
+        event_log: EventLog,
+        clock_ns: Callable[[], int],
+        wall_s: Callable[[], float],
+        secret: bytes,
+        fail: Callable[[], None],
+    ) -> None:
+        super().__init__()
+        self._config = config
+        self._event_log = event_log
+        self._clock_ns = clock_ns
+        self._wall_s = wall_s
+        self._secret = secret
+        self.fail = fail
+        self.tallies = Tallies()
+        self._busy_poll = BusyPoll(clock_ns)
+        self._engine = Engine(config.engine_settings())
+        self.broker = Broker(lambda: self._engine, self._apply, clock_ns)
+        self._channels: dict[int, Channel] = {}
+        self._sessions: dict[int, Session] = {}
+        self._unsent: set[Channel] = set()
+        self._told: dict[int, set[str]] = {}
+        self._link_ttl_s = max(1, config.fabric.link_timeout // 10**9)
+
+    def start(self) -> None:
+        super().start()
+        periodic: tuple[tuple[Work, Callable[[], float]], ...] = (
+            (Engine.probe_links, lambda: self._config.fabric.lldp_interval / 1e9),
+            (Engine.read_accounts, lambda: _ACCOUNTS_S),
+            (Engine.refresh_windows, self._refresh_s),
+            (Engine.look_at_switches, lambda: _LOOK_S),
+            (Engine.read_counters, lambda: _COUNTERS_S),
+            (Engine.tend, lambda: _TEND_S),
+            (lambda _, now_ns: self.watch_budgets(now_ns), lambda: _WATCH_S),
+        )
+        for work, period_s in periodic:
+            hub.spawn(self._repeat, work, period_s)
+        # A million connections take the collector long to walk through, and are no garbage: so it
+        # looks at what is new, and only rarely at all there is.
+        gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
+        hub.spawn(self._collect_garbage)
+
+    @fatal
+    def _collect_garbage(self) -> None:
+        while True:
+            hub.sleep(_FULL_COLLECTION_S)
+            gc.collect()
+
+    # To look at
+
+    @property
+    def config(self) -> Config:
+        return self._config
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    @property
+    def channels(self) -> Mapping[int, Channel]:
+        """The channels of the connected switches."""
+        return self._channels
+
+    @property
+    def sessions(self) -> Mapping[int, Session]:
+        """The sessions of the connected switches."""
+        return self._sessions
+
+    @property
+    def recent(self) -> Recent:
+        """The latest events."""
+        return self._event_log.recent
+
+    def now_ns(self) -> int:
+        return self._clock_ns()
+
+    def record(self, event: str, fields: dict[str, object]) -> None:
+        self.tallies.record(event, fields)
+        self._event_log.write(event, fields, self._clock_ns(), self._wall_s())
+        LOG.debug("%s %s", event, fields)
+
+    @fatal
+    def _repeat(self, work: Work, period_s: Callable[[], float]) -> None:
+        while True:
+            hub.sleep(period_s())
+            self._apply(work(self._engine, self._clock_ns()))
+
+    @fatal
+    def _widen(self) -> None:
+        self._apply(self._engine.widen(self._clock_ns()))
+
+    def _refresh_s(self) -> float:
+        return self._config.regulation.window_ttl / 1e9 / _REFRESHES_PER_TTL
+
+    @fatal
+    def reconfigure(self, config: Config) -> None:
+        """Go by this configuration from now on, as far as a core can that is at work."""
+        self._config = config
+        limits = self.limits
+        for switch, target in self._sessions.items():
+            target.limit(limits)
+            self._channels[switch].admission.limit(limits)
+        self._apply(self._engine.reconfigure(config.engine_settings(), self._clock_ns()))
+
+    @property
+    def limits(self) -> Limits:
+        """The budgets of packet-ins, as they are now."""
+        return translate.limits(self._config)
+
+    @fatal
+    def forget(self) -> None:
+        """Start anew with nothing known, and without a word to the switches: what was known is
+        another controller's to change now."""
+        for switch, target in self._sessions.items():
+            self.tallies.left(switch, target.counters)
+        self._channels.clear()
+        self._sessions.clear()
+        self._engine = Engine(self._config.engine_settings())
+
+    def watch_budgets(self, now_ns: int) -> list[Effect]:
+        """Ask the switches what their meters have dropped; tell the core what was dropped here."""
+        wanted = []
+        for switch, target in self._sessions.items():
+            target.read_meters()
+            dropped = self._channels[switch].admission.take_dropped()
+            if dropped and target.ready:
+                excesses = _excesses(dropped)
+                wanted += self._engine.packet_ins_dropped(switch, excesses, now_ns)
+        return wanted
+
+    # From the switches
+
+    @fatal
+    def connected(self, channel: Channel) -> None:
+        switch = channel.id
+        previous = self._channels.get(switch)
+        if previous is not None:
+            refuse_twin(previous, channel)
+            return
+        LOG.info("connected from %s:%d", *channel.address[:2], extra=about(switch=switch))
+        self._channels[switch] = channel
+        self.tallies.came(switch)
+        told = self._told.setdefault(switch, set())
+        if len(self._told) > _REMEMBERED:
+            del self._told[next(iter(self._told))]
+        send = functools.partial(self._send, channel)
+        self._sessions[switch] = Session(switch, send, self._secret, told, self.limits)
+        self._sessions[switch].start(port.number for port in channel.port_descriptions)
+
+    @fatal
+    def disconnected(self, channel: Channel) -> None:
+        if self._channels.get(channel.id) is channel:
+            LOG.warning("disconnected", extra=about(switch=channel.id))
+            self._leave(channel.id)
+
+    @fatal
+    def received(self, channel: Channel, message: bytes) -> None:
+        if self._channels.get(channel.id) is channel:
+            began_ns = self._clock_ns()
+            for event in self._sessions[channel.id].receive(message):
+                is_notice = isinstance(event, session.QueueNotice)
+                self._apply(self._tell(channel, event), began_ns if is_notice else None)
+                self.tallies.count(channel.id, event)
+                if is_notice:
+                    self._busy_poll.keep()
+
+    @fatal
+    def received_segments(self, channel: Channel, copied: list[Copied]) -> None:
+        if self._channels.get(channel.id) is channel:
+            for event in self._sessions[channel.id].receive_segments(copied):
+                self.tallies.count(channel.id, event)
+                self._apply(self._tell(channel, event))
+
+    def _leave(self, switch: int) -> None:
+        was_ready = self._sessions[switch].ready
+        self.tallies.left(switch, self._sessions[switch].counters)
+        del self._channels[switch], self._sessions[switch]
+        if was_ready:
+            self._apply(self._engine.switch_down(switch, self._clock_ns()))
+
+    def _tell(self, channel: Channel, event: session.Event) -> list[Effect]:
+        """Tell the core of an event."""
+        engine, switch, now_ns = self._engine, channel.id, self._clock_ns()
+        match event:
+            case session.SegmentsCopied(segments):
+                return engine.segments(switch, segments, now_ns)
+            case session.QueueNotice(notice, missed):
+                report = QueueReport(
+                    Notice(notice.event),
+                    notice.packets,
+                    notice.queue_bytes,
+                    notice.limit_bytes,
+                    notice.time_ns,
+                    notice.sequence,
+                    missed,
+                )
+                return engine.queue_event(PortId(switch, notice.port), report, now_ns)
+            case session.Ready(n_registers, held) as ready:
+                ports = _ports(channel.port_descriptions)
+                survivors = [translate.survivor(entry) for entry in held]
+                LOG.info(
+                    "is ready: %d ports, %d window registers, %d entries held",
+                    *(len(ports), n_registers, len(survivors)),
+                    extra=about(switch=switch),
+                )
+                features = Features(n_registers, *ready[2:])
+                return engine.switch_up(switch, ports, features, survivors, now_ns)
+            case session.ResolutionReceived(in_port, said, frame):
+                message = Resolution(*said[:5], frame, said.tags)
+                return engine.resolve(PortId(switch, in_port), message, now_ns)
+            case session.LinkDiscovered(in_port, origin):
+                peer = PortId(origin.switch, origin.port)
+                return engine.link_seen(peer, PortId(switch, in_port), origin.sent_ns, now_ns)
+            case session.FrameMissed(in_port, src_mac, dst_mac, frame):
+                return engine.frame(PortId(switch, in_port), src_mac, dst_mac, frame, now_ns)
+            case session.AccountsRead(counters, more):
+                readings = [translate.reading(*account) for account in counters]
+                return engine.accounts_read(switch, readings, more, now_ns)
+            case session.AccountExpired(flow):
+                return engine.account_expired(switch, translate.packed(flow), now_ns)
+            case session.PortChanged(port):
+                return engine.port_changed(switch, _port(port), now_ns)
+            case session.PortRemoved(number):
+                return engine.port_removed(PortId(switch, number), now_ns)
+            case session.QueuesRead(queues):
+                return engine.queues_read(switch, translate.queues(queues), now_ns)
+            case session.PortsCounted(ports, more):
+                return engine.ports_counted(switch, ports, more, now_ns)
+            case session.ControlTimed(sent_ns):
+                return engine.control_timed(switch, sent_ns, now_ns)
+            case session.Acknowledged(tags):
+                return engine.acknowledged(switch, tags)
+            case session.Refused(tag):
+                return engine.refused(switch, tag)
+            case session.AuditRead(held, restored, removed, more):
+                entries = [translate.entry_of(one.decoded) for one in held]
+                wanted = engine.audit_read(switch, entries, now_ns)
+                if not more:
+                    wanted += engine.audited(switch, restored, removed, now_ns)
+                return wanted
+            case session.CopiesDropped(dropped):
+                return engine.packet_ins_dropped(switch, _excesses(dropped), now_ns)
+
+    # To the switches
+
+    def _apply(self, wanted: Iterable[Effect], noticed_ns: int | None = None) -> None:
+        """Do what the core wants; the log is written when the messages are on their way.
+
+        If a notice is answered by this, it came at `noticed_ns`.
+        """
+        records = []
+        for effect in wanted:
+            match effect:
+                case effects.Record():
+                    records.append(effect)
+                case effects.TellShare(flow):
+                    self.broker.told(flow)
+                case effects.Complain(switch, text):
+                    LOG.warning(text, extra=about(switch=switch))
+                case effects.Remind(at_ns):
+                    hub.spawn_after(max(0, at_ns - self._clock_ns()) / 1e9, self._widen)
+                case effects.Deliver(port_ids, frame):
+                    self._deliver(port_ids, frame)
+                case effects.Probe(port_id, mac):
+                    origin = discovery.Origin(*port_id, self._clock_ns())
+                    frame = discovery.pack(origin, mac, self._link_ttl_s, self._secret)
+                    self._transmit(port_id, frame)
+                case effects.Answer(port_id, mac, address, asker_mac, asker_address, tags):
+                    frame = neighbours.answer(mac, address, asker_mac, asker_address, tags)
+                    self._transmit(port_id, frame)
+                case effects.Ask(port_id, mac, address, asker_mac, tags):
+                    self._transmit(port_id, neighbours.ask(mac, address, asker_mac, tags))
+                case _:
+                    target = self._sessions.get(effect.switch)
+                    if target is not None:
+                        _order(target, effect)
+        while self._unsent:
+            self._unsent.pop().flush()
+        if noticed_ns is not None and any(record.event == "window_set" for record in records):
+            self.tallies.control_delay.observe(self._clock_ns() - noticed_ns)
+        for record in records:
+            self.record(record.event, record.fields)
+
+    def _send(self, channel: Channel, message: bytes) -> None:
+        channel.queue(message)
+        self._unsent.add(channel)
+
+    def _deliver(self, port_ids: Iterable[PortId], frame: bytes) -> None:
+        by_switch: dict[int, list[int]] = {}
+        for switch, port in port_ids:
+            by_switch.setdefault(switch, []).append(port)
+        for switch, ports in by_switch.items():
+            if switch in self._sessions:
+                self._sessions[switch].transmit(ports, frame)
+
+    def _transmit(self, port_id: PortId, frame: bytes) -> None:
+        self._deliver([port_id], frame)
+
+
+def _order(target: Session, effect: effects.Order) -> None:
+    match effect:
+        case effects.Install(_, entry):
+            target.install(translate.flow_entries(entry), entry.key)
+        case effects.Withdraw(_, entry):
+            target.withdraw(translate.flow_entries(entry))
+        case effects.SetWindows(_, windows, ttl_ms):
+            target.set_windows(translate.window(window, ttl_ms) for window in windows)
+        case effects.RepeatNotices(_, port, interval_us):
+            target.repeat_notices(port, interval_us)
+        case effects.ReadAccounts():
+            target.read_accounts()
+        case effects.Audit():
+            target.audit()
+        case effects.ReadQueues():
+            target.read_queues()
+        case effects.ReadPorts():
+            target.read_ports()
+        case effects.TimeControl(_, sent_ns):
+            target.time_control(sent_ns)
+
+
+def _excesses(excess: Iterable[Dropped]) -> list[Excess]:
+    return [
+        Excess(port, packets.name.lower(), count, per_s) for port, packets, count, per_s in excess
+    ]
+
+
+def _ports(descriptions: Iterable[PortDescription]) -> list[Port]:
+    """The ports that frames can come from; the switch's own ones are left out."""
+    return [_port(port) for port in descriptions if port.number < openflow.MAX_PORT]
+
+
+def _port(port: PortDescription) -> Port:
+    return Port(port.number, port.name, port.mac, port.up, port.speed_bps)

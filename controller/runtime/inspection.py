@@ -1,0 +1,417 @@
+"""Looks at the running application, for the northbound's views. It changes nothing.
+
+What is long is handed out piece by piece, and the controller goes on in between: so nothing here
+keeps hold of a table while it waits.
+"""
+
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from heapq import nlargest
+from importlib.metadata import version
+from ipaddress import IPv4Network, IPv6Network, ip_address
+
+from controller import __version__
+from controller.core.flows.host_pairs import Bundle, Connection, Lane
+from controller.core.topology.fabric import Port
+from controller.ha.mastership import Mastership
+from controller.model.flow import FlowKey
+from controller.model.values import FlowClass, Notice, PortId
+from controller.northbound.views import (
+    AccountView,
+    ControllerView,
+    EventView,
+    ExcessView,
+    FlowPage,
+    FlowQuery,
+    FlowView,
+    HistogramView,
+    HoldView,
+    PathView,
+    PortView,
+    QueueView,
+    RegulationView,
+    ShareView,
+    SwitchView,
+    TablesView,
+)
+from controller.runtime.app import Weir
+from controller.runtime.tallies import Histogram, kind_of
+from controller.southbound.codec.extension import (
+    HELD_BOUNDS_NS,
+    NO_ACCOUNT,
+    Capability,
+    CreditStats,
+    QueueStats,
+)
+from controller.southbound.codec.roles import UNDEFINED
+from controller.southbound.transport.channel import Channel
+
+# How many flows are looked at before others may go on.
+_FLOWS_A_BREATH = 64
+
+_Ranked = tuple[int, bytes, Lane, Connection]
+
+
+class Inspection:
+    """The northbound's source (`northbound.views.Source`)."""
+
+    def __init__(self, weir: Weir, mastership: Mastership | None = None) -> None:
+        self._weir = weir
+        self._mastership = mastership
+        self._started_ns = weir.now_ns()
+
+    def controller(self) -> ControllerView:
+        mastership = self._mastership
+        election = mastership.election if mastership else None
+        known = election is not None and election.generation != UNDEFINED
+        peers = election.live_peers(self._weir.now_ns()) if election else []
+        return {
+            "version": __version__,
+            "python": platform.python_version(),
+            "ryu": version("ryu"),
+            "scheme": self._weir.config.regulation.scheme.value,
+            "uptime_s": (self._weir.now_ns() - self._started_ns) / 1e9,
+            "rank": election.rank.value if election else "alone",
+            "generation": election.generation if election and known else None,
+            "peers": sorted(peer.name for peer in peers),
+        }
+
+    def tables(self) -> TablesView:
+        engine = self._weir.engine
+        table, connections = engine.flow_table, engine.connections
+        return {
+            "connections": len(table),
+            "background_flows": table.background,
+            "burst_flows": 2 * len(table) - table.background,
+            "idle_flows": table.idle,
+            "half_open": table.half_open,
+            "bundles": table.n_bundles,
+            "hosts": len(engine.fabric.hosts),
+            "links": len(engine.fabric.links()),
+            "labelled": engine.fabric.labelled,
+            "unlabelled": connections.unlabelled,
+            "opened": connections.opened,
+            "adopted": connections.adopted,
+            "closed": dict(connections.counters),
+            "given_up": {str(reason): n for reason, n in table.counters.items()},
+        }
+
+    # Switches and ports
+
+    def switches(self) -> Iterator[SwitchView]:
+        known = {*self._weir.engine.tables.switches(), *self._channels}
+        for switch in sorted(known):
+            yield self._switch(switch)
+
+    @property
+    def _channels(self) -> Mapping[int, Channel]:
+        """Of all connected switches, also of those that have another master."""
+        return self._mastership.channels if self._mastership else self._weir.channels
+
+    def _role(self, switch: int) -> str | None:
+        if switch not in self._channels:
+            return None
+        if self._mastership is None:
+            return "equal"
+        return "master" if switch in self._weir.channels else "slave"
+
+    def _switch(self, switch: int) -> SwitchView:
+        engine, tallies = self._weir.engine, self._weir.tallies
+        channel, session = self._channels.get(switch), self._weir.sessions.get(switch)
+        in_step = engine.in_step(switch)
+        depths = session.depths if session else {}
+        used, registers = engine.regulation.registers.usage(switch)
+        rtt_ns = engine.round_trips.control_ns.get(switch)
+        unusable = Counter(tallies.unusable.get(switch))
+        for reason, n in session.counters.items() if session else ():
+            unusable[kind_of(reason)] += n
+        capabilities = session.capabilities if session else Capability(0)
+        return {
+            "switch": switch,
+            "connected": channel is not None,
+            "ready": session is not None and session.ready,
+            "role": self._role(switch),
+            "address": "{}:{}".format(*channel.address[:2]) if channel else None,
+            "capabilities": [str(flag.name).lower() for flag in Capability if flag in capabilities],
+            "ports": len(engine.regulation.ports_of(switch)),
+            "registers": registers,
+            "registers_used": used,
+            "entries_wanted": in_step.applied.wanted,
+            "entries_confirmed": in_step.applied.confirmed,
+            "entries_refused": in_step.applied.refused,
+            "entries_restored": in_step.restored,
+            "entries_removed": in_step.removed,
+            "audited_s": self._since_s(in_step.audited_ns),
+            "waiting_bytes": channel.queued_bytes if channel else 0,
+            "waiting_messages": channel.queued_messages if channel else 0,
+            "waiting_events": depths.get("events", 0),
+            "unacknowledged": depths.get("unacknowledged", 0),
+            "control_rtt_s": None if rtt_ns is None else rtt_ns / 1e9,
+            "packet_ins": dict(tallies.packet_ins.get(switch, {})),
+            "unusable": dict(unusable),
+            "notices_missed": tallies.missed_notices[switch],
+            "windows_set": tallies.windows[switch, False],
+            "windows_refreshed": tallies.windows[switch, True],
+            "disconnections": tallies.disconnections[switch],
+        }
+
+    def _since_s(self, time_ns: int | None) -> float | None:
+        return None if time_ns is None else (self._weir.now_ns() - time_ns) / 1e9
+
+    def excesses(self, switch: int | None = None) -> Iterator[ExcessView]:
+        engine = self._weir.engine
+        active = {(one.port, one.packets): one for one in engine.offenders.active}
+        for (port_id, packets), dropped in sorted(engine.offenders.dropped.items()):
+            if switch not in (None, port_id.switch):
+                continue
+            now = active.get((port_id, packets))
+            yield {
+                "switch": port_id.switch,
+                "port": port_id.port,
+                "class": packets,
+                "dropped": dropped,
+                "limited": now is not None,
+                "dropped_per_s": now.dropped_per_s if now else 0.0,
+                "hosts": [host.mac.hex(":") for host in engine.fabric.hosts_at(port_id)],
+            }
+
+    def ports(self, switch: int | None = None) -> Iterator[PortView]:
+        engine = self._weir.engine
+        peers = dict(engine.fabric.links())
+        peers |= {b: a for a, b in peers.items()}
+        hosts = Counter(host.port for host in engine.fabric.hosts.values())
+        for of in self._of_interest(switch):
+            queues: dict[int, list[QueueView]] = {}
+            for told in self._weir.tallies.queues.get(of, ()):
+                queues.setdefault(told.port, []).append(_queue(told))
+            for port_id, port in self._ports_of(of):
+                peer, rtt_ns = peers.get(port_id), engine.round_trips.link_ns.get(port_id)
+                yield {
+                    "switch": of,
+                    "port": port_id.port,
+                    "name": port.name,
+                    "up": port.up,
+                    "speed_bps": port.speed_bps,
+                    "peer": str(peer) if peer else None,
+                    "link_rtt_s": None if rtt_ns is None else rtt_ns / 1e9,
+                    "hosts": hosts[port_id],
+                    "queues": queues.get(port_id.port, []),
+                }
+
+    def regulation(self, switch: int | None = None) -> Iterator[RegulationView]:
+        engine, tallies = self._weir.engine, self._weir.tallies
+        regulation = engine.regulation
+        for of in self._of_interest(switch):
+            for port_id, port in self._ports_of(of):
+                counts, limits = engine.flow_table.counts(port_id), regulation.limits(port_id)
+                notice = regulation.notice(port_id)
+                numbers = {n.label: tallies.notices[(*port_id, n.label)] for n in Notice}
+                yield {
+                    "switch": of,
+                    "port": port_id.port,
+                    "name": port.name,
+                    "capacity_bps": limits.capacity_bps if limits else None,
+                    "buffer_bytes": limits.buffer_bytes if limits else None,
+                    "rtt_s": limits.rtt_ns / 1e9 if limits else None,
+                    "background_flows": counts.background,
+                    "burst_flows": counts.burst,
+                    "idle_flows": counts.idle,
+                    "mss_bytes": counts.mss_bytes,
+                    "notice": notice.label if notice is not None else None,
+                    "holds": {cls.value: self._hold(port_id, cls) for cls in FlowClass},
+                    "notices": {label: n for label, n in numbers.items() if n},
+                }
+
+    def _hold(self, port_id: PortId, cls: FlowClass) -> HoldView:
+        hold = self._weir.engine.regulation.in_force(port_id, cls)
+        credit = hold.credit
+        return {
+            "window_bytes": hold.window_bytes,
+            "credit": None
+            if credit is None
+            else {
+                "bound_bytes": credit.bound_bytes,
+                "max_hold_ms": credit.max_hold_ms,
+                "weight": credit.weight,
+            },
+        }
+
+    def _of_interest(self, switch: int | None) -> list[int]:
+        return [
+            known
+            for known in sorted(self._weir.engine.tables.switches())
+            if switch in (None, known)
+        ]
+
+    def _ports_of(self, switch: int) -> list[tuple[PortId, Port]]:
+        fabric = self._weir.engine.fabric
+        ports = [
+            (port_id, fabric.port(port_id))
+            for port_id in sorted(self._weir.engine.regulation.ports_of(switch))
+        ]
+        return [(port_id, port) for port_id, port in ports if port is not None]
+
+    # Flows
+
+    def flows(self, query: FlowQuery, breathe: Callable[[], None]) -> FlowPage:
+        seen = 0
+
+        def fitting() -> Iterator[_Ranked]:
+            nonlocal seen
+            for lane in self._lanes(query):
+                breathe()
+                for i, connection in enumerate(list(_asked_for(query, lane))):
+                    if not i % _FLOWS_A_BREATH:
+                        breathe()
+                    key = lane.key(connection)
+                    if query.tcp_port is not None and query.tcp_port not in _tcp_ports(key):
+                        continue
+                    seen += 1
+                    meter = lane.meter(connection)
+                    yield meter.volume_bytes if meter else 0, key, lane, connection
+
+        largest = nlargest(query.offset + query.limit, fitting(), key=lambda ranked: ranked[:2])
+        page = (
+            self._flow(connection.bundle, lane, connection)
+            for _, _, lane, connection in largest[query.offset :]
+        )
+        return FlowPage(page, seen)
+
+    def _lanes(self, query: FlowQuery) -> Iterator[Lane]:
+        """All whose flows may be asked for: of one port, those that lead out of it."""
+        table = self._weir.engine.flow_table
+        lanes: Iterable[Lane]
+        if query.switch is not None and query.port is not None:
+            lanes = table.lanes(PortId(query.switch, query.port))
+        else:
+            lanes = (lane for bundle in table.bundles for lane in bundle.lanes)
+        return (lane for lane in lanes if _fits(query, lane))
+
+    def _flow(self, bundle: Bundle, lane: Lane, connection: Connection) -> FlowView:
+        flow, meter = FlowKey.unpack(lane.key(connection)), lane.meter(connection)
+        return {
+            "src": str(ip_address(flow.src)),
+            "src_port": flow.src_port,
+            "dst": str(ip_address(flow.dst)),
+            "dst_port": flow.dst_port,
+            "class": lane.cls(connection).value,
+            "counted": meter is not None,
+            "idle": meter is not None and meter.idle,
+            "volume_bytes": meter.volume_bytes if meter else 0,
+            "age_s": (self._weir.now_ns() - connection.opened_ns) / 1e9,
+            "mss_bytes": bundle.mss_bytes,
+            "window_scale": lane.window_scale,
+            "treatment": bundle.treatment.value,
+            "ports": [str(port_id) for port_id in lane.ports],
+        }
+
+    # Bandwidth
+
+    def path_bandwidth(self, src: str, dst: str) -> PathView:
+        return self._weir.broker.path(src, dst)
+
+    def shares(self) -> Iterator[ShareView]:
+        return self._weir.broker.shares()
+
+    def share_news(self) -> Iterator[list[ShareView]]:
+        return self._weir.broker.news()
+
+    # What happens
+
+    def events_after(self, serial: int) -> list[EventView]:
+        return [EventView(event.serial, event.line()) for event in self._weir.recent.after(serial)]
+
+    def last_event(self) -> int:
+        return self._weir.recent.last
+
+    def events(self) -> dict[str, int]:
+        return dict(self._weir.tallies.events)
+
+    def control_delay(self) -> HistogramView:
+        return _histogram(self._weir.tallies.control_delay)
+
+    def loop_lag(self) -> HistogramView:
+        return _histogram(self._weir.tallies.loop_lag)
+
+    def not_ready(self) -> str | None:
+        if self._mastership is not None and not self._mastership.election.master:
+            return "is a standby: another one has the switches"
+        awaited = [switch for switch, session in self._weir.sessions.items() if not session.ready]
+        if awaited:
+            named = ", ".join(map(str, sorted(awaited)))
+            return f"has not heard yet what is on switch {named}"
+        if self._weir.engine.connections.relearning:
+            return "learns from the switches what connections there are"
+        return None
+
+
+def _asked_for(query: FlowQuery, lane: Lane) -> Set[Connection]:
+    """The lane's part of BRT, of BGT, or of both."""
+    return lane.members if query.flow_class is None else lane.of(FlowClass(query.flow_class))
+
+
+def _fits(query: FlowQuery, lane: Lane) -> bool:
+    """Whether flows of this lane may be asked for."""
+    if query.host is not None and not any(_in(query.host, end) for end in (lane.src, lane.dst)):
+        return False
+    if query.switch is None and query.port is None:
+        return True
+    return any(
+        query.switch in (None, port_id.switch) and query.port in (None, port_id.port)
+        for port_id in lane.ports
+    )
+
+
+def _in(network: IPv4Network | IPv6Network, address: bytes) -> bool:
+    return len(address) * 8 == network.max_prefixlen and ip_address(address) in network
+
+
+def _tcp_ports(key: bytes) -> tuple[int, int]:
+    ports = int.from_bytes(key[-4:], "big")
+    return ports >> 16, ports & 0xFFFF
+
+
+def _queue(told: QueueStats) -> QueueView:
+    return {
+        "queue": told.queue,
+        "switch_time_ns": told.time_ns,
+        "level": told.level,
+        "queue_bytes": told.queue_bytes,
+        "queue_packets": told.queue_pkts,
+        "max_queue_bytes": told.max_queue_bytes,
+        "limit_bytes": told.limit_bytes,
+        "rate_bps": told.rate_bps,
+        "sent_packets": told.tx_pkts,
+        "sent_bytes": told.tx_bytes,
+        "dropped_packets": told.dropped_pkts,
+        "dropped_bytes": told.dropped_bytes,
+        "marked_packets": told.marked_pkts,
+        "can_have_account": told.can_have_account,
+        "account": None if told.credit == NO_ACCOUNT else _account(told.credit),
+    }
+
+
+def _account(told: CreditStats) -> AccountView:
+    return {
+        "connections": told.connections,
+        "held": told.held,
+        "expected_bytes": told.expected_bytes,
+        "requests": told.requests,
+        "held_requests": told.held_requests,
+        "overdue_requests": told.overdue_requests,
+        "full_requests": told.full_requests,
+        "held_s": told.held_ns / 1e9,
+        "max_held_s": told.max_held_ns / 1e9,
+        "held_bounds_s": [bound_ns / 1e9 for bound_ns in HELD_BOUNDS_NS],
+        "held_counts": list(told.held_for),
+        "window_updates": told.window_updates,
+        "charged_bytes": told.charged_bytes,
+        "given_back_bytes": told.given_back_bytes,
+        "expired_bytes": told.expired_bytes,
+    }
+
+
+def _histogram(histogram: Histogram) -> HistogramView:
+    bounds_s = [bound_ns / 1e9 for bound_ns in histogram.bounds_ns]
+    return HistogramView(bounds_s, histogram.cumulative(), histogram.sum_ns / 1e9)

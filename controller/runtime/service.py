@@ -1,0 +1,246 @@
+"""The running controller: its parts, made and joined; started, reloaded, stopped.
+
+Ryu must have been prepared (launcher.py) before this is imported.
+"""
+
+import contextlib
+import logging
+import os
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from ryu.base.app_manager import AppManager
+from ryu.lib import hub
+
+from controller import __version__
+from controller.config import reload
+from controller.config.files import read_secret
+from controller.config.schema import Config, ConfigError, Listen, Northbound, load
+from controller.ha.election import Election
+from controller.ha.heartbeats import Peers
+from controller.ha.mastership import Mastership
+from controller.northbound.server import ListenError, serving
+from controller.ops import logs
+from controller.ops.event_log import EventLog
+from controller.ops.failure import fatal
+from controller.ops.systemd import Notifier
+from controller.runtime.api_process import Gateway
+from controller.runtime.app import Weir
+from controller.runtime.inspection import Inspection
+from controller.southbound.switch.admission import Admission
+from controller.southbound.transport.acceptor import Acceptor
+from controller.southbound.transport.channel import Handshake
+from controller.southbound.transport.tls import Credentials
+
+LOG = logging.getLogger("weir")
+
+_TURNS_PER_HEARTBEAT = 4
+_HAND_OVER_S = 2.0
+_HAND_OVER_LOOK_S = 0.01
+_LAST_WORD_S = 0.05
+_LOOK_S = 1.0
+
+
+def configure_log(config: Config) -> None:
+    """Log to standard error as the configuration says."""
+    log = config.log
+    logs.configure(sys.stderr, log.level, log.levels, log.format == "json", time.monotonic)
+
+
+class Service:
+    """What is opened is closed with `resources`. `fail` is called when a handler has failed."""
+
+    def __init__(
+        self,
+        config: Config,
+        file: Path | None,
+        fail: Callable[[], object],
+        resources: contextlib.ExitStack,
+    ) -> None:
+        """Raises OSError or ConfigError, told for a human, if it cannot be as told."""
+        self._config = config
+        self._file = file
+        self._wake = fail
+        self.fail: Callable[[], object] = self._keep_cause
+        self._cause = ""
+        self._notifier = Notifier()
+        self._credentials = Credentials(config.tls) if config.tls.given else None
+        self._northbound = resources.enter_context(contextlib.ExitStack())
+        event_log = resources.enter_context(contextlib.closing(EventLog(config.log.events)))
+        self._listening = resources.enter_context(_listen(config.openflow.listen, "openflow"))
+        manager = AppManager.get_instance()
+        self._handshake = manager.instantiate(Handshake)
+        self._weir: Weir = manager.instantiate(
+            Weir,
+            config,
+            event_log,
+            clock_ns=time.monotonic_ns,
+            wall_s=time.time,
+            secret=os.urandom(16),
+            fail=self.fail,
+        )
+        self._mastership: Mastership | None = None
+        if config.standby.peers:
+            self._mastership = self._share(resources)
+        self._inspection = Inspection(self._weir, self._mastership)
+        self._acceptor = Acceptor(
+            self._listening,
+            self._credentials if config.openflow.listen.transport == "ssl" else None,
+            self._mastership or self._weir,
+            lambda: Admission(self._weir.limits, time.monotonic_ns),
+            time.monotonic_ns,
+            self.fail,
+        )
+
+    def start(self) -> None:
+        self._handshake.start()
+        self._weir.start()
+        hub.spawn(self._acceptor.serve)
+        hub.spawn(self._weir.tallies.watch_loop, time.monotonic_ns, hub.sleep)
+        self._serve_northbound(self._config.northbound)
+        if self._credentials is not None:
+            hub.spawn(self._follow_files, self._credentials)
+        if self._mastership is not None:
+            self._peers.start(self._listening_to_peers, self._mastership.heard)
+            hub.spawn(self._tend, self._mastership)
+        scheme, listen = self._config.regulation.scheme.value, str(self._config.openflow.listen)
+        LOG.info("weir-controller %s: scheme %s, listening on %s", __version__, scheme, listen)
+        self._weir.record("start", {"version": __version__, "scheme": scheme, "listen": listen})
+        self._notifier.ready()
+        hub.spawn(self._notifier.watch)
+
+    def reload(self) -> None:
+        """Read the configuration and the TLS files again. Bad ones change nothing."""
+        self._notifier.reloading()
+        try:
+            change = reload.merge(self._config, load(self._file) if self._file else self._config)
+            self._take(change.config)
+        except (ConfigError, ListenError) as error:
+            LOG.error("the configuration is not reloaded, nothing has changed: %s", error)
+            self._weir.record("reload", {"error": str(error)})
+        else:
+            self._config = change.config
+            configure_log(change.config)
+            self._weir.reconfigure(change.config)
+            LOG.info("configuration reloaded; changed: %s", ", ".join(change.changed) or "nothing")
+            for key in change.kept:
+                LOG.warning("%s cannot change at work; its former value stays in use", key)
+            self._weir.record("reload", {"changed": change.changed, "kept": change.kept})
+        self._notifier.ready()
+
+    def stop(self, reason: str) -> None:
+        self._notifier.stopping()
+        mastership = self._mastership
+        if mastership is not None and mastership.hand_over():
+            end_s = time.monotonic() + _HAND_OVER_S
+            while mastership.election.master and time.monotonic() < end_s:
+                hub.sleep(_HAND_OVER_LOOK_S)
+        LOG.info("ending on %s; switches go on forwarding", reason)
+        self._weir.record("stop", {"reason": reason})
+
+    def failed(self) -> None:
+        """A handler has failed: a standby need not wait until nothing is heard any more."""
+        self._notifier.stopping()
+        if self._mastership is not None and self._mastership.hand_over():
+            hub.sleep(_LAST_WORD_S)
+        self._weir.record("stop", {"reason": "failure", "cause": self._cause})
+
+    def _keep_cause(self) -> None:
+        self._cause = self._cause or traceback.format_exc()
+        self._wake()
+
+    def _serve_northbound(self, section: Northbound) -> None:
+        """Raises ListenError."""
+        self._northbound.close()
+        self._northbound.enter_context(
+            serving(
+                self._inspection,
+                self._weir.broker,
+                time.monotonic_ns,
+                section.metrics,
+                section.socket,
+                section.socket_must,
+            )
+        )
+        if section.api is not None and section.socket is not None:
+            gateway = Gateway(section.api, section.socket, self._config.log)
+            self._northbound.callback(gateway.stop)
+            hub.spawn(gateway.run, hub.sleep)
+
+    def _take(self, config: Config) -> None:
+        """Use what may turn out not to be usable. Raises ConfigError or ListenError; then all is as
+        it was."""
+        moves = config.northbound != self._config.northbound
+        try:
+            if moves:
+                self._serve_northbound(config.northbound)
+            if self._credentials is not None:
+                self._credentials.follow(config.tls)
+        except (ConfigError, ListenError):
+            if moves:
+                self._serve_northbound(self._config.northbound)
+            raise
+
+    def _share(self, resources: contextlib.ExitStack) -> Mastership:
+        """Share the switches with other controllers."""
+        section = self._config.standby
+        assert section.name is not None and section.listen is not None
+        secret = read_secret(section.secret)
+        self._listening_to_peers = resources.enter_context(_listen(section.listen, "standby"))
+        election = Election(
+            section.name, section.priority, section.peers, section.timeout, time.monotonic_ns()
+        )
+        self._peers = Peers(
+            section,
+            secret,
+            self._credentials if section.listen.transport == "ssl" else None,
+            lambda: election.heartbeat,
+            time.monotonic_ns,
+            self.fail,
+        )
+        return Mastership(
+            election,
+            self._weir,
+            self._weir.forget,
+            self._peers.beat_now,
+            self._weir.record,
+            section.heartbeat,
+            time.monotonic_ns,
+            self.fail,
+        )
+
+    @fatal
+    def _follow_files(self, credentials: Credentials) -> None:
+        """Use new TLS files as soon as they are there, for ever."""
+        while True:
+            hub.sleep(_LOOK_S)
+            if credentials.changed():
+                try:
+                    credentials.reload()
+                except ConfigError as error:
+                    LOG.error("new TLS files are refused, the former ones stay in use: %s", error)
+                else:
+                    LOG.info("new TLS files are in use for new connections")
+
+    @fatal
+    def _tend(self, mastership: Mastership) -> None:
+        period_s = self._config.standby.heartbeat / 1e9 / _TURNS_PER_HEARTBEAT
+        while True:
+            hub.sleep(period_s)
+            mastership.tend()
+
+
+def _listen(listen: Listen, section: str) -> socket.socket:
+    """A listening socket. Not Eventlet's: that one shares the port with whoever has it already."""
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    try:
+        return socket.create_server((listen.host, listen.port), family=family, backlog=128)
+    except OSError as error:
+        raise OSError(
+            f"cannot listen on {listen}: {error.strerror or error}; "
+            f"set {section}.listen to another address, or end what listens there"
+        ) from error

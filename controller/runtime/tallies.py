@@ -1,0 +1,136 @@
+"""What the application counts on its way, in plain numbers: a count costs next to nothing.
+
+Everything else that operators want to know is read from the core when they ask.
+"""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
+
+from controller.southbound.codec.extension import QueueStats
+from controller.southbound.switch import session
+
+_US, _MS = 10**3, 10**6
+DELAY_BOUNDS_NS = tuple(
+    [us * _US for us in (25, 50, 75, 100, 150, 250, 500)]
+    + [ms * _MS for ms in (1, 2, 5, 10, 25, 50, 100)]
+)
+_LOOK_AT_LOOP_S = 0.1
+# Of switches that are not connected: anybody may come and go as one where TLS is not asked for.
+_GONE_KEPT = 1024
+
+_PACKET_INS: Mapping[type[session.Event], str] = {
+    session.ResolutionReceived: "neighbour",
+    session.LinkDiscovered: "discovery",
+    session.FrameMissed: "unknown",
+}
+
+
+class Histogram:
+    """Counts durations by `bounds_ns`, the upper bounds of the buckets; what is longer, too."""
+
+    __slots__ = ("bounds_ns", "counts", "sum_ns")
+
+    def __init__(self, bounds_ns: Iterable[int] = DELAY_BOUNDS_NS) -> None:
+        self.bounds_ns = tuple(bounds_ns)
+        self.counts = [0] * (len(self.bounds_ns) + 1)
+        self.sum_ns = 0
+
+    def observe(self, duration_ns: int) -> None:
+        self.counts[bisect_left(self.bounds_ns, duration_ns)] += 1
+        self.sum_ns += duration_ns
+
+    def cumulative(self) -> list[int]:
+        """How many durations were within each bound, and in the end how many there were."""
+        return list(accumulate(self.counts))
+
+
+class Tallies:
+    """Counters since the start of the controller, by switch or by switch and more; of the switches
+    that are gone, those of the latest.
+
+    `packet_ins` are by kind, `notices` those of egress queues by port and label, `windows` those
+    set and those renewed; `unusable` is what past sessions could not use, by kind. `queues` are the
+    egress queues as last told.
+    """
+
+    def __init__(self) -> None:
+        self.packet_ins: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        self.notices: Counter[tuple[object, object, object]] = Counter()
+        self.missed_notices: Counter[int] = Counter()
+        self.windows: Counter[tuple[object, object]] = Counter()
+        self.unusable: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        self.disconnections: Counter[int] = Counter()
+        self.events: Counter[str] = Counter()
+        self.queues: dict[int, list[QueueStats]] = {}
+        self.control_delay = Histogram()
+        self.loop_lag = Histogram()
+        self._gone: dict[int, None] = {}
+
+    def count(self, switch: int, event: session.Event) -> None:
+        """What a switch has told; segments come in batches."""
+        if isinstance(event, session.SegmentsCopied):
+            self.packet_ins[switch]["segment"] += len(event.segments)
+        elif isinstance(event, session.QueueNotice):
+            if event.missed:
+                self.missed_notices[switch] += event.missed
+        elif isinstance(event, session.QueuesRead):
+            self.queues[switch] = event.queues
+        else:
+            kind = _PACKET_INS.get(type(event))
+            if kind is not None:
+                self.packet_ins[switch][kind] += 1
+
+    def record(self, event: str, fields: Mapping[str, object]) -> None:
+        """A line of the event log."""
+        self.events[event] += 1
+        if event == "queue_event":
+            self.notices[fields["switch"], fields["port"], fields["notice"]] += 1
+        elif event == "window_set":
+            windows = fields["windows"]
+            assert isinstance(windows, list)
+            self.windows[fields["switch"], fields["refresh"]] += len(windows)
+
+    def came(self, switch: int) -> None:
+        """A session begins."""
+        self._gone.pop(switch, None)
+
+    def left(self, switch: int, unusable: Mapping[str, int]) -> None:
+        """A session is over; that is what it could not use."""
+        self.disconnections[switch] += 1
+        for reason, n in unusable.items():
+            self.unusable[switch][kind_of(reason)] += n
+        self._gone[switch] = None
+        if len(self._gone) > _GONE_KEPT:
+            self._forget(next(iter(self._gone)))
+
+    def _forget(self, switch: int) -> None:
+        del self._gone[switch]
+        for by_switch in (
+            *(self.packet_ins, self.missed_notices, self.unusable),
+            *(self.disconnections, self.queues),
+        ):
+            by_switch.pop(switch, None)
+        for by_more in (self.notices, self.windows):
+            for key in [key for key in by_more if key[0] == switch]:
+                del by_more[key]
+
+    def watch_loop(self, clock_ns: Callable[[], int], sleep: Callable[[float], object]) -> None:
+        """Time, for ever, how late the main loop gives a timer its turn."""
+        while True:
+            due_ns = clock_ns() + int(_LOOK_AT_LOOP_S * 10**9)
+            sleep(_LOOK_AT_LOOP_S)
+            self.loop_lag.observe(max(0, clock_ns() - due_ns))
+
+
+def kind_of(reason: str) -> str:
+    """One of a few kinds for why a session could not use something: reasons quote the sender, who
+    may think up ever new ones."""
+    if reason.startswith("experimenter message"):
+        return "foreign_experimenter"
+    if reason.startswith("unexpected "):
+        return "unexpected"
+    if reason in ("refused", "held back too long"):
+        return reason.replace(" ", "_")
+    return "malformed"

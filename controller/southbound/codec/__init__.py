@@ -1,0 +1,1 @@
+"""Bytes to values and back. Whatever a network may send is read or refused, nothing else."""

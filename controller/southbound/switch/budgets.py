@@ -1,0 +1,104 @@
+"""How many packet-ins a switch may send, by what they are about and by the port of entry.
+
+The limits stand in the switch: every port has a meter for each class of packet-ins, and entries of
+its own in front of the static ones, whose copies go through these meters. A meter limits the copy
+alone, never the traffic. So what one host sends starves neither another host nor another class.
+What has no meter of its own (while a switch is relearnt, or before a port's meters are in) shares
+the switch's controller meter. The meters with numbers from 0x10000 on belong to Weir.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller.southbound.codec.meters import CONTROLLER_METER, Meter
+from controller.southbound.codec.openflow import FlowEntry
+from controller.southbound.switch import pipeline
+from controller.southbound.switch.pipeline import PacketClass
+
+METERED = (
+    PacketClass.UNKNOWN,
+    PacketClass.NEIGHBOUR,
+    PacketClass.DISCOVERY,
+    PacketClass.SYN,
+    PacketClass.END,
+)
+
+_FIRST_METER, _LAST_METER = 0x10000, 0xFFFEFFFF
+_CLASS_BITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Packet-ins a second: of each class by one port, of all that has no meter, and what the
+    controller reads of one switch: of copied segments, of connections' ends when the segments are
+    over their limit, and of each other class."""
+
+    unknown_pps: int
+    neighbour_pps: int
+    discovery_pps: int
+    syn_pps: int
+    end_pps: int
+    unmetered_pps: int
+    switch_segments_pps: int
+    switch_ends_pps: int
+    switch_frames_pps: int
+
+    def of_port(self, packets: PacketClass) -> int:
+        """The limit of one class by one port."""
+        match packets:
+            case PacketClass.NEIGHBOUR:
+                return self.neighbour_pps
+            case PacketClass.DISCOVERY:
+                return self.discovery_pps
+            case PacketClass.SYN:
+                return self.syn_pps
+            case PacketClass.END:
+                return self.end_pps
+        return self.unknown_pps
+
+
+class Dropped(NamedTuple):
+    """Packet-ins of one class that were over budget at a port (0 if that is not known): how many,
+    and how many a second lately."""
+
+    port: int
+    packets: PacketClass
+    dropped: int
+    per_s: float
+
+
+def meters(port: int, limits: Limits) -> list[Meter]:
+    """The meters of a port."""
+    rates = ((packets, limits.of_port(packets)) for packets in METERED)
+    return [Meter(_number(port, packets), rate, rate) for packets, rate in rates]
+
+
+def entries(port: int) -> list[FlowEntry]:
+    """The entries in front of the static ones for what enters by a port; they use its meters."""
+    metered = (
+        pipeline.budgeted(entry, port, _number(port, pipeline.packet_class(entry.cookie)))
+        for entry in pipeline.STATIC
+    )
+    return [entry for entry in metered if entry is not None]
+
+
+def unmetered(limits: Limits) -> Meter:
+    """The meter of all that has no other."""
+    return Meter(CONTROLLER_METER, limits.unmetered_pps, limits.unmetered_pps)
+
+
+def owned(number: int) -> bool:
+    """Whether a meter with this number is Weir's."""
+    return _FIRST_METER <= number <= _LAST_METER
+
+
+def owner(number: int) -> tuple[int, PacketClass]:
+    """The port and the class of one of the meters above; the controller's meter is of no port."""
+    if number == CONTROLLER_METER:
+        return 0, PacketClass.SEGMENT
+    port, packets = divmod(number - _FIRST_METER, 1 << _CLASS_BITS)
+    return port, PacketClass(packets)
+
+
+def _number(port: int, packets: PacketClass) -> int:
+    return _FIRST_METER + (port << _CLASS_BITS) + packets

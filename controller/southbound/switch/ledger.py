@@ -1,0 +1,100 @@
+"""What was sent to a switch and is not known to have been taken: barriers tell.
+
+A barrier's answer says that whatever was sent before it has been carried out or refused (OpenFlow
+1.3.5 section 6.1.2), a refusal names the message by its transaction id. One barrier is under way at
+a time, so that a batch costs two of them, however large it is.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+from controller.southbound.codec import match
+from controller.southbound.codec.match import Field
+from controller.southbound.codec.meters import Meter
+from controller.southbound.codec.openflow import FlowEntry
+
+# A switch that never answers must not fill the controller's memory; an audit finds what is missing.
+_LIMIT = 65_536
+
+_NAMES = {value: name.lower() for name, value in vars(match).items() if isinstance(value, Field)}
+
+
+class Sent(NamedTuple):
+    """A change: `tag` is the sender's name for what it belongs to, None for what is not his."""
+
+    verb: str
+    what: FlowEntry | Meter
+    tag: Hashable
+
+    def __str__(self) -> str:
+        """In words."""
+        if isinstance(self.what, Meter):
+            return f"{self.verb} meter {self.what.number} of {self.what.rate_pps} packets/s"
+        entry = self.what
+        fields = ", ".join(
+            f"{_NAMES.get(field, field)}={value.hex()}" + (f"/{mask.hex()}" if mask else "")
+            for field, value, mask in entry.match
+        )
+        actions = f"actions {entry.actions.hex()}" if entry.actions else "no actions"
+        goto = "" if entry.goto is None else f", then table {int(entry.goto)}"
+        return (
+            f"{self.verb} entry in table {int(entry.table)} priority {entry.priority} "
+            f"match ({fields}) {actions}{goto}"
+        )
+
+
+class Ledger:
+    """Changes by transaction id. `barrier` sends a barrier and returns its transaction id."""
+
+    def __init__(self, barrier: Callable[[], int]) -> None:
+        self._barrier = barrier
+        self._barrier_xid: int | None = None
+        self._before: dict[int, Sent] = {}
+        self._after: dict[int, Sent] = {}
+        self._open: dict[Hashable, int] = {}
+        self.unrecorded = 0
+
+    def __len__(self) -> int:
+        return len(self._before) + len(self._after)
+
+    def sent(self, xid: int, sent: Sent) -> None:
+        """A message with this transaction id is on its way."""
+        if len(self._after) >= _LIMIT:
+            self.unrecorded += 1
+            return
+        self._after[xid] = sent
+        if sent.tag is not None:
+            self._open[sent.tag] = self._open.get(sent.tag, 0) + 1
+        if self._barrier_xid is None:
+            self._confirm()
+
+    def answered(self, xid: int) -> list[Hashable]:
+        """The tags of which nothing is under way any more, now that this barrier was answered."""
+        if xid != self._barrier_xid:
+            return []
+        before, self._before, self._barrier_xid = self._before, {}, None
+        settled = [sent.tag for sent in before.values() if self._settle(sent.tag)]
+        if self._after:
+            self._confirm()
+        return settled
+
+    def refused(self, xid: int) -> Sent | None:
+        """What the switch has refused, if it is known."""
+        sent = self._before.pop(xid, None) or self._after.pop(xid, None)
+        if sent is not None:
+            self._settle(sent.tag)
+        return sent
+
+    def _settle(self, tag: Hashable) -> bool:
+        """Count one off; returns whether it was the last."""
+        if tag is None:
+            return False
+        self._open[tag] -= 1
+        if self._open[tag]:
+            return False
+        del self._open[tag]
+        return True
+
+    def _confirm(self) -> None:
+        self._before, self._after = self._after, {}
+        self._barrier_xid = self._barrier()

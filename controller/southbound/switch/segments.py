@@ -1,0 +1,175 @@
+"""The usual packet-in, read in one step: a TCP segment that a switch copied up.
+
+A copied segment is almost always the same bytes at the same places: OpenFlow 1.3, in the match
+in_port alone or with register 0, no VLAN tag, IPv4 without options or IPv6 without extension
+headers. Those are taken from the receive buffer by one precompiled layout each, into plain tuples;
+of anything else this keeps its hands off, and `packet_in.py` reads it field by field. Both ways
+agree on every frame.
+"""
+
+import struct
+from typing import NamedTuple
+
+from controller.southbound.codec.ethernet import ETH_IPV4, ETH_IPV6, MalformedFrameError
+from controller.southbound.codec.match import REG0
+from controller.southbound.codec.openflow import VERSION, Type
+from controller.southbound.codec.packet_in import TcpSegment, tcp_options
+from controller.southbound.switch.pipeline import LABELS, Table, label_of
+
+# in_port; the Ethernet addresses as in the frame (receiver, sender); the flow: both addresses, then
+# both ports, as in the frame; flags; sequence; acknowledgment; payload in bytes; MSS; window scale;
+# label.
+Copied = tuple[int, bytes, bytes, int, int, int, int, int | None, int | None, int | None]
+
+_MISSES = int(Table.FORWARD)
+_HEAD = VERSION << 8 | Type.PACKET_IN
+
+
+class _Layout(NamedTuple):
+    """Packet-ins with the same match; `tcp_at` is where TCP begins over IPv4, over IPv6."""
+
+    match: int
+    ipv4: struct.Struct
+    ipv6: struct.Struct
+    tcp_at: tuple[int, int]
+
+
+def _layout(match: int, more_bytes: int) -> _Layout:
+    """`match` is how it begins; `more_bytes` come after the in_port beyond the padding of 4."""
+    gap = f"{6 + more_bytes}x"
+    return _Layout(
+        match,
+        struct.Struct(f"!HH11xB8xQI{gap}12sHBxH2xH1xB2x12sIIBB6x"),
+        struct.Struct(f"!4x28xI{gap}12sHB3xHB1x36sIIBB6x"),
+        (76 + more_bytes, 96 + more_bytes),
+    )
+
+
+_IN_PORT_ALONE = _layout(0x0001000C80000004, 0)
+_WITH_REGISTER = _layout(0x0001001480000004, 8)
+_MATCH_LENGTH_AT, _REGISTER_AT, _REGISTER_END = 27, 36, 44
+_REGISTER_HEAD = (REG0.oxm_class << 16 | REG0.number << 9 | REG0.length).to_bytes(4, "big")
+_LABELS = {
+    _REGISTER_HEAD + register.to_bytes(4, "big"): label_of(register)
+    for register in range(2 * LABELS)
+}
+_TCP_BYTES = 20
+_PROTO_TCP = 6
+_TIMESTAMPS = b"\x01\x01\x08\x0a"  # Two times no-operation, then RFC 7323 section 3.2.
+_MSS, _SACK_AND_TIMESTAMPS = b"\x02\x04", b"\x04\x02\x08\x0a"
+_CACHE_LIMIT = 4096
+
+_Options = tuple[int | None, int | None]
+_NO_OPTIONS: _Options = (None, None)
+_known: dict[bytes, _Options] = {}
+_known_timed: dict[bytes, _Options] = {}
+
+
+def take(buffer: bytes, offset: int) -> tuple[list[Copied], int]:
+    """The usual packet-ins that stand one after the other at `offset`, and where they end."""
+    segments: list[Copied] = []
+    labelled = buffer[offset + _MATCH_LENGTH_AT : offset + _MATCH_LENGTH_AT + 1] == b"\x14"
+    match_as_usual, ipv4, ipv6, (tcp_at_ipv4, tcp_at_ipv6) = (
+        _WITH_REGISTER if labelled else _IN_PORT_ALONE
+    )
+    append, unpack = segments.append, ipv4.unpack_from
+    known_timed, labels = _known_timed, _LABELS
+    label: int | None = None
+    last = len(buffer) - ipv4.size
+    while offset <= last:
+        # fmt: off
+        (head, length, table, match, in_port, macs, eth_type, version, total_bytes,
+         fragment, protocol, key, sequence, acknowledgment, data_offset, flags,
+        ) = unpack(buffer, offset)
+        # fmt: on
+        if head != _HEAD or match != match_as_usual or table == _MISSES:
+            break
+        if eth_type == ETH_IPV4 and version == 0x45:
+            if fragment & 0x1FFF or protocol != _PROTO_TCP:
+                break
+            tcp = tcp_at_ipv4
+            total_bytes -= 20
+        elif eth_type == ETH_IPV6 and version >> 4 == 6 and offset <= last - 20:
+            # fmt: off
+            (in_port, macs, _, _, total_bytes, protocol,
+             key, sequence, acknowledgment, data_offset, flags,
+            ) = ipv6.unpack_from(buffer, offset)
+            # fmt: on
+            if protocol != _PROTO_TCP:
+                break
+            tcp = tcp_at_ipv6
+        else:
+            break
+        header_bytes = data_offset >> 4 << 2
+        if (
+            header_bytes < _TCP_BYTES
+            or header_bytes > total_bytes
+            or length < tcp + header_bytes
+            or offset + length > len(buffer)
+        ):
+            break
+        start = offset + tcp + _TCP_BYTES
+        if header_bytes == 32 and buffer[start : start + 4] == _TIMESTAMPS:
+            options: _Options | None = _NO_OPTIONS
+        elif header_bytes == _TCP_BYTES:
+            options = _NO_OPTIONS
+        else:
+            options = None
+            if header_bytes == 40:
+                # Linux's SYN: only the timestamps, bytes 8 to 16, change from one to the next.
+                timed = buffer[start : start + 8] + buffer[start + 16 : start + 20]
+                options = known_timed.get(timed)
+            if options is None:
+                options = _options(buffer[start : start + header_bytes - _TCP_BYTES])
+        if options is None:
+            break
+        if labelled:
+            register = buffer[offset + _REGISTER_AT : offset + _REGISTER_END]
+            label = labels.get(register)
+            if label is None and register[:4] != _REGISTER_HEAD:
+                break
+        payload_bytes = total_bytes - header_bytes
+        mss_bytes, window_scale = options
+        # fmt: off
+        append((in_port, macs, key, flags, sequence, acknowledgment, payload_bytes,
+                mss_bytes, window_scale, label))
+        # fmt: on
+        offset += length
+    return segments, offset
+
+
+def copied(in_port: int, register: int, segment: TcpSegment) -> Copied:
+    """The same of a segment that was read field by field."""
+    ports = segment.src_port << 16 | segment.dst_port
+    return (
+        in_port,
+        segment.dst_mac + segment.src_mac,
+        segment.src + segment.dst + ports.to_bytes(4, "big"),
+        segment.flags,
+        segment.sequence,
+        segment.acknowledgment,
+        segment.payload_bytes,
+        segment.mss_bytes,
+        segment.window_scale,
+        label_of(register),
+    )
+
+
+def _options(options: bytes) -> _Options | None:
+    """MSS and window scale; None if the options are malformed."""
+    found = _known.get(options)
+    if found is not None:
+        return found
+    try:
+        mss_bytes, window_scale, _ = tcp_options(options)
+    except MalformedFrameError:
+        return None
+    found = mss_bytes, window_scale
+    if len(options) == 20 and options[:2] == _MSS and options[4:8] == _SACK_AND_TIMESTAMPS:
+        cache, key = _known_timed, options[:8] + options[16:]
+    else:
+        cache, key = _known, options
+    if len(cache) >= _CACHE_LIMIT:
+        cache.clear()
+    cache[key] = found
+    return found

@@ -1,0 +1,530 @@
+"""One switch after the handshake: what it says becomes events, what is wanted becomes messages.
+
+No socket and no clock: bytes come in by `receive`, go out by the function that was given. A switch
+is `Ready` once it has said what it can do and what it holds; nothing is told of it before. Whatever
+a switch sends, nothing but events comes out: what cannot be read is counted and told once.
+"""
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
+from typing import NamedTuple
+
+from controller.ops.logs import about
+from controller.southbound.codec import discovery, extension, meters, openflow, packet_in
+from controller.southbound.codec.extension import Capability
+from controller.southbound.codec.match import output
+from controller.southbound.codec.neighbours import Resolution
+from controller.southbound.codec.openflow import FlowEntry, FlowStats, PortDescription, Type
+from controller.southbound.switch import pipeline, segments
+from controller.southbound.switch.backlog import Backlog
+from controller.southbound.switch.budgets import Dropped, Limits
+from controller.southbound.switch.readback import Held
+from controller.southbound.switch.resync import Resync
+from controller.southbound.switch.sender import Sender
+
+LOG = logging.getLogger("weir.session")
+
+# How many kinds of what is of no use are told apart, and how many queues are followed.
+_REASONS, _SEQUENCES = 64, 65_536
+_NOTHING_ASKED = -1
+_TELL_LIMIT = 1000
+_READINGS_UNDER_WAY = 16
+_REGULATES = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER
+
+
+class Ready(NamedTuple):
+    """The switch can be used. `held` are the entries it had."""
+
+    n_registers: int
+    held: list[Held]
+    keeps_accounts: bool = False
+    tells_queues: bool = False
+    repeats_notices: bool = False
+
+
+class SegmentsCopied(NamedTuple):
+    """TCP segments in the order in which they entered."""
+
+    segments: list[segments.Copied]
+
+
+class ResolutionReceived(NamedTuple):
+    """A message of ARP or of IPv6 neighbour discovery."""
+
+    in_port: int
+    resolution: Resolution
+    frame: bytes
+
+
+class LinkDiscovered(NamedTuple):
+    """A discovery frame entered by `in_port`."""
+
+    in_port: int
+    origin: discovery.Origin
+
+
+class FrameMissed(NamedTuple):
+    """A frame whose destination the switch does not know."""
+
+    in_port: int
+    src_mac: bytes
+    dst_mac: bytes
+    frame: bytes
+
+
+class AccountsRead(NamedTuple):
+    """Accounts with the bytes and packets of their frames; `more` of the same answer follow."""
+
+    counters: list[tuple[pipeline.FiveTuple, int, int]]
+    more: bool
+
+
+class AccountExpired(NamedTuple):
+    flow: pipeline.FiveTuple
+
+
+class PortChanged(NamedTuple):
+    port: PortDescription
+
+
+class PortRemoved(NamedTuple):
+    number: int
+
+
+class QueueNotice(NamedTuple):
+    """`missed` is how many notices of this queue were lost just before this one."""
+
+    notice: extension.QueueEvent
+    missed: int
+
+
+class QueuesRead(NamedTuple):
+    """The egress queues of the switch, all of them."""
+
+    queues: list[extension.QueueStats]
+
+
+class PortsCounted(NamedTuple):
+    """Counters of ports; `more` of the same answer follow."""
+
+    ports: list[openflow.PortStats]
+    more: bool
+
+
+class ControlTimed(NamedTuple):
+    """What was asked at that time has been answered just now."""
+
+    sent_ns: int
+
+
+class Acknowledged(NamedTuple):
+    """What was installed under these tags is in force."""
+
+    tags: list[Hashable]
+
+
+class Refused(NamedTuple):
+    """The switch does not take what was installed under this tag."""
+
+    tag: Hashable
+
+
+class AuditRead(NamedTuple):
+    """A part of what the switch holds; `more` of the same audit follow.
+
+    `restored` and `removed` count the session's own entries and meters that were put right.
+    """
+
+    held: list[Held]
+    restored: int
+    removed: int
+    more: bool
+
+
+class CopiesDropped(NamedTuple):
+    """Packet-ins that the switch's meters have dropped lately."""
+
+    dropped: list[Dropped]
+
+
+Event = (
+    Ready
+    | SegmentsCopied
+    | ResolutionReceived
+    | LinkDiscovered
+    | FrameMissed
+    | AccountsRead
+    | AccountExpired
+    | PortChanged
+    | PortRemoved
+    | QueueNotice
+    | QueuesRead
+    | PortsCounted
+    | ControlTimed
+    | Acknowledged
+    | Refused
+    | AuditRead
+    | CopiesDropped
+)
+
+
+class Session:
+    """The conversation with one switch. `counters` counts what could not be used, by reason.
+
+    `told` holds what was said of the switch already, by this or by an earlier session.
+    """
+
+    def __init__(
+        self,
+        switch: int,
+        send: Callable[[bytes], object],
+        secret: bytes,
+        told: set[str],
+        limits: Limits,
+    ) -> None:
+        self.switch = switch
+        self.ready = False
+        self.capabilities = extension.NO_CAPABILITY
+        self.counters: Counter[str] = Counter()
+        self._limits = limits
+        self._sender = Sender(send)
+        self._secret = secret
+        self._told = told
+        self._n_registers = 0
+        self._backlog: Backlog[Event] = Backlog()
+        self._sequences: dict[tuple[int, int], int] = {}
+        self._queues: list[extension.QueueStats] = []
+        self._queues_xid = self._timed_xid = self._subscribe_xid = _NOTHING_ASKED
+        self._ready_xid = _NOTHING_ASKED
+        self._ports_xid = _NOTHING_ASKED
+        self._timed_from_ns = 0
+        self._accounts_xids: deque[int] = deque(maxlen=_READINGS_UNDER_WAY)
+
+    def start(self, ports: Iterable[int]) -> None:
+        """Ask what the switch can do and what it holds; these are the ports that it has."""
+        subscribe = extension.Subscribe(extension.SubscribeFlag.QUEUE_EVENTS)
+        self._subscribe_xid = self._extension(extension.MessageType.SUBSCRIBE, subscribe.pack())
+        ports = [port for port in ports if port < openflow.MAX_PORT]
+        self._resync = Resync(self._sender, self._limits, ports)
+        self._ready_xid = self._sender.send(openflow.barrier_request)
+
+    @property
+    def depths(self) -> dict[str, int]:
+        """How much waits: events until the switch is ready, changes until it has taken them."""
+        return {"events": len(self._backlog), "unacknowledged": len(self._resync.ledger)}
+
+    @property
+    def copied(self) -> Counter[pipeline.PacketClass]:
+        """How many packets the meters of the switch have let go up."""
+        return self._resync.guard.copied
+
+    # What is wanted of the switch
+
+    def install(self, entries: Iterable[FlowEntry], tag: Hashable = None) -> None:
+        """Add entries, or replace those at their places; `tag` is what is told of them later."""
+        self._resync.install(entries, tag)
+
+    def withdraw(self, entries: Iterable[FlowEntry]) -> None:
+        self._resync.withdraw(entries)
+
+    def limit(self, limits: Limits) -> None:
+        """These are the limits of packet-ins from now on."""
+        self._resync.limit(limits)
+
+    def audit(self) -> None:
+        """Have the switch tell what it holds, and put right what is the session's own. An audit
+        that was not finished is given up."""
+        self._resync.audit()
+
+    def read_meters(self) -> None:
+        """Ask what the meters have dropped."""
+        self._resync.read_counters()
+
+    def transmit(self, ports: Iterable[int], frame: bytes) -> None:
+        """Send a frame out of these ports."""
+        actions = b"".join(output(port) for port in ports)
+        self._sender.send(partial(openflow.packet_out, actions, frame))
+
+    def set_windows(self, windows: Iterable[extension.Window]) -> None:
+        """Set registers, all at once."""
+        message = extension.WindowSet(tuple(windows))
+        self._extension(extension.MessageType.WINDOW_SET, message.pack())
+
+    def repeat_notices(self, port: int, interval_us: int) -> None:
+        """Have the notice of a port repeated after this time, or as its queue is configured."""
+        flags = extension.SubscribeFlag.QUEUE_EVENTS
+        message = extension.Subscribe(flags, port, repeat_us=interval_us)
+        self._extension(extension.MessageType.SUBSCRIBE, message.pack())
+
+    def read_queues(self) -> None:
+        """Ask for all egress queues. What is not answered before the next time is given up."""
+        self._queues = []
+        request = extension.QueueStatsRequest().pack()
+        self._queues_xid = self._extension(extension.MessageType.QUEUE_STATS_REQUEST, request)
+
+    def read_ports(self) -> None:
+        """Ask for the counters of all ports; those of an earlier question do not count any more."""
+        self._ports_xid = self._sender.send(openflow.port_stats_request)
+
+    def time_control(self, sent_ns: int) -> None:
+        """Ask for an answer, to see how long it takes; one question at a time."""
+        self._timed_xid, self._timed_from_ns = self._sender.send(openflow.barrier_request), sent_ns
+
+    def read_accounts(self) -> None:
+        accounts = pipeline.Table.ACCOUNT, pipeline.ACCOUNT_COOKIE, pipeline.ACCOUNT_COOKIE_MASK
+        xid = self._sender.send(partial(openflow.flow_stats_request, *accounts))
+        self._accounts_xids.append(xid)
+
+    # What the switch says
+
+    def receive(self, message: bytes) -> list[Event]:
+        """The events that a message amounts to."""
+        try:
+            events = self._receive(message)
+        except ValueError as error:
+            self._count(f"{type(error).__name__} in a message of type {message[1]}", error)
+            return []
+        return self._pass(events)
+
+    def receive_segments(self, copied: list[segments.Copied]) -> list[Event]:
+        """The same for packet-ins that were read already."""
+        return self._pass([SegmentsCopied(copied)])
+
+    def _pass(self, events: list[Event]) -> list[Event]:
+        if self.ready:
+            return events
+        for event in events:
+            if not self._hold(event):
+                self.counters["held back too long"] += 1
+                self._tell_once("says so much before it is ready that some of it is lost")
+        return []
+
+    def _hold(self, event: Event) -> bool:
+        backlog = self._backlog
+        match event:
+            case PortChanged(port):
+                return backlog.put_state(("port", port.number), event)
+            case PortRemoved(number):
+                return backlog.put_state(("port", number), event)
+            case AccountExpired(flow):
+                return backlog.put_state(("account", flow), event)
+            case QueueNotice(notice, missed):
+                key = "queue", notice.port, notice.queue
+                before = backlog.last(key)
+                if isinstance(before, QueueNotice):
+                    event = QueueNotice(notice, before.missed + 1 + missed)
+                return backlog.put_state(key, event)
+            case SegmentsCopied(copied):
+                return backlog.put_frames(event, len(copied))
+        return backlog.put_frames(event, 1)
+
+    def _receive(self, message: bytes) -> list[Event]:
+        _, kind, _, xid = openflow.HEADER.unpack_from(message)
+        match kind:
+            case Type.PACKET_IN:
+                return self._packet_in(openflow.unpack_packet_in(message))
+            case Type.EXPERIMENTER:
+                return self._experimenter(*openflow.unpack_experimenter(message), xid)
+            case Type.MULTIPART_REPLY:
+                return self._multipart(message, xid)
+            case Type.FLOW_REMOVED:
+                return self._flow_removed(openflow.unpack_flow_removed(message))
+            case Type.PORT_STATUS:
+                reason, port = openflow.unpack_port_status(message)
+                if port.number >= openflow.MAX_PORT:
+                    return []
+                if reason == openflow.PORT_DELETED:
+                    self._resync.port_gone(port.number)
+                    return [PortRemoved(port.number)]
+                self._resync.port_there(port.number)
+                return [PortChanged(port)]
+            case Type.ERROR:
+                return self._error(openflow.unpack_error(message))
+            case Type.BARRIER_REPLY:
+                return self._barrier(xid)
+        return []
+
+    def _barrier(self, xid: int) -> list[Event]:
+        if xid == self._ready_xid:
+            return self._become_ready()
+        if xid == self._timed_xid:
+            self._timed_xid = _NOTHING_ASKED
+            return [ControlTimed(self._timed_from_ns)]
+        tags = self._resync.answered(xid)
+        return [Acknowledged(tags)] if tags else []
+
+    def _become_ready(self) -> list[Event]:
+        """All questions are answered: the fixed entries go in, then the switch may be used."""
+        self.ready = True
+        self._say_what_is_missing()
+        held = self._resync.begin()
+        keeps_accounts = Capability.CREDIT in self.capabilities
+        tells_queues = Capability.QUEUE_STATS in self.capabilities
+        repeats_notices = Capability.REPEAT in self.capabilities
+        ready = Ready(self._n_registers, held, keeps_accounts, tells_queues, repeats_notices)
+        return [ready, *self._backlog.take()]
+
+    def _say_what_is_missing(self) -> None:
+        missing = []
+        if self.capabilities & _REGULATES != _REGULATES:
+            missing.append("it cannot lower TCP windows")
+            self._n_registers = 0
+        if not self.capabilities & Capability.QUEUE_EVENT:
+            missing.append("it does not tell when a queue is congested")
+        guard = self._resync.guard
+        if not guard.metered:
+            self._tell_once(
+                "has no meters: what one host has copied up is limited for the whole switch only"
+            )
+        elif uncovered := guard.uncovered():
+            self._tell_once(f"has too few meters for its ports {uncovered}")
+        if missing:
+            self._tell_once(
+                f"lacks Weir's extension of OpenFlow: {' and '.join(missing)}; "
+                "forwarding and monitoring of connections go on there"
+            )
+
+    def _packet_in(self, message: openflow.PacketIn) -> list[Event]:
+        in_port = message.in_port
+        if message.table == pipeline.Table.FORWARD:
+            other = packet_in.addresses(message.data)
+            return [FrameMissed(in_port, other.src_mac, other.dst_mac, message.data)]
+        match packet_in.parse(message.data):
+            case packet_in.TcpSegment() as segment:
+                return [SegmentsCopied([segments.copied(in_port, message.register, segment)])]
+            case Resolution() as said:
+                return [ResolutionReceived(in_port, said, message.data)]
+            case packet_in.Discovery(payload):
+                return [LinkDiscovered(in_port, discovery.unpack(payload, self._secret))]
+        return []
+
+    def _experimenter(self, experimenter: int, exp_type: int, body: bytes, xid: int) -> list[Event]:
+        if experimenter != extension.EXPERIMENTER:
+            self._count(f"experimenter message of 0x{experimenter:08x}")
+            return []
+        match extension.unpack(exp_type, body):
+            case extension.Subscribe() as answer if xid == self._subscribe_xid:
+                self.capabilities = answer.capabilities
+                self._n_registers = answer.n_registers
+            case extension.Subscribe(port=port) if port != extension.ANY_PORT:
+                pass  # To `repeat_notices`.
+            case extension.QueueEvent() as notice:
+                return [QueueNotice(notice, self._missed(notice))]
+            case extension.QueueStatsReply(queues, more):
+                return self._queue_stats(queues, more, xid)
+            case unexpected:
+                self._count(f"unexpected {type(unexpected).__name__}")
+        return []
+
+    def _queue_stats(
+        self, queues: tuple[extension.QueueStats, ...], more: bool, xid: int
+    ) -> list[Event]:
+        if xid != self._queues_xid:
+            return []
+        self._queues += queues
+        if more:
+            return []
+        self._queues_xid = _NOTHING_ASKED
+        return [QueuesRead(self._queues)]
+
+    def _missed(self, notice: extension.QueueEvent) -> int:
+        queue = notice.port, notice.queue
+        last = self._sequences.get(queue)
+        if len(self._sequences) >= _SEQUENCES:
+            self._sequences.clear()
+        self._sequences[queue] = notice.sequence
+        if last is None or notice.sequence == last + 1:
+            return 0
+        # A sequence that starts again is a queue that was set up again.
+        missed = max(0, notice.sequence - last - 1) if notice.sequence > last else 0
+        LOG.warning(
+            "notice %d follows notice %d",
+            *(notice.sequence, last),
+            extra=about(switch=self.switch, port=notice.port),
+        )
+        return missed
+
+    def _multipart(self, message: bytes, xid: int) -> list[Event]:
+        kind, more = meters.multipart_kind(message)
+        match kind:
+            case meters.FEATURES | meters.CONFIG:
+                self._resync.meters_told(kind, message, more, xid)
+            case meters.STATS:
+                dropped = self._resync.guard.counted(meters.unpack_stats(message))
+                return [CopiesDropped(dropped)] if dropped else []
+            case openflow.MULTIPART_PORTS:
+                counted, more = openflow.unpack_port_stats(message)
+                return [PortsCounted(counted, more)] if xid == self._ports_xid else []
+            case _:
+                return self._flow_stats(*openflow.unpack_flow_stats(message), xid)
+        return []
+
+    def _flow_stats(self, entries: list[FlowStats], more: bool, xid: int) -> list[Event]:
+        if xid not in self._accounts_xids:
+            read = self._resync.entries_told(entries, more, xid)
+            return [AuditRead(*read)] if read else []
+        counters = [
+            (pipeline.decode_account(stats.match), stats.byte_count, stats.packet_count)
+            for stats in entries
+        ]
+        return [AccountsRead(counters, more)]
+
+    def _flow_removed(self, message: openflow.FlowRemoved) -> list[Event]:
+        is_account = message.cookie & pipeline.ACCOUNT_COOKIE_MASK == pipeline.ACCOUNT_COOKIE
+        if is_account and message.reason == openflow.REASON_IDLE_TIMEOUT:
+            return [AccountExpired(pipeline.decode_account(message.match))]
+        return []
+
+    def _error(self, error: openflow.Error) -> list[Event]:
+        kind, xid = 0, 0
+        if len(error.request) >= openflow.HEADER.size:
+            _, kind, _, xid = openflow.HEADER.unpack_from(error.request)
+        why = _why(error)
+        if xid == self._subscribe_xid or xid in self._resync.questions:
+            if why == extension.ErrorCode.BAD_VERSION.name:
+                self._tell_once(
+                    f"does not speak version {extension.VERSION} of Weir's extension; controller "
+                    "and switch must be of the same release"
+                )
+            return []
+        self.counters["refused"] += 1
+        sent = self._resync.ledger.refused(xid)
+        if sent is None:
+            LOG.error(
+                "refused a message of type %d with %s; it begins %s",
+                *(kind, why, error.request[:64].hex()),
+                extra=about(switch=self.switch),
+            )
+            return []
+        text = f"refused, with {why}, to {sent}"
+        if text not in self._told and len(self._told) < _TELL_LIMIT:
+            self._told.add(text)
+            LOG.error(text, extra=about(switch=self.switch))
+        if sent.tag is None:
+            return []
+        return [Refused(sent.tag)]
+
+    def _count(self, reason: str, detail: object = "") -> None:
+        if reason not in self.counters and len(self.counters) >= _REASONS:
+            reason, detail = "and more", ""
+        self.counters[reason] += 1
+        if self.counters[reason] == 1:
+            self._tell_once(f"sent what is of no use: {reason} {detail}")
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told and len(self._told) < 2 * _REASONS:
+            self._told.add(text)
+            LOG.warning(text, extra=about(switch=self.switch))
+
+    def _extension(self, kind: extension.MessageType, body: bytes) -> int:
+        """Send a message of the extension; returns its transaction id."""
+        return self._sender.send(partial(openflow.experimenter, extension.EXPERIMENTER, kind, body))
+
+
+def _why(error: openflow.Error) -> str:
+    is_ours = error.experimenter == extension.EXPERIMENTER
+    if is_ours and error.code in list(extension.ErrorCode):
+        return extension.ErrorCode(error.code).name
+    return f"error type {error.kind} code {error.code}"

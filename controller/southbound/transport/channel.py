@@ -1,0 +1,394 @@
+"""The TCP connection to a switch: Ryu's handshake and echo, our own reading and writing.
+
+Ryu's Datapath reads a message with two system calls, hands it over through a queue of 128, and
+blocks whoever sends while 16 messages wait. Here the socket is read in large pieces, messages go
+straight to the listener, copied segments in batches, and sending never blocks: a switch that does
+not read is disconnected, and resynchronised when it comes back.
+
+Reading and the first attempt to send happen right in Eventlet's main loop. A thread that waits in
+`recv` registers and unregisters its socket for every message, which takes longer than the answer.
+"""
+
+import contextlib
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from eventlet.hubs import get_hub
+from ryu.controller import ofp_event
+from ryu.controller.controller import Datapath
+from ryu.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER
+from ryu.controller.ofp_handler import OFPHandler
+from ryu.exception import RyuException
+from ryu.lib import hub
+from ryu.ofproto import ofproto_parser
+
+from controller.ops.logs import about
+from controller.southbound.codec.openflow import (
+    HEADER,
+    VERSION,
+    PortDescription,
+    Type,
+    is_of_handshake,
+)
+from controller.southbound.switch import segments
+from controller.southbound.switch.admission import Admission
+
+LOG = logging.getLogger("weir.channel")
+
+# The other switches wait no longer than one such read takes. More in one costs less by the segment.
+_READ_BYTES = 262_144
+# What may wait in the kernel, and with it how long a notice that is behind it all.
+_WINDOW_BYTES = 524_288
+_QUEUE_LIMIT_BYTES = 16 * 2**20
+_HANDSHAKE_S = 20.0
+_SIGN_OF_LIFE_S = 1.0
+# What happened in the datapath.
+_IN_ORDER = frozenset({Type.PACKET_IN, Type.FLOW_REMOVED, Type.PORT_STATUS})
+_FOR_THE_LISTENER = frozenset(
+    {
+        Type.ERROR,
+        Type.EXPERIMENTER,
+        Type.PACKET_IN,
+        Type.FLOW_REMOVED,
+        Type.PORT_STATUS,
+        Type.MULTIPART_REPLY,
+        Type.BARRIER_REPLY,
+        Type.ROLE_REPLY,
+    }
+)
+# Before the version is agreed on (OpenFlow 1.3.5 section 6.3.1).
+_ANY_VERSION = frozenset({Type.HELLO, Type.ERROR})
+
+
+class Listener(Protocol):
+    """Whom the channels tell. None of these may block."""
+
+    def connected(self, channel: "Channel") -> None:
+        """The handshake is done: `id` and `port_descriptions` are known."""
+
+    def received(self, channel: "Channel", message: bytes) -> None:
+        """A whole message, header included, of a connected switch."""
+
+    def received_segments(self, channel: "Channel", copied: list[segments.Copied]) -> None:
+        """Messages, too: packet-ins of copied TCP segments, as they came one after the other."""
+
+    def disconnected(self, channel: "Channel") -> None:
+        """The last word of a channel that was connected."""
+
+
+class Secured(Protocol):
+    """TLS between a socket and a channel, its handshake done. Bytes in, bytes out, no socket."""
+
+    @property
+    def owes(self) -> bool:
+        """Whether `seal` has something to give even for nothing, as an answer to the peer."""
+
+    def seal(self, data: bytes) -> bytes:
+        """What to send for this data. Raises OSError."""
+
+    def open(self, received: bytes) -> bytes:
+        """The data, if any is whole, in what was received. Raises OSError, at the end as well."""
+
+
+class Handshake(OFPHandler):
+    """Ryu's handshake and echo, without the listening socket that comes with it."""
+
+    def start(self) -> None:
+        super(OFPHandler, self).start()
+
+
+class Channel(Datapath):
+    def __init__(
+        self,
+        sock: socket.socket,
+        address: tuple[str, int],
+        listener: Listener,
+        admission: Admission,
+        secured: Secured | None = None,
+        admits: Callable[[int], bool] = lambda _switch: True,
+    ) -> None:
+        self._listener = listener
+        self.admission = admission
+        self._secured = secured
+        self._admits = admits
+        self._outgoing: deque[bytes] = deque()
+        self._unsent = b""
+        self._buffer = b""
+        self._ended = hub.Event()
+        self._left_over = hub.Event()
+        self._sending = False
+        self._close_when_sent = False
+        self._heard = True
+        self._probing = False
+        self.queued_bytes = 0
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, _WINDOW_BYTES)
+        super().__init__(sock, address)
+
+    def serve(self) -> None:
+        """Until the connection ends."""
+        deadline = get_hub().schedule_call_global(_HANDSHAKE_S, self._require_handshake)
+        try:
+            super().serve()
+        finally:
+            deadline.cancel()
+
+    @property
+    def queued_messages(self) -> int:
+        return len(self._outgoing)
+
+    @property
+    def port_descriptions(self) -> list[PortDescription]:
+        """The ports as the handshake told them."""
+        return [
+            PortDescription(
+                port.port_no,
+                bytes.fromhex(port.hw_addr.replace(":", "")),
+                port.name.decode(errors="replace"),
+                not (port.config | port.state) & 1,
+                port.curr_speed * 1000,
+            )
+            for port in self.ports.values()
+        ]
+
+    def set_state(self, state: str) -> None:
+        if state == MAIN_DISPATCHER and not self._admits(self.id):
+            self._ended.set()
+            return
+        previous = self.state
+        super().set_state(state)
+        if state == MAIN_DISPATCHER and previous != state:
+            self._listener.connected(self)
+        elif state == DEAD_DISPATCHER and previous == MAIN_DISPATCHER:
+            self._listener.disconnected(self)
+        if state == DEAD_DISPATCHER:
+            self._ended.set()
+
+    def queue(self, message: bytes) -> bool:
+        """Have a message sent by the next `flush`. Returns whether the channel still takes any."""
+        if self.state == DEAD_DISPATCHER:
+            return False
+        if self.queued_bytes > _QUEUE_LIMIT_BYTES:
+            LOG.error(
+                "at %s:%d does not read: %d bytes wait for it; disconnecting it",
+                *(*self.address[:2], self.queued_bytes),
+                extra=about(switch=self.id),
+            )
+            self.abort()
+            return False
+        self._outgoing.append(message)
+        self.queued_bytes += len(message)
+        return True
+
+    def flush(self) -> None:
+        """Send what is queued: at once as far as the socket takes it, the rest when it does."""
+        if self._sending or not self._outgoing or self.state == DEAD_DISPATCHER:
+            return
+        try:
+            data = self._take_outgoing()
+        except OSError as error:
+            LOG.warning("switch %s at %s:%d: %s", self.id, *self.address[:2], error)
+            self.abort()
+            return
+        try:
+            sent = self.socket.fd.send(data)
+        except OSError:
+            # Full, or broken: the sending loop will wait for the one and tell the other.
+            sent = 0
+        self.queued_bytes -= sent
+        if sent < len(data):
+            self._unsent = data[sent:]
+            self._sending = True
+            self._left_over.set()
+
+    def _take_outgoing(self) -> bytes:
+        """All that is queued, as it goes into the socket."""
+        data = b"".join(self._outgoing)
+        self._outgoing.clear()
+        if self._secured is None:
+            return data
+        sealed = self._secured.seal(data)
+        self.queued_bytes += len(sealed) - len(data)
+        return sealed
+
+    def send(self, buf: bytes, close_socket: bool = False) -> bool:
+        """Queue and flush, for Ryu's own messages."""
+        taken = self.queue(bytes(buf))
+        self.flush()
+        if close_socket:
+            self._close_when_sent = True
+            self._left_over.set()
+        return taken
+
+    def abort(self) -> None:
+        """Have the reading loop end, and with it the channel."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def probe(self) -> None:
+        """Have the channel end unless its switch gives a sign of life within _SIGN_OF_LIFE_S.
+
+        One probe at a time: who asks often must not have the answer to an earlier one forgotten.
+        """
+        if not self._probing and self.state != DEAD_DISPATCHER:
+            self._probing, self._heard = True, False
+            self.send_msg(self.ofproto_parser.OFPEchoRequest(self))
+            get_hub().schedule_call_global(_SIGN_OF_LIFE_S, self._require_life)
+
+    def _require_life(self) -> None:
+        self._probing = False
+        if not self._heard and self.state != DEAD_DISPATCHER:
+            LOG.warning("at %s:%d is silent", *self.address[:2], extra=about(switch=self.id))
+            self.abort()
+
+    def _require_handshake(self) -> None:
+        if self.state not in (MAIN_DISPATCHER, DEAD_DISPATCHER):
+            LOG.warning(
+                "%s:%d has not told within %d s which switch it is; disconnecting it",
+                *(*self.address[:2], _HANDSHAKE_S),
+            )
+            self.abort()
+
+    def _send_loop(self) -> None:
+        try:
+            while self.state != DEAD_DISPATCHER:
+                self._left_over.wait()
+                self._left_over.clear()
+                while self._unsent or self._outgoing:
+                    data, self._unsent = self._unsent or self._take_outgoing(), b""
+                    self.socket.sendall(data)
+                    self.queued_bytes -= len(data)
+                self._sending = False
+                if self._close_when_sent:
+                    break
+        except OSError as error:
+            LOG.warning("at %s:%d: %s", *self.address[:2], error, extra=about(switch=self.id))
+        finally:
+            self.send_q = None  # Ryu's sign for its echo loop to end.
+            self.abort()
+
+    def _recv_loop(self) -> None:
+        main_loop = get_hub()
+        if self._secured is not None:
+            # It may have come in one piece with the end of the TLS handshake.
+            self._read(self.socket.fileno(), early=True)
+        reader = main_loop.add(
+            main_loop.READ, self.socket.fileno(), self._read, self._closed, self._closed
+        )
+        try:
+            self._ended.wait()
+        finally:
+            main_loop.remove(reader)
+            self.socket.close()
+
+    def _closed(self, *_: object) -> None:
+        """Somebody has closed the socket under the main loop."""
+        self._ended.set()
+
+    def _read(self, _fileno: int, early: bool = False) -> None:
+        """There is something to read, or the end; `early` if it is in TLS' hands already."""
+        try:
+            data = b"" if early else self.socket.fd.recv(_READ_BYTES)
+            self._heard = self._heard or bool(data)
+            if self._secured is not None and (data or early):
+                self._read_secured(self._secured, data)
+            elif data:
+                self._buffer = self._messages(self._buffer + data)
+            else:
+                self._ended.set()
+        except BlockingIOError:
+            pass
+        except (OSError, ValueError) as error:
+            LOG.warning("at %s:%d: %s", *self.address[:2], error, extra=about(switch=self.id))
+            self._ended.set()
+        except Exception:
+            # Eventlet would go on without this socket, and nobody would know.
+            LOG.exception("at %s:%d", *self.address[:2], extra=about(switch=self.id))
+            self._ended.set()
+
+    def _read_secured(self, secured: Secured, received: bytes) -> None:
+        data = secured.open(received)
+        if secured.owes:
+            self._outgoing.append(b"")
+            self.flush()
+        if data:
+            self._buffer = self._messages(self._buffer + data)
+
+    def _messages(self, buffer: bytes) -> bytes:
+        """Hand over all whole messages; returns what is left. Raises ValueError on nonsense.
+
+        Copied segments take long to work on, so what is behind them in the buffer overtakes them:
+        notices of queues above all. But what happened to hosts and connections stays in order: the
+        last word of a host comes before the port that goes down.
+        """
+        offset, end = 0, len(buffer)
+        waiting: list[list[segments.Copied]] = []
+        try:
+            while end - offset >= HEADER.size:
+                if (
+                    buffer[offset + 1] == Type.PACKET_IN
+                    and self.state == MAIN_DISPATCHER
+                    and self.admission.segments_open()
+                ):
+                    copied, offset = segments.take(buffer, offset)
+                    if copied:
+                        self.admission.read(len(copied))
+                        waiting.append(copied)
+                    if end - offset < HEADER.size:
+                        break
+                version, kind, length, xid = HEADER.unpack_from(buffer, offset)
+                if length < HEADER.size:
+                    raise ValueError(f"a message of length {length}")
+                if end - offset < length:
+                    break
+                message = buffer[offset : offset + length]
+                offset += length
+                if version != VERSION and kind not in _ANY_VERSION:
+                    raise ValueError(f"a message of OpenFlow version {version}")
+                if kind == Type.PACKET_IN and not self.admission.admits(message):
+                    continue
+                if kind in _IN_ORDER:
+                    self._hand_over(waiting)
+                if self.state == MAIN_DISPATCHER and kind in _FOR_THE_LISTENER:
+                    self._listener.received(self, message)
+                else:
+                    self._leave_to_ryu(version, kind, length, xid, message)
+        finally:
+            self._hand_over(waiting)
+        return buffer[offset:]
+
+    def _hand_over(self, waiting: list[list[segments.Copied]]) -> None:
+        for copied in waiting:
+            self._listener.received_segments(self, copied)
+        waiting.clear()
+
+    def _leave_to_ryu(self, version: int, kind: int, length: int, xid: int, message: bytes) -> None:
+        """Raises ValueError if the message cannot be read."""
+        if not is_of_handshake(message):
+            return
+        if kind == Type.MULTIPART_REPLY and self.id is None:
+            raise ValueError("ports of a switch that has not told who it is")
+        try:
+            parsed = ofproto_parser.msg(self, version, kind, length, xid, message)
+            if parsed is None:
+                raise ValueError(f"a message of type {kind} that cannot be read")
+            event = ofp_event.ofp_msg_to_ev(parsed)
+            for handler in self.ofp_brick.get_handlers(event, self.state):
+                handler(event)
+        except (AssertionError, AttributeError, KeyError, RyuException) as error:
+            # AttributeError: Ryu takes type 0xffff for an experimenter's error in any version.
+            raise ValueError(f"a message of type {kind} that cannot be read: {error}") from error
+
+
+def refuse_twin(connected: Channel, newcomer: Channel) -> None:
+    """Somebody claims to be a switch that is connected. It may be anybody; a switch that has lost
+    its former connection tries again."""
+    LOG.warning(
+        "is connected from %s:%d: refusing %s:%d, which claims to be it, too",
+        *(*connected.address[:2], *newcomer.address[:2]),
+        extra=about(switch=connected.id),
+    )
+    newcomer.abort()
+    connected.probe()

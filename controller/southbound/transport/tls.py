@@ -1,0 +1,186 @@
+"""TLS of the controller's own ports: who may connect, by certificates that can be replaced.
+
+OpenSSL works on bytes in memory here, not on a socket: so a connection over TLS is read and written
+by the same code as a plain one, without a second kind of "would block".
+"""
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterable
+from typing import Any, cast
+
+from eventlet import Timeout
+
+from controller.config.files import contexts
+from controller.config.schema import TlsSection
+
+_PIECE_BYTES = 65_536
+_NAMED_DIGITS = 16
+
+
+class HandshakeError(Exception):
+    """A peer that TLS keeps out; the text says why."""
+
+
+class Secured:
+    """A connection over TLS after its handshake: the `Secured` of a channel."""
+
+    def __init__(self, tls: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO):
+        self._tls = tls
+        self._incoming = incoming
+        self._outgoing = outgoing
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The CN and the DNS names of the peer's certificate."""
+        certificate = cast(dict[str, Any], self._tls.getpeercert() or {})
+        subject = (pair for group in certificate.get("subject", ()) for pair in group)
+        alternatives = certificate.get("subjectAltName", ())
+        return frozenset(
+            [value for kind, value in subject if kind == "commonName"]
+            + [value for kind, value in alternatives if kind == "DNS"]
+        )
+
+    @property
+    def owes(self) -> bool:
+        """Whether `seal` has something to give even for nothing, as an answer to the peer."""
+        return self._outgoing.pending > 0
+
+    def seal(self, data: bytes) -> bytes:
+        """What to send for this data. Raises OSError."""
+        view = memoryview(data)
+        while view:
+            view = view[self._tls.write(view) :]  # a record at a time
+        return self._outgoing.read()
+
+    def open(self, received: bytes) -> bytes:
+        """The data, if any is whole, in what was received. Raises OSError, at the end as well."""
+        self._incoming.write(received)
+        pieces: list[bytes] = []
+        while True:
+            try:
+                piece = self._tls.read(_PIECE_BYTES)
+            except ssl.SSLWantReadError:
+                break
+            except ssl.SSLZeroReturnError:
+                piece = b""
+            if not piece:
+                if pieces:
+                    break  # The end is told once more when there is nothing else.
+                raise ConnectionResetError("the peer has ended the connection")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+
+class Credentials:
+    """Key, certificate and authorities, as they are now. New connections use what is `reload`ed."""
+
+    def __init__(self, section: TlsSection) -> None:
+        """Raises ConfigError if a file cannot be used."""
+        self._section = section
+        self._loaded = self._seen = _look(section)
+        self._server, self._client = contexts(section)
+
+    def follow(self, section: TlsSection) -> None:
+        """Use another section. Raises ConfigError, and keeps the former one, if it cannot be."""
+        seen = _look(section)
+        self._server, self._client = contexts(section)
+        self._section, self._loaded, self._seen = section, seen, seen
+
+    def reload(self) -> None:
+        """Read the files again. Raises ConfigError, and keeps what is in use, if they are bad."""
+        self.follow(self._section)
+
+    def changed(self) -> bool:
+        """Whether the files have changed since they were last read, and not just now.
+
+        Several are replaced one after the other, and fit together only when all of them are.
+        """
+        previous, self._seen = self._seen, _look(self._section)
+        if self._seen != previous or self._seen == self._loaded:
+            return False
+        self._loaded = self._seen
+        return True
+
+    def admits(self, names: Iterable[str], switch: int) -> bool:
+        """Whether who has a certificate of these names may be the switch of this datapath id."""
+        switches = self._section.switches
+        if switches == "any":
+            return True
+        if switches == "named":
+            plain = {name.replace(":", "").lower() for name in names}
+            return f"{switch:0{_NAMED_DIGITS}x}" in plain
+        return any(switch in switches.get(name, ()) for name in names)
+
+    def accept(self, sock: socket.socket) -> Secured:
+        """The handshake with one who has connected. Raises HandshakeError."""
+        return self._handshake(sock, self._server, server_side=True)
+
+    def connect(self, sock: socket.socket) -> Secured:
+        """The handshake with one whom we have connected to. Raises HandshakeError."""
+        return self._handshake(sock, self._client, server_side=False)
+
+    def _handshake(
+        self, sock: socket.socket, context: ssl.SSLContext, *, server_side: bool
+    ) -> Secured:
+        limit_s = self._section.handshake_timeout / 1e9
+        late = Timeout(limit_s)
+        try:
+            return _shake(sock, context, server_side)
+        except Timeout as timeout:
+            if timeout is not late:
+                raise
+            raise HandshakeError(f"no TLS handshake within {limit_s:g} s") from None
+        except ssl.SSLError as error:
+            raise HandshakeError(_why(error)) from None
+        except OSError as error:
+            raise HandshakeError(error.strerror or str(error)) from None
+        finally:
+            late.cancel()
+
+
+def _shake(sock: socket.socket, context: ssl.SSLContext, server_side: bool) -> Secured:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_side=server_side)
+    while True:
+        try:
+            tls.do_handshake()
+            return Secured(tls, incoming, outgoing)
+        except ssl.SSLWantReadError:
+            pass
+        finally:
+            # Also when it fails: the peer is to know why.
+            if outgoing.pending:
+                with contextlib.suppress(OSError):
+                    sock.sendall(outgoing.read())
+        received = sock.recv(_PIECE_BYTES)
+        if not received:
+            raise HandshakeError("it hung up during the TLS handshake")
+        incoming.write(received)
+
+
+def _why(error: ssl.SSLError) -> str:
+    """OpenSSL's reason, for a human."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
+    match error.reason:
+        case "PEER_DID_NOT_RETURN_A_CERTIFICATE":
+            return "it has shown no certificate"
+        case "WRONG_VERSION_NUMBER" | "HTTP_REQUEST" | "UNSUPPORTED_PROTOCOL":
+            return f"it does not speak TLS of a version that is allowed ({error.reason})"
+        case None:
+            return str(error)
+    return f"TLS fails: {error.reason.lower().replace('_', ' ')}"
+
+
+def _look(section: TlsSection) -> tuple[tuple[int, int, int], ...]:
+    """What is to be seen of the files without reading them: a change of it is one of theirs."""
+    found = []
+    for path in (section.key, section.certificate, section.ca, section.crl):
+        try:
+            stat = path.stat() if path is not None else None
+        except OSError:
+            stat = None
+        found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino) if stat else (0, 0, 0))
+    return tuple(found)

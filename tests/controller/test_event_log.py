@@ -1,0 +1,51 @@
+"""One JSON object a line, there as soon as it is written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from controller.ops.event_log import EventLog
+
+
+def test_lines_are_whole_and_there_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    log = EventLog(str(path))
+    log.write("link_up", {"a": "1:2", "b": "2:1"}, 5, 1.2345678)
+    assert json.loads(path.read_text()) == {
+        "event": "link_up",
+        "time_ns": 5,
+        "wall_s": 1.234568,
+        "a": "1:2",
+        "b": "2:1",
+    }
+    log.write("stop", {}, 6, 2.0)
+    assert path.read_text().count("\n") == 2
+    log.close()
+
+
+def test_it_is_continued_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    for _ in range(2):
+        log = EventLog(str(path))
+        log.write("start", {}, 0, 0.0)
+        log.close()
+    assert path.read_text().count("\n") == 2
+
+
+def test_without_a_file_nothing_is_written() -> None:
+    EventLog(None).write("start", {}, 0, 0.0)
+
+
+def test_a_place_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="none"):
+        EventLog(str(tmp_path / "none" / "events.jsonl"))
+
+
+def test_a_full_disk_ends_the_log_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    log = EventLog("/dev/full")
+    for _ in range(3):
+        log.write("stop", {}, 6, 2.0)
+    log.close()
+    (record,) = caplog.records
+    assert "cannot write /dev/full: No space left on device" in record.getMessage()
