@@ -57,7 +57,7 @@ configuration says what it cannot know; only how it listens has to be said. For 
       queues:                         # what is known better of single ports
         - {{switch: 1, port: s1-eth3, capacity: 100 Mbit/s, egress_buffer: 64 KiB}}
     regulation:
-      scheme: weir                    # or sdtcp: the paper as printed; or none: only watch
+      scheme: weir                    # or sdtcp: the paper; or none: only watch
       floor_segments: 2               # least window of weir; 1 is slow with delayed ACKs
     bandwidth:                        # for senders with fountain codes that announce their flows
       reserved: 0.3                   # of every link, together; 0, the default: each as any other
