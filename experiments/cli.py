@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments import bench, demo, runner, soak
-from experiments.apps.matrix import in_words
+from experiments import demo, runner, soak
+from experiments.bench import suites
+from experiments.bench.apps.matrix import in_words
 from experiments.schemes import SCHEMES
 from experiments.workloads.reader import IncastSpec
 from testbed.config import HostSettings
@@ -120,14 +121,14 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _bench(args: argparse.Namespace) -> int:
-    groups = bench.SUITES[args.suite]
+    groups = suites.SUITES[args.suite]
     unknown = [group for group in args.only if group not in groups]
     if unknown:
         raise ValueError(f"--only {unknown[0]}: {args.suite} has {', '.join(groups)}")
     host = _host_changes(args) if args.suite == "incast" else {}
-    comparison = bench.Comparison(args.schemes and args.schemes.split(","), args.repeats, host)
+    comparison = suites.Comparison(args.schemes and args.schemes.split(","), args.repeats, host)
     out = args.out or Path(f"build/bench/{args.suite}.json")
-    return bench.run(args.suite, args.only, out, comparison, quick=args.quick)
+    return suites.run(args.suite, args.only, out, comparison, quick=args.quick)
 
 
 def _soak(args: argparse.Namespace) -> int:
@@ -193,10 +194,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_bench(command: argparse.ArgumentParser) -> None:
-    suites = command.add_subparsers(dest="suite", required=True, metavar="SUITE")
-    for name, groups in bench.SUITES.items():
+    parsers = command.add_subparsers(dest="suite", required=True, metavar="SUITE")
+    for name, groups in suites.SUITES.items():
         about = _SUITES[name]
-        suite = suites.add_parser(
+        suite = parsers.add_parser(
             name,
             help=about.partition("\n")[0],
             description=f"{about.strip()}\n\ngroups: {', '.join(groups)}",
@@ -209,7 +210,7 @@ def _add_bench(command: argparse.ArgumentParser) -> None:
             help="one group of the suite; may be given several times (default: all)",
         )  # fmt: skip
         add("--out", type=Path, metavar="FILE", help=f"(default build/bench/{name}.json)")
-        usual = bench.Comparison()
+        usual = suites.Comparison()
         add(
             "--schemes", metavar="NAME,...",
             help="what is compared, where schemes are (default: all that the suite knows)",

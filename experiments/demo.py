@@ -8,11 +8,11 @@ from pathlib import Path
 from rich.console import Console
 
 from experiments import runner
-from experiments.machine import Others, OthersMeter
-from experiments.record import Run
+from experiments.measure.machine import Others, OthersMeter
+from experiments.measure.record import Run
+from experiments.measure.validity import OF_A_QUIET_MACHINE
 from experiments.report import figure, summary, table
 from experiments.schemes import available
-from experiments.validity import OF_A_QUIET_MACHINE
 
 SCHEMES = ("reno", "dctcp", "weir")
 PICTURE = "demo.png"

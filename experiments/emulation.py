@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from controller import __version__ as controller_version
-from experiments import counters, observation, reads, trace, validity
-from experiments.program import Program, ProgramError
-from experiments.record import FORMAT, QUEUE, RECORD
+from experiments.measure import counters, observation, trace, validity
+from experiments.measure.record import FORMAT, QUEUE, RECORD
+from experiments.measure.sampling import Processors
 from experiments.runner import VOID, RunSpec
-from experiments.sampling import Processors
 from experiments.schemes import scheme
+from experiments.workloads import reads
 from experiments.workloads.clock import ByteBins
+from experiments.workloads.program import Program, ProgramError
 from testbed import isolation
 from testbed.bed import Bed, BedError
 from testbed.command import CommandError

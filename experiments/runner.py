@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.record import QUEUE, RECORD
+from experiments.measure.record import QUEUE, RECORD
 from experiments.workloads.reader import IncastSpec
 from testbed import isolation
 from testbed.config import HostSettings
@@ -24,12 +24,26 @@ VOID = 3
 # The window scale follows from it, and with it how finely a window can be set: 7 here; 10 with the
 # 32 MiB that Linux 6.18 has by default, where a window of one segment rounds up to 2048 bytes.
 RECEIVE_BUFFER_BYTES = 6 * 2**20
+# Of a topology with many connections: further ones share these.
+MOST_HOSTS = 40
 
 
 def usual_host(**changes: Any) -> HostSettings:
     """Return the hosts of benchmarks: Linux as it comes, but for the bound of the receive buffer
     and for ``changes``, which are fields of HostSettings."""
     return HostSettings(**{"rmem_max_bytes": RECEIVE_BUFFER_BYTES, **changes})
+
+
+def incast(connections: int, rounds: int) -> IncastSpec:
+    """Spread ``connections`` over as few as one and as many as MOST_HOSTS hosts, evenly.
+
+    Raises ValueError if they cannot be spread evenly over about as many hosts as there may be.
+    """
+    most = min(connections, MOST_HOSTS)
+    hosts = max(n for n in range(1, most + 1) if connections % n == 0)
+    if hosts < most / 2:
+        raise ValueError(f"{connections} connections cannot be spread evenly over {most} hosts")
+    return IncastSpec(senders=hosts, rounds=rounds, connections_per_sender=connections // hosts)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
-from experiments.record import Run
+from experiments.measure.record import Run
 from experiments.report.table import setting
 
 # From Okabe and Ito's set, distinct to colour-blind eyes; every series also differs in form.

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.record import Run, percentile
+from experiments.measure.record import Run
+from experiments.statistics import percentile
 
 
 def summary(settings: Mapping[str, Sequence[Run]]) -> dict[str, Any]:

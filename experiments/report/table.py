@@ -6,7 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from experiments.record import Run, percentile
+from experiments.measure.record import Run
+from experiments.statistics import percentile
 from testbed.config import route_attributes
 
 _ROWS: tuple[tuple[str, Callable[[Run], str]], ...] = (

@@ -21,15 +21,15 @@ from controller.model.values import Notice
 from controller.southbound.codec.extension import TcpRwndRegister, Window, unpack_action
 from controller.southbound.codec.match import IN_PORT, unpack_instructions, unpack_match
 from controller.southbound.switch import pipeline
-from experiments.bench.fake_switch import notice
-from experiments.bench.network import percentile
-from experiments.bench.subject import PORT, Weir
+from experiments.bench.controller.fake_switch import notice
+from experiments.bench.controller.process import PORT, Weir
 from experiments.soak import SUMMARY, ControllerSpec, entry, watch
 from experiments.soak.calls import Calls
 from experiments.soak.entry import say
 from experiments.soak.hosts import Place
 from experiments.soak.network import EDGES, HOST_PORTS, Network
 from experiments.soak.verdict import Minute, Sample, judge, unexpected
+from experiments.statistics import percentile
 from testbed import isolation
 
 _TICK_S = 0.002
@@ -200,7 +200,7 @@ class Soak:
     def _minute(self, at_s: float) -> None:
         counted, truth, vanished = self._count()
         delays, self._delays_us = self._delays_us, []
-        p50, p99 = (percentile(delays, q) if delays else 0.0 for q in (0.5, 0.99))
+        p50, p99 = (percentile(delays, q) if delays else 0.0 for q in (50, 99))
         self._minutes.append(Minute(at_s, p50, p99, len(delays), counted, truth, vanished))
         sample, done = self._samples[-1], self._calls.done
         say(

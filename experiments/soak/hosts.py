@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.model.flow import ACK, SYN, FlowKey
-from experiments.bench.fake_switch import OPTIONS, SYN_OPTIONS, packet_in_head
+from experiments.bench.controller.fake_switch import OPTIONS, SYN_OPTIONS, packet_in_head
 
 _ETHERNET = struct.Struct("!6s6sH")
 _IPV4 = struct.Struct("!BBHHHBBH")

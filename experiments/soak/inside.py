@@ -14,12 +14,12 @@ import sys
 import time
 from pathlib import Path
 
-from experiments.bench.network import add_host
-from experiments.program import Program
+from experiments.network.bridge import add_host
 from experiments.soak import SUMMARY, SoakSpec, entry, watch
 from experiments.soak.changes import Changes, StuckError
 from experiments.soak.entry import say
 from experiments.soak.peers import Peers
+from experiments.workloads.program import Program
 from testbed import isolation
 from testbed.command import CommandError, wait_until
 from testbed.host import Host

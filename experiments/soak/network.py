@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from controller.southbound.codec.extension import Window
-from experiments.bench.wire import CONTROL_BYTES, SO_TIMESTAMPNS, arrival_ns
+from experiments.network.frames import CONTROL_BYTES, SO_TIMESTAMPNS, arrival_ns
 from experiments.soak.hosts import Place, packet_in
 from experiments.soak.switch import Switch
 

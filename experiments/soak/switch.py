@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from controller.southbound.codec import extension, meters, openflow
 from controller.southbound.codec.openflow import HEADER, Type
-from experiments.bench.fake_switch import extension_message, message
+from experiments.bench.controller.fake_switch import extension_message, message
 
 _FEATURES_REQUEST, _FEATURES_REPLY = 5, 6
 _ROLE_REQUEST, _ROLE_REPLY = 24, 25

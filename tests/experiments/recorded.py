@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.record import FORMAT, Run
-from experiments.trace import KINDS, QueueTrace
+from experiments.measure.record import FORMAT, Run
+from experiments.measure.trace import KINDS, QueueTrace
 from testbed.config import HostSettings
 
 START_NS = 1_000_000_000_000

@@ -12,21 +12,20 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from experiments.apps import app as apps
-from experiments.apps import conclusion, figures
-from experiments.apps import turn as turns
-from experiments.apps.app import App, AppError, Told
-from experiments.apps.dns import Dns
-from experiments.apps.http import ConnectionEach, Http2, KeepAlive, Shuffle
-from experiments.apps.iperf import Iperf
-from experiments.apps.matrix import BASELINE, CONTENDERS, KEY, SETTINGS, Setting, Workload
-from experiments.apps.memcached import Memcached
-from experiments.apps.play import Stage
-from experiments.apps.postgres import Pgbench
-from experiments.apps.redis import Redis
-from experiments.apps.rsync import Rsync
-from experiments.bench import SUITES
-from experiments.report import apps as report
+from experiments.bench.apps import conclusion, figures, report
+from experiments.bench.apps import turn as turns
+from experiments.bench.apps.matrix import BASELINE, CONTENDERS, KEY, SETTINGS, Setting, Workload
+from experiments.bench.apps.play import Stage
+from experiments.bench.suites import SUITES
+from experiments.workloads.programs import app as apps
+from experiments.workloads.programs.app import App, AppError, Told
+from experiments.workloads.programs.dns import Dns
+from experiments.workloads.programs.http import ConnectionEach, Http2, KeepAlive, Shuffle
+from experiments.workloads.programs.iperf import Iperf
+from experiments.workloads.programs.memcached import Memcached
+from experiments.workloads.programs.postgres import Pgbench
+from experiments.workloads.programs.redis import Redis
+from experiments.workloads.programs.rsync import Rsync
 
 RECORDED = Path(__file__).parent / "apps"
 EVERY_PROGRAM = ("redis", "memcached", "http", "pgbench", "iperf3", "rsync", "dns", "shuffle")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments import bench
-from experiments.bench import shaping, wire
-from experiments.bench.network import percentile
+from experiments.bench import suites
+from experiments.bench.switch import shaping
+from experiments.network import frames
 
 PACKET_NS = 121_120
 
@@ -19,13 +19,6 @@ def recorded(count: int, gap_ns: int, sources: Sequence[int] = (2,)) -> dict[str
         "lengths": [1514] * count,
         "sources": [sources[n % len(sources)] for n in range(count)],
     }
-
-
-def test_percentiles_are_nearest_ranks() -> None:
-    values = [float(n) for n in range(100, 0, -1)]
-    assert percentile(values, 0.5) == 51
-    assert percentile(values, 0.99) == 100
-    assert percentile([7.0], 0.99) == 7
 
 
 def test_packets_back_to_back_at_the_ports_rate_are_no_error() -> None:
@@ -43,11 +36,11 @@ def test_fairness_is_one_for_equal_shares_and_a_share_for_one_alone() -> None:
 
 
 def test_frames_have_checksums_that_a_host_accepts() -> None:
-    frame = wire.ack_frame(2)
+    frame = frames.ack_frame(2)
     pseudo = frame[26:34] + b"\0\6" + (len(frame) - 34).to_bytes(2, "big")
-    assert wire.checksum(frame[14:34]) == 0
-    assert wire.checksum(pseudo + frame[34:]) == 0
-    assert int.from_bytes(frame[48:50], "big") == wire.WINDOW
+    assert frames.checksum(frame[14:34]) == 0
+    assert frames.checksum(pseudo + frame[34:]) == 0
+    assert int.from_bytes(frame[48:50], "big") == frames.WINDOW
 
 
 def test_a_group_that_fails_costs_its_own_figures_only(
@@ -66,9 +59,9 @@ def test_a_group_that_fails_costs_its_own_figures_only(
         Path(result).write_text(json.dumps(measured))
         return 0
 
-    monkeypatch.setattr(bench.world.isolation, "run", run)
+    monkeypatch.setattr(suites.namespace.isolation, "run", run)
     out = tmp_path / "bench/switch.json"
-    assert bench.run("switch", ["latency", "shaping", "credit"], out) == 1
+    assert suites.run("switch", ["latency", "shaping", "credit"], out) == 1
     figures = json.loads(out.read_text())
     assert figures["latency_p50_us"] == figures["credit_p50_us"] == 12.5
     assert figures["failed"] == "shaping credit:some"

@@ -5,8 +5,8 @@ import pytest
 from controller.core.flows.flow_table import GlobalFlowTable
 from controller.southbound.codec import extension, openflow
 from controller.southbound.switch import segments
-from experiments.bench import load
-from experiments.bench.fake_switch import HOSTS, notice
+from experiments.bench.controller import handshakes
+from experiments.bench.controller.fake_switch import HOSTS, notice
 
 
 def observed(table: GlobalFlowTable, stream: bytes) -> list[bytes]:
@@ -20,24 +20,24 @@ def observed(table: GlobalFlowTable, stream: bytes) -> list[bytes]:
 @pytest.mark.parametrize("n", [1, 255, 256, 257, 1000])
 def test_every_connection_is_new_and_has_its_whole_life(n: int) -> None:
     table = GlobalFlowTable()
-    most, rest = load.lives(7 * n, n)
+    most, rest = handshakes.lives(7 * n, n)
     opened = observed(table, most)
     assert len(opened) == len(set(opened)) == n
-    assert len(table) == load.left_open(n)
+    assert len(table) == handshakes.left_open(n)
     assert observed(table, rest) == []
     assert (len(table), table.half_open) == (0, 0)
 
 
-@pytest.mark.parametrize("kind", [load.Call, load.CallTo])
-def test_openings_stay_open(kind: type[load.Call]) -> None:
+@pytest.mark.parametrize("kind", [handshakes.Call, handshakes.CallTo])
+def test_openings_stay_open(kind: type[handshakes.Call]) -> None:
     table = GlobalFlowTable()
-    for piece in load.openings(0, 2000, kind):
+    for piece in handshakes.openings(0, 2000, kind):
         observed(table, piece)
     assert len(table) == 2000
 
 
 def test_all_of_some_calls_go_to_the_last_host() -> None:
-    calls = [load.CallTo(number) for number in range(1000)]
+    calls = [handshakes.CallTo(number) for number in range(1000)]
     assert {call.server.number for call in calls} == {HOSTS}
     assert len({(call.client.address, call.ports) for call in calls}) == 1000
 

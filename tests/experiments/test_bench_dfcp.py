@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from experiments.bench import dfcp, dfcp_sharing, dfcp_updates, quiet
+from experiments.bench.transport import dfcp, dfcp_sharing, dfcp_updates
+from experiments.measure import undisturbed
 
 
 def test_shares_are_of_what_loss_and_headers_leave(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,7 +18,7 @@ def test_shares_are_of_what_loss_and_headers_leave(monkeypatch: pytest.MonkeyPat
             "sent_in_vain_pct": 0.5,
         }
     ]
-    monkeypatch.setattr(dfcp.world, "result", lambda *_: trials)
+    monkeypatch.setattr(dfcp.namespace, "result", lambda *_: trials)
     told: list[str] = []
     figures = dfcp.run(told.append)
     limit_mbps = 90 * 1408 / 1492
@@ -40,7 +41,7 @@ def test_updates_are_told_by_quantiles_and_missed_ones_counted(
         "arrived": 1000,
         "rates_bps": {"flow1": 2e7},
     }
-    monkeypatch.setattr(dfcp_updates.world, "result", lambda *_: found)
+    monkeypatch.setattr(dfcp_updates.namespace, "result", lambda *_: found)
     figures = dfcp_updates.run(lambda _: None, joins=4)
     assert figures["drop_rate_pct"] == pytest.approx(0.5)
     assert figures["rate_update_p50_ms"] == 2.0
@@ -74,8 +75,8 @@ def test_what_was_disturbed_least_counts_whatever_it_has_found(
     def measured(shares: list[float]) -> tuple[str, float]:
         came = iter(shares)
         names = iter("abcdef")
-        monkeypatch.setattr(quiet.Stolen, "share", lambda _: next(came))
-        return quiet.least_disturbed(lambda: next(names))
+        monkeypatch.setattr(undisturbed.Stolen, "share", lambda _: next(came))
+        return undisturbed.least_disturbed(lambda: next(names))
 
     assert measured([0.002]) == ("a", 0.002)
     assert measured([0.05, 0.001]) == ("b", 0.001)

@@ -9,9 +9,12 @@ import pytest
 from rich.console import Console
 
 from experiments import runner
-from experiments.bench import SUITES, Incomplete, incast_cells, incast_checks
-from experiments.bench.incast_plan import DEEP_BUFFER_BYTES, GROUPS
-from experiments.record import QUEUE, RECORD
+from experiments.bench.incast import cells as incast_cells
+from experiments.bench.incast import checks as incast_checks
+from experiments.bench.incast.plan import DEEP_BUFFER_BYTES, GROUPS
+from experiments.bench.namespace import Incomplete
+from experiments.bench.suites import SUITES
+from experiments.measure.record import QUEUE, RECORD
 from recorded import data, queue
 from testbed.config import HostSettings
 

@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import bench, received
-from experiments.bench import Incomplete, fairness, lttp, lttp_runs, world
-from experiments.bench.tables import goodputs
-from experiments.validity import all_carried
+from experiments.bench import namespace, suites
+from experiments.bench.namespace import Incomplete
+from experiments.bench.transport import fairness, lttp, lttp_runs
+from experiments.measure import received
+from experiments.measure.validity import all_carried
+from experiments.report.goodputs import goodputs
+from experiments.statistics import jain
 
 ARGUMENTS: dict[str, Any] = {
     "servers": 6,
@@ -47,7 +50,7 @@ def worlds(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             raise answer
         return answer
 
-    monkeypatch.setattr(world, "result", result)
+    monkeypatch.setattr(namespace, "result", result)
     monkeypatch.setattr(lttp, "available", lambda *_, **__: True)
     return found
 
@@ -102,7 +105,7 @@ def test_too_few_valid_runs_are_told(worlds: dict[str, Any]) -> None:
 
 
 def test_a_world_that_fails_costs_its_own_figures_only(worlds: dict[str, Any]) -> None:
-    worlds["reno"] = world.WorldError("lttp_runs", 1)
+    worlds["reno"] = namespace.NamespaceError("lttp_runs", 1)
     worlds["dctcp"] = [recorded("dctcp", 94)] * 2
     with pytest.raises(Incomplete) as incomplete:
         lttp.run(lambda _: None, **ARGUMENTS)
@@ -191,8 +194,8 @@ def test_unfair_shares() -> None:
 
 
 def test_jains_index_has_its_bounds() -> None:
-    assert fairness.jain(np.array([1.0, 0, 0, 0])) == pytest.approx(0.25)
-    assert fairness.jain(np.zeros(4)) == 1
+    assert jain(np.array([1.0, 0, 0, 0])) == pytest.approx(0.25)
+    assert jain(np.zeros(4)) == 1
 
 
 def test_counters_of_the_packet_filter() -> None:
@@ -215,8 +218,8 @@ def test_a_quick_benchmark_is_a_part_of_the_whole(
         asked[group] = json.loads(arguments)
         return {"figures": {}, "failed": []}
 
-    monkeypatch.setattr(bench.world, "result", result)
-    assert bench.run("lttp", [], tmp_path / "lttp.json", quick=True) == 0
+    monkeypatch.setattr(suites.namespace, "result", result)
+    assert suites.run("lttp", [], tmp_path / "lttp.json", quick=True) == 0
     assert list(asked) == ["n1", "n6", "n40", "fairness", "loopback"]
     assert asked["n6"]["sizes_kb"] == [64, 256]
     assert asked["n6"]["schemes"] == [*lttp.MODES, "reno", "dctcp"]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import bench, cli, demo, runner
+from experiments import cli, demo, runner
+from experiments.bench import suites
 from testbed import dctcp, isolation, lab
 from testbed.config import HostSettings
 
@@ -107,7 +108,7 @@ def test_hosts_are_set_by_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 def test_hosts_of_a_benchmark_are_set_by_options(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(bench, "run", lambda *words, **_: asked.append(words) or 0)
+    monkeypatch.setattr(suites, "run", lambda *words, **_: asked.append(words) or 0)
     assert cli.main(f"bench incast --group n8 {OPTIONS}".split()) == 0
     ((suite, groups, _out, comparison),) = asked
     assert (suite, groups, comparison.host) == ("incast", ["n8"], ASKED)

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from experiments import runner
-from experiments.bench import Comparison, Incomplete, background, comparison, incast
-from experiments.record import QUEUE, RECORD, Run
-from experiments.trace import parse
+from experiments.bench import comparison
+from experiments.bench.incast import background
+from experiments.bench.incast import reads as incast
+from experiments.bench.namespace import Incomplete
+from experiments.bench.suites import Comparison
+from experiments.measure.record import QUEUE, RECORD, Run
+from experiments.measure.trace import parse
 from experiments.workloads.reader import IncastSpec
 from recorded import MS, START_NS, data, queue, run
 from testbed import dctcp

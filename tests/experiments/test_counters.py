@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from experiments.counters import (
+from experiments.measure.counters import (
     MeasurementError,
     Snapshot,
     by_kind_of_loss,
@@ -14,7 +14,7 @@ from experiments.counters import (
     parse_packet_socket_drops,
     parse_qdisc_drops,
 )
-from experiments.sampling import parse_received
+from experiments.measure.sampling import parse_received
 
 BEFORE = Snapshot(
     time_ns=0,

@@ -11,9 +11,9 @@ import pytest
 
 import recorded
 from experiments import demo, runner
-from experiments.machine import Others, OthersMeter
-from experiments.record import QUEUE, RECORD
-from experiments.validity import Check
+from experiments.measure.machine import Others, OthersMeter
+from experiments.measure.record import QUEUE, RECORD
+from experiments.measure.validity import Check
 from experiments.workloads.reader import IncastSpec
 
 SPEC = runner.RunSpec("reno", IncastSpec(2, 2))

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from experiments.workloads.netstat import TIMEOUTS, counters, grown, parse
+from experiments.measure.netstat import TIMEOUTS, counters, grown, parse
 
 NETSTAT = """\
 TcpExt: SyncookiesSent TCPTimeouts TCPLossProbes

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.record import QUEUE, RECORD, Run, bytes_between, percentile
+from experiments.measure.record import QUEUE, RECORD, Run, bytes_between
+from experiments.statistics import percentile
 from recorded import BLOCK_BYTES, MS, START_NS, data, queue, run
 
 

@@ -8,9 +8,9 @@ import matplotlib.image
 import pytest
 from rich.console import Console
 
-from experiments.record import Run
+from experiments.measure.record import Run
+from experiments.measure.trace import parse
 from experiments.report import figure, summary, table
-from experiments.trace import parse
 from recorded import MS, data, host, run
 
 FAILED = {"name": "shaped rate", "measured": "90", "bound": "98 to 102", "holds": False}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments import demo, runner
-from experiments.record import Run
+from experiments.measure.record import Run
 from experiments.schemes import available
 from testbed import isolation
 

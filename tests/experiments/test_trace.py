@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.trace import KINDS, QueueTrace, parse
+from experiments.measure.trace import KINDS, QueueTrace, parse
 
 RATE_BPS = 8e9  # drains one byte per nanosecond
 

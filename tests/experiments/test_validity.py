@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from experiments.validity import busiest, checks
+from experiments.measure.validity import busiest, checks
 from recorded import MS, START_NS, data
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from experiments import reads
-from experiments.program import Program
-from experiments.workloads import netstat
+from experiments.measure import netstat
+from experiments.workloads import reads
+from experiments.workloads.program import Program
 from experiments.workloads.rpc import LARGE_BYTES, MEDIUM_BYTES, MIXED_BYTES, SMALL_BYTES
 from testbed.bed import Bed
 from testbed.config import BedConfig

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.bench.forwarding import Forwarder, by_turns, median_ratio
+from experiments.bench.switch.forwarding import Forwarder, by_turns, median_ratio
 from testbed.ovs import find_prefix
 
 

@@ -21,7 +21,7 @@ from experiments.chaos.clock import SteppedClock
 from experiments.chaos.faults import World
 from experiments.chaos.stalls import Span, stalls, without_reason
 from experiments.chaos.vitals import Vitals, vitals
-from experiments.program import Program
+from experiments.workloads.program import Program
 from experiments.workloads.reader import IncastSpec
 from packets import Host as ForeignHost
 from seeds import messages

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.bench.dctcp import bed_config, blocks, long_flows
-from experiments.program import Program
+from experiments.bench.switch.dctcp import bed_config, blocks, long_flows
+from experiments.measure import netstat
 from experiments.schemes import DCTCP_K_BYTES
-from experiments.workloads import netstat
+from experiments.workloads.program import Program
 from testbed import dctcp
 from testbed.bed import Bed
 from testbed.command import run, wait_until

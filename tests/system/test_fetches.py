@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.bench import fairness, lttp_runs
-from experiments.bench.fairness import Mix
-from experiments.bench.lttp_runs import RunsSpec
-from experiments.fountain import Mode
+from experiments.bench.transport import fairness, lttp_runs
+from experiments.bench.transport.fairness import Mix
+from experiments.bench.transport.lttp_runs import RunsSpec
+from experiments.workloads.fountain import Mode
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
 

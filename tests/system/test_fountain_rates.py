@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from experiments import api, fountain
-from experiments.program import Command
+from experiments.network import api
+from experiments.workloads import fountain
+from experiments.workloads.program import Command
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig

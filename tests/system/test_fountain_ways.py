@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from controller.cli.client import Client
-from experiments import api, fountain
-from experiments.program import Command
+from experiments.network import api
+from experiments.workloads import fountain
+from experiments.workloads.program import Command
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.command import wait_until

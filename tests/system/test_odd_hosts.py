@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments import reads
-from experiments.sampling import Stolen
-from experiments.workloads import netstat
+from experiments.measure import netstat
+from experiments.measure.sampling import Stolen
+from experiments.workloads import reads
 from experiments.workloads.reader import PORT, IncastSpec, goodput_mbps
 from pcap import ACK, FIN, RST, SYN, read_segments
 from promises import Connection, connections, faults, parts

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from certificates import Authority
-from experiments.workloads import netstat
+from experiments.measure import netstat
 from experiments.workloads.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until

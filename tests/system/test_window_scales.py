@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import reads
-from experiments.workloads import netstat
+from experiments.measure import netstat
+from experiments.workloads import reads
 from experiments.workloads.reader import IncastSpec, goodput_mbps
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings

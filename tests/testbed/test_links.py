@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.bench.quiet import least_disturbed
-from experiments.program import Program
-from experiments.sampling import Sampler
-from experiments.validity import RATE_TOLERANCE, busiest
+from experiments.measure.sampling import Sampler
+from experiments.measure.undisturbed import least_disturbed
+from experiments.measure.validity import RATE_TOLERANCE, busiest
+from experiments.workloads.program import Program
 from testbed import shaping
 from testbed.bed import Bed
 from testbed.command import CommandError, run

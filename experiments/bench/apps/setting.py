@@ -1,0 +1,67 @@
+"""Ordinary programs under each scheme, in turns: one setting of ``experiments.bench.apps.matrix``.
+
+A turn is a world of its own for each contender, in an order that rotates from turn to turn, so that
+neither a noisy minute nor who comes first is anybody's alone. Each leaves its record.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from experiments.bench import namespace
+from experiments.bench.apps.figures import Figures, Turn, failures, of_setting, order, void, wanted
+from experiments.bench.apps.matrix import BASELINE, SETTINGS
+from experiments.bench.apps.turn import TurnSpec
+from experiments.bench.namespace import INTERRUPTED, Incomplete
+from testbed import dctcp
+
+
+def run(
+    progress: Callable[[str], None],
+    *,
+    setting: str,
+    schemes: Sequence[str],
+    repeats: int,
+    records: str,
+    quick: bool = False,
+) -> Figures:
+    """Measure; see ``experiments.bench``. The baseline is always among the ``schemes``. Workloads
+    that failed in a turn have the figures of the others, and are named as missing."""
+    chosen = SETTINGS[setting]
+    names = [name for name in chosen.contenders if name in (BASELINE, *schemes)]
+    if names == [BASELINE]:
+        progress(f"not measured: it compares {', '.join(chosen.contenders)}")
+        return {}
+    if chosen.congestion_control == dctcp.NAME:
+        try:
+            dctcp.require()
+        except dctcp.KernelLacksError as lacking:
+            progress(f"not measured: {lacking}")
+            return {}
+    workloads = wanted(chosen, quick=quick)
+    folder = Path(records)
+    folder.mkdir(parents=True, exist_ok=True)
+    turns: dict[str, list[Turn]] = {name: [] for name in names}
+    lost: list[str] = []
+    for number in range(repeats):
+        for name in order(names, number):
+            label = f"{setting:<10} turn {number + 1} of {repeats}"
+            spec = json.dumps(asdict(TurnSpec(setting, name, workloads, label)))
+            try:
+                turn = namespace.result("experiments.bench.apps.turn", spec)
+            except namespace.NamespaceError as ended:
+                if ended.status in INTERRUPTED:
+                    raise SystemExit(ended.status) from ended
+                progress(f"turn {number + 1} under {name}: FAILED with status {ended.status}")
+                lost.append(f"turn{number + 1}/{name}")
+                # Ratios are of single turns: what is missing is to leave a gap.
+                turn = {"played": {}, "checks": []}
+            (folder / f"{name}-{number + 1}.json").write_text(json.dumps(turn))
+            for reason in void(turn):
+                progress(f"turn {number + 1} under {name} is not valid: {reason}")
+            turns[name].append(turn)
+    figures = of_setting(setting, turns)
+    if missing := [*lost, *failures(turns)]:
+        raise Incomplete(figures, missing)
+    return figures

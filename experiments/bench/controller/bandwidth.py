@@ -1,0 +1,174 @@
+"""What the controller says of a path's available bandwidth, against what there is, and what iperf3
+gets.
+
+Two switches, 100 Mb/s between them; random background loads of UDP, constant, Poisson or in bursts,
+from 10 to 90 Mb/s. Under each one the controller is asked five times, a second apart.
+``bound_held``: of how many answers the mean of the second after was within the error that it had
+stated (those of one load are not independent of each other). Then iperf3 sends by TCP Reno for some
+seconds: ``iperf3_ratio`` is what it got, in frames, over what was said last to be available,
+``agreed`` the share of loads where that is within 5 %.
+
+Queue and congestion control are such that TCP takes all that a load leaves, and not more: with 64
+KiB it leaves a tenth of it beside bursts, and BBR pushes aside up to a tenth more of what does not
+give way. A trial is measured again if much of the processors was taken away meanwhile
+(``experiments.measure.undisturbed``).
+"""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from controller.cli.client import Client
+from experiments.bench import namespace
+from experiments.measure.record import bytes_between
+from experiments.measure.undisturbed import least_disturbed
+from experiments.workloads.load import PATTERNS
+from experiments.workloads.program import Program
+from testbed import isolation
+from testbed.bed import Bed
+from testbed.config import BedConfig, HostSettings
+
+_LOADS = 20
+_RATE_BPS = 100_000_000
+_LEAST_BPS, _MOST_BPS = 10e6, 90e6
+# 80 ms of the link.
+_BUFFER_BYTES = 1024 * 1024
+_SETTLE_S, _FORECAST_S, _PROBE_S = 4.0, 1.0, 8
+_ANSWERS, _PROBE_SETTLE_S = 5, 2
+# What of a frame of 1,514 bytes is data, with timestamps.
+_SEGMENT_BYTES, _FRAME_BYTES = 1448, 1514
+_IPERF_PORT = 5201
+_AGREED = 0.05
+
+
+def run(progress: Callable[[str], None], *, loads: int = _LOADS, seed: int = 1) -> dict[str, float]:
+    """Measure; see ``experiments.bench``."""
+    found = namespace.result("experiments.bench.controller.bandwidth", str(loads), str(seed))
+    trials: list[dict[str, Any]] = found["trials"]
+    for trial in trials:
+        last = trial["answers"][-1]
+        progress(
+            f"{trial['pattern']:8} {trial['load_mbps']:4.1f} Mb/s: available "
+            f"{last['available_mbps']:.2f} +- {last['error_mbps']:.2f}, "
+            f"was {last['true_mbps']:.2f}, iperf3 got {trial['iperf3_mbps']:.2f}"
+        )
+    answers = [answer for trial in trials for answer in trial["answers"]]
+    off = [abs(answer["available_mbps"] - answer["true_mbps"]) for answer in answers]
+    held = sum(miss <= answer["error_mbps"] for miss, answer in zip(off, answers, strict=True))
+    ratios = [trial["iperf3_mbps"] / trial["answers"][-1]["available_mbps"] for trial in trials]
+    return {
+        "bandwidth_loads": len(trials),
+        "bandwidth_off_mean_mbps": sum(off) / len(off),
+        "bandwidth_off_worst_mbps": max(off),
+        "bandwidth_answers": len(answers),
+        "bandwidth_error_mean_mbps": sum(a["error_mbps"] for a in answers) / len(answers),
+        "bandwidth_bound_held": held / len(answers),
+        "bandwidth_stolen_pct": 100 * sum(trial["stolen"] for trial in trials) / len(trials),
+        "bandwidth_iperf3_ratio_least": min(ratios),
+        "bandwidth_iperf3_ratio_mean": sum(ratios) / len(ratios),
+        "bandwidth_iperf3_ratio_most": max(ratios),
+        "bandwidth_iperf3_agreed": sum(abs(r - 1) <= _AGREED for r in ratios) / len(ratios),
+    }
+
+
+def measure(loads: int, seed: int) -> dict[str, Any]:
+    """Ask and probe under one load after the other."""
+    rng = random.Random(seed)
+    socket_path = str(isolation.RUN_DIR / "controller.sock")
+    config = BedConfig(
+        senders=1,
+        rate_bps=_RATE_BPS,
+        bottleneck_limit_bytes=_BUFFER_BYTES,
+        scheme="none",
+        host=HostSettings(congestion_control="reno"),
+        controller={"northbound": {"socket": socket_path}},
+    )
+    trials = []
+    with Bed(config) as bed:
+        bed.require_forwarding()
+        client = Client(socket_path)
+        for number in range(loads):
+            pattern = rng.choice(PATTERNS)
+            rate_bps = rng.uniform(_LEAST_BPS, _MOST_BPS)
+            name = f"{seed} {number}"
+            trial, stolen = least_disturbed(partial(_trial, bed, client, pattern, rate_bps, name))
+            trials.append(trial | {"stolen": stolen})
+    return {"trials": trials}
+
+
+def _trial(bed: Bed, client: Client, pattern: str, rate_bps: float, seed: str) -> dict[str, Any]:
+    """One load. It goes from h1 to r2, the probe from b1 to r1."""
+    names = ("h1", "r2", "b1", "r1")
+    loader, sink, sender, receiver = (bed.host(name) for name in names)
+    args = [f"--sender-pid={loader.pid}", f"--receiver-pid={sink.pid}", f"--to={sink.IP()}"]
+    args += [f"--rate-bps={rate_bps}", f"--pattern={pattern}", f"--seed={seed}"]
+    ends = {"src": sender.IP(), "dst": receiver.IP()}
+    log = bed.run_dir / "workload.log"
+    with Program("experiments.workloads.load", args, log=log) as load:
+        load.expect("sending")
+        # While somebody asks, counters are read often.
+        client.get("bandwidth", ends)
+        time.sleep(_SETTLE_S)
+        asked = []
+        for _ in range(_ANSWERS):
+            path = client.get("bandwidth", ends)
+            asked.append((time.monotonic_ns(), path))
+            time.sleep(_FORECAST_S + 0.2)
+        iperf3_bps = _probe_bps(sender, receiver)
+        load.finish()
+        sent = load.expect("done")["bytes"]
+
+    def answer(asked_ns: int, path: Mapping[str, Any]) -> dict[str, float]:
+        """What was said, and what there was in the time that it was said of."""
+        until_ns = asked_ns + int(_FORECAST_S * 1e9)
+        load_bps = bytes_between(sent, asked_ns, until_ns) * 8 / _FORECAST_S
+        return {
+            "available_mbps": path["available_bps"] / 1e6,
+            "error_mbps": (path["error_bps"] or 0.0) / 1e6,
+            "true_mbps": (_RATE_BPS - load_bps) / 1e6,
+        }
+
+    return {
+        "pattern": pattern,
+        "load_mbps": rate_bps / 1e6,
+        "answers": [answer(*one) for one in asked],
+        "iperf3_mbps": iperf3_bps / 1e6,
+    }
+
+
+def _probe_bps(sender: Any, receiver: Any) -> float:
+    """What a TCP connection of iperf3 gets, in frames."""
+    server = receiver.popen(
+        ["iperf3", "--server", "--one-off", "--port", str(_IPERF_PORT)],
+        stdout=subprocess.DEVNULL,
+    )
+    time.sleep(0.3)
+    client = sender.popen(
+        [
+            *("iperf3", "--client", receiver.IP(), "--port", str(_IPERF_PORT)),
+            *("--time", str(_PROBE_S), "--omit", str(_PROBE_SETTLE_S), "--json"),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    told, _ = client.communicate(timeout=60)
+    server.wait(timeout=10)
+    goodput_bps = json.loads(told)["end"]["sum_received"]["bits_per_second"]
+    return float(goodput_bps) * _FRAME_BYTES / _SEGMENT_BYTES
+
+
+def main() -> None:
+    """Entry point of the inner process."""
+    isolation.become_first_process()
+    loads, seed, file = sys.argv[1:]
+    Path(file).write_text(json.dumps(measure(int(loads), int(seed))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""`bench incast`: barrier reads under every scheme, and under other conditions (`plan`)."""

@@ -1,0 +1,1 @@
+"""`bench switch`: the patched switch, beside stock Open vSwitch."""

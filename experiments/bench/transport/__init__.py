@@ -1,0 +1,1 @@
+"""`bench lttp` and `bench dfcp`: the coded transports beside TCP."""

@@ -1,0 +1,183 @@
+"""DFCP over a long and lossy link of 100 Mb/s, beside CUBIC and BBR: the paper's Table 3.
+
+One sender, one receiver, a queue of 64 KiB that the switch divides by deficit round robin, and
+behind it a link with loss and delay (``network.long_link``). DFCP is told 99 % of the link's
+rate. As in the paper goodput leaves the beginning out: DFCP's is counted from the first block that
+was delivered to the last, TCP's after some seconds. ``goodput_share`` is DFCP's over what loss and
+headers leave of the link. Each is measured again if much of the processors was taken away meanwhile
+(``experiments.measure.undisturbed``).
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from experiments.bench import namespace
+from experiments.bench.transport.mixes import tcp_flows
+from experiments.measure.record import bytes_between
+from experiments.measure.sampling import ended_children_s, processor_s
+from experiments.measure.undisturbed import least_disturbed
+from experiments.network.long_link import LongLink, long_link
+from experiments.workloads import fountain
+from experiments.workloads.program import Command
+from testbed import isolation
+from testbed.bed import Bed
+from testbed.config import BedConfig, HostSettings
+
+LOSSES_PCT = (0.1, 1.0, 5.0, 10.0)
+RTTS_MS = (0, 10, 50, 100)
+# Where half is lost, to see that it works at all.
+_HEAVY_PCT = 50.0
+TCPS = ("cubic", "bbr")
+_RATE_BPS = 100_000_000
+_TOLD_PART = 0.99
+_SECONDS = 8.0
+_TCP_SETTLE_S = 4.0
+_SYMBOL_BYTES = 1408
+# Ethernet, IPv4, UDP, the datagram's header and body, its tag.
+_FRAME_BYTES = 14 + 20 + 8 + 11 + 15 + _SYMBOL_BYTES + 16
+_BUFFER_BYTES = 64 * 1024
+# A window of 100 ms at 100 Mb/s, and room for what is out of order.
+_RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024
+
+
+def run(
+    progress: Callable[[str], None],
+    *,
+    losses_pct: Sequence[float] = LOSSES_PCT,
+    rtts_ms: Sequence[float] = RTTS_MS,
+    tcps: Sequence[str] = TCPS,
+) -> dict[str, float]:
+    """Measure; see ``experiments.bench``."""
+    figures: dict[str, float] = {}
+    asked = json.dumps({"losses": losses_pct, "rtts": rtts_ms, "tcps": tcps})
+    for trial in namespace.result("experiments.bench.transport.dfcp", asked):
+        loss, rtt = trial["loss_pct"], trial["rtt_ms"]
+        name = f"loss{loss:g}_rtt{rtt:g}"
+        for who, mbps in trial["mbps"].items():
+            figures[f"{who}_goodput_mbps_{name}"] = mbps
+        share = trial["mbps"]["dfcp"] * 1e6 / limit_bps(loss / 100)
+        figures[f"goodput_share_{name}"] = share
+        figures[f"sent_in_vain_pct_{name}"] = trial["sent_in_vain_pct"]
+        figures[f"stolen_pct_{name}"] = 100 * trial["stolen"]["dfcp"]
+        others = ", ".join(f"{who} {mbps:.1f}" for who, mbps in trial["mbps"].items())
+        stolen_pct = figures[f"stolen_pct_{name}"]
+        told = f"loss {loss:g} %, {rtt:g} ms: {others} Mb/s, share {share:.3f}"
+        progress(f"{told} (processors stolen: {stolen_pct:.1f} %)")
+    return figures
+
+
+def limit_bps(loss: float) -> float:
+    """What loss and headers leave of the link for data (the paper's Eq. 2, no redundancy)."""
+    return _RATE_BPS * (1 - loss) * _SYMBOL_BYTES / _FRAME_BYTES
+
+
+@contextmanager
+def dumbbell() -> Iterator[Bed]:
+    """One sender, one receiver, and the queue between them."""
+    config = BedConfig(
+        topology="star",
+        senders=1,
+        scheme=None,
+        rate_bps=_RATE_BPS,
+        bottleneck_limit_bytes=_BUFFER_BYTES,
+        queue={"release": "thread", "scheduler": "drr"},
+        host=HostSettings(rmem_max_bytes=_RECEIVE_BUFFER_BYTES),
+    )
+    with Bed(config) as bed:
+        bed.require_forwarding()
+        yield bed
+
+
+def measure(losses: Sequence[float], rtts: Sequence[float], tcps: Sequence[str]) -> list[Any]:
+    """Send over one link after the other."""
+    trials = []
+    with dumbbell() as bed:
+        file = bed.run_dir / "object"
+        combinations = [(loss, rtt, tcps) for loss in losses for rtt in rtts]
+        combinations.append((_HEAVY_PCT, 10, ()))
+        for number, (loss, rtt, peers) in enumerate(combinations):
+            link = LongLink(rtt, loss / 100, seed=number + 1)
+            trials.append(_trial(bed, link, file, peers) | {"loss_pct": loss, "rtt_ms": rtt})
+    return trials
+
+
+def _trial(bed: Bed, link: LongLink, file: Path, tcps: Sequence[str]) -> dict[str, Any]:
+    size = make(file, link)
+    log = bed.run_dir / "workload.log"
+    with long_link(bed.host(bed.roles.receiver), link, log):
+        done, taken = least_disturbed(lambda: send(bed, file, log).said)
+        mbps = {"dfcp": done["span_bytes"] * 8e-6 / done["span_seconds"]}
+        stolen = {"dfcp": taken}
+        for name in tcps:
+            mbps[name], stolen[name] = least_disturbed(partial(_tcp_mbps, bed, name, log))
+    needed = size / _SYMBOL_BYTES / (1 - link.loss)
+    in_vain_pct = 100 * (done["symbols"] / needed - 1)
+    return {"mbps": mbps, "stolen": stolen, "sent_in_vain_pct": in_vain_pct}
+
+
+def make(file: Path, link: LongLink) -> int:
+    """Make ``file`` one that takes some seconds over ``link``; return its size."""
+    size = round(limit_bps(link.loss) * _TOLD_PART * _SECONDS / 8)
+    fountain.make_hollow(file, size)
+    return size
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What ``fountain send`` has said at the end, and the seconds of a processor that it and its
+    receiver have had."""
+
+    said: Mapping[str, Any]
+    sender_s: float
+    receiver_s: float
+
+
+def send(bed: Bed, file: Path, log: Path, code: str = "raptor") -> Sent:
+    """Send a file from end to end, with a code of ``fountain send`` or, if it is ``none``, as it
+    is."""
+    sender, receiver = bed.host(bed.roles.senders[0]), bed.host(bed.roles.receiver)
+    place = fountain.Place(receiver.pid, receiver.IP(), fountain.PORT)
+    rate = [f"--rate={_RATE_BPS * _TOLD_PART:.0f}", f"--symbol-bytes={_SYMBOL_BYTES}"]
+    rate.append("--no-encode" if code == "none" else f"--code={code}")
+    last: dict[str, Any] = {}
+    before_s = ended_children_s()
+    inbox = bed.run_dir / "in"
+    with fountain.receiver(inbox, place, log, decode=code != "none") as receiving:
+        argv = fountain.send_argv(receiving, file, rate)
+        with Command(argv, name="fountain send", log=log, pid=sender.pid) as sending:
+            for message in sending.messages(timeout_s=120):
+                last = message
+        # The sender is the only child that has ended since.
+        return Sent(last, ended_children_s() - before_s, processor_s(receiving.pid))
+
+
+def _tcp_mbps(bed: Bed, name: str, log: Path) -> float:
+    """The goodput of one connection that always has something to send."""
+    sender, receiver = bed.host(bed.roles.senders[0]), bed.host(bed.roles.receiver)
+    sender.apply(replace(sender.settings, congestion_control=name))
+    with tcp_flows([sender], receiver, log) as bulk:
+        time.sleep(_TCP_SETTLE_S)
+        begin_ns = time.monotonic_ns()
+        time.sleep(_SECONDS)
+        end_ns = time.monotonic_ns()
+        bulk.finish()
+        received = bulk.expect("done")["bytes"]
+    return bytes_between(received, begin_ns, end_ns) * 8e3 / (end_ns - begin_ns)
+
+
+def main() -> None:
+    """Entry point of the inner process."""
+    isolation.become_first_process()
+    asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
+    file.write_text(json.dumps(measure(asked["losses"], asked["rtts"], asked["tcps"])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Mixes of flows over one link, each measured in a world of its own, and again if it was void."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.bench import namespace
+from experiments.bench.comparison import Figures
+from experiments.bench.namespace import INTERRUPTED, Incomplete
+from experiments.measure import observation, validity
+from experiments.measure.received import ReceivedBySource
+from experiments.measure.sampling import Processors
+from experiments.workloads.program import Command, Program, ProgramError
+from testbed.bed import Bed
+from testbed.host import Host
+
+_MOST_VOID_RUNS = 2
+
+
+def measure_each(
+    progress: Callable[[str], None],
+    module: str,
+    names: Sequence[str],
+    measured_s: float,
+    prefix: str,
+    figures_of: Callable[[str, Mapping[str, Any]], Figures],
+) -> Figures:
+    """Return the figures of all mixes, as PREFIX_NAME_FIGURE.
+
+    ``python -m MODULE NAME SECONDS FILE`` measures one and says, by ``watch``, whether it is void;
+    ``figures_of`` makes figures of that, by name and measurement. Raises Incomplete if some are
+    void each time.
+    """
+    figures: Figures = {}
+    missing = []
+    for name in names:
+        for attempt in range(1 + _MOST_VOID_RUNS):
+            try:
+                measured = namespace.result(module, name, str(measured_s))
+            except namespace.NamespaceError as ended:
+                if ended.status in INTERRUPTED:
+                    raise SystemExit(ended.status) from ended
+                measured = {"void": [str(ended)]}
+            if not measured["void"]:
+                found = figures_of(name, measured)
+                figures |= {f"{prefix}_{name}_{figure}": value for figure, value in found.items()}
+                figures[f"{prefix}_{name}_void_runs"] = attempt
+                told = ", ".join(f"{figure} {value:.3f}" for figure, value in found.items())
+                progress(f"{name}: {told}")
+                break
+            progress(f"{name}: not valid: {'; '.join(measured['void'])}")
+        else:
+            missing.append(name)
+    if missing:
+        raise Incomplete(figures, missing)
+    return figures
+
+
+@contextmanager
+def tcp_flows(senders: Iterable[Host], receiver: Host, log: Path) -> Iterator[Program]:
+    """While it lasts, a TCP connection from each of ``senders`` always has something to send."""
+    ends = [f"--sender-pid={sender.pid}" for sender in senders]
+    ends += [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
+    with Program("experiments.workloads.bulk", ends, log=log) as bulk:
+        bulk.expect("connected")
+        yield bulk
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What came from each sender, in its order: ``bytes`` of frames by ``time_ns``. ``record`` is
+    what the network did, and ``verdict`` has the checks of that, and as ``void`` what they hold
+    against it."""
+
+    time_ns: list[int]
+    bytes: list[list[int]]
+    record: Mapping[str, Any]
+    verdict: Mapping[str, Any]
+
+
+def watch(
+    bed: Bed,
+    flows: AbstractContextManager[Sequence[Command]],
+    settings: Mapping[str, Any],
+    *,
+    settle_s: float,
+    measured_s: float,
+    period_s: float,
+) -> Watched:
+    """Let ``flows`` send to the receiver of ``bed``, and count what comes, every ``period_s``;
+    ``settings`` are those of the hosts (``observation.settings``).
+
+    Raises ProgramError if one of them has ended before it was told to.
+    """
+    sources = [bed.host(name).IP() for name in bed.roles.senders]
+    receiver = bed.host(bed.roles.receiver)
+    with observation.Observation(bed) as seen, flows as commands:
+        time.sleep(settle_s)
+        processors = Processors(bed.ovs.vswitchd_pid)
+        with ReceivedBySource(receiver.pid, sources, period_s) as received:
+            time.sleep(measured_s)
+        busy = processors.as_record()
+        ended = [flow for flow in commands if not flow.running()]
+    if ended:
+        raise ProgramError(f"{len(ended)} of the flows have ended before they were told to")
+    record = {**settings, "processors": busy, **seen.record}
+    checks = validity.network_checks(record, bed.config.rate_bps)
+    verdict = {
+        "void": [
+            f"{check.name}: {check.measured}; should be: {check.bound}"
+            for check in checks
+            if not check.holds
+        ],
+        "checks": [asdict(check) for check in checks],
+    }
+    counted = [received.bytes[source] for source in sources]
+    return Watched(received.time_ns, counted, record, verdict)

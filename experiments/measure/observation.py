@@ -1,0 +1,78 @@
+"""What a test bed carries and loses while something happens on it."""
+
+from types import TracebackType
+from typing import Any, Self
+
+from experiments.measure import counters, netstat, trace
+from experiments.measure.sampling import Sampler
+from testbed import shaping
+from testbed.bed import Bed
+
+_TRACE_RECORDS = 1 << 20
+
+
+class Observation:
+    """Context manager. Once left, ``record`` has what was counted, for ``validity.network_checks``
+    and for the reader, and ``queue`` every packet that came to the bottleneck's queue.
+
+    If it was left by an exception, they have nothing.
+    """
+
+    def __init__(self, bed: Bed) -> None:
+        self.record: dict[str, Any] = {}
+        self.queue = trace.parse("")
+        self._bed = bed
+        self._far_end = Sampler(bed.net.nameToNode[bed.roles.far_node].pid, bed.roles.far_end)
+
+    def __enter__(self) -> Self:
+        bed = self._bed
+        bed.ovs.appctl("netdev-egress/trace-start", bed.roles.bottleneck, str(_TRACE_RECORDS))
+        self._before = counters.snapshot(bed)
+        self._far_end.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: object, _traceback: TracebackType | None
+    ) -> None:
+        self._far_end.__exit__()
+        if kind is None:
+            self._finish()
+
+    def _finish(self) -> None:
+        bed, before = self._bed, self._before
+        bottleneck = bed.roles.bottleneck
+        after = counters.snapshot(bed)
+        self.queue = trace.parse(bed.ovs.appctl("netdev-egress/trace", bottleneck))
+        queue, queue_before = after.queues[bottleneck], before.queues[bottleneck]
+        self.record = {
+            "start_ns": before.time_ns,
+            "end_ns": after.time_ns,
+            "tcp": {host: netstat.grown(before.tcp[host], after.tcp[host]) for host in after.tcp},
+            "queue": queue,
+            "dropped": counters.dropped(queue) - counters.dropped(queue_before),
+            "arrived": counters.arrived(queue) - counters.arrived(queue_before),
+            "arrived_in_trace": self.queue.count("enqueue") + self.queue.count("drop"),
+            "lost_elsewhere": counters.by_kind_of_loss(before, after, bottleneck),
+            "far_end": self._far_end.as_record(),
+        }
+
+
+def settings(bed: Bed) -> dict[str, Any]:
+    """Return how the hosts of ``bed`` are set, and where that or a queue is not as asked for."""
+    return {
+        "hosts": {host.name: host.tcp_settings() for host in bed.hosts},
+        "settings_faults": [fault for host in bed.hosts for fault in host.settings_faults()],
+        "qdisc_faults": _qdisc_faults(bed),
+    }
+
+
+def _qdisc_faults(bed: Bed) -> list[str]:
+    """Compare how every device sends with what was asked for."""
+    at_switches = [fault for switch in bed.switches for fault in switch.queue_faults()]
+    at_hosts = [
+        f"{intf.name}: {fault}"
+        for host in bed.hosts
+        for intf in host.intfList()
+        for fault in shaping.differences(shaping.installed(intf.name, pid=host.pid), intf.egress)
+    ]
+    return at_switches + at_hosts

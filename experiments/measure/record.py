@@ -1,0 +1,113 @@
+"""What a run has left in its folder, and the figures that follow from it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.measure.netstat import TIMEOUTS
+from experiments.measure.trace import QueueTrace
+from experiments.measure.validity import Check
+from experiments.schemes import Scheme, scheme
+from experiments.workloads.reader import goodput_mbps
+
+FORMAT = 2
+RECORD = "record.json"
+QUEUE = "queue.npz"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recorded run: ``data`` is the content of record.json, ``queue`` that of queue.npz."""
+
+    data: Mapping[str, Any]
+    queue: QueueTrace
+
+    @classmethod
+    def load(cls, folder: Path) -> "Run":
+        """Read a run's folder. Raises OSError if it is not there, ValueError for another format."""
+        data = json.loads((folder / RECORD).read_text())
+        if data.get("format") != FORMAT:
+            raise ValueError(
+                f"{folder / RECORD}: format {data.get('format')}, not {FORMAT}: run it again"
+            )
+        return cls(data, QueueTrace.load(folder / QUEUE))
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme it ran under."""
+        return scheme(self.data["spec"]["scheme"])
+
+    @property
+    def checks(self) -> list[Check]:
+        """Its validity checks."""
+        return [Check(**check) for check in self.data["checks"]]
+
+    @property
+    def burst_ns(self) -> tuple[int, int]:
+        """When the first round began and the last one ended."""
+        return self.data["rounds"][0]["start_ns"], self.data["rounds"][-1]["end_ns"]
+
+    @property
+    def burst_s(self) -> float:
+        """How long the rounds took."""
+        begin_ns, end_ns = self.burst_ns
+        return (end_ns - begin_ns) / 1e9
+
+    @property
+    def goodput_mbps(self) -> float:
+        """Burst bytes of all rounds over the time the rounds took."""
+        return goodput_mbps(self.data["rounds"], self.data["spec"]["incast"]["block_bytes"])
+
+    @property
+    def connections(self) -> int:
+        """Connections that the reads went over."""
+        incast = self.data["spec"]["incast"]
+        return int(incast["senders"] * incast["connections_per_sender"])
+
+    @property
+    def has_background(self) -> bool:
+        """Whether a background flow ran beside the reads."""
+        return bool(self.data["spec"]["background"])
+
+    @property
+    def background_mbps(self) -> float:
+        """The background flow's bytes while the rounds went on, over the time they took."""
+        return bytes_between(self.data["background_bytes"], *self.burst_ns) * 8 / self.burst_s / 1e6
+
+    @property
+    def block_times_ms(self) -> list[float]:
+        """How long each block took."""
+        return [(r["end_ns"] - r["start_ns"]) / 1e6 for r in self.data["rounds"]]
+
+    @property
+    def timeouts(self) -> int:
+        """Retransmission timeouts, of all hosts."""
+        return self.counted(TIMEOUTS)
+
+    def counted(self, counter: str) -> int:
+        """Return by how much a TCP counter grew, over all hosts."""
+        return sum(host.get(counter, 0) for host in self.data["tcp"].values())
+
+    def notices(self, *kinds: str) -> list[Mapping[str, Any]]:
+        """Return the queue notices of these kinds (CN-L, CN-M, CN-H, CR) the controller got."""
+        return [e for e in self.events("queue_event") if e["notice"] in kinds]
+
+    def events(self, name: str) -> list[Mapping[str, Any]]:
+        """Return the events of this name from the controller's log."""
+        return [event for event in self.data["events"] if event["event"] == name]
+
+
+def bytes_between(series: Mapping[str, Any], begin_ns: int, end_ns: int) -> float:
+    """Return the bytes of a series (see ByteBins) from ``begin_ns`` to ``end_ns``.
+
+    A bin that lies partly in that time counts for that part.
+    """
+    total = 0.0
+    width = series["bin_ns"]
+    for index, count in enumerate(series["bytes"]):
+        start_ns = series["start_ns"] + index * width
+        overlap_ns = min(end_ns, start_ns + width) - max(begin_ns, start_ns)
+        total += count * max(0, overlap_ns) / width
+    return total

@@ -1,0 +1,193 @@
+"""Was it the experiment that was meant? Named checks over a run's record; one that fails voids
+the run.
+
+An emulation on a machine that is too slow, or whose losses are in the wrong place, gives numbers
+like any other. These checks are after the network invariants of Mininet-HiFi (Handigol et al.,
+CoNEXT 2012).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.schemes import scheme
+
+RATE_TOLERANCE = 0.02
+WINDOW_NS = 1_000_000_000
+MIN_IDLE_SHARE = 0.10
+MAX_SWITCH_WAIT_SHARE = 0.10
+
+# What does not hold on a machine that has too little time for it, and may hold the next time.
+OF_A_QUIET_MACHINE = frozenset(
+    {"shaped rate", "drops only at the bottleneck", "processors", "complete queue trace"}
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """``measured`` against ``bound``, in words, and whether it holds."""
+
+    name: str
+    measured: str
+    bound: str
+    holds: bool
+
+
+def checks(record: Mapping[str, Any]) -> list[Check]:
+    """Return every check of a run, from what ``experiments.runner`` has recorded."""
+    spec = record["spec"]
+    return [
+        *network_checks(record, spec["rate_bps"], filled=spec["background"]),
+        connected(record["events"]),
+        without_errors(record["controller_errors"]),
+        *([notices_heard(record)] if scheme(spec["scheme"]).reacts else []),
+    ]
+
+
+def network_checks(
+    record: Mapping[str, Any], rate_bps: int, *, filled: bool = False
+) -> list[Check]:
+    """Return the checks of what ``measure.observation`` has recorded, with ``processors``."""
+    return [
+        shaped_rate(record["far_end"], rate_bps, filled=filled),
+        drops_in_place(record["dropped"], record["lost_elsewhere"]),
+        no_faults("qdiscs as asked", record["qdisc_faults"]),
+        processors(record["processors"]),
+        no_faults("host settings as printed", record["settings_faults"]),
+        complete_trace(record["arrived"], record["arrived_in_trace"]),
+    ]
+
+
+def shaped_rate(
+    far_end: Mapping[str, Sequence[int]], rate_bps: int, *, filled: bool = True
+) -> Check:
+    """The bottleneck link carried its rate in its busiest second: never more and, if it was
+    ``filled``, as a background flow fills it, no less."""
+    busiest_bps = busiest(far_end["time_ns"], far_end["bytes"])
+    low = rate_bps * (1 - RATE_TOLERANCE) if filled else 0
+    high = rate_bps * (1 + RATE_TOLERANCE)
+    return Check(
+        "shaped rate",
+        f"{busiest_bps / 1e6:.2f} Mb/s in the busiest second",
+        f"{low / 1e6:g} to {high / 1e6:g} Mb/s",
+        low <= busiest_bps <= high,
+    )
+
+
+def busiest(times_ns: Sequence[int], received: Sequence[int]) -> float:
+    """Return the greatest rate over a second or, by the samples' spacing, little more, in bit/s."""
+    best = 0.0
+    first = 0
+    for last, now_ns in enumerate(times_ns):
+        while first + 1 <= last and now_ns - times_ns[first + 1] >= WINDOW_NS:
+            first += 1
+        span_ns = now_ns - times_ns[first]
+        if span_ns >= WINDOW_NS:
+            best = max(best, (received[last] - received[first]) * 8e9 / span_ns)
+    return best
+
+
+def drops_in_place(dropped: int, elsewhere: Mapping[str, Mapping[str, int]]) -> Check:
+    """Every packet that was lost was lost in the bottleneck's egress queue."""
+    lost = lost_at(elsewhere)
+    return Check(
+        "drops only at the bottleneck",
+        ", ".join(lost) or f"{dropped} at the bottleneck, none elsewhere",
+        f"none in: {', '.join(elsewhere)}",
+        not lost,
+    )
+
+
+def lost_at(places_by_kind: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Say how many packets were lost where."""
+    return [
+        f"{count} at {place} ({kind})"
+        for kind, places in places_by_kind.items()
+        for place, count in places.items()
+    ]
+
+
+def processors(shares: Mapping[str, float]) -> Check:
+    """The machine was fast enough: processors were idle at times, and the switch rarely waited."""
+    idle, wait = shares["idle_share"], shares["switch_wait_share"]
+    return Check(
+        "processors",
+        f"{idle:.0%} idle, the switch waited {wait:.0%} of the time",
+        f"at least {MIN_IDLE_SHARE:.0%} idle, waiting at most {MAX_SWITCH_WAIT_SHARE:.0%}",
+        idle >= MIN_IDLE_SHARE and wait <= MAX_SWITCH_WAIT_SHARE,
+    )
+
+
+def all_carried(record: Mapping[str, Any], rate_bps: int) -> Check:
+    """What a client says it has got has come to its host, and in no less time than the link takes.
+
+    Rounds are told by the client itself, which could leave some of their time out.
+    """
+    got, told_s = sum(record["round_bytes"]), sum(record["round_s"])
+    came = record["tcp"][record["receiver"]].get("IpExt.InOctets", 0)
+    least_s = got * 8 / rate_bps
+    return Check(
+        "all carried in the time told",
+        f"{got} bytes in {told_s:.2f} s, {came} came to the host",
+        f"no more than came, and no less than {least_s:.2f} s",
+        got <= came and told_s >= least_s,
+    )
+
+
+def complete_trace(arrived: int, in_trace: int) -> Check:
+    """The queue's trace has not lost its beginning: it holds every packet that was counted.
+
+    It begins a little before the counters are read first and ends a little after they are last.
+    """
+    return Check(
+        "complete queue trace",
+        f"{in_trace} arrivals in the trace",
+        f"at least the {arrived} counted",
+        0 < arrived <= in_trace,
+    )
+
+
+def connected(events: Sequence[Mapping[str, Any]]) -> Check:
+    """Every switch had its controller all the time, and no notice of a queue was missed."""
+    downs = sum(event["event"] == "switch_down" for event in events)
+    missed = sum(event["missed"] for event in events if event["event"] == "queue_event")
+    return Check(
+        "controller connected",
+        f"{downs} disconnections, {missed} notices missed",
+        "none",
+        not (downs or missed),
+    )
+
+
+def notices_heard(record: Mapping[str, Any]) -> Check:
+    """The controller was told of congestion during the reads, if there was any: a scheme that only
+    reacts has done nothing otherwise."""
+    begin_ns, end_ns = record["rounds"][0]["start_ns"], record["rounds"][-1]["end_ns"]
+    heard = sum(
+        event["event"] == "queue_event"
+        and event["notice"] != "CR"
+        and begin_ns <= event["switch_time_ns"] <= end_ns
+        for event in record["events"]
+    )
+    longest, low = record["longest_in_reads_bytes"], int(record["queue"]["low"])
+    return Check(
+        "notices heard during the reads",
+        f"{heard}, with up to {longest} bytes in the queue",
+        f"some, if the queue reaches L, {low} bytes",
+        heard > 0 or longest < low,
+    )
+
+
+def without_errors(errors: Sequence[str]) -> Check:
+    """The controller met no error; a message that a switch refused is one."""
+    return Check(
+        "controller without errors",
+        f"{len(errors)}, the first: {errors[0]}" if errors else "none",
+        "none",
+        not errors,
+    )
+
+
+def no_faults(name: str, faults: Sequence[str]) -> Check:
+    """What was read back differs in nothing from what was asked for."""
+    return Check(name, "; ".join(faults) or "no difference", "no difference", not faults)

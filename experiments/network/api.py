@@ -1,0 +1,107 @@
+"""The controller's HTTP API within reach of the hosts of a test bed, beside the network that they
+send over: a link of its own from each of them.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.workloads.program import ProgramError
+from testbed.command import run
+from testbed.host import Host
+
+_ADDRESS, _PORT = "192.168.254.1", 8181
+_REQUESTS_PER_S = 10_000
+
+
+@dataclass(frozen=True)
+class Api:
+    """Where it is, who vouches for it, and a token for it: in files of ``directory``."""
+
+    directory: Path
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"https://{_ADDRESS}:{_PORT}"
+
+    @property
+    def certificate(self) -> Path:
+        """Its certificate, which vouches for itself."""
+        return self.directory / "api.pem"
+
+    @property
+    def token(self) -> Path:
+        """A file with a token for everything."""
+        return self.directory / "token"
+
+    def send_options(self, flow: str) -> list[str]:
+        """What ``fountain send`` needs to take its rate from there, as ``flow``."""
+        return [
+            *(f"--rate-from={self.url}", f"--token-file={self.token}"),
+            *(f"--rate-ca={self.certificate}", f"--flow={flow}"),
+        ]
+
+    def section(self) -> Mapping[str, Any]:
+        """``northbound`` of the controller's configuration."""
+        return {
+            "socket": str(self.directory / "controller.sock"),
+            "api": {
+                "listen": f"{_ADDRESS}:{_PORT}",
+                "key": str(self.directory / "api-key.pem"),
+                "certificate": str(self.certificate),
+                "tokens": str(self.directory / "tokens.yaml"),
+                "rate": _REQUESTS_PER_S,
+            },
+        }
+
+
+def prepare(directory: Path) -> Api:
+    """Make key, certificate and token, and the address, in this network namespace."""
+    directory.mkdir(parents=True, exist_ok=True)
+    api = Api(directory)
+    run(["ip", "addr", "add", f"{_ADDRESS}/32", "dev", "lo"])
+    run(
+        [
+            *("openssl", "req", "-x509", "-nodes", "-days", "30", "-subj", "/CN=weir"),
+            *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+            *("-addext", f"subjectAltName=IP:{_ADDRESS}"),
+            *("-addext", "basicConstraints=critical,CA:FALSE"),
+            *("-keyout", str(directory / "api-key.pem"), "-out", str(api.certificate)),
+        ]
+    )
+    command = [sys.executable, "-m", "controller", "token"]
+    command += [str(directory / "tokens.yaml"), "experiment"]
+    scopes = ["--scope", "read", "--scope", "announce"]
+    made = subprocess.run([*command, *scopes], check=True, capture_output=True, text=True)
+    api.token.write_text(made.stdout)
+    return api
+
+
+def reach(hosts: Iterable[Host]) -> None:
+    """Give hosts a link to it."""
+    for number, host in enumerate(hosts):
+        here, there = f"api{number}", "api"
+        peer = ["peer", "name", there, "netns", str(host.pid)]
+        run(["ip", "link", "add", here, "type", "veth", *peer])
+        run(["ip", "addr", "add", f"192.168.{number}.1/30", "dev", here])
+        run(["ip", "link", "set", "dev", here, "up"])
+        for command in (
+            ["ip", "addr", "add", f"192.168.{number}.2/30", "dev", there],
+            ["ip", "link", "set", "dev", there, "up"],
+            ["ip", "route", "add", f"{_ADDRESS}/32", "via", f"192.168.{number}.1"],
+        ):
+            run(command, pid=host.pid)
+
+
+def meet(pairs: Iterable[tuple[Host, Host]]) -> None:
+    """Let the controller know where hosts are. Raises ProgramError if one does not reach its other
+    one."""
+    for host, other in pairs:
+        ping = host.popen(["ping", "-q", "-c", "1", "-w", "20", other.IP()])
+        ping.communicate()
+        if ping.returncode != 0:
+            raise ProgramError(f"{host.name} does not reach {other.name}")

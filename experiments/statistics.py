@@ -1,0 +1,26 @@
+"""The statistics that figures are made with."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the least of ``values`` that ``percent`` of all do not exceed (nearest rank).
+
+    Raises ValueError if there are no values.
+    """
+    if not len(values):
+        raise ValueError("no values")
+    return float(np.percentile(values, percent, method="inverted_cdf"))
+
+
+def jain(shares: Sequence[float] | npt.NDArray[np.float64]) -> float:
+    """Return Jain's fairness index of what each one got: 1 if all got the same, 1/n if one got all.
+
+    Jain, Chiu and Hawe, "A Quantitative Measure of Fairness", DEC-TR-301, 1984.
+    """
+    got = np.asarray(shares, dtype=float)
+    squares = (got**2).sum()
+    return float(got.sum() ** 2 / (len(got) * squares)) if squares else 1.0
