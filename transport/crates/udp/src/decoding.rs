@@ -13,7 +13,7 @@ use proto::coding::Decoder;
 use proto::object::Cut;
 use wire::control::{Hash, Parameters};
 
-use crate::fetching::{JobId, Sink};
+use crate::sink::{JobId, Sink};
 
 /// So much is kept back until there are enough symbols of a block to decode it: each time that the decoding thread is
 /// woken costs as much as some symbols.

@@ -15,10 +15,11 @@ use proto::object::{Cut, Layout};
 use thiserror::Error;
 use wire::control::{Parameters, Refusal, Run, Version};
 
-pub use self::interface::{Error, Job, JobId, Sink, Source, Update};
+pub use self::interface::{Error, Job, Source, Update};
 use self::link::Link;
 use crate::clock::{Clock, sleep_precisely};
 use crate::decoding::{Answer, Batch, Decoding, Order};
+use crate::sink::{JobId, Sink};
 use crate::socket::DataSocket;
 use crate::waiting::Wait;
 

@@ -14,12 +14,13 @@ mod receiving;
 mod sending;
 mod serving;
 mod signals;
+mod sink;
 mod socket;
 pub mod tls;
 mod waiting;
 
 pub use clock::Clock;
-pub use fetching::{Error as FetchError, Fetching, Job, JobId, Sink, Source, Update};
+pub use fetching::{Error as FetchError, Fetching, Job, Source, Update};
 pub use files::Root;
 pub use receiving::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Receiving, Taken};
 pub use rustls::{ClientConfig as TlsClientConfig, ServerConfig as TlsServerConfig};
@@ -27,3 +28,4 @@ pub use sending::{
     RateNews, RateTeller, SendError, SendOptions, SendReport, SendUpdate, Sending, files, local_address,
 };
 pub use serving::{Error as ServeError, Limits, Options as ServeOptions, Serving, Statistics, Stop};
+pub use sink::{JobId, Sink};

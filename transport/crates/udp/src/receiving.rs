@@ -21,9 +21,9 @@ pub use self::interface::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Take
 use self::session::Session;
 use crate::clock::{Clock, sleep_precisely};
 use crate::decoding::{Answer, Batch, Decoding, Order};
-use crate::fetching::JobId;
 use crate::serving::{Error, raise_file_limit};
 use crate::signals::parse;
+use crate::sink::JobId;
 use crate::socket::DataSocket;
 use crate::waiting::Wait;
 

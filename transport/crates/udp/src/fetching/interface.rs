@@ -3,9 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 
-use proto::object::Layout;
 use thiserror::Error;
 use wire::control::{Entry, Parameters, Refusal, Run, Version};
+
+use crate::sink::{JobId, Sink};
 
 /// A server to pull from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,31 +16,6 @@ pub struct Source {
     /// The name that its certificate has to bear, where an authority vouches for it.
     pub name: String,
 }
-
-/// Where an object goes. All calls come from one thread, in the order in which blocks are complete.
-pub trait Sink: Send {
-    /// The object is known.
-    ///
-    /// # Errors
-    /// The job fails with it.
-    fn begin(&mut self, parameters: &Parameters, layout: Layout) -> io::Result<()>;
-
-    /// Verified bytes at `offset`.
-    ///
-    /// # Errors
-    /// The job fails with it.
-    fn block(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
-
-    /// All blocks that were asked for are there.
-    ///
-    /// # Errors
-    /// The job fails with it.
-    fn finish(&mut self) -> io::Result<()>;
-}
-
-/// A job within its [`Fetching`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct JobId(pub(crate) u64);
 
 /// An object to pull.
 pub struct Job {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proto::dfcp::{ReceiverConfig, ReceiverCounters};
 use wire::control::{Offer, Run};
 
-use crate::fetching::{JobId, Sink};
+use crate::sink::{JobId, Sink};
 
 /// Where to receive.
 pub struct ReceiveOptions {

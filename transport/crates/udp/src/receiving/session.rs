@@ -14,8 +14,8 @@ use wire::packet::Signal;
 use super::{Key, ReceiveUpdate};
 use crate::channel::{Broken, Channel};
 use crate::decoding::Batch;
-use crate::fetching::JobId;
 use crate::signals::{SignalStream, parse};
+use crate::sink::JobId;
 
 /// A sender that cannot say hello within this is forgotten.
 const GREETING: Duration = Duration::from_secs(10);
