@@ -168,3 +168,31 @@ def test_every_alert_has_its_advice() -> None:
     alerts = {rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule}
     advised = set(re.findall(r"\bWeir[A-Z]\w+", TEXT["monitoring.md"]))
     assert advised == alerts
+
+
+OF_THE_TREE = (
+    "controller/",
+    "experiments/",
+    "mininet/",
+    "ovs-patches/",
+    "tests/",
+    "tools/",
+    "transport/",
+)
+PATHS = sorted(
+    (page, span.partition(" ")[0])
+    for page, span in SPANS
+    if span.startswith(OF_THE_TREE) and "*" not in span
+)
+
+
+@pytest.mark.parametrize(("page", "path"), PATHS)
+def test_files_that_are_named_exist(page: str, path: str) -> None:
+    assert (TOP / path).exists(), f"{page} names {path}"
+
+
+def test_the_controller_readme_names_what_is_there() -> None:
+    text = (TOP / "controller/README.md").read_text()
+    named = re.findall(r"`((?:core|southbound|config|runtime)/[\w/.]+)`", text)
+    assert len(named) > 5
+    assert [path for path in named if not (TOP / "controller" / path).exists()] == []
