@@ -1,19 +1,23 @@
 """Tests that build networks run as the first process of a world of their own.
 
 A test with the marker ``netns`` is run by a second pytest inside new network, process and mount
-namespaces (testbed.isolation), so whatever it leaves behind ends with it.
+namespaces (testbed.isolation), so whatever it leaves behind ends with it. What became of it there
+is what becomes of it here: passed, skipped with its reason, or failed.
 """
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from testbed import dctcp, isolation
 
+# In a world: the file that the outcome is left in.
 _INSIDE = "WEIR_TEST_WORLD"
 
 # A shell script has its background jobs ignore it, and what is tested here would inherit that.
@@ -30,21 +34,34 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     except isolation.IsolationError as lacking:
         pytest.skip(str(lacking))
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", "-x"]
-    inner = subprocess.run(
-        [sys.executable, __file__, *argv, f"{pyfuncitem.path}::{_name(pyfuncitem)}"],
-        env=os.environ | {_INSIDE: "1"},
-        cwd=pyfuncitem.config.rootpath,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if inner.returncode != 0:
+    with tempfile.NamedTemporaryFile("r") as left:
+        inner = subprocess.run(
+            [sys.executable, __file__, *argv, f"{pyfuncitem.path}::{_name(pyfuncitem)}"],
+            env=os.environ | {_INSIDE: left.name},
+            cwd=pyfuncitem.config.rootpath,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        outcome = json.loads(left.read() or "{}")
+    if inner.returncode == 0 and outcome.get("outcome") == "skipped":
+        pytest.skip(outcome["reason"])
+    if inner.returncode != 0 or outcome.get("outcome") != "passed":
         pytest.fail(
             f"in its world (status {inner.returncode}):\n{inner.stdout}{inner.stderr}",
             pytrace=False,
         )
     return True
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """In a world, leave what became of the test to whoever has started it."""
+    left = os.environ.get(_INSIDE)
+    if left and (report.when == "call" or report.outcome != "passed"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        outcome = {"outcome": report.outcome, "reason": reason.removeprefix("Skipped: ")}
+        Path(left).write_text(json.dumps(outcome))
 
 
 def _name(item: pytest.Function) -> str:
