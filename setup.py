@@ -5,11 +5,17 @@ its package ``testbed`` is therefore mapped by hand, which is why this file exis
 ``pyproject.toml``.
 """
 
+import re
+from pathlib import Path
+
 from setuptools import find_packages, setup
+
+VERSION = re.search(r'__version__ = "(.+)"', Path("controller/__init__.py").read_text())
+assert VERSION is not None
 
 setup(
     name="weir",
-    version="0.1.0",
+    version=VERSION[1],
     description="Keeps many-to-one (incast) TCP traffic from collapsing data-centre networks",
     license="MIT",
     python_requires=">=3.11",

@@ -3,7 +3,7 @@
 Every case reads from 16 senders over one link, with hosts set otherwise than the case before, on
 one test bed. Seen from a sender, no segment may promise more than the receiver has, and a sender
 without room for a segment must soon have it (`promises`). Nothing may be corrupted, lost to a
-timeout, or much slower than with hosts that are not odd.
+timeout, or much slower than the link.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,8 @@ from traffic import account, capture
 
 SENDERS = 16
 SPEC = IncastSpec(senders=SENDERS, rounds=10)
-LEAST_SHARE = 0.9
+# Of the link, headers included.
+LEAST_SHARE = 0.88
 # The share of the requests that the switch takes for such, at least: that its account is at work. A
 # request during an answer is none to it, and an answer goes on for it while it does not believe in
 # its end. Linux's send buffer begins with room for the initial window: if that is 1, a program's
@@ -34,8 +35,9 @@ LEAST_SHARE = 0.9
 # ten runs, 104 to 160 with other hosts).
 REQUEST_SHARE = 0.5
 REQUEST_SHARES = {"initial window 1": 0.25}
-ATTEMPTS = 3
-# Runs do not count as attempts while a hypervisor takes more of the processors than this.
+# One good run will do; after a bad one it takes the majority of three. A bad run does not count if a
+# hypervisor has taken more of the processors than this.
+MAJORITY = 2
 LITTLE_STOLEN, MOST_RUNS = 0.02, 8
 
 USUAL = HostSettings(
@@ -160,43 +162,39 @@ def link_share(case: Case, settings: HostSettings) -> float:
     return case.goodput_mbps / 100 * (settings.mtu_bytes + 14) / payload_bytes
 
 
-def judge(bed: Bed, name: str, settings: HostSettings, usual: float, directory: Path) -> list[str]:
-    """Read under ``settings``, again if something else may have had the processors; say what is
-    wrong."""
+def judge(bed: Bed, name: str, settings: HostSettings, directory: Path) -> list[str]:
+    """Read under ``settings``, again if a run was bad; say what is wrong."""
     directory.mkdir()
     told = []
-    undisturbed = 0
+    good = bad = 0
     for _ in range(MOST_RUNS):
         stolen = Stolen()
         case = read(bed, settings, directory)
-        undisturbed += stolen.share() < LITTLE_STOLEN
         if found := wrong(case, name, settings):
             return [f"{name}: {fault}" for fault in found]
         share = link_share(case, settings)
-        if share >= LEAST_SHARE * usual and not case.timeouts:
+        if share >= LEAST_SHARE and not case.timeouts:
+            good += 1
+        else:
+            bad += stolen.share() < LITTLE_STOLEN
+            told.append(f"{share:.2f} of the link, {case.timeouts} timeouts")
+        if good == MAJORITY or (good and not told):
             return []
-        told.append(f"{share:.2f} of the link, {case.timeouts} timeouts")
-        if undisturbed == ATTEMPTS:
+        if bad == MAJORITY:
             break
-    return [f"{name}: {'; '.join(told)}; {usual:.2f} with usual hosts"]
+    return [f"{name}: {'; '.join(told)}"]
 
 
 def congestion_controls() -> str:
     return run(["sysctl", "-n", "net.ipv4.tcp_available_congestion_control"])
 
 
-def usual_share(bed: Bed, settings: HostSettings, directory: Path) -> float:
-    directory.mkdir()
-    return max(link_share(read(bed, settings, directory), settings) for _ in range(2))
-
-
 def test_hosts_of_all_kinds(tmp_path: Path) -> None:
     config = BedConfig(topology="star", senders=SENDERS, scheme="weir", host=USUAL)
     with standing(config) as bed:
-        usual = usual_share(bed, USUAL, tmp_path / "usual")
-        told = judge(bed, "usual", USUAL, usual, tmp_path / "usual again")
+        told = judge(bed, "usual", USUAL, tmp_path / "usual")
         for name, settings in ODD.items():
-            told += judge(bed, name, settings, usual, tmp_path / name)
+            told += judge(bed, name, settings, tmp_path / name)
     assert not told, "\n".join(told)
 
 
@@ -205,9 +203,8 @@ def test_bbr(tmp_path: Path) -> None:
         pytest.skip("this kernel has no BBR")
     config = BedConfig(topology="star", senders=SENDERS, scheme="weir", host=USUAL)
     with standing(config) as bed:
-        usual = usual_share(bed, USUAL, tmp_path / "usual")
         bbr = replace(USUAL, congestion_control="bbr")
-        told = judge(bed, "BBR", bbr, usual, tmp_path / "bbr")
+        told = judge(bed, "BBR", bbr, tmp_path / "bbr")
     assert not told, "\n".join(told)
 
 
@@ -223,6 +220,5 @@ def test_jumbo_frames(tmp_path: Path) -> None:
         limit_bytes=6 * 1024 * 1024,
     )
     with standing(config) as bed:
-        usual = usual_share(bed, USUAL, tmp_path / "usual")
-        told = judge(bed, "jumbo frames", jumbo, usual, tmp_path / "jumbo")
+        told = judge(bed, "jumbo frames", jumbo, tmp_path / "jumbo")
     assert not told, "\n".join(told)
