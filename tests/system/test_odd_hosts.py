@@ -35,8 +35,8 @@ LEAST_SHARE = 0.88
 # ten runs, 104 to 160 with other hosts).
 REQUEST_SHARE = 0.5
 REQUEST_SHARES = {"initial window 1": 0.25}
-# One good run will do; after a bad one it takes the majority of three. A bad run does not count if a
-# hypervisor has taken more of the processors than this.
+# One good run will do; after a bad one it takes the majority of three. A bad run does not count if
+# a hypervisor has taken more of the processors than this.
 MAJORITY = 2
 LITTLE_STOLEN, MOST_RUNS = 0.02, 8
 
