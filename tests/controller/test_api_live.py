@@ -18,7 +18,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 
 from dummy_ovs import REPOSITORY, Controller, free_endpoint, wait_for
-from experiments.bench.fake_switch import FakeSwitch
+from experiments.bench.controller.fake_switch import FakeSwitch
 
 A, B = "10.0.0.1", "10.0.0.2"
 LINK_BPS = 1e10  # As the switch tells it.

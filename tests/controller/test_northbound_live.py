@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from controller.cli.client import Client
 from controller.model.values import Notice
 from dummy_ovs import REPOSITORY, Controller, free_endpoint, wait_for
-from experiments.bench.fake_switch import HOSTS, FakeSwitch, notice
+from experiments.bench.controller.fake_switch import HOSTS, FakeSwitch, notice
 from experiments.bench.load import Call, openings
 
 CONNECTIONS = 1000
