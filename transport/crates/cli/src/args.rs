@@ -13,7 +13,7 @@ use crate::target::{Host, Target};
 const RECEIVER_PORT: u16 = 4870;
 
 /// Fetch files from many servers at once over LTTP, or send files to one receiver over DFCP.
-/// Both protocols send coded symbols, so that no loss causes a timeout.
+/// Both protocols send coded symbols, so that the repair of loss does not wait for a timeout.
 ///
 /// A server:    fountain serve /srv/data
 /// A client:    fountain fetch --fingerprint FINGERPRINT server:reports/2026.csv -o .
