@@ -12,17 +12,17 @@ use crate::target::{Host, Target};
 
 const RECEIVER_PORT: u16 = 4870;
 
-/// Files from many servers at once over LTTP, or to one receiver over DFCP: coded symbols, so that no loss waits for a
-/// timeout.
+/// Fetch files from many servers at once over LTTP, or send files to one receiver over DFCP.
+/// Both protocols send coded symbols, so that the repair of loss does not wait for a timeout.
 ///
 /// A server:    fountain serve /srv/data
 /// A client:    fountain fetch --fingerprint FINGERPRINT server:reports/2026.csv -o .
 /// A receiver:  fountain recv /srv/inbox
-/// A sender:    fountain send --fingerprint FINGERPRINT --rate-from https://controller:8181 --token-file token
-///              receiver reports/
+/// A sender:    fountain send --fingerprint FINGERPRINT --rate-from https://controller:8181
+///              --token-file token receiver reports/
 ///
-/// Exit status: 0 all is there; 1 something is not; 2 the command line is wrong;
-/// 130 interrupted (what has come is kept, the same command goes on with it).
+/// Exit status: 0 everything is complete; 1 something is missing; 2 the command line is wrong;
+/// 130 interrupted (the data received so far is kept, and the same command resumes).
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -40,21 +40,21 @@ pub(crate) enum Command {
 
 /// Serve the files of a directory.
 ///
-/// Listens for control channels on TCP and for data on the same port of UDP. Without --cert it makes itself a
-/// certificate and prints its fingerprint, by which clients know it; it is another one after each start.
+/// Listens for control channels on TCP and for data on the same port of UDP. Without --cert, it makes a new certificate
+/// at each start and prints its fingerprint. Clients recognize the server by this fingerprint.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
-    /// What is served: regular files below it, and nothing that links lead to outside of it
+    /// The directory to serve: all regular files below it, but nothing outside of it that links lead to
     pub(crate) directory: PathBuf,
-    /// Where to listen; port 0 takes a free one
+    /// The address to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:4860")]
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) identity: Identity,
-    /// First sending rate, in bit/s; without it, from the round trip of the handshake (RFC 5348, section 4.2)
+    /// First sending rate, in bit/s; by default it follows from the round trip of the handshake (RFC 5348, section 4.2)
     #[arg(long, value_name = "BIT/S")]
     pub(crate) start_rate: Option<f64>,
-    /// End connections whose client says nothing for so many seconds while it is being served
+    /// Close a connection if its client sends nothing for this time while it is being served
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) silence: f64,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(crate) struct Serve {
     pub(crate) json: bool,
 }
 
-/// Who listens, and whom it lets in.
+/// The identity of a listening end, and the peers that it accepts.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Identity {
     /// Certificate chain (PEM), for peers that trust its authority
@@ -73,21 +73,21 @@ pub(crate) struct Identity {
     /// Its private key (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
-    /// Let in only peers with a certificate of an authority in this file (PEM)
+    /// Accept only peers with a certificate of an authority in this file (PEM)
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(crate) client_ca: Option<PathBuf>,
-    /// Nothing is encrypted, and anyone is believed: for experiments on a closed network only
+    /// No encryption, and every peer is accepted: for experiments on a closed network only
     #[arg(long, conflicts_with_all = ["cert", "key"])]
     pub(crate) insecure: bool,
 }
 
-/// What may be held for others.
+/// Limits of a listening end.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Most {
-    /// Connections at a time
+    /// Maximum number of connections at a time
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub(crate) max_connections: usize,
-    /// Connections at a time from one address
+    /// Maximum number of connections at a time from one address
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) max_connections_per_address: usize,
 }
@@ -101,13 +101,13 @@ impl Most {
     }
 }
 
-/// Whom to believe, and who asks.
+/// The peers that a connecting end trusts, and its own identity.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Trust {
-    /// Believe those with these certificates (may be given several times)
+    /// Trust the peer whose certificate has this fingerprint (may be given several times)
     #[arg(long, value_name = "FINGERPRINT", conflicts_with_all = ["ca", "insecure"])]
     pub(crate) fingerprint: Vec<Fingerprint>,
-    /// Believe those that an authority in this file vouches for (PEM)
+    /// Trust peers with a certificate of an authority in this file (PEM)
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(crate) ca: Option<PathBuf>,
     /// Own certificate chain (PEM), for peers that ask for one
@@ -116,7 +116,7 @@ pub(crate) struct Trust {
     /// Its private key (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
-    /// Nothing is encrypted and nobody is who he says: for experiments on a closed network only
+    /// No encryption, and the peer is not authenticated: for experiments on a closed network only
     #[arg(long)]
     pub(crate) insecure: bool,
 }
@@ -124,22 +124,22 @@ pub(crate) struct Trust {
 /// Fetch files from one or many servers at once.
 ///
 /// A source is HOST:PATH or HOST:PORT/PATH. Several hosts with copies of a file are separated by commas, and share the
-/// work: HOST,HOST:PORT/PATH. What is interrupted goes on where it was when the same command is run again.
+/// work: HOST,HOST:PORT/PATH. After an interruption, run the same command again: the fetch resumes where it stopped.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fetch {
     /// What to fetch: HOST:PATH, HOST:PORT/PATH or HOST,HOST/PATH
     #[arg(required = true, value_name = "SOURCE")]
     pub(crate) sources: Vec<Target>,
-    /// Where to put it
+    /// The directory for the fetched files
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub(crate) output: PathBuf,
-    /// Fetch directories with all that is below them
+    /// Fetch directories with everything below them
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// Throw away what comes: to measure
+    /// Discard the received data: for measurements
     #[arg(long, conflicts_with_all = ["output", "recursive", "hash"])]
     pub(crate) discard: bool,
-    /// Fetch everything so many times, each time when all of the last time is there (only with --discard)
+    /// Fetch everything N times; a round begins when the last one is complete (only with --discard)
     #[arg(long, value_name = "N", default_value_t = 1, requires = "discard")]
     pub(crate) rounds: u32,
     /// Rounds begin together: the default, and the only way
@@ -153,25 +153,25 @@ pub(crate) struct Fetch {
     /// Bytes of a symbol, or "mtu": as many as fit an Ethernet frame
     #[arg(long, value_name = "N|mtu", default_value = "mtu")]
     pub(crate) symbol_bytes: SymbolBytes,
-    /// Symbols of a block: more are more efficient, fewer need less memory and come sooner
+    /// Symbols of a block: more are more efficient, fewer need less memory and are complete sooner
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=8192))]
     pub(crate) block_symbols: u16,
     /// How coded symbols choose their neighbours
     #[arg(long, value_enum, default_value_t = Draw::Dealt)]
     pub(crate) draw: Draw,
-    /// Who keeps the sum of what is under way small: this client by its credits, or nobody but each server's TFRC, as in the paper
+    /// What limits the data in flight from all servers: this client's credits, or only each server's TFRC, as in the paper
     #[arg(long, value_enum, default_value_t = Pacing::Client)]
     pub(crate) pacing: Pacing,
-    /// Bytes on the wire that may be under way to this client, all servers together; without it, at least 40 KiB and up to what the path is found to hold
+    /// Bytes on the wire that may be in flight to this client from all servers together; by default at least 40 KiB, and up to what the path is measured to hold
     #[arg(long, value_name = "BYTES")]
     pub(crate) window: Option<usize>,
-    /// Go on trying to reach servers that are gone for so many seconds
+    /// Keep trying for this time to reach servers that are gone
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub(crate) retry: f64,
-    /// A server that says nothing for so many seconds is gone
+    /// A server that sends nothing for this time is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) silence: f64,
-    /// Print progress and the outcome as lines of JSON
+    /// Print progress and the result as lines of JSON
     #[arg(long)]
     pub(crate) json: bool,
     /// Print nothing but errors
@@ -181,33 +181,34 @@ pub(crate) struct Fetch {
 
 /// Receive files from any number of senders, over DFCP.
 ///
-/// Without --cert it makes itself a certificate and prints its fingerprint, by which senders know it. What is interrupted
-/// goes on where it was when the sender comes again. A file that comes takes the place of one of its name.
+/// Without --cert, it makes a new certificate at each start and prints its fingerprint. Senders recognize the receiver by
+/// this fingerprint. After an interruption, the transfer resumes where it stopped when the sender connects again. A
+/// received file replaces a file with the same name.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recv {
-    /// Where to put what comes
+    /// The directory for the received files
     pub(crate) directory: PathBuf,
-    /// Where to listen (UDP); port 0 takes a free one
+    /// The address to listen on (UDP); port 0 selects a free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:4870")]
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) identity: Identity,
-    /// Throw away what comes: to measure
+    /// Discard the received data: for measurements
     #[arg(long)]
     pub(crate) discard: bool,
-    /// Only find out when there would be enough to decode a block: to measure what decoding costs
+    /// Only determine when a block could be decoded, and do not decode it: to measure the cost of decoding
     #[arg(long, requires = "discard")]
     pub(crate) no_decode: bool,
-    /// End when the first sender has gone: with status 0 if all that it offered is there
+    /// Exit when the first sender has disconnected, with status 0 if everything that it offered is complete
     #[arg(long)]
     pub(crate) once: bool,
-    /// Bytes of blocks that a sender may have under way
+    /// Bytes of blocks that one sender may have in flight
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub(crate) window: u64,
-    /// Bytes of blocks that all senders together may have under way, but for 1 MiB each
+    /// Bytes of blocks that all senders together may have in flight, besides 1 MiB for each sender
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     pub(crate) memory: u64,
-    /// A sender that says nothing for so many seconds while something is to come is gone
+    /// A sender that sends nothing for this time, while its files are incomplete, is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) silence: f64,
     #[command(flatten)]
@@ -219,46 +220,46 @@ pub(crate) struct Recv {
 
 /// Send files or directories to a receiver, over DFCP.
 ///
-/// DFCP has no congestion control: somebody has to say how fast it may send, or it does not. --rate-from announces the
-/// flow to the controller of the fabric, follows its share, and withdraws it; while the controller is gone, TFRC's rate is
-/// used. The same command goes on where it was interrupted.
+/// DFCP has no congestion control, so it needs a source of its rate: --rate-from, --rate or --tfrc. --rate-from announces
+/// the flow to the controller of the fabric, follows its share, and withdraws the flow at the end. While the controller is
+/// gone, TFRC's rate is used. After an interruption, the same command resumes where it stopped.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("source of the rate").required(true).args(["rate_from", "rate", "tfrc"]))]
 pub(crate) struct Send {
     /// HOST or HOST:PORT
     #[arg(value_name = "RECEIVER", value_parser = receiver)]
     pub(crate) to: Host,
-    /// What to send: files, or directories with all that is below them
+    /// What to send: files, or directories with everything below them
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// The controller's HTTP API, which says how fast to send
+    /// The controller's HTTP API, which sets the rate
     #[arg(long, value_name = "URL", requires = "token_file")]
     pub(crate) rate_from: Option<String>,
-    /// A token with the scopes read and announce, in a file (weir-controller token)
+    /// A file with a token with the scopes read and announce (weir-controller token)
     #[arg(long, value_name = "FILE", requires = "rate_from")]
     pub(crate) token_file: Option<PathBuf>,
-    /// The authority that vouches for the controller (PEM)
+    /// The authority that issued the controller's certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "rate_from")]
     pub(crate) rate_ca: Option<PathBuf>,
-    /// The DSCP of what is sent, by which switches may know it; without it what the controller says
+    /// The DSCP of sent packets, by which switches recognize them; by default, the controller's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=63))]
     pub(crate) dscp: Option<u8>,
-    /// The flow's name at the controller; one is made up without it
+    /// The flow's name at the controller; by default, a name is generated
     #[arg(long, value_name = "NAME", requires = "rate_from")]
     pub(crate) flow: Option<String>,
-    /// What the controller has said counts for so many seconds, unless it confirms it
+    /// The controller's rate is valid for this time, unless the controller confirms it
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub(crate) expiry: f64,
-    /// Send at this rate, in bit/s of whole Ethernet frames, whatever else is on the path
+    /// Send at this fixed rate, in bit/s of whole Ethernet frames, whatever other traffic is on the path
     #[arg(long, value_name = "BIT/S", value_parser = rate)]
     pub(crate) rate: Option<f64>,
     /// Send at the rate of TFRC, as LTTP does (RFC 5348)
     #[arg(long)]
     pub(crate) tfrc: bool,
-    /// What the controller says counts for this at least
+    /// Use at least this rate if the controller's rate is lower
     #[arg(long, value_name = "BIT/S", value_parser = rate)]
     pub(crate) floor: Option<f64>,
-    /// Never send faster, whoever says so
+    /// Never send faster than this, whatever the source of the rate
     #[arg(long, value_name = "BIT/S", value_parser = rate)]
     pub(crate) ceiling: Option<f64>,
     #[command(flatten)]
@@ -266,35 +267,35 @@ pub(crate) struct Send {
     /// Bytes of a symbol, or "mtu": as many as fit an Ethernet frame
     #[arg(long, value_name = "N|mtu", default_value = "mtu")]
     pub(crate) symbol_bytes: SymbolBytes,
-    /// Symbols of a block: more are more efficient, fewer need less memory and come sooner
+    /// Symbols of a block: more are more efficient, fewer need less memory and are complete sooner
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..=8192))]
     pub(crate) block_symbols: u16,
     /// The code of the blocks
     #[arg(long, value_enum, default_value_t = Code::Raptor)]
     pub(crate) code: Code,
-    /// Blocks of the sliding window; without it, as many as the path holds
+    /// Blocks of the sliding window; by default, as many as the path holds
     #[arg(long, value_name = "N")]
     pub(crate) window: Option<usize>,
-    /// Symbols to send in vain, in percent of those needed: for receivers that cannot say what they need
+    /// Symbols to send in excess, in percent of the needed ones: for receivers that cannot report what they need
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     pub(crate) redundancy: f64,
-    /// Send of a block until its acknowledgement comes, not until enough is thought to have been sent
+    /// Send symbols of a block until its acknowledgement arrives, instead of until they are expected to be enough
     #[arg(long)]
     pub(crate) no_early_stop: bool,
-    /// Send every block once and wait for no acknowledgement: what is lost beyond the redundancy is lost
+    /// Send every block once and do not wait for acknowledgements: loss beyond the redundancy is not repaired
     #[arg(long)]
     pub(crate) no_acks: bool,
-    /// Send bytes of the first block as they are, instead of every block's symbols: to measure what encoding costs. The
-    /// receiver has to run with --no-decode
+    /// Send unencoded bytes of the first block instead of every block's symbols: to measure the cost of encoding. The
+    /// receiver must run with --no-decode
     #[arg(long)]
     pub(crate) no_encode: bool,
-    /// Go on trying to reach a receiver that is gone for so many seconds
+    /// Keep trying for this time to reach a receiver that is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub(crate) retry: f64,
-    /// A receiver that says nothing for so many seconds is gone
+    /// A receiver that sends nothing for this time is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) silence: f64,
-    /// Print progress and the outcome as lines of JSON
+    /// Print progress and the result as lines of JSON
     #[arg(long)]
     pub(crate) json: bool,
     /// Print nothing but errors
@@ -316,25 +317,25 @@ fn rate(text: &str) -> Result<f64, String> {
     };
     let bps = digits.parse::<f64>().ok().map(|n| n * factor);
     bps.filter(|bps| bps.is_finite() && *bps > 0.0)
-        .ok_or_else(|| format!("{text:?} is no rate; write bit/s, e.g. 95M or 2.5G"))
+        .ok_or_else(|| format!("{text:?} is not a rate; write bit/s, e.g. 95M or 2.5G"))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Code {
     /// Weir's Raptor code
     Raptor,
-    /// An LT code with dealt neighbours, as LTTP has it
+    /// An LT code with dealt neighbours, as in LTTP
     Lt,
-    /// RaptorQ (RFC 6330), of the crate raptorq: to compare with
+    /// RaptorQ (RFC 6330) of the crate raptorq: for comparison
     #[cfg(feature = "raptorq")]
     Raptorq,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Draw {
-    /// Dealt from shuffled decks: fewer symbols are needed
+    /// Dealt from shuffled decks: needs fewer symbols
     Dealt,
-    /// Each independently, as in the paper
+    /// Drawn independently, as in the paper
     Independent,
 }
 
@@ -377,7 +378,7 @@ impl std::str::FromStr for SymbolBytes {
         let bounds = proto::object::SYMBOL_BYTES;
         match text.parse() {
             Ok(bytes) if bounds.contains(&bytes) => Ok(SymbolBytes::Exactly(bytes)),
-            _ => Err(format!("\"mtu\", or a number from {} to {}", bounds.start(), bounds.end())),
+            _ => Err(format!("write \"mtu\", or a number from {} to {}", bounds.start(), bounds.end())),
         }
     }
 }

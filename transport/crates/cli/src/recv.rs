@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
     } else {
         println!("receiving into {} on {address}", args.directory.display());
         if let Some(fingerprint) = fingerprint {
-            println!("senders know this receiver by --fingerprint {fingerprint}");
+            println!("senders trust this receiver with --fingerprint {fingerprint}");
         }
     }
     let mut inbox = Inbox {
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
             "replayed": did.data.replayed,
         }));
     } else {
-        println!("stopped: {} files received, {} not", did.stored, did.failed);
+        println!("stopped: {} files received, {} failed", did.stored, did.failed);
     }
     let whole = inbox.failed == 0 && inbox.files.is_empty();
     Ok(if args.once && !whole { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -131,7 +131,7 @@ impl Inbox {
                 }
                 Err((why, detail)) => {
                     self.failed += 1;
-                    self.complain(&format!("{:?} of {from}: {detail}", offer.path));
+                    self.complain(&format!("{:?} from {from}: {detail}", offer.path));
                     receiving.refuse(job, why, detail);
                 }
             },
@@ -144,7 +144,7 @@ impl Inbox {
                 if self.json {
                     say(&json!({"event": "file", "path": path, "size": size, "from": from}));
                 } else {
-                    println!("{} ({}) of {from}", path.display(), HumanBytes(size));
+                    println!("{} ({}) from {from}", path.display(), HumanBytes(size));
                 }
             }
             ReceiveUpdate::Failed { job, why } => {
@@ -152,7 +152,7 @@ impl Inbox {
                 let Some(file) = self.files.remove(&job) else { return };
                 self.failed += 1;
                 self.keep(&file);
-                self.complain(&format!("{} of {}: {why}", file.name, file.from));
+                self.complain(&format!("{} from {}: {why}", file.name, file.from));
                 if self.json {
                     let from = file.from.to_string();
                     say(&json!({"event": "failed", "path": file.name, "from": from, "why": why}));
@@ -176,16 +176,17 @@ impl Inbox {
     ) -> Result<Opened, (Refusal, String)> {
         let name = &offer.path;
         if !is_clean(name) {
-            return Err((Refusal::BadPath, "a path is relative, and stays where it is".into()));
+            return Err((Refusal::BadPath, "a path must be relative, without \".\" and \"..\"".into()));
         }
         if RESERVED.iter().any(|ending| name.ends_with(ending)) {
-            return Err((Refusal::BadPath, "names with this ending are kept for parts of files".into()));
+            return Err((Refusal::BadPath, "names with this ending are reserved for parts of files".into()));
         }
         self.supersede(receiving, from, name)?;
         let Offer { symbol_bytes, block_symbols, parameters, .. } = offer;
         let unusable = |e: std::io::Error| (Refusal::Unreadable, e.to_string());
-        let layout = Layout::new(*symbol_bytes, *block_symbols, parameters.size)
-            .ok_or_else(|| (Refusal::BadParameters, "no file is cut like that".to_owned()))?;
+        let layout = Layout::new(*symbol_bytes, *block_symbols, parameters.size).ok_or_else(|| {
+            (Refusal::BadParameters, "the size of symbols, blocks or file is out of bounds".to_owned())
+        })?;
         let mut output = Output::new(&self.place, name, *symbol_bytes, *block_symbols).map_err(unusable)?;
         output.open(*parameters, layout).map_err(unusable)?;
         let missing = if output.is_finished() { Vec::new() } else { output.missing(layout.blocks()) };
@@ -204,9 +205,9 @@ impl Inbox {
         let before = self.files.iter().find(|(_, file)| file.name == name);
         let Some((job, of)) = before.map(|(job, file)| (*job, file.from)) else { return Ok(()) };
         if of.ip() != from.ip() {
-            return Err((Refusal::Busy, format!("{of} is sending a file of that name")));
+            return Err((Refusal::Busy, format!("{of} is sending a file with this name")));
         }
-        receiving.refuse(job, Refusal::Busy, "its sender offers it again".into());
+        receiving.refuse(job, Refusal::Busy, "the sender offers it again".into());
         if let Some(file) = self.files.remove(&job) {
             self.keep(&file);
         }
@@ -215,7 +216,7 @@ impl Inbox {
 
     fn keep(&self, file: &File) {
         if let Err(e) = file.lock().close() {
-            self.complain(&format!("{}: what came of it may have to come again: {e}", file.name));
+            self.complain(&format!("{}: received data may be lost: {e}", file.name));
         }
     }
 

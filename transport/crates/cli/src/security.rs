@@ -1,4 +1,4 @@
-//! Who is who, from the options of the command line.
+//! Identities and trust, from the options of the command line.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use udp::{TlsClientConfig, TlsServerConfig};
 use crate::Failure;
 use crate::args::{Identity, Trust};
 
-/// What who connects needs; `None` if nothing is to be protected.
+/// TLS for a connecting end; `None` with `--insecure`.
 pub(crate) fn client(trust: &Trust) -> Result<Option<Arc<TlsClientConfig>>, Failure> {
     if trust.insecure {
         return Ok(None);
@@ -18,8 +18,8 @@ pub(crate) fn client(trust: &Trust) -> Result<Option<Arc<TlsClientConfig>>, Fail
         (None, false) => tls::Trust::Fingerprints(trust.fingerprint.clone()),
         (None, true) => {
             return Err(Failure::usage(
-                "who is to be believed? --fingerprint (as `fountain serve` and `fountain recv` print it), --ca FILE, or \
-                 --insecure for experiments",
+                "give the peer's --fingerprint (printed by `fountain serve` and `fountain recv`), --ca FILE, or --insecure \
+                 for experiments",
             ));
         }
     };
@@ -30,10 +30,10 @@ pub(crate) fn client(trust: &Trust) -> Result<Option<Arc<TlsClientConfig>>, Fail
     tls::client(&believed, identity).map(Some).map_err(Failure::new)
 }
 
-/// What who listens needs, and by what peers know it; `None` if nothing is to be protected.
+/// TLS for a listening end, and its fingerprint; `None` with `--insecure`.
 pub(crate) fn server(identity: &Identity) -> Result<Option<(Arc<TlsServerConfig>, Fingerprint)>, Failure> {
     if identity.insecure {
-        eprintln!("fountain: --insecure: nothing is encrypted, and anyone is believed");
+        eprintln!("fountain: --insecure: nothing is encrypted, and every peer is accepted");
         return Ok(None);
     }
     let known = match (&identity.cert, &identity.key) {

@@ -87,10 +87,10 @@ pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
 
 fn config(args: &Send) -> Result<SenderConfig, Failure> {
     if !(0.0..=1000.0).contains(&args.redundancy) {
-        return Err(Failure::usage(format!("--redundancy {}: 0 to 1000 percent", args.redundancy)));
+        return Err(Failure::usage(format!("--redundancy {}: write 0 to 1000 percent", args.redundancy)));
     }
     if args.window == Some(0) {
-        return Err(Failure::usage("--window 0: one block at least is needed"));
+        return Err(Failure::usage("--window 0: write at least 1 block"));
     }
     let expiry = seconds("--expiry", args.expiry)?;
     let rate = RateConfig {
@@ -129,7 +129,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
         let whole = path.canonicalize().map_err(|e| cannot(&e))?;
         let named = |name: Option<&std::ffi::OsStr>| {
             let name = name.and_then(std::ffi::OsStr::to_str).map(str::to_owned);
-            name.ok_or_else(|| cannot(&"it has no name that can be sent"))
+            name.ok_or_else(|| cannot(&"its name cannot be sent"))
         };
         let is_directory = whole.is_dir();
         let within = if is_directory { &*whole } else { whole.parent().unwrap_or(Path::new("/")) };
@@ -148,7 +148,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
                 if is_directory { format!("{prefix}{}", entry.path) } else { named(path.file_name())? };
             if !names.insert(name.clone()) {
                 return Err(Failure::new(format!(
-                    "two files would both become {name}: send them one after the other"
+                    "two files would have the name {name}: send them one after the other"
                 )));
             }
             let (root, size) = (root.clone(), entry.size);
@@ -250,7 +250,7 @@ impl Attempt<'_> {
                 report.rate(bps, at);
             }
             for trouble in self.rates.troubles() {
-                report.complain(&format!("no news of the rate: {trouble}"));
+                report.complain(&format!("no rate from the controller: {trouble}"));
             }
             report.tick(files, &sending);
         }

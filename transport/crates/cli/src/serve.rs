@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     } else {
         println!("serving {} on {address}", args.directory.display());
         if let Some(fingerprint) = fingerprint {
-            println!("clients know this server by --fingerprint {fingerprint}");
+            println!("clients trust this server with --fingerprint {fingerprint}");
         }
     }
     let did = serving.run().map_err(Failure::new)?;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
         );
     } else {
         println!(
-            "stopped: {} connections, {} requests complete, {} given up, {} symbols sent",
+            "stopped: {} connections, {} requests complete, {} abandoned, {} symbols sent",
             did.connections, did.completed, did.abandoned, did.data.symbols
         );
     }
@@ -70,5 +70,5 @@ pub(crate) fn seconds(option: &str, seconds: f64) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|d| !d.is_zero())
-        .ok_or_else(|| Failure::usage(format!("{option} {seconds}: a length of time in seconds is needed")))
+        .ok_or_else(|| Failure::usage(format!("{option} {seconds}: write a time in seconds above 0")))
 }

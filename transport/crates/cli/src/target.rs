@@ -29,14 +29,14 @@ impl Host {
     pub(crate) fn with_port(text: &str, default: u16) -> Result<Self, String> {
         let (name, port) = match split_port(text) {
             Some((name, port)) => {
-                let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+                let port = port.parse().map_err(|_| format!("{port:?} is not a port"))?;
                 (name, port)
             }
             None => (text, default),
         };
         let name = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
         if name.is_empty() || name.contains(['[', ']']) {
-            return Err(format!("{text:?} names no host"));
+            return Err(format!("{text:?} has no host"));
         }
         Ok(Host { name: name.to_owned(), port })
     }
@@ -67,7 +67,7 @@ impl FromStr for Target {
         }
         let path = path.trim_start_matches('/').to_owned();
         if path.is_empty() {
-            return Err("which file? HOST:PATH or HOST:PORT/PATH is needed".into());
+            return Err("it names no file; write HOST:PATH or HOST:PORT/PATH".into());
         }
         let hosts =
             hosts.into_iter().map(|host| Host::with_port(host, DEFAULT_PORT)).collect::<Result<_, _>>()?;

@@ -209,7 +209,7 @@ fn an_interrupt_keeps_what_has_come_and_says_so() {
     let said = Said::of(&client.wait_with_output().unwrap());
     assert_eq!(said.status, Some(130), "{}", said.errors);
     assert_eq!((&said.done()["complete"], &said.done()["interrupted"]), (&false.into(), &true.into()));
-    assert!(said.errors.contains("the same command goes on with it"), "{}", said.errors);
+    assert!(said.errors.contains("run the same command again to resume"), "{}", said.errors);
     run(fetch(&into, &["--insecure", &source])).succeeded();
     same(&into, &served);
 }

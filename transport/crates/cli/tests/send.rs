@@ -115,7 +115,7 @@ fn what_cannot_be_sent_is_told() {
     let path = sent.path().join("x.fountain-part");
     let said = run(send(&receiver, path.to_str().unwrap(), &["--tfrc"]));
     assert_eq!(said.status, Some(1));
-    assert!(said.errors.contains("kept for parts of files"), "{}", said.errors);
+    assert!(said.errors.contains("reserved for parts of files"), "{}", said.errors);
     assert!(into.files().is_empty());
 }
 
@@ -147,7 +147,7 @@ fn a_sender_that_was_interrupted_goes_on_where_it_was() {
         let output = process.wait_with_output().unwrap();
         if signal == Signal::INT {
             assert_eq!(output.status.code(), Some(130));
-            assert!(String::from_utf8_lossy(&output.stderr).contains("goes on with it"));
+            assert!(String::from_utf8_lossy(&output.stderr).contains("run the same command again to resume"));
         }
     }
     // Until the receiver has noticed, the part belongs to the connection that was killed.
@@ -420,11 +420,14 @@ fn a_controller_that_says_no_is_quoted_and_nothing_is_sent() {
     let from = ["--rate-from", &controller.url, "--token-file", &file];
     let (status, errors) = run_text(send(&receiver, path.to_str().unwrap(), &from));
     assert_eq!(status, Some(1));
-    assert!(errors.contains("401: no token of ours") && errors.contains("nobody says how fast"), "{errors}");
+    assert!(
+        errors.contains("401: no token of ours") && errors.contains("no rate from the controller"),
+        "{errors}"
+    );
     let nobody = ["--rate-from", "http://127.0.0.1:1", "--token-file", &file];
     let (status, errors) = run_text(send(&receiver, path.to_str().unwrap(), &nobody));
     assert_eq!(status, Some(1));
-    assert!(errors.contains("nobody says how fast"), "{errors}");
+    assert!(errors.contains("no rate from the controller"), "{errors}");
     assert!(into.files().is_empty());
 }
 

@@ -157,12 +157,12 @@ impl Plan {
         if matches!(self.place, Place::Directory(_)) {
             if RESERVED.iter().any(|ending| name.ends_with(ending)) {
                 return Err(Failure::new(format!(
-                    "{path}: names with this ending are kept for parts of files"
+                    "{path}: names with this ending are reserved for parts of files"
                 )));
             }
             if !self.names.insert(name.clone()) {
                 return Err(Failure::new(format!(
-                    "two files would both become {name}: fetch them to different directories"
+                    "two files would have the name {name}: fetch them to different directories"
                 )));
             }
         }
@@ -183,7 +183,7 @@ impl Plan {
             let name = entry.path.strip_prefix(parent).unwrap_or(&entry.path).trim_start_matches('/');
             // A server chooses no names but those below what it was asked for.
             if !is_below(&entry.path, &directory.path) || !is_clean(name) {
-                return Err(Failure::new(format!("a server names a file {:?}: refused", entry.path)));
+                return Err(Failure::new(format!("refused a file that the server names {:?}", entry.path)));
             }
             self.add(directory.servers.clone(), entry.path.clone(), name.to_owned())?;
         }

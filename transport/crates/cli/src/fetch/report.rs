@@ -83,7 +83,7 @@ impl Report {
 
     pub(super) fn retrying(&mut self, pause: Duration) {
         if !self.quiet {
-            self.complain(&format!("trying again in {:.1} s", pause.as_secs_f64()));
+            self.complain(&format!("retrying in {:.1} s", pause.as_secs_f64()));
         }
     }
 
@@ -171,8 +171,8 @@ impl Report {
         let why = match (&file.failed, file.is_complete()) {
             (Some(why), _) => why.clone(),
             (None, true) => return self.there(file),
-            (None, false) if interrupted => "interrupted; the same command goes on with it".into(),
-            (None, false) => "its servers are gone; the same command goes on with it".into(),
+            (None, false) if interrupted => "interrupted; run the same command again to resume".into(),
+            (None, false) => "its servers are gone; run the same command again to resume".into(),
         };
         self.complain(&format!("{}: {why}", file.path));
         if self.json {

@@ -73,7 +73,9 @@ impl Rates {
                 };
                 let expiry = seconds("--expiry", args.expiry)?;
                 let following = Following::start(service, flow(args, to)?, expiry, tell).map_err(|e| {
-                    Failure::new(format!("nobody says how fast to send (--rate or --tfrc would): {e}"))
+                    Failure::new(format!(
+                        "no rate from the controller (--rate or --tfrc send without it): {e}"
+                    ))
                 })?;
                 Some(following)
             }

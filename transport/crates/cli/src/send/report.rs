@@ -83,7 +83,7 @@ impl Report {
         match (before, guide) {
             (Some(Guide::Told), Guide::Tfrc) => {
                 self.complain(
-                    "what the controller said has expired: TFRC's rate is used until it speaks again",
+                    "the controller's rate has expired: TFRC's rate is used until the controller answers again",
                 );
             }
             (Some(Guide::Tfrc), Guide::Told) => self.complain("the controller's rate is used again"),
@@ -97,7 +97,7 @@ impl Report {
 
     pub(super) fn retrying(&self, pause: Duration) {
         if !self.quiet {
-            self.complain(&format!("trying again in {:.1} s", pause.as_secs_f64()));
+            self.complain(&format!("retrying in {:.1} s", pause.as_secs_f64()));
         }
     }
 
@@ -110,7 +110,7 @@ impl Report {
         let there = there(files);
         self.bar.set_position(there);
         let SendReport { loss, rate_bps, .. } = self.present;
-        self.bar.set_message(format!("may {:.1} Mbit/s, {:.1} % lost", 1e-6 * rate_bps, 100.0 * loss));
+        self.bar.set_message(format!("rate {:.1} Mbit/s, {:.1} % lost", 1e-6 * rate_bps, 100.0 * loss));
         if self.json && self.said.elapsed() >= JSON_INTERVAL {
             let seconds = self.began.elapsed().as_secs_f64();
             say(&json!({
@@ -151,8 +151,8 @@ impl Report {
             let why = match &file.state {
                 State::Stored => continue,
                 State::Failed(why) => why.clone(),
-                _ if interrupted => "interrupted; the same command goes on with it".into(),
-                _ => "the receiver is gone; the same command goes on with it".into(),
+                _ if interrupted => "interrupted; run the same command again to resume".into(),
+                _ => "the receiver is gone; run the same command again to resume".into(),
             };
             self.complain(&format!("{}: {why}", file.name));
             if self.json {
