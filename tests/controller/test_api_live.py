@@ -16,6 +16,7 @@ import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from schemathesis.core.result import Ok
 
 from dummy_ovs import REPOSITORY, Controller, free_endpoint, wait_for
 from experiments.bench.controller.fake_switch import FakeSwitch
@@ -213,6 +214,7 @@ def test_whatever_is_asked_is_answered_as_described(world: World) -> None:
     world.announce("known", A, B)
     asked = 0
     for result in finite.get_all_operations():
+        assert isinstance(result, Ok)
         operation = result.ok()
         scope = "read" if operation.method.upper() == "GET" else "announce"
 
