@@ -6,7 +6,7 @@ PY   := $(VENV)/bin
 PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
+.PHONY: help demo check test chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
 	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-lttp bench-bandwidth bench-dfcp \
 	test-system package test-package clean
 
@@ -25,6 +25,11 @@ test: ## lint, unit tests, the switch's own tests, the transports', the whole sy
 	@$(MAKE) --no-print-directory lint test-switch-weir
 	@$(CARGO_TEST)
 	@$(BUILT) $(PY)/pytest -m 'not chaos'
+
+BASE :=
+check: ## lint, types and unit tests of what has changed since the branch left its upstream (BASE=COMMIT: since then)
+	@$(PREPARE) packages venv
+	@$(PY)/python tools/changed $(BASE)
 
 lint: ## format, style, types, import rules, patch style
 	@$(PREPARE) packages venv rust
