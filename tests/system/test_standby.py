@@ -30,7 +30,7 @@ PEER_PORTS = {"a": 6654, "b": 6664}
 NOBODY = 6674
 TAKEN_OVER_S = 2.0
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch]
+pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.timing]
 
 
 class Member:
@@ -178,6 +178,7 @@ def flows(bed: Bed) -> set[str]:
     return {re.sub(r"idle_age=\d+", "", line) for line in text.splitlines() if "actions" in line}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tls", [False, True], ids=["tcp", "tls"])
 def test_a_killed_master_is_replaced_within_two_seconds(tls: bool) -> None:
     with (
@@ -264,6 +265,7 @@ def test_a_master_that_was_frozen_writes_no_more() -> None:
         assert held <= flows(bed)
 
 
+@pytest.mark.slow
 def test_two_that_cannot_hear_each_other_do_not_fight_for_the_switches() -> None:
     with (
         pair(cut=True) as (bed, a, b),

@@ -59,6 +59,7 @@ def carried_bps(standing: Bed, log: Path) -> float:
     return busiest(seen["time_ns"], seen["bytes"])
 
 
+@pytest.mark.timing
 def test_the_bottleneck_carries_its_rate(prefix: Path, tmp_path: Path) -> None:
     with bed(prefix) as standing:
         standing.require_forwarding()
