@@ -6,7 +6,7 @@ PY   := $(VENV)/bin
 PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
+.PHONY: help demo check test chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
 	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-lttp bench-bandwidth bench-dfcp \
 	test-system package test-package clean
 
@@ -20,11 +20,16 @@ demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 2 minutes
 # Where what was built lies, for those who use it.
 BUILT = WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_TRANSPORT_PREFIX="$$(transport/build --prefix)"
 
-test: ## lint, unit tests, the switch's own tests, the transports', the whole system in namespaces
+test: ## lint, unit tests, the switch's own tests, the transports', the whole system in namespaces (FRESH=1: what passed, too)
 	@$(PREPARE) packages venv switch bpf transport bindings apps
 	@$(MAKE) --no-print-directory lint test-switch-weir
 	@$(CARGO_TEST)
-	@$(BUILT) $(PY)/pytest -m 'not chaos'
+	@$(BUILT) tools/test 'not chaos'
+
+BASE :=
+check: ## lint, types and unit tests of what has changed since the branch left its upstream (BASE=COMMIT: since then)
+	@$(PREPARE) packages venv
+	@$(PY)/python tools/changed $(BASE)
 
 lint: ## format, style, types, import rules, patch style
 	@$(PREPARE) packages venv rust
@@ -46,21 +51,21 @@ transport: ## the programs of the coded transports alone
 
 test-unit: ## what needs neither root nor a switch
 	@$(PREPARE) packages venv bindings
-	@$(PY)/pytest -m 'not netns and not switch'
+	@tools/test 'not netns and not switch'
 
-# What links against Python has its tests in tests/transport.
-CARGO_TEST = tools/cargo test --quiet --locked --workspace \
-	$(addprefix --exclude ,$(shell sed -n 's/^name = "\(.*\)"/\1/p;T;q' transport/crates/python/Cargo.toml 2>/dev/null)) && \
-	tools/cargo test --quiet --locked -p weir-proto --lib coding
+TRANSPORT_KEY = $$(transport/build --key; cat transport/test tools/cargo tools/rustc | sha256sum)
+CARGO_TEST = tools/once transport "$(TRANSPORT_KEY)" transport/test
 test-transport: ## the coded transports: the tests of all crates, and of the bindings for Python
 	@$(PREPARE) packages venv rust bindings
 	@$(CARGO_TEST)
 	@[ ! -d tests/transport ] || $(PY)/pytest tests/transport
 
+# What Open vSwitch's own tests depend on.
+SWITCH_KEY = $$(ovs-patches/build --prefix; cat ovs-patches/check ovs-patches/*.py | sha256sum)
 test-switch-weir: ## Open vSwitch's test suite, the groups that the patches add
 	@$(PREPARE) packages switch
-	@ovs-patches/check weir
-	@ovs-patches/check kernel
+	@tools/once switch "$(SWITCH_KEY)" ovs-patches/check weir
+	@tools/once switch-kernel "$(SWITCH_KEY)" ovs-patches/check kernel
 
 test-switch: ## the series: style, each patch compiles, its tests, Open vSwitch's own around it against unpatched
 	@$(PREPARE) packages switch unpatched-switch
@@ -136,7 +141,7 @@ bench-controller: ## the controller's figures: table and build/bench/controller.
 
 test-system: ## real switch, real controller, real TCP and LTTP, in namespaces
 	@$(PREPARE) packages venv switch bpf transport apps
-	@$(BUILT) $(PY)/pytest -m '(netns or switch) and not chaos'
+	@$(BUILT) tools/test '(netns or switch) and not chaos'
 
 chaos: ## 20 random faults at controller and switches (WEIR_CHAOS_SEED=N to repeat some, WEIR_CHAOS_FAULTS=N)
 	@$(PREPARE) packages venv switch bpf

@@ -49,12 +49,16 @@ setup(
             "mypy>=1.10",
             "pytest>=8",
             "pytest-timeout>=2.3",
+            "pytest-xdist>=3.6",
             "ruff>=0.5",
             "schemathesis>=4",
             "types-PyYAML",
+            "types-greenlet",
             "types-networkx",
             "types-psutil",
+            "types-setuptools",
         ],
+        "fuzz": ["atheris==3.0.0"],
     },
     entry_points={
         "console_scripts": [

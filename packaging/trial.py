@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from machine import Machine, MachineError, bootstrapped, end_on_signals
@@ -378,10 +379,10 @@ class Trial:
 
     def _all_run(self) -> None:
         for unit in UNITS:
-            self._eventually(
-                lambda unit=unit: self._says("systemctl", "is-active", unit) == "active",
-                f"{unit} runs",
-            )
+            self._eventually(partial(self._is_active, unit), f"{unit} runs")
+
+    def _is_active(self, unit: str) -> bool:
+        return self._says("systemctl", "is-active", unit) == "active"
 
     def _kill(self, unit: str) -> None:
         """Kill the main process of a unit, and wait until there is another one."""

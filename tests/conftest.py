@@ -20,8 +20,27 @@ from testbed import dctcp, isolation
 # In a world: the file that the outcome is left in.
 _INSIDE = "WEIR_TEST_WORLD"
 
+# What builds networks may take that long; everything else has pyproject.toml's --timeout.
+_NETWORKS_TIMEOUT_S = 300
+# Twice what the marker "slow" is for: on a busy machine others come near it.
+_SLOW_S = 20
+
 # A shell script has its background jobs ignore it, and what is tested here would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests that build networks their time, unless they say themselves what they need."""
+    for item in items:
+        if item.get_closest_marker("netns") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(_NETWORKS_TIMEOUT_S))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name what ought to have the marker ``slow``."""
+    for report in terminalreporter.getreports("passed"):
+        if report.duration > _SLOW_S and "slow" not in report.keywords:
+            terminalreporter.line(f"{report.duration:.0f} s, and not marked slow: {report.nodeid}")
 
 
 @pytest.hookimpl(tryfirst=True)

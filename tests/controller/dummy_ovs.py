@@ -1,6 +1,7 @@
 """A real Open vSwitch on dummy devices: no privileges, and every frame in the test's hands."""
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -19,10 +20,18 @@ PROGRAM = ("-m", "controller")
 DEADLINE_S = 20.0
 
 
+# Those who share out the tests among them (pytest -n) take ports from different thousands, and
+# nobody takes one that the kernel gives to others meanwhile.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_numbers = itertools.count(os.getpid())
+
+
 def free_endpoint() -> str:
     """HOST:PORT on loopback that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        return f"127.0.0.1:{reserved.getsockname()[1]}"
+    while True:
+        port = 10_000 + _WORKER % 20 * 1000 + next(_numbers) % 1000
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return f"127.0.0.1:{port}"
 
 
 def wait_for(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> object:

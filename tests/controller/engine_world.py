@@ -2,6 +2,7 @@
 
 import heapq
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from controller.core.congestion.egress_ports import PortOverride, Queue
 from controller.core.congestion.regulation import Features
@@ -37,6 +38,8 @@ from controller.model.entries import (
 from controller.model.flow import ACK, SYN, FlowKey, Segment
 from controller.model.values import FlowClass, Hold, Notice, PortId
 from packets import Host
+
+E = TypeVar("E", bound=Entry)
 
 SECOND = 10**9
 MSS = 1460
@@ -215,7 +218,7 @@ class World:
         reading = key.pack(), volume_bytes + packets * 66, packets
         return self.do(self.engine.accounts_read(switch, [reading], False, self.now_ns))
 
-    def entries(self, switch: int, kind: type) -> set[Entry]:
+    def entries(self, switch: int, kind: type[E]) -> set[E]:
         return {entry for entry in self.held[switch].values() if isinstance(entry, kind)}
 
 

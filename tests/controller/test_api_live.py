@@ -16,6 +16,7 @@ import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from schemathesis.core.result import Ok
 
 from dummy_ovs import REPOSITORY, Controller, free_endpoint, wait_for
 from experiments.bench.controller.fake_switch import FakeSwitch
@@ -146,6 +147,7 @@ def test_a_flow_that_joins_changes_the_rate_of_another_at_once(world: World) -> 
     assert world.ask("/v1/fountains").json() == {"fountains": []}
 
 
+@pytest.mark.timing
 def test_an_answer_does_not_wait_for_an_acknowledgment(world: World) -> None:
     """Of a part of it that was sent before: by Linux, these are 40 ms late."""
     took_s = []
@@ -181,6 +183,7 @@ def test_tokens_are_followed_in_their_file(world: World) -> None:
     assert 'weir_api_tokens_refused_total{reason="unknown"}' in told
 
 
+@pytest.mark.timing
 def test_a_peer_that_does_not_read_harms_nobody(world: World) -> None:
     host, _, port = world.api.rpartition(":")
     with socket.socket() as stalled:
@@ -213,6 +216,7 @@ def test_whatever_is_asked_is_answered_as_described(world: World) -> None:
     world.announce("known", A, B)
     asked = 0
     for result in finite.get_all_operations():
+        assert isinstance(result, Ok)
         operation = result.ok()
         scope = "read" if operation.method.upper() == "GET" else "announce"
 
@@ -251,6 +255,7 @@ def test_the_api_ends_with_its_controller_and_comes_back_with_it(world: World) -
     world.ask("/v1/fountains/lost", "DELETE", "announce")
 
 
+@pytest.mark.timing
 def test_it_is_started_again_when_it_fails(world: World) -> None:
     children = subprocess.run(
         ["pgrep", "-P", str(world.controller._process.pid)],  # type: ignore[union-attr]

@@ -45,7 +45,7 @@ def test_a_switch_that_has_just_connected_is_not_asked() -> None:
 
 def test_one_at_a_time_and_every_one_in_turn() -> None:
     subject = Subject()
-    order = []
+    order: list[int] = []
     while len(order) < 6:
         asked = subject.tend(0.25)
         assert len(asked) <= 1

@@ -34,7 +34,7 @@ class Brokered:
 
     def mbps(self) -> dict[str, int | None]:
         shares = {share["flow"]: share["rate_bps"] for share in self.broker.shares()}
-        return {flow: bps and round(bps / MBPS) for flow, bps in shares.items()}
+        return {flow: None if bps is None else round(bps / MBPS) for flow, bps in shares.items()}
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ class Peer:
         self.say(Type.HELLO, bytes.fromhex("0001 0008 00000072"), version=6)
         assert self.hear()[0] == 5  # FEATURES_REQUEST
         features = (7).to_bytes(8, "big") + bytes.fromhex("00000000 fe 00 0000 0000004f 00000000")
-        self.say(6, features)
+        self.say(Type.FEATURES_REPLY, features)
         kind, xid, _ = self.hear()
         assert kind == Type.MULTIPART_REQUEST
         port = (3).to_bytes(4, "big") + bytes(4) + b"\2\0\0\0\0\3" + bytes(2)
@@ -157,7 +157,7 @@ def test_messages_arrive_whole_however_they_are_cut(peer: Peer) -> None:
 
 
 def test_echo_requests_are_answered(peer: Peer) -> None:
-    peer.say(2, b"echo", xid=99)
+    peer.say(Type.ECHO_REQUEST, b"echo", xid=99)
     while (heard := peer.hear())[0] != 3:
         pass
     assert heard == (3, 99, b"echo")
@@ -367,7 +367,7 @@ def passes_a_probe(peer: Peer) -> Channel:
     connected.probe()
     while (heard := peer.hear())[0] != 2:
         pass
-    peer.say(3, heard[2], xid=heard[1])
+    peer.say(Type.ECHO_REPLY, heard[2], xid=heard[1])
     return connected
 
 
@@ -391,7 +391,7 @@ def test_a_switch_that_answers_passes_however_often_it_is_probed(
         if peer.ear.lost:
             break
         # Each probe after the first is answered when the next one has come.
-        peer.say(3, b"")
+        peer.say(Type.ECHO_REPLY, b"")
     assert not peer.ear.lost
 
 

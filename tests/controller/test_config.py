@@ -303,7 +303,8 @@ def test_shares_are_told_as_weights(share: float, weights: tuple[int, int]) -> N
 
 @given(st.floats(0.01, 0.99), st.integers(10**6, 10**9))
 def test_weights_fit_a_byte_and_are_near_the_share(share: float, max_hold_ns: int) -> None:
-    rules = Regulation(background_share=share, max_hold=max_hold_ns / 10**9).credit_rules()
+    told = {"background_share": share, "max_hold": max_hold_ns / 10**9}
+    rules = Regulation.model_validate(told).credit_rules()
     assert 1 <= rules.burst_weight <= 255
     assert 1 <= rules.background_weight <= 255
     assert 1 <= rules.max_hold_ms <= 1000

@@ -92,7 +92,7 @@ def test_a_master_that_stops_is_replaced_within_the_timeout_and_its_return_chang
 def test_the_second_takes_over_if_the_first_does_not() -> None:
     cluster = Cluster(a=100, b=100, c=100)
     cluster.run(10 * TIMEOUT_NS)
-    cluster.members["b"].due = lambda _now_ns: False  # type: ignore[method-assign]
+    cluster.members["b"].due = lambda now_ns: False  # type: ignore[method-assign]  # noqa: ARG005
     cluster.down.add("a")
     cluster.run(2 * TIMEOUT_NS + 2 * HEARTBEAT_NS)
     assert cluster.masters == ["c"]

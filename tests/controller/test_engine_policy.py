@@ -7,7 +7,7 @@ from controller.core.flows.policy import Rule, Treatment
 from controller.core.topology.fabric import PORT_GRACE_NS, Port
 from controller.model.effects import SetWindows, TimeControl
 from controller.model.entries import Account, Exempt, FlowWindow
-from controller.model.flow import ACK, RST, SYN, FlowKey, Segment
+from controller.model.flow import ACK, RST, SYN, FlowKey, Segment, SegmentFields
 from controller.model.values import PortId
 from engine_world import (
     MSS,
@@ -116,7 +116,7 @@ class TestStandingWindows:
 
     def test_a_batch_of_segments_is_answered_by_one_message(self) -> None:
         world = star()
-        batch = []
+        batch: list[SegmentFields] = []
         for host in SENDERS:
             world.connect(host, RECEIVER, src_port=1)
         world.sleep(2 * SECOND)
@@ -148,8 +148,7 @@ class TestMeasuredRtt:
         assert limits.rtt_ns == 500_000
 
     def answer(self, world: World, switch: int, took_ns: int) -> None:
-        asked = [e for e in world.engine.look_at_switches(world.now_ns) if e.switch == switch]
-        assert TimeControl(switch, world.now_ns) in asked
+        assert TimeControl(switch, world.now_ns) in world.engine.look_at_switches(world.now_ns)
         world.engine.control_timed(switch, world.now_ns, world.now_ns + took_ns)
 
     @pytest.mark.parametrize("scheme", [Scheme.WEIR, Scheme.SDTCP])

@@ -298,8 +298,8 @@ class TestGone:
         port = Port(40, "s1-eth40", b"\2\1\0\0\1\0", up=False)
         world.do(world.engine.port_changed(1, port, world.now_ns))
         world.sleep(SECOND)
-        known = world.entries(1, Forward) | world.entries(1, Behind)
-        assert RECEIVER.mac not in {entry.mac for entry in known}
-        assert all(switch == 1 for switch, _ in world.engine._tables.entries(object))
+        assert RECEIVER.mac not in {entry.mac for entry in world.entries(1, Forward)}
+        assert RECEIVER.mac not in {entry.mac for entry in world.entries(1, Behind)}
+        assert all(switch == 1 for switch, _ in world.engine._tables.entries(object))  # type: ignore[type-var]
         world.switch_up(2)
         assert Behind(SENDERS[0].mac, 1) in world.entries(2, Behind), "it is furnished anew"

@@ -184,7 +184,9 @@ class TestBytes:
         assert QueueStatsReply.unpack(body) == QueueStatsReply((queue,), more=True)
 
     def test_queue_of_a_port_that_cannot_have_an_account(self) -> None:
-        queue = QueueStats(3, 0, 0, *[1] * 12, (0, 0, 0, 0), 0, can_have_account=False)
+        queue = QueueStats(
+            3, 0, 0, *(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), (0, 0, 0, 0), 0, can_have_account=False
+        )
         body = QueueStatsReply((queue,)).pack()
         assert body[8:18] == bytes.fromhex("00000003 00000000 00 00")
         assert QueueStatsReply.unpack(body).queues == (queue,)

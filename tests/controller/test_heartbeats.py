@@ -82,6 +82,7 @@ def closed(sock: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.timing
 def test_a_peer_that_is_master_is_heard_and_followed_when_it_stops(world: World) -> None:
     sock, challenge = world.call()
     line = Line(challenge, SECRET)

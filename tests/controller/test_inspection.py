@@ -94,7 +94,7 @@ def test_regulation_follows_the_port() -> None:
 def test_what_a_switch_counts_of_credit_is_told_of_its_port() -> None:
     world = star(keeps_accounts=True)
     subject = App(world)
-    queue = QueueStats(1, 0, 0, 1, 10**8, 65_536, None, *[0] * 8, (0, 0, 0, 0), 0)
+    queue = QueueStats(1, 0, 0, 1, 10**8, 65_536, None, *(0, 0, 0, 0, 0, 0, 0, 0), (0, 0, 0, 0), 0)
     counted = CreditStats(
         *(32, 4, 24_000, 1000, 120, 2, 1, 500_000_000, 160_000_000),
         (10, 20, 30, 20, 20, 10, 6, 2),

@@ -81,7 +81,7 @@ class World:
         self.election = Election("a", 100, ["b"], TIMEOUT_NS, self.now_ns)
         self.mastership = Mastership(
             self.election,
-            self,  # type: ignore[arg-type]
+            self,
             self.forget,
             self.beat,
             lambda _event, _fields: None,

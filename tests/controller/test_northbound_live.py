@@ -164,14 +164,15 @@ def test_events_are_followed(world: World) -> None:
         stdout=subprocess.PIPE,
     )
     try:
-        assert process.stdout is not None
-        os.set_blocking(process.stdout.fileno(), False)
+        out = process.stdout
+        assert out is not None
+        os.set_blocking(out.fileno(), False)
         lines = b""
 
         def notified() -> bool:
             nonlocal lines
             world.notify()
-            lines += process.stdout.read() or b""
+            lines += out.read() or b""
             return lines.count(b"queue_event") >= 4
 
         wait_for(notified, "the events")

@@ -253,13 +253,13 @@ def test_a_silent_stream_shows_that_it_lives(world: World) -> None:
 
 def test_followers_are_limited(world: World) -> None:
     world.told.happens(1)
-    streams = []
+    responses = []
     for _ in range(32):
-        stream = world.client.get("/v1/events?follow=true", buffered=False).iter_encoded()
-        assert json.loads(next(iter(stream)))["serial"] == 1
-        streams.append(stream)
+        response = world.client.get("/v1/events?follow=true", buffered=False)
+        assert json.loads(next(response.iter_encoded()))["serial"] == 1
+        responses.append(response)
     assert "follow already" in world.problem("/v1/events", 503, follow="true")
-    streams.pop().close()
+    responses.pop().close()
     assert world.client.get("/v1/events?follow=true", buffered=False).status_code == 200
 
 

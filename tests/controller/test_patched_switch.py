@@ -5,6 +5,7 @@ import signal
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ class World:
         lines = self._events.read_text().splitlines() if self._events.exists() else []
         return [event for event in map(json.loads, lines) if event["event"] == kind]
 
-    def wait_events(self, kind: str, count: int = 1) -> list[dict[str, object]]:
+    def wait_events(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
         wait_for(lambda: len(self.events(kind)) >= count, f"{count} x {kind}")
         return self.events(kind)
 

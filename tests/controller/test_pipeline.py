@@ -30,7 +30,7 @@ from controller.southbound.codec.extension import TcpRwndRegister
 from controller.southbound.codec.openflow import FlowEntry, FlowStats
 from controller.southbound.switch import pipeline
 from controller.southbound.switch.pipeline import STATIC, Table
-from controller.southbound.switch.session import Held
+from controller.southbound.switch.readback import Held
 
 ports = st.integers(1, 0xFFFFFEFF)
 u16 = st.integers(0, 65_535)

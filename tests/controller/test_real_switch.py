@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ class World:
         lines = self._events.read_text().splitlines() if self._events.exists() else []
         return [event for event in map(json.loads, lines) if event["event"] == kind]
 
-    def wait_events(self, kind: str, count: int = 1) -> list[dict[str, object]]:
+    def wait_events(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
         wait_for(lambda: len(self.events(kind)) >= count, f"{count} x {kind}")
         return self.events(kind)
 
@@ -105,6 +106,11 @@ class World:
         data = segment(H3, H1, ANSWER, ACK | PSH, sequence, payload=bytes(1400))
         self.send(data, H3)
 
+    def after_data(self, sequence: int, kind: str) -> list[dict]:
+        """What events of a kind there are once more data has been sent."""
+        self.send_data(sequence)
+        return self.events(kind)
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
@@ -123,7 +129,7 @@ def test_a_connection_is_forwarded_known_classified_and_forgotten(world: World) 
 
     sequence = iter(range(2000, 10**6, 1400))
     wait_for(
-        lambda: world.send_data(next(sequence)) or world.events("flow_classified"),
+        lambda: world.after_data(next(sequence), "flow_classified"),
         "the answer to be a background flow",
     )
     classified = world.events("flow_classified")[0]
@@ -235,13 +241,12 @@ def test_a_restarted_controller_takes_up_again(world: World) -> None:
 
     world.controller.start()
     sequence = iter(range(4000, 10**6))
-    wait_for(
-        lambda: (
-            world.send(segment(H1, H3, CALL, ACK, next(sequence), payload=b"x"), H1)
-            or len(world.events("connection_opened")) == 2
-        ),
-        "the connection to be adopted",
-    )
+
+    def adopted_again() -> bool:
+        world.send(segment(H1, H3, CALL, ACK, next(sequence), payload=b"x"), H1)
+        return len(world.events("connection_opened")) == 2
+
+    wait_for(adopted_again, "the connection to be adopted")
     adopted = world.events("connection_opened")[1]
     assert adopted["adopted"] is True
     assert (adopted["src"], adopted["dst_port"]) == ("10.0.0.1", 80)
@@ -256,7 +261,7 @@ def test_a_connection_without_account_is_relearnt_from_its_data(world: World) ->
     world.wait_events("link_up", 2)
     sequence = iter(range(2000, 10**6, 1400))
     wait_for(
-        lambda: world.send_data(next(sequence)) or world.events("connection_opened"),
+        lambda: world.after_data(next(sequence), "connection_opened"),
         "the connection to be adopted",
     )
     opened = world.events("connection_opened")

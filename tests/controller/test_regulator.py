@@ -371,7 +371,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @initialize(floor=st.integers(1, 3), has_account=st.booleans())
     def start(self, floor: int, has_account: bool) -> None:
-        self.rules = RULES._replace(floor_segments=floor)
+        self.window_rules = RULES._replace(floor_segments=floor)
         self.subject = Regulator(settings(Scheme.WEIR, floor))
         self.has_account = has_account
         self.now_ns = 0
@@ -436,7 +436,7 @@ class AnyHistory(RuleBasedStateMachine):
         self.notice_comes(port, Notice.CR, 0)
         self.time_passes(60)
         self.longest_ns[port] = LIMITS.rtt_ns
-        expected = standing_holds(NO_FLOWS, self.limits[port], self.rules)
+        expected = standing_holds(NO_FLOWS, self.limits[port], self.window_rules)
         if self.has_account:
             expected = account_holds(CREDIT)
         assert {cls: self.held[port, cls][0] for cls in FlowClass} == expected
@@ -445,7 +445,7 @@ class AnyHistory(RuleBasedStateMachine):
     def what_is_held_is_right(self) -> None:
         for port, counts in self.counts.items():
             limits, mss_bytes = self.limits[port], counts.mss_bytes or MSS
-            floor_bytes = self.rules.floor_segments * mss_bytes
+            floor_bytes = self.window_rules.floor_segments * mss_bytes
             buffer_bytes = int(0.9 * limits.buffer_bytes)
             bdp_bytes = 10**8 * self.longest_ns[port] // (8 * SECOND)
             most_bytes = max(floor_bytes, buffer_bytes + bdp_bytes)

@@ -163,7 +163,7 @@ class TestRegulation:
         incast(regulated)
         assert sorted(held(world).values()) == sorted(held(regulated).values())
         entries, expected = (w.entries(1, HostWindow) for w in (world, regulated))
-        assert {(e.port, e.address) for e in entries} == {(e.port, e.address) for e in expected}  # type: ignore[union-attr]
+        assert {(e.port, e.address) for e in entries} == {(e.port, e.address) for e in expected}
 
     def test_a_switch_that_comes_later_has_the_new_policy(self) -> None:
         world = star()

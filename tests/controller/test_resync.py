@@ -108,6 +108,7 @@ def test_what_others_put_there_stays(world: World) -> None:
     assert [meter for meter in meters if meter.startswith("5 ")]
 
 
+@pytest.mark.slow
 def test_a_controller_that_comes_back_finds_meters_and_entries_as_they_are(world: World) -> None:
     introduce(world)
     before = world.settle()

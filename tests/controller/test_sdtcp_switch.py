@@ -11,7 +11,7 @@ from packets import Host
 from test_patched_switch import MSS, QOS, REGULATED
 from test_patched_switch import World as AccountWorld
 
-pytestmark = pytest.mark.switch
+pytestmark = [pytest.mark.switch, pytest.mark.timing]
 
 LONE, *READERS = REGULATED[:6]
 # 64 KiB take 1.3 s, so notices are repeated every 2.6 s.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from controller.southbound.codec import discovery, extension, match, openflow
 from controller.southbound.codec.extension import Capability, QueueEvent
 from controller.southbound.codec.openflow import Type
-from controller.southbound.switch import pipeline, session
+from controller.southbound.switch import pipeline, readback, session
 from packets import ACK, SYN, arp, ethernet, segment
 from session_world import H1, H2, ORIGIN, PATCHED, SECRET, Switch, stats_of
 
@@ -27,7 +27,7 @@ class TestStart:
         (ready,) = switch.become_ready(stats_of(entry, 99))
         assert ready == session.Ready(
             1024,
-            [session.Held(pipeline.Decoded(pipeline.Kind.FORWARD, (H1.mac, 3)), 99, 1, 3 * 10**9)],
+            [readback.Held(pipeline.Decoded(pipeline.Kind.FORWARD, (H1.mac, 3)), 99, 1, 3 * 10**9)],
         )
 
     def test_the_fixed_entries_are_installed(self) -> None:
@@ -228,7 +228,7 @@ class TestEvents:
 
     def test_queues_come_as_a_whole(self, switch: Switch) -> None:
         def queue(port: int) -> extension.QueueStats:
-            numbers = (1, 10**8, 65_536, None, 3000, 2, *[0] * 6)
+            numbers = (1, 10**8, 65_536, None, 3000, 2, 0, 0, 0, 0, 0, 0)
             return extension.QueueStats(port, 0, 1, *numbers, (1, 0, 0, 0), 1)
 
         def answer(xid: int, *ports: int, more: bool = False) -> list[session.Event]:

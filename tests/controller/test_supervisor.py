@@ -58,7 +58,8 @@ class Supervised:
     def child(self) -> int:
         """The process of the controller that runs now."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        (child,) = wait_for(lambda: path.read_text().split(), "a child")  # type: ignore[misc]
+        wait_for(path.read_text, "a child")
+        (child,) = path.read_text().split()
         return int(child)
 
 

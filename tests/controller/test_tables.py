@@ -151,7 +151,7 @@ class TestAudit:
         assert subject.tables.applied(1) == Applied(3, 1, 0)
 
     def test_what_nobody_wants_goes_but_what_goes_by_itself(self, subject: Subject) -> None:
-        held = [Forward(M1, 3), Forward(M2, 4), LinkPort(1), LinkPort(7), Relearn(2)]
+        held: list[Entry] = [Forward(M1, 3), Forward(M2, 4), LinkPort(1), LinkPort(7), Relearn(2)]
         subject.tables.audit(1, held)
         assert subject.tables.end_audit(1) == Found(0, 1)
         assert subject.take() == [Withdraw(1, LinkPort(7))]

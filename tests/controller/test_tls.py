@@ -114,6 +114,7 @@ def set_ssl(switch: DummyOvs, pair: Pair, authority: Authority) -> None:
     switch.vsctl("set-ssl", pair.key, pair.certificate, authority.certificate)
 
 
+@pytest.mark.slow
 def test_a_switch_with_a_certificate_is_served_and_others_are_told_apart(
     world: World, switch: DummyOvs
 ) -> None:

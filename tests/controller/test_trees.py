@@ -5,6 +5,7 @@ import weakref
 from collections import Counter
 from collections.abc import Collection
 from itertools import permutations, product
+from random import Random
 
 import networkx as nx
 import pytest
@@ -216,7 +217,7 @@ def test_parallel_links_draw_the_labels_and_the_loss_of_one_moves_only_its_own()
 
 @given(st.randoms(use_true_random=False))
 @settings(deadline=None, max_examples=20)
-def test_the_order_in_which_links_are_found_does_not_matter(order: "st.Random") -> None:
+def test_the_order_in_which_links_are_found_does_not_matter(order: Random) -> None:
     wiring = fat_tree(4)
     shuffled = wiring.links.copy()
     order.shuffle(shuffled)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,6 +156,6 @@ def test_without_recovery_it_is_all_the_time_that_was_watched() -> None:
         ({"repeats": 0}, "repeats must be at least 1"),
     ],
 )
-def test_wrong_comparisons(fields: dict[str, object], complaint: str) -> None:
+def test_wrong_comparisons(fields: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Comparison(**fields)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_a_run_that_loses_only_at_the_bottleneck() -> None:
         ("hosts", {"tcp": {"h1": {"TcpExt.TCPBacklogDrop": 2}}}, "h1 TcpExt.TCPBacklogDrop"),
     ],
 )
-def test_a_loss_elsewhere(kind: str, changed: dict[str, object], place: str) -> None:
+def test_a_loss_elsewhere(kind: str, changed: dict[str, Any], place: str) -> None:
     after = dataclasses.replace(BEFORE, **{"queues": BEFORE.queues} | changed)
     losses = by_kind_of_loss(BEFORE, after, "s1-eth1")
     assert {k: places for k, places in losses.items() if places} == {kind: {place: 1}}

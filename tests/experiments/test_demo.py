@@ -79,6 +79,7 @@ def test_what_a_quiet_machine_would_not_mend_is_not_repeated(shown) -> None:
     assert "--senders 8" not in said
 
 
+@pytest.mark.timing
 def test_a_busy_process_is_named_and_ours_are_not() -> None:
     spin = "import time\nt = time.monotonic()\nwhile time.monotonic() < t + 2: pass"
     # A child of its own parent, which ends at once, is nobody's child here.

@@ -17,10 +17,11 @@ FAILED = {"name": "shaped rate", "measured": "90", "bound": "98 to 102", "holds"
 
 
 def printed(*parts: object) -> str:
-    console = Console(file=io.StringIO(), width=200)
+    out = io.StringIO()
+    console = Console(file=out, width=200)
     for part in parts:
         console.print(part)
-    return console.file.getvalue()
+    return out.getvalue()
 
 
 def test_summary_is_flat_and_has_the_figures() -> None:
@@ -116,9 +117,9 @@ def test_a_run_without_background_flow_has_no_figures_of_one(tmp_path: Path) -> 
 
 def test_the_table_fits_a_terminal_with_two_settings_of_three_schemes() -> None:
     runs = [run(name) for name in ("reno", "dctcp", "weir")] * 2
-    console = Console(file=io.StringIO(), width=80)
-    console.print(table.comparison(runs))
-    assert "…" not in console.file.getvalue()
+    out = io.StringIO()
+    Console(file=out, width=80).print(table.comparison(runs))
+    assert "…" not in out.getvalue()
 
 
 def test_a_congestion_control_of_a_route_prevails() -> None:

@@ -15,6 +15,13 @@ from testbed import isolation
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
 
 SENDERS, ROUNDS, BLOCK_BYTES = 4, 5, 200_000
+# The command, but that it does not repeat what is void.
+ONCE = """
+import sys
+from experiments import cli, demo
+demo.ATTEMPTS = 1
+sys.exit(cli.main(sys.argv[1:]))
+"""
 # How fast the machine is depends on what else it does, so these checks are not for a test.
 DEPEND_ON_THE_MACHINE = {"processors", "shaped rate"}
 
@@ -25,7 +32,7 @@ def command(*words: object) -> subprocess.CompletedProcess[str]:
         isolation.require()
     except isolation.IsolationError as lacking:
         pytest.skip(str(lacking))
-    argv = [sys.executable, "-m", "experiments.cli", *map(str, words)]
+    argv = [sys.executable, "-c", ONCE, *map(str, words)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode in (0, runner.VOID), done.stderr
     return done
@@ -42,6 +49,7 @@ def load(folder: Path) -> Run:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", ["fig8", "star"])
 def test_four_senders(topology: str, tmp_path: Path) -> None:
     sizes = ("--senders", SENDERS, "--rounds", ROUNDS, "--block", BLOCK_BYTES)
@@ -77,6 +85,7 @@ def test_without_a_background_flow(tmp_path: Path) -> None:
     assert opened == run.connections
 
 
+@pytest.mark.slow
 def test_a_group_of_the_incasts(tmp_path: Path) -> None:
     out = tmp_path / "incast.json"
     schemes = ("--schemes", "weir,reno", "--repeats", 1)

@@ -74,6 +74,7 @@ def test_wrong_words(argv: list[str], complaint: str, capsys: pytest.CaptureFixt
     assert complaint in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.netns
 @pytest.mark.switch
 def test_a_short_soak(tmp_path: Path) -> None:

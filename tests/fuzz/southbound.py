@@ -32,8 +32,8 @@ from ryu.base import app_manager  # noqa: E402
 from ryu.controller.handler import MAIN_DISPATCHER  # noqa: E402
 from ryu.ofproto import ofproto_protocol, ofproto_v1_3  # noqa: E402
 
-from controller import translate  # noqa: E402
 from controller.config.schema import Config  # noqa: E402
+from controller.runtime import translate  # noqa: E402
 from controller.southbound.codec.openflow import HEADER  # noqa: E402
 from controller.southbound.switch.admission import Admission  # noqa: E402
 from seeds import seeds  # noqa: E402

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import suite
-from trees import CheckError
+import trees
 
 OUTPUT = """\
 ## ------------------------------ ##
@@ -24,7 +24,7 @@ AGAIN = """\
 """
 
 
-class Tree:
+class Tree(trees.Tree):
     """A source tree with nothing but a make target, which says what it was asked."""
 
     def __init__(self, directory: Path) -> None:
@@ -71,5 +71,5 @@ def test_groups_are_told_by_title_and_failures_get_a_second_chance(tree: Tree) -
 
 @pytest.mark.netns
 def test_a_suite_without_groups_is_no_success(tree: Tree) -> None:
-    with pytest.raises(CheckError, match="make check ran no group of nothing"):
+    with pytest.raises(trees.CheckError, match="make check ran no group of nothing"):
         suite.run(tree, "check", ["nothing"], lambda _: None)

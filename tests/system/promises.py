@@ -111,7 +111,11 @@ def follow(connection: Connection) -> Iterator[Step]:
     captured = [(segment, "said") for segment in connection.sent]
     captured += [(segment, "data") for segment in connection.data]
     captured += [(segment, "arrived") for segment in connection.arrived]
-    una = edge = told_by = sent = granted = None
+    una: int | None = None
+    edge: int | None = None
+    sent: int | None = None
+    granted: int | None = None
+    told_by = 0
     for segment, what in sorted(captured, key=lambda each: each[0].time_s):
         before = edge
         if what == "said":
@@ -128,6 +132,7 @@ def follow(connection: Connection) -> Iterator[Step]:
             told = connection.edge(segment)
             if (
                 una is None
+                or edge is None
                 or ahead(segment.ack, una) > 0
                 or ahead(segment.seq, told_by) > 0
                 or (segment.seq == told_by and ahead(told, edge) > 0)
@@ -135,6 +140,8 @@ def follow(connection: Connection) -> Iterator[Step]:
                 edge, told_by = told, segment.seq
             una = segment.ack
         if edge is not None:
+            assert sent is not None
+            assert granted is not None
             moved_bytes = 0 if before is None else ahead(edge, before)
             rooms = ahead(edge, sent), ahead(granted, sent)
             yield Step(segment, what == "data", moved_bytes, sent, *rooms)

@@ -20,7 +20,7 @@ SECONDS = 4
 SEED = int(os.environ.get("WEIR_TEST_SEED", "1"))
 SCHEME = os.environ.get("WEIR_TEST_SCHEME", "weir")
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch]
+pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.slow, pytest.mark.timing]
 
 
 def play(bed: Bed, pattern: str, log: Path) -> tuple[dict[str, Any], dict[str, int]]:

@@ -25,7 +25,13 @@ LEAST_SHARE = 0.8
 # WEIR_TEST_SCHEME=none
 SCHEME = os.environ.get("WEIR_TEST_SCHEME", "weir")
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.switch,
+    pytest.mark.slow,
+    pytest.mark.timing,
+    pytest.mark.timeout(900),
+]
 
 
 def play(scheme: str, label: str) -> dict[str, Any]:

@@ -61,7 +61,13 @@ ADDRESS = "127.0.0.1", PORT
 HANDSHAKE_S = 20.0
 FLICKER_KB, GROWTH_KB = 512, 2048
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.chaos, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.switch,
+    pytest.mark.slow,
+    pytest.mark.chaos,
+    pytest.mark.timeout(600),
+]
 
 
 def add_ipv6(bed: Bed) -> None:

@@ -12,7 +12,12 @@ from experiments.runner import RunSpec, incast, usual_host
 ATTEMPTS = 3
 LEAST_MBPS = 88
 
-pytestmark = pytest.mark.switch
+pytestmark = [
+    pytest.mark.switch,
+    pytest.mark.slow,
+    pytest.mark.timing,
+    pytest.mark.timeout(300),
+]
 
 
 @pytest.mark.parametrize("connections", [32, 120])

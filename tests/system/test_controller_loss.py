@@ -14,7 +14,7 @@ from traffic import account, accounts_in_force, incast, is_regulated
 TTL_S = 1.5
 SENDERS = 16
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch]
+pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.timing]
 
 
 def notices(bed: Bed) -> int:

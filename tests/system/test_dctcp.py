@@ -29,6 +29,8 @@ def standing(config: BedConfig) -> Iterator[Bed]:
         yield bed
 
 
+@pytest.mark.slow
+@pytest.mark.timing
 def test_the_queue_stays_at_the_threshold(tmp_path: Path) -> None:
     with standing(bed_config("dctcp")) as bed:
         flows = long_flows(bed, tmp_path / "log", settle_s=2, measured_s=5)

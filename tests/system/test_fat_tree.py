@@ -25,7 +25,7 @@ N_LINKS = 32
 RECOVERY_S = 2.0
 PING_S = 0.05
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch]
+pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.slow, pytest.mark.timing]
 
 
 def silent_pairs(hosts: list[Host], *, ipv6: bool) -> list[str]:

@@ -17,7 +17,7 @@ EXPIRY_S = 2.0
 RATE_BPS = 20_000_000
 OBJECT_BYTES = 1 << 30
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch]
+pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.slow, pytest.mark.timing]
 
 Messages = Iterator[dict[str, Any]]
 

@@ -74,7 +74,7 @@ SCALES = {
 USUAL_DELAY = 1.3, 6.0
 DELAYS = {"immediate ACKs": (0.9, 1.1)}
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch]
+pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.timing]
 
 
 @dataclass(frozen=True)
@@ -189,6 +189,7 @@ def congestion_controls() -> str:
     return run(["sysctl", "-n", "net.ipv4.tcp_available_congestion_control"])
 
 
+@pytest.mark.slow
 def test_hosts_of_all_kinds(tmp_path: Path) -> None:
     config = BedConfig(topology="star", senders=SENDERS, scheme="weir", host=USUAL)
     with standing(config) as bed:

@@ -30,7 +30,7 @@ PEER_PORTS = {"a": 6654, "b": 6664}
 NOBODY = 6674
 TAKEN_OVER_S = 2.0
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch]
+pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.timing]
 
 
 class Member:
@@ -138,14 +138,15 @@ def pair(*, tls: bool = False, cut: bool = False) -> Iterator[tuple[Bed, Member,
             b.start()
             if authority is not None:
                 own = authority.issue("switches")
-                bed.ovs.vsctl("set-ssl", own.key, own.certificate, authority.certificate)
+                files = own.key, own.certificate, authority.certificate
+                bed.ovs.vsctl("set-ssl", *map(str, files))
             for switch in bed.switches:
                 transport = "ssl" if tls else "tcp"
                 targets = [f"{transport}:127.0.0.1:{port}" for port in PORTS.values()]
                 switch.ovs.vsctl("set-controller", switch.name, *targets)
                 for uuid in switch.ovs.vsctl("get", "bridge", switch.name, "controller").split():
                     switch.ovs.vsctl("set", "controller", uuid.strip("[],"), "max_backoff=1000")
-            wait_until(lambda: a.events("switch_up"), timeout_s=20, what="a has the switches")
+            wait_until(lambda: bool(a.events("switch_up")), timeout_s=20, what="a has the switches")
             wait_until(
                 lambda: roles(bed) == ["master", "slave"],
                 timeout_s=20,
@@ -177,6 +178,7 @@ def flows(bed: Bed) -> set[str]:
     return {re.sub(r"idle_age=\d+", "", line) for line in text.splitlines() if "actions" in line}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tls", [False, True], ids=["tcp", "tls"])
 def test_a_killed_master_is_replaced_within_two_seconds(tls: bool) -> None:
     with (
@@ -240,7 +242,9 @@ def test_a_master_that_was_frozen_writes_no_more() -> None:
         a.send(signal.SIGSTOP)
         b.wait_master(TAKEN_OVER_S)
         wait_until(
-            lambda: b.since("window_set", frozen_ns), timeout_s=TAKEN_OVER_S, what="b regulates"
+            lambda: bool(b.since("window_set", frozen_ns)),
+            timeout_s=TAKEN_OVER_S,
+            what="b regulates",
         )
         reads.require_progress(10, 20, "under b")
         held = flows(bed)
@@ -261,6 +265,7 @@ def test_a_master_that_was_frozen_writes_no_more() -> None:
         assert held <= flows(bed)
 
 
+@pytest.mark.slow
 def test_two_that_cannot_hear_each_other_do_not_fight_for_the_switches() -> None:
     with (
         pair(cut=True) as (bed, a, b),
@@ -276,5 +281,7 @@ def test_two_that_cannot_hear_each_other_do_not_fight_for_the_switches() -> None
         master.send(signal.SIGKILL)
         other.wait_master(TAKEN_OVER_S)
         wait_until(
-            lambda: other.since("window_set", killed_ns), timeout_s=TAKEN_OVER_S, what="registers"
+            lambda: bool(other.since("window_set", killed_ns)),
+            timeout_s=TAKEN_OVER_S,
+            what="registers",
         )

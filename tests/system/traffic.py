@@ -125,9 +125,15 @@ def capture(device: str, what: str, file: Path, *, host: Host | None = None) -> 
         assert "listening on" in tcpdump.stderr.readline()
         yield
         # What tcpdump has not read yet when it is told to end is lost, and not counted either.
-        sizes = [-1]
+        size = -1
+
+        def written() -> bool:
+            nonlocal size
+            before, size = size, file.stat().st_size
+            return size == before
+
         wait_until(
-            lambda: sizes.append(file.stat().st_size) or sizes[-1] == sizes[-2],
+            written,
             timeout_s=30,
             what=f"tcpdump has written all to {file.name}",
             poll_s=0.25,

@@ -1,6 +1,7 @@
 """The configuration that is generated is one the controller takes, and means what was meant."""
 
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -15,7 +16,7 @@ TCP = """\
 
 
 def generate(**changes: object) -> schema.Config:
-    settings = {
+    settings: dict[str, Any] = {
         "scheme": "weir",
         "rate_bps": 100_000_000,
         "limit_bytes": 1 << 20,

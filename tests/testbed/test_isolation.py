@@ -59,6 +59,7 @@ class World:
 
     def __init__(self, inside: str) -> None:
         self.mark = f"weir-test-{uuid.uuid4()}"
+        self.network = ""
         self.argv = [sys.executable, "-c", OUTSIDE, "-c", INSIDE, self.mark, inside]
 
     def left(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def prefix(request: pytest.FixtureRequest, stock_prefix: Path) -> Path:
     return find_prefix() if request.param == "patched" else stock_prefix
 
 
-def bed(prefix: Path, **settings: object) -> Bed:
+def bed(prefix: Path, **settings: Any) -> Bed:
     config = BedConfig(
         topology="star",
         senders=2,
@@ -58,6 +59,7 @@ def carried_bps(standing: Bed, log: Path) -> float:
     return busiest(seen["time_ns"], seen["bytes"])
 
 
+@pytest.mark.timing
 def test_the_bottleneck_carries_its_rate(prefix: Path, tmp_path: Path) -> None:
     with bed(prefix) as standing:
         standing.require_forwarding()

@@ -36,6 +36,8 @@ def mn(*args: str) -> list[str]:
     return ["mn", "--custom", str(CUSTOM), *parts, *args]
 
 
+@pytest.mark.slow
+@pytest.mark.timing
 @pytest.mark.parametrize(
     "argv",
     [[str(LAB), "--senders", "2"], mn("--topo", "fig8,2")],

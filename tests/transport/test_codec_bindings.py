@@ -49,7 +49,7 @@ def test_a_repeated_symbol_counts_once():
     [
         lambda: Rows(0),
         lambda: Rows(8193),
-        lambda: Rows(5, draw="fair"),
+        lambda: Rows(5, draw="fair"),  # type: ignore[arg-type]
         lambda: Rows(5).row(84),
         lambda: Encoder(b"123", 1, Rows(2)),
         lambda: Encoder(b"", 0, Rows(2)),
@@ -59,7 +59,7 @@ def test_a_repeated_symbol_counts_once():
         lambda: Decoder(2, Rows(2)).push(0, b"123"),
         lambda: weir_transport.soliton(8, -1.0),
         lambda: weir_transport.overhead(8, 1, loss=1.0),
-        lambda: weir_transport.overhead(8, 1, strategy="guess"),
+        lambda: weir_transport.overhead(8, 1, strategy="guess"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_outside_the_limits_is_refused(call):

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,10 +74,20 @@ def test_without_root(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         assert said.count("\n") == 1
 
 
+def noting(calls: list[Any], status: int) -> Callable[..., int]:
+    """Stands in for what a command calls."""
+
+    def called(*words: object, **_: object) -> int:
+        calls.append(words)
+        return status
+
+    return called
+
+
 def test_options_reach_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = []
+    asked: list[Any] = []
     monkeypatch.setattr(dctcp, "require", lambda: None)
-    monkeypatch.setattr(runner, "run", lambda spec, out: asked.append((spec, out)) or 1)
+    monkeypatch.setattr(runner, "run", noting(asked, 1))
     argv = "demo --senders 8 --rounds 3 --seed 7 --topology star --block 1000 --ovs /x --out"
     assert cli.main([*argv.split(), str(tmp_path)]) == 1
     ((spec, out),) = asked
@@ -91,24 +103,25 @@ OPTIONS = (
     "--quickack --initial-window 4 --least-rto 20 --mss 536 --no-timestamps --no-sack "
     "--window-scale 10"
 )
-ASKED = {
+ASKED: dict[str, Any] = {
     "quickack": True, "initcwnd": 4, "rto_min_ms": 20, "mss_bytes": 536, "timestamps": False,
     "sack": False, "rmem_max_bytes": 65_536 << 10, "window_clamp_bytes": 65_535 << 10,
 }  # fmt: skip
 
 
 def test_hosts_are_set_by_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = []
-    monkeypatch.setattr(runner, "run", lambda spec, _out: asked.append(spec.host) or 0)
+    asked: list[Any] = []
+    monkeypatch.setattr(runner, "run", noting(asked, 0))
     argv = f"run --scheme weir {OPTIONS} --out {tmp_path}"
     assert cli.main(argv.split()) == 0
     assert cli.main(f"run --scheme weir --no-window-scaling --out {tmp_path}".split()) == 0
-    assert asked == [HostSettings(**ASKED), runner.usual_host(window_scaling=False)]
+    hosts = [spec.host for spec, _out in asked]
+    assert hosts == [HostSettings(**ASKED), runner.usual_host(window_scaling=False)]
 
 
 def test_hosts_of_a_benchmark_are_set_by_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(suites, "run", lambda *words, **_: asked.append(words) or 0)
+    asked: list[Any] = []
+    monkeypatch.setattr(suites, "run", noting(asked, 0))
     assert cli.main(f"bench incast --group n8 {OPTIONS}".split()) == 0
     ((suite, groups, _out, comparison),) = asked
     assert (suite, groups, comparison.host) == ("incast", ["n8"], ASKED)
@@ -117,10 +130,10 @@ def test_hosts_of_a_benchmark_are_set_by_options(monkeypatch: pytest.MonkeyPatch
 def test_the_demo_has_two_sizes_unless_told_otherwise(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    shown = []
-    monkeypatch.setattr(demo, "demo", lambda specs, _out, **_: shown.append(specs) or 0)
+    shown: list[Any] = []
+    monkeypatch.setattr(demo, "demo", noting(shown, 0))
     assert cli.main(["demo", "--out", str(tmp_path)]) == 0
-    (specs,) = shown
+    ((specs, _out),) = shown
     assert {name: spec.incast.connections for name, spec in specs.items()} == {
         "n32": 32,
         "n120": 120,
