@@ -94,11 +94,11 @@ Row = tuple[tuple[str, ...], float]
 
 
 class Exposition:
-    """All metrics. `breathe` is called between samples, to let the controller go on."""
+    """All metrics. `checkpoint` is called between samples, to let the controller go on."""
 
-    def __init__(self, source: Source, breathe: Callable[[], None]) -> None:
+    def __init__(self, source: Source, checkpoint: Callable[[], None]) -> None:
         self._source = source
-        self._breathe = breathe
+        self._checkpoint = checkpoint
         self._process = ProcessCollector(registry=None)
 
     def text(self) -> bytes:
@@ -127,7 +127,7 @@ class Exposition:
         gathered = []
         for view in views:
             gathered.append(view)
-            self._breathe()
+            self._checkpoint()
         return gathered
 
     # The controller
@@ -426,7 +426,7 @@ class Exposition:
                 labels, number = dict(zip(_PORT, values, strict=True)), 0
                 bounds = [*map(str, account["held_bounds_s"]), "+Inf"]
                 for bound, held in zip(bounds, account["held_counts"], strict=True):
-                    self._breathe()
+                    self._checkpoint()
                     number += held
                     yield Sample(f"{name}_bucket", {**labels, "le": bound}, number)
                 yield Sample(f"{name}_count", labels, number)
@@ -449,11 +449,11 @@ class Exposition:
     def _family(
         self, family: Metric, sample: str, labels: tuple[str, ...], rows: Iterable[Row]
     ) -> Metric:
-        """Its samples are made while they are written, so that the writing is no long turn."""
+        """Its samples are made while they are written, so that the writing is no long slice."""
 
         def samples() -> Iterator[Sample]:
             for values, number in rows:
-                self._breathe()
+                self._checkpoint()
                 yield Sample(sample, dict(zip(labels, values, strict=True)), number)
 
         family.samples = samples()  # type: ignore[assignment]

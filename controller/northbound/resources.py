@@ -40,7 +40,7 @@ Answer = Document | Listing | Stream
 
 
 class Resources:
-    """Answers by path. `breathe` lets the controller go on, `sleep` takes seconds.
+    """Answers by path. `checkpoint` lets the controller go on, `sleep` takes seconds.
 
     Every method takes the parameters of a request. Raises QueryError, and UnknownError for what
     does not exist. `changes` are those that change something, by method and path.
@@ -50,12 +50,12 @@ class Resources:
         self,
         source: Source,
         announcing: Announcing,
-        breathe: Callable[[], None],
+        checkpoint: Callable[[], None],
         sleep: Callable[[float], object],
     ) -> None:
         self._source = source
         self._announcing = announcing
-        self._breathe = breathe
+        self._checkpoint = checkpoint
         self._sleep = sleep
         self.by_path: Mapping[str, Callable[[Mapping[str, str]], Answer]] = {
             "/v1/": self.index,
@@ -124,7 +124,7 @@ class Resources:
     def flows(self, given: Mapping[str, str]) -> Answer:
         """A page of a table that goes on changing: the next one may repeat or miss some."""
         query = queries.flows(given)
-        page = self._source.flows(query, self._breathe)
+        page = self._source.flows(query, self._checkpoint)
         following = query.offset + query.limit
         more = following < page.total and following <= queries.FARTHEST_ROW
         head = {

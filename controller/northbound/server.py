@@ -1,7 +1,7 @@
 """The northbound's listeners, in the green threads of the controller.
 
 A request never holds up regulation: connections are let in one a round of the main loop, what is
-computed for them is computed in turns, and whoever does not read is dropped after a while. What
+computed for them is computed in slices, and whoever does not read is dropped after a while. What
 fails here is logged; it never ends the controller.
 """
 
@@ -19,7 +19,7 @@ import eventlet.wsgi
 
 from controller.northbound.metrics import Exposition
 from controller.northbound.resources import Resources
-from controller.northbound.turns import Turns
+from controller.northbound.scheduler import Scheduler
 from controller.northbound.views import Announcing, Source
 from controller.northbound.web import Api, Metrics, Site
 
@@ -95,11 +95,11 @@ def serving(
 
     Unless `api_must`, an API that cannot be served is only told. Raises ListenError.
     """
-    turns = Turns(clock_ns, lambda: eventlet.sleep(0))
+    scheduler = Scheduler(clock_ns, lambda: eventlet.sleep(0))
     with contextlib.ExitStack() as opened:
         if metrics is not None:
             listening = opened.enter_context(_listen_tcp(*metrics))
-            site = Metrics(Exposition(source, turns.breathe), turns)
+            site = Metrics(Exposition(source, scheduler.checkpoint), scheduler)
             opened.callback(_serve(site, listening).kill)
             LOG.info("metrics at http://%s:%d/metrics", *metrics)
         if api is not None:
@@ -110,8 +110,8 @@ def serving(
                     raise
                 LOG.warning("no commands like weir-controller top: %s", error)
             else:
-                resources = Resources(source, announcing, turns.breathe, eventlet.sleep)
-                opened.callback(_serve(Api(resources, turns), listening).kill)
+                resources = Resources(source, announcing, scheduler.checkpoint, eventlet.sleep)
+                opened.callback(_serve(Api(resources, scheduler), listening).kill)
                 LOG.info("local API at %s", api)
         yield
 

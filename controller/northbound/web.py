@@ -22,7 +22,7 @@ from werkzeug.wrappers import Request, Response
 from controller.northbound.metrics import CONTENT_TYPE, Exposition
 from controller.northbound.queries import QueryError
 from controller.northbound.resources import Answer, Document, Listing, Resources, Stream
-from controller.northbound.turns import Turns
+from controller.northbound.scheduler import Scheduler
 from controller.northbound.views import UnknownError
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class Site:
 class Api(Site):
     """The local API."""
 
-    def __init__(self, resources: Resources, turns: Turns) -> None:
-        self._turns = turns
+    def __init__(self, resources: Resources, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
         self._followers = 0
         super().__init__(
             {path: self._handler(answer) for path, answer in resources.by_path.items()},
@@ -90,7 +90,7 @@ class Api(Site):
     def _handler(self, ask: Callable[[Mapping[str, str]], Answer]) -> Handler:
         def handler(request: Request) -> Response:
             try:
-                with self._turns.turn():
+                with self._scheduler.slice():
                     answer = ask(_parameters(request))
             except QueryError as error:
                 raise BadRequest(str(error)) from None
@@ -113,17 +113,17 @@ class Api(Site):
         return handler
 
     def _listing(self, listing: Listing) -> Iterator[bytes]:
-        """One JSON object, a piece at a time; while the peer takes it, others have their turn."""
+        """One JSON object, a piece at a time; while the peer takes it, others compute."""
         head = b"".join(_encode({key: value})[1:-1] + b", " for key, value in listing.head.items())
         yield b"{" + head + _encode(listing.name) + b": ["
         between = b"\n"
         while True:
             piece = b""
-            with self._turns.turn():
+            with self._scheduler.slice():
                 for row in islice(listing.rows, _ROWS_A_PIECE):
                     piece += between + _encode(row)
                     between = b",\n"
-                    self._turns.breathe()
+                    self._scheduler.checkpoint()
             if not piece:
                 yield b"\n]}\n"
                 return
@@ -134,10 +134,10 @@ class Api(Site):
         try:
             for batch in batches:
                 piece = b""
-                with self._turns.turn():
+                with self._scheduler.slice():
                     for event in batch:
                         piece += _encode(event) + b"\n"
-                        self._turns.breathe()
+                        self._scheduler.checkpoint()
                 yield piece or b"\n"
         finally:
             self._followers -= 1
@@ -146,9 +146,9 @@ class Api(Site):
 class Metrics(Site):
     """What Prometheus asks for."""
 
-    def __init__(self, exposition: Exposition, turns: Turns) -> None:
+    def __init__(self, exposition: Exposition, scheduler: Scheduler) -> None:
         def scrape(_request: Request) -> Response:
-            with turns.turn():
+            with scheduler.slice():
                 text = exposition.text()
             return _response(text, CONTENT_TYPE)
 

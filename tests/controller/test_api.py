@@ -18,7 +18,7 @@ from controller.api.tokens import Scope, line
 from controller.api.tokens import make as make_token
 from controller.api.upstream import Answer, UnavailableError
 from controller.northbound.resources import Resources
-from controller.northbound.turns import Turns
+from controller.northbound.scheduler import Scheduler
 from controller.northbound.web import Api as LocalApi
 from northbound_world import Told
 
@@ -32,9 +32,11 @@ class Controller:
     def __init__(self) -> None:
         self.told = Told()
         self.there = True
-        turns = Turns(lambda: 0, lambda: None)
+        scheduler = Scheduler(lambda: 0, lambda: None)
         self.local = Client(
-            LocalApi(Resources(self.told, self.told, turns.breathe, lambda _: None), turns)
+            LocalApi(
+                Resources(self.told, self.told, scheduler.checkpoint, lambda _: None), scheduler
+            )
         )
 
     async def ask(

@@ -112,11 +112,11 @@ def test_a_port_may_have_any_name(hostile: str) -> None:
 def test_others_have_their_turn_while_it_is_made() -> None:
     breaths = 0
 
-    def breathe() -> None:
+    def checkpoint() -> None:
         nonlocal breaths
         breaths += 1
 
-    text = Exposition(Told(10, 100), breathe).text()
+    text = Exposition(Told(10, 100), checkpoint).text()
     lines = sum(not line.startswith(b"#") for line in text.splitlines())
     assert lines > 20_000
     assert breaths >= lines * 0.95

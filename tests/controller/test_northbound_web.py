@@ -4,6 +4,7 @@ import json
 from itertools import islice
 from typing import Any
 
+import eventlet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +15,8 @@ from controller.northbound import queries
 from controller.northbound.metrics import Exposition
 from controller.northbound.queries import QueryError
 from controller.northbound.resources import Resources, Stream
+from controller.northbound.scheduler import SLICE_NS, Scheduler
 from controller.northbound.server import ListenError, serving
-from controller.northbound.turns import TURN_NS, Turns
 from controller.northbound.web import Api, Metrics
 from northbound_world import Told
 
@@ -25,13 +26,13 @@ class World:
         self.told = Told()
         self.now_ns = 0
         self.pauses = 0
-        self.turns = Turns(self.clock_ns, self.pause)
+        self.scheduler = Scheduler(self.clock_ns, self.pause)
         self.slept_s = 0.0
-        self.resources = Resources(self.told, self.told, self.turns.breathe, self.sleep)
-        self.client = Client(Api(self.resources, self.turns))
+        self.resources = Resources(self.told, self.told, self.scheduler.checkpoint, self.sleep)
+        self.client = Client(Api(self.resources, self.scheduler))
 
     def clock_ns(self) -> int:
-        self.now_ns += TURN_NS // 10
+        self.now_ns += SLICE_NS // 10
         return self.now_ns
 
     def pause(self) -> None:
@@ -82,7 +83,7 @@ def test_ports_can_be_those_of_a_switch(world: World) -> None:
     assert [row["switch"] for row in world.get("/v1/switches", switch=2)["switches"]] == [2]
 
 
-def test_a_long_listing_is_whole_and_made_in_turns(world: World) -> None:
+def test_a_long_listing_is_whole_and_made_in_slices(world: World) -> None:
     world.told.n_ports = 500
     rows = world.get("/v1/ports")["ports"]
     assert [row["port"] for row in rows] == [*range(1, 501)] * 2
@@ -264,8 +265,8 @@ def test_followers_are_limited(world: World) -> None:
 
 
 def test_metrics_are_text(world: World) -> None:
-    turns = Turns(world.clock_ns, world.pause)
-    client = Client(Metrics(Exposition(world.told, turns.breathe), turns))
+    scheduler = Scheduler(world.clock_ns, world.pause)
+    client = Client(Metrics(Exposition(world.told, scheduler.checkpoint), scheduler))
     response = client.get("/metrics")
     assert response.content_type == "text/plain; version=0.0.4; charset=utf-8"
     assert b"weir_connections 1000.0" in response.data
@@ -273,41 +274,62 @@ def test_metrics_are_text(world: World) -> None:
     assert client.get("/").status_code == 404
 
 
-class TestTurns:
-    def test_a_short_turn_is_not_interrupted(self) -> None:
+class TestScheduler:
+    def test_the_main_loop_has_a_round_before_every_slice(self) -> None:
         pauses: list[int] = []
-        turns = Turns(lambda: 0, lambda: pauses.append(1))
-        with turns.turn():
-            turns.breathe()
-        assert not pauses
+        scheduler = Scheduler(lambda: 0, lambda: pauses.append(1))
+        for n in (1, 2):
+            with scheduler.slice():
+                assert len(pauses) == n
+                # A short slice is not interrupted.
+                scheduler.checkpoint()
+            assert len(pauses) == n
 
-    def test_a_failed_turn_is_over(self) -> None:
-        turns = Turns(lambda: 0, lambda: None)
-        with pytest.raises(ZeroDivisionError), turns.turn():
+    def test_a_failed_slice_is_over(self) -> None:
+        scheduler = Scheduler(lambda: 0, lambda: None)
+        with pytest.raises(ZeroDivisionError), scheduler.slice():
             raise ZeroDivisionError
-        with turns.turn():
+        with scheduler.slice():
             pass
 
-    def test_only_one_has_it(self) -> None:
-        import eventlet
-
+    def test_only_one_computes(self) -> None:
         now_ns = 0
-        turns = Turns(lambda: now_ns, lambda: eventlet.sleep(0))
+        scheduler = Scheduler(lambda: now_ns, lambda: eventlet.sleep(0))
         inside, most = 0, 0
 
         def reader() -> None:
             nonlocal inside, most, now_ns
-            with turns.turn():
+            with scheduler.slice():
                 for _ in range(20):
                     inside += 1
                     most = max(most, inside)
-                    now_ns += TURN_NS
+                    now_ns += SLICE_NS
                     inside -= 1
-                    turns.breathe()
+                    scheduler.checkpoint()
 
         for green in [eventlet.spawn(reader) for _ in range(5)]:
             green.wait()
         assert most == 1
+
+    @pytest.mark.parametrize("waits", [True, False], ids=["for others", "for the main loop"])
+    def test_who_is_killed_while_it_waits_holds_up_nobody(self, waits: bool) -> None:
+        now_ns = 0
+        scheduler = Scheduler(lambda: now_ns, lambda: eventlet.sleep(0))
+
+        def reader() -> None:
+            nonlocal now_ns
+            with scheduler.slice():
+                while True:
+                    now_ns += SLICE_NS
+                    scheduler.checkpoint()
+
+        readers = [eventlet.spawn(reader) for _ in range(2 if waits else 1)]
+        for _ in range(5):
+            eventlet.sleep(0)
+        for green in readers:
+            green.kill()
+        with eventlet.Timeout(5), scheduler.slice():
+            pass
 
 
 class TestQueries:
