@@ -12,7 +12,7 @@ from rich.console import Console
 
 from controller.cli import COMMANDS, listing, words
 from controller.cli.check import check
-from controller.cli.client import ApiError, Client
+from controller.cli.client import AskError, Client
 from controller.cli.token import token
 
 _SOCKET = "/run/weir/controller.sock"
@@ -67,7 +67,7 @@ def run(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     try:
         status: int = options.run(options)
-    except ApiError as error:
+    except AskError as error:
         print(f"weir-controller: {error}", file=sys.stderr)
         return _FAILED
     except KeyboardInterrupt:
@@ -168,7 +168,7 @@ def console() -> Console:
 
 
 def _switches(options: argparse.Namespace) -> int:
-    answer = Client(options.socket).get("switches", {"switch": options.switch})
+    answer = Client(options.socket).ask("switches", {"switch": options.switch})
     if options.json:
         return _print_json(answer)
     console().print(listing.table(listing.SWITCHES, answer["switches"]))
@@ -177,8 +177,8 @@ def _switches(options: argparse.Namespace) -> int:
 
 def _ports(options: argparse.Namespace) -> int:
     client, parameters = Client(options.socket), {"switch": options.switch}
-    ports = client.get("ports", parameters)["ports"]
-    rows = listing.with_regulation(ports, client.get("regulation", parameters)["ports"])
+    ports = client.ask("ports", parameters)["ports"]
+    rows = listing.with_regulation(ports, client.ask("regulation", parameters)["ports"])
     if options.json:
         return _print_json({"ports": rows})
     console().print(listing.table(listing.PORTS, rows))
@@ -186,7 +186,7 @@ def _ports(options: argparse.Namespace) -> int:
 
 
 def _flows(options: argparse.Namespace) -> int:
-    answer = Client(options.socket).get(
+    answer = Client(options.socket).ask(
         "flows",
         {
             "host": options.host,
@@ -210,7 +210,7 @@ def _flows(options: argparse.Namespace) -> int:
 
 def _bandwidth(options: argparse.Namespace) -> int:
     ends = {"src": options.src, "dst": options.dst}
-    path = Client(options.socket).get("bandwidth", ends)
+    path = Client(options.socket).ask("bandwidth", ends)
     if options.json:
         return _print_json(path)
     console().print(listing.table(listing.LINKS, path["links"]))
@@ -223,12 +223,12 @@ def _bandwidth(options: argparse.Namespace) -> int:
 def _fountains(options: argparse.Namespace) -> int:
     client = Client(options.socket)
     if not options.follow:
-        answer = client.get("fountains")
+        answer = client.ask("fountains")
         if options.json:
             return _print_json(answer)
         console().print(listing.table(listing.FOUNTAINS, answer["fountains"]))
         return 0
-    for share in client.stream("fountains", {"follow": "true"}):
+    for share in client.follow("follow_fountains"):
         print(json.dumps(share) if options.json else words.share(share), flush=True)
     return 0
 
@@ -236,9 +236,9 @@ def _fountains(options: argparse.Namespace) -> int:
 def _events(options: argparse.Namespace) -> int:
     client = Client(options.socket)
     if options.follow:
-        told = client.stream("events", {"limit": options.limit, "follow": "true"})
+        told = client.follow("follow_events", {"limit": options.limit})
     else:
-        told = iter(client.get("events", {"limit": options.limit})["events"])
+        told = iter(client.ask("events", {"limit": options.limit})["events"])
     for event in told:
         print(json.dumps(event) if options.json else words.event(event), flush=options.follow)
     return 0

@@ -14,6 +14,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     InfoMetricFamily,
 )
+from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from controller.northbound.views import (
@@ -89,8 +90,21 @@ _ACCOUNT_COUNTERS: tuple[tuple[str, str, Callable[[AccountView], int]], ...] = (
     ),
 )
 
+# So long, it takes a fraction of a slice to write a piece as JSON.
+_PIECE_CHARS = 16 * 1024
+
 V = TypeVar("V")
 Row = tuple[tuple[str, ...], float]
+
+
+class _Only(Collector):
+    """A registry of one metric, so that the text of all need not be put together at once."""
+
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._family
 
 
 class Exposition:
@@ -101,10 +115,17 @@ class Exposition:
         self._checkpoint = checkpoint
         self._process = ProcessCollector(registry=None)
 
-    def text(self) -> bytes:
-        return generate_latest(self)
+    def pieces(self) -> Iterator[str]:
+        """The text: whole lines of one metric after the other, no piece much longer than others."""
+        for family in self._families():
+            text = generate_latest(_Only(family)).decode()
+            begin = 0
+            while begin < len(text):
+                end = text.find("\n", begin + _PIECE_CHARS) + 1 or len(text)
+                yield text[begin:end]
+                begin = end
 
-    def collect(self) -> Iterator[Metric]:
+    def _families(self) -> Iterator[Metric]:
         yield from self._controller()
         yield from self._tables()
         yield from self._switches(self._all(self._source.switches()))

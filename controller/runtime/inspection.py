@@ -23,7 +23,6 @@ from controller.northbound.views import (
     EventView,
     ExcessView,
     FlowPage,
-    FlowQuery,
     FlowView,
     HistogramView,
     HoldView,
@@ -35,6 +34,7 @@ from controller.northbound.views import (
     SwitchView,
     TablesView,
 )
+from controller.rpc.methods import FlowQuery
 from controller.runtime.app import Weir
 from controller.runtime.tallies import Histogram, kind_of
 from controller.southbound.codec.extension import (

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from controller.cli import COMMANDS, commands, listing, words
-from controller.cli.client import ApiError, Client
+from controller.cli.client import AskError, Client
 from controller.cli.top import Look, Rates, Screen
 from dummy_ovs import REPOSITORY
 from northbound_world import ACCOUNT, Told, flow
@@ -137,8 +137,8 @@ class TestNoController:
         path = tmp_path / "left"
         with closing(socket.socket(socket.AF_UNIX)) as left:
             left.bind(str(path))
-        with pytest.raises(ApiError, match="nobody listens at"):
-            Client(str(path)).get("flows")
+        with pytest.raises(AskError, match="nobody listens at"):
+            Client(str(path)).ask("flows")
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
     def test_not_permitted(self) -> None:
@@ -153,8 +153,8 @@ class TestNoController:
             mine.listen()
             os.seteuid(65_534)
             try:
-                with pytest.raises(ApiError, match="only root may open"):
-                    Client(str(path)).get("flows")
+                with pytest.raises(AskError, match="only root may open"):
+                    Client(str(path)).ask("flows")
             finally:
                 os.seteuid(0)
 
@@ -163,8 +163,8 @@ class TestNoController:
     )
     def test_something_else_listens(self, tmp_path: Path, answer: bytes) -> None:
         path = tmp_path / "other"
-        with answering(path, answer), pytest.raises(ApiError, match=str(path)):
-            Client(str(path)).get("flows")
+        with answering(path, answer), pytest.raises(AskError, match=str(path)):
+            Client(str(path)).ask("flows")
 
 
 class TestWords:
