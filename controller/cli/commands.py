@@ -59,6 +59,11 @@ d drops, f flows, n number""",
     weir-controller events                  # the latest
     weir-controller events --follow         # and those to come, until interrupted
     weir-controller events --follow --json | jq -c 'select(.event == "queue_event")'""",
+    "ask": """\
+    weir-controller ask help                # all methods and their parameters
+    weir-controller ask excesses switch=1   # who is over his budget of packet-ins
+    weir-controller ask ready               # status 1 while it cannot be relied on
+    weir-controller ask follow_fountains    # a line for each change, until interrupted""",
 }
 
 
@@ -135,6 +140,9 @@ def _parser() -> argparse.ArgumentParser:
     events = add("events", _events, asking, as_json)
     events.add_argument("--follow", "-f", action="store_true", help="go on with those to come")
     events.add_argument("--limit", **_NUMBER, default=20, help="how many past ones (20)")
+    ask = add("ask", _ask, asking)
+    ask.add_argument("method", metavar="METHOD", help="what to ask; help tells all")
+    ask.add_argument("params", metavar="NAME=VALUE", nargs="*", type=_param, help="a parameter")
     return parser
 
 
@@ -143,6 +151,13 @@ def _number(written: str) -> int:
 
 
 _NUMBER: dict[str, Any] = {"metavar": "N", "type": _number}
+
+
+def _param(written: str) -> tuple[str, str]:
+    name, equals, value = written.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{written!r} is not NAME=VALUE")
+    return name, value
 
 
 def _days(written: str) -> int:
@@ -241,6 +256,15 @@ def _events(options: argparse.Namespace) -> int:
         told = iter(client.ask("events", {"limit": options.limit})["events"])
     for event in told:
         print(json.dumps(event) if options.json else words.event(event), flush=options.follow)
+    return 0
+
+
+def _ask(options: argparse.Namespace) -> int:
+    client, params = Client(options.socket), dict(options.params)
+    if not options.method.startswith("follow_"):
+        return _print_json(client.ask(options.method, params))
+    for row in client.follow(options.method, params):
+        print(json.dumps(row), flush=True)
     return 0
 
 

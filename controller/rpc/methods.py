@@ -1,7 +1,8 @@
 """What may be asked, declared once: the controller, its HTTP API and the description of that go by
 these methods, their parameters, and what a parameter may be.
 
-Values may be written as text, as in a URL or on a command line.
+Values may be written as text, as in a URL or on a command line. Methods that begin with follow_
+answer with a stream.
 """
 
 import re

@@ -153,6 +153,9 @@ def test_commands_answer_once(world: World) -> None:
     assert f"queue_event switch=1 port={PORT} notice=CN-H" in events
     assert "window_set switch=1" in events
     assert "1 of 1 switches ready" in world.command("top", "--once")
+    assert json.loads(world.command("ask", "ready")) == {"status": "ready"}
+    flows = json.loads(world.command("ask", "flows", "class=burst", "limit=0x2", "tcp_port=80"))
+    assert (len(flows["flows"]), flows["next_offset"]) == (2, 2)
 
 
 def test_flows_are_all_of_them_page_by_page(world: World) -> None:
