@@ -63,8 +63,8 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["bandwidth"],
         **reads,
     )
-    async def bandwidth(path: Annotated[methods.Path, Query()]) -> Response:
-        return await api.ask("bandwidth", path)
+    async def bandwidth(ends: Annotated[methods.Ends, Query()]) -> Response:
+        return await api.ask("bandwidth", ends)
 
     @app.get(
         "/v1/fountains",

@@ -75,7 +75,9 @@ class _Hasty(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._wait()
+        # Another request may have come before this answer.
+        if self.cycle.response_complete:
+            self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._go_on()

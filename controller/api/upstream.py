@@ -28,7 +28,7 @@ class Upstream:
 
     async def ask(self, method: str, params: Mapping[str, object] | None = None) -> bytes:
         """An answer as one JSON object. Raises CallError and UnavailableError."""
-        answer = messages.Answer()
+        answer = messages.Assembly()
         with _told():
             async with (
                 asyncio.timeout(_TIMEOUT_S),

@@ -29,7 +29,7 @@ class Client:
 
     def ask(self, method: str, params: Params | None = None) -> dict[str, Any]:
         """An answer, whole."""
-        answer = messages.Answer()
+        answer = messages.Assembly()
         with self._asked(method, params) as lines:
             while not answer.take(_line(lines)):
                 pass

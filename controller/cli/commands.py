@@ -261,6 +261,8 @@ def _events(options: argparse.Namespace) -> int:
 
 def _ask(options: argparse.Namespace) -> int:
     client, params = Client(options.socket), dict(options.params)
+    if len(params) < len(options.params):
+        raise AskError("a parameter stands twice; write it once")
     if not options.method.startswith("follow_"):
         return _print_json(client.ask(options.method, params))
     for row in client.follow(options.method, params):

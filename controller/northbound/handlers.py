@@ -138,8 +138,8 @@ class Handlers:
 
     # Bandwidth, and the fountain flows that are announced
 
-    def bandwidth(self, path: methods.Path) -> Answer:
-        return Document(self._source.path_bandwidth(path.src, path.dst))
+    def bandwidth(self, ends: methods.Ends) -> Answer:
+        return Document(self._source.path_bandwidth(ends.src, ends.dst))
 
     def fountains(self, _: methods.Nothing) -> Answer:
         return Listing("fountains", self._source.shares(), {})

@@ -146,7 +146,7 @@ def error(kind: str, detail: str) -> bytes:
     return _line({"error": {"kind": kind, "detail": detail}})
 
 
-class Answer:
+class Assembly:
     """An answer, put together of its lines as they come."""
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class Answer:
 
 
 def head(line: bytes) -> tuple[dict[str, object], str | None]:
-    """The head of an answer, and what rows that follow are called. Raises as `Answer.take`."""
+    """The head of an answer, and what rows that follow are called. Raises as `Assembly.take`."""
     match _read(line):
         case {"result": dict(fields), "rows": str(name)}:
             return fields, name
@@ -190,7 +190,7 @@ def head(line: bytes) -> tuple[dict[str, object], str | None]:
 
 
 def rows(line: bytes) -> list[dict[str, Any]]:
-    """The rows of a line of a stream. Raises as `Answer.take`."""
+    """The rows of a line of a stream. Raises as `Assembly.take`."""
     told = _read(line)
     if not isinstance(told, list):
         raise NonsenseError("a stream goes on with no rows")

@@ -190,14 +190,14 @@ class EventQuery(Parameters):
     limit: Annotated[int, Whole(0, 10_000)] = _DEFAULT_ROWS
 
 
-class Path(Parameters):
+class Ends(Parameters):
     """From one host to another."""
 
     src: Address = Field(description="the host that sends")
     dst: Address = Field(description="the host that receives")
 
 
-class Announcement(Path):
+class Announcement(Ends):
     """A flow that is about to send, between two hosts of the fabric. `most_bps` is what it wants at
     most; without it, all it can get."""
 
@@ -236,7 +236,7 @@ METHODS: Mapping[str, type[Parameters]] = {
     "flows": FlowQuery,
     "events": EventQuery,
     "follow_events": EventQuery,
-    "bandwidth": Path,
+    "bandwidth": Ends,
     "fountains": Nothing,
     "follow_fountains": Nothing,
     "announce": Announce,

@@ -21,7 +21,7 @@ from controller.api.upstream import UnavailableError
 from controller.northbound.dispatcher import Dispatcher
 from controller.northbound.handlers import Handlers
 from controller.northbound.scheduler import Scheduler
-from controller.rpc.messages import Answer, CallError, Kind, request
+from controller.rpc.messages import Assembly, CallError, Kind, request
 from northbound_world import Told
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -41,7 +41,7 @@ class Controller:
     async def ask(self, method: str, params: Mapping[str, object] | None = None) -> bytes:
         if not self.there:
             raise UnavailableError("nobody listens")
-        answer = Answer()
+        answer = Assembly()
         for written in self.dispatcher.answer(request(method, params)):
             answer.take(written)
         return answer.body

@@ -203,6 +203,10 @@ class TestAsk:
             commands.run(["ask", "ports", "1"])
         assert "'1' is not NAME=VALUE" in capsys.readouterr().err
 
+    def test_a_parameter_stands_once(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert commands.run(["ask", "ports", "switch=1", "switch=2"]) == 1
+        assert "stands twice" in capsys.readouterr().err
+
 
 class TestWords:
     def test_shares(self) -> None:

@@ -223,7 +223,7 @@ def test_a_hundred_readers_at_once_are_all_answered(world: World) -> None:
     for _ in range(10):
         world.notify()
     for number, peer in enumerate(peers):
-        answer = messages.Answer()
+        answer = messages.Assembly()
         with peer, peer.makefile("rb") as lines:
             assert [answer.take(line) for line in lines].index(True) >= 2
         assert json.loads(answer.body), requests[number % 4]
@@ -236,7 +236,7 @@ def test_a_connection_carries_requests_one_after_the_other(world: World) -> None
         peer.sendall(b"".join(map(messages.request, methods))[:-1])
         peer.shutdown(socket.SHUT_WR)
         for method in methods:
-            answer = messages.Answer()
+            answer = messages.Assembly()
             if method == "nothing":
                 with pytest.raises(CallError, match="there is no method 'nothing'"):
                     answer.take(lines.readline())

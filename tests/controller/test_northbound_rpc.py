@@ -47,7 +47,7 @@ class World:
 
     def answer(self, request: bytes) -> Any:
         """Raises CallError."""
-        answer = messages.Answer()
+        answer = messages.Assembly()
         lines = list(self.dispatcher.answer(request))
         assert all(line.count(b"\n") == 1 and line.endswith(b"\n") for line in lines)
         assert [answer.take(line) for line in lines] == [False] * (len(lines) - 1) + [True]
@@ -483,7 +483,7 @@ class TestAnswers:
         head.pop("rows", None)
         lines = [messages.result(head, "rows")]
         lines += [messages.piece(map(messages.row, rows)) for rows in pieces]
-        answer = messages.Answer()
+        answer = messages.Assembly()
         assert not any(answer.take(line) for line in lines)
         assert answer.take(messages.END)
         wanted = {**head, "rows": [row for rows in pieces for row in rows]}
@@ -491,7 +491,7 @@ class TestAnswers:
 
     @given(st.lists(st.binary(max_size=100), max_size=5))
     def test_nonsense_is_told(self, lines: list[bytes]) -> None:
-        answer = messages.Answer()
+        answer = messages.Assembly()
         with pytest.raises(messages.NonsenseError):
             for line in lines or [b""]:
                 answer.take(line)
