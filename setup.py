@@ -26,7 +26,6 @@ setup(
     package_dir={"testbed": "mininet/testbed"},
     install_requires=[
         "ryu==4.34",  # the last release; controller/runtime/launcher.py says what it needs
-        "aiohttp>=3.12",
         "eventlet==0.41.3",
         "fastapi>=0.115",
         "httptools>=0.6",
@@ -38,7 +37,6 @@ setup(
         "typing-extensions>=4.10",
         "uvicorn>=0.30",
         "uvloop>=0.21",
-        "Werkzeug>=3.0",
     ],
     extras_require={
         "experiments": ["matplotlib>=3.8", "psutil>=7"],

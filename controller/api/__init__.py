@@ -1,5 +1,5 @@
-"""The HTTP API: what the local API tells and takes, for other machines.
+"""HTTP: the API for other machines, and the metrics for Prometheus.
 
-It is a process of its own beside the controller, which has started it, and asks it over its Unix
-socket like any other: so whatever a thousand readers do, they never hold up regulation.
+It is a process of its own beside the controller, which has started it, and asks it by the same RPC
+as the command line: so whatever a thousand readers do, they never hold up regulation.
 """

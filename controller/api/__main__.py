@@ -1,110 +1,133 @@
-"""Serve the API until standard input ends, and with it the controller.
+"""Serve the API and the metrics until standard input ends, and with it the controller.
 
     echo JSON | python -m controller.api
 
-The JSON is that of `settings.Settings`. Exit status: 0 at the end of standard input or on SIGTERM,
-2 if it cannot serve as told.
+The JSON is that of `settings.Settings`. Exit status: 0 at the end of standard input or on SIGTERM.
+An API that cannot be served as told is told once, and tried again and again.
 """
 
 import asyncio
+import contextlib
+import functools
 import gc
 import logging
 import os
+import signal
 import socket
 import sys
 import time
 
-import uvicorn
 import uvloop
 
-from controller.api.app import Api, make
-from controller.api.settings import Settings
+from controller.api import app, metrics
+from controller.api.server import Server, listen, prepare
+from controller.api.settings import ApiSettings, Settings
+from controller.api.state import Api
 from controller.api.tokens import TokenError
 from controller.api.upstream import Upstream
 from controller.ops import logs
+from controller.rpc import handover
 
 LOG = logging.getLogger("weir.api")
 
-_UNUSABLE = 2
-_WAITING = 1024
-# A peer that does not take what it is sent for so long is taken for gone (RFC 5482).
-_PEER_TIMEOUT_MS = 15_000
-# What is held for one that does not read.
-_SEND_BYTES = 32 * 1024
-_CONNECTIONS = 8192
+_API_PEERS, _METRICS_PEERS = 8192, 512
+# What is wrong may be mended meanwhile.
+_AGAIN_S = 1.0
 
 
-def main() -> int:
-    """Returns the exit status."""
-    settings = Settings.model_validate_json(sys.stdin.readline())
-    logs.configure(sys.stderr, settings.level, {}, settings.json_log, time.monotonic)
-    try:
-        api = Api(settings, Upstream(settings.socket))
-        listening = _listen(settings.host, settings.port)
-    except (TokenError, OSError) as error:
-        LOG.error("the API is not served: %s", error)
-        return _UNUSABLE
-    config = uvicorn.Config(
-        make(api),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        ws="none",
-        lifespan="on",
-        limit_concurrency=_CONNECTIONS,
-        timeout_graceful_shutdown=1,
-        ssl_keyfile=settings.key,
-        ssl_certfile=settings.certificate,
-    )
-    try:
-        config.load()
-    except (OSError, ValueError) as error:
-        LOG.error("the API is not served: its key and certificate cannot be used: %s", error)
-        return _UNUSABLE
-    scheme = "https" if settings.key else "http"
-    LOG.info("API at %s://%s:%d/v1/, described in openapi.json there", scheme, *_place(listening))
-    # What there is by now stays: to look through all of it keeps requests waiting for milliseconds.
-    gc.collect()
-    gc.freeze()
-    uvloop.run(_serve(uvicorn.Server(config), listening))
-    return 0
+class _Process:
+    """All that is served."""
 
+    def __init__(self, settings: Settings, upstream: Upstream) -> None:
+        self._settings = settings
+        self._upstream = upstream
+        self._servers: list[Server] = []
+        self._ended = asyncio.Event()
 
-async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
+    async def run(self) -> None:
+        """Until it is told to end, or a server has failed."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(sys.stdin, self._read)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._end)
+        works = []
+        if self._settings.metrics is not None:
+            works.append(self._serve_metrics(self._settings.metrics))
+        if self._settings.api is not None:
+            works.append(self._serve_api(self._settings.api))
+        await asyncio.gather(*works)
 
-    def end() -> None:
+    def _read(self) -> None:
         # Whoever has started it is gone; nothing is ever written there after the settings.
         if not os.read(sys.stdin.fileno(), 1):
-            loop.remove_reader(sys.stdin)
+            asyncio.get_running_loop().remove_reader(sys.stdin)
+            self._end()
+
+    def _end(self) -> None:
+        self._ended.set()
+        for server in self._servers:
             server.should_exit = True
 
-    loop.add_reader(sys.stdin, end)
-    await server.serve(sockets=[listening])
+    async def _serve_metrics(self, descriptor: int) -> None:
+        server = Server(metrics.make(self._upstream), _METRICS_PEERS)
+        await self._serve(server, socket.socket(fileno=descriptor))
+
+    async def _serve_api(self, settings: ApiSettings) -> None:
+        told = ""
+        while not self._ended.is_set():
+            try:
+                server, listening = self._open(settings)
+            except (TokenError, OSError) as error:
+                if str(error) != told:
+                    told = str(error)
+                    LOG.error("the API is not served: %s", told)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._ended.wait(), _AGAIN_S)
+            else:
+                scheme = "https" if settings.key else "http"
+                place = _place(listening)
+                LOG.info("API at %s://%s/v1/, described in openapi.json there", scheme, place)
+                await self._serve(server, listening)
+                return
+
+    def _open(self, settings: ApiSettings) -> tuple[Server, socket.socket]:
+        """Raises TokenError or OSError, told for a human."""
+        api = Api(settings, self._upstream)
+        listening = listen(settings.host, settings.port)
+        try:
+            return Server(app.make(api), _API_PEERS, settings.key, settings.certificate), listening
+        except OSError:
+            listening.close()
+            raise
+
+    async def _serve(self, server: Server, listening: socket.socket) -> None:
+        prepare(listening)
+        # What there is by now stays: to look through all of it keeps requests waiting for
+        # milliseconds.
+        gc.collect()
+        gc.freeze()
+        self._servers.append(server)
+        await server.serve(sockets=[listening])
+        self._end()
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family, backlog=_WAITING)
-    except OSError as error:
-        place = f"{host}:{port}"
-        raise OSError(
-            f"cannot listen on {place}: {error.strerror or error}; set northbound.api.listen to "
-            "another HOST:PORT, or end what listens there"
-        ) from error
-    # Those that are accepted have the same. asyncio sees to TCP_NODELAY only where a socket's
-    # protocol is said to be TCP, which a listener's is not; without it an answer waits for 40 ms.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _PEER_TIMEOUT_MS)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
-    return listening
+def main() -> None:
+    settings = Settings.model_validate_json(sys.stdin.readline())
+    logs.configure(sys.stderr, settings.level, {}, settings.json_log, time.monotonic)
+    hatch = socket.socket(fileno=settings.hatch)
+    hatch.setblocking(False)
+    upstream = Upstream(functools.partial(handover.connect, hatch))
+
+    async def run() -> None:
+        await _Process(settings, upstream).run()
+
+    uvloop.run(run())
 
 
-def _place(listening: socket.socket) -> tuple[str, int]:
+def _place(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
-    return f"[{host}]" if ":" in host else host, port
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

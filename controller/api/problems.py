@@ -1,6 +1,5 @@
 """Errors as problems (RFC 9457), and what guards against requests that are too large."""
 
-import json
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from math import ceil
@@ -9,12 +8,25 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from controller.api.hub import FullError
+from controller.api.upstream import UnavailableError
+from controller.rpc import methods
+from controller.rpc.messages import CallError, Kind
 
 _TYPE = "application/problem+json"
 _MOST_BODY_BYTES = 64 * 1024
 _AGAIN_S = 1
+_STATUSES: Mapping[str, HTTPStatus] = {
+    Kind.REQUEST: HTTPStatus.BAD_REQUEST,
+    Kind.PARAMETERS: HTTPStatus.BAD_REQUEST,
+    Kind.UNKNOWN: HTTPStatus.NOT_FOUND,
+    Kind.NOT_READY: HTTPStatus.SERVICE_UNAVAILABLE,
+    Kind.BUSY: HTTPStatus.SERVICE_UNAVAILABLE,
+}
 
 
 class Problem(BaseModel):
@@ -66,20 +78,6 @@ def too_many(wait_s: float) -> HTTPException:
     )
 
 
-def detail_of(body: bytes) -> str:
-    """Of a problem that the controller has answered with."""
-    try:
-        return str(json.loads(body)["detail"])
-    except (ValueError, KeyError, TypeError):
-        return "the controller does not say why"
-
-
-def read(response: Response) -> dict[str, Any]:
-    """What a response says."""
-    told: dict[str, Any] = json.loads(bytes(response.body))
-    return told
-
-
 async def of_http(_request: Request, error: HTTPException) -> Response:
     """Of what is raised on purpose, and of paths and methods that there are not."""
     return problem(error.status_code, str(error.detail), error.headers)
@@ -87,11 +85,16 @@ async def of_http(_request: Request, error: HTTPException) -> Response:
 
 async def of_request(_request: Request, error: RequestValidationError) -> Response:
     """Of a request that says what cannot be."""
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
-    where = f"{place}: " if place else ""
-    told = str(first["msg"]).removeprefix("Value error, ")
-    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, where + told)
+    first: ErrorDetails = error.errors()[0]
+    # Without where the parameter stands: in the path, the query or the body.
+    text = methods.explain({**first, "loc": first["loc"][1:]})
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, text)
+
+
+async def of_call(_request: Request, error: CallError) -> Response:
+    """Of what the controller refuses."""
+    status = _STATUSES.get(error.kind, HTTPStatus.INTERNAL_SERVER_ERROR)
+    return problem(status, error.detail)
 
 
 async def of_upstream(_request: Request, error: Exception) -> Response:
@@ -101,8 +104,15 @@ async def of_upstream(_request: Request, error: Exception) -> Response:
     return problem(HTTPStatus.SERVICE_UNAVAILABLE, f"not now: {text}", headers)
 
 
-def install(app: FastAPI, handlers: Mapping[type[Exception], Callable[..., Any]]) -> None:
-    """Have these make responses of what is raised."""
+def install(app: FastAPI) -> None:
+    """Have problems made of what is raised."""
+    handlers: Mapping[type[Exception], Callable[..., Any]] = {
+        HTTPException: of_http,
+        RequestValidationError: of_request,
+        CallError: of_call,
+        UnavailableError: of_upstream,
+        FullError: of_upstream,
+    }
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)
 

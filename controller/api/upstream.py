@@ -1,78 +1,91 @@
-"""The controller's local API, asked over its Unix socket."""
+"""The controller, asked over connections that are handed over to it."""
 
-import json
-from collections.abc import AsyncIterator, Mapping
-from http import HTTPStatus
-from typing import NamedTuple
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
-import aiohttp
+from controller.rpc import messages
+from controller.rpc.messages import CallError, NonsenseError
 
-_CONNECTIONS = 256
+_ASKED_AT_ONCE = 32
 _TIMEOUT_S = 10.0
 # A stream says something at least that often.
 _SILENCE_S = 30.0
+_MOST_LINE_BYTES = 16 * 1024 * 1024
 
 
 class UnavailableError(Exception):
     """The controller does not answer."""
 
 
-class Answer(NamedTuple):
-    """JSON as the controller has written it."""
-
-    status: int
-    body: bytes
-
-
 class Upstream:
-    """The controller that listens at a path."""
+    """The controller that `connect` leads to."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._made: aiohttp.ClientSession | None = None
+    def __init__(self, connect: Callable[[], socket.socket]) -> None:
+        self._connect = connect
+        self._free = asyncio.Semaphore(_ASKED_AT_ONCE)
 
-    async def ask(
-        self, method: str, resource: str, parameters: Mapping[str, object] | None = None
-    ) -> Answer:
-        """Raises UnavailableError."""
-        given = {key: str(value) for key, value in (parameters or {}).items() if value is not None}
-        try:
-            asked = self._session().request(method, f"/v1/{resource}", params=given)
-            async with asked as response:
-                return Answer(response.status, await response.read())
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise UnavailableError(str(error)) from error
+    async def ask(self, method: str, params: Mapping[str, object] | None = None) -> bytes:
+        """An answer as one JSON object. Raises CallError and UnavailableError."""
+        answer = messages.Assembly()
+        with _told():
+            async with (
+                asyncio.timeout(_TIMEOUT_S),
+                self._free,
+                self._asked(method, params) as lines,
+            ):
+                while not answer.take(await _line(lines)):
+                    pass
+        return answer.body
 
     async def follow(
-        self, resource: str, parameters: Mapping[str, str]
+        self, method: str, params: Mapping[str, object] | None = None
     ) -> AsyncIterator[dict[str, object] | None]:
-        """The objects of a stream, and None now and then. Raises UnavailableError."""
-        timeout = aiohttp.ClientTimeout(sock_connect=_TIMEOUT_S, sock_read=_SILENCE_S)
-        given = {**parameters, "follow": "true"}
+        """The rows of a stream, and None now and then. Raises UnavailableError."""
+        with _told():
+            async with self._asked(method, params) as lines:
+                try:
+                    messages.head(await _line_in_time(lines))
+                    while True:
+                        for row in messages.rows(await _line_in_time(lines)) or (None,):
+                            yield row
+                except CallError as error:
+                    raise UnavailableError(error.detail) from None
+
+    @contextlib.asynccontextmanager
+    async def _asked(
+        self, method: str, params: Mapping[str, object] | None
+    ) -> AsyncIterator[asyncio.StreamReader]:
+        """The lines of an answer."""
+        connection = self._connect()
+        connection.setblocking(False)
+        reader, writer = await asyncio.open_unix_connection(sock=connection, limit=_MOST_LINE_BYTES)
         try:
-            async with self._session().get(
-                f"/v1/{resource}", params=given, timeout=timeout
-            ) as response:
-                if response.status != HTTPStatus.OK:
-                    raise UnavailableError(f"status {response.status}")
-                async for line in response.content:
-                    yield json.loads(line) if line.strip() else None
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise UnavailableError(str(error)) from error
+            writer.write(messages.request(method, params))
+            yield reader
+        finally:
+            writer.close()
 
-    def _session(self) -> aiohttp.ClientSession:
-        """One that belongs to the running loop."""
-        if self._made is None:
-            # Each request has a connection of its own: whoever waits does so in the kernel.
-            connector = aiohttp.UnixConnector(self._path, limit=_CONNECTIONS, force_close=True)
-            self._made = aiohttp.ClientSession(
-                "http://controller",
-                connector=connector,
-                timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S),
-            )
-        return self._made
 
-    async def close(self) -> None:
-        """All connections."""
-        if self._made is not None:
-            await self._made.close()
+async def _line(lines: asyncio.StreamReader) -> bytes:
+    """Raises OSError at the end."""
+    line = await lines.readline()
+    if not line.endswith(b"\n"):
+        raise ConnectionResetError("it has ended")
+    return line
+
+
+async def _line_in_time(lines: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(_SILENCE_S):
+        return await _line(lines)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError:
+        raise UnavailableError("the controller does not answer in time") from None
+    except (OSError, NonsenseError, ValueError) as error:
+        raise UnavailableError(str(error)) from error

@@ -24,6 +24,7 @@ COMMANDS = {
     "bandwidth": Command("bandwidth SRC DST", "what a path has left, link by link"),
     "fountains": Command("fountains", "announced fountain flows and what they may send"),
     "events": Command("events [--follow]", "notices, windows, links, hosts as they come"),
+    "ask": Command("ask METHOD ...", "whatever else can be asked, as JSON"),
 }
 
 SUMMARY = "".join(f"    {synopsis:<20}{text}\n" for synopsis, text in COMMANDS.values())

@@ -1,100 +1,90 @@
 """Asks a running controller over its Unix socket (`northbound.socket`)."""
 
-import http.client
 import json
 import os
 import pwd
 import socket
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
+from typing import Any, BinaryIO
+
+from controller.rpc import messages
+from controller.rpc.messages import CallError, NonsenseError
 
 _TIMEOUT_S = 30.0
 
-Parameters = Mapping[str, str | int | None]
+Params = Mapping[str, object]
 
 
-class ApiError(Exception):
+class AskError(Exception):
     """No answer, or that it cannot be given; the message is for whoever has asked."""
 
 
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
 class Client:
-    """The controller that listens at a path. Methods raise ApiError."""
+    """The controller that listens at a path. Methods raise AskError."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def get(self, resource: str, parameters: Parameters | None = None) -> dict[str, Any]:
-        """A resource, whole."""
-        connection = _Connection(self._path)
+    def ask(self, method: str, params: Params | None = None) -> dict[str, Any]:
+        """An answer, whole."""
+        answer = messages.Assembly()
+        with self._asked(method, params) as lines:
+            while not answer.take(_line(lines)):
+                pass
+            told: dict[str, Any] = json.loads(answer.body)
+            return told
+
+    def follow(self, method: str, params: Params | None = None) -> Iterator[dict[str, Any]]:
+        """The rows of a stream as they come, until the controller ends."""
+        with self._asked(method, params) as lines:
+            messages.head(_line(lines))
+            while True:
+                yield from messages.rows(_line(lines))
+
+    @contextmanager
+    def _asked(self, method: str, params: Params | None) -> Iterator[BinaryIO]:
+        """The lines of an answer."""
         try:
-            text = self._ask(connection, resource, parameters).read()
-            return self._object(text)
-        except (OSError, http.client.HTTPException) as error:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(_TIMEOUT_S)
+                connection.connect(self._path)
+                connection.sendall(messages.request(method, params))
+                with connection.makefile("rb") as lines:
+                    yield lines
+        except CallError as error:
+            raise AskError(error.detail) from None
+        except NonsenseError:
+            text = f"what listens at {self._path} is no weir-controller, or one of another version"
+            raise AskError(text) from None
+        except (OSError, EOFError) as error:
             raise self._told(error) from error
-        finally:
-            connection.close()
 
-    def stream(self, resource: str, parameters: Parameters) -> Iterator[dict[str, Any]]:
-        """Objects as they come, until the controller ends."""
-        connection = _Connection(self._path)
-        try:
-            for line in self._ask(connection, resource, parameters):
-                if line.strip():
-                    yield self._object(line)
-        except (OSError, http.client.HTTPException) as error:
-            raise self._told(error) from error
-        finally:
-            connection.close()
-
-    def _ask(
-        self, connection: _Connection, resource: str, parameters: Parameters | None
-    ) -> http.client.HTTPResponse:
-        given = {key: value for key, value in (parameters or {}).items() if value is not None}
-        connection.request("GET", f"/v1/{resource}?{urlencode(given)}")
-        response = connection.getresponse()
-        if response.status != http.HTTPStatus.OK:
-            problem = self._object(response.read())
-            raise ApiError(str(problem.get("detail", response.reason)))
-        return response
-
-    def _object(self, text: bytes) -> dict[str, Any]:
-        try:
-            answer = json.loads(text)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise ApiError(f"what listens at {self._path} is no weir-controller")
-        return answer
-
-    def _told(self, error: Exception) -> ApiError:
+    def _told(self, error: OSError | EOFError) -> AskError:
         """What an error means to whoever has asked."""
         path = self._path
         where = "start one, or name its socket (northbound.socket) with --socket"
         match error:
             case FileNotFoundError():
-                return ApiError(f"no controller runs here: there is no socket {path}; {where}")
+                return AskError(f"no controller runs here: there is no socket {path}; {where}")
             case ConnectionRefusedError():
-                return ApiError(f"no controller runs here: nobody listens at {path}; {where}")
+                return AskError(f"no controller runs here: nobody listens at {path}; {where}")
             case PermissionError():
-                return ApiError(f"only {_owner(path)} may open {path}; try again with sudo")
+                return AskError(f"only {_owner(path)} may open {path}; try again with sudo")
             case TimeoutError() | BlockingIOError():
-                return ApiError(f"the controller at {path} does not answer: too many ask it")
-            case OSError():
-                return ApiError(f"{path}: {error.strerror or error}")
-        return ApiError(f"the controller at {path} has ended, or is none")
+                return AskError(f"the controller at {path} does not answer: too many ask it")
+            case EOFError() | ConnectionResetError() | BrokenPipeError():
+                return AskError(f"the controller at {path} has ended, or is none")
+        return AskError(f"{path}: {error.strerror or error}")
+
+
+def _line(lines: BinaryIO) -> bytes:
+    """Raises EOFError."""
+    line = lines.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    return line
 
 
 def _owner(path: str) -> str:

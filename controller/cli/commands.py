@@ -12,7 +12,7 @@ from rich.console import Console
 
 from controller.cli import COMMANDS, listing, words
 from controller.cli.check import check
-from controller.cli.client import ApiError, Client
+from controller.cli.client import AskError, Client
 from controller.cli.token import token
 
 _SOCKET = "/run/weir/controller.sock"
@@ -59,6 +59,11 @@ d drops, f flows, n number""",
     weir-controller events                  # the latest
     weir-controller events --follow         # and those to come, until interrupted
     weir-controller events --follow --json | jq -c 'select(.event == "queue_event")'""",
+    "ask": """\
+    weir-controller ask help                # all methods and their parameters
+    weir-controller ask excesses switch=1   # who is over his budget of packet-ins
+    weir-controller ask ready               # status 1 while it cannot be relied on
+    weir-controller ask follow_fountains    # a line for each change, until interrupted""",
 }
 
 
@@ -67,7 +72,7 @@ def run(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     try:
         status: int = options.run(options)
-    except ApiError as error:
+    except AskError as error:
         print(f"weir-controller: {error}", file=sys.stderr)
         return _FAILED
     except KeyboardInterrupt:
@@ -135,6 +140,9 @@ def _parser() -> argparse.ArgumentParser:
     events = add("events", _events, asking, as_json)
     events.add_argument("--follow", "-f", action="store_true", help="go on with those to come")
     events.add_argument("--limit", **_NUMBER, default=20, help="how many past ones (20)")
+    ask = add("ask", _ask, asking)
+    ask.add_argument("method", metavar="METHOD", help="what to ask; help tells all")
+    ask.add_argument("params", metavar="NAME=VALUE", nargs="*", type=_param, help="a parameter")
     return parser
 
 
@@ -143,6 +151,13 @@ def _number(written: str) -> int:
 
 
 _NUMBER: dict[str, Any] = {"metavar": "N", "type": _number}
+
+
+def _param(written: str) -> tuple[str, str]:
+    name, equals, value = written.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{written!r} is not NAME=VALUE")
+    return name, value
 
 
 def _days(written: str) -> int:
@@ -168,7 +183,7 @@ def console() -> Console:
 
 
 def _switches(options: argparse.Namespace) -> int:
-    answer = Client(options.socket).get("switches", {"switch": options.switch})
+    answer = Client(options.socket).ask("switches", {"switch": options.switch})
     if options.json:
         return _print_json(answer)
     console().print(listing.table(listing.SWITCHES, answer["switches"]))
@@ -177,8 +192,8 @@ def _switches(options: argparse.Namespace) -> int:
 
 def _ports(options: argparse.Namespace) -> int:
     client, parameters = Client(options.socket), {"switch": options.switch}
-    ports = client.get("ports", parameters)["ports"]
-    rows = listing.with_regulation(ports, client.get("regulation", parameters)["ports"])
+    ports = client.ask("ports", parameters)["ports"]
+    rows = listing.with_regulation(ports, client.ask("regulation", parameters)["ports"])
     if options.json:
         return _print_json({"ports": rows})
     console().print(listing.table(listing.PORTS, rows))
@@ -186,7 +201,7 @@ def _ports(options: argparse.Namespace) -> int:
 
 
 def _flows(options: argparse.Namespace) -> int:
-    answer = Client(options.socket).get(
+    answer = Client(options.socket).ask(
         "flows",
         {
             "host": options.host,
@@ -210,7 +225,7 @@ def _flows(options: argparse.Namespace) -> int:
 
 def _bandwidth(options: argparse.Namespace) -> int:
     ends = {"src": options.src, "dst": options.dst}
-    path = Client(options.socket).get("bandwidth", ends)
+    path = Client(options.socket).ask("bandwidth", ends)
     if options.json:
         return _print_json(path)
     console().print(listing.table(listing.LINKS, path["links"]))
@@ -223,12 +238,12 @@ def _bandwidth(options: argparse.Namespace) -> int:
 def _fountains(options: argparse.Namespace) -> int:
     client = Client(options.socket)
     if not options.follow:
-        answer = client.get("fountains")
+        answer = client.ask("fountains")
         if options.json:
             return _print_json(answer)
         console().print(listing.table(listing.FOUNTAINS, answer["fountains"]))
         return 0
-    for share in client.stream("fountains", {"follow": "true"}):
+    for share in client.follow("follow_fountains"):
         print(json.dumps(share) if options.json else words.share(share), flush=True)
     return 0
 
@@ -236,11 +251,22 @@ def _fountains(options: argparse.Namespace) -> int:
 def _events(options: argparse.Namespace) -> int:
     client = Client(options.socket)
     if options.follow:
-        told = client.stream("events", {"limit": options.limit, "follow": "true"})
+        told = client.follow("follow_events", {"limit": options.limit})
     else:
-        told = iter(client.get("events", {"limit": options.limit})["events"])
+        told = iter(client.ask("events", {"limit": options.limit})["events"])
     for event in told:
         print(json.dumps(event) if options.json else words.event(event), flush=options.follow)
+    return 0
+
+
+def _ask(options: argparse.Namespace) -> int:
+    client, params = Client(options.socket), dict(options.params)
+    if len(params) < len(options.params):
+        raise AskError("a parameter stands twice; write it once")
+    if not options.method.startswith("follow_"):
+        return _print_json(client.ask(options.method, params))
+    for row in client.follow(options.method, params):
+        print(json.dumps(row), flush=True)
     return 0
 
 

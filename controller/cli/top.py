@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.text import Text
 
 from controller.cli import listing, words
-from controller.cli.client import ApiError, Client
+from controller.cli.client import AskError, Client
 from controller.cli.listing import Column, Row
 
 _FLOWS = 100
@@ -48,13 +48,13 @@ class Rate(NamedTuple):
 
 
 def look(client: Client) -> Look:
-    """Raises ApiError."""
-    ports = client.get("ports")["ports"]
+    """Raises AskError."""
+    ports = client.ask("ports")["ports"]
     return Look(
-        client.get("controller"),
-        client.get("switches")["switches"],
-        listing.with_regulation(ports, client.get("regulation")["ports"]),
-        client.get("flows", {"limit": _FLOWS})["flows"],
+        client.ask("controller"),
+        client.ask("switches")["switches"],
+        listing.with_regulation(ports, client.ask("regulation")["ports"]),
+        client.ask("flows", {"limit": _FLOWS})["flows"],
     )
 
 
@@ -172,7 +172,7 @@ class Screen:
 
 
 def top(client: Client, console: Console, interval_s: float, once: bool) -> int:
-    """Returns the exit status. Raises ApiError if there is nothing to look at at first."""
+    """Returns the exit status. Raises AskError if there is nothing to look at at first."""
     screen = Screen()
     seen = look(client)
     screen.rates.read(seen.ports)
@@ -193,7 +193,7 @@ def top(client: Client, console: Console, interval_s: float, once: bool) -> int:
             try:
                 seen, trouble = look(client), None
                 screen.rates.read(seen.ports)
-            except ApiError as error:
+            except AskError as error:
                 trouble = str(error)
 
 

@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from controller.api.settings import Settings as ApiSettings
+from controller.api.settings import ApiSettings
 from controller.config import quantity
 from controller.core.bandwidth.announced import BandwidthSettings
 from controller.core.congestion.egress_ports import PortOverride
@@ -394,15 +394,10 @@ class ApiSection(_Section):
             )
         return self
 
-    def settings(self, socket: str, log: "Log") -> ApiSettings:
+    def settings(self) -> ApiSettings:
         """What the API's own process needs of it."""
         host, port = self.listen
-        given = self.model_dump(exclude={"listen"})
-        as_json = log.format == "json"
-        level = log.levels.get("northbound", log.level)
-        return ApiSettings(
-            host=host, port=port, socket=socket, level=level, json_log=as_json, **given
-        )
+        return ApiSettings(host=host, port=port, **self.model_dump(exclude={"listen"}))
 
 
 class Northbound(_Section):
@@ -414,16 +409,10 @@ class Northbound(_Section):
     socket: SocketOrOff = SOCKET
     api: ApiSection | None = None
 
-    @model_validator(mode="after")
-    def _api_asks_at_the_socket(self) -> Self:
-        if self.api is not None and self.socket is None:
-            raise ValueError("api needs socket, by which it asks the controller")
-        return self
-
     @property
     def socket_must(self) -> bool:
         """Whether the operator has asked for the socket."""
-        return "socket" in self.model_fields_set or self.api is not None
+        return "socket" in self.model_fields_set
 
 
 class Log(_Section):

@@ -14,6 +14,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     InfoMetricFamily,
 )
+from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from controller.northbound.views import (
@@ -89,22 +90,42 @@ _ACCOUNT_COUNTERS: tuple[tuple[str, str, Callable[[AccountView], int]], ...] = (
     ),
 )
 
+# So long, it takes a fraction of a slice to write a piece as JSON.
+_PIECE_CHARS = 16 * 1024
+
 V = TypeVar("V")
 Row = tuple[tuple[str, ...], float]
 
 
-class Exposition:
-    """All metrics. `breathe` is called between samples, to let the controller go on."""
+class _Only(Collector):
+    """A registry of one metric, so that the text of all need not be put together at once."""
 
-    def __init__(self, source: Source, breathe: Callable[[], None]) -> None:
-        self._source = source
-        self._breathe = breathe
-        self._process = ProcessCollector(registry=None)
-
-    def text(self) -> bytes:
-        return generate_latest(self)
+    def __init__(self, family: Metric) -> None:
+        self._family = family
 
     def collect(self) -> Iterator[Metric]:
+        yield self._family
+
+
+class Exposition:
+    """All metrics. `checkpoint` is called between samples, to let the controller go on."""
+
+    def __init__(self, source: Source, checkpoint: Callable[[], None]) -> None:
+        self._source = source
+        self._checkpoint = checkpoint
+        self._process = ProcessCollector(registry=None)
+
+    def pieces(self) -> Iterator[str]:
+        """The text: whole lines of one metric after the other, no piece much longer than others."""
+        for family in self._families():
+            text = generate_latest(_Only(family)).decode()
+            begin = 0
+            while begin < len(text):
+                end = text.find("\n", begin + _PIECE_CHARS) + 1 or len(text)
+                yield text[begin:end]
+                begin = end
+
+    def _families(self) -> Iterator[Metric]:
         yield from self._controller()
         yield from self._tables()
         yield from self._switches(self._all(self._source.switches()))
@@ -127,7 +148,7 @@ class Exposition:
         gathered = []
         for view in views:
             gathered.append(view)
-            self._breathe()
+            self._checkpoint()
         return gathered
 
     # The controller
@@ -426,7 +447,7 @@ class Exposition:
                 labels, number = dict(zip(_PORT, values, strict=True)), 0
                 bounds = [*map(str, account["held_bounds_s"]), "+Inf"]
                 for bound, held in zip(bounds, account["held_counts"], strict=True):
-                    self._breathe()
+                    self._checkpoint()
                     number += held
                     yield Sample(f"{name}_bucket", {**labels, "le": bound}, number)
                 yield Sample(f"{name}_count", labels, number)
@@ -449,11 +470,11 @@ class Exposition:
     def _family(
         self, family: Metric, sample: str, labels: tuple[str, ...], rows: Iterable[Row]
     ) -> Metric:
-        """Its samples are made while they are written, so that the writing is no long turn."""
+        """Its samples are made while they are written, so that the writing is no long slice."""
 
         def samples() -> Iterator[Sample]:
             for values, number in rows:
-                self._breathe()
+                self._checkpoint()
                 yield Sample(sample, dict(zip(labels, values, strict=True)), number)
 
         family.samples = samples()  # type: ignore[assignment]

@@ -1,7 +1,7 @@
-"""The northbound's listeners, in the green threads of the controller.
+"""The RPC's listeners, in the green threads of the controller.
 
 A request never holds up regulation: connections are let in one a round of the main loop, what is
-computed for them is computed in turns, and whoever does not read is dropped after a while. What
+computed for them is computed in slices, and whoever does not read is dropped after a while. What
 fails here is logged; it never ends the controller.
 """
 
@@ -9,19 +9,21 @@ import contextlib
 import errno
 import logging
 import os
-import socket
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import eventlet
-import eventlet.wsgi
+from eventlet import hubs
+from eventlet.green import socket
 
-from controller.northbound.metrics import Exposition
-from controller.northbound.resources import Resources
-from controller.northbound.turns import Turns
+from controller.northbound.dispatcher import Dispatcher
+from controller.northbound.handlers import Handlers
+from controller.northbound.scheduler import Scheduler
 from controller.northbound.views import Announcing, Source
-from controller.northbound.web import Api, Metrics, Site
+from controller.rpc import handover, messages
+from controller.rpc.messages import CallError
 
 LOG = logging.getLogger("weir.northbound")
 
@@ -30,6 +32,7 @@ _PEERS = 64
 _WAITING = 512
 _PEER_TIMEOUT_S = 30.0
 _ACCEPT_AGAIN_S = 0.1
+_READ_BYTES = 4096
 _PATH_BYTES = 107  # unix(7): sun_path, less its end.
 
 
@@ -37,49 +40,34 @@ class ListenError(OSError):
     """A listener that cannot be opened, told for whoever configures it."""
 
 
-class _Door:
-    """A listening socket as `eventlet.wsgi` uses it, which lets in one peer at a time."""
+class Door(Protocol):
+    """Where peers come in, one at a time. Raises OSError."""
+
+    def accept(self) -> socket.socket: ...
+
+
+class _Listener:
+    """At a path."""
 
     def __init__(self, listening: socket.socket) -> None:
         self._listening = listening
-        self.family = listening.family
 
-    def accept(self) -> tuple[socket.socket, object]:
+    def accept(self) -> socket.socket:
+        return self._listening.accept()[0]
+
+
+class Hatch:
+    """Handed over by a process (`rpc.handover`)."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+
+    def accept(self) -> socket.socket:
         while True:
-            eventlet.sleep(0)
-            try:
-                peer, address = self._listening.accept()
-                # Those of a Unix socket have no address, but are told apart by it.
-                return peer, address or ("local", peer.fileno())
-            except OSError as error:
-                if error.errno in (errno.EBADF, errno.EINVAL):
-                    raise
-                # Such as too many open files: what is open already may go on.
-                LOG.error("cannot accept a reader: %s", error.strerror)
-                eventlet.sleep(_ACCEPT_AGAIN_S)
-
-    def getsockname(self) -> object:
-        return self._listening.getsockname()
-
-    def close(self) -> None:
-        self._listening.close()
-
-
-class _Protocol(eventlet.wsgi.HttpProtocol):
-    """HTTP that complains of its peers in the log, not beside it, and is done when it is done."""
-
-    def finish(self) -> None:
-        try:
-            super().finish()
-        finally:
-            # If a peer has gone before its answer was written, they stay open, and with them the
-            # socket: until the collector comes round to them, which takes an hour here.
-            for file in (self.wfile, self.rfile):
-                with contextlib.suppress(OSError):
-                    file.close()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
-        LOG.debug(format, *args)
+            hubs.trampoline(self._end, read=True)
+            descriptor = handover.accept(self._end)
+            if descriptor is not None:
+                return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=descriptor)
 
 
 @contextlib.contextmanager
@@ -87,63 +75,91 @@ def serving(
     source: Source,
     announcing: Announcing,
     clock_ns: Callable[[], int],
-    metrics: tuple[str, int] | None,
-    api: str | None,
-    api_must: bool,
+    path: str | None,
+    must: bool,
+    hatch: Door | None = None,
 ) -> Iterator[None]:
-    """Serve metrics at an endpoint and the API at a Unix socket, as far as they are wanted.
+    """Answer who comes to a Unix socket or through a hatch, as far as there are.
 
-    Unless `api_must`, an API that cannot be served is only told. Raises ListenError.
+    Unless it `must`, a socket that cannot be had is only told. Raises ListenError.
     """
-    turns = Turns(clock_ns, lambda: eventlet.sleep(0))
+    scheduler = Scheduler(clock_ns, lambda: eventlet.sleep(0))
+    handlers = Handlers(source, announcing, scheduler.checkpoint, eventlet.sleep)
+    dispatcher = Dispatcher(handlers, scheduler)
     with contextlib.ExitStack() as opened:
-        if metrics is not None:
-            listening = opened.enter_context(_listen_tcp(*metrics))
-            site = Metrics(Exposition(source, turns.breathe), turns)
-            opened.callback(_serve(site, listening).kill)
-            LOG.info("metrics at http://%s:%d/metrics", *metrics)
-        if api is not None:
+        if hatch is not None:
+            opened.enter_context(_serving(dispatcher, hatch))
+        if path is not None:
             try:
-                listening = opened.enter_context(_listen_unix(Path(api)))
+                listening = opened.enter_context(_listen(Path(path)))
             except ListenError as error:
-                if api_must:
+                if must:
                     raise
                 LOG.warning("no commands like weir-controller top: %s", error)
             else:
-                resources = Resources(source, announcing, turns.breathe, eventlet.sleep)
-                opened.callback(_serve(Api(resources, turns), listening).kill)
-                LOG.info("local API at %s", api)
+                opened.enter_context(_serving(dispatcher, _Listener(listening)))
+                LOG.info("commands ask at %s", path)
         yield
 
 
-def _serve(site: Site, listening: socket.socket) -> eventlet.greenthread.GreenThread:
-    return eventlet.spawn(
-        eventlet.wsgi.server,
-        _Door(listening),
-        site,
-        max_size=_PEERS,
-        protocol=_Protocol,
-        # Many open connections could all ask in the same round of the main loop.
-        keepalive=False,
-        log_output=False,
-        debug=False,
-        socket_timeout=_PEER_TIMEOUT_S,
-    )
-
-
-def _listen_tcp(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+@contextlib.contextmanager
+def _serving(dispatcher: Dispatcher, door: Door) -> Iterator[None]:
+    peers = eventlet.GreenPool(_PEERS)
+    letting_in = eventlet.spawn(_let_in, dispatcher, door, peers)
     try:
-        return socket.create_server((host, port), family=family, backlog=_WAITING)
-    except OSError as error:
-        raise ListenError(
-            f"cannot serve metrics on {host}:{port}: {os.strerror(error.errno or 0)}; "
-            "set northbound.metrics to another HOST:PORT, or to off"
-        ) from error
+        yield
+    finally:
+        for green in (letting_in, *peers.coroutines_running):
+            green.kill()
+
+
+def _let_in(dispatcher: Dispatcher, door: Door, peers: eventlet.GreenPool) -> None:
+    while True:
+        eventlet.sleep(0)
+        try:
+            peer = door.accept()
+        except OSError as error:
+            # Such as too many open files: what is open already may go on.
+            LOG.error("cannot accept a reader: %s", error.strerror)
+            eventlet.sleep(_ACCEPT_AGAIN_S)
+        else:
+            peers.spawn(_attend, dispatcher, peer)
+
+
+def _attend(dispatcher: Dispatcher, peer: socket.socket) -> None:
+    """Answer one request after the other, until the peer has gone or does nothing for too long."""
+    try:
+        with contextlib.closing(peer):
+            for request in _requests(peer):
+                with contextlib.closing(dispatcher.answer(request)) as answer:
+                    for piece in answer:
+                        _send(peer, piece)
+    except (OSError, eventlet.Timeout) as error:
+        LOG.debug("a peer is let go: %s", error)
+    except Exception:
+        LOG.exception("a peer could not be attended to")
+
+
+def _requests(peer: socket.socket) -> Iterator[bytes]:
+    lines, more = messages.Lines(), True
+    while more:
+        with eventlet.Timeout(_PEER_TIMEOUT_S):
+            data = peer.recv(_READ_BYTES)
+        more = bool(data)
+        try:
+            yield from lines.feed(data) if more else lines.end()
+        except CallError as error:
+            _send(peer, messages.error(error.kind, error.detail))
+            return
+
+
+def _send(peer: socket.socket, piece: bytes) -> None:
+    with eventlet.Timeout(_PEER_TIMEOUT_S):
+        peer.sendall(piece)
 
 
 @contextlib.contextmanager
-def _listen_unix(path: Path) -> Iterator[socket.socket]:
+def _listen(path: Path) -> Iterator[socket.socket]:
     """Listen at a path that only this user may open; it is gone in the end.
 
     A directory /run/NAME is made, as that is gone with every start of the machine.

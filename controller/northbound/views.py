@@ -5,10 +5,11 @@ event log; a switch or a port that is only named stands as "datapath id in hex:p
 """
 
 from collections.abc import Callable, Iterator
-from ipaddress import IPv4Network, IPv6Network
 from typing import NamedTuple, Protocol
 
 from typing_extensions import TypedDict  # typing.TypedDict does not do for Pydantic before 3.12
+
+from controller.rpc.methods import FlowQuery
 
 
 class CreditView(TypedDict):
@@ -285,21 +286,6 @@ class HistogramView(NamedTuple):
     sum_s: float
 
 
-class FlowQuery(NamedTuple):
-    """Which flows, the largest volume first: those from `offset` on, `limit` of them at most.
-
-    `host` is an end, `tcp_port` of either end; `switch` and `port` are passed on the way.
-    """
-
-    limit: int
-    offset: int = 0
-    host: IPv4Network | IPv6Network | None = None
-    tcp_port: int | None = None
-    flow_class: str | None = None
-    switch: int | None = None
-    port: int | None = None
-
-
 class FlowPage(NamedTuple):
     """Some of the flows that fit a query, and how many there are."""
 
@@ -333,8 +319,8 @@ class Source(Protocol):
     def regulation(self, switch: int | None = None) -> Iterator[RegulationView]:
         """The same ports."""
 
-    def flows(self, query: FlowQuery, breathe: Callable[[], None]) -> FlowPage:
-        """Calls `breathe` all the time, to let the controller go on."""
+    def flows(self, query: FlowQuery, checkpoint: Callable[[], None]) -> FlowPage:
+        """Calls `checkpoint` all the time, to let the controller go on."""
 
     def events_after(self, serial: int) -> list[EventView]:
         """The recent events after this one, oldest first; serial numbers have no gaps."""

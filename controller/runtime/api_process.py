@@ -1,10 +1,12 @@
-"""Starts the HTTP API as a process of its own, and again whenever it has failed.
+"""Starts the process that serves HTTP, and again whenever it has failed.
 
 It is told what it needs on its standard input, whose end ends it: so it never outlives the
-controller.
+controller. What it is born with stays open for the next one.
 """
 
 import logging
+import os
+import socket
 import subprocess
 import sys
 import time
@@ -12,23 +14,41 @@ from collections.abc import Callable
 
 from eventlet.green.subprocess import Popen
 
-from controller.config.schema import ApiSection, Log
+from controller.api.settings import Settings
+from controller.config.schema import Log, Northbound
+from controller.northbound.server import Hatch, ListenError
+from controller.rpc import handover
 from controller.runtime.supervisor import Backoff
 
 LOG = logging.getLogger("weir.northbound")
 
 _COMMAND = (sys.executable, "-m", "controller.api")
+_WAITING = 512
 _LOOK_S = 0.2
 _END_S = 3.0
 
 
-class Gateway:
-    """The API of a configuration, which asks the controller at `socket`."""
+class ApiProcess:
+    """The process for the API and the metrics, as far as they are wanted."""
 
-    def __init__(self, section: ApiSection, socket: str, log: Log) -> None:
-        self._settings = section.settings(socket, log).model_dump_json().encode() + b"\n"
+    def __init__(self, section: Northbound, log: Log) -> None:
+        """Raises ListenError."""
+        self._metrics = None if section.metrics is None else _listen(*section.metrics)
+        self._here, self._there = handover.pair()
+        self._settings = Settings(
+            hatch=self._there.fileno(),
+            metrics=None if self._metrics is None else self._metrics.fileno(),
+            api=None if section.api is None else section.api.settings(),
+            level=log.levels.get("northbound", log.level),
+            json_log=log.format == "json",
+        )
         self._child: Popen | None = None
         self._ended = False
+
+    @property
+    def hatch(self) -> Hatch:
+        """Where it comes in to ask."""
+        return Hatch(self._here)
 
     def run(self, sleep: Callable[[float], object]) -> None:
         """Keep it running until `stop`."""
@@ -43,14 +63,18 @@ class Gateway:
                 return
             pause_s = backoff.after(time.monotonic() - started_s)
             LOG.error(
-                "the HTTP API has ended with status %d; it is started again in %.0f s",
+                "the process of the API and the metrics has ended with status %d; "
+                "it is started again in %.0f s",
                 *(self._child.returncode, pause_s),
             )
             sleep(pause_s)
 
     def _start(self) -> None:
-        self._child = Popen(_COMMAND, stdin=subprocess.PIPE)
-        self._child.stdin.write(self._settings)
+        kept = [self._there, *([] if self._metrics is None else [self._metrics])]
+        self._child = Popen(
+            _COMMAND, stdin=subprocess.PIPE, pass_fds=[one.fileno() for one in kept]
+        )
+        self._child.stdin.write(self._settings.model_dump_json().encode() + b"\n")
         self._child.stdin.flush()
 
     def stop(self) -> None:
@@ -63,3 +87,23 @@ class Gateway:
             except subprocess.TimeoutExpired:
                 self._child.kill()
                 self._child.wait()
+
+    def close(self) -> None:
+        """Close what it was born with."""
+        for one in (self._metrics, self._here, self._there):
+            if one is not None:
+                one.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """For Prometheus. Here, so that the controller does not start if it cannot be."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=_WAITING)
+    except OSError as error:
+        raise ListenError(
+            f"cannot serve metrics on {host}:{port}: {os.strerror(error.errno or 0)}; "
+            "set northbound.metrics to another HOST:PORT, or to off"
+        ) from error
+    LOG.info("metrics at http://%s:%d/metrics", host, port)
+    return listening

@@ -23,7 +23,6 @@ from controller.northbound.views import (
     EventView,
     ExcessView,
     FlowPage,
-    FlowQuery,
     FlowView,
     HistogramView,
     HoldView,
@@ -35,6 +34,7 @@ from controller.northbound.views import (
     SwitchView,
     TablesView,
 )
+from controller.rpc.methods import FlowQuery
 from controller.runtime.app import Weir
 from controller.runtime.tallies import Histogram, kind_of
 from controller.southbound.codec.extension import (
@@ -48,7 +48,7 @@ from controller.southbound.codec.roles import UNDEFINED
 from controller.southbound.transport.channel import Channel
 
 # How many flows are looked at before others may go on.
-_FLOWS_A_BREATH = 64
+_FLOWS_PER_CHECKPOINT = 64
 
 _Ranked = tuple[int, bytes, Lane, Connection]
 
@@ -254,16 +254,16 @@ class Inspection:
 
     # Flows
 
-    def flows(self, query: FlowQuery, breathe: Callable[[], None]) -> FlowPage:
+    def flows(self, query: FlowQuery, checkpoint: Callable[[], None]) -> FlowPage:
         seen = 0
 
         def fitting() -> Iterator[_Ranked]:
             nonlocal seen
             for lane in self._lanes(query):
-                breathe()
+                checkpoint()
                 for i, connection in enumerate(list(_asked_for(query, lane))):
-                    if not i % _FLOWS_A_BREATH:
-                        breathe()
+                    if not i % _FLOWS_PER_CHECKPOINT:
+                        checkpoint()
                     key = lane.key(connection)
                     if query.tcp_port is not None and query.tcp_port not in _tcp_ports(key):
                         continue

@@ -28,7 +28,7 @@ from controller.ops import logs
 from controller.ops.event_log import EventLog
 from controller.ops.failure import fatal
 from controller.ops.systemd import Notifier
-from controller.runtime.api_process import Gateway
+from controller.runtime.api_process import ApiProcess
 from controller.runtime.app import Weir
 from controller.runtime.inspection import Inspection
 from controller.southbound.switch.admission import Admission
@@ -156,20 +156,24 @@ class Service:
     def _serve_northbound(self, section: Northbound) -> None:
         """Raises ListenError."""
         self._northbound.close()
+        api = None
+        if section.metrics is not None or section.api is not None:
+            api = self._northbound.enter_context(
+                contextlib.closing(ApiProcess(section, self._config.log))
+            )
         self._northbound.enter_context(
             serving(
                 self._inspection,
                 self._weir.broker,
                 time.monotonic_ns,
-                section.metrics,
                 section.socket,
                 section.socket_must,
+                api.hatch if api else None,
             )
         )
-        if section.api is not None and section.socket is not None:
-            gateway = Gateway(section.api, section.socket, self._config.log)
-            self._northbound.callback(gateway.stop)
-            hub.spawn(gateway.run, hub.sleep)
+        if api is not None:
+            self._northbound.callback(api.stop)
+            hub.spawn(api.run, hub.sleep)
 
     def _take(self, config: Config) -> None:
         """Use what may turn out not to be usable. Raises ConfigError or ListenError; then all is as

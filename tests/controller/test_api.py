@@ -9,17 +9,19 @@ from typing import Any
 
 import httpx
 import pytest
-from werkzeug.test import Client
 
-from controller.api.app import Api, make
+from controller.api import metrics
+from controller.api.app import make
 from controller.api.hub import FullError, Hub
-from controller.api.settings import Settings
+from controller.api.settings import ApiSettings
+from controller.api.state import Api
 from controller.api.tokens import Scope, line
 from controller.api.tokens import make as make_token
-from controller.api.upstream import Answer, UnavailableError
-from controller.northbound.resources import Resources
-from controller.northbound.turns import Turns
-from controller.northbound.web import Api as LocalApi
+from controller.api.upstream import UnavailableError
+from controller.northbound.dispatcher import Dispatcher
+from controller.northbound.handlers import Handlers
+from controller.northbound.scheduler import Scheduler
+from controller.rpc.messages import Assembly, CallError, Kind, request
 from northbound_world import Told
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -27,31 +29,26 @@ FLOW = {"src": "10.0.0.1", "dst": "10.0.0.2", "most_bps": 1000}
 
 
 class Controller:
-    """`upstream.Upstream`, over a local API without a socket."""
+    """`upstream.Upstream`, over the RPC without a socket."""
 
     def __init__(self) -> None:
         self.told = Told()
         self.there = True
-        turns = Turns(lambda: 0, lambda: None)
-        self.local = Client(
-            LocalApi(Resources(self.told, self.told, turns.breathe, lambda _: None), turns)
-        )
+        scheduler = Scheduler(lambda: 0, lambda: None)
+        handlers = Handlers(self.told, self.told, scheduler.checkpoint, lambda _: None)
+        self.dispatcher = Dispatcher(handlers, scheduler)
 
-    async def ask(
-        self, method: str, resource: str, parameters: Mapping[str, object] | None = None
-    ) -> Answer:
+    async def ask(self, method: str, params: Mapping[str, object] | None = None) -> bytes:
         if not self.there:
             raise UnavailableError("nobody listens")
-        given = {key: str(value) for key, value in (parameters or {}).items() if value is not None}
-        answer = self.local.open(f"/v1/{resource}", method=method, query_string=given)
-        return Answer(answer.status_code, answer.data)
+        answer = Assembly()
+        for written in self.dispatcher.answer(request(method, params)):
+            answer.take(written)
+        return answer.body
 
     async def follow(self, *_: object) -> AsyncIterator[dict[str, object] | None]:
         yield None
         await asyncio.Event().wait()
-
-    async def close(self) -> None:
-        pass
 
 
 class World:
@@ -66,7 +63,7 @@ class World:
             with self.tokens.open("a") as file:
                 file.write(line(token) + "\n")
         self.controller = Controller()
-        given = Settings(host="127.0.0.1", port=1, socket="/s", tokens=self.tokens, **settings)
+        given = ApiSettings(host="127.0.0.1", port=1, tokens=self.tokens, **settings)
         upstream: Any = self.controller
         self.api = Api(given, upstream, lambda: self.now, lambda: self.clock_s)
         self.app = make(self.api)
@@ -96,7 +93,7 @@ class World:
     def counted(self, name: str) -> dict[str, float]:
         return {
             ",".join(sample.labels.values()): sample.value
-            for family in self.api.tallies.registry.collect()
+            for family in self.api.metrics.registry.collect()
             for sample in family.samples
             if sample.name == name
         }
@@ -158,11 +155,11 @@ def test_flows_are_announced_renewed_and_withdrawn(world: World) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"src": "10.0.0.300"}, "src: is no address; write e.g. 10.0.0.1"),
-        ({"dst": None}, "dst: Input should be a valid string"),
-        ({"most_bps": 0}, "most_bps: "),
-        ({"most_bps": "1 Gbit/s"}, "most_bps: "),
-        ({"colour": "red"}, "colour: Extra inputs"),
+        ({"src": "10.0.0.300"}, "src: '10.0.0.300' is no address; write e.g. 10.0.0.1"),
+        ({"dst": None}, "dst: None is no address"),
+        ({"most_bps": 0}, "most_bps: 0 is out of range; write a whole number from 1 to"),
+        ({"most_bps": "1 Gbit/s"}, "most_bps: '1 Gbit/s' is not a number; write a whole"),
+        ({"colour": "red"}, "colour: unknown parameter; known are src, dst, most_bps"),
     ],
 )
 def test_announcements_that_cannot_be_are_told(
@@ -171,6 +168,63 @@ def test_announcements_that_cannot_be_are_told(
     body = {"name": "sender", "json": FLOW | change}
     assert says in world.problem(422, "/v1/fountains/a", "PUT", **body)
     assert not world.controller.told.announced
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("limit=0", "limit: '0' is out of range; write a whole number from 1 to 1000"),
+        ("host=10.0.0.300", "host: '10.0.0.300' is no address; write e.g. 10.0.0.1, 10.1.0.0/16"),
+        ("class=elephant", "class: 'elephant' is not one of burst, background"),
+        ("colour=red", "colour: unknown parameter; known are host, tcp_port, class"),
+    ],
+)
+def test_queries_are_told_as_the_controller_tells_them(world: World, query: str, says: str) -> None:
+    assert says in world.problem(422, f"/v1/flows?{query}")
+    assert not world.controller.told.queries
+
+
+def test_what_the_controller_understands_may_be_asked(world: World) -> None:
+    assert world.ask("/v1/flows?host=10.1.0.0/16").status_code == 200
+    assert str(world.controller.told.queries[0].host) == "10.1.0.0/16"
+    assert world.ask(f"/v1/ports?switch={2**64 - 1}").json() == {"ports": []}
+    assert len(world.ask("/v1/ports?switch=0x1").json()["ports"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (Kind.REQUEST, 400),
+        (Kind.PARAMETERS, 400),
+        (Kind.UNKNOWN, 404),
+        (Kind.NOT_READY, 503),
+        (Kind.BUSY, 503),
+        (Kind.INTERNAL, 500),
+        (Kind.METHOD, 500),
+        ("of a later version", 500),
+    ],
+)
+def test_what_the_controller_refuses_has_a_status(
+    world: World, kind: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> bytes:
+        raise CallError(kind, "that is why")
+
+    monkeypatch.setattr(world.controller, "ask", refuse)
+    assert world.problem(status, "/v1/ports") == "that is why"
+
+
+def test_metrics_are_served_without_tokens(world: World) -> None:
+    upstream: Any = world.controller
+    world.app = metrics.make(upstream)
+    response = world.ask("/metrics", name="")
+    assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert "\nweir_connections 1000.0\n" in response.text
+    assert world.ask("/metrics", "HEAD", name="").status_code == 200
+    assert world.problem(404, "/", name="") == "Not Found"
+    assert world.problem(405, "/metrics", "POST", name="") == "Method Not Allowed"
+    world.controller.there = False
+    assert world.problem(503, "/metrics", name="") == "not now: nobody listens"
 
 
 def test_other_problems(world: World) -> None:

@@ -266,17 +266,21 @@ def test_it_is_started_again_when_it_fails(world: World) -> None:
     (child,) = map(int, children)
     before = time.monotonic()
     subprocess.run(["kill", "-KILL", str(child)], check=True)
-    wait_for(lambda: "the HTTP API has ended" in world.controller.log, "its end to be told")
+    wait_for(
+        lambda: "the API and the metrics has ended" in world.controller.log, "its end to be told"
+    )
     wait_for(world._answers, "the API to answer again")
     assert time.monotonic() - before < 15
 
 
 def test_it_says_what_it_cannot_serve(tmp_path: Path) -> None:
+    api, metrics, tokens = free_endpoint(), free_endpoint(), tmp_path / "tokens.yaml"
     config = {
         "openflow": {"listen": f"tcp:{free_endpoint()}"},
         "northbound": {
-            "socket": str(tmp_path / "s"),
-            "api": {"listen": free_endpoint(), "tokens": str(tmp_path / "none")},
+            "socket": False,
+            "metrics": metrics,
+            "api": {"listen": api, "tokens": str(tokens)},
         },
     }
     controller = Controller(tmp_path, json.dumps(config))
@@ -284,4 +288,10 @@ def test_it_says_what_it_cannot_serve(tmp_path: Path) -> None:
     wait_for(lambda: "the API is not served" in controller.log, "the complaint")
     assert "No such file" in controller.log
     assert controller.running
+    # The metrics do not depend on that, and the API is there when it is mended.
+    assert "weir_connections 0.0" in httpx.get(f"http://{metrics}/metrics", timeout=20).text
+    tokens.write_text("tokens: []\n")
+    wait_for(lambda: "API at http://" in controller.log, "the API")
+    assert httpx.get(f"http://{api}/v1/health", timeout=20).json()["status"] == "ready"
+    assert controller.log.count("the API is not served") == 1
     assert controller.stop() == 0

@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from controller.cli import COMMANDS, commands, listing, words
-from controller.cli.client import ApiError, Client
+from controller.cli.client import AskError, Client
 from controller.cli.top import Look, Rates, Screen
+from controller.rpc import messages
+from controller.rpc.messages import Kind
 from dummy_ovs import REPOSITORY
 from northbound_world import ACCOUNT, Told, flow
 
@@ -126,7 +128,8 @@ def answering(path: Path, answer: bytes) -> Iterator[None]:
 class TestNoController:
     def test_no_socket(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         commands_and_more = ["top"], ["switches"], ["ports"], ["flows"], ["events"], ["fountains"]
-        for command in (*commands_and_more, ["bandwidth", "10.0.0.1", "10.0.0.2"]):
+        others = ["bandwidth", "10.0.0.1", "10.0.0.2"], ["ask", "health"], ["ask", "follow_events"]
+        for command in (*commands_and_more, *others):
             assert commands.run([*command, "--socket", str(tmp_path / "none")]) == 1
             told = capsys.readouterr()
             assert "no controller runs here: there is no socket" in told.err
@@ -137,8 +140,8 @@ class TestNoController:
         path = tmp_path / "left"
         with closing(socket.socket(socket.AF_UNIX)) as left:
             left.bind(str(path))
-        with pytest.raises(ApiError, match="nobody listens at"):
-            Client(str(path)).get("flows")
+        with pytest.raises(AskError, match="nobody listens at"):
+            Client(str(path)).ask("flows")
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
     def test_not_permitted(self) -> None:
@@ -153,8 +156,8 @@ class TestNoController:
             mine.listen()
             os.seteuid(65_534)
             try:
-                with pytest.raises(ApiError, match="only root may open"):
-                    Client(str(path)).get("flows")
+                with pytest.raises(AskError, match="only root may open"):
+                    Client(str(path)).ask("flows")
             finally:
                 os.seteuid(0)
 
@@ -163,8 +166,46 @@ class TestNoController:
     )
     def test_something_else_listens(self, tmp_path: Path, answer: bytes) -> None:
         path = tmp_path / "other"
-        with answering(path, answer), pytest.raises(ApiError, match=str(path)):
-            Client(str(path)).get("flows")
+        with answering(path, answer), pytest.raises(AskError, match=str(path)):
+            Client(str(path)).ask("flows")
+
+
+class TestAsk:
+    """What is asked, and what is made of the answer."""
+
+    def ask(self, path: Path, *lines: bytes, asked: tuple[str, ...]) -> int:
+        with answering(path, b"".join(lines)):
+            return commands.run(["ask", *asked, "--socket", str(path)])
+
+    def test_an_answer_is_json(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        lines = [messages.result({"scheme": "weir"}, "ports"), messages.piece([b'{"port": 1}'])]
+        asked = "regulation", "switch=1"
+        assert self.ask(tmp_path / "s", *lines, messages.END, asked=asked) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told == {"scheme": "weir", "ports": [{"port": 1}]}
+
+    def test_a_stream_is_a_line_for_each(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        lines = [messages.result({}, "events"), messages.piece([b"{}", b"{}"]), messages.piece(())]
+        assert self.ask(tmp_path / "s", *lines, asked=("follow_events",)) == 1
+        told = capsys.readouterr()
+        assert told.out == "{}\n{}\n"
+        assert "has ended" in told.err
+
+    def test_an_error_is_told(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        error = messages.error(Kind.UNKNOWN, "no flow a is announced")
+        assert self.ask(tmp_path / "s", error, asked=("withdraw", "flow=a")) == 1
+        assert capsys.readouterr().err == "weir-controller: no flow a is announced\n"
+
+    def test_a_parameter_has_a_name(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            commands.run(["ask", "ports", "1"])
+        assert "'1' is not NAME=VALUE" in capsys.readouterr().err
+
+    def test_a_parameter_stands_once(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert commands.run(["ask", "ports", "switch=1", "switch=2"]) == 1
+        assert "stands twice" in capsys.readouterr().err
 
 
 class TestWords:

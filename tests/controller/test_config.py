@@ -171,7 +171,6 @@ def test_everything_can_be_said() -> None:
         ("northbound: {api: {tokens: t, key: k}}", "northbound.api: key and certificate go"),
         ("northbound: {api: {tokens: t, rate: 0}}", "northbound.api.rate"),
         ("northbound: {api: {tokens: t, origins: ['*']}}", "northbound.api.origins: '\\*' is no"),
-        ("northbound: {socket: off, api: {tokens: t}}", "northbound: api needs socket"),
         ("bandwidth: {reserved: 1}", "bandwidth.reserved"),
         ("bandwidth: {reserved_dscp: 64}", "bandwidth.reserved_dscp"),
         ("bandwidth: {spare: -0.1}", "bandwidth.spare"),

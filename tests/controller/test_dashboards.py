@@ -26,7 +26,7 @@ _ADDED_BY_PROMETHEUS = {"instance", "job"}
 def exposed() -> dict[str, set[str]]:
     """The labels of all samples, by name."""
     samples: dict[str, set[str]] = {}
-    text = Exposition(Told(), lambda: None).text().decode()
+    text = "".join(Exposition(Told(), lambda: None).pieces())
     for family in text_string_to_metric_families(text):
         # A counter without samples is there, too, once something is counted.
         samples.setdefault(family.name + ("_total" if family.type == "counter" else ""), set())

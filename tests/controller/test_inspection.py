@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from controller.config.schema import Config
 from controller.core.engine import Engine
 from controller.model.values import FlowClass, Notice, PortId
-from controller.northbound.views import FlowQuery
 from controller.ops.event_log import EventLog, Recent
+from controller.rpc.methods import FlowQuery
 from controller.runtime.inspection import Inspection
 from controller.runtime.tallies import Tallies
 from controller.southbound.codec.extension import CreditStats, QueueStats
@@ -162,7 +162,7 @@ def world() -> World:
 
 class TestFlows:
     def all(self, world: World) -> list[dict[str, Any]]:
-        page = inspect(world).flows(FlowQuery(1000), nothing)
+        page = inspect(world).flows(FlowQuery(limit=1000), nothing)
         flows: list[dict[str, Any]] = [dict(flow) for flow in page.flows]
         assert page.total == len(flows) == 48
         return flows
@@ -186,14 +186,16 @@ class TestFlows:
             hosts,
             st.integers(20, 32),
         )
-        query = FlowQuery(
-            limit=data.draw(st.integers(1, 60)),
-            offset=data.draw(st.integers(0, 60)),
-            host=data.draw(st.none() | networks),
-            tcp_port=data.draw(st.none() | st.sampled_from([80, 1000, 1001, 5])),
-            flow_class=data.draw(st.sampled_from([None, "burst", "background"])),
-            switch=data.draw(st.sampled_from([None, 1, 2])),
-            port=data.draw(st.sampled_from([None, 1, 40])),
+        query = FlowQuery.model_validate(
+            {
+                "limit": data.draw(st.integers(1, 60)),
+                "offset": data.draw(st.integers(0, 60)),
+                "host": data.draw(st.none() | networks),
+                "tcp_port": data.draw(st.none() | st.sampled_from([80, 1000, 1001, 5])),
+                "class": data.draw(st.sampled_from([None, "burst", "background"])),
+                "switch": data.draw(st.sampled_from([None, 1, 2])),
+                "port": data.draw(st.sampled_from([None, 1, 40])),
+            }
         )
 
         def fits(flow: dict[str, Any]) -> bool:
@@ -214,10 +216,10 @@ class TestFlows:
         assert page.total == len(wanted)
         assert list(page.flows) == wanted[query.offset : query.offset + query.limit]
 
-    def test_others_have_their_turn_meanwhile(self, world: World) -> None:
-        breaths = []
-        inspect(world).flows(FlowQuery(1), lambda: breaths.append(1))
-        assert len(breaths) >= world.engine.flow_table.n_bundles
+    def test_others_may_go_on_meanwhile(self, world: World) -> None:
+        checkpoints = []
+        inspect(world).flows(FlowQuery(limit=1), lambda: checkpoints.append(1))
+        assert len(checkpoints) >= world.engine.flow_table.n_bundles
 
     def test_the_table_may_change_meanwhile(self) -> None:
         world = star()
@@ -228,7 +230,7 @@ class TestFlows:
                 world.segment(keys.pop(), 0x04)
                 world.sleep(SECOND)
 
-        page = inspect(world).flows(FlowQuery(1000), change)
+        page = inspect(world).flows(FlowQuery(limit=1000), change)
         assert len(list(page.flows)) <= 64
 
 

@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.cli.client import Client
 from controller.model.values import Notice
+from controller.rpc import messages
+from controller.rpc.messages import CallError
 from dummy_ovs import REPOSITORY, Controller, free_endpoint, wait_for
 from experiments.bench.controller.fake_switch import HOSTS, FakeSwitch, notice
 from experiments.bench.controller.handshakes import Call, openings
@@ -62,13 +65,7 @@ class World:
             assert self.switch.window_delay_ns(notice(kind, PORT, self.notices)) > 0
 
     def scrape(self) -> dict[str, float]:
-        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=20) as response:
-            text = response.read().decode()
-        return {
-            f"{sample.name}{sorted(sample.labels.items())}": sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-        }
+        return scrape(self.metrics)
 
     def command(self, *arguments: str) -> str:
         self.switch.settle()  # It answers echoes only while somebody listens for it.
@@ -92,6 +89,16 @@ class World:
 
     def log(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.controller.log.splitlines() if line[:1] == "{"]
+
+
+def scrape(endpoint: str) -> dict[str, float]:
+    with urllib.request.urlopen(f"http://{endpoint}/metrics", timeout=20) as response:
+        text = response.read().decode()
+    return {
+        f"{sample.name}{sorted(sample.labels.items())}": sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
 
 
 LAUNCHER = [sys.executable, "-m", "controller"]
@@ -146,12 +153,15 @@ def test_commands_answer_once(world: World) -> None:
     assert f"queue_event switch=1 port={PORT} notice=CN-H" in events
     assert "window_set switch=1" in events
     assert "1 of 1 switches ready" in world.command("top", "--once")
+    assert json.loads(world.command("ask", "ready")) == {"status": "ready"}
+    flows = json.loads(world.command("ask", "flows", "class=burst", "limit=0x2", "tcp_port=80"))
+    assert (len(flows["flows"]), flows["next_offset"]) == (2, 2)
 
 
 def test_flows_are_all_of_them_page_by_page(world: World) -> None:
     seen, offset = set(), 0
     while offset is not None:
-        page = world.client.get("flows", {"limit": 700, "offset": offset})
+        page = world.client.ask("flows", {"limit": 700, "offset": offset})
         seen |= {(f["src"], f["src_port"], f["dst"], f["dst_port"]) for f in page["flows"]}
         offset = page["next_offset"]
     assert len(seen) == 2 * CONNECTIONS
@@ -191,69 +201,108 @@ def test_readers_that_do_not_read_hold_up_nobody(world: World) -> None:
     with ExitStack() as peers:
         for number in range(100):
             peer = peers.enter_context(world.connect())
-            path = "/v1/events?follow=true" if number % 4 else "/v1/ports"
-            peer.sendall(
-                f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"[: None if number % 3 else 9].encode()
-            )
+            request = messages.request("follow_events" if number % 4 else "ports")
+            peer.sendall(request[: None if number % 3 else 9])
         for _ in range(20):
             world.notify()
         assert world.scrape()["weir_connections[]"] == CONNECTIONS
-    assert len(world.client.get("ports")["ports"]) == HOSTS
+    assert len(world.client.ask("ports")["ports"]) == HOSTS
 
 
 def test_a_hundred_readers_at_once_are_all_answered(world: World) -> None:
-    paths = ["/v1/ports", "/v1/regulation", "/v1/flows?limit=1000", "/v1/events?limit=1000"]
+    requests = [
+        messages.request(method, params)
+        for method, params in (
+            *(("ports", None), ("regulation", None)),
+            *(("flows", {"limit": 1000}), ("events", {"limit": 1000})),
+        )
+    ]
     peers = [world.connect() for _ in range(100)]
     for number, peer in enumerate(peers):
-        peer.sendall(f"GET {paths[number % 4]} HTTP/1.0\r\n\r\n".encode())
+        peer.sendall(requests[number % 4])
+        peer.shutdown(socket.SHUT_WR)
     for _ in range(10):
         world.notify()
     for number, peer in enumerate(peers):
-        with peer, peer.makefile("rb") as answer:
-            head, _, body = answer.read().partition(b"\r\n\r\n")
-        assert head.split(b" ", 2)[1] == b"200"
-        assert json.loads(body), paths[number % 4]
+        answer = messages.Assembly()
+        with peer, peer.makefile("rb") as lines:
+            assert [answer.take(line) for line in lines].index(True) >= 2
+        assert json.loads(answer.body), requests[number % 4]
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        b"",
-        b"\r\n" * 100,
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"GET\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"GET /v1/flows?" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
-        b"GET /v1/flows?host=%ff%fe%00 HTTP/1.1\r\n\r\n",
-        b"GET /v1/\xff\xfe HTTP/1.1\r\nHost: \xff\r\n\r\n",
-        b"GET http://[::1/v1/ports HTTP/1.1\r\nHost: [\r\n\r\n",
-        b"POST /v1/flows HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
-        b"POST /v1/flows HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\nabc",
-        b"POST /v1/flows HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"GET /v1/ports HTTP/1.1\r\n" + b"X: y\r\n" * 10_000 + b"\r\n",
-        b"GET /v1/ports HTTP/1.1\r\nX: " + b"y" * 200_000 + b"\r\n\r\n",
-        b"HEAD /v1/ports HTTP/1.1\r\n\r\n",
-        os.urandom(4096),
-    ],
-)
-@pytest.mark.parametrize("where", ["api", "metrics"])
-def test_malformed_requests_harm_nobody(world: World, request_: bytes, where: str) -> None:
-    if where == "api":
+def test_a_connection_carries_requests_one_after_the_other(world: World) -> None:
+    methods = ["health", "ports", "nothing", "flows", "health"] * 10
+    with world.connect() as peer, peer.makefile("rb") as lines:
+        # All at once, the last one without an end of its line.
+        peer.sendall(b"".join(map(messages.request, methods))[:-1])
+        peer.shutdown(socket.SHUT_WR)
+        for method in methods:
+            answer = messages.Assembly()
+            if method == "nothing":
+                with pytest.raises(CallError, match="there is no method 'nothing'"):
+                    answer.take(lines.readline())
+                continue
+            while not answer.take(lines.readline()):
+                pass
+            assert json.loads(answer.body)
+        assert not lines.read()
+
+
+HOSTILE = [
+    b"",
+    b"\r\n" * 100,
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"GET\r\n\r\n",
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"GET /metrics?" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+    b"GET /metrics?host=%ff%fe%00 HTTP/1.1\r\n\r\n",
+    b"GET /metrics\xff\xfe HTTP/1.1\r\nHost: \xff\r\n\r\n",
+    b"GET http://[::1/metrics HTTP/1.1\r\nHost: [\r\n\r\n",
+    b"POST /metrics HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+    b"POST /metrics HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\nabc",
+    b"POST /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * 10_000 + b"\r\n",
+    b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 200_000 + b"\r\n\r\n",
+    b"HEAD /metrics HTTP/1.1\r\n\r\n",
+    b"{}\n[]\nnull\n1e999\n" * 100,
+    b"[" * 8000 + b"\n",
+    b'{"method": "flows", "params": {"host": "\xff\xfe\\u0000"}}\n',
+    b'{"method": "flows", "params": {"limit": ' + b"9" * 100_000 + b"}}\n",
+    b'{"method": "ports"}' + b" " * 100_000,
+    messages.request("ports") * 400,
+    os.urandom(4096),
+]
+
+
+@pytest.mark.parametrize("sent", HOSTILE)
+@pytest.mark.parametrize("where", ["socket", "metrics"])
+def test_malformed_requests_harm_nobody(world: World, sent: bytes, where: str) -> None:
+    if where == "socket":
         peer = world.connect()
     else:
         host, _, port = world.metrics.rpartition(":")
         peer = socket.create_connection((host, int(port)), 20)
     with peer:
         try:
-            peer.sendall(request_)
+            peer.sendall(sent)
             peer.shutdown(socket.SHUT_WR)
             while peer.recv(65_536):
                 pass
         except OSError:
             pass  # It hangs up on us, which is its right.
-    assert world.client.get("health")["status"] == "alive"
+    assert world.client.ask("health")["status"] == "alive"
     world.notify()
+    assert world.scrape()
     assert "Traceback" not in world.controller.log
+
+
+def test_a_request_that_is_too_long_is_told_and_is_the_last(world: World) -> None:
+    with world.connect() as peer, peer.makefile("rb") as lines:
+        peer.sendall(messages.request("ready") + b"x" * 9000)
+        assert messages.head(lines.readline()) == ({"status": "ready"}, None)
+        with pytest.raises(CallError, match="at most 8192 bytes"):
+            messages.head(lines.readline())
+        assert not lines.read()
 
 
 def test_top_lives_in_a_terminal(world: World) -> None:
@@ -313,7 +362,7 @@ class TestSocket:
         first.stop(signal.SIGKILL)
         assert path.exists()
         first.start()
-        assert Client(str(path)).get("ready") == {"status": "ready"}
+        assert Client(str(path)).ask("ready") == {"status": "ready"}
         assert first.stop() == 0
         assert not path.exists()
 
@@ -324,7 +373,7 @@ class TestSocket:
         second.start()
         assert second.wait() == 2
         assert "another controller listens at" in second.log
-        assert Client(str(path)).get("health")
+        assert Client(str(path)).ask("health")
         assert first.stop() == 0
 
     def test_a_file_is_left_alone(self, tmp_path: Path) -> None:
@@ -336,12 +385,37 @@ class TestSocket:
         assert f"cannot listen at {path}: File exists; set northbound.socket" in controller.log
         assert path.read_text() == "data"
 
+
+class TestMetrics:
+    def config(self, metrics: str, openflow: str) -> str:
+        # They do without the socket of the commands.
+        north = {"metrics": metrics, "socket": False}
+        return json.dumps({"openflow": {"listen": f"tcp:{openflow}"}, "northbound": north})
+
+    def test_they_move_with_the_configuration(self, tmp_path: Path) -> None:
+        openflow, before, after = free_endpoint(), free_endpoint(), free_endpoint()
+        controller = Controller(tmp_path, self.config(before, openflow))
+        controller.start()
+        assert scrape(before)["weir_connections[]"] == 0
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            controller.reconfigure(self.config(f"127.0.0.1:{taken.getsockname()[1]}", openflow))
+            wait_for(lambda: "Address already in use" in controller.log, "the complaint")
+        assert "nothing has changed" in controller.log
+        assert scrape(before)["weir_connections[]"] == 0
+        controller.reconfigure(self.config(after, openflow))
+        wait_for(lambda: "configuration reloaded" in controller.log, "the new configuration")
+        assert scrape(after)["weir_connections[]"] == 0
+        with pytest.raises(URLError):
+            scrape(before)
+        assert controller.stop() == 0
+        with pytest.raises(URLError):
+            scrape(after)
+        assert "Traceback" not in controller.log
+
     def test_metrics_that_cannot_be_served(self, tmp_path: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             metrics = f"127.0.0.1:{taken.getsockname()[1]}"
-            north = {"metrics": metrics, "socket": False}
-            config = {"openflow": {"listen": f"tcp:{free_endpoint()}"}, "northbound": north}
-            controller = Controller(tmp_path, json.dumps(config))
+            controller = Controller(tmp_path, self.config(metrics, free_endpoint()))
             controller.start()
             assert controller.wait() == 2
         assert f"cannot serve metrics on {metrics}: Address already in use" in controller.log
@@ -351,7 +425,7 @@ class TestSocket:
 def test_nothing_is_left_open(world: World) -> None:
     """Whoever has gone is forgotten, too."""
     for _ in range(50):
-        world.client.get("health")
+        world.client.ask("health")
         world.connect().close()
 
     def few() -> bool:

@@ -88,7 +88,7 @@ def test_datagrams_of_announced_flows_take_one_way_each_whatever_their_ports() -
             assert [len(way) for way in taken] == [1, 1]
             assert taken[0] != taken[1], "there are two ways for two flows"
             for sender, (way,) in zip(senders, taken, strict=True):
-                path = client.get("bandwidth", {"src": sender.IP(), "dst": receiver.IP()})
+                path = client.ask("bandwidth", {"src": sender.IP(), "dst": receiver.IP()})
                 assert [link["link"] for link in path["links"]][1:] == list(way), path
             # What the switches tell of these entries is what was meant, in audits that began since.
             before = Counter(audit["switch"] for audit in audits(bed))

@@ -113,11 +113,11 @@ def _trial(bed: Bed, client: Client, pattern: str, rate_bps: float, seed: str) -
     with Program("experiments.workloads.load", args, log=log) as load:
         load.expect("sending")
         # While somebody asks, counters are read often.
-        client.get("bandwidth", ends)
+        client.ask("bandwidth", ends)
         time.sleep(_SETTLE_S)
         asked = []
         for _ in range(_ANSWERS):
-            path = client.get("bandwidth", ends)
+            path = client.ask("bandwidth", ends)
             asked.append((time.monotonic_ns(), path))
             time.sleep(_FORECAST_S + 0.2)
         iperf3_bps = _probe_bps(sender, receiver)

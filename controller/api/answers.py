@@ -1,0 +1,93 @@
+"""What the API answers, as its description says it; the rest are the northbound's views."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from controller.northbound import views
+
+
+class Health(BaseModel):
+    """It answers, so it lives; `ready` tells whether what it says can be relied on."""
+
+    status: Literal["ready", "not ready"]
+    version: str
+    detail: str | None = None
+
+
+class Fountains(BaseModel):
+    fountains: list[views.ShareView]
+
+
+class Withdrawn(BaseModel):
+    flow: str
+
+
+class Switches(BaseModel):
+    switches: list[views.SwitchView]
+
+
+class Ports(BaseModel):
+    ports: list[views.PortView]
+
+
+class Regulated(BaseModel):
+    scheme: str
+    ports: list[views.RegulationView]
+
+
+class Flows(BaseModel):
+    """A page of the flows, the largest volume first. They go on changing in between."""
+
+    total: int
+    offset: int
+    next_offset: int | None
+    flows: list[views.FlowView]
+
+
+class Events(BaseModel):
+    """`next_after` is where to go on."""
+
+    next_after: int
+    events: list[dict[str, Any]]
+
+
+class TopologyLink(BaseModel):
+    """Both ends as "datapath id in hex:port"."""
+
+    a: str
+    b: str
+    rtt_s: float | None
+
+
+class TopologySwitch(BaseModel):
+    switch: int
+    connected: bool
+    hosts: int
+
+
+class Topology(BaseModel):
+    switches: list[TopologySwitch]
+    links: list[TopologyLink]
+
+
+def topology(switches: Mapping[str, Any], ports: Mapping[str, Any]) -> Topology:
+    """Of the answers to `switches` and `ports`."""
+    hosts: dict[int, int] = {}
+    links: dict[frozenset[str], TopologyLink] = {}
+    for port in ports["ports"]:
+        hosts[port["switch"]] = hosts.get(port["switch"], 0) + port["hosts"]
+        if port["peer"]:
+            end = f"{port['switch']:x}:{port['port']}"
+            a, b = sorted((end, port["peer"]))
+            links[frozenset((a, b))] = TopologyLink(a=a, b=b, rtt_s=port["link_rtt_s"])
+    return Topology(
+        switches=[
+            TopologySwitch(
+                switch=one["switch"], connected=one["connected"], hosts=hosts.get(one["switch"], 0)
+            )
+            for one in switches["switches"]
+        ],
+        links=list(links.values()),
+    )

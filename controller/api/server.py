@@ -1,0 +1,117 @@
+"""HTTP servers, several in one process: uvicorn, and what it leaves open."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_WAITING = 1024
+# A peer that does not take what it is sent for so long is taken for gone (RFC 5482).
+_PEER_TIMEOUT_MS = 15_000
+# What is held for one that does not read.
+_SEND_BYTES = 32 * 1024
+_REQUEST_S, _MOST_HEAD_BYTES = 30.0, 64 * 1024
+
+
+class Server(uvicorn.Server):
+    """Over TLS with a key and a certificate. Raises OSError if these cannot be used.
+
+    It ends when `should_exit` is set, not by a signal: that is for all servers of the process.
+    """
+
+    def __init__(
+        self, app: FastAPI, most: int, key: Path | None = None, certificate: Path | None = None
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            http=_Hasty,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            lifespan="on",
+            limit_concurrency=most,
+            timeout_graceful_shutdown=1,
+            backlog=_WAITING,
+            ssl_keyfile=key,
+            ssl_certfile=certificate,
+        )
+        try:
+            config.load()
+        except (OSError, ValueError) as error:
+            raise OSError(f"its key and certificate cannot be used: {error}") from error
+        super().__init__(config)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class _Hasty(HttpToolsProtocol):
+    """Lets go of a peer that does not say in time and in few bytes what it wants."""
+
+    _late: asyncio.TimerHandle | None = None
+    _read_bytes = 0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        self._read_bytes += len(data)
+        super().data_received(data)
+        if self._late is not None and self._read_bytes > _MOST_HEAD_BYTES:
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        self._go_on()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        # Another request may have come before this answer.
+        if self.cycle.response_complete:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._go_on()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        """For a request."""
+        self._read_bytes = 0
+        self._late = self.loop.call_later(_REQUEST_S, self.transport.close)
+
+    def _go_on(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Raises OSError, told for a human."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=_WAITING)
+    except OSError as error:
+        place = f"{host}:{port}"
+        raise OSError(
+            f"cannot listen on {place}: {error.strerror or error}; set northbound.api.listen to "
+            "another HOST:PORT, or end what listens there"
+        ) from error
+    return listening
+
+
+def prepare(listening: socket.socket) -> None:
+    """Have all that it accepts let go of peers that are gone, and wait for none."""
+    # asyncio sees to TCP_NODELAY only where a socket's protocol is said to be TCP, which a
+    # listener's is not; without it an answer waits for 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _PEER_TIMEOUT_MS)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)

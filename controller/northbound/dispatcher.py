@@ -1,0 +1,76 @@
+"""Lines of requests in, lines of answers out. No sockets.
+
+What is computed for an answer is computed in slices, its rows while they are taken.
+"""
+
+import logging
+from collections.abc import Generator, Iterator
+
+from controller.northbound.handlers import Document, Handlers, Listing, Stream
+from controller.northbound.scheduler import Scheduler
+from controller.northbound.views import UnknownError
+from controller.rpc import messages
+from controller.rpc.messages import CallError, Kind
+
+LOG = logging.getLogger("weir.northbound")
+
+_PIECE_ROWS, _PIECE_BYTES = 64, 32 * 1024
+_FOLLOWERS = 32
+
+
+class Dispatcher:
+    """Answers requests, whoever they come from."""
+
+    def __init__(self, handlers: Handlers, scheduler: Scheduler) -> None:
+        self._handlers = handlers
+        self._scheduler = scheduler
+        self._followers = 0
+
+    def answer(self, request: bytes) -> Generator[bytes, None, None]:
+        """Close it if not all of it is taken. Nothing is raised: errors are answers, too."""
+        try:
+            yield from self._answer(request)
+        except CallError as error:
+            yield messages.error(error.kind, error.detail)
+        except UnknownError as error:
+            yield messages.error(Kind.UNKNOWN, str(error))
+        except Exception:
+            LOG.exception("a request could not be answered: %.200r", request)
+            yield messages.error(Kind.INTERNAL, "the log of the controller says why")
+
+    def _answer(self, request: bytes) -> Iterator[bytes]:
+        with self._scheduler.slice():
+            answer = self._handlers.answer(*messages.parse(request))
+        match answer:
+            case Document(fields):
+                yield messages.result(fields)
+            case Listing(name, rows, head):
+                yield messages.result(head, name)
+                yield from self._pieces(rows)
+                yield messages.END
+            case Stream(name, batches):
+                if self._followers >= _FOLLOWERS:
+                    raise CallError(Kind.BUSY, f"{_FOLLOWERS} follow already; try again later")
+                self._followers += 1
+                try:
+                    yield messages.result({}, name)
+                    for batch in batches:
+                        yield from self._pieces(iter(batch)) if batch else (messages.piece(()),)
+                finally:
+                    self._followers -= 1
+
+    def _pieces(self, rows: Iterator[object]) -> Iterator[bytes]:
+        """While the peer takes one, others compute."""
+        while True:
+            piece: list[bytes] = []
+            n_bytes = 0
+            with self._scheduler.slice():
+                for row in rows:
+                    piece.append(messages.row(row))
+                    n_bytes += len(piece[-1])
+                    if len(piece) == _PIECE_ROWS or n_bytes >= _PIECE_BYTES:
+                        break
+                    self._scheduler.checkpoint()
+            if not piece:
+                return
+            yield messages.piece(piece)

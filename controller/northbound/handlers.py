@@ -1,0 +1,185 @@
+"""What answers a method. No transport: parameters in, an answer's parts out.
+
+A listing is a head and rows, which are made while they are taken; whoever transmits them may let
+the controller go on at any row.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from controller.northbound.metrics import CONTENT_TYPE, Exposition
+from controller.northbound.views import Announcing, EventView, Source
+from controller.rpc import methods
+from controller.rpc.messages import CallError, Kind
+
+_FOLLOW_S = 0.1
+# A follower that has gone is noticed when it is written to.
+_QUIET_FOLLOWS = 100
+
+
+class Document(NamedTuple):
+    """One object."""
+
+    fields: Mapping[str, object]
+
+
+class Listing(NamedTuple):
+    """`rows` under a name, after the fields of the head."""
+
+    name: str
+    rows: Iterator[object]
+    head: Mapping[str, object]
+
+
+class Stream(NamedTuple):
+    """Rows without end, some at a time; none at all from time to time, to see who listens."""
+
+    name: str
+    batches: Iterator[list[dict[str, object]]]
+
+
+Answer = Document | Listing | Stream
+
+
+class Handlers:
+    """Answers by method. `checkpoint` lets the controller go on, `sleep` takes seconds.
+
+    Every handler takes the parameters that `rpc.methods` declares for it. Raises CallError, and
+    UnknownError for what does not exist.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        announcing: Announcing,
+        checkpoint: Callable[[], None],
+        sleep: Callable[[float], object],
+    ) -> None:
+        self._source = source
+        self._announcing = announcing
+        self._checkpoint = checkpoint
+        self._sleep = sleep
+        self._exposition = Exposition(source, checkpoint)
+
+    def answer(self, method: str, given: Mapping[str, object]) -> Answer:
+        """What a method answers to these parameters."""
+        asked = methods.read(method, given)
+        handler: Callable[[Any], Answer] = getattr(self, method)
+        return handler(asked)
+
+    def help(self, _: methods.Nothing) -> Answer:
+        """What there is to ask for, and with what."""
+        return Document({name: taken.names() for name, taken in methods.METHODS.items()})
+
+    def health(self, _: methods.Nothing) -> Answer:
+        """It answers, so it lives."""
+        return Document({"status": "alive", "uptime_s": self._source.controller()["uptime_s"]})
+
+    def ready(self, _: methods.Nothing) -> Answer:
+        """Whether what it tells and does can be relied on."""
+        reason = self._source.not_ready()
+        if reason is not None:
+            raise CallError(Kind.NOT_READY, f"the controller {reason}")
+        return Document({"status": "ready"})
+
+    def controller(self, _: methods.Nothing) -> Answer:
+        delays = {"control": self._source.control_delay(), "main_loop": self._source.loop_lag()}
+        return Document(
+            {
+                **self._source.controller(),
+                "tables": self._source.tables(),
+                "delays": {name: told._asdict() for name, told in delays.items()},
+            }
+        )
+
+    def metrics(self, _: methods.Nothing) -> Answer:
+        """Text, of which every row is a piece."""
+        return Listing("text", self._exposition.pieces(), {"content_type": CONTENT_TYPE})
+
+    def switches(self, asked: methods.OfSwitch) -> Answer:
+        rows = (view for view in self._source.switches() if asked.switch in (None, view["switch"]))
+        return Listing("switches", rows, {})
+
+    def excesses(self, asked: methods.OfSwitch) -> Answer:
+        return Listing("excesses", self._source.excesses(asked.switch), {})
+
+    def ports(self, asked: methods.OfSwitch) -> Answer:
+        return Listing("ports", self._source.ports(asked.switch), {})
+
+    def regulation(self, asked: methods.OfSwitch) -> Answer:
+        scheme = self._source.controller()["scheme"]
+        return Listing("ports", self._source.regulation(asked.switch), {"scheme": scheme})
+
+    def flows(self, query: methods.FlowQuery) -> Answer:
+        """A page of a table that goes on changing: the next one may repeat or miss some."""
+        page = self._source.flows(query, self._checkpoint)
+        following = query.offset + query.limit
+        more = following < page.total and following <= methods.FARTHEST_ROW
+        head = {
+            "total": page.total,
+            "offset": query.offset,
+            "next_offset": following if more else None,
+        }
+        return Listing("flows", page.flows, head)
+
+    def events(self, asked: methods.EventQuery) -> Answer:
+        after, limit, last = asked.after, asked.limit, self._source.last_event()
+        events = self._source.events_after(after or 0)
+        # Without a place to go on from, the latest are of interest; with one, the next.
+        events = events[max(0, len(events) - limit) :] if after is None else events[:limit]
+        next_after = events[-1].serial if events else min(last, after or last)
+        return Listing("events", (_line(event) for event in events), {"next_after": next_after})
+
+    def follow_events(self, asked: methods.EventQuery) -> Answer:
+        """Those after a serial number, or the latest ones, and all that come."""
+        last = self._source.last_event()
+        start = max(0, last - asked.limit) if asked.after is None else asked.after
+        return Stream("events", self._follow(min(start, last)))
+
+    # Bandwidth, and the fountain flows that are announced
+
+    def bandwidth(self, ends: methods.Ends) -> Answer:
+        return Document(self._source.path_bandwidth(ends.src, ends.dst))
+
+    def fountains(self, _: methods.Nothing) -> Answer:
+        return Listing("fountains", self._source.shares(), {})
+
+    def follow_fountains(self, _: methods.Nothing) -> Answer:
+        """All that are announced, and then each as it changes."""
+        return Stream("fountains", self._fountain_news())
+
+    def announce(self, said: methods.Announce) -> Answer:
+        return Document(self._announcing.announce(said.flow, said.src, said.dst, said.most_bps))
+
+    def renew(self, said: methods.Renew) -> Answer:
+        return Document(self._announcing.renew(said.flow, said.sends_bps))
+
+    def withdraw(self, said: methods.OfFlow) -> Answer:
+        self._announcing.withdraw(said.flow)
+        return Document({"flow": said.flow})
+
+    def _fountain_news(self) -> Iterator[list[dict[str, object]]]:
+        news = self._source.share_news()
+        yield [dict(share) for share in self._source.shares()]
+        for shares in news:
+            yield [dict(share) for share in shares]
+
+    def _follow(self, serial: int) -> Iterator[list[dict[str, object]]]:
+        """What a slow listener has missed is said, and never waits for it."""
+        quiet = 0
+        while True:
+            events = self._source.events_after(serial)
+            batch: list[dict[str, object]] = []
+            if events and events[0].serial > serial + 1:
+                batch.append({"event": "events_missed", "missed": events[0].serial - serial - 1})
+            batch += map(_line, events)
+            if events:
+                serial = events[-1].serial
+            quiet = 0 if events else quiet + 1
+            if events or quiet % _QUIET_FOLLOWS == 0:
+                yield batch
+            self._sleep(_FOLLOW_S)
+
+
+def _line(event: EventView) -> dict[str, object]:
+    return {"serial": event.serial, **event.line}

@@ -1,0 +1,271 @@
+"""What may be asked, declared once: the controller, its HTTP API and the description of that go by
+these methods, their parameters, and what a parameter may be.
+
+Values may be written as text, as in a URL or on a command line. Methods that begin with follow_
+answer with a stream.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Annotated, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
+
+from controller.rpc.messages import CallError, Kind
+
+_SHOWN = 64
+# All up to the end of a page of flows has to be sorted.
+FARTHEST_ROW = 100_000
+MOST_ROWS = 1000
+_DEFAULT_ROWS = 100
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number from `least` to `most`; as text decimal or with 0x."""
+
+    least: int
+    most: int
+
+    def __get_pydantic_core_schema__(self, _: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        number = core_schema.int_schema(ge=self.least, le=self.most)
+        if float(self.most) != self.most:
+            # JSON's numbers are doubles for many, of which 2^64 is one, 2^64 - 1 is none.
+            number = core_schema.int_schema(ge=self.least, lt=self.most + 1)
+        return core_schema.no_info_before_validator_function(self._read, number)
+
+    def _read(self, written: object) -> int:
+        right = f"write a whole number from {self.least} to {self.most}"
+        try:
+            number = _number(written)
+        except (ValueError, OverflowError):
+            raise ValueError(f"{_shown(written)} is not a number; {right}") from None
+        if not self.least <= number <= self.most:
+            raise ValueError(f"{_shown(written)} is out of range; {right}")
+        return number
+
+
+def _number(written: object) -> int:
+    """Raises ValueError, and OverflowError for what is infinite."""
+    match written:
+        # No number of the interface is longer; int() itself takes its time with long ones.
+        case str() if len(written) <= 24 and written.isascii():
+            return int(written, 0)
+        case bool():
+            raise ValueError
+        case int() | float() if int(written) == written:
+            return int(written)
+    raise ValueError
+
+
+def _address(written: object) -> str:
+    try:
+        return str(ip_address(_text(written)))
+    except ValueError:
+        right = "write e.g. 10.0.0.1 or fd00::1"
+        raise ValueError(f"{_shown(written)} is no address; {right}") from None
+
+
+def _subnet(written: object) -> IPv4Network | IPv6Network:
+    if isinstance(written, IPv4Network | IPv6Network):
+        return written
+    try:
+        return ip_network(_text(written), strict=False)
+    except ValueError:
+        right = "write e.g. 10.0.0.1, 10.1.0.0/16 or fd00::1"
+        raise ValueError(f"{_shown(written)} is no address; {right}") from None
+
+
+_NAME = r"^[A-Za-z0-9._:-]{1,64}$"
+
+
+def _name(written: object) -> str:
+    if not re.fullmatch(_NAME[1:-1], text := _text(written)):
+        right = "write 1 to 64 of A-Z a-z 0-9 . _ : -"
+        raise ValueError(f"{_shown(written)} is no name; {right}")
+    return text
+
+
+def _text(written: object) -> str:
+    """Raises ValueError. Numbers, of which Python makes addresses, are none here."""
+    if not isinstance(written, str):
+        raise ValueError
+    return written
+
+
+def _shown(written: object) -> str:
+    text = written if isinstance(written, str) else repr(written)
+    shown = text[:_SHOWN] + "..." * (len(text) > _SHOWN)
+    return repr(shown) if isinstance(written, str) else shown
+
+
+_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_IPV4_SUBNET = rf"^{_OCTET}(\.{_OCTET}){{3}}/(3[0-2]|[12]?[0-9])$"
+_IPV6_SUBNET = r"^([0-9a-f]{1,4}:){1,7}:/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$"
+_ADDRESSES = [{"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"}]
+_SUBNETS = [{"type": "string", "pattern": pattern} for pattern in (_IPV4_SUBNET, _IPV6_SUBNET)]
+
+Switch = Annotated[int, Whole(0, 2**64 - 1)]
+Serial = Annotated[int, Whole(0, 2**63 - 1)]
+Address = Annotated[
+    str, BeforeValidator(_address), WithJsonSchema({"anyOf": _ADDRESSES}, mode="validation")
+]
+Subnet = Annotated[
+    IPv4Network | IPv6Network,
+    PlainValidator(_subnet),
+    PlainSerializer(str),
+    WithJsonSchema({"anyOf": [*_ADDRESSES, *_SUBNETS]}),
+]
+FlowName = Annotated[
+    str, BeforeValidator(_name), WithJsonSchema({"type": "string", "pattern": _NAME})
+]
+
+
+class Parameters(BaseModel):
+    """What a method takes: nothing else."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: object) -> object:
+        known = cls.names()
+        unknown = sorted(set(given) - set(known)) if isinstance(given, dict) else ()
+        if unknown:
+            right = f"known are {', '.join(known)}" if known else "there are none here"
+            raise ValueError(f"{unknown[0][:_SHOWN]}: unknown parameter; {right}")
+        return given
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """As they are written."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
+
+
+class Nothing(Parameters):
+    """No parameters."""
+
+
+class OfSwitch(Parameters):
+    """What concerns a switch, or all."""
+
+    switch: Switch | None = Field(None, description="datapath id")
+
+
+class FlowQuery(Parameters):
+    """Which flows, the largest volume first: those from `offset` on, `limit` of them at most.
+
+    `host` is an end, `tcp_port` of either end; `switch` and `port` are passed on the way.
+    """
+
+    host: Subnet | None = Field(None, description="an end of the flow, or its subnet")
+    tcp_port: Annotated[int, Whole(0, 2**16 - 1)] | None = Field(None, description="of either end")
+    flow_class: Literal["burst", "background"] | None = Field(None, alias="class")
+    switch: Switch | None = Field(None, description="datapath id")
+    port: Annotated[int, Whole(1, 2**32 - 1)] | None = Field(
+        None, description="OpenFlow port number"
+    )
+    limit: Annotated[int, Whole(1, MOST_ROWS)] = _DEFAULT_ROWS
+    offset: Annotated[int, Whole(0, FARTHEST_ROW)] = 0
+
+
+class EventQuery(Parameters):
+    """Which events: those after `after`, or the latest."""
+
+    after: Serial | None = Field(None, description="serial number of an event")
+    limit: Annotated[int, Whole(0, 10_000)] = _DEFAULT_ROWS
+
+
+class Ends(Parameters):
+    """From one host to another."""
+
+    src: Address = Field(description="the host that sends")
+    dst: Address = Field(description="the host that receives")
+
+
+class Announcement(Ends):
+    """A flow that is about to send, between two hosts of the fabric. `most_bps` is what it wants at
+    most; without it, all it can get."""
+
+    most_bps: Annotated[int, Whole(1, 10**15)] | None = None
+
+
+class Renewal(Parameters):
+    """A flow that goes on. `sends_bps` is what it sends if that is less than it may."""
+
+    sends_bps: Annotated[int, Whole(0, 10**15)] | None = None
+
+
+class OfFlow(Parameters):
+    """What concerns an announced flow."""
+
+    flow: FlowName
+
+
+class Announce(Announcement, OfFlow):
+    """An announcement, and whose it is."""
+
+
+class Renew(Renewal, OfFlow):
+    """A renewal, and whose it is."""
+
+
+METHODS: Mapping[str, type[Parameters]] = {
+    "help": Nothing,
+    "health": Nothing,
+    "ready": Nothing,
+    "controller": Nothing,
+    "switches": OfSwitch,
+    "excesses": OfSwitch,
+    "ports": OfSwitch,
+    "regulation": OfSwitch,
+    "flows": FlowQuery,
+    "events": EventQuery,
+    "follow_events": EventQuery,
+    "bandwidth": Ends,
+    "fountains": Nothing,
+    "follow_fountains": Nothing,
+    "announce": Announce,
+    "renew": Renew,
+    "withdraw": OfFlow,
+    "metrics": Nothing,
+}
+
+
+def read(method: str, params: Mapping[str, object]) -> Parameters:
+    """The parameters of a request. Raises CallError."""
+    taken = METHODS.get(method)
+    if taken is None:
+        text = f"there is no method {method[:_SHOWN]!r}; there are {', '.join(METHODS)}"
+        raise CallError(Kind.METHOD, text)
+    try:
+        return taken.model_validate(params)
+    except ValidationError as error:
+        raise CallError(Kind.PARAMETERS, explain(error.errors()[0])) from None
+
+
+def explain(error: ErrorDetails) -> str:
+    """`parameter: what is wrong; what would be right`; the parameter is the end of its place."""
+    text = error["msg"].removeprefix("Value error, ")
+    match error["type"]:
+        case "missing":
+            text = "is missing"
+        case "literal_error":
+            words = error.get("ctx", {}).get("expected", "").replace("'", "").replace(" or ", ", ")
+            text = f"{_shown(error['input'])} is not one of {words}"
+    place = ".".join(map(str, error["loc"]))
+    return f"{place}: {text}" if place else text
