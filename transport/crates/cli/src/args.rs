@@ -15,16 +15,16 @@ const RECEIVER_PORT: u16 = 4870;
 /// Files from many servers at once over LTTP, or to one receiver over DFCP: coded symbols, so that no loss waits for a
 /// timeout.
 ///
-/// A server:    fountain serve /srv/data
-/// A client:    fountain fetch --fingerprint FINGERPRINT server:reports/2026.csv -o .
-/// A receiver:  fountain recv /srv/inbox
-/// A sender:    fountain send --fingerprint FINGERPRINT --rate-from https://controller:8181 --token-file token
-///              receiver reports/
+///   A server:    fountain serve /srv/data
+///   A client:    fountain fetch --fingerprint FINGERPRINT server:reports/2026.csv -o .
+///   A receiver:  fountain recv /srv/inbox
+///   A sender:    fountain send --fingerprint FINGERPRINT --rate-from https://controller:8181 --token-file token
+///                receiver reports/
 ///
 /// Exit status: 0 all is there; 1 something is not; 2 the command line is wrong;
 /// 130 interrupted (what has come is kept, the same command goes on with it).
 #[derive(Debug, Parser)]
-#[command(version, verbatim_doc_comment)]
+#[command(name = "fountain", version, verbatim_doc_comment)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
