@@ -8,7 +8,7 @@ PREPARE := ./tools/prepare
 .DEFAULT_GOAL := help
 .PHONY: help demo check test chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
 	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-lttp bench-bandwidth bench-dfcp \
-	test-system package test-package clean
+	test-system manual package test-package clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -146,6 +146,12 @@ test-system: ## real switch, real controller, real TCP and LTTP, in namespaces
 chaos: ## 20 random faults at controller and switches (WEIR_CHAOS_SEED=N to repeat some, WEIR_CHAOS_FAULTS=N)
 	@$(PREPARE) packages venv switch bpf
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest -m chaos
+
+manual: ## man pages and shell completions of all programs: build/man, build/completions
+	@$(PREPARE) packages venv rust
+	@$(PY)/python tools/manual build
+	@FOUNTAIN_MANUAL="$(CURDIR)/build" tools/cargo run --quiet --locked -p weir-cli --features manual
+	@find build/man build/completions -type f | sort
 
 package: ## the Debian packages weir-switch and weir-controller: build/packages
 	@$(PREPARE) packages venv packaging package

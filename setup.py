@@ -50,6 +50,7 @@ setup(
             "pytest-xdist>=3.6",
             "ruff>=0.5",
             "schemathesis>=4",
+            "shtab>=1.7",
             "types-PyYAML",
             "types-greenlet",
             "types-networkx",

@@ -177,6 +177,12 @@ class Trial:
         for name in ("conf.db", "db.sock", "ovs-vswitchd.log"):
             where = {"conf.db": "/var/lib", "db.sock": "/run"}.get(name, "/var/log")
             self.machine.run("test", "-e", f"{where}/weir-switch/{name}")
+        for file in (
+            "man/man8/weir-controller.8.gz",
+            "bash-completion/completions/weir-controller",
+            "zsh/vendor-completions/_weir-controller",
+        ):
+            self.machine.run("test", "-e", f"/usr/share/{file}")
         status = self.machine.shell("cat /proc/$(systemctl show -P MainPID weir-controller)/status")
         expect(re.search(r"(?m)^CapEff:\s+0+$", status), "the controller has capabilities")
         expect(re.search(r"(?m)^NoNewPrivs:\s+1$", status), "the controller could gain privileges")

@@ -15,16 +15,16 @@ const RECEIVER_PORT: u16 = 4870;
 /// Fetch files from many servers at once over LTTP, or send files to one receiver over DFCP.
 /// Both protocols send coded symbols, so that the repair of loss does not wait for a timeout.
 ///
-/// A server:    fountain serve /srv/data
-/// A client:    fountain fetch --fingerprint FINGERPRINT server:reports/2026.csv -o .
-/// A receiver:  fountain recv /srv/inbox
-/// A sender:    fountain send --fingerprint FINGERPRINT --rate-from https://controller:8181
-///              --token-file token receiver reports/
+///   A server:    fountain serve /srv/data
+///   A client:    fountain fetch --fingerprint FINGERPRINT server:reports/2026.csv -o .
+///   A receiver:  fountain recv /srv/inbox
+///   A sender:    fountain send --fingerprint FINGERPRINT --rate-from https://controller:8181
+///                --token-file token receiver reports/
 ///
 /// Exit status: 0 everything is complete; 1 something is missing; 2 the command line is wrong;
 /// 130 interrupted (the data received so far is kept, and the same command resumes).
 #[derive(Debug, Parser)]
-#[command(version, verbatim_doc_comment)]
+#[command(name = "fountain", version, verbatim_doc_comment)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,

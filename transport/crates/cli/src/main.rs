@@ -3,6 +3,8 @@
 
 mod args;
 mod fetch;
+#[cfg(any(test, feature = "manual"))]
+mod manual;
 mod output;
 mod recv;
 mod security;
@@ -36,6 +38,11 @@ impl Failure {
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "manual")]
+    if let Some(folder) = std::env::var_os("FOUNTAIN_MANUAL") {
+        manual::write(folder.as_ref()).expect("the manual can be written");
+        return ExitCode::SUCCESS;
+    }
     let done = match args::Args::parse().command {
         args::Command::Serve(args) => serve::run(&args),
         args::Command::Fetch(args) => fetch::run(&args),
