@@ -39,7 +39,7 @@ import mininet.net as _net  # noqa: E402
 from testbed import builds as _builds  # noqa: E402
 from testbed import iperf as _iperf  # noqa: E402
 from testbed import mn as _mn  # noqa: E402
-from testbed.topology import TOPOLOGIES as _TOPOLOGIES  # noqa: E402
+from testbed.topologies import TOPOLOGIES as _TOPOLOGIES  # noqa: E402
 
 _isolation.become_first_process()
 # Mininet would raise limits of the whole machine.

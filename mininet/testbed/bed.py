@@ -18,7 +18,7 @@ from testbed.isolation import RUN_DIR
 from testbed.link import ShapedLink
 from testbed.ovs import Ovs, find_prefix
 from testbed.switch import Switch
-from testbed.topology import topology
+from testbed.topologies import topology_of
 
 _CONNECT_TIMEOUT_S = 20.0
 _FORWARD_TIMEOUT_S = 20
@@ -110,14 +110,7 @@ class Bed:
         run(["sysctl", "-e", "-q", "-w", "net.ipv6.conf.default.disable_ipv6=1"])
         # Mininet would raise limits of the whole machine.
         Mininet.inited = True
-        topo = topology(
-            config.topology,
-            senders=config.senders,
-            rate_bps=config.rate_bps,
-            bottleneck_limit_bytes=config.bottleneck_limit_bytes,
-            limit_bytes=config.limit_bytes,
-            shape=config.shape,
-        )
+        topo = topology_of(config)
         self.roles = topo.roles
         self.ovs.start()
         fail_mode = "standalone" if config.scheme is None else "secure"

@@ -72,8 +72,8 @@ class HostSettings:
 class BedConfig:
     """Everything that makes a test bed.
 
-    ``shape`` is what the topology lets choose, as in ``{"k": 4}``. With ``ipv6`` hosts have an
-    address of fd00::/64 as well.
+    ``shape`` is what the topology lets choose, as in ``{"k": 4}``. ``senders`` None means 32, or as
+    many as the topology has room for. With ``ipv6`` hosts have an address of fd00::/64 as well.
     ``scheme`` is the controller's (weir, sdtcp, none); None means no controller at all, the
     switches learn by themselves. ``bottleneck_limit_bytes`` is the bottleneck port's buffer,
     ``limit_bytes`` every other device's. ``queue`` adds to the QoS record of every switch port, as
@@ -85,7 +85,7 @@ class BedConfig:
     topology: str = "fig8"
     shape: Mapping[str, int] = field(default_factory=dict)
     ipv6: bool = False
-    senders: int = 32
+    senders: int | None = None
     scheme: str | None = "weir"
     rate_bps: int = 100_000_000
     bottleneck_limit_bytes: int = 64 * 1024

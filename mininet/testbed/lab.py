@@ -8,7 +8,9 @@ from dataclasses import asdict
 
 from testbed import isolation
 from testbed.config import BedConfig, HostSettings
-from testbed.topology import TOPOLOGIES, default_senders
+from testbed.topologies import TOPOLOGIES, at_most, described
+
+_SENDERS = 8
 
 _DESCRIPTION = """\
 Opens a network of namespaces with the patched Open vSwitch and Weir's controller, and gives
@@ -28,26 +30,19 @@ at the prompt:
   sh tail -f /run/weir/events.jsonl   what the controller sees and does
   exit
 
-topologies:
-  fig8   h1..hN and b1 at switch s1, r1 and r2 at switch s2; s1's port 1 is the bottleneck
-  star   h1..hN, b1 and r1 at switch s1; its port 1, to r1, is the bottleneck
-  parking-lot  s1, s2, s3 in a row, one sender: h1 to r1 over both links, h2 to r2 over the
-               first, h3 to r3 over the second, which has second_pct (40) % of the rate and is
-               the bottleneck
-  fat-tree     of k (4) pods: hosts h1.., edge switches e1.., aggregation a1.., cores c1..
-  leaf-spine   spines (2) s1.., leaves (4) l1.., and hosts (4) at each leaf, h1..
-  in the last two the last host's port is the bottleneck, and h1..hN send
+topologies and what --shape chooses of each:
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     args = _parser().parse_args(argv)
+    shape = dict(args.shape)
     config = BedConfig(
         topology=args.topology,
-        shape=dict(args.shape),
+        shape=shape,
         ipv6=True,
-        senders=default_senders(args.topology) if args.senders is None else args.senders,
+        senders=at_most(_SENDERS, args.topology, shape) if args.senders is None else args.senders,
         scheme=args.scheme,
         rate_bps=args.rate * 1_000_000,
         bottleneck_limit_bytes=args.buffer * 1024,
@@ -72,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "weir-lab",
         description=_DESCRIPTION,
-        epilog=_EPILOG,
+        epilog=_EPILOG + described(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
@@ -82,8 +77,8 @@ def _parser() -> argparse.ArgumentParser:
         help="what the topology lets choose (below), as in k=4; may be given several times",
     )  # fmt: skip
     add(
-        "--senders", type=int, default=None,
-        help="hosts h1..hN (default 8; 1 in a parking lot)",
+        "--senders", type=int, default=None, metavar="N",
+        help=f"hosts h1..hN (default {_SENDERS}, or as many as there is room for)",
     )  # fmt: skip
     add(
         "--scheme", choices=("weir", "sdtcp", "none"), default="weir",

@@ -16,9 +16,11 @@ from testbed import controller, link, switch
 from testbed.config import BedConfig
 from testbed.isolation import RUN_DIR
 from testbed.ovs import Ovs, find_prefix
-from testbed.topology import IncastTopo, default_senders, topology
+from testbed.topologies import IncastTopo, at_most, topology
 
 _DEFAULTS = BedConfig()
+# Unless one asks for others, and where there is room for them.
+_SENDERS = 8
 
 
 class Incast:
@@ -43,7 +45,7 @@ class Incast:
         self.rate_bps, self.bottleneck_limit_bytes = rate * 1_000_000, buffer * 1024
         made = topology(
             self.name,
-            senders=default_senders(self.name) if senders is None else senders,
+            senders=at_most(_SENDERS, self.name, shape) if senders is None else senders,
             rate_bps=self.rate_bps,
             bottleneck_limit_bytes=self.bottleneck_limit_bytes,
             limit_bytes=_DEFAULTS.limit_bytes,

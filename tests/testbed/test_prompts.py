@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import builds, topology
+from testbed import builds
+from testbed.topologies import TOPOLOGIES
 
 CUSTOM = Path(__file__).parents[2] / "mininet" / "custom.py"
 LAB = Path(sys.executable).parent / "weir-lab"
@@ -65,7 +66,7 @@ def test_fountain_is_at_hand() -> None:
     assert "symbols" in typed([str(LAB), "--senders", "1"], "sh fountain --help")
 
 
-@pytest.mark.parametrize("name", topology.TOPOLOGIES)
+@pytest.mark.parametrize("name", TOPOLOGIES)
 def test_each_topology_starts_as_it_comes(name: str) -> None:
     said = typed([str(LAB), "--topology", name], "nodes")
     assert "available nodes are" in said
