@@ -12,7 +12,7 @@ from experiments import demo, runner, soak
 from experiments.bench import suites
 from experiments.bench.apps.matrix import in_words
 from experiments.schemes import SCHEMES
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic.reader import IncastSpec
 from testbed.config import HostSettings
 from testbed.dctcp import DctcpError
 from testbed.isolation import IsolationError

@@ -25,9 +25,9 @@ from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.measure.sampling import Processors
 from experiments.runner import VOID, RunSpec
 from experiments.schemes import scheme
-from experiments.workloads import reads
-from experiments.workloads.clock import ByteBins
-from experiments.workloads.program import Program, ProgramError
+from experiments.traffic import reads
+from experiments.traffic.clock import ByteBins
+from experiments.traffic.program import Program, ProgramError
 from testbed import isolation
 from testbed.bed import Bed, BedError
 from testbed.command import CommandError
@@ -101,7 +101,7 @@ class Emulation:
         sender, receiver = host(roles.background_sender), host(roles.background_receiver)
         ends = [f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}"]
         ends.append(f"--receiver={receiver.IP()}")
-        with Program("experiments.workloads.bulk", ends, log=self.log) as bulk:
+        with Program("experiments.traffic.bulk", ends, log=self.log) as bulk:
             bulk.expect("connected")
             self.say(f"background flow alone for {spec.warm_up_s:g} s")
             time.sleep(spec.warm_up_s)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.measure.record import QUEUE, RECORD
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic.reader import IncastSpec
 from testbed import isolation
 from testbed.config import HostSettings
 

@@ -18,7 +18,7 @@ from experiments.bench.incast import checks as incast_checks
 from experiments.bench.incast import plan as incast_plan
 from experiments.report.goodputs import goodputs
 from experiments.schemes import SCHEMES
-from experiments.workloads.fountain import MODES
+from experiments.traffic.fountain import MODES
 from testbed.ovs import find_prefix
 
 

@@ -10,7 +10,7 @@ from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.trace import QueueTrace
 from experiments.measure.validity import Check
 from experiments.schemes import Scheme, scheme
-from experiments.workloads.reader import goodput_mbps
+from experiments.traffic.reader import goodput_mbps
 
 FORMAT = 2
 RECORD = "record.json"

@@ -19,7 +19,7 @@ from experiments.soak import SUMMARY, SoakSpec, entry, watch
 from experiments.soak.changes import Changes, StuckError
 from experiments.soak.entry import say
 from experiments.soak.peers import Peers
-from experiments.workloads.program import Program
+from experiments.traffic.program import Program
 from testbed import isolation
 from testbed.command import CommandError, wait_until
 from testbed.host import Host

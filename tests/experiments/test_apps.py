@@ -17,15 +17,15 @@ from experiments.bench.apps import turn as turns
 from experiments.bench.apps.matrix import BASELINE, CONTENDERS, KEY, SETTINGS, Setting, Workload
 from experiments.bench.apps.play import Stage
 from experiments.bench.suites import SUITES
-from experiments.workloads.programs import app as apps
-from experiments.workloads.programs.app import App, AppError, Told
-from experiments.workloads.programs.dns import Dns
-from experiments.workloads.programs.http import ConnectionEach, Http2, KeepAlive, Shuffle
-from experiments.workloads.programs.iperf import Iperf
-from experiments.workloads.programs.memcached import Memcached
-from experiments.workloads.programs.postgres import Pgbench
-from experiments.workloads.programs.redis import Redis
-from experiments.workloads.programs.rsync import Rsync
+from experiments.traffic.programs import app as apps
+from experiments.traffic.programs.app import App, AppError, Told
+from experiments.traffic.programs.dns import Dns
+from experiments.traffic.programs.http import ConnectionEach, Http2, KeepAlive, Shuffle
+from experiments.traffic.programs.iperf import Iperf
+from experiments.traffic.programs.memcached import Memcached
+from experiments.traffic.programs.postgres import Pgbench
+from experiments.traffic.programs.redis import Redis
+from experiments.traffic.programs.rsync import Rsync
 
 RECORDED = Path(__file__).parent / "apps"
 EVERY_PROGRAM = ("redis", "memcached", "http", "pgbench", "iperf3", "rsync", "dns", "shuffle")

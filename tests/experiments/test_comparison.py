@@ -14,7 +14,7 @@ from experiments.bench.namespace import Incomplete
 from experiments.bench.suites import Comparison
 from experiments.measure.record import QUEUE, RECORD, Run
 from experiments.measure.trace import parse
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic.reader import IncastSpec
 from recorded import MS, START_NS, data, queue, run
 from testbed import dctcp
 

@@ -14,7 +14,7 @@ from experiments import demo, runner
 from experiments.measure.machine import Others, OthersMeter
 from experiments.measure.record import QUEUE, RECORD
 from experiments.measure.validity import Check
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic.reader import IncastSpec
 
 SPEC = runner.RunSpec("reno", IncastSpec(2, 2))
 GOOD = Check("processors", "40% idle", "at least 10%", True)

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.workloads.clock import BIN_NS, ByteBins
-from experiments.workloads.fresh import FreshReader
-from experiments.workloads.reader import IncastSpec
-from experiments.workloads.responder import REQUEST
-from experiments.workloads.rpc import PATTERNS, Rpc
+from experiments.traffic.clock import BIN_NS, ByteBins
+from experiments.traffic.fresh import FreshReader
+from experiments.traffic.reader import IncastSpec
+from experiments.traffic.responder import REQUEST
+from experiments.traffic.rpc import PATTERNS, Rpc
 
 SPECS = st.builds(
     IncastSpec,
@@ -80,13 +80,13 @@ def test_blocks_over_real_sockets() -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     here = f"--pid={os.getpid()}"
     with subprocess.Popen(
-        [*run, "experiments.workloads.responder", "--port=5000", here], **pipes
+        [*run, "experiments.traffic.responder", "--port=5000", here], **pipes
     ) as responder:
         assert responder.stdout is not None
         assert json.loads(responder.stdout.readline()) == {"event": "ready"}
         servers = ["--server=127.0.0.1", "--server=127.0.0.2"]
         reader = subprocess.run(
-            [*run, "experiments.workloads.reader", "--spec", json.dumps(spec), *servers],
+            [*run, "experiments.traffic.reader", "--spec", json.dumps(spec), *servers],
             capture_output=True,
             text=True,
             check=True,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from experiments.measure import netstat
-from experiments.workloads import reads
-from experiments.workloads.program import Program
-from experiments.workloads.rpc import LARGE_BYTES, MEDIUM_BYTES, MIXED_BYTES, SMALL_BYTES
+from experiments.traffic import reads
+from experiments.traffic.program import Program
+from experiments.traffic.rpc import LARGE_BYTES, MEDIUM_BYTES, MIXED_BYTES, SMALL_BYTES
 from testbed.bed import Bed
 from testbed.config import BedConfig
 
@@ -32,7 +32,7 @@ def play(bed: Bed, pattern: str, log: Path) -> tuple[dict[str, Any], dict[str, i
     before = netstat.total(pids)
     with (
         reads.responders(bed, log),
-        Program("experiments.workloads.rpc", words, log=log, pid=receiver.pid) as rpc,
+        Program("experiments.traffic.rpc", words, log=log, pid=receiver.pid) as rpc,
     ):
         rpc.expect("connected")
         done = rpc.expect("done")

@@ -21,8 +21,8 @@ from experiments.chaos.clock import SteppedClock
 from experiments.chaos.faults import World
 from experiments.chaos.stalls import Span, stalls, without_reason
 from experiments.chaos.vitals import Vitals, vitals
-from experiments.workloads.program import Program
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic.program import Program
+from experiments.traffic.reader import IncastSpec
 from packets import Host as ForeignHost
 from seeds import messages
 from testbed.bed import Bed
@@ -91,7 +91,7 @@ def transfer(bed: Bed, sender: str, to: str, log: Path) -> Iterator[Program]:
     receiver = bed.host(bed.roles.background_receiver)
     ends = [f"--receiver-pid={receiver.pid}", f"--receiver={to}"]
     ends.append(f"--sender-pid={bed.host(sender).pid}")
-    with Program("experiments.workloads.bulk", ends, log=log) as bulk:
+    with Program("experiments.traffic.bulk", ends, log=log) as bulk:
         bulk.expect("connected")
         yield bulk
 

@@ -10,7 +10,7 @@ import pytest
 from experiments.bench.switch.dctcp import bed_config, blocks, long_flows
 from experiments.measure import netstat
 from experiments.schemes import DCTCP_K_BYTES
-from experiments.workloads.program import Program
+from experiments.traffic.program import Program
 from testbed import dctcp
 from testbed.bed import Bed
 from testbed.command import run, wait_until
@@ -74,7 +74,7 @@ def test_a_peer_without_ecn_makes_it_reno(tmp_path: Path, peer_takes_part: bool)
         ends = [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
         ends.append(f"--sender-pid={sender.pid}")
         before = netstat.counters(receiver.pid)
-        with Program("experiments.workloads.bulk", ends, log=tmp_path / "log") as bulk:
+        with Program("experiments.traffic.bulk", ends, log=tmp_path / "log") as bulk:
             bulk.expect("connected")
             wait_until(
                 lambda: received(receiver, before) > SENT_BYTES, timeout_s=30, what="data has come"

@@ -8,7 +8,7 @@ import pytest
 from experiments.bench.transport import fairness, lttp_runs
 from experiments.bench.transport.fairness import Mix
 from experiments.bench.transport.lttp_runs import RunsSpec
-from experiments.workloads.fountain import Mode
+from experiments.traffic.fountain import Mode
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
 

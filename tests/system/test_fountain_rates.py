@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from experiments.network import api
-from experiments.workloads import fountain
-from experiments.workloads.program import Command
+from experiments.traffic import fountain
+from experiments.traffic.program import Command
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig

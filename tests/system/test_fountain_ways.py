@@ -11,8 +11,8 @@ import pytest
 
 from controller.cli.client import Client
 from experiments.network import api
-from experiments.workloads import fountain
-from experiments.workloads.program import Command
+from experiments.traffic import fountain
+from experiments.traffic.program import Command
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.command import wait_until

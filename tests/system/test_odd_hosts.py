@@ -15,8 +15,8 @@ import pytest
 
 from experiments.measure import netstat
 from experiments.measure.sampling import Stolen
-from experiments.workloads import reads
-from experiments.workloads.reader import PORT, IncastSpec, goodput_mbps
+from experiments.traffic import reads
+from experiments.traffic.reader import PORT, IncastSpec, goodput_mbps
 from pcap import ACK, FIN, RST, SYN, read_segments
 from promises import Connection, connections, faults, parts
 from testbed.bed import Bed

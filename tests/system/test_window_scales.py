@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from experiments.measure import netstat
-from experiments.workloads import reads
-from experiments.workloads.reader import IncastSpec, goodput_mbps
+from experiments.traffic import reads
+from experiments.traffic.reader import IncastSpec, goodput_mbps
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 

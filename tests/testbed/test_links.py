@@ -8,7 +8,7 @@ import pytest
 from experiments.measure.sampling import Sampler
 from experiments.measure.undisturbed import least_disturbed
 from experiments.measure.validity import RATE_TOLERANCE, busiest
-from experiments.workloads.program import Program
+from experiments.traffic.program import Program
 from testbed import shaping
 from testbed.bed import Bed
 from testbed.command import CommandError, run
@@ -46,7 +46,7 @@ def carried_bps(standing: Bed, log: Path) -> float:
     ends = [f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}"]
     with (
         Program(
-            "experiments.workloads.bulk", [*ends, f"--receiver={receiver.IP()}"], log=log
+            "experiments.traffic.bulk", [*ends, f"--receiver={receiver.IP()}"], log=log
         ) as bulk,
         Sampler(receiver.pid, roles.far_end) as far_end,
     ):

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from experiments.schemes import DCTCP_QUEUE, QUEUE
-from experiments.workloads.programs.app import App
-from experiments.workloads.programs.dns import Dns
-from experiments.workloads.programs.http import ConnectionEach, Http2, KeepAlive, Shuffle
-from experiments.workloads.programs.iperf import Iperf
-from experiments.workloads.programs.memcached import Memcached
-from experiments.workloads.programs.postgres import Pgbench
-from experiments.workloads.programs.redis import Redis
-from experiments.workloads.programs.rsync import Rsync
+from experiments.traffic.programs.app import App
+from experiments.traffic.programs.dns import Dns
+from experiments.traffic.programs.http import ConnectionEach, Http2, KeepAlive, Shuffle
+from experiments.traffic.programs.iperf import Iperf
+from experiments.traffic.programs.memcached import Memcached
+from experiments.traffic.programs.postgres import Pgbench
+from experiments.traffic.programs.redis import Redis
+from experiments.traffic.programs.rsync import Rsync
 from testbed import dctcp
 
 INCAST, ELEPHANTS = "incast", "elephants"

@@ -19,8 +19,8 @@ from experiments.bench.apps.matrix import CONTENDERS, SETTINGS, Setting, Workloa
 from experiments.bench.apps.play import Stage, as_record
 from experiments.measure import counters, observation, validity
 from experiments.measure.sampling import Stolen
-from experiments.workloads.program import ProgramError
-from experiments.workloads.programs.app import AppError
+from experiments.traffic.program import ProgramError
+from experiments.traffic.programs.app import AppError
 from testbed import dctcp, isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings

@@ -28,8 +28,8 @@ from controller.cli.client import Client
 from experiments.bench import namespace
 from experiments.measure.record import bytes_between
 from experiments.measure.undisturbed import least_disturbed
-from experiments.workloads.load import PATTERNS
-from experiments.workloads.program import Program
+from experiments.traffic.load import PATTERNS
+from experiments.traffic.program import Program
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
@@ -110,7 +110,7 @@ def _trial(bed: Bed, client: Client, pattern: str, rate_bps: float, seed: str) -
     args += [f"--rate-bps={rate_bps}", f"--pattern={pattern}", f"--seed={seed}"]
     ends = {"src": sender.IP(), "dst": receiver.IP()}
     log = bed.run_dir / "workload.log"
-    with Program("experiments.workloads.load", args, log=log) as load:
+    with Program("experiments.traffic.load", args, log=log) as load:
         load.expect("sending")
         # While somebody asks, counters are read often.
         client.get("bandwidth", ends)

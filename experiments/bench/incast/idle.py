@@ -18,9 +18,9 @@ from experiments import emulation
 from experiments.bench import namespace
 from experiments.measure.record import bytes_between
 from experiments.runner import RECEIVE_BUFFER_BYTES, RunSpec
-from experiments.workloads import reads
-from experiments.workloads.program import Program
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic import reads
+from experiments.traffic.program import Program
+from experiments.traffic.reader import IncastSpec
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import HostSettings
@@ -70,7 +70,7 @@ def measure() -> dict[str, float]:
                 "busy_alone_mbps": _transfer_mbps(bed, log),
                 "busy_reader_alone_mbps": _reader_mbps(bed, log),
             }
-            module = "experiments.workloads.idle"
+            module = "experiments.traffic.idle"
             with Program(module, args, log=log, pid=receiver.pid) as idle:
                 idle.expect("connected")
                 figures[f"busy_beside_{IDLE}_idle_mbps"] = _transfer_mbps(bed, log)
@@ -82,7 +82,7 @@ def _transfer_mbps(bed: Bed, log: Path) -> float:
     sender, receiver = bed.host(bed.roles.background_sender), bed.host(bed.roles.receiver)
     ends = [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
     ends.append(f"--sender-pid={sender.pid}")
-    with Program("experiments.workloads.bulk", ends, log=log) as bulk:
+    with Program("experiments.traffic.bulk", ends, log=log) as bulk:
         bulk.expect("connected")
         time.sleep(_SETTLED_NS / 1e9 + _MEASURED_S)
         bulk.finish()

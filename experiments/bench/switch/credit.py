@@ -23,8 +23,8 @@ from typing import Any
 
 from experiments.bench import namespace
 from experiments.measure import netstat
-from experiments.workloads import reads
-from experiments.workloads.reader import IncastSpec, goodput_mbps
+from experiments.traffic import reads
+from experiments.traffic.reader import IncastSpec, goodput_mbps
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings

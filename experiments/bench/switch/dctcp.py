@@ -21,9 +21,9 @@ from experiments.measure import netstat, trace
 from experiments.measure.record import bytes_between
 from experiments.runner import RECEIVE_BUFFER_BYTES
 from experiments.schemes import DCTCP_K_BYTES, scheme
-from experiments.workloads import reads
-from experiments.workloads.program import Program
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic import reads
+from experiments.traffic.program import Program
+from experiments.traffic.reader import IncastSpec
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.command import wait_until
@@ -105,7 +105,7 @@ def long_flows(bed: Bed, log: Path, settle_s: float, measured_s: float) -> Measu
     receiver = bed.host(bed.roles.receiver)
     ends = [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
     ends += [f"--sender-pid={bed.host(name).pid}" for name in bed.roles.senders]
-    with Program("experiments.workloads.bulk", ends, log=log) as bulk:
+    with Program("experiments.traffic.bulk", ends, log=log) as bulk:
         bulk.expect("connected")
         time.sleep(settle_s)
         begin_ns = time.monotonic_ns()

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from experiments.network.bridge import BRIDGE, Network
-from experiments.workloads.program import Program
+from experiments.traffic.program import Program
 from testbed import isolation
 from testbed.command import run
 from testbed.isolation import RUN_DIR
@@ -66,7 +66,7 @@ def _forward(network: Network, seconds: float) -> float:
     args = [
         f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}", "--receiver=10.0.0.2",
     ]  # fmt: skip
-    with Program("experiments.workloads.bulk", args, log=RUN_DIR / "bulk.log") as bulk:
+    with Program("experiments.traffic.bulk", args, log=RUN_DIR / "bulk.log") as bulk:
         bulk.expect("connected")
         time.sleep(_SETTLE_S + seconds)
         bulk.finish()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.bench.switch.unpatched import unpatched_prefix
-from experiments.workloads.program import Program
+from experiments.traffic.program import Program
 from testbed.isolation import RUN_DIR
 from testbed.ovs import find_prefix
 

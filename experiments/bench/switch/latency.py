@@ -25,7 +25,7 @@ from experiments.bench.switch.unpatched import unpatched_prefix
 from experiments.network import frames
 from experiments.network.bridge import Network
 from experiments.statistics import percentile
-from experiments.workloads.program import Program
+from experiments.traffic.program import Program
 from testbed.isolation import RUN_DIR
 from testbed.ovs import find_prefix
 

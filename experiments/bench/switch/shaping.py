@@ -15,7 +15,7 @@ from typing import Any
 from experiments.bench.switch.unpatched import unpatched_prefix
 from experiments.network.bridge import Network
 from experiments.statistics import jain, percentile
-from experiments.workloads.program import Program
+from experiments.traffic.program import Program
 from testbed import shaping
 from testbed.isolation import RUN_DIR
 from testbed.ovs import find_prefix

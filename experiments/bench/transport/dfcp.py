@@ -24,8 +24,8 @@ from experiments.measure.record import bytes_between
 from experiments.measure.sampling import ended_children_s, processor_s
 from experiments.measure.undisturbed import least_disturbed
 from experiments.network.long_link import LongLink, long_link
-from experiments.workloads import fountain
-from experiments.workloads.program import Command
+from experiments.traffic import fountain
+from experiments.traffic.program import Command
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings

@@ -23,8 +23,8 @@ from experiments.measure import observation
 from experiments.network import api
 from experiments.network.long_link import LongLink, long_link
 from experiments.statistics import jain
-from experiments.workloads import fountain
-from experiments.workloads.program import Command
+from experiments.traffic import fountain
+from experiments.traffic.program import Command
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings

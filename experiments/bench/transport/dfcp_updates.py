@@ -27,8 +27,8 @@ from experiments.measure import observation
 from experiments.measure.undisturbed import least_disturbed
 from experiments.network import api
 from experiments.network.api import Api
-from experiments.workloads import fountain
-from experiments.workloads.program import Command, ProgramError
+from experiments.traffic import fountain
+from experiments.traffic.program import Command, ProgramError
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig

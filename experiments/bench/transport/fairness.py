@@ -22,9 +22,9 @@ from experiments.bench.transport.lttp_runs import bed_config, places
 from experiments.bench.transport.mixes import measure_each, tcp_flows, watch
 from experiments.measure import observation
 from experiments.statistics import jain
-from experiments.workloads import fountain
-from experiments.workloads.fountain import MODES, Mode
-from experiments.workloads.program import Command
+from experiments.traffic import fountain
+from experiments.traffic.fountain import MODES, Mode
+from experiments.traffic.program import Command
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.host import Host

@@ -17,8 +17,8 @@ from statistics import median
 
 from experiments.bench.comparison import Figures
 from experiments.measure.sampling import ended_children_s, processor_s
-from experiments.workloads import fountain
-from experiments.workloads.fountain import Mode, Place
+from experiments.traffic import fountain
+from experiments.traffic.fountain import Mode, Place
 from testbed.isolation import RUN_DIR
 
 SERVERS = 8

@@ -18,7 +18,7 @@ from experiments.bench.comparison import Figures
 from experiments.bench.namespace import INTERRUPTED, Incomplete
 from experiments.bench.transport.lttp_runs import RunsSpec
 from experiments.schemes import available
-from experiments.workloads.fountain import MODES
+from experiments.traffic.fountain import MODES
 
 TCP = ("reno", "dctcp")
 SIZES_KB = (64, 128, 256)

@@ -31,10 +31,10 @@ from experiments.measure.sampling import Processors
 from experiments.measure.trace import QueueTrace, parse
 from experiments.runner import RECEIVE_BUFFER_BYTES, incast
 from experiments.schemes import scheme
-from experiments.workloads import fountain, reads
-from experiments.workloads.fountain import MODES, FountainError, Mode, Place, Server
-from experiments.workloads.program import ProgramError
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic import fountain, reads
+from experiments.traffic.fountain import MODES, FountainError, Mode, Place, Server
+from experiments.traffic.program import ProgramError
+from experiments.traffic.reader import IncastSpec
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings

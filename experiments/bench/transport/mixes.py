@@ -13,7 +13,7 @@ from experiments.bench.namespace import INTERRUPTED, Incomplete
 from experiments.measure import observation, validity
 from experiments.measure.received import ReceivedBySource
 from experiments.measure.sampling import Processors
-from experiments.workloads.program import Command, Program, ProgramError
+from experiments.traffic.program import Command, Program, ProgramError
 from testbed.bed import Bed
 from testbed.host import Host
 
@@ -64,7 +64,7 @@ def tcp_flows(senders: Iterable[Host], receiver: Host, log: Path) -> Iterator[Pr
     """While it lasts, a TCP connection from each of ``senders`` always has something to send."""
     ends = [f"--sender-pid={sender.pid}" for sender in senders]
     ends += [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
-    with Program("experiments.workloads.bulk", ends, log=log) as bulk:
+    with Program("experiments.traffic.bulk", ends, log=log) as bulk:
         bulk.expect("connected")
         yield bulk
 

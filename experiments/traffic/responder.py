@@ -1,6 +1,6 @@
 """The senders of an incast: answer every request of four bytes with as many bytes as it asks for.
 
-    python -m experiments.workloads.responder --port P --pid PID...
+    python -m experiments.traffic.responder --port P --pid PID...
 
 One process answers for all hosts (one ``--pid`` each, of any process in that host's namespace).
 Says ``{"event": "ready"}`` on stdout once it listens everywhere, and ends when its stdin is
@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 
-from experiments.workloads.netns import network_of
+from experiments.traffic.netns import network_of
 
 REQUEST = struct.Struct("!I")
 _BACKLOG = 512

@@ -1,6 +1,6 @@
 """A client of requests and answers: on every connection the next request follows the answer.
 
-    python -m experiments.workloads.rpc --pattern NAME --seconds S --seed N --server ADDRESS...
+    python -m experiments.traffic.rpc --pattern NAME --seconds S --seed N --server ADDRESS...
 
 A connection to each ``--server`` (several if it is named several times), all opened first. What is
 asked for is drawn from the ``pattern``; ``PATTERNS`` says which there are. On stdout, in the end:
@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from experiments.workloads.reader import PORT, say
-from experiments.workloads.responder import REQUEST
+from experiments.traffic.reader import PORT, say
+from experiments.traffic.responder import REQUEST
 
 SMALL_BYTES, MEDIUM_BYTES, MIXED_BYTES, LARGE_BYTES = 64, 100_000, 256_000, 1_000_000
 _ALTERNATES_S = 0.5

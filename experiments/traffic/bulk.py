@@ -1,6 +1,6 @@
 """Long flows: TCP connections that always have something to send, and a reader that reads at once.
 
-    python -m experiments.workloads.bulk --sender-pid PID... --receiver-pid PID --receiver ADDRESS
+    python -m experiments.traffic.bulk --sender-pid PID... --receiver-pid PID --receiver ADDRESS
 
 A flow per ``--sender-pid``; all ends are in this process, each in its host's namespace. Says
 ``{"event": "connected"}``, sends until its stdin is closed, then says
@@ -16,8 +16,8 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from experiments.workloads.clock import ByteBins
-from experiments.workloads.netns import network_of
+from experiments.traffic.clock import ByteBins
+from experiments.traffic.netns import network_of
 
 PORT = 5001
 

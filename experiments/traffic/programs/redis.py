@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from experiments.workloads.programs.app import App, AppError, Service, Told, program, size_name
+from experiments.traffic.programs.app import App, AppError, Service, Told, program, size_name
 
 _THROUGHPUT = re.compile(r"throughput summary: ([\d.]+) requests per second")
 _SUMMARY = re.compile(r"avg +min +p50 +p95 +p99 +max\n((?: +[\d.]+){6})")

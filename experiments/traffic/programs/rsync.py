@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from experiments.workloads.programs.app import MBPS, App, AppError, Service, Told, as_host, program
-from experiments.workloads.programs.postgres import USER, as_user
+from experiments.traffic.programs.app import MBPS, App, AppError, Service, Told, as_host, program
+from experiments.traffic.programs.postgres import USER, as_user
 from testbed.command import run
 
 _FILE_BYTES = 10_000_000

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from experiments.workloads.program import Command, ProgramError
+from experiments.traffic.program import Command, ProgramError
 from testbed import builds
 
 PORT = 7000

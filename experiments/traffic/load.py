@@ -1,6 +1,6 @@
 """Background load: UDP at a mean rate, in one of several patterns, whatever becomes of it.
 
-    python -m experiments.workloads.load --sender-pid PID --receiver-pid PID --to ADDRESS \\
+    python -m experiments.traffic.load --sender-pid PID --receiver-pid PID --to ADDRESS \\
         --rate-bps R --pattern constant|poisson|on-off --seed N
 
 The rate is of whole Ethernet frames. Both ends are in this process, each in its host's namespace;
@@ -20,8 +20,8 @@ import time
 from collections.abc import Iterator
 from itertools import repeat
 
-from experiments.workloads.clock import ByteBins
-from experiments.workloads.netns import network_of
+from experiments.traffic.clock import ByteBins
+from experiments.traffic.netns import network_of
 
 PATTERNS = ("constant", "poisson", "on-off")
 PORT = 9

@@ -1,6 +1,6 @@
 """Idle connections: opened, kept, and never used.
 
-    python -m experiments.workloads.idle --connections N --server ADDRESS...
+    python -m experiments.traffic.idle --connections N --server ADDRESS...
 
 Opens N connections, spread over the servers in turn, says ``{"event": "connected"}``, and keeps
 them until its stdin is closed.
@@ -12,7 +12,7 @@ import socket
 import sys
 from itertools import cycle, islice
 
-from experiments.workloads.reader import PORT
+from experiments.traffic.reader import PORT
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from experiments.workloads.programs.app import (
+from experiments.traffic.programs.app import (
     SECONDS,
     App,
     AppError,

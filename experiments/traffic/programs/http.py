@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
-from experiments.workloads.programs.app import (
+from experiments.traffic.programs.app import (
     MBPS,
     SECONDS,
     App,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from experiments.workloads.programs.app import MBPS, SECONDS, App, AppError, Service, Told, program
+from experiments.traffic.programs.app import MBPS, SECONDS, App, AppError, Service, Told, program
 
 _WAYS = {"down": ["-R"], "up": [], "both": ["--bidir"]}
 

@@ -1,6 +1,6 @@
 """The receiver of an incast that has no connections: it opens one for every request.
 
-    python -m experiments.workloads.fresh --spec JSON --server ADDRESS...
+    python -m experiments.traffic.fresh --spec JSON --server ADDRESS...
 
 A round connects to every server at once, as often as the spec says, in an order drawn from the
 seed; asks over each connection for its share as soon as it stands, and closes it when it has it.
@@ -15,9 +15,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.workloads.clock import ByteBins
-from experiments.workloads.reader import PORT, read
-from experiments.workloads.responder import REQUEST
+from experiments.traffic.clock import ByteBins
+from experiments.traffic.reader import PORT, read
+from experiments.traffic.responder import REQUEST
 
 _TIMEOUT_S = 120.0
 

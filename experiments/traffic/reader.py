@@ -1,7 +1,7 @@
 """The receiver of an incast: barrier-synchronised reads of a block that is divided over all
 senders.
 
-    python -m experiments.workloads.reader --spec JSON --server ADDRESS...
+    python -m experiments.traffic.reader --spec JSON --server ADDRESS...
 
 All connections are opened first and stay; after a pause of ``PAUSE_S`` the first round starts. A
 round asks every sender for its share at once, in an order drawn from the seed, reads whatever
@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from experiments.workloads.clock import ByteBins
-from experiments.workloads.responder import REQUEST
+from experiments.traffic.clock import ByteBins
+from experiments.traffic.responder import REQUEST
 
 PORT = 5000
 PAUSE_S = 0.1
