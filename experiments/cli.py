@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments import demo, runner, soak
-from experiments.bench import suites
-from experiments.bench.apps.matrix import in_words
-from experiments.schemes import SCHEMES
+from experiments.bench import measuring
+from experiments.bench.suites import SUITES
+from experiments.schemes import over_tcp
 from experiments.traffic.reader import IncastSpec
 from testbed.config import HostSettings
 from testbed.dctcp import DctcpError
@@ -48,33 +48,6 @@ JSON object of figures. 'bench SUITE --help' says what a suite has.
 _BENCH_END = """\
 exit status: 0 measured, 1 a group or a part of it failed, 2 wrong usage, 130 interrupted
 """
-
-_SUITES = {
-    "switch": "the switch: latency, shaping, forwarding, credit, marks",
-    "controller": "the controller: connections a second, control delay, memory, listeners",
-    "incast": "barrier reads from 1 to 1,000 connections under every scheme",
-    "lttp": "LTTP, Reno and DCTCP from 1 to 120 servers, and fairness",
-    "bandwidth": "the controller's estimates of available bandwidth against the truth",
-    "dfcp": "DFCP beside CUBIC and BBR over long and lossy links",
-    "apps": f"""\
-ordinary programs through a regulated fabric: does it harm what it is not made for?
-
-Debian's redis, memcached, nginx (wrk, ab, h2load, curl), PostgreSQL, iperf3, rsync over ssh
-and nsd (dnsperf), unmodified, under the schemes none, weir and sdtcp in turns. Each group is a
-network with its workloads:
-{in_words()}
-
-A figure is SETTING.WORKLOAD.SCHEME.NAME: requests_per_s or mbps, p50_ms, p99_ms, p999_ms with
-..._least and ..._most; timeouts and drops; throughput_ratio, p50_ratio and p99_ratio to none.
-Overall: min_throughput_ratio, max_p50_ratio and max_p99_ratio of weir, over the workloads with
-which none has no retransmission timeouts; the others are in with_timeouts. Beside the JSON:
-apps.png, and a folder with the record of every turn.
-
-examples:
-  weir-experiment bench apps --quick --repeats 3
-  weir-experiment bench apps --group star --schemes none,weir
-  jq '{{min_throughput_ratio, max_p99_ratio}}' build/bench/apps.json""",
-}
 
 _EXAMPLES = """\
 examples:
@@ -121,14 +94,14 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _bench(args: argparse.Namespace) -> int:
-    groups = suites.SUITES[args.suite]
+    groups = SUITES[args.suite].groups
     unknown = [group for group in args.only if group not in groups]
     if unknown:
         raise ValueError(f"--only {unknown[0]}: {args.suite} has {', '.join(groups)}")
-    host = _host_changes(args) if args.suite == "incast" else {}
-    comparison = suites.Comparison(args.schemes and args.schemes.split(","), args.repeats, host)
+    host = _host_changes(args) if SUITES[args.suite].sets_hosts else {}
+    comparison = measuring.Comparison(args.schemes and args.schemes.split(","), args.repeats, host)
     out = args.out or Path(f"build/bench/{args.suite}.json")
-    return suites.run(args.suite, args.only, out, comparison, quick=args.quick)
+    return measuring.run(args.suite, args.only, out, comparison, quick=args.quick)
 
 
 def _soak(args: argparse.Namespace) -> int:
@@ -157,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     shown.add_argument("--senders", type=int, help="hosts that answer (default 32, then 40)")
     shown.set_defaults(scheme="weir")
     single = commands.add_parser("run", help="one scheme alone, recorded in --out")
-    single.add_argument("--scheme", choices=SCHEMES, required=True)
+    single.add_argument("--scheme", choices=over_tcp(), required=True)
     single.add_argument(
         "--senders", type=int, default=32, help="hosts that answer (default %(default)s)"
     )
@@ -195,12 +168,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_bench(command: argparse.ArgumentParser) -> None:
     parsers = command.add_subparsers(dest="suite", required=True, metavar="SUITE")
-    for name, groups in suites.SUITES.items():
-        about = _SUITES[name]
+    for name, benchmark in SUITES.items():
         suite = parsers.add_parser(
             name,
-            help=about.partition("\n")[0],
-            description=f"{about.strip()}\n\ngroups: {', '.join(groups)}",
+            help=benchmark.about.partition("\n")[0],
+            description=f"{benchmark.about}\n\ngroups: {', '.join(benchmark.groups)}",
             epilog=_BENCH_END,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
@@ -210,7 +182,7 @@ def _add_bench(command: argparse.ArgumentParser) -> None:
             help="one group of the suite; may be given several times (default: all)",
         )  # fmt: skip
         add("--out", type=Path, metavar="FILE", help=f"(default build/bench/{name}.json)")
-        usual = suites.Comparison()
+        usual = measuring.Comparison()
         add(
             "--schemes", metavar="NAME,...",
             help="what is compared, where schemes are (default: all that the suite knows)",
@@ -220,7 +192,7 @@ def _add_bench(command: argparse.ArgumentParser) -> None:
             help="runs of each, where schemes are compared (default %(default)s)",
         )  # fmt: skip
         add("--quick", action="store_true", help="less of it, where the suite says what")
-        if name == "incast":
+        if benchmark.sets_hosts:
             _add_host_options(suite)
         suite.set_defaults(handler=_bench)
 

@@ -32,7 +32,7 @@ from testbed import isolation
 from testbed.bed import Bed, BedError
 from testbed.command import CommandError
 from testbed.command import run as run_command
-from testbed.config import BedConfig, HostSettings
+from testbed.config import BedConfig
 from testbed.controller import ControllerError
 from testbed.dctcp import DctcpError
 from testbed.ovs import OvsError
@@ -194,19 +194,16 @@ def main() -> int:
 def bed_config(spec: RunSpec) -> BedConfig:
     """Return the test bed that a run is to have."""
     chosen = scheme(spec.scheme)
-    host = asdict(spec.host) | {"congestion_control": chosen.congestion_control}
-    if chosen.ecn:
-        host["ecn"] = True
     return BedConfig(
         topology=spec.topology,
         senders=spec.incast.senders,
-        scheme=chosen.controller,
+        scheme=chosen.regulation,
         rate_bps=spec.rate_bps,
         bottleneck_limit_bytes=spec.buffer_bytes,
         queue=chosen.queue,
-        host=HostSettings(**host),
+        host=chosen.host.over(spec.host),
         ovs_prefix=spec.ovs_prefix,
-        controller=chosen.settings,
+        controller=chosen.controller,
     )
 
 

@@ -1,6 +1,6 @@
 """Benchmarks: groups of figures, measured one after the other, each in a world of its own.
 
-`suites` has them all, by suite; a package for each subject has what measures it, as modules with
+`suites` has them all, a module each. A package for each subject has what measures it: modules with
 
     def run(progress: Callable[[str], None], **arguments) -> dict[str, float]
 

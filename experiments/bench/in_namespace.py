@@ -25,7 +25,7 @@ def main() -> int:
         print(f"{group:10} {time.monotonic() - begun:4.0f} s  {line}", file=sys.stderr, flush=True)
 
     try:
-        measure = importlib.import_module(f"experiments.bench.{module}").run
+        measure = importlib.import_module(module).run
         figures = measure(progress, **json.loads(arguments))
     except Incomplete as incomplete:
         figures, failed = incomplete.figures, list(incomplete.what)

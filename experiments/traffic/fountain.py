@@ -31,15 +31,6 @@ class Mode:
     symbol_bytes: int | str = 1024
 
 
-# What experiments compare: the paper's symbols paced by the client, the largest symbols, and the
-# paper's own pacing.
-MODES = {
-    "lttp": Mode("client", 1024),
-    "lttp_mtu": Mode("client", "mtu"),
-    "lttp_tfrc": Mode("tfrc", 1024),
-}
-
-
 @dataclass(frozen=True)
 class Place:
     """Where a server runs: in the network namespace of ``pid``, at ``address`` and ``port``."""

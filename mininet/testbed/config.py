@@ -1,7 +1,7 @@
 """What a test bed is to be: plain values, which pass between processes as JSON."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,11 @@ class HostSettings:
     window_scaling: bool | None = None
     mtu_bytes: int | None = None
     mss_bytes: int | None = None
+
+    def over(self, base: "HostSettings") -> "HostSettings":
+        """Return these settings, with those of ``base`` where these leave a value untouched."""
+        mine = {name: value for name, value in asdict(self).items() if value is not None}
+        return HostSettings(**asdict(base) | mine)
 
     def sysctls(self, rmem: str) -> dict[str, str]:
         """Return what to set under net.ipv4; ``rmem`` is the present value of tcp_rmem."""

@@ -37,7 +37,7 @@ class Registry(Mapping[str, T]):
     def add(self, thing: T) -> None:
         """Offer ``thing``. Raises ValueError if its name is taken."""
         if thing.name in self._things:
-            raise ValueError(f"there are two of the {self.kind} {thing.name!r}")
+            raise ValueError(f"two things of the kind {self.kind} are called {thing.name!r}")
         self._things[thing.name] = thing
 
     def named(self, name: str) -> T:

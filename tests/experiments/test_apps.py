@@ -14,7 +14,7 @@ from rich.console import Console
 
 from experiments.bench.apps import conclusion, figures, report
 from experiments.bench.apps import turn as turns
-from experiments.bench.apps.matrix import BASELINE, CONTENDERS, KEY, SETTINGS, Setting, Workload
+from experiments.bench.apps.matrix import BASELINE, KEY, SETTINGS, Setting, Workload, scheme_of
 from experiments.bench.apps.play import Stage
 from experiments.bench.suites import SUITES
 from experiments.traffic.programs import app as apps
@@ -129,7 +129,7 @@ def test_the_matrix_has_every_value_with_the_key_programs() -> None:
     assert {w.clients for w in every} == {1, 16, 40}
     assert {w.beside for w in every} == {None, "incast", "elephants"}
     assert all(any(w.name.startswith(p) for w in every) for p in EVERY_PROGRAM)
-    assert list(SUITES["apps"]) == list(SETTINGS)
+    assert list(SUITES["apps"].groups) == list(SETTINGS)
 
 
 def test_turns_rotate() -> None:
@@ -238,8 +238,8 @@ def test_too_few_hosts_are_told() -> None:
 
 def test_settings_mark_where_hosts_want_marks() -> None:
     marking = SETTINGS["dctcp"]
-    assert "ecn-threshold" in marking.queue(CONTENDERS["none"])
-    assert "ecn-threshold" not in Setting(()).queue(CONTENDERS["weir"])
+    assert "ecn-threshold" in marking.queue(scheme_of("none"))
+    assert "ecn-threshold" not in Setting(()).queue(scheme_of("weir"))
 
 
 def test_every_contender_has_its_own_form() -> None:

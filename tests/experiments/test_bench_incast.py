@@ -23,14 +23,14 @@ CELLS = {cell.suffix: cell for cells in GROUPS.values() for cell in cells()}
 
 def test_cells_have_names_of_their_own() -> None:
     names = Counter(cell.suffix for cells in GROUPS.values() for cell in cells())
-    counted = {f"_{name}" for name in SUITES["incast"]}
+    counted = {f"_{name}" for name in SUITES["incast"].groups}
     assert set(names.values()) == {1}
     assert not counted & set(names)
-    assert set(GROUPS) <= set(SUITES["incast"])
+    assert set(GROUPS) <= set(SUITES["incast"].groups)
 
 
 def test_every_check_is_of_something_that_is_measured() -> None:
-    known = {f"_{name}" for name in SUITES["incast"]} | set(CELLS)
+    known = {f"_{name}" for name in SUITES["incast"].groups} | set(CELLS)
     for name in [*(name for name, _ in incast_checks.least()), *incast_checks.none()]:
         assert any(name.endswith(suffix) for suffix in known), name
     hosts = incast_checks.host_suffixes()

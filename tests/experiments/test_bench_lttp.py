@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.bench import namespace, suites
+from experiments.bench import measuring, namespace
 from experiments.bench.namespace import Incomplete
 from experiments.bench.transport import fairness, lttp, lttp_runs
 from experiments.measure import received
@@ -31,7 +31,7 @@ def recorded(contender: str, mbps: float, size_kb: int = 64, **changes: Any) -> 
         "contender": contender, "size_kb": size_kb, "round_bytes": [size, size],
         "round_s": [2 * second_s, second_s], "dropped": 3, "timeouts": 0, "void": [],
     }  # fmt: skip
-    if contender in lttp.MODES:
+    if contender in lttp.over_lttp():
         record |= {"overhead": 0.02, "symbols_lost": 5}
     return record | changes
 
@@ -218,10 +218,10 @@ def test_a_quick_benchmark_is_a_part_of_the_whole(
         asked[group] = json.loads(arguments)
         return {"figures": {}, "failed": []}
 
-    monkeypatch.setattr(suites.namespace, "result", result)
-    assert suites.run("lttp", [], tmp_path / "lttp.json", quick=True) == 0
+    monkeypatch.setattr(measuring.namespace, "result", result)
+    assert measuring.run("lttp", [], tmp_path / "lttp.json", quick=True) == 0
     assert list(asked) == ["n1", "n6", "n40", "fairness", "loopback"]
     assert asked["n6"]["sizes_kb"] == [64, 256]
-    assert asked["n6"]["schemes"] == [*lttp.MODES, "reno", "dctcp"]
+    assert asked["n6"]["schemes"] == [*lttp.over_lttp(), "reno", "dctcp"]
     assert asked["n6"]["repeats"] == 3
     assert asked["fairness"]["mixes"] == ["5l5t"]

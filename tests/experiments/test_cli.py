@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments import cli, demo, runner
-from experiments.bench import suites
+from experiments.bench import measuring
 from testbed import dctcp, isolation, lab
 from testbed.config import HostSettings
 
@@ -29,7 +29,11 @@ from testbed.config import HostSettings
             ["bench", "apps", "--help"],
             ["examples:", "min_throughput_ratio", "leaf_spine", "exit status"],
         ),
-        (cli.main, ["run", "--help"], ["--scheme {reno,weir,sdtcp,sdtcp_letter,fair,fifo,dctcp}"]),
+        (
+            cli.main,
+            ["run", "--help"],
+            ["--scheme {sdtcp,sdtcp_letter,reno,cubic,bbr,dctcp,fair,kernel,fifo,weir}"],
+        ),
         (lab.main, ["--help"], ["--topology", "h1 ping -c 3 r1", "fig8", "star"]),
     ],
 )
@@ -46,7 +50,9 @@ def test_help(program, argv, taught, capsys: pytest.CaptureFixture[str]) -> None
     [
         (["demo", "--senders", "0"], "senders must be at least 1, not 0"),
         (["demo", "--block", "5"], "at least one per connection: 32, not 5"),
-        (["bench", "incast", "--schemes", "wier"], "schemes are reno, weir"),
+        (["bench", "incast", "--schemes", "wier"], "cannot compare 'wier'; it can compare weir,"),
+        (["bench", "incast", "--schemes", "lttp"], "bench incast cannot compare 'lttp'"),
+        (["bench", "switch", "--schemes", "weir"], "it can compare nothing"),
         (["bench", "incast", "--repeats", "0"], "repeats must be at least 1, not 0"),
         (["bench", "incast", "--only", "n3"], "--only n3: incast has n1, n2,"),
         (["run", "--scheme", "weir", "--mss", "0"], "--mss must be 1 to 65535, not 0"),
@@ -108,7 +114,7 @@ def test_hosts_are_set_by_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 def test_hosts_of_a_benchmark_are_set_by_options(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(suites, "run", lambda *words, **_: asked.append(words) or 0)
+    monkeypatch.setattr(measuring, "run", lambda *words, **_: asked.append(words) or 0)
     assert cli.main(f"bench incast --group n8 {OPTIONS}".split()) == 0
     ((suite, groups, _out, comparison),) = asked
     assert (suite, groups, comparison.host) == ("incast", ["n8"], ASKED)

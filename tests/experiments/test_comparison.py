@@ -10,8 +10,9 @@ from experiments import runner
 from experiments.bench import comparison
 from experiments.bench.incast import background
 from experiments.bench.incast import reads as incast
+from experiments.bench.measuring import Comparison
 from experiments.bench.namespace import Incomplete
-from experiments.bench.suites import Comparison
+from experiments.bench.suites import SUITES
 from experiments.measure.record import QUEUE, RECORD, Run
 from experiments.measure.trace import parse
 from experiments.traffic.reader import IncastSpec
@@ -148,13 +149,19 @@ def test_without_recovery_it_is_all_the_time_that_was_watched() -> None:
     assert background.recovery_s(never) == pytest.approx(2.7)
 
 
-@pytest.mark.parametrize(
-    ("fields", "complaint"),
-    [
-        ({"schemes": ["weir", "wier"]}, "not 'wier'"),
-        ({"repeats": 0}, "repeats must be at least 1"),
-    ],
-)
-def test_wrong_comparisons(fields: dict[str, object], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        Comparison(**fields)
+def test_wrong_comparisons() -> None:
+    with pytest.raises(ValueError, match="repeats must be at least 1"):
+        Comparison(repeats=0)
+    paper = ["paper"]
+    with pytest.raises(ValueError, match="bench incast cannot compare 'wier'; it can compare"):
+        Comparison(["weir", "wier"]).require_known(SUITES["incast"], paper)
+
+
+def test_a_group_compares_what_it_can_of_what_is_asked_for() -> None:
+    groups = SUITES["incast"].groups
+    asked = Comparison(["sdtcp_letter", "reno"])
+    asked.require_known(SUITES["incast"], list(groups))
+    assert asked.within(groups["n8"]) == ["sdtcp_letter", "reno"]
+    assert asked.within(groups["fresh"]) == ["reno"]
+    assert asked.within(groups["idle"]) == []
+    assert Comparison().within(groups["fresh"]) == ["weir", "reno"]

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.bench.apps.matrix import CONTENDERS, SETTINGS, Setting, Workload
+from experiments.bench.apps.matrix import SETTINGS, Setting, Workload, scheme_of
 from experiments.bench.apps.play import Stage, as_record
 from experiments.measure import counters, observation, validity
 from experiments.measure.sampling import Stolen
@@ -43,13 +43,13 @@ class TurnSpec:
 
 def bed_config(setting: Setting, contender: str) -> BedConfig:
     """Return the network of ``setting`` as ``contender`` has it."""
-    chosen = CONTENDERS[contender]
+    chosen = scheme_of(contender)
     control = setting.congestion_control
     return BedConfig(
         topology=setting.topology,
         ipv6=setting.ipv6,
         senders=setting.senders,
-        scheme=chosen.controller,
+        scheme=chosen.regulation,
         rate_bps=setting.rate_mbps * 1_000_000,
         bottleneck_limit_bytes=setting.buffer_kib * 1024,
         queue=setting.queue(chosen),

@@ -20,11 +20,11 @@ from experiments.bench import namespace
 from experiments.measure import netstat, trace
 from experiments.measure.record import bytes_between
 from experiments.runner import RECEIVE_BUFFER_BYTES
-from experiments.schemes import DCTCP_K_BYTES, scheme
+from experiments.schemes import scheme
 from experiments.traffic import reads
 from experiments.traffic.program import Program
 from experiments.traffic.reader import IncastSpec
-from testbed import isolation
+from testbed import dctcp, isolation
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig, HostSettings
@@ -72,11 +72,11 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
             f"{name}_marks": flows.marks + read.marks,
             f"{name}_drops": flows.drops + read.drops,
         }
-        if scheme(name).ecn:
+        if scheme(name).host.ecn:
             figures |= {
-                f"{name}_mean_queue_ratio": flows.mean_queue_bytes / DCTCP_K_BYTES,
-                f"{name}_sampled_queue_ratio": flows.sampled_queue_bytes / DCTCP_K_BYTES,
-                f"{name}_reads_mean_queue_ratio": read.mean_queue_bytes / DCTCP_K_BYTES,
+                f"{name}_mean_queue_ratio": flows.mean_queue_bytes / dctcp.K_BYTES,
+                f"{name}_sampled_queue_ratio": flows.sampled_queue_bytes / dctcp.K_BYTES,
+                f"{name}_reads_mean_queue_ratio": read.mean_queue_bytes / dctcp.K_BYTES,
             }
     return figures
 
@@ -89,12 +89,8 @@ def bed_config(name: str, senders: int = SENDERS) -> BedConfig:
         senders=senders,
         scheme=None,
         bottleneck_limit_bytes=_BUFFER_BYTES,
-        queue={"release": "thread"} | dict(chosen.queue),
-        host=HostSettings(
-            congestion_control=chosen.congestion_control,
-            ecn=chosen.ecn,
-            rmem_max_bytes=RECEIVE_BUFFER_BYTES,
-        ),
+        queue=chosen.queue,
+        host=chosen.host.over(HostSettings(ecn=False, rmem_max_bytes=RECEIVE_BUFFER_BYTES)),
     )
 
 

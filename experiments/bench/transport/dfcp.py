@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from experiments.measure.record import bytes_between
 from experiments.measure.sampling import ended_children_s, processor_s
 from experiments.measure.undisturbed import least_disturbed
 from experiments.network.long_link import LongLink, long_link
+from experiments.schemes import scheme
 from experiments.traffic import fountain
 from experiments.traffic.program import Command
 from testbed import isolation
@@ -161,7 +162,7 @@ def send(bed: Bed, file: Path, log: Path, code: str = "raptor") -> Sent:
 def _tcp_mbps(bed: Bed, name: str, log: Path) -> float:
     """The goodput of one connection that always has something to send."""
     sender, receiver = bed.host(bed.roles.senders[0]), bed.host(bed.roles.receiver)
-    sender.apply(replace(sender.settings, congestion_control=name))
+    sender.apply(scheme(name).host.over(sender.settings))
     with tcp_flows([sender], receiver, log) as bulk:
         time.sleep(_TCP_SETTLE_S)
         begin_ns = time.monotonic_ns()

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from experiments.bench.transport.mixes import measure_each, tcp_flows, watch
 from experiments.measure import observation
 from experiments.network import api
 from experiments.network.long_link import LongLink, long_link
+from experiments.schemes import scheme
 from experiments.statistics import jain
 from experiments.traffic import fountain
 from experiments.traffic.program import Command
@@ -32,6 +33,7 @@ from testbed.config import BedConfig, HostSettings
 _BUFFER_BYTES = 128 * 1024
 _RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024
 _RESERVED = 0.3
+_TCP = "cubic"
 _RTTS_MS = (10.0, 100.0)
 _TOLD_PART = 0.9
 _SETTLE_S, _MEASURED_S, _PERIOD_S = 8.0, 30.0, 0.5
@@ -41,12 +43,11 @@ _OBJECT_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Mix:
-    """``dfcp`` flows, and ``tcp`` connections with ``congestion_control`` under a ``scheme``."""
+    """``dfcp`` flows and ``tcp`` connections, under a regulation scheme of the controller."""
 
     dfcp: int
     tcp: int = 0
-    congestion_control: str = "cubic"
-    scheme: str = "none"
+    regulation: str = "none"
     # Each flow is told nearly the whole link.
     whole: bool = False
     rate_bps: int = 100_000_000
@@ -64,7 +65,7 @@ MIXES = {
     "1d8t": Mix(1, 8),
     "4d1t": Mix(4, 1),
     "4d8t": Mix(4, 8),
-    "2d8t_weir": Mix(2, 8, scheme="weir"),
+    "2d8t_weir": Mix(2, 8, regulation="weir"),
 }
 
 
@@ -114,7 +115,7 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
     config = BedConfig(
         topology="star",
         senders=mix.dfcp + mix.tcp,
-        scheme=mix.scheme,
+        scheme=mix.regulation,
         rate_bps=mix.rate_bps,
         bottleneck_limit_bytes=_BUFFER_BYTES,
         queue=queue,
@@ -126,7 +127,7 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
         senders = [bed.host(name) for name in bed.roles.senders]
         receiver = bed.host(bed.roles.receiver)
         for sender in senders[mix.dfcp :]:
-            sender.apply(replace(sender.settings, congestion_control=mix.congestion_control))
+            sender.apply(scheme(_TCP).host.over(sender.settings))
         settings = observation.settings(bed)
         api.reach(senders[: mix.dfcp])
         if not mix.tcp:

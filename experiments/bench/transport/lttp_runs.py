@@ -30,9 +30,9 @@ from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.sampling import Processors
 from experiments.measure.trace import QueueTrace, parse
 from experiments.runner import RECEIVE_BUFFER_BYTES, incast
-from experiments.schemes import scheme
+from experiments.schemes import over_lttp, scheme
 from experiments.traffic import fountain, reads
-from experiments.traffic.fountain import MODES, FountainError, Mode, Place, Server
+from experiments.traffic.fountain import FountainError, Mode, Place, Server
 from experiments.traffic.program import ProgramError
 from experiments.traffic.reader import IncastSpec
 from testbed import isolation
@@ -50,8 +50,8 @@ _READ_BYTES = 25_000_000
 @dataclass(frozen=True)
 class RunsSpec:
     """What is fetched in one network: from ``servers``, ``sizes_kb`` KiB each, by each of
-    ``contenders`` (names of MODES, or of TCP's schemes that the network is made for), ``repeats``
-    times. ``records`` is the folder for what each run leaves."""
+    ``contenders`` (schemes over LTTP, or the one over TCP that the network is made for),
+    ``repeats`` times. ``records`` is the folder for what each run leaves."""
 
     servers: int
     sizes_kb: Sequence[int]
@@ -61,7 +61,7 @@ class RunsSpec:
     records: str
 
     def __post_init__(self) -> None:
-        unknown = set(self.contenders) - {*MODES, self.tcp}
+        unknown = set(self.contenders) - {*over_lttp(), self.tcp}
         if unknown:
             raise ValueError(f"not in a network for {self.tcp}: {', '.join(sorted(unknown))}")
 
@@ -82,11 +82,7 @@ def bed_config(tcp: str, servers: int) -> BedConfig:
         rate_bps=_RATE_BPS,
         bottleneck_limit_bytes=_BUFFER_BYTES,
         queue=chosen.queue,
-        host=HostSettings(
-            congestion_control=chosen.congestion_control,
-            ecn=chosen.ecn or None,
-            rmem_max_bytes=RECEIVE_BUFFER_BYTES,
-        ),
+        host=chosen.host.over(HostSettings(rmem_max_bytes=RECEIVE_BUFFER_BYTES)),
     )
 
 
@@ -137,8 +133,8 @@ class Network:
         count = rounds(self.spec.servers, size_kb * KB)
         with observation.Observation(self.bed) as seen:
             processors = Processors(self.bed.ovs.vswitchd_pid)
-            if contender in MODES:
-                told = self._fetch(MODES[contender], size_kb, count)
+            if (mode := scheme(contender).fetch) is not None:
+                told = self._fetch(mode, size_kb, count)
             else:
                 told = self._read(size_kb, count)
             told["processors"] = processors.as_record()
@@ -197,7 +193,7 @@ def measure(spec: RunsSpec) -> list[dict[str, Any]]:
         bed = stack.enter_context(Bed(bed_config(spec.tcp, spec.servers)))
         bed.require_forwarding()
         serving: list[Server] = []
-        if any(name in MODES for name in spec.contenders):
+        if any(scheme(name).fetch for name in spec.contenders):
             folder = _objects(bed.run_dir / "objects", spec.sizes_kb)
             log = bed.run_dir / "workload.log"
             listening = fountain.servers(folder, places(bed, spec.servers), log)
