@@ -12,7 +12,7 @@ from experiments import demo, runner, soak
 from experiments.bench import measuring
 from experiments.bench.suites import SUITES
 from experiments.schemes import over_tcp
-from experiments.traffic.reader import IncastSpec
+from experiments.workloads.reads import Reads
 from testbed.config import HostSettings
 from testbed.dctcp import DctcpError
 from testbed.isolation import IsolationError
@@ -88,7 +88,7 @@ def _demo(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     sizes = {"senders": args.senders, "connections_per_sender": args.connections_per_sender}
-    spec = replace(_spec(args, **sizes), background=args.background, fresh=args.fresh)
+    spec = replace(_spec(args, **sizes), background=args.background)
     host = replace(spec.host, **_host_changes(args))
     return runner.run(replace(spec, host=host), args.out)
 
@@ -286,12 +286,12 @@ def _host_changes(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _spec(args: argparse.Namespace, **sizes: int) -> runner.RunSpec:
-    incast = IncastSpec(rounds=args.rounds, block_bytes=args.block, seed=args.seed, **sizes)
+    reads = Reads(rounds=args.rounds, block_bytes=args.block, seed=args.seed, **sizes)
     if args.receive_buffer < 0:
         raise ValueError(f"--receive-buffer must be 0 or more bytes, not {args.receive_buffer}")
     return runner.RunSpec(
         scheme=args.scheme,
-        incast=incast,
+        workload=reads,
         topology=args.topology,
         host=HostSettings(rmem_max_bytes=args.receive_buffer or None),
         ovs_prefix=args.ovs,

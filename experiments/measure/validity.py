@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.schemes import scheme
+from experiments.workloads import span_ns
 
 RATE_TOLERANCE = 0.02
 WINDOW_NS = 1_000_000_000
@@ -37,7 +38,7 @@ def checks(record: Mapping[str, Any]) -> list[Check]:
     """Return every check of a run, from what ``experiments.runner`` has recorded."""
     spec = record["spec"]
     return [
-        *network_checks(record, spec["rate_bps"], filled=spec["background"]),
+        *network_checks(record, record["roles"]["bottleneck_bps"], filled=spec["background"]),
         connected(record["events"]),
         without_errors(record["controller_errors"]),
         *([notices_heard(record)] if scheme(spec["scheme"]).reacts else []),
@@ -160,21 +161,26 @@ def connected(events: Sequence[Mapping[str, Any]]) -> Check:
 
 
 def notices_heard(record: Mapping[str, Any]) -> Check:
-    """The controller was told of congestion during the reads, if there was any: a scheme that only
-    reacts has done nothing otherwise."""
-    begin_ns, end_ns = record["rounds"][0]["start_ns"], record["rounds"][-1]["end_ns"]
-    heard = sum(
+    """The controller was told of congestion during the workload, if there was any: a scheme that
+    only reacts has done nothing otherwise."""
+    heard = notices_during_workload(record)
+    longest, low = record["longest_bytes"], int(record["queue"]["low"])
+    return Check(
+        "notices heard during the workload",
+        f"{heard}, with up to {longest} bytes in the queue",
+        f"some, if the queue reaches L, {low} bytes",
+        heard > 0 or longest < low,
+    )
+
+
+def notices_during_workload(record: Mapping[str, Any]) -> int:
+    """Return how many notices of congestion the controller got while the workload ran."""
+    begin_ns, end_ns = span_ns(record["operations"])
+    return sum(
         event["event"] == "queue_event"
         and event["notice"] != "CR"
         and begin_ns <= event["switch_time_ns"] <= end_ns
         for event in record["events"]
-    )
-    longest, low = record["longest_in_reads_bytes"], int(record["queue"]["low"])
-    return Check(
-        "notices heard during the reads",
-        f"{heard}, with up to {longest} bytes in the queue",
-        f"some, if the queue reaches L, {low} bytes",
-        heard > 0 or longest < low,
     )
 
 

@@ -32,17 +32,15 @@ def summary(settings: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
 
 def _common(run: Run) -> dict[str, Any]:
     spec = run.data["spec"]
-    incast = spec["incast"]
+    workload = {name: value for name, value in spec["workload"].items() if name != "name"}
     return {
         "link_mbps": spec["rate_bps"] / 1e6,
-        "senders": incast["senders"],
         "topology": spec["topology"],
+        "workload": run.workload.name,
+        **workload,
         "background": spec["background"],
         "buffer_bytes": spec["buffer_bytes"],
-        "block_bytes": incast["block_bytes"],
-        "connections_per_sender": incast["connections_per_sender"],
-        "rounds": incast["rounds"],
-        "seed": incast["seed"],
+        "delay_us": spec["delay_us"],
         "warm_up_s": spec["warm_up_s"],
         "tail_s": spec["tail_s"],
     }
@@ -50,14 +48,14 @@ def _common(run: Run) -> dict[str, Any]:
 
 def figures(run: Run) -> dict[str, Any]:
     """Return a run's results and the settings of its hosts."""
-    blocks_ms = run.block_times_ms
+    times_ms, unit = run.times_ms, run.workload.unit
     sent = run.events("window_set")
     results = {
         "goodput_mbps": round(run.goodput_mbps, 3),
         "timeouts": run.timeouts,
-        "block_time_mean_ms": round(sum(blocks_ms) / len(blocks_ms), 3),
-        "block_time_p50_ms": round(percentile(blocks_ms, 50), 3),
-        "block_time_p99_ms": round(percentile(blocks_ms, 99), 3),
+        f"{unit}_time_mean_ms": round(sum(times_ms) / len(times_ms), 3),
+        f"{unit}_time_p50_ms": round(percentile(times_ms, 50), 3),
+        f"{unit}_time_p99_ms": round(percentile(times_ms, 99), 3),
         "bottleneck_drops": run.data["dropped"],
         "retransmitted_segments": run.counted("Tcp.RetransSegs"),
         "cn_events": len(run.notices("CN-L", "CN-M", "CN-H")),

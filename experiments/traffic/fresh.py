@@ -33,9 +33,9 @@ class FreshReader:
         self._buffer = bytearray(256 * 1024)
 
     def round(self, order: Sequence[int]) -> dict[str, Any]:
-        """Read one block; return its start and end and each connection's completion time, in ns.
+        """Read one block; return its start, end and bytes, and each connection's completion time.
 
-        Raises OSError where a connection fails, TimeoutError where nothing comes.
+        Times are in ns. Raises OSError where a connection fails, TimeoutError where nothing comes.
         """
         missing, done_ns = list(self.shares), [0] * len(self.shares)
         connecting: set[int] = set()
@@ -74,7 +74,12 @@ class FreshReader:
             poll.close()
             for _, sock in open_.values():
                 sock.close()
-        return {"start_ns": start_ns, "end_ns": start_ns + max(done_ns), "completion_ns": done_ns}
+        return {
+            "start_ns": start_ns,
+            "end_ns": start_ns + max(done_ns),
+            "bytes": sum(self.shares),
+            "completion_ns": done_ns,
+        }
 
 
 def _begin(address: tuple[str, int]) -> socket.socket:

@@ -18,7 +18,7 @@ import random
 import select
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -89,7 +89,11 @@ class Reader:
             self._poll.register(sock.fileno(), select.EPOLLIN)
 
     def round(self, order: Sequence[int]) -> dict[str, Any]:
-        """Read one block; return its start and end and each connection's completion time, in ns."""
+        """Read one block; return its start, end and bytes, and each connection's completion time.
+
+        Times are in ns. Raises TimeoutError where nothing comes, ConnectionError where a sender
+        closes a connection.
+        """
         missing = list(self.shares)
         done_ns = [0] * len(missing)
         left = len(missing)
@@ -113,7 +117,12 @@ class Reader:
                 if missing[index] == 0:
                     done_ns[index] = now_ns - start_ns
                     left -= 1
-        return {"start_ns": start_ns, "end_ns": start_ns + max(done_ns), "completion_ns": done_ns}
+        return {
+            "start_ns": start_ns,
+            "end_ns": start_ns + max(done_ns),
+            "bytes": sum(self.shares),
+            "completion_ns": done_ns,
+        }
 
 
 def connect(servers: list[str], spec: IncastSpec) -> list[socket.socket]:
@@ -125,12 +134,6 @@ def connect(servers: list[str], spec: IncastSpec) -> list[socket.socket]:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             socks.append(sock)
     return socks
-
-
-def goodput_mbps(rounds: Sequence[Mapping[str, Any]], block_bytes: int) -> float:
-    """Return the bytes of all rounds over the time from the first request to the last byte."""
-    duration_ns: int = rounds[-1]["end_ns"] - rounds[0]["start_ns"]
-    return len(rounds) * block_bytes * 8e3 / duration_ns
 
 
 def say(event: str, **fields: Any) -> None:

@@ -4,7 +4,7 @@
 
 A connection to each ``--server`` (several if it is named several times), all opened first. What is
 asked for is drawn from the ``pattern``; ``PATTERNS`` says which there are. On stdout, in the end:
-``{"event": "done", "answers": {SIZE: [ms, ...]}, "bytes": N, "seconds": S}``.
+``{"event": "done", "answers": [{"start_ns": T, "end_ns": T, "bytes": N}, ...], "bytes": {...}}``.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from experiments.traffic.clock import ByteBins
 from experiments.traffic.reader import PORT, say
 from experiments.traffic.responder import REQUEST
 
@@ -62,8 +63,8 @@ class Rpc:
 
         Raises TimeoutError where nothing comes, ConnectionError where a server ends a connection.
         """
-        answers: dict[int, list[float]] = {}
-        total = 0
+        answers: list[dict[str, int]] = []
+        bins = ByteBins()
         self._start_ns = time.monotonic_ns()
         busy = len(self._socks)
         for fd in self._socks:
@@ -76,19 +77,17 @@ class Rpc:
                 count = self._socks[fd].recv_into(self._buffer)
                 if count == 0:
                     raise ConnectionError("a server has ended a connection")
-                total += count
+                now_ns = bins.add(count)
                 self._missing[fd] -= count
                 if self._missing[fd]:
                     continue
                 size, since_ns = self._asked[fd]
-                now_ns = time.monotonic_ns()
-                answers.setdefault(size, []).append((now_ns - since_ns) / 1e6)
+                answers.append({"start_ns": since_ns, "end_ns": now_ns, "bytes": size})
                 if (now_ns - self._start_ns) / 1e9 < self._seconds:
                     self._ask(fd)
                 else:
                     busy -= 1
-        elapsed_s = (time.monotonic_ns() - self._start_ns) / 1e9
-        return {"answers": answers, "bytes": total, "seconds": elapsed_s}
+        return {"answers": answers, "bytes": bins.as_record()}
 
     def close(self) -> None:
         """Close all connections."""

@@ -15,6 +15,7 @@ from experiments.bench.incast.plan import DEEP_BUFFER_BYTES, GROUPS
 from experiments.bench.namespace import Incomplete
 from experiments.bench.suites import SUITES
 from experiments.measure.record import QUEUE, RECORD
+from experiments.workloads.reads import FreshReads
 from recorded import data, queue
 from testbed.config import HostSettings
 
@@ -41,13 +42,13 @@ def test_every_check_is_of_something_that_is_measured() -> None:
 def test_cells_are_what_they_are_called() -> None:
     quick = CELLS["_n48_quickack"].spec
     assert quick.host == runner.usual_host(quickack=True)
-    assert (quick.incast.senders, quick.incast.connections, quick.topology) == (24, 48, "star")
+    assert (quick.workload.senders, quick.workload.connections, quick.topology) == (24, 48, "star")
     assert CELLS["_n100_iw1"].spec.host.initcwnd == 1
-    many = CELLS["_n1000"].spec.incast
+    many = CELLS["_n1000"].spec.workload
     assert (many.senders, many.connections, many.block_bytes) == (40, 1000, 25_000_000)
     fresh = CELLS["_fresh_n120_100kb"]
-    assert fresh.spec.fresh
-    assert fresh.spec.incast.shares() == [100_000] * 120
+    assert isinstance(fresh.spec.workload, FreshReads)
+    assert fresh.spec.workload.shares() == [100_000] * 120
     assert fresh.contenders["fifo_8mib"] == {"scheme": "fifo", "buffer_bytes": DEEP_BUFFER_BYTES}
     assert CELLS["_n32_16kib"].spec.buffer_bytes == 16 * 1024
     beside = CELLS["_fig8_background_n16_quickack"].spec

@@ -88,7 +88,7 @@ def test_options_reach_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert out == tmp_path / "n8" / demo.SCHEMES[0]
     assert spec.scheme == demo.SCHEMES[0]
     assert (spec.topology, spec.ovs_prefix) == ("star", "/x")
-    assert vars(spec.incast) == {
+    assert vars(spec.workload) == {
         "senders": 8, "rounds": 3, "seed": 7, "block_bytes": 1000, "connections_per_sender": 1,
     }  # fmt: skip
 
@@ -127,7 +127,7 @@ def test_the_demo_has_two_sizes_unless_told_otherwise(
     monkeypatch.setattr(demo, "demo", lambda specs, _out, **_: shown.append(specs) or 0)
     assert cli.main(["demo", "--out", str(tmp_path)]) == 0
     (specs,) = shown
-    assert {name: spec.incast.connections for name, spec in specs.items()} == {
+    assert {name: spec.workload.connections for name, spec in specs.items()} == {
         "n32": 32,
         "n120": 120,
     }

@@ -15,11 +15,11 @@ from experiments.bench.namespace import Incomplete
 from experiments.bench.suites import SUITES
 from experiments.measure.record import QUEUE, RECORD, Run
 from experiments.measure.trace import parse
-from experiments.traffic.reader import IncastSpec
+from experiments.workloads.reads import Reads
 from recorded import MS, START_NS, data, queue, run
 from testbed import dctcp
 
-SPEC = runner.RunSpec(scheme="weir", incast=IncastSpec(senders=2, rounds=2))
+SPEC = runner.RunSpec(scheme="weir", workload=Reads(senders=2, rounds=2))
 FAILED = {"name": "processors", "measured": "0", "bound": "10", "holds": False}
 
 
@@ -103,7 +103,7 @@ def test_a_scheme_that_the_kernel_lacks_is_left_out(
 
 def test_goodput_is_the_median_and_timeouts_the_most() -> None:
     slow = data()
-    slow["rounds"][-1]["end_ns"] += 100 * MS
+    slow["operations"][-1]["end_ns"] += 100 * MS
     slow["tcp"] = {"h1": {"TcpExt.TCPTimeouts": 40}}
     figures = comparison.common([run(), Run(slow, queue()), run()])
     assert figures["goodput_mbps"] == pytest.approx(53.3, abs=0.1)

@@ -93,7 +93,7 @@ def alone() -> Run:
     """A run without a background flow, over three connections to each sender."""
     spec = data()["spec"]
     spec["background"] = False
-    spec["incast"]["connections_per_sender"] = 3
+    spec["workload"]["connections_per_sender"] = 3
     nothing = {"start_ns": 0, "bin_ns": 50 * MS, "bytes": []}
     return run(spec=spec, background_bytes=nothing)
 

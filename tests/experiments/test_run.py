@@ -36,8 +36,8 @@ def load(folder: Path) -> Run:
     run = Run.load(folder)
     failed = [check for check in run.checks if not check.holds]
     assert [check for check in failed if check.name not in DEPEND_ON_THE_MACHINE] == []
-    assert len(run.data["rounds"]) == ROUNDS
-    assert sum(run.data["burst_bytes"]["bytes"]) == ROUNDS * BLOCK_BYTES
+    assert len(run.data["operations"]) == ROUNDS
+    assert sum(run.data["workload_bytes"]["bytes"]) == ROUNDS * BLOCK_BYTES
     assert 0 < run.goodput_mbps < 100
     return run
 

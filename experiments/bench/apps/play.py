@@ -13,10 +13,10 @@ from typing import Self
 from experiments.bench.apps.matrix import ELEPHANTS, INCAST, Workload
 from experiments.measure import netstat
 from experiments.measure.sampling import Processors
-from experiments.traffic import reads
-from experiments.traffic.program import Program
 from experiments.traffic.programs.app import App, AppError, Service, Told
 from experiments.traffic.reader import IncastSpec
+from experiments.workloads import reads
+from experiments.workloads.long_flows import long_flows
 from testbed.bed import Bed
 from testbed.command import CommandError, in_network, run, wait_until
 from testbed.controller import listening
@@ -265,10 +265,7 @@ def _beside(bed: Bed, what: str | None) -> Iterator[None]:
     elif what == ELEPHANTS:
         # Not from the server's own host, whose link would be full as well.
         names = bed.roles.senders[1 : 1 + _ELEPHANTS]
-        ends = [f"--sender-pid={bed.host(name).pid}" for name in names]
-        ends += [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
-        with Program("experiments.traffic.bulk", ends, log=log) as bulk:
-            bulk.expect("connected")
+        with long_flows(map(bed.host, names), receiver, log):
             time.sleep(2 * _WARM_UP_S)
             yield
     else:

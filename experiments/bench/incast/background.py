@@ -35,7 +35,7 @@ def run(
     has fields of HostSettings."""
     spec = RunSpec(
         scheme=schemes[0],
-        incast=incast(SENDERS, ROUNDS),
+        workload=incast(SENDERS, ROUNDS),
         topology="star",
         tail_s=_TAIL_S,
         host=usual_host(**(host or {})),

@@ -14,13 +14,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments import emulation
 from experiments.bench import namespace
 from experiments.measure.record import bytes_between
-from experiments.runner import RECEIVE_BUFFER_BYTES, RunSpec
-from experiments.traffic import reads
+from experiments.runner import RECEIVE_BUFFER_BYTES, RunSpec, bed_config
 from experiments.traffic.program import Program
 from experiments.traffic.reader import IncastSpec
+from experiments.workloads import reads
+from experiments.workloads.long_flows import long_flows
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import HostSettings
@@ -55,11 +55,11 @@ def measure() -> dict[str, float]:
     """Return the goodputs of both kinds of flow, alone and beside idle connections."""
     spec = RunSpec(
         scheme="weir",
-        incast=IncastSpec(senders=_HOSTS, rounds=1),
+        workload=reads.Reads(senders=_HOSTS, rounds=1),
         topology="star",
         host=HostSettings(rmem_max_bytes=RECEIVE_BUFFER_BYTES),
     )
-    with Bed(emulation.bed_config(spec)) as bed:
+    with Bed(bed_config(spec)) as bed:
         bed.require_forwarding()
         log = bed.run_dir / "workload.log"
         receiver = bed.host(bed.roles.receiver)
@@ -80,10 +80,7 @@ def measure() -> dict[str, float]:
 
 def _transfer_mbps(bed: Bed, log: Path) -> float:
     sender, receiver = bed.host(bed.roles.background_sender), bed.host(bed.roles.receiver)
-    ends = [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
-    ends.append(f"--sender-pid={sender.pid}")
-    with Program("experiments.traffic.bulk", ends, log=log) as bulk:
-        bulk.expect("connected")
+    with long_flows([sender], receiver, log) as bulk:
         time.sleep(_SETTLED_NS / 1e9 + _MEASURED_S)
         bulk.finish()
         return _settled_mbps(bulk.expect("done")["bytes"])

@@ -30,7 +30,7 @@ def run(
     suffix = f"_n{connections}" + "_own_buffers" * own_buffers
     spec = RunSpec(
         scheme=schemes[0],
-        incast=incast(connections, ROUNDS),
+        workload=incast(connections, ROUNDS),
         topology="star",
         background=False,
         host=usual_host(**({"rmem_max_bytes": None} if own_buffers else {}), **(host or {})),

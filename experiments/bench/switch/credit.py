@@ -23,8 +23,8 @@ from typing import Any
 
 from experiments.bench import namespace
 from experiments.measure import netstat
-from experiments.traffic import reads
-from experiments.traffic.reader import IncastSpec, goodput_mbps
+from experiments.traffic.reader import IncastSpec
+from experiments.workloads import goodput_mbps, reads
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
@@ -100,8 +100,8 @@ def measure(setting: Setting) -> dict[str, Any]:
         rounds = _read(bed, spec, setting)
         after = netstat.total(host.pid for host in bed.hosts)
         return {
-            "goodput_mbps": goodput_mbps(rounds[_WARM_UP_ROUNDS:], spec.block_bytes),
-            "cold_goodput_mbps": goodput_mbps(rounds, spec.block_bytes),
+            "goodput_mbps": goodput_mbps(rounds[_WARM_UP_ROUNDS:]),
+            "cold_goodput_mbps": goodput_mbps(rounds),
             "timeouts": after[netstat.TIMEOUTS] - before[netstat.TIMEOUTS],
             "round_ms": [(r["end_ns"] - r["start_ns"]) / 1e6 for r in rounds],
             "queue": bed.bottleneck_switch.queues()[bed.roles.bottleneck],

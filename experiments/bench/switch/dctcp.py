@@ -21,9 +21,9 @@ from experiments.measure import netstat, trace
 from experiments.measure.record import bytes_between
 from experiments.runner import RECEIVE_BUFFER_BYTES
 from experiments.schemes import scheme
-from experiments.traffic import reads
-from experiments.traffic.program import Program
 from experiments.traffic.reader import IncastSpec
+from experiments.workloads import long_flows as workload
+from experiments.workloads import reads
 from testbed import dctcp, isolation
 from testbed.bed import Bed
 from testbed.command import wait_until
@@ -99,10 +99,8 @@ def long_flows(bed: Bed, log: Path, settle_s: float, measured_s: float) -> Measu
     ``settle_s``."""
     before = _trace_from_empty(bed)
     receiver = bed.host(bed.roles.receiver)
-    ends = [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
-    ends += [f"--sender-pid={bed.host(name).pid}" for name in bed.roles.senders]
-    with Program("experiments.traffic.bulk", ends, log=log) as bulk:
-        bulk.expect("connected")
+    senders = [bed.host(name) for name in bed.roles.senders]
+    with workload.long_flows(senders, receiver, log) as bulk:
         time.sleep(settle_s)
         begin_ns = time.monotonic_ns()
         time.sleep(measured_s)

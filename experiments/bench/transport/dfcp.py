@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from experiments.bench import namespace
-from experiments.bench.transport.mixes import tcp_flows
 from experiments.measure.record import bytes_between
 from experiments.measure.sampling import ended_children_s, processor_s
 from experiments.measure.undisturbed import least_disturbed
@@ -27,6 +26,7 @@ from experiments.network.long_link import LongLink, long_link
 from experiments.schemes import scheme
 from experiments.traffic import fountain
 from experiments.traffic.program import Command
+from experiments.workloads.long_flows import long_flows
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
@@ -163,7 +163,7 @@ def _tcp_mbps(bed: Bed, name: str, log: Path) -> float:
     """The goodput of one connection that always has something to send."""
     sender, receiver = bed.host(bed.roles.senders[0]), bed.host(bed.roles.receiver)
     sender.apply(scheme(name).host.over(sender.settings))
-    with tcp_flows([sender], receiver, log) as bulk:
+    with long_flows([sender], receiver, log) as bulk:
         time.sleep(_TCP_SETTLE_S)
         begin_ns = time.monotonic_ns()
         time.sleep(_SECONDS)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from experiments.bench.comparison import Figures
-from experiments.bench.transport.mixes import measure_each, tcp_flows, watch
+from experiments.bench.transport.mixes import measure_each, watch
 from experiments.measure import observation
 from experiments.network import api
 from experiments.network.long_link import LongLink, long_link
@@ -26,6 +26,7 @@ from experiments.schemes import scheme
 from experiments.statistics import jain
 from experiments.traffic import fountain
 from experiments.traffic.program import Command
+from experiments.workloads.long_flows import long_flows
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
@@ -176,7 +177,7 @@ def _flows(bed: Bed, mix: Mix, served: api.Api) -> Iterator[list[Command]]:
             process.ignore()
         if others := bed.roles.senders[mix.dfcp :]:
             hosts = [bed.host(name) for name in others]
-            stack.enter_context(tcp_flows(hosts, receiver, log))
+            stack.enter_context(long_flows(hosts, receiver, log))
         yield sending
         for process in sending:
             if process.running():

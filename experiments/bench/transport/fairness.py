@@ -19,12 +19,13 @@ import numpy as np
 
 from experiments.bench.comparison import Figures
 from experiments.bench.transport.lttp_runs import bed_config, places
-from experiments.bench.transport.mixes import measure_each, tcp_flows, watch
+from experiments.bench.transport.mixes import measure_each, watch
 from experiments.measure import observation
 from experiments.schemes import scheme
 from experiments.statistics import jain
 from experiments.traffic import fountain
 from experiments.traffic.program import Command
+from experiments.workloads.long_flows import long_flows
 from testbed import isolation
 from testbed.bed import Bed
 
@@ -141,7 +142,7 @@ def _flows(bed: Bed, mix: Mix) -> Iterator[list[Command]]:
         # host's queue instead of the link's.
         if others := bed.roles.senders[mix.lttp :]:
             hosts = [bed.host(name) for name in others]
-            stack.enter_context(tcp_flows(hosts, client, log))
+            stack.enter_context(long_flows(hosts, client, log))
         fetches = []
         if mix.lttp:
             folder = bed.run_dir / "objects"

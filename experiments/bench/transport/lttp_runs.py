@@ -31,10 +31,11 @@ from experiments.measure.sampling import Processors
 from experiments.measure.trace import QueueTrace, parse
 from experiments.runner import RECEIVE_BUFFER_BYTES, incast
 from experiments.schemes import over_lttp, scheme
-from experiments.traffic import fountain, reads
+from experiments.traffic import fountain
 from experiments.traffic.fountain import FountainError, Mode, Place, Server
 from experiments.traffic.program import ProgramError
 from experiments.traffic.reader import IncastSpec
+from experiments.workloads import reads
 from testbed import isolation
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings

@@ -1,10 +1,9 @@
 """Mixes of flows over one link, each measured in a world of its own, and again if it was void."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from experiments.bench import namespace
@@ -13,9 +12,8 @@ from experiments.bench.namespace import INTERRUPTED, Incomplete
 from experiments.measure import observation, validity
 from experiments.measure.received import ReceivedBySource
 from experiments.measure.sampling import Processors
-from experiments.traffic.program import Command, Program, ProgramError
+from experiments.traffic.program import Command, ProgramError
 from testbed.bed import Bed
-from testbed.host import Host
 
 _MOST_VOID_RUNS = 2
 
@@ -57,16 +55,6 @@ def measure_each(
     if missing:
         raise Incomplete(figures, missing)
     return figures
-
-
-@contextmanager
-def tcp_flows(senders: Iterable[Host], receiver: Host, log: Path) -> Iterator[Program]:
-    """While it lasts, a TCP connection from each of ``senders`` always has something to send."""
-    ends = [f"--sender-pid={sender.pid}" for sender in senders]
-    ends += [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
-    with Program("experiments.traffic.bulk", ends, log=log) as bulk:
-        bulk.expect("connected")
-        yield bulk
 
 
 @dataclass(frozen=True)
