@@ -50,6 +50,11 @@ class Run:
         return [Check(**check) for check in self.data["checks"]]
 
     @property
+    def is_valid(self) -> bool:
+        """Whether all of its checks hold."""
+        return all(check.holds for check in self.checks)
+
+    @property
     def burst_ns(self) -> tuple[int, int]:
         """When the workload's first operation began and its last one ended."""
         return span_ns(self.data["operations"])

@@ -34,12 +34,16 @@ def _rows(runs: Sequence[Run]) -> _Rows:
     )
 
 
-def comparison(runs: Sequence[Run]) -> Table:
-    """Return results side by side, a column per run."""
+def comparison(runs: Sequence[Run], names: Sequence[str] = ()) -> Table:
+    """Return results side by side, a column per run, called by ``names`` where several runs are of
+    one scheme."""
+    labels = [run.scheme.label for run in runs]
+    if len(set(labels)) < len(labels) and names:
+        labels = list(names)
     table = Table()
     table.add_column("connections\n", no_wrap=True)
-    for run in runs:
-        table.add_column(f"{run.connections}\n{run.scheme.label}", justify="right")
+    for run, label in zip(runs, labels, strict=True):
+        table.add_column(f"{run.connections}\n{label}", justify="right")
     for name, cell in _rows(runs):
         table.add_row(name, *(cell(run) for run in runs))
     return table

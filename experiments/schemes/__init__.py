@@ -7,7 +7,7 @@ What the controller does with queues and flows is its regulation scheme, one par
 ``SCHEMES.add``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,9 +71,9 @@ def without_regulation() -> list[str]:
     return [name for name in over_tcp() if SCHEMES[name].regulation in (None, "none")]
 
 
-def described() -> str:
-    """Return a line for each scheme, for the help of a command."""
-    return "\n".join(f"  {name:<12} {one.about}" for name, one in SCHEMES.items())
+def described(names: Iterable[str]) -> str:
+    """Return a line for each of these schemes, for the help of a command."""
+    return "\n".join(f"  {name:<12} {scheme(name).about}" for name in names)
 
 
 def available(name: str, *, say: Callable[[str], None]) -> bool:

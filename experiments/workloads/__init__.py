@@ -110,6 +110,11 @@ def parameters(name: str) -> dict[str, type]:
     return {field.name: field.type for field in fields(WORKLOADS.named(name))}  # type: ignore
 
 
+def defaults(name: str) -> dict[str, Any]:
+    """Return what the fields of the workload called ``name`` are unless one sets them."""
+    return {field.name: field.default for field in fields(WORKLOADS.named(name))}  # type: ignore
+
+
 def as_record(made: Workload) -> dict[str, Any]:
     """Return a workload as values of JSON: its name and its fields."""
     return {"name": made.name, **asdict(made)}  # type: ignore[call-overload]
@@ -124,9 +129,8 @@ def described() -> str:
     """Return all workloads and what can be set in words, for the help of a command."""
     lines = []
     for name, kind in WORKLOADS.items():
-        defaults = {field.name: field.default for field in fields(kind)}  # type: ignore
         lines.append(f"  {name:<12} {kind.about}")
-        lines.append(f"{'':15}--set {' '.join(f'{k}={v}' for k, v in defaults.items())}")
+        lines.append(f"{'':15}--set {' '.join(f'{k}={v}' for k, v in defaults(name).items())}")
     return "\n".join(lines)
 
 

@@ -20,8 +20,9 @@ K_BYTES = 20 * 1514
 1 Gb/s (Alizadeh et al., SIGCOMM 2010). Its K > C x RTT / 7 would allow less at 100 Mb/s, but DCTCP
 cannot go below two segments a sender."""
 
-MARKING = {"ecn-threshold": str(K_BYTES)}
-"""How the queues of switch ports are to be set."""
+MARKING = {"release": "thread", "ecn-threshold": str(K_BYTES)}
+"""How the queues of switch ports are to be set. The kernel's shaper would be a little faster than
+the queue that marks."""
 
 OBJECT = Path(__file__).parents[2] / "build" / "bpf" / "dctcp.bpf.o"
 BTF = Path("/sys/kernel/btf/vmlinux")

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from testbed import isolation
-from testbed.config import BedConfig, HostSettings
-from testbed.topologies import TOPOLOGIES, at_most, described
+from testbed import dctcp, isolation, options
+from testbed.config import REGULATION_SCHEMES, BedConfig, HostSettings
+from testbed.topologies import at_most, topology_of
 
 _SENDERS = 8
 
@@ -30,68 +30,64 @@ at the prompt:
   sh tail -f /run/weir/events.jsonl   what the controller sees and does
   exit
 
-topologies and what --shape chooses of each:
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     args = _parser().parse_args(argv)
-    shape = dict(args.shape)
-    config = BedConfig(
-        topology=args.topology,
-        shape=shape,
-        ipv6=True,
-        senders=at_most(_SENDERS, args.topology, shape) if args.senders is None else args.senders,
-        scheme=args.scheme,
-        rate_bps=args.rate * 1_000_000,
-        bottleneck_limit_bytes=args.buffer * 1024,
-        host=HostSettings(congestion_control=args.congestion_control),
-        ovs_prefix=args.ovs,
-    )
     try:
+        config = _config(args)
+        topology_of(config)
         return isolation.run([sys.executable, "-m", "testbed.prompt", json.dumps(asdict(config))])
+    except ValueError as wrong:
+        print(f"weir-lab: {wrong}", file=sys.stderr)
+        return 2
     except isolation.IsolationError as missing:
         print(f"weir-lab: {missing}", file=sys.stderr)
         return 1
 
 
-def _choice(written: str) -> tuple[str, int]:
-    name, _, number = written.partition("=")
-    if not number.isdecimal():
-        raise argparse.ArgumentTypeError(f"{written!r} is not NAME=NUMBER")
-    return name, int(number)
+def _config(args: argparse.Namespace) -> BedConfig:
+    shape = dict(args.shape)
+    control = args.congestion_control
+    marks = control == dctcp.NAME
+    return BedConfig(
+        topology=args.topology,
+        shape=shape,
+        ipv6=True,
+        senders=at_most(_SENDERS, args.topology, shape) if args.senders is None else args.senders,
+        scheme=args.scheme,
+        rate_bps=options.rate_bps(args),
+        bottleneck_limit_bytes=options.buffer_bytes(args),
+        queue=dctcp.MARKING if marks else {},
+        host=HostSettings(congestion_control=control, ecn=True if marks else None),
+        ovs_prefix=args.ovs,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "weir-lab",
         description=_DESCRIPTION,
-        epilog=_EPILOG + described(),
+        epilog=_EPILOG + options.TOPOLOGIES_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--topology", choices=TOPOLOGIES, default="fig8", help="(default %(default)s)")
-    add(
-        "--shape", type=_choice, action="append", default=[], metavar="NAME=NUMBER",
-        help="what the topology lets choose (below), as in k=4; may be given several times",
-    )  # fmt: skip
+    options.add(parser)
     add(
         "--senders", type=int, default=None, metavar="N",
         help=f"hosts h1..hN (default {_SENDERS}, or as many as there is room for)",
     )  # fmt: skip
     add(
-        "--scheme", choices=("weir", "sdtcp", "none"), default="weir",
-        help="how the controller regulates; none: it forwards and watches (default %(default)s)",
-    )  # fmt: skip
-    add("--rate", type=int, default=100, metavar="MBPS", help="of every link (default %(default)s)")
-    add(
-        "--buffer", type=int, default=64, metavar="KIB",
-        help="of the bottleneck port (default %(default)s)",
+        "--scheme", choices=REGULATION_SCHEMES, default="weir",
+        help="the controller's regulation scheme; none: it forwards and watches "
+        "(default %(default)s)",
     )  # fmt: skip
     add(
         "--congestion-control", default=None, metavar="NAME",
-        help="of the hosts' TCP (default: this machine's own)",
+        help="of the hosts' TCP (default: this machine's own); weir-dctcp is DCTCP, with ECN and "
+        "queues that mark",
     )  # fmt: skip
     add(
         "--ovs", default=None, metavar="PREFIX",

@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Named)
 
 
 class Registry(Mapping[str, T]):
-    """The things of one ``kind``, by name, in the order of their modules' names.
+    """The things of one ``kind``, by name and in the order of their names.
 
     ``package`` is the package whose modules have them; each module calls ``add``.
     """
@@ -52,7 +52,7 @@ class Registry(Mapping[str, T]):
 
     def __iter__(self) -> Iterator[str]:
         self._read()
-        return iter(self._things)
+        return iter(sorted(self._things))
 
     def __len__(self) -> int:
         self._read()

@@ -1,5 +1,6 @@
 """The command teaches, and a wrong word is told in one line."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
+import recorded
 from experiments import cli, demo, runner
 from experiments.bench import measuring
+from experiments.measure.record import QUEUE, RECORD
+from experiments.workloads import Workload
+from experiments.workloads.long_flows import LongFlows
+from experiments.workloads.reads import FreshReads, Reads
+from experiments.workloads.requests import Requests
 from testbed import dctcp, isolation, lab
 from testbed.config import HostSettings
 
@@ -32,8 +39,9 @@ from testbed.config import HostSettings
         (
             cli.main,
             ["run", "--help"],
-            ["--scheme {sdtcp,sdtcp_letter,reno,cubic,bbr,dctcp,fair,kernel,fifo,weir}"],
+            ["regulation scheme", "sdtcp_letter", "--workload", "long-flows", "--shape k=4"],
         ),
+        (cli.main, ["report", "--help"], ["DIR", "report.png", "exit status"]),
         (lab.main, ["--help"], ["--topology", "h1 ping -c 3 r1", "fig8", "star"]),
     ],
 )
@@ -103,13 +111,83 @@ ASKED = {
 }  # fmt: skip
 
 
-def test_hosts_are_set_by_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = []
-    monkeypatch.setattr(runner, "run", lambda spec, _out: asked.append(spec.host) or 0)
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[runner.RunSpec]:
+    """Replaces runs by a recorded one; which were asked for."""
+    specs: list[runner.RunSpec] = []
+
+    def record(spec: runner.RunSpec, out: Path) -> int:
+        specs.append(spec)
+        written = recorded.data(spec.scheme, spec=spec.as_record())
+        (out / RECORD).write_text(json.dumps(written))
+        recorded.queue().save(out / QUEUE)
+        return 0
+
+    monkeypatch.setattr(runner, "run", record)
+    return specs
+
+
+def test_hosts_are_set_by_options(asked: list[runner.RunSpec], tmp_path: Path) -> None:
     argv = f"run --scheme weir {OPTIONS} --out {tmp_path}"
     assert cli.main(argv.split()) == 0
     assert cli.main(f"run --scheme weir --no-window-scaling --out {tmp_path}".split()) == 0
-    assert asked == [HostSettings(**ASKED), runner.usual_host(window_scaling=False)]
+    hosts = [spec.host for spec in asked]
+    assert hosts == [HostSettings(**ASKED), runner.usual_host(window_scaling=False)]
+
+
+@pytest.mark.parametrize(
+    ("argv", "made"),
+    [
+        ("", Reads(32, 30)),
+        ("--topology parking-lot", Reads(1, 30)),
+        ("--topology fat-tree --rounds 3", Reads(14, 3)),
+        ("--workload fresh --block 64000 --senders 2", FreshReads(2, 30, 64_000)),
+        ("--set rounds=3 block_bytes=5000 --seed 4", Reads(32, 3, 5000, seed=4)),
+        ("--workload long-flows --set seconds=2.5", LongFlows(2, 2.5)),
+        ("--workload requests --set pattern=jump", Requests(32, pattern="jump")),
+    ],
+)
+def test_a_workload_is_set_by_options(
+    argv: str, made: Workload, asked: list[runner.RunSpec], tmp_path: Path
+) -> None:
+    assert cli.main(["run", "--scheme", "weir", *argv.split(), "--out", str(tmp_path)]) == 0
+    (spec,) = asked
+    assert spec.workload == made
+    assert runner.RunSpec.from_record(json.loads(json.dumps(spec.as_record()))) == spec
+
+
+def test_a_network_is_set_by_options(asked: list[runner.RunSpec], tmp_path: Path) -> None:
+    argv = "run --scheme weir --topology leaf-spine --shape spines=1 hosts=9 --senders 20"
+    links = "--rate 12.5 --buffer 32 --delay 0.5 --no-background"
+    assert cli.main([*argv.split(), *links.split(), "--out", str(tmp_path)]) == 0
+    (spec,) = asked
+    config = runner.bed_config(spec)
+    assert (config.topology, config.shape, config.senders) == (
+        "leaf-spine", {"spines": 1, "hosts": 9}, 20,
+    )  # fmt: skip
+    assert (config.rate_bps, config.bottleneck_limit_bytes) == (12_500_000, 32 * 1024)
+    assert config.queue == {"release": "thread", "delay-us": "500"}
+    assert not spec.background
+
+
+def test_a_run_prints_its_result(
+    asked: list[runner.RunSpec], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", "--scheme", "weir", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    for part in (
+        "goodput, Mb/s", "53.3", "block time, median, ms", "block time, 99th %, ms",
+        "retransmission timeouts", "drops at the bottleneck", "during the workload",
+        "valid: all", f"recorded in: {tmp_path}",
+    ):  # fmt: skip
+        assert part in said
+    assert cli.main(["run", "--scheme", "weir", "--json", "--out", str(tmp_path)]) == 0
+    flat = json.loads(capsys.readouterr().out)
+    assert (flat["valid"], flat["scheme"], flat["workload"]) == (True, "weir", "reads")
+    assert (flat["block_time_p50_ms"], flat["block_time_p99_ms"]) == (100, 150)
+    assert (flat["timeouts"], flat["cn_events_during_workload"]) == (3, 1)
+    assert flat["folder"] == str(tmp_path)
+    assert len(asked) == 2
 
 
 def test_hosts_of_a_benchmark_are_set_by_options(monkeypatch: pytest.MonkeyPatch) -> None:

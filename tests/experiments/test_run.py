@@ -77,6 +77,31 @@ def test_without_a_background_flow(tmp_path: Path) -> None:
     assert opened == run.connections
 
 
+@pytest.mark.parametrize(
+    ("words", "operations"),
+    [
+        ("--topology parking-lot --workload long-flows --set seconds=2", 1),
+        ("--topology leaf-spine --workload fresh --senders 3 --rounds 4 --no-background", 4),
+        ("--topology star --workload requests --senders 2 --set seconds=1 --no-background", None),
+        ("--topology star --rate 20 --buffer 16 --delay 2 --senders 2 --rounds 2 --block 9000", 2),
+    ],
+)
+def test_every_network_and_workload(words: str, operations: int | None, tmp_path: Path) -> None:
+    done = command("run", "--scheme", "weir", "--json", *words.split(), "--out", tmp_path)
+    flat = json.loads(done.stdout)
+    run = Run.load(tmp_path)
+    failed = [check.name for check in run.checks if not check.holds]
+    assert set(failed) <= DEPEND_ON_THE_MACHINE
+    assert flat["valid"] == (done.returncode == 0) == (not failed)
+    assert operations in (None, len(run.data["operations"]))
+    assert 0 < flat["goodput_mbps"] < run.data["roles"]["bottleneck_bps"] / 1e6
+    if run.has_background:
+        assert run.background_mbps > 0
+        assert run.queue.count("enqueue") > 100, "the background flow crosses the bottleneck"
+    if run.data["spec"]["delay_us"]:
+        assert flat["idle_rtt_ms"] > 4
+
+
 def test_a_group_of_the_incasts(tmp_path: Path) -> None:
     out = tmp_path / "incast.json"
     schemes = ("--schemes", "weir,reno", "--repeats", 1)

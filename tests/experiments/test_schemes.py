@@ -31,7 +31,7 @@ def named_elsewhere() -> set[str]:
 def test_names_are_those_of_the_registry() -> None:
     assert named_elsewhere() <= set(SCHEMES)
     assert {*over_tcp(), *over_lttp()} == set(SCHEMES)
-    assert all(f"  {name} " in described() for name in SCHEMES)
+    assert all(f"  {name} " in described(SCHEMES) for name in SCHEMES)
 
 
 def test_dctcp_has_its_three_parts() -> None:
@@ -47,7 +47,7 @@ def test_what_a_scheme_sets_prevails() -> None:
 
 
 def test_a_name_that_is_not_there_and_one_that_is_taken() -> None:
-    with pytest.raises(ValueError, match=r"no scheme 'wier': there are lttp, .*weir"):
+    with pytest.raises(ValueError, match=r"no scheme 'wier': there are bbr, .*weir"):
         scheme("wier")
     mine: Registry[Scheme] = Registry("scheme", "experiments.network")
     mine.add(Scheme("one", "One", "the first"))

@@ -131,7 +131,7 @@ def test_a_shape_that_cannot_be(name: str, shape: dict[str, int], wrong: str) ->
 
 
 def test_unknown_name_and_no_senders() -> None:
-    with pytest.raises(ValueError, match="there are fat-tree, leaf-spine, fig8"):
+    with pytest.raises(ValueError, match="there are fat-tree, fig8, leaf-spine"):
         make("ring")
     with pytest.raises(ValueError, match="at least 1"):
         make("star", senders=0)

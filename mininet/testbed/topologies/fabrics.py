@@ -44,8 +44,8 @@ class FatTree(FabricTopo):
 
     name = "fat-tree"
     summary = """\
-k pods (Al-Fares et al.): hosts h1.., edge switches e1.., aggregation a1.., cores c1..;
-h1..hN send to the last host, and the port to it is the bottleneck"""
+k pods (Al-Fares et al.): hosts h1.., edge switches e1.., aggregation a1.., cores
+c1..; h1..hN send to the last host, and the port to it is the bottleneck"""
     choices: ClassVar = {"k": Choice(4, "pods; an even number")}
 
     @classmethod

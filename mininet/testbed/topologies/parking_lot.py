@@ -16,8 +16,9 @@ class ParkingLot(IncastTopo):
 
     name = "parking-lot"
     summary = """\
-the DFCP paper's Figure 8: s1, s2, s3 in a row, one sender; h1 to r1 over both links,
-h2 to r2 over the first, h3 to r3 (the background flow) over the second, the bottleneck"""
+the DFCP paper's Figure 8: s1, s2, s3 in a row, one sender; h1 to r1 over both
+links, h2 to r2 over the first, h3 to r3 (background flow) over the second, which
+is the bottleneck"""
     choices: ClassVar = {"second_pct": Choice(40, "percent of the rate that the second link has")}
 
     @classmethod
