@@ -41,7 +41,7 @@ setup(
         "Werkzeug>=3.0",
     ],
     extras_require={
-        "experiments": ["matplotlib>=3.8", "psutil>=7"],
+        "experiments": ["matplotlib>=3.8", "numpy>=1.26", "psutil>=7"],
         "test": [
             "httpx>=0.27",
             "hypothesis>=6.100",

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import psutil
 
+from experiments.measure.sampling import share_of_processors
+
 # Below these nobody has been in the way.
 _NOTABLE_STEAL_SHARE = 0.02
 _NOTABLE_PROCESSORS = 0.05
@@ -44,14 +46,12 @@ class OthersMeter:
     def read(self) -> Others:
         """Return what has been since creation. Processes that have ended meanwhile are missing."""
         elapsed_s = max(1e-3, time.monotonic() - self._began_s)
-        now = psutil.cpu_times()
-        spent_s = sum(now) - sum(self._machine)
         had = [
             (name, (used_s - self._processes.get(who, 0.0)) / elapsed_s)
             for who, name, used_s in _running()
         ]
         return Others(
-            steal_share=(now.steal - self._machine.steal) / max(1e-3, spent_s),
+            steal_share=share_of_processors(self._machine, "steal"),
             processes=tuple(sorted(had, key=lambda each: -each[1])),
         )
 

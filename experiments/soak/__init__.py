@@ -52,7 +52,7 @@ def run(spec: SoakSpec, out: Path) -> int:
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("report.*"), *out.glob("*.log"), out / SUMMARY):
         old.unlink(missing_ok=True)
-    return _run("inside", spec, out)
+    return _run("switch_soak", spec, out)
 
 
 def run_controller(spec: ControllerSpec, out: Path) -> int:
@@ -61,7 +61,7 @@ def run_controller(spec: ControllerSpec, out: Path) -> int:
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("*.csv"), *out.glob("*.log"), out / SUMMARY):
         old.unlink(missing_ok=True)
-    return _run("controller", spec, out)
+    return _run("controller_soak", spec, out)
 
 
 def _run(module: str, spec: SoakSpec | ControllerSpec, out: Path) -> int:

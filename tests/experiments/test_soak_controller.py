@@ -16,10 +16,11 @@ from controller.southbound.codec.openflow import HEADER, Type
 from controller.southbound.switch import pipeline
 from experiments import cli
 from experiments.soak import SUMMARY, trend
+from experiments.soak.controller_verdict import Minute, judge, unexpected
+from experiments.soak.fake_switch import Switch
 from experiments.soak.hosts import Call, Host, Place
 from experiments.soak.hosts import packet_in as copied
-from experiments.soak.switch import Switch
-from experiments.soak.verdict import Minute, Sample, judge, unexpected
+from experiments.soak.trend import Sample
 
 LOG = "2026-01-01 00:00:00,000 {level:7} {rest}"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from controller.api.tokens import Scope, line, make
 from experiments.bench.controller.process import Weir
-from experiments.measure.sampling import processor_s
+from experiments.measure.process import processor_s
 from experiments.statistics import percentile
 from testbed import isolation
 from testbed.command import wait_until

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.bench import namespace
+from experiments.measure.process import ended_children_s, processor_s
 from experiments.measure.record import bytes_between
-from experiments.measure.sampling import ended_children_s, processor_s
 from experiments.measure.undisturbed import least_disturbed
 from experiments.network.long_link import LongLink, long_link
 from experiments.schemes import scheme

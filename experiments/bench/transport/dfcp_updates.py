@@ -27,6 +27,7 @@ from experiments.measure import observation
 from experiments.measure.undisturbed import least_disturbed
 from experiments.network import api
 from experiments.network.api import Api
+from experiments.statistics import percentile
 from experiments.traffic import fountain
 from experiments.traffic.program import Command, ProgramError
 from testbed import isolation
@@ -60,8 +61,8 @@ def run(
         "stolen_pct": 100 * stolen,
         "rate_updates": len(took_ms),
         "rate_updates_missed": joins - len(took_ms),
-        "rate_update_p50_ms": float(np.quantile(took_ms, 0.5)),
-        "rate_update_p99_ms": float(np.quantile(took_ms, 0.99)),
+        "rate_update_p50_ms": percentile(took_ms, 50),
+        "rate_update_p99_ms": percentile(took_ms, 99),
         **{f"rate_mbps_{flow}": bps / 1e6 for flow, bps in found["rates_bps"].items()},
     }
     progress(", ".join(f"{name} {value:.3g}" for name, value in figures.items()))

@@ -22,7 +22,7 @@ from experiments.bench.transport.lttp_runs import bed_config, places
 from experiments.bench.transport.mixes import measure_each, watch
 from experiments.measure import observation
 from experiments.schemes import scheme
-from experiments.statistics import jain
+from experiments.statistics import jain, percentile
 from experiments.traffic import fountain
 from experiments.traffic.program import Command
 from experiments.workloads.long_flows import long_flows
@@ -91,8 +91,8 @@ def of_mix(measured: Mapping[str, Any]) -> Figures:
         "max": float(overall.max()),
         "jain": jain(overall),
         "utilisation": float(overall.mean()),
-        "p5_200ms": float(np.quantile(periods, 0.05)),
-        "p95_200ms": float(np.quantile(periods, 0.95)),
+        "p5_200ms": percentile(periods.ravel(), 5),
+        "p95_200ms": percentile(periods.ravel(), 95),
         "within_200ms": float(np.mean((periods >= FAIR[0]) & (periods <= FAIR[1]))),
         "jain_200ms": float(np.mean([jain(column) for column in periods.T])),
     }

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from experiments.bench.comparison import Figures
-from experiments.measure.sampling import ended_children_s, processor_s
+from experiments.measure.process import ended_children_s, processor_s
 from experiments.traffic import fountain
 from experiments.traffic.fountain import Mode, Place
 from testbed.isolation import RUN_DIR

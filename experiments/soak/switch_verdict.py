@@ -1,37 +1,16 @@
-"""What a soak is judged by: memory over time, open descriptors, and the sanitizers' reports."""
+"""What a soak of the switch is judged by: memory over time, and the sanitizers' reports."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
-_RSS = re.compile(r"^VmRSS:\s+(\d+) kB", re.MULTILINE)
+import numpy as np
+
+from experiments.soak import trend
+
 _WARM_UP = 0.25
 # What thirds of a run without a leak may differ by: queues and traces are of random sizes.
 _SLACK = 0.05
 _SLACK_KB = 8192
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The switch at a moment, in seconds since the soak began."""
-
-    at_s: float
-    rss_kb: int
-    descriptors: int
-
-
-def descriptors(pid: int) -> int:
-    """How many a process has open."""
-    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
-
-
-def sample(pid: int, at_s: float) -> Sample:
-    """Look at a running process."""
-    found = _RSS.search(Path(f"/proc/{pid}/status").read_text())
-    if found is None:
-        raise ProcessLookupError(f"process {pid} has no memory: it has ended")
-    return Sample(at_s, int(found[1]), descriptors(pid))
 
 
 @dataclass(frozen=True)
@@ -53,7 +32,7 @@ class Growth:
         )
 
 
-def growth(samples: list[Sample]) -> Growth:
+def growth(samples: list[trend.Sample]) -> Growth:
     """Compare thirds; the slope is a least-squares fit over all three.
 
     Raises ValueError for fewer than three samples after the warm-up.
@@ -61,17 +40,9 @@ def growth(samples: list[Sample]) -> Growth:
     settled = [s for s in samples if s.at_s >= samples[-1].at_s * _WARM_UP] if samples else []
     if len(settled) < 3:
         raise ValueError(f"{len(settled)} samples after the warm-up, at least 3 are needed")
-    third = len(settled) // 3
-    first, last = settled[:third], settled[-third:]
-    mean_s = sum(s.at_s for s in settled) / len(settled)
-    mean_kb = sum(s.rss_kb for s in settled) / len(settled)
-    covariance = sum((s.at_s - mean_s) * (s.rss_kb - mean_kb) for s in settled)
-    variance = sum((s.at_s - mean_s) ** 2 for s in settled)
-    return Growth(
-        median(s.rss_kb for s in first),
-        median(s.rss_kb for s in last),
-        60 * covariance / variance if variance else 0.0,
-    )
+    first_kb, last_kb = trend.thirds([s.rss_kb for s in settled])
+    slope_kb_s, _ = np.polyfit([s.at_s for s in settled], [s.rss_kb for s in settled], 1)
+    return Growth(first_kb, last_kb, 60 * float(slope_kb_s))
 
 
 def reports(directory: Path) -> list[Path]:

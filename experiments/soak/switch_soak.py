@@ -1,6 +1,6 @@
-"""The soak from the inside: builds the network, changes it until the time is over, and judges.
+"""The soak of the switch: builds the network, changes it until the time is over, and judges.
 
-    python -m experiments.soak.inside --spec JSON --out DIR
+    python -m experiments.soak.switch_soak --spec JSON --out DIR
 
 is what ``experiments.soak.run`` starts as the first process of a new world.
 """
@@ -14,11 +14,13 @@ import sys
 import time
 from pathlib import Path
 
+from experiments.measure.process import footprint
 from experiments.network.bridge import add_host
-from experiments.soak import SUMMARY, SoakSpec, entry, watch
+from experiments.soak import SUMMARY, SoakSpec, entry, switch_verdict
 from experiments.soak.changes import Changes, StuckError
 from experiments.soak.entry import say
 from experiments.soak.peers import Peers
+from experiments.soak.trend import Sample, sample
 from experiments.traffic.program import Program
 from testbed import isolation
 from testbed.command import CommandError, wait_until
@@ -48,7 +50,7 @@ class Soak:
         log = f"log_path={out}/report"
         self._ovs.env["ASAN_OPTIONS"] = f"{log}:detect_leaks=1:quarantine_size_mb=8"
         self._ovs.env["UBSAN_OPTIONS"] = f"{log}:print_stacktrace=1"
-        self._samples: list[watch.Sample] = []
+        self._samples: list[Sample] = []
         self._received: dict[str, int] = {}
 
     def run(self) -> None:
@@ -67,7 +69,7 @@ class Soak:
                 # What a switch opens with its first bridge it keeps: it is no leak.
                 changes.build()
                 changes.clear()
-                idle_descriptors = watch.descriptors(self._ovs.vswitchd_pid)
+                idle_descriptors = _descriptors(self._ovs.vswitchd_pid)
                 changes.build()
                 self._drive(changes, hosts)
                 peers.stop()
@@ -102,7 +104,7 @@ class Soak:
                 self._require_alive()
                 if now - sampled >= _SAMPLE_EVERY_S:
                     sampled = now
-                    self._samples.append(watch.sample(self._ovs.vswitchd_pid, now - begun))
+                    self._samples.append(sample(self._ovs.vswitchd_pid, now - begun))
                 if now - said >= _SAY_EVERY_S:
                     said = now
                     say(
@@ -124,7 +126,7 @@ class Soak:
 
     def _require_silence(self) -> None:
         """A first report is enough to end a soak: what follows may be its consequence."""
-        told = watch.reports(self._out)
+        told = switch_verdict.reports(self._out)
         if told:
             raise StuckError(f"stopped at the first report, {told[0].name}")
 
@@ -142,11 +144,11 @@ class Soak:
         pid = self._ovs.vswitchd_pid
         with contextlib.suppress(TimeoutError):
             wait_until(
-                lambda: watch.descriptors(pid) <= idle_descriptors + _SPARE_DESCRIPTORS,
+                lambda: _descriptors(pid) <= idle_descriptors + _SPARE_DESCRIPTORS,
                 timeout_s=_SETTLE_S,
                 what="descriptors are closed",
             )
-        left = watch.descriptors(pid)
+        left = _descriptors(pid)
         if left > idle_descriptors + _SPARE_DESCRIPTORS:
             targets = [str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()]
             self.faults.append(
@@ -164,8 +166,8 @@ class Soak:
             self.faults.append(f"ovs-vswitchd ended with status {status}")
 
     def _judge(self, changes: Changes, peers: Peers) -> None:
-        for report in watch.reports(self._out):
-            self.faults.append(f"{report.name}: {watch.headline(report)}")
+        for report in switch_verdict.reports(self._out):
+            self.faults.append(f"{report.name}: {switch_verdict.headline(report)}")
         with (self._out / "memory.csv").open("w") as file:
             table = csv.writer(file)
             table.writerow(("seconds", "rss_kb", "descriptors"))
@@ -181,7 +183,7 @@ class Soak:
             **{f"traffic.{kind}_bytes": count for kind, count in sorted(self._received.items())},
         }
         try:
-            growth = watch.growth(self._samples)
+            growth = switch_verdict.growth(self._samples)
         except ValueError as too_short:
             self.faults.append(str(too_short))
         else:
@@ -200,6 +202,11 @@ class Soak:
     def _keep_logs(self) -> None:
         for log in self._ovs.run_dir.glob("*.log"):
             shutil.copy(log, self._out / log.name)
+
+
+def _descriptors(pid: int) -> int:
+    """How many the switch has open."""
+    return footprint(pid).descriptors
 
 
 def _soak(spec: SoakSpec, out: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """The soak of the controller: a real process, and a network's worth of switches that are none.
 
-    python -m experiments.soak.controller --spec JSON --out DIR
+    python -m experiments.soak.controller_soak --spec JSON --out DIR
 
 is what ``experiments.soak.run_controller`` starts as the first process of a new world. What the
 controller counts is read from its event log, and held against what was done.
@@ -23,12 +23,13 @@ from controller.southbound.codec.match import IN_PORT, unpack_instructions, unpa
 from controller.southbound.switch import pipeline
 from experiments.bench.controller.fake_switch import notice
 from experiments.bench.controller.process import PORT, Weir
-from experiments.soak import SUMMARY, ControllerSpec, entry, watch
+from experiments.soak import SUMMARY, ControllerSpec, entry
 from experiments.soak.calls import Calls
+from experiments.soak.controller_verdict import Minute, judge, unexpected
 from experiments.soak.entry import say
 from experiments.soak.hosts import Place
 from experiments.soak.network import EDGES, HOST_PORTS, Network
-from experiments.soak.verdict import Minute, Sample, judge, unexpected
+from experiments.soak.trend import Sample, sample
 from experiments.statistics import percentile
 from testbed import isolation
 
@@ -252,9 +253,7 @@ class Soak:
             self._read_bytes = 0
 
     def _sample(self, weir: Weir, at_s: float) -> None:
-        seen = watch.sample(weir.pid, at_s)
-        threads = sum(1 for _ in Path(f"/proc/{weir.pid}/task").iterdir())
-        self._samples.append(Sample(at_s, seen.rss_kb, seen.descriptors, threads))
+        self._samples.append(sample(weir.pid, at_s))
 
     # The end
 

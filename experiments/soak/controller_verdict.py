@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from experiments.soak import trend
+from experiments.soak.trend import Sample
 
 # Memory may seem to grow by this much an hour, or over the whole of a soak by what it moves about
 # anyway and an arena of the allocator.
@@ -27,16 +28,6 @@ _EXPECTED = (
     # EPIPE and ECONNRESET: the other end has just gone.
     re.compile(r"weir\.channel: switch=\d+ at \S+: \[Errno (32|104)\]"),
 )
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The controller's process at a moment, in seconds since the beginning."""
-
-    at_s: float
-    rss_kb: int
-    descriptors: int
-    threads: int
 
 
 @dataclass(frozen=True)
