@@ -35,6 +35,7 @@ from testbed.command import CommandError
 from testbed.command import run as run_command
 from testbed.controller import ControllerError
 from testbed.dctcp import DctcpError
+from testbed.host import HostError
 from testbed.ovs import OvsError
 from testbed.shaping import ShapingError
 
@@ -47,8 +48,8 @@ _LOGS = (
 )
 _PING = re.compile(r"= (?P<min>[\d.]+)/(?P<avg>[\d.]+)/(?P<max>[\d.]+)/")
 _EXPECTED = (
-    BedError, CommandError, ControllerError, DctcpError, OvsError, ShapingError, TimeoutError,
-    ProgramError, counters.MeasurementError, isolation.IsolationError,
+    BedError, CommandError, ControllerError, DctcpError, HostError, OvsError, ShapingError,
+    TimeoutError, ProgramError, counters.MeasurementError, isolation.IsolationError,
 )  # fmt: skip
 
 
@@ -73,6 +74,7 @@ class Emulation:
         record: dict[str, Any] = {
             "format": FORMAT,
             "spec": self.spec.as_record(),
+            "bed": asdict(bed.config),
             "environment": self._environment(),
             "roles": asdict(roles),
             "idle_rtt_ms": self._idle_rtt_ms(),

@@ -22,8 +22,7 @@ def add(commands: options.Commands) -> None:
     style = argparse.RawDescriptionHelpFormatter
     command = commands.add_parser(
         "bench",
-        help="figures of the switch, the controller, transports, ordinary programs: tables "
-        "and flat JSON",
+        help=f"benchmarks, as tables and flat JSON: {', '.join(SUITES)}",
         description=_DESCRIPTION,
         formatter_class=style,
     )

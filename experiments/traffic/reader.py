@@ -17,6 +17,7 @@ import json
 import random
 import select
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -126,11 +127,19 @@ class Reader:
 
 
 def connect(servers: list[str], spec: IncastSpec) -> list[socket.socket]:
-    """Open all connections, ``connections_per_sender`` to each server in turn."""
+    """Open all connections, ``connections_per_sender`` to each server in turn.
+
+    Raises ConnectionError naming a server that nobody listens at.
+    """
     socks = []
     for address in servers:
         for _ in range(spec.connections_per_sender):
-            sock = socket.create_connection((address, PORT), timeout=10)
+            try:
+                sock = socket.create_connection((address, PORT), timeout=10)
+            except ConnectionRefusedError as refused:
+                raise ConnectionError(
+                    f"nobody answers at {address}, port {PORT}: start experiments.traffic.responder"
+                ) from refused
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             socks.append(sock)
     return socks
@@ -159,7 +168,13 @@ def read(description: str, make: Callable[[list[str], IncastSpec], Rounds]) -> N
     spec = IncastSpec(**args.spec)
     if len(args.server) != spec.senders:
         parser.error(f"{spec.senders} senders, but {len(args.server)} addresses")
-    reader = make(args.server, spec)
+    try:
+        _read(spec, make(args.server, spec))
+    except (ConnectionError, TimeoutError) as failed:
+        sys.exit(f"reader: {failed}")
+
+
+def _read(spec: IncastSpec, reader: Rounds) -> None:
     say("connected", spec=asdict(spec))
     time.sleep(PAUSE_S)
     rounds = []

@@ -2,14 +2,16 @@
 
 import resource
 import subprocess
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mininet.net import Mininet
 
-from testbed import dctcp
+from testbed import dctcp, isolation
 from testbed.command import run, wait_until
 from testbed.config import BedConfig, HostSettings
 from testbed.controller import Controller, QueueConfig, configuration
@@ -41,6 +43,12 @@ class Bed:
         self._registered = ExitStack()
 
     def __enter__(self) -> "Bed":
+        isolation.require_inside()
+        if self.ovs.run_dir.exists():
+            raise BedError(
+                f"there has been a test bed in {self.run_dir} already, and its links are still "
+                "there: start each one by isolation.run"
+            )
         try:
             self._build()
         except BaseException:
@@ -59,9 +67,9 @@ class Bed:
         self._registered.close()
 
     def host(self, name: str) -> Host:
-        """Return the host called ``name``."""
-        node: Host = self.net.nameToNode[name]
-        return node
+        """Return the host called ``name``. Raises ValueError naming those that there are."""
+        host: Host = self._named(name, "host", self.net.hosts)
+        return host
 
     @property
     def hosts(self) -> list[Host]:
@@ -74,9 +82,9 @@ class Bed:
         return list(self.net.switches)
 
     def switch(self, name: str) -> Switch:
-        """Return the switch called ``name``."""
-        node: Switch = self.net.nameToNode[name]
-        return node
+        """Return the switch called ``name``. Raises ValueError naming those that there are."""
+        switch: Switch = self._named(name, "switch", self.net.switches)
+        return switch
 
     @property
     def bottleneck_switch(self) -> Switch:
@@ -100,6 +108,12 @@ class Bed:
         silent = [name for name, probe in probes if _status(probe) != 0]
         if silent:
             raise BedError(f"no answer within {_FORWARD_TIMEOUT_S} s: {', '.join(silent)}")
+
+    def _named(self, name: str, kind: str, nodes: Sequence[Any]) -> Any:
+        for node in nodes:
+            if node.name == name:
+                return node
+        raise ValueError(f"no {kind} {name}: there are {', '.join(node.name for node in nodes)}")
 
     def _build(self) -> None:
         config = self.config

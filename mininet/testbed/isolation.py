@@ -122,6 +122,15 @@ def _signal_children(pid: int, signo: int) -> None:
             continue
 
 
+def require_inside() -> None:
+    """Raise IsolationError unless this process is in a world of its own."""
+    if not RUN_DIR.is_mount():
+        raise IsolationError(
+            "this would change the machine's own network: start it in a world of its own, as "
+            "weir-lab, weir-experiment and isolation.run do"
+        )
+
+
 def become_first_process() -> None:
     """To be called by the inner process, first thing.
 

@@ -39,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = _config(args)
         topology_of(config)
-        return isolation.run([sys.executable, "-m", "testbed.prompt", json.dumps(asdict(config))])
+        module = [sys.executable, "-m", "testbed.prompt", json.dumps(asdict(config))]
+        return isolation.run([*module, *args.commands])
     except ValueError as wrong:
         print(f"weir-lab: {wrong}", file=sys.stderr)
         return 2
@@ -88,6 +89,11 @@ def _parser() -> argparse.ArgumentParser:
         "--congestion-control", default=None, metavar="NAME",
         help="of the hosts' TCP (default: this machine's own); weir-dctcp is DCTCP, with ECN and "
         "queues that mark",
+    )  # fmt: skip
+    add(
+        "-c", dest="commands", action="append", default=[], metavar="COMMAND",
+        help="what to type at the prompt; it ends after the last one. Lines of standard input are "
+        "taken as well, where that is no terminal",
     )  # fmt: skip
     add(
         "--ovs", default=None, metavar="PREFIX",

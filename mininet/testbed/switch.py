@@ -48,7 +48,16 @@ class Switch(node.Switch):
         return [intf for _port, intf in sorted(self.intfs.items()) if isinstance(intf, ShapedIntf)]
 
     def start(self, controllers: Sequence[node.Controller]) -> None:
-        """Create the bridge with all ports and their queues at once, and check what came of it."""
+        """Create the bridge with all ports and their queues at once, and check what came of it.
+
+        Raises OvsError where the switch lacks something, refuses a queue, or has a link that is not
+        Weir's.
+        """
+        if others := [i.name for i in self.intfList() if i.name != "lo" and i not in self.links]:
+            raise OvsError(
+                f"{self.name}: {', '.join(others)} would not be forwarded to: "
+                "--switch weir needs --link weir (ShapedLink)"
+            )
         patched = self.ovs.has_egress_queues()
         if self.queue and not patched:
             asked = ", ".join(self.queue)

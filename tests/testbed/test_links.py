@@ -13,6 +13,7 @@ from testbed import shaping
 from testbed.bed import Bed
 from testbed.command import CommandError, run
 from testbed.config import BedConfig, HostSettings
+from testbed.host import HostError
 from testbed.ovs import find_prefix
 from testbed.shaping import Egress, ShapingError
 
@@ -139,5 +140,5 @@ def test_hosts_can_be_set_anew(stock_prefix: Path) -> None:
 
 
 def test_a_congestion_control_that_is_not_there(stock_prefix: Path) -> None:
-    with bed(stock_prefix) as standing, pytest.raises(CommandError, match="nonsense"):
+    with bed(stock_prefix) as standing, pytest.raises(HostError, match="nonsense"):
         standing.host("h1").apply(HostSettings(congestion_control="nonsense"))

@@ -55,6 +55,29 @@ def test_iperf_and_the_controllers_commands(argv: list[str]) -> None:
     assert "s1-eth1" in said.partition("LEADS TO")[2]
 
 
+def test_commands_need_no_terminal(tmp_path: Path) -> None:
+    """From a file, where Mininet would give a host's command the lines behind it; and by -c."""
+    lines = ("h1 ping -c 1 r1", "nodes")
+    file = tmp_path / "lines"
+    file.write_text("".join(f"{line}\n" for line in lines))
+    lab = [str(LAB), "--senders", "1", "--rate", "50", "--buffer", "32", "--scheme", "sdtcp"]
+    with file.open() as stdin:
+        read = subprocess.run(lab, stdin=stdin, capture_output=True, text=True, check=True)
+    asked = subprocess.run(
+        [*lab, "-c", lines[0], "-c", lines[1]],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for done in (read, asked):
+        said = done.stdout + done.stderr
+        assert "topology fig8, 1 senders, 50 Mb/s, 32 KiB at the bottleneck s1-eth1" in said
+        assert "regulation scheme sdtcp; hosts' TCP: " in said
+        assert "1 packets transmitted, 1 received" in said
+        assert "available nodes are" in said
+
+
 def test_iperf_says_what_is_wrong() -> None:
     said = typed([str(LAB), "--senders", "1"], "link s1 s2 down", "iperf h1 r1")
     assert "*** iperf: " in said
