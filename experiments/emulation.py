@@ -1,9 +1,8 @@
-"""One emulated run, from the inside: build the test bed, drive the workload, write down what
-happened.
+"""One emulated run, in its sandbox: build the test bed, run the workload, record what happened.
 
     python -m experiments.emulation --spec JSON --out DIR
 
-is what ``experiments.runner`` starts as the first process of a new world.
+is what ``experiments.runner`` starts as the first process of a new sandbox.
 """
 
 import argparse
@@ -29,7 +28,7 @@ from experiments.traffic.clock import ByteBins
 from experiments.traffic.program import ProgramError
 from experiments.workloads import span_ns
 from experiments.workloads.long_flows import long_flows
-from testbed import isolation
+from testbed import sandbox
 from testbed.bed import Bed, BedError
 from testbed.command import CommandError
 from testbed.command import run as run_command
@@ -49,7 +48,7 @@ _LOGS = (
 _PING = re.compile(r"= (?P<min>[\d.]+)/(?P<avg>[\d.]+)/(?P<max>[\d.]+)/")
 _EXPECTED = (
     BedError, CommandError, ControllerError, DctcpError, HostError, OvsError, ShapingError,
-    TimeoutError, ProgramError, counters.MeasurementError, isolation.IsolationError,
+    TimeoutError, ProgramError, counters.MeasurementError, sandbox.SandboxError,
 )  # fmt: skip
 
 
@@ -162,14 +161,14 @@ class Emulation:
 
 
 def main() -> int:
-    """Entry point of the inner process."""
+    """Entry point of the first process in a sandbox."""
     parser = argparse.ArgumentParser(description="One emulated run; started by weir-experiment.")
     parser.add_argument("--spec", type=json.loads, required=True)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     spec = RunSpec.from_record(args.spec)
     try:
-        isolation.become_first_process()
+        sandbox.become_first_process()
         checks = _run(spec, args.out)
     except _EXPECTED as error:
         print(f"weir-experiment: {error}", file=sys.stderr)

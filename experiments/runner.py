@@ -1,4 +1,4 @@
-"""Runs: what decides one, and how it is done in a world of its own.
+"""Runs: what decides one, and how it is done in a sandbox of its own.
 
 A run is: the background flow alone for ``warm_up_s``; the workload beside it; the background flow
 alone again for ``tail_s``. Without a background flow it is the workload and nothing else, from the
@@ -19,7 +19,7 @@ from experiments.measure.record import QUEUE, RECORD
 from experiments.schemes import scheme
 from experiments.workloads import Workload
 from experiments.workloads.reads import Reads
-from testbed import isolation
+from testbed import sandbox
 from testbed.config import BedConfig, HostSettings
 from testbed.topologies import topology_of
 
@@ -108,7 +108,7 @@ def bed_config(spec: RunSpec) -> BedConfig:
 
 
 def run(spec: RunSpec, out: Path) -> int:
-    """Do a run in a new world; return its exit status, VOID if it is not valid. Its progress goes
+    """Do a run in a new sandbox; return its exit status, VOID if it is not valid. Its progress goes
     to stderr.
 
     Raises ValueError, before anything starts, where there cannot be such a run.
@@ -118,4 +118,4 @@ def run(spec: RunSpec, out: Path) -> int:
     for name in (RECORD, QUEUE):
         (out / name).unlink(missing_ok=True)
     argv = [sys.executable, "-m", "experiments.emulation", "--spec", json.dumps(spec.as_record())]
-    return isolation.run([*argv, "--out", str(out.resolve())])
+    return sandbox.run([*argv, "--out", str(out.resolve())])

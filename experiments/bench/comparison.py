@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from experiments import runner
-from experiments.bench.namespace import INTERRUPTED, Incomplete
+from experiments.bench.sandboxed import INTERRUPTED, Incomplete
 from experiments.measure.record import Run
 from experiments.runner import RunSpec
 from experiments.schemes import available, scheme

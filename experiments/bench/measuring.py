@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.bench.suites import SUITES, Group, Suite
 from experiments.report.goodputs import goodputs
 from testbed.ovs import find_prefix
@@ -82,9 +82,9 @@ def run(
                 arguments["host"] = dict(comparison.host)
         words = (name, group.module, json.dumps(arguments))
         try:
-            found = namespace.result("experiments.bench.in_namespace", *words)
-        except namespace.NamespaceError as ended:
-            if ended.status in namespace.INTERRUPTED:
+            found = sandboxed.result("experiments.bench.in_sandbox", *words)
+        except sandboxed.EndedError as ended:
+            if ended.status in sandboxed.INTERRUPTED:
                 return ended.status
             failed.append(name)
             continue

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from experiments.cli import bench, demo, report, run, soak
 from testbed.dctcp import DctcpError
-from testbed.isolation import IsolationError
 from testbed.ovs import OvsError
+from testbed.sandbox import SandboxError
 
 _DESCRIPTION = """\
 Emulates many-to-one (incast) traffic: real Linux TCP in network namespaces, the patched
-Open vSwitch, and the real controller. Each run is a world of its own; however it ends,
+Open vSwitch, and the real controller. Each run is a sandbox of its own; however it ends,
 nothing of it stays on the machine. Needs root.
 """
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as wrong:
         print(f"weir-experiment: {wrong}", file=sys.stderr)
         return 2
-    except (DctcpError, IsolationError, OvsError) as missing:
+    except (DctcpError, SandboxError, OvsError) as missing:
         print(f"weir-experiment: {missing}", file=sys.stderr)
         return 1
     if status in (130, 143):

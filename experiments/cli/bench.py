@@ -8,7 +8,7 @@ from experiments.bench.suites import SUITES
 from experiments.cli import options
 
 _DESCRIPTION = """\
-Measures a suite, group by group, each in a world of its own; prints a table, and writes a flat
+Measures a suite, group by group, each in a sandbox of its own; prints a table, and writes a flat
 JSON object of figures. 'bench SUITE --help' says what a suite has.
 """
 

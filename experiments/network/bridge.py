@@ -5,9 +5,9 @@ from pathlib import Path
 
 from testbed.command import run
 from testbed.host import Host
-from testbed.isolation import RUN_DIR
 from testbed.link import OFFLOADS_OFF
 from testbed.ovs import Ovs
+from testbed.sandbox import RUN_DIR
 
 BRIDGE = "br0"
 # Goes to host 1, which nevertheless does not answer: it is not its address.

@@ -2,7 +2,7 @@
 
     python -m experiments.soak.controller_soak --spec JSON --out DIR
 
-is what ``experiments.soak.run_controller`` starts as the first process of a new world. What the
+is what ``experiments.soak.run_controller`` starts as the first process of a new sandbox. What the
 controller counts is read from its event log, and held against what was done.
 """
 
@@ -31,7 +31,7 @@ from experiments.soak.hosts import Place
 from experiments.soak.network import EDGES, HOST_PORTS, Network
 from experiments.soak.trend import Sample, sample
 from experiments.statistics import percentile
-from testbed import isolation
+from testbed import sandbox
 
 _TICK_S = 0.002
 _SAMPLE_EVERY_S = 2.0
@@ -60,7 +60,7 @@ class Soak:
         self._rng = random.Random(f"{spec.seed} controller")
         self._network = Network(("127.0.0.1", PORT))
         self._calls = Calls(self._network, self._rng)
-        self._events = isolation.RUN_DIR / "events.jsonl"
+        self._events = sandbox.RUN_DIR / "events.jsonl"
         self._read_bytes = 0
         self._sequences: Counter[Place] = Counter()
         self._turn = 0
@@ -81,7 +81,7 @@ class Soak:
             "northbound": {"socket": False},
         }
         with (
-            Weir(isolation.RUN_DIR, sections=sections) as weir,
+            Weir(sandbox.RUN_DIR, sections=sections) as weir,
             contextlib.closing(self._network),
         ):
             try:
@@ -282,7 +282,7 @@ class Soak:
     def _judge(self) -> None:
         figures, faults = judge(self._samples, self._minutes)
         self.faults += faults
-        log = (isolation.RUN_DIR / "weir.log").read_text(errors="replace").splitlines()
+        log = (sandbox.RUN_DIR / "weir.log").read_text(errors="replace").splitlines()
         (self._out / "controller.log").write_text("\n".join(log) + "\n")
         complaints = unexpected(log)
         if complaints:

@@ -2,7 +2,7 @@
 
     python -m experiments.soak.switch_soak --spec JSON --out DIR
 
-is what ``experiments.soak.run`` starts as the first process of a new world.
+is what ``experiments.soak.run`` starts as the first process of a new sandbox.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from experiments.soak.entry import say
 from experiments.soak.peers import Peers
 from experiments.soak.trend import Sample, sample
 from experiments.traffic.program import Program
-from testbed import isolation
+from testbed import sandbox
 from testbed.command import CommandError, wait_until
 from testbed.host import Host
 from testbed.ovs import Ovs
@@ -44,7 +44,7 @@ class Soak:
         self._spec = spec
         self._out = out
         self._ovs = Ovs(
-            Path(spec.prefix), isolation.RUN_DIR / "ovs", vswitchd_options=("--enable-dummy",)
+            Path(spec.prefix), sandbox.RUN_DIR / "ovs", vswitchd_options=("--enable-dummy",)
         )
         # A small quarantine, or freed memory that is only kept for later reports looks like a leak.
         log = f"log_path={out}/report"

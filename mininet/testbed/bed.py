@@ -11,14 +11,14 @@ from typing import Any
 
 from mininet.net import Mininet
 
-from testbed import dctcp, isolation
+from testbed import dctcp, sandbox
 from testbed.command import run, wait_until
 from testbed.config import BedConfig, HostSettings
 from testbed.controller import Controller, QueueConfig, configuration
 from testbed.host import Host
-from testbed.isolation import RUN_DIR
 from testbed.link import ShapedLink
 from testbed.ovs import Ovs, find_prefix
+from testbed.sandbox import RUN_DIR
 from testbed.switch import Switch
 from testbed.topologies import topology_of
 
@@ -31,7 +31,7 @@ class BedError(RuntimeError):
 
 
 class Bed:
-    """Context manager. Leaving it ends controller and switches; the rest ends with the world."""
+    """Context manager. Leaving it ends controller and switches; the rest ends with the sandbox."""
 
     def __init__(self, config: BedConfig, run_dir: Path = RUN_DIR) -> None:
         self.config = config
@@ -43,11 +43,11 @@ class Bed:
         self._registered = ExitStack()
 
     def __enter__(self) -> "Bed":
-        isolation.require_inside()
+        sandbox.require_inside()
         if self.ovs.run_dir.exists():
             raise BedError(
-                f"there has been a test bed in {self.run_dir} already, and its links are still "
-                "there: start each one by isolation.run"
+                "there has been a test bed in this sandbox already, and its links are still there: "
+                "start each one in a new sandbox (testbed.sandbox.run)"
             )
         try:
             self._build()

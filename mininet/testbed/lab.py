@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from testbed import dctcp, isolation, options
+from testbed import dctcp, options, sandbox
 from testbed.config import REGULATION_SCHEMES, BedConfig, HostSettings
 from testbed.topologies import at_most, topology_of
 
@@ -14,7 +14,7 @@ _SENDERS = 8
 
 _DESCRIPTION = """\
 Opens a network of namespaces with the patched Open vSwitch and Weir's controller, and gives
-you Mininet's prompt in it. Everything is in a world of its own: when you leave, with 'exit',
+you Mininet's prompt in it. Everything is in a sandbox of its own: when you leave, with 'exit',
 Ctrl-D or kill -9, nothing of it stays on the machine. Needs root.
 """
 
@@ -40,11 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         config = _config(args)
         topology_of(config)
         module = [sys.executable, "-m", "testbed.prompt", json.dumps(asdict(config))]
-        return isolation.run([*module, *args.commands])
+        return sandbox.run([*module, *args.commands])
     except ValueError as wrong:
         print(f"weir-lab: {wrong}", file=sys.stderr)
         return 2
-    except isolation.IsolationError as missing:
+    except sandbox.SandboxError as missing:
         print(f"weir-lab: {missing}", file=sys.stderr)
         return 1
 

@@ -1,6 +1,6 @@
 """Weir's parts for ``mn``, Mininet's own command: topologies, switch, link and controller.
 
-``mininet/custom.py`` is what ``mn --custom`` loads; it puts ``mn`` into a world of its own first.
+``mininet/custom.py`` is what ``mn --custom`` loads; it puts ``mn`` into a sandbox of its own first.
 Everything else about a network is up to ``mn``, and these parts go with its own ones: a link
 that is not told otherwise has 100 Mb/s and large buffers.
 """
@@ -14,8 +14,8 @@ from typing import Any
 from mininet import node
 from testbed import controller, link, switch
 from testbed.config import BedConfig
-from testbed.isolation import RUN_DIR
 from testbed.ovs import Ovs, find_prefix
+from testbed.sandbox import RUN_DIR
 from testbed.topologies import IncastTopo, at_most, topology
 
 _DEFAULTS = BedConfig()

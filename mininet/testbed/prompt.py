@@ -1,8 +1,8 @@
-"""weir-lab from the inside: build the test bed, give Mininet's prompt.
+"""What weir-lab runs in its sandbox: build the test bed, give Mininet's prompt.
 
     python -m testbed.prompt JSON [COMMAND...]
 
-is what ``testbed.lab`` starts as the first process of a new world.
+is what ``testbed.lab`` starts as the first process of a new sandbox.
 """
 
 import json
@@ -14,7 +14,7 @@ from mininet.cli import CLI
 from mininet.log import setLogLevel
 from mininet.net import Mininet
 
-from testbed import builds, iperf, isolation
+from testbed import builds, iperf, sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig
 
@@ -55,9 +55,9 @@ def in_words(bed: Bed) -> str:
 
 
 def main() -> int:
-    """Entry point of the inner process; returns the exit status."""
+    """Entry point of the first process in a sandbox; returns the exit status."""
     try:
-        isolation.become_first_process()
+        sandbox.become_first_process()
         setLogLevel("info")
         config, *commands = sys.argv[1:]
         bed = Bed(BedConfig.from_dict(json.loads(config)))

@@ -59,7 +59,7 @@ def test_a_group_that_fails_costs_its_own_figures_only(
         Path(result).write_text(json.dumps(measured))
         return 0
 
-    monkeypatch.setattr(measuring.namespace.isolation, "run", run)
+    monkeypatch.setattr(measuring.sandboxed.sandbox, "run", run)
     out = tmp_path / "bench/switch.json"
     assert measuring.run("switch", ["latency", "shaping", "credit"], out) == 1
     figures = json.loads(out.read_text())

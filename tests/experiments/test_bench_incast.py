@@ -12,7 +12,7 @@ from experiments import runner
 from experiments.bench.incast import cells as incast_cells
 from experiments.bench.incast import checks as incast_checks
 from experiments.bench.incast.plan import DEEP_BUFFER_BYTES, GROUPS
-from experiments.bench.namespace import Incomplete
+from experiments.bench.sandboxed import Incomplete
 from experiments.bench.suites import SUITES
 from experiments.measure.record import QUEUE, RECORD
 from experiments.workloads.reads import FreshReads

@@ -16,7 +16,7 @@ from experiments.workloads import Workload
 from experiments.workloads.long_flows import LongFlows
 from experiments.workloads.reads import FreshReads, Reads
 from experiments.workloads.requests import Requests
-from testbed import dctcp, isolation, lab
+from testbed import dctcp, lab, sandbox
 from testbed.config import HostSettings
 
 
@@ -235,8 +235,8 @@ def test_what_has_not_been_built_is_told(
 @pytest.mark.netns
 def test_a_switch_that_is_not_there(tmp_path: Path) -> None:
     try:
-        isolation.require()
-    except isolation.IsolationError as lacking:
+        sandbox.require()
+    except sandbox.SandboxError as lacking:
         pytest.skip(str(lacking))
     argv = ["run", "--scheme", "weir", "--ovs", "/nowhere", "--out", str(tmp_path)]
     done = subprocess.run(

@@ -11,7 +11,7 @@ from experiments.bench import comparison
 from experiments.bench.incast import background
 from experiments.bench.incast import reads as incast
 from experiments.bench.measuring import Comparison
-from experiments.bench.namespace import Incomplete
+from experiments.bench.sandboxed import Incomplete
 from experiments.bench.suites import SUITES
 from experiments.measure.record import QUEUE, RECORD, Run
 from experiments.measure.trace import parse

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from experiments import runner
-from testbed import isolation
+from testbed import sandbox
 
 TOP = Path(__file__).resolve().parents[2]
 PAGE = (TOP / "docs/extending.md").read_text()
@@ -124,8 +124,8 @@ def test_what_is_new_can_be_used(tree: Path) -> None:
 @pytest.mark.switch
 def test_the_workload_runs(tree: Path, tmp_path: Path) -> None:
     try:
-        isolation.require()
-    except isolation.IsolationError as lacking:
+        sandbox.require()
+    except sandbox.SandboxError as lacking:
         pytest.skip(str(lacking))
     words = "run --scheme tuned --workload echo --set count=20 --topology line --no-background"
     command = ["-m", "experiments.cli", *words.split(), "--json", "--out", str(tmp_path)]

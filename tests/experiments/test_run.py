@@ -1,4 +1,4 @@
-"""The whole way, small: command, world, switch, controller, real TCP, record, report."""
+"""The whole way, small: command, sandbox, switch, controller, real TCP, record, report."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from experiments import demo, runner
 from experiments.measure.record import Run
 from experiments.schemes import available
-from testbed import isolation
+from testbed import sandbox
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
 
@@ -22,8 +22,8 @@ DEPEND_ON_THE_MACHINE = {"processors", "shaped rate"}
 def command(*words: object) -> subprocess.CompletedProcess[str]:
     """Run weir-experiment to its end; a run that is not valid is one for all that."""
     try:
-        isolation.require()
-    except isolation.IsolationError as lacking:
+        sandbox.require()
+    except sandbox.SandboxError as lacking:
         pytest.skip(str(lacking))
     argv = [sys.executable, "-m", "experiments.cli", *map(str, words)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)

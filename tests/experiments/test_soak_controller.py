@@ -112,8 +112,8 @@ def call(ipv6: bool) -> Call:
 @pytest.mark.parametrize("ipv6", [False, True])
 @pytest.mark.parametrize("flags", [0x02, 0x12, 0x11, 0x04])
 def test_segments_are_read_as_they_were_meant(ipv6: bool, flags: int) -> None:
-    subject = call(ipv6)
-    message = openflow.unpack_packet_in(copied(7, subject.segment(True, flags)))
+    opened = call(ipv6)
+    message = openflow.unpack_packet_in(copied(7, opened.segment(True, flags)))
     assert message.in_port == 7
     segment = packet_in.parse(message.data)
     assert isinstance(segment, packet_in.TcpSegment)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments import cli
-from testbed import dctcp, isolation, lab
+from testbed import dctcp, lab, sandbox
 from testbed.bed import Bed, BedError
 from testbed.command import run
 from testbed.config import BedConfig, HostSettings
@@ -114,12 +114,12 @@ def test_configurations(fields: dict[str, object], complaint: str) -> None:
 
 
 def test_a_test_bed_on_the_machine_itself() -> None:
-    if isolation.RUN_DIR.is_mount():
-        pytest.skip("this is in namespaces of its own already")
+    if sandbox.RUN_DIR.is_mount():
+        pytest.skip("this is in a sandbox already")
     with pytest.raises(OvsError, match="no sbin/ovs-vswitchd under /nowhere: run 'make switch'"):
         Bed(BedConfig(ovs_prefix="/nowhere"))
-    with pytest.raises(isolation.IsolationError, match="start it in"):
-        isolation.require_inside()
+    with pytest.raises(sandbox.SandboxError, match="start it in a sandbox"):
+        sandbox.require_inside()
 
 
 def test_a_reader_without_responders() -> None:
@@ -146,7 +146,7 @@ def test_on_a_test_bed() -> None:
         with pytest.raises(HostError, match=r"no TCP congestion control 'nonsense': it has .*reno"):
             bed.host("h1").apply(HostSettings(congestion_control="nonsense"))
     with (
-        pytest.raises(BedError, match="there has been a test bed in /run/weir already"),
+        pytest.raises(BedError, match="there has been a test bed in this sandbox already"),
         Bed(BedConfig()),
     ):
         pass

@@ -2,7 +2,7 @@
 
     python -m experiments.bench.apps.turn SPEC FILE
 
-as the first process of a new world. FILE gets, by workload, what was played or the ``error`` that
+as the first process of a new sandbox. FILE gets, by workload, what was played or the ``error`` that
 it failed with; and the checks of the whole turn. These are without the one that wants idle
 processors: some programs take all that there is, under every contender.
 """
@@ -21,7 +21,7 @@ from experiments.measure import counters, observation, validity
 from experiments.measure.sampling import Stolen
 from experiments.traffic.program import ProgramError
 from experiments.traffic.programs.app import AppError
-from testbed import dctcp, isolation
+from testbed import dctcp, sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 from testbed.controller import errors_in
@@ -60,7 +60,7 @@ def bed_config(setting: Setting, contender: str) -> BedConfig:
 
 
 def play(spec: TurnSpec) -> dict[str, Any]:
-    """Play a turn in this world; return what is to be recorded."""
+    """Play a turn in this sandbox; return what is to be recorded."""
     setting = SETTINGS[spec.setting]
     by_name = {workload.name: workload for workload in setting.workloads}
     begun_s = time.monotonic()
@@ -161,10 +161,10 @@ def _little_stolen(share: float) -> validity.Check:
 
 
 def main() -> int:
-    """Entry point of the inner process; returns the exit status."""
+    """Entry point of the first process in a sandbox; returns the exit status."""
     spec, file = sys.argv[1:]
     try:
-        isolation.become_first_process()
+        sandbox.become_first_process()
         turn = play(TurnSpec(**json.loads(spec)))
     except (RuntimeError, TimeoutError) as error:
         print(f"weir-experiment: {error}", file=sys.stderr)

@@ -14,14 +14,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.measure.record import bytes_between
 from experiments.runner import RECEIVE_BUFFER_BYTES, RunSpec, bed_config
 from experiments.traffic.program import Program
 from experiments.traffic.reader import IncastSpec
 from experiments.workloads import reads
 from experiments.workloads.long_flows import long_flows
-from testbed import isolation
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import HostSettings
 
@@ -38,7 +38,7 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
     """Measure; see ``experiments.bench``. Medians, and the worst share, of some runs."""
     runs = []
     for number in range(1, _RUNS + 1):
-        runs.append(namespace.result("experiments.bench.incast.idle"))
+        runs.append(sandboxed.result("experiments.bench.incast.idle"))
         told = ", ".join(f"{name} {value:.1f}" for name, value in runs[-1].items())
         progress(f"run {number} of {_RUNS}: {told}")
     figures = {name: median(run[name] for run in runs) for name in runs[0]}
@@ -101,8 +101,8 @@ def _settled_mbps(series: Mapping[str, Any]) -> float:
 
 
 def main() -> None:
-    """Entry point of the inner process."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox."""
+    sandbox.become_first_process()
     (file,) = sys.argv[1:]
     Path(file).write_text(json.dumps(measure()))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.measure import netstat, trace
 from experiments.measure.record import bytes_between
 from experiments.runner import RECEIVE_BUFFER_BYTES
@@ -24,7 +24,7 @@ from experiments.schemes import scheme
 from experiments.traffic.reader import IncastSpec
 from experiments.workloads import long_flows as workload
 from experiments.workloads import reads
-from testbed import dctcp, isolation
+from testbed import dctcp, sandbox
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig, HostSettings
@@ -62,7 +62,7 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
     figures: dict[str, float] = {}
     for name in ("dctcp", "reno"):
         progress(f"{name}: {SENDERS} long flows, then {_ROUNDS} blocks")
-        measured = namespace.result("experiments.bench.switch.dctcp", name)
+        measured = sandboxed.result("experiments.bench.switch.dctcp", name)
         flows, read = (Measured(**fields) for fields in measured)
         figures |= {
             f"{name}_mean_queue_bytes": flows.mean_queue_bytes,
@@ -169,8 +169,8 @@ def _measured(
 
 
 def main() -> None:
-    """Entry point of the inner process: measure one scheme."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox: measure one scheme."""
+    sandbox.become_first_process()
     name, file = sys.argv[1:]
     with Bed(bed_config(name)) as bed:
         bed.require_forwarding()

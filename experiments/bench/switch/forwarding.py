@@ -13,8 +13,8 @@ from pathlib import Path
 
 from experiments.bench.switch.unpatched import unpatched_prefix
 from experiments.traffic.program import Program
-from testbed.isolation import RUN_DIR
 from testbed.ovs import find_prefix
+from testbed.sandbox import RUN_DIR
 
 _TURNS = 7
 _TURN_S = 1.5

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.measure.process import ended_children_s, processor_s
 from experiments.measure.record import bytes_between
 from experiments.measure.undisturbed import least_disturbed
@@ -27,7 +27,7 @@ from experiments.schemes import scheme
 from experiments.traffic import fountain
 from experiments.traffic.program import Command
 from experiments.workloads.long_flows import long_flows
-from testbed import isolation
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
@@ -58,7 +58,7 @@ def run(
     """Measure; see ``experiments.bench``."""
     figures: dict[str, float] = {}
     asked = json.dumps({"losses": losses_pct, "rtts": rtts_ms, "tcps": tcps})
-    for trial in namespace.result("experiments.bench.transport.dfcp", asked):
+    for trial in sandboxed.result("experiments.bench.transport.dfcp", asked):
         loss, rtt = trial["loss_pct"], trial["rtt_ms"]
         name = f"loss{loss:g}_rtt{rtt:g}"
         for who, mbps in trial["mbps"].items():
@@ -174,8 +174,8 @@ def _tcp_mbps(bed: Bed, name: str, log: Path) -> float:
 
 
 def main() -> None:
-    """Entry point of the inner process."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox."""
+    sandbox.become_first_process()
     asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     file.write_text(json.dumps(measure(asked["losses"], asked["rtts"], asked["tcps"])))
 

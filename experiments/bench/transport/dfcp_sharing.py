@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from experiments.bench.comparison import Figures
-from experiments.bench.transport.mixes import measure_each, watch
+from experiments.bench.transport.mixes import measure_each, observe
 from experiments.measure import observation
 from experiments.network import api
 from experiments.network.long_link import LongLink, long_link
@@ -27,7 +27,7 @@ from experiments.statistics import jain
 from experiments.traffic import fountain
 from experiments.traffic.program import Command
 from experiments.workloads.long_flows import long_flows
-from testbed import isolation
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
@@ -107,7 +107,7 @@ def of_mix(mix: Mix, measured: Mapping[str, Any]) -> Figures:
 
 def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
     """Let the flows of ``mix`` run, and return what came from each of them."""
-    served = api.prepare(isolation.RUN_DIR / "api")
+    served = api.prepare(sandbox.RUN_DIR / "api")
     queue = {"release": "thread", "scheduler": "drr"}
     controller: dict[str, Any] = {"northbound": served.section()}
     if mix.tcp:
@@ -135,7 +135,7 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
             _move_away(bed, mix.dfcp, stack)
         api.meet((sender, receiver) for sender in senders)
         flows = _flows(bed, mix, served)
-        seen = watch(
+        seen = observe(
             bed, flows, settings, settle_s=_SETTLE_S, measured_s=measured_s, period_s=_PERIOD_S
         )
     link_bytes = mix.rate_bps / 8e9 * (seen.time_ns[-1] - seen.time_ns[0])
@@ -185,8 +185,8 @@ def _flows(bed: Bed, mix: Mix, served: api.Api) -> Iterator[list[Command]]:
 
 
 def main() -> None:
-    """Entry point of the inner process: one mix."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox: one mix."""
+    sandbox.become_first_process()
     name, measured_s, file = sys.argv[1:]
     Path(file).write_text(json.dumps(measure(MIXES[name], float(measured_s))))
 

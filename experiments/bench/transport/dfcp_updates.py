@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.measure import observation
 from experiments.measure.undisturbed import least_disturbed
 from experiments.network import api
@@ -30,7 +30,7 @@ from experiments.network.api import Api
 from experiments.statistics import percentile
 from experiments.traffic import fountain
 from experiments.traffic.program import Command, ProgramError
-from testbed import isolation
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig
 from testbed.ovs import prefer
@@ -54,7 +54,7 @@ def run(
 ) -> dict[str, float]:
     """Measure; see ``experiments.bench``."""
     words = ("experiments.bench.transport.dfcp_updates", str(joins), str(observed_s))
-    found, stolen = least_disturbed(lambda: namespace.result(*words))
+    found, stolen = least_disturbed(lambda: sandboxed.result(*words))
     took_ms = np.array(found["took_ms"])
     figures = {
         "drop_rate_pct": 100 * found["dropped"] / found["arrived"],
@@ -71,7 +71,7 @@ def run(
 
 def measure(joins: int, observed_s: float) -> dict[str, Any]:
     """Have the flows send, and another one join and leave."""
-    served = api.prepare(isolation.RUN_DIR / "api")
+    served = api.prepare(sandbox.RUN_DIR / "api")
     config = BedConfig(
         topology="parking-lot",
         senders=1,
@@ -176,8 +176,8 @@ def _join(served: Api, ends: tuple[str, str], joins: int) -> Iterator[int]:
 
 
 def main() -> None:
-    """Entry point of the inner process."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox."""
+    sandbox.become_first_process()
     joins, observed_s, file = sys.argv[1:]
     Path(file).write_text(json.dumps(measure(int(joins), float(observed_s))))
 

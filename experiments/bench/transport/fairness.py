@@ -19,14 +19,14 @@ import numpy as np
 
 from experiments.bench.comparison import Figures
 from experiments.bench.transport.lttp_runs import bed_config, places
-from experiments.bench.transport.mixes import measure_each, watch
+from experiments.bench.transport.mixes import measure_each, observe
 from experiments.measure import observation
 from experiments.schemes import scheme
 from experiments.statistics import jain, percentile
 from experiments.traffic import fountain
 from experiments.traffic.program import Command
 from experiments.workloads.long_flows import long_flows
-from testbed import isolation
+from testbed import sandbox
 from testbed.bed import Bed
 
 FLOWS = 10
@@ -115,7 +115,7 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
             sender.apply(scheme(mix.tcp).host.over(sender.settings))
         bed.require_forwarding()
         flows = _flows(bed, mix)
-        seen = watch(
+        seen = observe(
             bed,
             flows,
             observation.settings(bed),
@@ -160,8 +160,8 @@ def _flows(bed: Bed, mix: Mix) -> Iterator[list[Command]]:
 
 
 def main() -> None:
-    """Entry point of the inner process: one mix."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox: one mix."""
+    sandbox.become_first_process()
     name, measured_s, file = sys.argv[1:]
     Path(file).write_text(json.dumps(measure(MIXES[name], float(measured_s))))
 

@@ -19,7 +19,7 @@ from experiments.bench.comparison import Figures
 from experiments.measure.process import ended_children_s, processor_s
 from experiments.traffic import fountain
 from experiments.traffic.fountain import Mode, Place
-from testbed.isolation import RUN_DIR
+from testbed.sandbox import RUN_DIR
 
 SERVERS = 8
 _OBJECT_BYTES = 128 * 2**20

@@ -13,9 +13,9 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.bench.comparison import Figures
-from experiments.bench.namespace import INTERRUPTED, Incomplete
+from experiments.bench.sandboxed import INTERRUPTED, Incomplete
 from experiments.bench.transport.lttp_runs import RunsSpec
 from experiments.schemes import available, over_lttp, scheme, without_regulation
 
@@ -49,10 +49,10 @@ def run(
         progress(f"{servers} servers: {', '.join(names)}")
         spec = RunsSpec(servers, tuple(sizes_kb), names, tcp, repeats, records)
         try:
-            runs += namespace.result(
+            runs += sandboxed.result(
                 "experiments.bench.transport.lttp_runs", json.dumps(asdict(spec))
             )
-        except namespace.NamespaceError as ended:
+        except sandboxed.EndedError as ended:
             if ended.status in INTERRUPTED:
                 raise SystemExit(ended.status) from ended
             progress(str(ended))

@@ -9,7 +9,7 @@ meanwhile, whoever is measured.
 
     python -m experiments.bench.transport.lttp_runs SPEC FILE
 
-is the first process of a world: SPEC is RunsSpec as JSON, FILE gets a list with a record of every
+is the first process of a sandbox: SPEC is RunsSpec as JSON, FILE gets a list with a record of every
 run, void ones included.
 """
 
@@ -36,7 +36,7 @@ from experiments.traffic.fountain import FountainError, Mode, Place, Server
 from experiments.traffic.program import ProgramError
 from experiments.traffic.reader import IncastSpec
 from experiments.workloads import reads
-from testbed import isolation
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
@@ -240,8 +240,8 @@ def _say(spec: RunsSpec, record: dict[str, Any], which: str) -> None:
 
 
 def main() -> None:
-    """Entry point of the inner process."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox."""
+    sandbox.become_first_process()
     spec, file = sys.argv[1:]
     Path(file).write_text(json.dumps(measure(RunsSpec(**json.loads(spec)))))
 

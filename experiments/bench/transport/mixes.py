@@ -1,4 +1,4 @@
-"""Mixes of flows over one link, each measured in a world of its own, and again if it was void."""
+"""Mixes of flows over one link, each measured in a sandbox of its own, and again if it was void."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.bench.comparison import Figures
-from experiments.bench.namespace import INTERRUPTED, Incomplete
+from experiments.bench.sandboxed import INTERRUPTED, Incomplete
 from experiments.measure import observation, validity
 from experiments.measure.received import ReceivedBySource
 from experiments.measure.sampling import Processors
@@ -28,17 +28,17 @@ def measure_each(
 ) -> Figures:
     """Return the figures of all mixes, as PREFIX_NAME_FIGURE.
 
-    ``python -m MODULE NAME SECONDS FILE`` measures one and says, by ``watch``, whether it is void;
-    ``figures_of`` makes figures of that, by name and measurement. Raises Incomplete if some are
-    void each time.
+    ``python -m MODULE NAME SECONDS FILE`` measures one and says, by ``observe``, whether it is
+    void; ``figures_of`` makes figures of that, by name and measurement. Raises Incomplete if some
+    are void each time.
     """
     figures: Figures = {}
     missing = []
     for name in names:
         for attempt in range(1 + _MOST_VOID_RUNS):
             try:
-                measured = namespace.result(module, name, str(measured_s))
-            except namespace.NamespaceError as ended:
+                measured = sandboxed.result(module, name, str(measured_s))
+            except sandboxed.EndedError as ended:
                 if ended.status in INTERRUPTED:
                     raise SystemExit(ended.status) from ended
                 measured = {"void": [str(ended)]}
@@ -58,7 +58,7 @@ def measure_each(
 
 
 @dataclass(frozen=True)
-class Watched:
+class Observed:
     """What came from each sender, in its order: ``bytes`` of frames by ``time_ns``. ``record`` is
     what the network did, and ``verdict`` has the checks of that, and as ``void`` what they hold
     against it."""
@@ -69,7 +69,7 @@ class Watched:
     verdict: Mapping[str, Any]
 
 
-def watch(
+def observe(
     bed: Bed,
     flows: AbstractContextManager[Sequence[Command]],
     settings: Mapping[str, Any],
@@ -77,7 +77,7 @@ def watch(
     settle_s: float,
     measured_s: float,
     period_s: float,
-) -> Watched:
+) -> Observed:
     """Let ``flows`` send to the receiver of ``bed``, and count what comes, every ``period_s``;
     ``settings`` are those of the hosts (``observation.settings``).
 
@@ -105,4 +105,4 @@ def watch(
         "checks": [asdict(check) for check in checks],
     }
     counted = [received.bytes[source] for source in sources]
-    return Watched(received.time_ns, counted, record, verdict)
+    return Observed(received.time_ns, counted, record, verdict)

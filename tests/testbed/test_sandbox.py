@@ -1,4 +1,4 @@
-"""However it ends, nothing of a world stays on the machine."""
+"""However it ends, nothing of a sandbox stays on the machine."""
 
 import os
 import pty
@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from testbed import isolation
+from testbed import sandbox
 from testbed.command import wait_until
 
 GONE_TIMEOUT_S = 20
 
 # Leaves behind what a test bed would: a device with a qdisc, and a daemon in a session of its own.
-INSIDE = """
+FIRST = """
 import subprocess, sys, time, os
-from testbed import isolation
-isolation.become_first_process()
-(isolation.RUN_DIR / "left.sock").touch()
+from testbed import sandbox
+sandbox.become_first_process()
+(sandbox.RUN_DIR / "left.sock").touch()
 for command in ("ip link add weir-a type veth", "tc qdisc add dev weir-a root htb"):
     subprocess.run(command.split(), check=True)
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)", sys.argv[1]],
@@ -34,18 +34,18 @@ try:
 except KeyboardInterrupt:
     sys.exit(130)
 """
-OUTSIDE = """
+OUTER = """
 import sys
-from testbed import isolation
-sys.exit(isolation.run([sys.executable, *sys.argv[1:]]))
+from testbed import sandbox
+sys.exit(sandbox.run([sys.executable, *sys.argv[1:]]))
 """
 
 
 @pytest.fixture(autouse=True)
 def needs_namespaces() -> None:
     try:
-        isolation.require()
-    except isolation.IsolationError as lacking:
+        sandbox.require()
+    except sandbox.SandboxError as lacking:
         pytest.skip(str(lacking))
 
 
@@ -54,12 +54,12 @@ def network_of(process: Path) -> str:
     return str((process / "ns/net").readlink())
 
 
-class World:
-    """A world that was started, what it calls its network, and the mark of its daemon."""
+class Started:
+    """A sandbox that was started, what it calls its network, and the mark of its daemon."""
 
     def __init__(self, inside: str) -> None:
         self.mark = f"weir-test-{uuid.uuid4()}"
-        self.argv = [sys.executable, "-c", OUTSIDE, "-c", INSIDE, self.mark, inside]
+        self.argv = [sys.executable, "-c", OUTER, "-c", FIRST, self.mark, inside]
 
     def left(self) -> list[str]:
         """Processes of it, or in its network namespace, that are still there."""
@@ -74,80 +74,80 @@ class World:
         return found
 
     def require_gone(self) -> None:
-        wait_until(lambda: not self.left(), timeout_s=GONE_TIMEOUT_S, what="the world is gone")
-        assert not list(isolation.RUN_DIR.iterdir())
+        wait_until(lambda: not self.left(), timeout_s=GONE_TIMEOUT_S, what="the sandbox is gone")
+        assert not list(sandbox.RUN_DIR.iterdir())
         assert not Path("/sys/class/net/weir-a").exists()
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    yield World("stay")
+def started() -> Iterator[Started]:
+    yield Started("stay")
 
 
-def start(world: World) -> subprocess.Popen[str]:
-    outer = subprocess.Popen(world.argv, stdout=subprocess.PIPE, text=True)
+def start(started: Started) -> subprocess.Popen[str]:
+    outer = subprocess.Popen(started.argv, stdout=subprocess.PIPE, text=True)
     assert outer.stdout is not None
-    world.network = outer.stdout.readline().strip()
-    assert world.network.startswith("net:["), "the inner process did not come up"
-    assert world.network != network_of(Path("/proc/self"))
-    assert len(world.left()) >= 3, "outer and inner process and the daemon"
+    started.network = outer.stdout.readline().strip()
+    assert started.network.startswith("net:["), "the first process did not come up"
+    assert started.network != network_of(Path("/proc/self"))
+    assert len(started.left()) >= 3, "outer and first process and the daemon"
     return outer
 
 
 @pytest.mark.netns
-def test_killed(world: World) -> None:
-    outer = start(world)
+def test_killed(started: Started) -> None:
+    outer = start(started)
     outer.kill()
     assert outer.wait() == -signal.SIGKILL
-    world.require_gone()
+    started.require_gone()
 
 
 @pytest.mark.netns
 @pytest.mark.parametrize(
     ("signo", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
 )
-def test_signalled(world: World, signo: signal.Signals, status: int) -> None:
-    outer = start(world)
+def test_signalled(started: Started, signo: signal.Signals, status: int) -> None:
+    outer = start(started)
     outer.send_signal(signo)
     assert outer.wait(GONE_TIMEOUT_S) == status
-    world.require_gone()
+    started.require_gone()
 
 
 @pytest.mark.netns
-def test_interrupted_at_a_terminal(world: World) -> None:
+def test_interrupted_at_a_terminal(started: Started) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execv(world.argv[0], world.argv)
+        os.execv(started.argv[0], started.argv)
     with os.fdopen(terminal, "r+b", buffering=0) as screen:
         shown = b""
         while b"net:[" not in shown or not shown.endswith(b"\n"):
             shown += screen.read(1024)
-        world.network = shown.decode().strip()
+        started.network = shown.decode().strip()
         screen.write(b"\x03")
         _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 130
-    world.require_gone()
+    started.require_gone()
 
 
 @pytest.mark.netns
 @pytest.mark.parametrize("status", [0, 7])
 def test_ended_by_itself(status: int) -> None:
-    world = World(str(status))
-    outer = subprocess.run(world.argv, capture_output=True, text=True, check=False)
-    world.network = outer.stdout.strip()
+    started = Started(str(status))
+    outer = subprocess.run(started.argv, capture_output=True, text=True, check=False)
+    started.network = outer.stdout.strip()
     assert outer.returncode == status
-    world.require_gone()
+    started.require_gone()
 
 
 def test_the_inner_program_refuses_to_run_outside() -> None:
-    with pytest.raises(isolation.IsolationError, match="a world of its own"):
-        isolation.become_first_process()
+    with pytest.raises(sandbox.SandboxError, match="runs in a sandbox only"):
+        sandbox.become_first_process()
 
 
 def test_what_is_missing_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(isolation.IsolationError, match=r"missing commands .*: apt-get install"):
-        isolation.require()
+    with pytest.raises(sandbox.SandboxError, match=r"missing commands .*: apt-get install"):
+        sandbox.require()
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(isolation.IsolationError, match="needs root"):
-        isolation.require()
+    with pytest.raises(sandbox.SandboxError, match="needs root"):
+        sandbox.require()

@@ -1,6 +1,6 @@
-"""One group of a benchmark, as the first process of its world.
+"""One group of a benchmark, as the first process of its sandbox.
 
-python -m experiments.bench.in_namespace GROUP MODULE ARGUMENTS FILE
+python -m experiments.bench.in_sandbox GROUP MODULE ARGUMENTS FILE
 """
 
 import importlib
@@ -10,13 +10,13 @@ import time
 import traceback
 from pathlib import Path
 
-from experiments.bench.namespace import Incomplete
-from testbed import isolation
+from experiments.bench.sandboxed import Incomplete
+from testbed import sandbox
 
 
 def main() -> int:
     """Entry point; returns the exit status."""
-    isolation.become_first_process()
+    sandbox.become_first_process()
     group, module, arguments, file = sys.argv[1:]
     begun = time.monotonic()
     failed: list[str] = []

@@ -1,12 +1,11 @@
-"""A world of its own for every test bed: network, process and mount namespaces.
+"""Sandboxes: each test bed has network, process and mount namespaces of its own.
 
-The process that a user starts (the outer one) runs the test bed as the first process of a new set
-of namespaces (the inner one). When that first process ends, however it ends, the kernel kills every
-other process in there, and with the last of them go the namespaces, the devices and their qdiscs.
-So an interrupt, a crash or even SIGKILL of the outer process leaves nothing behind: not because
-something cleans up, but because nothing was ever outside.
+The process that a user starts runs the test bed as the first process of a new sandbox. When that
+first process ends, however it ends, the kernel kills every other process of the sandbox; with the
+last of them go the namespaces, the devices and their qdiscs. So an interrupt, a crash or even
+SIGKILL leaves nothing on the machine, and nothing has to clean up.
 
-The inner world has a private tmpfs at ``RUN_DIR``; the rest of the file system is the machine's.
+A sandbox has a private tmpfs at ``RUN_DIR``; the rest of the file system is the machine's.
 """
 
 import os
@@ -26,8 +25,7 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SI_KERNEL = 0x80
 _GRACE_S = 10.0
 
-# unshare ends the inner world with itself (--kill-child), setpriv ends unshare with the outer
-# process.
+# unshare ends the sandbox with itself (--kill-child), setpriv ends unshare with this process.
 _ENTER = (
     "setpriv", "--pdeathsig", "KILL", "--",
     "unshare", "--net", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc", "--",
@@ -35,22 +33,22 @@ _ENTER = (
 )  # fmt: skip
 
 
-class IsolationError(RuntimeError):
+class SandboxError(RuntimeError):
     """This machine or this user cannot have namespaces; the text says what is missing."""
 
 
 def require() -> None:
-    """Raise IsolationError, in one line, unless namespaces can be made here."""
+    """Raise SandboxError, in one line, unless namespaces can be made here."""
     if os.geteuid() != 0:
-        raise IsolationError("needs root, to make network namespaces (try: sudo)")
+        raise SandboxError("needs root, to make network namespaces (try: sudo)")
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     if missing:
-        raise IsolationError(
+        raise SandboxError(
             f"missing command{'s' * (len(missing) > 1)} {', '.join(missing)}: "
             "apt-get install util-linux iproute2 ethtool mininet"
         )
     if not Path("/dev/net/tun").exists():
-        raise IsolationError("/dev/net/tun is missing: the switch needs it for its own port")
+        raise SandboxError("/dev/net/tun is missing: the switch needs it for its own port")
     probe = subprocess.run(
         ["unshare", "--net", "--pid", "--mount", "--fork", "true"],
         capture_output=True,
@@ -58,18 +56,18 @@ def require() -> None:
         check=False,
     )
     if probe.returncode != 0:
-        raise IsolationError(
+        raise SandboxError(
             f"cannot make namespaces here ({probe.stderr.strip()}): "
             "run on a machine or in a container with CAP_SYS_ADMIN"
         )
 
 
 def run(argv: Sequence[str], *, stdout: int | None = None) -> int:
-    """Run ``argv`` as the first process of a new world; return its exit status.
+    """Run ``argv`` as the first process of a new sandbox; return its exit status.
 
-    Signals that reach this process are handed on; the inner process has ten seconds to end, then
-    it is killed. The status of a process that a signal ended is 128 + the signal's number, as in
-    a shell. Must be called from the main thread: the kernel ties the inner world's life to it.
+    Signals that reach this process are handed on; the first process has ten seconds to end, then it
+    is killed. The status of a process that a signal ended is 128 + the signal's number, as in
+    a shell. Must be called from the main thread: the kernel ties the sandbox's life to it.
     """
     require()
     RUN_DIR.mkdir(parents=True, exist_ok=True)
@@ -79,7 +77,7 @@ def run(argv: Sequence[str], *, stdout: int | None = None) -> int:
         inner = subprocess.Popen(
             [*_ENTER, *argv],
             stdout=stdout,
-            # A mask outlives exec: without this the inner process would never see a signal.
+            # A mask outlives exec: without this the first process would never see a signal.
             preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
         )
         try:
@@ -123,24 +121,22 @@ def _signal_children(pid: int, signo: int) -> None:
 
 
 def require_inside() -> None:
-    """Raise IsolationError unless this process is in a world of its own."""
+    """Raise SandboxError unless this process is in a sandbox."""
     if not RUN_DIR.is_mount():
-        raise IsolationError(
-            "this would change the machine's own network: start it in a world of its own, as "
-            "weir-lab, weir-experiment and isolation.run do"
+        raise SandboxError(
+            "this would change the machine's own network: start it in a sandbox, as weir-lab, "
+            "weir-experiment and testbed.sandbox.run do"
         )
 
 
 def become_first_process() -> None:
-    """To be called by the inner process, first thing.
+    """To be called by the first process of a sandbox, before anything else.
 
     The kernel delivers to the first process of a namespace only those signals it has a handler for.
     Termination ends it here like an interrupt does; what it leaves undone the kernel ends.
     """
     if os.getpid() != 1 or not RUN_DIR.is_mount():
-        raise IsolationError(
-            "this program runs inside a world of its own; start weir-lab or weir-experiment"
-        )
+        raise SandboxError("this program runs in a sandbox only: start weir-lab or weir-experiment")
     for signo in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signo, _leave)
 

@@ -1,4 +1,4 @@
-"""A measurement in a world of its own, and what it found."""
+"""A measurement in a sandbox of its own, and what it found."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed import isolation
+from testbed import sandbox
 
 # Exit statuses of what was told to end.
 INTERRUPTED = (130, 143)
@@ -22,7 +22,7 @@ class Incomplete(Exception):  # noqa: N818  (what it carries is good)
         self.what = what
 
 
-class NamespaceError(RuntimeError):
+class EndedError(RuntimeError):
     """A measurement did not end well; ``status`` is its exit status."""
 
     def __init__(self, what: str, status: int) -> None:
@@ -31,13 +31,13 @@ class NamespaceError(RuntimeError):
 
 
 def result(module: str, *words: str) -> Any:
-    """Run ``python -m MODULE WORDS... FILE`` in a new world; return the JSON that it left in FILE.
+    """Run ``python -m MODULE WORDS... FILE`` in a new sandbox; return the JSON in FILE.
 
-    Raises NamespaceError if it does not end with status 0.
+    Raises EndedError if it does not end with status 0.
     """
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "result.json"
-        status = isolation.run([sys.executable, "-m", module, *words, str(file)])
+        status = sandbox.run([sys.executable, "-m", module, *words, str(file)])
         if status != 0:
-            raise NamespaceError(" ".join((module, *words)), status)
+            raise EndedError(" ".join((module, *words)), status)
         return json.loads(file.read_text())

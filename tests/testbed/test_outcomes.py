@@ -1,4 +1,4 @@
-"""What becomes of a test in a world of its own is what pytest says of it."""
+"""What becomes of a test in a sandbox of its own is what pytest says of it."""
 
 import os
 import re
@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from testbed import isolation
+from testbed import sandbox
 
 TESTS = Path(__file__).with_name("outcomes.py")
 
 
 def test_outcomes_come_out_of_worlds() -> None:
     try:
-        isolation.require()
-    except isolation.IsolationError as lacking:
+        sandbox.require()
+    except sandbox.SandboxError as lacking:
         pytest.skip(str(lacking))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-v", "-rs", "-p", "no:cacheprovider", str(TESTS)],
-        env={name: value for name, value in os.environ.items() if name != "WEIR_TEST_WORLD"},
+        env={name: value for name, value in os.environ.items() if name != "WEIR_TEST_SANDBOX"},
         cwd=TESTS.parents[2],
         capture_output=True,
         text=True,
