@@ -34,8 +34,8 @@ MOST_HOSTS = 40
 
 
 def usual_host(**changes: Any) -> HostSettings:
-    """Return the hosts of benchmarks: Linux as it comes, but for the bound of the receive buffer
-    and for ``changes``, which are fields of HostSettings."""
+    """Return the hosts of benchmarks: the defaults of Linux, but for the bound of the receive
+    buffer and for ``changes``, which are fields of HostSettings."""
     return HostSettings(**{"rmem_max_bytes": RECEIVE_BUFFER_BYTES, **changes})
 
 

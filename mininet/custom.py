@@ -7,7 +7,6 @@ begins with an underscore. The first thing done here is to start ``mn`` once mor
 its own (testbed.sandbox) and with the Python that Weir is installed for.
 """
 
-import os as _os
 import sys as _sys
 from pathlib import Path as _Path
 
@@ -30,7 +29,7 @@ def _enter_sandbox() -> int:
         return 1
 
 
-if _os.getpid() != 1 or not _sandbox.RUN_DIR.is_mount():
+if not _sandbox.is_first_process():
     _sys.exit(_enter_sandbox())
 
 import mininet.link as _link  # noqa: E402

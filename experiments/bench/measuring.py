@@ -20,8 +20,8 @@ from testbed.ovs import find_prefix
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared (None: all that there is), how often each is run, and what its hosts have
-    otherwise (fields of HostSettings)."""
+    """What is compared (None: what each group compares), how often each is run, and which fields of
+    HostSettings its hosts have."""
 
     schemes: Sequence[str] | None = None
     repeats: int = 3
@@ -56,7 +56,7 @@ def run(
 ) -> int:
     """Measure a suite (or some of its groups), print a table and write ``out``, a flat object.
 
-    A group that fails is told, and costs its own figures only. Returns an exit status: 0, or 1 if
+    A group that fails is reported, and the others are measured. Returns an exit status: 0, or 1 if
     a group failed. Progress goes to stderr.
     """
     comparison = comparison or Comparison()

@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed import sandbox
 
-# Exit statuses of what was told to end.
+# Exit statuses after an interrupt.
 INTERRUPTED = (130, 143)
 
 

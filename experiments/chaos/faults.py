@@ -179,7 +179,7 @@ class StepClock:
 
 @dataclass(frozen=True)
 class ReconnectStorm:
-    """Switches that nobody knows come and go; the real ones are told to connect anew meanwhile."""
+    """Unknown switches come and go, while the real ones have to connect again."""
 
     hurts: ClassVar[bool] = False
     reconnects: int

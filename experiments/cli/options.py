@@ -94,7 +94,7 @@ def host_changes(args: argparse.Namespace) -> dict[str, Any]:
     if args.window_scale is not None:
         if not 0 <= args.window_scale <= _MOST_SCALE:
             raise ValueError(f"--window-scale must be 0 to {_MOST_SCALE}, not {args.window_scale}")
-        # Linux takes the least scale that can tell of its largest window.
+        # Linux takes the least scale in which its largest window can be written.
         changes["rmem_max_bytes"] = 65_536 << args.window_scale
         changes["window_clamp_bytes"] = 65_535 << args.window_scale
     return changes

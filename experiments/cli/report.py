@@ -79,8 +79,8 @@ def recorded(folders: list[Path]) -> list[Path]:
 
 
 def by_setting(folders: list[Path]) -> Settings:
-    """Load runs; return those that can be compared together, by the name of their folder, and by
-    the name of what it is in."""
+    """Load runs; return them by the name of the folder that they are in, and by their own. Only
+    runs that can be compared are together."""
     top = Path(os.path.commonpath([folder.parent for folder in folders]))
     groups: dict[tuple[Path, str], dict[str, Run]] = {}
     for folder in folders:
@@ -91,7 +91,7 @@ def by_setting(folders: list[Path]) -> Settings:
         parts = parent.relative_to(top).parts or (parent.name,)
         name = ".".join(parts)
         if name in settings:
-            # What stands beside it in the same folder was set otherwise.
+            # The same folder has runs with other settings.
             name = f"{name}.{next(iter(runs))}"
         settings[name] = runs
     return settings

@@ -1,8 +1,8 @@
-"""Was it the experiment that was meant? Named checks over a run's record; one that fails voids
-the run.
+"""Whether a run was what it was meant to be: named checks over its record. One that fails makes the
+run void.
 
-An emulation on a machine that is too slow, or whose losses are in the wrong place, gives numbers
-like any other. These checks are after the network invariants of Mininet-HiFi (Handigol et al.,
+An emulation on a slow machine, or with losses in the wrong place, gives numbers that look like any
+other. These checks are after the network invariants of Mininet-HiFi (Handigol et al.,
 CoNEXT 2012).
 """
 
@@ -122,7 +122,7 @@ def processors(shares: Mapping[str, float]) -> Check:
 def all_carried(record: Mapping[str, Any], rate_bps: int) -> Check:
     """What a client says it has got has come to its host, and in no less time than the link takes.
 
-    Rounds are told by the client itself, which could leave some of their time out.
+    The client reports its rounds itself, and could leave some of their time out.
     """
     got, told_s = sum(record["round_bytes"]), sum(record["round_s"])
     came = record["tcp"][record["receiver"]].get("IpExt.InOctets", 0)
@@ -161,8 +161,8 @@ def connected(events: Sequence[Mapping[str, Any]]) -> Check:
 
 
 def notices_heard(record: Mapping[str, Any]) -> Check:
-    """The controller was told of congestion during the workload, if there was any: a scheme that
-    only reacts has done nothing otherwise."""
+    """The controller got notices during the workload, if there was congestion. Without notices a
+    scheme that only reacts has done nothing."""
     heard = notices_during_workload(record)
     longest, low = record["longest_bytes"], int(record["queue"]["low"])
     return Check(

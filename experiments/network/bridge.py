@@ -95,5 +95,5 @@ class Network:
             *config,
         )
         if kind == "weir":
-            # A record that the switch refuses is told in its log only.
+            # The switch reports a record that it refuses in its log only.
             self.ovs.appctl("netdev-egress/show", f"s{port}")

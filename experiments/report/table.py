@@ -50,7 +50,7 @@ def comparison(runs: Sequence[Run], names: Sequence[str] = ()) -> Table:
 
 
 def setting(run: Run) -> str:
-    """Return in words what was compared."""
+    """Return what was compared, as text."""
     spec = run.data["spec"]
     shape = "".join(f", {name}={number}" for name, number in spec["shape"].items())
     delay_us = spec["delay_us"]
@@ -63,7 +63,7 @@ def setting(run: Run) -> str:
 
 
 def hosts(runs: Sequence[Run]) -> str:
-    """Return in words how the hosts' TCP is set, as read back from them."""
+    """Return how the hosts' TCP is set, as read back from them, as text."""
     controls: dict[str, set[str]] = {}
     for run in runs:
         for shown in run.data["hosts"].values():
@@ -87,8 +87,8 @@ def _host(shown: Mapping[str, str]) -> str:
         rto_min = "Linux's own"
     quick = attributes.get("quickack") == "1"
     return (
-        f"initial window {attributes.get('initcwnd', 'as Linux comes (10)')}, "
-        f"delayed ACK {'off' if quick else 'as Linux comes (on)'}, "
+        f"initial window {attributes.get('initcwnd', '10 (default)')}, "
+        f"delayed ACK {'off' if quick else 'on (default)'}, "
         f"RTOmin {rto_min}, receive buffer up to {int(shown['tcp_rmem'].split()[-1]) >> 20} MiB"
     )
 

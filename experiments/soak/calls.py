@@ -322,7 +322,7 @@ class Calls:
         return self.now_s >= self._resumes_s[edge]
 
     def _heard(self, host: Host) -> bool:
-        """Whether what a host sends is told to the controller at present."""
+        """Whether the controller gets what a host sends at present."""
         return host.up and host.place is not None and self._ready(host.place.switch)
 
     def _on_entry(self, edge: int) -> Callable[[object, Held], None]:

@@ -51,7 +51,7 @@ _FLAP_EVERY_S, _MOVE_EVERY_S, _REPLACE_EVERY_S, _RECONNECT_EVERY_S = 1.0, 2.0, 3
 
 
 class Soak:
-    """A soak in progress. ``faults`` collects what is wrong, in words."""
+    """A soak in progress. ``faults`` collects what is wrong, as text."""
 
     def __init__(self, spec: ControllerSpec, out: Path) -> None:
         self.faults: list[str] = []

@@ -1,4 +1,4 @@
-"""What both soaks do as the first process of their sandbox: take their orders, and conclude."""
+"""What both soaks do as the first process of their sandbox: read the command line, report."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ _Spec = TypeVar("_Spec")
 
 
 def say(line: str) -> None:
-    """Tell whoever waits."""
+    """Report progress."""
     print(f"soak: {line}", file=sys.stderr, flush=True)
 
 

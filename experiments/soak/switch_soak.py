@@ -37,7 +37,7 @@ _SPARE_DESCRIPTORS = 8
 
 
 class Soak:
-    """A soak in progress. ``faults`` collects what is wrong, in words."""
+    """A soak in progress. ``faults`` collects what is wrong, as text."""
 
     def __init__(self, spec: SoakSpec, out: Path) -> None:
         self.faults: list[str] = []

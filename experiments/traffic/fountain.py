@@ -1,8 +1,8 @@
 """The command ``fountain`` as a workload: servers, each a process of its own, and a client that
 fetches from all of them at once; a receiver, and those who send to it.
 
-What it prints is taken as facts only where it says so completely; the network's own counters stand
-beside it (``experiments.measure.observation``).
+What it prints is used only if it is complete; the network's own counters stand beside it
+(``experiments.measure.observation``).
 """
 
 import json
@@ -19,7 +19,7 @@ PORT = 7000
 
 
 class FountainError(RuntimeError):
-    """The command cannot be found, or said something that it should not; the text tells what."""
+    """The command cannot be found, or said something unexpected."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Server:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What a fetch has told of itself: seconds and bytes of each round, its symbols, and ``said``,
-    the message that this was taken from."""
+    """What a fetch reports: seconds and bytes of each round, its symbols, and ``said``, the message
+    that this was taken from."""
 
     round_s: tuple[float, ...]
     round_bytes: tuple[int, ...]

@@ -14,7 +14,7 @@ _END_TIMEOUT_S = 10.0
 
 
 class ProgramError(RuntimeError):
-    """A process of the workload ended too early or said something else; the text tells."""
+    """A process of the workload ended too early or said something unexpected."""
 
 
 class Command:
@@ -88,7 +88,7 @@ class Command:
             raise ProgramError(f"{self._name} failed: {self._last_words()}")
 
     def expect(self, event: str) -> dict[str, Any]:
-        """Return its next message, which is to be ``event``. Raises ProgramError otherwise."""
+        """Return its next message. Raises ProgramError unless that is ``event``."""
         message = next(self.messages(), None)
         if message is None or message["event"] != event:
             raise ProgramError(f"{self._name} did not say {event!r}: {self._last_words()}")

@@ -126,7 +126,7 @@ def from_record(record: Mapping[str, Any]) -> Workload:
 
 
 def described() -> str:
-    """Return all workloads and what can be set in words, for the help of a command."""
+    """Return all workloads and what --set chooses of each, for the help of a command."""
     lines = []
     for name, kind in WORKLOADS.items():
         lines.append(f"  {name:<12} {kind.about}")

@@ -84,7 +84,7 @@ def responders(bed: Bed, log: Path) -> Iterator[None]:
 @contextmanager
 def reader(bed: Bed, spec: IncastSpec, log: Path, *, fresh: bool = False) -> Iterator[Program]:
     """Have the receiver of ``bed`` read as ``spec`` says, with ``fresh`` over a new connection for
-    every request; ``traffic.reader`` tells what it says."""
+    every request; ``traffic.reader`` lists what it says."""
     servers = [f"--server={bed.host(name).IP()}" for name in bed.roles.senders[: spec.senders]]
     args = ["--spec", json.dumps(asdict(spec)), *servers]
     pid = bed.host(bed.roles.receiver).pid

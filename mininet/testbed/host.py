@@ -1,7 +1,7 @@
-"""A Mininet host whose TCP is what it is said to be.
+"""A Mininet host whose TCP can be set, and read back.
 
-By default a host is Linux as it comes. What an experiment wants otherwise stands in HostSettings,
-is set per namespace, and can be read back (``Host.tcp_settings``), so that a report prints facts.
+By default a host has Linux's own settings. HostSettings change them for this host alone;
+``Host.tcp_settings`` reads them back from the kernel, so that a report prints facts.
 """
 
 import json
@@ -13,8 +13,8 @@ from testbed import dctcp
 from testbed.command import CommandError, run
 from testbed.config import HostSettings, route_attributes
 
-# Nothing is to be on the wire that the experiment did not put there: no address is made up, so no
-# router is sought and no membership reported. IPv6 addresses set by hand still work.
+# Hosts send nothing by themselves: without an address of IPv6's own making they look for no router
+# and report no membership. IPv6 addresses set by hand still work.
 _QUIET_IPV6 = (
     "net.ipv6.conf.default.addr_gen_mode=1",
     "net.ipv6.conf.default.accept_ra=0",

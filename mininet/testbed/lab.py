@@ -1,4 +1,4 @@
-"""weir-lab: a test bed to walk about in, with Mininet's prompt."""
+"""weir-lab: a test bed with Mininet's prompt."""
 
 import argparse
 import json

@@ -27,7 +27,7 @@ class Incast:
     """``--topo fig8,8`` or ``--topo star,8,rate=100,buffer=64``: senders, Mb/s, and KiB at the
     bottleneck; ``--topo fat-tree,8,k=4``, ``--topo leaf-spine,8,spines=2,leaves=4,hosts=4``.
 
-    The last one that was made is the one that the controller is told about.
+    The controller is configured for the last one that was made.
     """
 
     chosen: "Incast | None" = None

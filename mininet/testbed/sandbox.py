@@ -120,6 +120,11 @@ def _signal_children(pid: int, signo: int) -> None:
             continue
 
 
+def is_first_process() -> bool:
+    """Whether this is the first process of a sandbox."""
+    return os.getpid() == 1 and RUN_DIR.is_mount()
+
+
 def require_inside() -> None:
     """Raise SandboxError unless this process is in a sandbox."""
     if not RUN_DIR.is_mount():
@@ -135,7 +140,7 @@ def become_first_process() -> None:
     The kernel delivers to the first process of a namespace only those signals it has a handler for.
     Termination ends it here like an interrupt does; what it leaves undone the kernel ends.
     """
-    if os.getpid() != 1 or not RUN_DIR.is_mount():
+    if not is_first_process():
         raise SandboxError("this program runs in a sandbox only: start weir-lab or weir-experiment")
     for signo in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signo, _leave)

@@ -69,7 +69,7 @@ def test_table() -> None:
 def test_hosts_are_told_as_they_were_read_back() -> None:
     text = table.hosts([run()])
     assert text.count("reno") == 1, "hosts that are alike are told once"
-    for part in ("initial window as Linux comes (10)", "RTOmin 200 ms", "up to 6 MiB"):
+    for part in ("initial window 10 (default)", "RTOmin 200 ms", "up to 6 MiB"):
         assert part in text
     route = host()["route"] + " rto_min lock 10ms initcwnd 2 quickack 1"
     changed = data()["hosts"] | {"h2": host() | {"route": route}}

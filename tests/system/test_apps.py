@@ -42,7 +42,7 @@ def play(scheme: str, label: str) -> dict[str, Any]:
 def harm(name: str, without: list[dict[str, Any]], regulated: list[dict[str, Any]]) -> list[str]:
     """Say what regulation has harmed of a workload."""
     own, other = (
-        [round(turn[name]["told"]["throughput"], 1) for turn in turns]
+        [round(turn[name]["result"]["throughput"], 1) for turn in turns]
         for turns in (regulated, without)
     )
     timeouts = [turn[name]["timeouts"] for turn in regulated]

@@ -33,7 +33,7 @@ _OTHER_QUEUES = "other egress queues"
 @dataclass(frozen=True)
 class TurnSpec:
     """What is played: ``workloads``, by their names, of ``setting`` under ``contender``; ``label``
-    begins each line that tells of it."""
+    begins each line about it."""
 
     setting: str
     contender: str
@@ -54,7 +54,7 @@ def bed_config(setting: Setting, contender: str) -> BedConfig:
         bottleneck_limit_bytes=setting.buffer_kib * 1024,
         queue=setting.queue(chosen),
         host=HostSettings(congestion_control=control, ecn=True if control == dctcp.NAME else None),
-        # As it comes: a line for each connection would cost what is measured.
+        # The default: a line for each connection would slow down what is measured.
         controller={"log": {"connections": False}},
     )
 
@@ -104,14 +104,14 @@ def _say(spec: TurnSpec, begun_s: float, name: str, played: dict[str, Any]) -> N
     if "error" in played:
         said = f"FAILED: {played['error']}"
     else:
-        told = played["told"]
+        result = played["result"]
         unit = played["unit"].replace("_per_", "/").replace("mbps", "Mb/s")
         times = [
-            f"{what} {told[key]:.3g}"
+            f"{what} {result[key]:.3g}"
             for what, key in (("p50", "p50_ms"), ("p99", "p99_ms"))
-            if told[key] is not None
+            if result[key] is not None
         ]
-        said = f"{told['throughput']:,.5g} {unit}" + (f", {', '.join(times)} ms" if times else "")
+        said = f"{result['throughput']:,.5g} {unit}" + (f", {', '.join(times)} ms" if times else "")
         if played["timeouts"]:
             said += f", {played['timeouts']} timeouts"
     where = f"{spec.label} {time.monotonic() - begun_s:4.0f} s"

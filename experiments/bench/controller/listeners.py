@@ -1,4 +1,4 @@
-"""A thousand listeners to the shares of fountain flows, each told ten times a second.
+"""A thousand listeners to the shares of fountain flows, each served ten times a second.
 
 The controller and its HTTP API have one processor between them, the listeners the other one. A flow
 that all follow is announced anew, with another demand, every 100 ms; a listener's delay is from the

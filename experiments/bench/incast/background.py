@@ -1,4 +1,4 @@
-"""A burst beside a long background flow: what the flow keeps meanwhile, and how soon it is back.
+"""A burst beside a background flow: what the flow keeps during it, and how soon it recovers.
 
 The flow alone, then the reads beside it, then the flow alone again. It is back as soon as it has
 had, over ``WINDOW_NS``, ``RECOVERED`` of its rate before the burst.

@@ -39,8 +39,7 @@ BUFFERS_KIB = (32, 16)
 
 @dataclass(frozen=True)
 class Cell:
-    """``spec`` but for its scheme, and by contender what it has otherwise: its ``scheme`` at
-    least."""
+    """``spec``, and by contender what differs from it: its ``scheme`` at least."""
 
     suffix: str
     spec: RunSpec

@@ -19,11 +19,11 @@ from testbed.registry import Registry
 class Group:
     """``module`` measures it; ``arguments``, values of JSON, are for its ``run``.
 
-    ``schemes`` are those that it compares: it takes, besides, ``schemes``, some or all of these,
-    ``repeats`` and ``records``, the folder where each run may leave what it has recorded. ``also``
-    are others that it compares if one asks for them.
-    ``quick``, if not None, is what of ``arguments`` is other in a short benchmark. What is
-    ``tabled`` has its place in a table of the whole suite, and is not listed.
+    ``schemes`` are those that it compares. It then takes three more arguments: ``schemes``, some or
+    all of these, ``repeats`` and ``records``, the folder for the records of runs. ``also`` are
+    schemes that it compares only if one asks for them.
+    ``quick``, if not None, is what of ``arguments`` differs in a short benchmark. What is
+    ``tabled`` is in a table of the whole suite instead of the list.
     """
 
     module: str
@@ -41,8 +41,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What follows from all figures of a suite: ``conclude`` returns what is added to them, and
-    ``show`` prints it, when it is given all of them and the file that they are in."""
+    """What follows from all figures of a suite: ``conclude`` returns figures to add, ``show``
+    prints them, given all figures and the file that they are in."""
 
     conclude: Callable[[Mapping[str, Any]], Mapping[str, Any]]
     show: Callable[[Mapping[str, Any], Path, Console], None]
@@ -52,8 +52,8 @@ class Conclusion:
 class Suite:
     """A benchmark: groups of figures, by name. ``about`` is for help texts, a line and then more.
 
-    ``has_switch`` tells whether the patched switch is part of it, ``sets_hosts`` whether its groups
-    take ``host``, fields of HostSettings that are other than usual.
+    ``has_switch`` says whether the patched switch is part of it, ``sets_hosts`` whether its groups
+    take ``host``, fields of HostSettings.
     """
 
     name: str

@@ -5,7 +5,7 @@ from experiments.schemes import over_lttp, without_regulation
 
 _SERVERS = (1, 6, 16, 36, 40, 120)
 _SCHEMES = (*over_lttp(), "reno", "dctcp")
-# What more servers send that nobody holds back is more than a switch on two processors carries.
+# More servers that pace themselves send more than a switch on two processors forwards.
 _MOST_UNPACED = 16
 
 

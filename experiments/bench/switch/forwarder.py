@@ -1,4 +1,4 @@
-"""A switch between two hosts, in a sandbox of its own, that forwards TCP when told to.
+"""A switch between two hosts, in a sandbox of its own, that forwards TCP on request.
 
     python -m experiments.bench.switch.forwarder PREFIX PORTS [--release=RELEASE]
 
@@ -84,7 +84,7 @@ def _say(**message: object) -> None:
 def main() -> int:
     """Entry point of the process that a user starts, and of the first one in its sandbox; returns
     the exit status."""
-    parser = argparse.ArgumentParser(description="A switch that forwards when told to.")
+    parser = argparse.ArgumentParser(description="A switch that forwards on request.")
     parser.add_argument("prefix", type=Path)
     parser.add_argument("ports", type=int)
     parser.add_argument("--release", help="QoS weir on both hosts' ports, and who delays there")

@@ -82,7 +82,7 @@ def by_turns(
     turns: int = _TURNS,
     turn_s: float = _TURN_S,
 ) -> dict[str, list[float]]:
-    """Have all forward by turns; return each one's Mb/s, turn by turn."""
+    """Have all forward in turns; return each one's Mb/s, turn by turn."""
     mbps: dict[str, list[float]] = {name: [] for name in forwarders}
     with ExitStack() as stack:
         programs = {}

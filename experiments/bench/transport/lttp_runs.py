@@ -68,7 +68,7 @@ class RunsSpec:
 
 
 def rounds(servers: int, size_bytes: int) -> int:
-    """Return how many rounds one run has: enough to tell, and none that lasts for minutes."""
+    """Return how many rounds one run has: some seconds' worth."""
     wanted = math.ceil(_READ_BYTES / (servers * size_bytes))
     return min(max(wanted, _LEAST_ROUNDS), _MOST_ROUNDS)
 
@@ -110,7 +110,7 @@ class Network:
 
     def valid_run(self, contender: str, size_kb: int, number: int) -> list[dict[str, Any]]:
         """Return the record of a run, after those of runs that were not valid and therefore done
-        again: at most MOST_VOID_RUNS for each contender and size. All are told and kept."""
+        again: at most MOST_VOID_RUNS for each contender and size. All are reported and kept."""
         records = []
         while True:
             name = f"{contender}-{size_kb}k-{number}"
@@ -189,7 +189,7 @@ class Network:
 
 
 def measure(spec: RunsSpec) -> list[dict[str, Any]]:
-    """Do all runs of ``spec``, contenders by turns; return what ``_KEPT`` names of each."""
+    """Do all runs of ``spec``, contenders in turns; return what ``_KEPT`` names of each."""
     with ExitStack() as stack:
         bed = stack.enter_context(Bed(bed_config(spec.tcp, spec.servers)))
         bed.require_forwarding()

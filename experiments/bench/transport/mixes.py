@@ -81,7 +81,7 @@ def observe(
     """Let ``flows`` send to the receiver of ``bed``, and count what comes, every ``period_s``;
     ``settings`` are those of the hosts (``observation.settings``).
 
-    Raises ProgramError if one of them has ended before it was told to.
+    Raises ProgramError if one of them ends too early.
     """
     sources = [bed.host(name).IP() for name in bed.roles.senders]
     receiver = bed.host(bed.roles.receiver)

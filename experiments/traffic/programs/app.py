@@ -1,4 +1,4 @@
-"""What a program of the benchmark is: how its server starts, how its client runs, what it tells."""
+"""A program of the benchmark: how its server starts, how its client runs, what it reports."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ REQUESTS, MBPS = "requests_per_s", "mbps"
 """What throughput is counted in; it is the name of the figure as well."""
 
 SECONDS = 2
-"""How long a program runs that can be told for how long."""
+"""How long a program runs, where it has an option for that."""
 
 
 class AppError(RuntimeError):
@@ -27,9 +27,9 @@ class AppError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a client tells of its run: throughput in the unit of its app, and times in ms of a
-    request, where it tells them. ``parts`` are those of the throughput, by name."""
+class Result:
+    """What a client reports of its run: throughput in the unit of its app, and times of a request
+    in ms, where it reports them. ``parts`` are those of the throughput, by name."""
 
     throughput: float
     p50_ms: float | None = None
@@ -77,27 +77,27 @@ class App(ABC):
         ``folder`` is its own and its working directory."""
 
     @abstractmethod
-    def parse(self, said: str, folder: Path, elapsed_s: float) -> Told:
-        """Return what a client told on stdout and in ``folder``. ``elapsed_s`` is how long it ran.
+    def parse(self, said: str, folder: Path, elapsed_s: float) -> Result:
+        """Return what a client reported on stdout and in ``folder`` after ``elapsed_s``.
 
         Raises AppError where it did not do what it was asked for.
         """
 
-    def together(self, told: Sequence[Told]) -> Told:
-        """Return what several clients told that ran at the same time: throughput is added up, p50
-        is the median of theirs, p99 and p99.9 are the largest.
+    def together(self, results: Sequence[Result]) -> Result:
+        """Return the result of several clients that ran at the same time: throughput is added up,
+        p50 is the median of theirs, p99 and p99.9 are the largest.
 
         Where each does the same work, all is done when the slowest has finished: to add up what
         each had as long as it ran would count the same time more than once.
         """
-        if len(told) == 1:
-            return told[0]
-        each = [one.throughput for one in told]
-        return Told(
+        if len(results) == 1:
+            return results[0]
+        each = [one.throughput for one in results]
+        return Result(
             len(each) * min(each) if self.same_work else sum(each),
-            _of(median, [one.p50_ms for one in told]),
-            _of(max, [one.p99_ms for one in told]),
-            _of(max, [one.p999_ms for one in told]),
+            _of(median, [one.p50_ms for one in results]),
+            _of(max, [one.p99_ms for one in results]),
+            _of(max, [one.p999_ms for one in results]),
         )
 
 
@@ -110,13 +110,13 @@ def program(name: str, package: str) -> str:
     return found
 
 
-def of_times(throughput: float, times_ms: Sequence[float]) -> Told:
-    """Return what the times of all requests tell. Raises AppError if there are none."""
+def of_times(throughput: float, times_ms: Sequence[float]) -> Result:
+    """Return the result that the times of all requests make. Raises AppError if there are none."""
     if not times_ms:
         raise AppError("no request was answered")
     ordered = sorted(times_ms)
     p50, p99, p999 = (percentile(ordered, percent) for percent in (50, 99, 99.9))
-    return Told(throughput, p50, p99, p999)
+    return Result(throughput, p50, p99, p999)
 
 
 def size_name(size_bytes: int) -> str:

@@ -10,8 +10,8 @@ from experiments.traffic.programs.app import (
     SECONDS,
     App,
     AppError,
+    Result,
     Service,
-    Told,
     of_times,
     program,
 )
@@ -94,11 +94,11 @@ class Dns(App):
             *("-q", str(self.outstanding), "-T", "1", "-v"),
         ]
 
-    def parse(self, said: str, folder: Path, elapsed_s: float) -> Told:  # noqa: ARG002
+    def parse(self, said: str, folder: Path, elapsed_s: float) -> Result:  # noqa: ARG002
         """See App. It ends well whatever happens, so what it counts decides."""
         rate, counts = _RATE.search(said), _COUNTS.search(said)
         if rate is None or counts is None:
-            raise AppError(f"dnsperf tells no queries: {said[-500:]}")
+            raise AppError(f"dnsperf reports no queries: {said[-500:]}")
         completed, lost = map(int, counts.groups())
         if lost or not completed:
             raise AppError(f"dnsperf: {completed} queries were answered, {lost} were lost")

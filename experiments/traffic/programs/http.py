@@ -14,8 +14,8 @@ from experiments.traffic.programs.app import (
     SECONDS,
     App,
     AppError,
+    Result,
     Service,
-    Told,
     as_host,
     of_times,
     program,
@@ -127,16 +127,16 @@ class KeepAlive(App):
             *("--timeout", str(_PATIENCE_S), "-s", str(script), _url(server, self.size_bytes)),
         ]
 
-    def parse(self, said: str, folder: Path, elapsed_s: float) -> Told:  # noqa: ARG002
+    def parse(self, said: str, folder: Path, elapsed_s: float) -> Result:  # noqa: ARG002
         """See App."""
         lines = [line for line in said.splitlines() if line.startswith("{")]
         if not lines:
-            raise AppError(f"wrk tells no summary: {said[-500:]}")
-        told = json.loads(lines[-1])
-        if told["failed"] or not told["requests"]:
-            raise AppError(f"wrk: {told['failed']} of {told['requests']} requests failed")
-        p50, p99, p999 = (told[key] / 1e3 for key in ("p50_us", "p99_us", "p999_us"))
-        return Told(told["requests"] / told["duration_us"] * 1e6, p50, p99, p999)
+            raise AppError(f"wrk reports no summary: {said[-500:]}")
+        result = json.loads(lines[-1])
+        if result["failed"] or not result["requests"]:
+            raise AppError(f"wrk: {result['failed']} of {result['requests']} requests failed")
+        p50, p99, p999 = (result[key] / 1e3 for key in ("p50_us", "p99_us", "p999_us"))
+        return Result(result["requests"] / result["duration_us"] * 1e6, p50, p99, p999)
 
 
 @dataclass(frozen=True)
@@ -168,12 +168,12 @@ class ConnectionEach(App):
             _url(server, self.size_bytes),
         ]
 
-    def parse(self, said: str, folder: Path, elapsed_s: float) -> Told:  # noqa: ARG002
-        """See App. Its list of all requests, whence p99.9, has whole milliseconds; and it tells no
+    def parse(self, said: str, folder: Path, elapsed_s: float) -> Result:  # noqa: ARG002
+        """See App. p99.9 comes from its list of all requests, in whole milliseconds; it reports no
         percentiles of less than 100 requests."""
         complete, rate = self._COMPLETE.search(said), self._RATE.search(said)
         if complete is None or rate is None or not int(complete[1]):
-            raise AppError(f"ab tells of no complete request: {said[-500:]}")
+            raise AppError(f"ab reports no complete request: {said[-500:]}")
         if failed := sum(map(int, self._FAILED.findall(said))):
             raise AppError(f"ab: {failed} of {complete[1]} requests failed")
         rows = (folder / "percentiles.csv").read_text().splitlines()[1:]
@@ -213,11 +213,11 @@ class Http2(App):
             _url(server, self.size_bytes, _HTTP2_PORT),
         ]
 
-    def parse(self, said: str, folder: Path, elapsed_s: float) -> Told:  # noqa: ARG002
+    def parse(self, said: str, folder: Path, elapsed_s: float) -> Result:  # noqa: ARG002
         """See App. It ends well whatever happens, so what it counts decides."""
         found = self._REQUESTS.search(said)
         if found is None:
-            raise AppError(f"h2load tells no requests: {said[-500:]}")
+            raise AppError(f"h2load reports no requests: {said[-500:]}")
         succeeded, *failures = (int(count) for count in found.groups()[1:])
         if any(failures) or not succeeded:
             raise AppError(f"h2load: {succeeded} requests succeeded, {sum(failures)} did not")
@@ -255,11 +255,11 @@ class Shuffle(App):
             *chain.from_iterable(transfers),
         ]
 
-    def parse(self, said: str, folder: Path, elapsed_s: float) -> Told:  # noqa: ARG002
+    def parse(self, said: str, folder: Path, elapsed_s: float) -> Result:  # noqa: ARG002
         """See App."""
         rows = [line.split() for line in said.splitlines()]
         if not rows:
-            raise AppError("curl tells of no transfer")
+            raise AppError("curl reports no transfer")
         for status, size, _ in rows:
             if int(status) != _OK or int(size) != self.size_bytes:
                 raise AppError(f"curl got {size} bytes with status {status}")

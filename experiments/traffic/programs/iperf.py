@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from experiments.traffic.programs.app import MBPS, SECONDS, App, AppError, Service, Told, program
+from experiments.traffic.programs.app import MBPS, SECONDS, App, AppError, Result, Service, program
 
 _WAYS = {"down": ["-R"], "up": [], "both": ["--bidir"]}
 
@@ -49,18 +49,18 @@ class Iperf(App):
             *("-t", str(2 * SECONDS), "-P", str(self.connections), *_WAYS[self.way]),
         ]
 
-    def parse(self, said: str, folder: Path, elapsed_s: float) -> Told:  # noqa: ARG002
+    def parse(self, said: str, folder: Path, elapsed_s: float) -> Result:  # noqa: ARG002
         """See App."""
         try:
-            told = json.loads(said)
+            result = json.loads(said)
         except json.JSONDecodeError as wrong:
-            raise AppError(f"iperf3 tells no JSON: {said[-500:]}") from wrong
-        if "error" in told:
-            raise AppError(f"iperf3: {told['error']}")
-        sums = told["end"]
+            raise AppError(f"iperf3 reports no JSON: {said[-500:]}") from wrong
+        if "error" in result:
+            raise AppError(f"iperf3: {result['error']}")
+        sums = result["end"]
         if self.way != "both":
             mbps = sums["sum_received"]["bits_per_second"] / 1e6
-            return Told(mbps, parts={self.way: mbps})
+            return Result(mbps, parts={self.way: mbps})
         up = sums["sum_received"]["bits_per_second"] / 1e6
         down = sums["sum_received_bidir_reverse"]["bits_per_second"] / 1e6
-        return Told(up + down, parts={"up": up, "down": down})
+        return Result(up + down, parts={"up": up, "down": down})

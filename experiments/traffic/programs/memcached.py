@@ -10,8 +10,8 @@ from experiments.traffic.programs.app import (
     SECONDS,
     App,
     AppError,
+    Result,
     Service,
-    Told,
     program,
     size_name,
 )
@@ -58,11 +58,11 @@ class Memcached(App):
             *("-X", str(self.size_bytes), "-w", "1k"),
         ]
 
-    def parse(self, said: str, folder: Path, elapsed_s: float) -> Told:  # noqa: ARG002
-        """See App. It tells no percentiles."""
+    def parse(self, said: str, folder: Path, elapsed_s: float) -> Result:  # noqa: ARG002
+        """See App. It reports no percentiles."""
         operations, misses = _OPERATIONS.search(said), _MISSES.search(said)
         if operations is None or misses is None or not int(operations[2]):
-            raise AppError(f"memcaslap tells no operations: {said[-500:]}")
+            raise AppError(f"memcaslap reports no operations: {said[-500:]}")
         if int(misses[1]):
             raise AppError(f"memcaslap has missed {misses[1]} of the keys that it had set")
-        return Told(float(operations[3]))
+        return Result(float(operations[3]))

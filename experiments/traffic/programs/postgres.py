@@ -11,8 +11,8 @@ from experiments.traffic.programs.app import (
     SECONDS,
     App,
     AppError,
+    Result,
     Service,
-    Told,
     of_times,
     program,
 )
@@ -92,11 +92,11 @@ class Pgbench(App):
             *("-h", server, "-p", str(SERVER.port), "-U", USER, USER),
         ]
 
-    def parse(self, said: str, folder: Path, elapsed_s: float) -> Told:  # noqa: ARG002
+    def parse(self, said: str, folder: Path, elapsed_s: float) -> Result:  # noqa: ARG002
         """See App. A transaction's time is without the opening of its connection."""
         rate, failed = _RATE.search(said), _FAILED.search(said)
         if rate is None or failed is None:
-            raise AppError(f"pgbench tells no transactions: {said[-500:]}")
+            raise AppError(f"pgbench reports no transactions: {said[-500:]}")
         if int(failed[1]):
             raise AppError(f"pgbench: {failed[1]} transactions failed")
         logs = folder.glob("transactions.*")

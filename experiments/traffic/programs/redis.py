@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from experiments.traffic.programs.app import App, AppError, Service, Told, program, size_name
+from experiments.traffic.programs.app import App, AppError, Result, Service, program, size_name
 
 _THROUGHPUT = re.compile(r"throughput summary: ([\d.]+) requests per second")
 _SUMMARY = re.compile(r"avg +min +p50 +p95 +p99 +max\n((?: +[\d.]+){6})")
@@ -68,12 +68,12 @@ class Redis(App):
             *("-c", str(connections), "-d", str(self.size_bytes), "-n", str(requests)),
         ]
 
-    def parse(self, said: str, folder: Path, elapsed_s: float) -> Told:  # noqa: ARG002
+    def parse(self, said: str, folder: Path, elapsed_s: float) -> Result:  # noqa: ARG002
         """See App. p99.9 is that of the first of its percentiles that is as high."""
         throughput, summary = _THROUGHPUT.search(said), _SUMMARY.search(said)
-        told = said.partition("Latency by percentile distribution:")[2].partition("\n\n")[0]
-        tail = [float(ms) for percent, ms in _TAIL.findall(told) if float(percent) >= 99.9]
+        result = said.partition("Latency by percentile distribution:")[2].partition("\n\n")[0]
+        tail = [float(ms) for percent, ms in _TAIL.findall(result) if float(percent) >= 99.9]
         if throughput is None or summary is None or not tail:
-            raise AppError(f"redis-benchmark tells no summary: {said[-500:]}")
+            raise AppError(f"redis-benchmark reports no summary: {said[-500:]}")
         _, _, p50, _, p99, _ = map(float, summary[1].split())
-        return Told(float(throughput[1]), p50, p99, tail[0])
+        return Result(float(throughput[1]), p50, p99, tail[0])

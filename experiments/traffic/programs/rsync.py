@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from experiments.traffic.programs.app import MBPS, App, AppError, Service, Told, as_host, program
+from experiments.traffic.programs.app import MBPS, App, AppError, Result, Service, as_host, program
 from experiments.traffic.programs.postgres import USER, as_user
 from testbed.command import run
 
@@ -89,8 +89,8 @@ class Rsync(App):
             str(folder / "copy"),
         ]
 
-    def parse(self, said: str, folder: Path, elapsed_s: float) -> Told:  # noqa: ARG002
-        """See App. The rate that it tells itself rests on whole seconds."""
+    def parse(self, said: str, folder: Path, elapsed_s: float) -> Result:  # noqa: ARG002
+        """See App. The rate that it reports rests on whole seconds."""
         found = _TRANSFERRED.search(said)
         count, size = (
             (int(number.replace(",", "")) for number in found.groups()) if found else (0, 0)
@@ -105,4 +105,4 @@ class Rsync(App):
         )
         if (count, size) != wanted:
             raise AppError(f"rsync has fetched {count} files, {size} bytes, not {wanted}")
-        return Told(size * 8e-6 / elapsed_s)
+        return Result(size * 8e-6 / elapsed_s)

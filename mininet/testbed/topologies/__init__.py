@@ -48,7 +48,7 @@ def at_most(wanted: int, name: str, shape: Mapping[str, int] | None = None) -> i
 
 
 def described() -> str:
-    """Return all topologies and their --shape options in words, for the help of a command."""
+    """Return all topologies and their --shape options, for the help of a command."""
     lines = []
     for name, topo in TOPOLOGIES.items():
         first, *rest = topo.summary.splitlines()

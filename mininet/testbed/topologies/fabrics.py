@@ -14,7 +14,7 @@ class FabricTopo(IncastTopo):
     """
 
     def _tier(self, letter: str, tier: int, count: int) -> list[str]:
-        """The switches of a tier, with datapath ids that tell it: 0x101, 0x102, ..."""
+        """Add the switches of a tier, with its number in their datapath ids: 0x101, 0x102, ..."""
         names = [f"{letter}{i}" for i in range(1, count + 1)]
         for number, name in enumerate(names, 1):
             self.addSwitch(name, dpid=f"{tier << 8 | number:x}")
