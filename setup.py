@@ -39,7 +39,7 @@ setup(
         "uvloop>=0.21",
     ],
     extras_require={
-        "experiments": ["matplotlib>=3.8", "psutil>=7"],
+        "experiments": ["matplotlib>=3.8", "numpy>=1.26", "psutil>=7"],
         "test": [
             "httpx>=0.27",
             "hypothesis>=6.100",

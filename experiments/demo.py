@@ -29,25 +29,26 @@ def demo(specs: Mapping[str, runner.RunSpec], out: Path, *, as_json: bool) -> in
     failed. Progress goes to stderr.
     """
     schemes = [name for name in SCHEMES if available(name, say=_say)]
-    settings: dict[str, list[Run]] = {}
+    settings: dict[str, dict[str, Run]] = {}
     in_the_way: list[Others] = []
     for setting, spec in specs.items():
-        settings[setting] = []
+        settings[setting] = {}
         for name in schemes:
             folder = out / setting / name
             status, others = _run(replace(spec, scheme=name), folder)
             if status not in (0, runner.VOID):
                 return status
             run = Run.load(folder)
-            settings[setting].append(run)
+            settings[setting][name] = run
             if _wants_a_quiet_machine(run):
                 in_the_way.append(others)
-    figure.draw(list(settings.values()), out / PICTURE)
+    compared = [list(runs.values()) for runs in settings.values()]
+    figure.draw(compared, out / PICTURE)
     flat = summary.write(settings, out / SUMMARY)
     if as_json:
         sys.stdout.write((out / SUMMARY).read_text())
     else:
-        _print(list(settings.values()), out)
+        _print(compared, out)
         for line in _advice(in_the_way):
             print(line)
     return 0 if flat["valid"] else runner.VOID

@@ -1,9 +1,8 @@
-"""One emulated run, from the inside: build the test bed, drive the workload, write down what
-happened.
+"""One emulated run, in its sandbox: build the test bed, run the workload, record what happened.
 
     python -m experiments.emulation --spec JSON --out DIR
 
-is what ``experiments.runner`` starts as the first process of a new world.
+is what ``experiments.runner`` starts as the first process of a new sandbox.
 """
 
 import argparse
@@ -23,18 +22,19 @@ from controller import __version__ as controller_version
 from experiments.measure import counters, observation, trace, validity
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.measure.sampling import Processors
-from experiments.runner import VOID, RunSpec
+from experiments.runner import VOID, RunSpec, bed_config
 from experiments.schemes import scheme
-from experiments.workloads import reads
-from experiments.workloads.clock import ByteBins
-from experiments.workloads.program import Program, ProgramError
-from testbed import isolation
+from experiments.traffic.clock import ByteBins
+from experiments.traffic.program import ProgramError
+from experiments.workloads import span_ns
+from experiments.workloads.long_flows import long_flows
+from testbed import sandbox
 from testbed.bed import Bed, BedError
 from testbed.command import CommandError
 from testbed.command import run as run_command
-from testbed.config import BedConfig, HostSettings
 from testbed.controller import ControllerError
 from testbed.dctcp import DctcpError
+from testbed.host import HostError
 from testbed.ovs import OvsError
 from testbed.shaping import ShapingError
 
@@ -46,15 +46,14 @@ _LOGS = (
     "workload.log",
 )
 _PING = re.compile(r"= (?P<min>[\d.]+)/(?P<avg>[\d.]+)/(?P<max>[\d.]+)/")
-_SAY_EVERY_S = 2.0
 _EXPECTED = (
-    BedError, CommandError, ControllerError, DctcpError, OvsError, ShapingError, TimeoutError,
-    ProgramError, counters.MeasurementError, isolation.IsolationError,
+    BedError, CommandError, ControllerError, DctcpError, HostError, OvsError, ShapingError,
+    TimeoutError, ProgramError, counters.MeasurementError, sandbox.SandboxError,
 )  # fmt: skip
 
 
 class Emulation:
-    """A run in progress, on a test bed that stands."""
+    """A run in progress, on a test bed that stands; the stage of its workload."""
 
     def __init__(self, spec: RunSpec, bed: Bed) -> None:
         self.spec = spec
@@ -73,13 +72,14 @@ class Emulation:
         self._require_extension()
         record: dict[str, Any] = {
             "format": FORMAT,
-            "spec": asdict(self.spec),
+            "spec": self.spec.as_record(),
+            "bed": asdict(bed.config),
             "environment": self._environment(),
             "roles": asdict(roles),
             "idle_rtt_ms": self._idle_rtt_ms(),
         } | observation.settings(bed)
         with observation.Observation(bed) as seen:
-            record |= self._workload()
+            record |= self._drive()
         errors = []
         if bed.controller is not None:
             bed.controller.require_running()
@@ -90,46 +90,37 @@ class Emulation:
         }
         return record, seen.queue
 
-    def _workload(self) -> dict[str, Any]:
-        with reads.responders(self.bed, self.log):
-            if self.spec.background:
-                return self._reads_beside_background()
-            return self._reads() | {"background_bytes": ByteBins().as_record()}
+    def begin(self) -> None:
+        """The workload's traffic begins now."""
+        self._processors = Processors(self.bed.ovs.vswitchd_pid)
 
-    def _reads_beside_background(self) -> dict[str, Any]:
-        spec, roles, host = self.spec, self.bed.roles, self.bed.host
-        sender, receiver = host(roles.background_sender), host(roles.background_receiver)
-        ends = [f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}"]
-        ends.append(f"--receiver={receiver.IP()}")
-        with Program("experiments.workloads.bulk", ends, log=self.log) as bulk:
-            bulk.expect("connected")
-            self.say(f"background flow alone for {spec.warm_up_s:g} s")
-            time.sleep(spec.warm_up_s)
-            driven = self._reads()
-            self.say(f"background flow alone for {spec.tail_s:g} s")
-            time.sleep(spec.tail_s)
-            bulk.finish()
-            return driven | {"background_bytes": bulk.expect("done")["bytes"]}
+    def _drive(self) -> dict[str, Any]:
+        """Have the workload run, beside a background flow if there is to be one."""
+        spec = self.spec
+        with spec.workload.serving(self):
+            if not spec.background:
+                return self._run() | {"background_bytes": ByteBins().as_record()}
+            roles, host = self.bed.roles, self.bed.host
+            sender, receiver = host(roles.background_sender), host(roles.background_receiver)
+            with long_flows([sender], receiver, self.log) as flow:
+                self.say(f"background flow alone for {spec.warm_up_s:g} s")
+                time.sleep(spec.warm_up_s)
+                driven = self._run()
+                self.say(f"background flow alone for {spec.tail_s:g} s")
+                time.sleep(spec.tail_s)
+                flow.finish()
+                return driven | {"background_bytes": flow.expect("done")["bytes"]}
 
-    def _reads(self) -> dict[str, Any]:
-        spec = self.spec.incast
-        with reads.reader(self.bed, spec, self.log, fresh=self.spec.fresh) as reader:
-            reader.expect("connected")
-            self.say(f"{spec.rounds} blocks over {spec.connections} connections")
-            processors = Processors(self.bed.ovs.vswitchd_pid)
-            said_s = time.monotonic()
-            for message in reader.messages():
-                if message["event"] == "done":
-                    return {
-                        "rounds": message["rounds"],
-                        "burst_bytes": message["bytes"],
-                        "processors": processors.as_record(),
-                    }
-                if time.monotonic() - said_s > _SAY_EVERY_S:
-                    said_s = time.monotonic()
-                    done, took_ms = message["round"] + 1, message["block_ns"] / 1e6
-                    self.say(f"block {done} of {spec.rounds} took {took_ms:.0f} ms")
-        raise ProgramError("reader ended without a result")
+    def _run(self) -> dict[str, Any]:
+        self.begin()
+        done = self.spec.workload.run(self)
+        if not done.operations:
+            raise ProgramError(f"workload {self.spec.workload.name} has done nothing")
+        return {
+            "operations": list(done.operations),
+            "workload_bytes": done.received,
+            "processors": self._processors.as_record(),
+        }
 
     def _idle_rtt_ms(self) -> dict[str, float]:
         sender, receiver = (
@@ -170,14 +161,14 @@ class Emulation:
 
 
 def main() -> int:
-    """Entry point of the inner process."""
+    """Entry point of the first process in a sandbox."""
     parser = argparse.ArgumentParser(description="One emulated run; started by weir-experiment.")
     parser.add_argument("--spec", type=json.loads, required=True)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    spec = RunSpec.from_dict(args.spec)
+    spec = RunSpec.from_record(args.spec)
     try:
-        isolation.become_first_process()
+        sandbox.become_first_process()
         checks = _run(spec, args.out)
     except _EXPECTED as error:
         print(f"weir-experiment: {error}", file=sys.stderr)
@@ -191,25 +182,6 @@ def main() -> int:
     return 0 if all(check.holds for check in checks) else VOID
 
 
-def bed_config(spec: RunSpec) -> BedConfig:
-    """Return the test bed that a run is to have."""
-    chosen = scheme(spec.scheme)
-    host = asdict(spec.host) | {"congestion_control": chosen.congestion_control}
-    if chosen.ecn:
-        host["ecn"] = True
-    return BedConfig(
-        topology=spec.topology,
-        senders=spec.incast.senders,
-        scheme=chosen.controller,
-        rate_bps=spec.rate_bps,
-        bottleneck_limit_bytes=spec.buffer_bytes,
-        queue=chosen.queue,
-        host=HostSettings(**host),
-        ovs_prefix=spec.ovs_prefix,
-        controller=chosen.settings,
-    )
-
-
 def _run(spec: RunSpec, out: Path) -> list[validity.Check]:
     bed = Bed(bed_config(spec))
     try:
@@ -218,9 +190,7 @@ def _run(spec: RunSpec, out: Path) -> list[validity.Check]:
         )
         with bed:
             record, queue = Emulation(spec, bed).measure()
-        record["longest_in_reads_bytes"] = queue.longest_bytes(
-            record["rounds"][0]["start_ns"], record["rounds"][-1]["end_ns"]
-        )
+        record["longest_bytes"] = queue.longest_bytes(*span_ns(record["operations"]))
         checks = validity.checks(record)
         record["checks"] = [asdict(check) for check in checks]
         queue.save(out / QUEUE)

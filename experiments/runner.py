@@ -1,7 +1,7 @@
-"""Runs: what decides one, and how it is done in a world of its own.
+"""Runs: what decides one, and how it is done in a sandbox of its own.
 
-A run is: the background flow alone for ``warm_up_s``; the reads, all rounds; the background flow
-alone again for ``tail_s``. Without a background flow it is the reads and nothing else, from the
+A run is: the background flow alone for ``warm_up_s``; the workload beside it; the background flow
+alone again for ``tail_s``. Without a background flow it is the workload and nothing else, from the
 first SYN on. Its folder gets ``record.json``, ``queue.npz`` (the bottleneck's
 queue, packet by packet) and the logs. Nothing is drawn or compared here: that is done from the
 records.
@@ -9,14 +9,19 @@ records.
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from experiments import workloads
 from experiments.measure.record import QUEUE, RECORD
-from experiments.workloads.reader import IncastSpec
-from testbed import isolation
-from testbed.config import HostSettings
+from experiments.schemes import scheme
+from experiments.workloads import Workload
+from experiments.workloads.reads import Reads
+from testbed import sandbox
+from testbed.config import BedConfig, HostSettings
+from testbed.topologies import topology_of
 
 # The exit status of a run that was done and recorded, but was not what it was meant to be.
 VOID = 3
@@ -29,12 +34,12 @@ MOST_HOSTS = 40
 
 
 def usual_host(**changes: Any) -> HostSettings:
-    """Return the hosts of benchmarks: Linux as it comes, but for the bound of the receive buffer
-    and for ``changes``, which are fields of HostSettings."""
+    """Return the hosts of benchmarks: the defaults of Linux, but for the bound of the receive
+    buffer and for ``changes``, which are fields of HostSettings."""
     return HostSettings(**{"rmem_max_bytes": RECEIVE_BUFFER_BYTES, **changes})
 
 
-def incast(connections: int, rounds: int) -> IncastSpec:
+def incast(connections: int, rounds: int) -> Reads:
     """Spread ``connections`` over as few as one and as many as MOST_HOSTS hosts, evenly.
 
     Raises ValueError if they cannot be spread evenly over about as many hosts as there may be.
@@ -43,41 +48,74 @@ def incast(connections: int, rounds: int) -> IncastSpec:
     hosts = max(n for n in range(1, most + 1) if connections % n == 0)
     if hosts < most / 2:
         raise ValueError(f"{connections} connections cannot be spread evenly over {most} hosts")
-    return IncastSpec(senders=hosts, rounds=rounds, connections_per_sender=connections // hosts)
+    return Reads(senders=hosts, rounds=rounds, connections_per_sender=connections // hosts)
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """Everything that decides a run. ``buffer_bytes`` is the bottleneck's; ``host`` as
-    HostSettings. ``fresh`` reads open a connection for every request.
+    """Everything that decides a run.
 
-    ``ovs_prefix`` None takes the switch that ``testbed.ovs.find_prefix`` finds.
+    ``shape`` is what the topology lets choose. ``buffer_bytes`` is the bottleneck's, ``delay_us``
+    what the port of every switch adds to the way of a packet. ``background`` has a long flow beside
+    the workload. ``ovs_prefix`` None takes the switch that ``testbed.ovs.find_prefix`` finds.
     """
 
     scheme: str
-    incast: IncastSpec
+    workload: Workload
     topology: str = "fig8"
+    shape: Mapping[str, int] = field(default_factory=dict)
     rate_bps: int = 100_000_000
     buffer_bytes: int = 64 * 1024
+    delay_us: int = 0
     background: bool = True
     warm_up_s: float = 5.0
     tail_s: float = 3.0
     host: HostSettings = field(default_factory=HostSettings)
     ovs_prefix: str | None = None
-    fresh: bool = False
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as values of JSON."""
+        return asdict(self) | {"workload": workloads.as_record(self.workload)}
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "RunSpec":
-        """Make one of what ``dataclasses.asdict`` gives."""
-        incast, host = IncastSpec(**fields["incast"]), HostSettings(**fields["host"])
-        return cls(**(fields | {"incast": incast, "host": host}))
+    def from_record(cls, record: Mapping[str, Any]) -> "RunSpec":
+        """Make one of what ``as_record`` gives."""
+        made = {
+            "workload": workloads.from_record(record["workload"]),
+            "host": HostSettings(**record["host"]),
+        }
+        return cls(**{**record, **made})
+
+
+def bed_config(spec: RunSpec) -> BedConfig:
+    """Return the test bed that a run is to have."""
+    chosen = scheme(spec.scheme)
+    queue = dict(chosen.queue)
+    if spec.delay_us:
+        queue["delay-us"] = str(spec.delay_us)
+    return BedConfig(
+        topology=spec.topology,
+        shape=spec.shape,
+        senders=spec.workload.senders,
+        scheme=chosen.regulation,
+        rate_bps=spec.rate_bps,
+        bottleneck_limit_bytes=spec.buffer_bytes,
+        queue=queue,
+        host=chosen.host.over(spec.host),
+        ovs_prefix=spec.ovs_prefix,
+        controller=chosen.controller,
+    )
 
 
 def run(spec: RunSpec, out: Path) -> int:
-    """Do a run in a new world; return its exit status, VOID if it is not valid. Its progress goes
-    to stderr."""
+    """Do a run in a new sandbox; return its exit status, VOID if it is not valid. Its progress goes
+    to stderr.
+
+    Raises ValueError, before anything starts, where there cannot be such a run.
+    """
+    topology_of(bed_config(spec))
     out.mkdir(parents=True, exist_ok=True)
     for name in (RECORD, QUEUE):
         (out / name).unlink(missing_ok=True)
-    argv = [sys.executable, "-m", "experiments.emulation", "--spec", json.dumps(asdict(spec))]
-    return isolation.run([*argv, "--out", str(out.resolve())])
+    argv = [sys.executable, "-m", "experiments.emulation", "--spec", json.dumps(spec.as_record())]
+    return sandbox.run([*argv, "--out", str(out.resolve())])

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+Values = Sequence[float] | npt.NDArray[np.float64]
 
-def percentile(values: Sequence[float], percent: float) -> float:
+
+def percentile(values: Values, percent: float) -> float:
     """Return the least of ``values`` that ``percent`` of all do not exceed (nearest rank).
 
     Raises ValueError if there are no values.
@@ -16,7 +18,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return float(np.percentile(values, percent, method="inverted_cdf"))
 
 
-def jain(shares: Sequence[float] | npt.NDArray[np.float64]) -> float:
+def jain(shares: Values) -> float:
     """Return Jain's fairness index of what each one got: 1 if all got the same, 1/n if one got all.
 
     Jain, Chiu and Hawe, "A Quantitative Measure of Fairness", DEC-TR-301, 1984.

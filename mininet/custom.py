@@ -3,11 +3,10 @@
     mn --custom mininet/custom.py --topo fig8,8 --switch weir --link weir --controller weir
 
 ``mn`` runs this file and makes every name in it a global of its own, so what is not meant for it
-begins with an underscore. The first thing done here is to start ``mn`` once more, in a world of its
-own (testbed.isolation) and with the Python that Weir is installed for.
+begins with an underscore. The first thing done here is to start ``mn`` once more, in a sandbox of
+its own (testbed.sandbox) and with the Python that Weir is installed for.
 """
 
-import os as _os
 import sys as _sys
 from pathlib import Path as _Path
 
@@ -15,23 +14,23 @@ from pathlib import Path as _Path
 _HERE = _Path(_sys._getframe().f_code.co_filename).resolve().parent
 _sys.path.insert(0, str(_HERE))
 
-from testbed import isolation as _isolation  # noqa: E402
+from testbed import sandbox as _sandbox  # noqa: E402
 
 
-def _enter_world() -> int:
+def _enter_sandbox() -> int:
     python = _HERE.parent / "build/venv/bin/python"
     if not python.exists():
         print(f"weir: no {python}: run 'make venv'", file=_sys.stderr)
         return 1
     try:
-        return _isolation.run([str(python), *_sys.argv])
-    except _isolation.IsolationError as lacking:
+        return _sandbox.run([str(python), *_sys.argv])
+    except _sandbox.SandboxError as lacking:
         print(f"weir: {lacking}", file=_sys.stderr)
         return 1
 
 
-if _os.getpid() != 1 or not _isolation.RUN_DIR.is_mount():
-    _sys.exit(_enter_world())
+if not _sandbox.is_first_process():
+    _sys.exit(_enter_sandbox())
 
 import mininet.link as _link  # noqa: E402
 import mininet.net as _net  # noqa: E402
@@ -39,9 +38,9 @@ import mininet.net as _net  # noqa: E402
 from testbed import builds as _builds  # noqa: E402
 from testbed import iperf as _iperf  # noqa: E402
 from testbed import mn as _mn  # noqa: E402
-from testbed.topology import TOPOLOGIES as _TOPOLOGIES  # noqa: E402
+from testbed.topologies import TOPOLOGIES as _TOPOLOGIES  # noqa: E402
 
-_isolation.become_first_process()
+_sandbox.become_first_process()
 # Mininet would raise limits of the whole machine.
 _net.Mininet.inited = True
 _iperf.install()
@@ -56,4 +55,4 @@ LINKS = {"default": _link.Link, "tc": _link.TCLink, "weir": _mn.Link}
 
 def cleanup() -> None:
     """What ``mn`` calls after an error. Its own would kill processes and remove files of others;
-    the world ends with ``mn``, and all that is in it."""
+    the sandbox ends with ``mn``, and all that is in it."""

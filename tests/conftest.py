@@ -1,7 +1,7 @@
-"""Tests that build networks run as the first process of a world of their own.
+"""Tests that build networks run as the first process of a sandbox of their own.
 
 A test with the marker ``netns`` is run by a second pytest inside new network, process and mount
-namespaces (testbed.isolation), so whatever it leaves behind ends with it. What became of it there
+namespaces (testbed.sandbox), so whatever it leaves behind ends with it. What became of it there
 is what becomes of it here: passed, skipped with its reason, or failed.
 """
 
@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed import dctcp, isolation
+from testbed import dctcp, sandbox
 
-# In a world: the file that the outcome is left in.
-_INSIDE = "WEIR_TEST_WORLD"
+# In a sandbox: the file that the outcome is left in.
+_SANDBOX = "WEIR_TEST_SANDBOX"
 
 # What builds networks may take that long; everything else has pyproject.toml's --timeout.
 _NETWORKS_TIMEOUT_S = 300
@@ -45,18 +45,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a ``netns`` test in a new world, unless this process is one already."""
-    if pyfuncitem.get_closest_marker("netns") is None or os.environ.get(_INSIDE):
+    """Run a ``netns`` test in a new sandbox, unless this process is one already."""
+    if pyfuncitem.get_closest_marker("netns") is None or os.environ.get(_SANDBOX):
         return None
     try:
-        isolation.require()
-    except isolation.IsolationError as lacking:
+        sandbox.require()
+    except sandbox.SandboxError as lacking:
         pytest.skip(str(lacking))
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", "-x"]
     with tempfile.NamedTemporaryFile("r") as left:
         inner = subprocess.run(
             [sys.executable, __file__, *argv, f"{pyfuncitem.path}::{_name(pyfuncitem)}"],
-            env=os.environ | {_INSIDE: left.name},
+            env=os.environ | {_SANDBOX: left.name},
             cwd=pyfuncitem.config.rootpath,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -68,15 +68,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         pytest.skip(outcome["reason"])
     if inner.returncode != 0 or outcome.get("outcome") != "passed":
         pytest.fail(
-            f"in its world (status {inner.returncode}):\n{inner.stdout}{inner.stderr}",
+            f"in its sandbox (status {inner.returncode}):\n{inner.stdout}{inner.stderr}",
             pytrace=False,
         )
     return True
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """In a world, leave what became of the test to whoever has started it."""
-    left = os.environ.get(_INSIDE)
+    """In a sandbox, leave what became of the test to whoever has started it."""
+    left = os.environ.get(_SANDBOX)
     if left and (report.when == "call" or report.outcome != "passed"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
         outcome = {"outcome": report.outcome, "reason": reason.removeprefix("Skipped: ")}
@@ -104,5 +104,5 @@ def dctcp_kernel() -> None:
 
 
 if __name__ == "__main__":
-    # isolation.run must be called from a main thread, which pytest's timeout may not leave us.
-    sys.exit(isolation.run(sys.argv[1:]))
+    # sandbox.run must be called from a main thread, which pytest's timeout may not leave us.
+    sys.exit(sandbox.run(sys.argv[1:]))

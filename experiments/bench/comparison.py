@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from experiments import runner
-from experiments.bench.namespace import INTERRUPTED, Incomplete
+from experiments.bench.sandboxed import INTERRUPTED, Incomplete
 from experiments.measure.record import Run
 from experiments.runner import RunSpec
 from experiments.schemes import available, scheme
@@ -35,9 +35,9 @@ def compare_specs(
 ) -> dict[str, list[Run]]:
     """Run each of ``specs``, which have names, ``repeats`` times; return the runs by name.
 
-    They take turns, so that a noisy minute of the machine is nobody's alone. Each run leaves its
-    folder in ``records``. A run that fails is told and missing from its name's; one that is not
-    valid counts, and is told. A scheme that this kernel cannot have is left out.
+    They take turns, so that a noisy minute of the machine strikes all alike. Each run leaves its
+    folder in ``records``. A run that fails is reported and missing from the result; one that is not
+    valid is reported and counts. A scheme that this kernel cannot have is left out.
     """
     runs: dict[str, list[Run]] = {
         name: [] for name, spec in specs.items() if available(spec.scheme, say=progress)
@@ -77,7 +77,7 @@ def common(runs: Sequence[Run]) -> Figures:
         "worst_goodput_mbps": min(goodputs),
         "timeouts": max(run.timeouts for run in runs),
         "drops": max(run.data["dropped"] for run in runs),
-        "void_runs": sum(not all(check.holds for check in run.checks) for run in runs),
+        "void_runs": sum(not run.is_valid for run in runs),
     }
 
 

@@ -27,7 +27,7 @@ _FOREIGN_DATAPATHS = range(0xC0FFEE00, 0xC0FFEE10)
 
 
 @dataclass
-class World:
+class Target:
     """What there is to strike. ``corpus`` are valid messages of switches, ``links`` the switches'
     ends of the links, ``left_open`` the connections that nobody closes. Windows outlive a
     controller by ``window_ttl_s``; ``unregulated`` is when there was none for longer.
@@ -77,7 +77,7 @@ class Fault(Protocol):
     def draw(cls, rng: Random) -> Self:
         """One at random."""
 
-    def strike(self, world: World) -> None:
+    def strike(self, target: Target) -> None:
         """Let it happen; returns when it is over, though not always overcome."""
 
 
@@ -93,13 +93,13 @@ class KillController:
         """Draw how long there is none."""
         return cls(round(rng.uniform(0, 3), 1))
 
-    def strike(self, world: World) -> None:
+    def strike(self, target: Target) -> None:
         """Kill it and start it."""
-        assert world.bed.controller is not None
-        with world.controller_away():
-            world.bed.controller.kill()
+        assert target.bed.controller is not None
+        with target.controller_away():
+            target.bed.controller.kill()
             time.sleep(self.away_s)
-            world.start_controller(world.clock.monotonic)
+            target.start_controller(target.clock.monotonic)
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,12 @@ class RestartSwitch:
         """Draw how long there is none."""
         return cls(round(rng.uniform(0, 1), 1))
 
-    def strike(self, world: World) -> None:
+    def strike(self, target: Target) -> None:
         """Kill it, start it, and wait until its bridges are connected."""
-        world.bed.ovs.kill_switch()
+        target.bed.ovs.kill_switch()
         time.sleep(self.away_s)
-        world.bed.ovs.start_switch()
-        world.require_reconnected()
+        target.bed.ovs.start_switch()
+        target.require_reconnected()
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,9 @@ class FlapLink:
         down_s, up_s = (round(rng.uniform(0.02, longest_s), 2) for _ in range(2))
         return cls(rng.getrandbits(16), times, down_s, up_s)
 
-    def strike(self, world: World) -> None:
+    def strike(self, target: Target) -> None:
         """At the switch's end, so that both ends lose the carrier."""
-        device = world.links[self.link % len(world.links)]
+        device = target.links[self.link % len(target.links)]
         for _ in range(self.times):
             run(["ip", "link", "set", device, "down"])
             time.sleep(self.down_s)
@@ -165,21 +165,21 @@ class StepClock:
         step_s = rng.choice((2, 30, 300, 5000))
         return cls(step_s if monotonic or rng.random() < 0.5 else -step_s, monotonic)
 
-    def strike(self, world: World) -> None:
+    def strike(self, target: Target) -> None:
         """A controller whose clock is of the other kind is replaced first."""
-        controller = world.bed.controller
+        controller = target.bed.controller
         assert controller is not None
-        if world.clock.monotonic != self.monotonic:
-            with world.controller_away():
+        if target.clock.monotonic != self.monotonic:
+            with target.controller_away():
                 controller.stop()
-                world.start_controller(self.monotonic)
-        world.clock.step(self.step_s)
+                target.start_controller(self.monotonic)
+        target.clock.step(self.step_s)
         time.sleep(1.5)
 
 
 @dataclass(frozen=True)
 class ReconnectStorm:
-    """Switches that nobody knows come and go; the real ones are told to connect anew meanwhile."""
+    """Unknown switches come and go, while the real ones have to connect again."""
 
     hurts: ClassVar[bool] = False
     reconnects: int
@@ -190,13 +190,13 @@ class ReconnectStorm:
         """A thousand of them."""
         return cls(1000, rng.getrandbits(32))
 
-    def strike(self, world: World) -> None:
+    def strike(self, target: Target) -> None:
         """In ten waves."""
         rng = Random(self.seed)
         for wave in range(10):
             begin, end = (self.reconnects * n // 10 for n in (wave, wave + 1))
-            for switch in world.bed.switches:
-                world.bed.ovs.appctl("bridge/reconnect", switch.name)
+            for switch in target.bed.switches:
+                target.bed.ovs.appctl("bridge/reconnect", switch.name)
             hostile.storm(_ADDRESS, _FOREIGN_DATAPATHS, end - begin, rng)
 
 
@@ -213,9 +213,9 @@ class Nonsense:
         """Draw how many."""
         return cls(rng.randint(10, 60), rng.getrandbits(32))
 
-    def strike(self, world: World) -> None:
+    def strike(self, target: Target) -> None:
         """One after the other."""
-        hostile.nonsense(_ADDRESS, world.corpus, self.peers, Random(self.seed))
+        hostile.nonsense(_ADDRESS, target.corpus, self.peers, Random(self.seed))
 
 
 @dataclass(frozen=True)
@@ -231,9 +231,9 @@ class HalfHandshakes:
         """Draw how many."""
         return cls(rng.randint(10, 300), rng.getrandbits(32))
 
-    def strike(self, world: World) -> None:
+    def strike(self, target: Target) -> None:
         """Open and leave them."""
-        world.left_open += hostile.half_handshakes(_ADDRESS, self.peers, Random(self.seed))
+        target.left_open += hostile.half_handshakes(_ADDRESS, self.peers, Random(self.seed))
 
 
 @dataclass(frozen=True)
@@ -250,9 +250,9 @@ class Impostor:
         """Draw whom and for how long."""
         return cls(rng.getrandbits(16), round(rng.uniform(0.5, 3), 1), rng.getrandbits(32))
 
-    def strike(self, world: World) -> None:
+    def strike(self, target: Target) -> None:
         """As long as it lasts."""
-        switches = world.bed.switches
+        switches = target.bed.switches
         datapath = int(switches[self.switch % len(switches)].dpid, 16)
         hostile.impostor(_ADDRESS, datapath, self.seconds, Random(self.seed))
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from random import Random
 
-from experiments.soak.switch import Switch
+from experiments.soak.fake_switch import Switch
 
 _PATIENCE_S = 5.0
 _HEADER = struct.Struct("!BBHI")

@@ -4,7 +4,7 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.soak import watch
+from experiments.measure.process import footprint
 
 
 @dataclass(frozen=True)
@@ -22,5 +22,5 @@ def vitals(pid: int) -> Vitals:
     for fd in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # It has just been closed.
             kinds.append(str(fd.readlink()).partition(":")[0])
-    threads = sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
-    return Vitals(watch.sample(pid, 0).rss_kb, threads, tuple(sorted(kinds)))
+    taken = footprint(pid)
+    return Vitals(taken.rss_kb, taken.threads, tuple(sorted(kinds)))

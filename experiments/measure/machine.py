@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import psutil
 
-# Below these nobody has been in the way.
+from experiments.measure.sampling import share_of_processors
+
+# Less than these is not worth a word.
 _NOTABLE_STEAL_SHARE = 0.02
 _NOTABLE_PROCESSORS = 0.05
 _MOST_NAMED = 3
@@ -23,7 +25,7 @@ class Others:
     processes: tuple[tuple[str, float], ...]
 
     def in_words(self) -> str:
-        """Return who was in the way; nothing if nobody was."""
+        """Return who used the processors; nothing if nobody did to speak of."""
         parts = []
         if self.steal_share >= _NOTABLE_STEAL_SHARE:
             parts.append(f"the hypervisor kept {self.steal_share:.0%} of the processors' time")
@@ -42,16 +44,14 @@ class OthersMeter:
         self._processes = {who: used_s for who, _, used_s in _running()}
 
     def read(self) -> Others:
-        """Return what has been since creation. Processes that have ended meanwhile are missing."""
+        """Return what was used since creation. Processes that have ended are missing."""
         elapsed_s = max(1e-3, time.monotonic() - self._began_s)
-        now = psutil.cpu_times()
-        spent_s = sum(now) - sum(self._machine)
         had = [
             (name, (used_s - self._processes.get(who, 0.0)) / elapsed_s)
             for who, name, used_s in _running()
         ]
         return Others(
-            steal_share=(now.steal - self._machine.steal) / max(1e-3, spent_s),
+            steal_share=share_of_processors(self._machine, "steal"),
             processes=tuple(sorted(had, key=lambda each: -each[1])),
         )
 

@@ -1,4 +1,4 @@
-"""What comes to a host from each of several others, told by its kernel: for protocols of any kind.
+"""What comes to a host from each of several others, counted by its kernel, whatever the protocol.
 
 A rule of the host's packet filter for each source counts and lets through. Reading them costs a
 process, so it is for every tenth of a second or more.

@@ -10,9 +10,9 @@ from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.trace import QueueTrace
 from experiments.measure.validity import Check
 from experiments.schemes import Scheme, scheme
-from experiments.workloads.reader import goodput_mbps
+from experiments.workloads import Workload, from_record, goodput_mbps, span_ns
 
-FORMAT = 2
+FORMAT = 3
 RECORD = "record.json"
 QUEUE = "queue.npz"
 
@@ -40,46 +40,55 @@ class Run:
         return scheme(self.data["spec"]["scheme"])
 
     @property
+    def workload(self) -> Workload:
+        """What its hosts did."""
+        return from_record(self.data["spec"]["workload"])
+
+    @property
     def checks(self) -> list[Check]:
         """Its validity checks."""
         return [Check(**check) for check in self.data["checks"]]
 
     @property
+    def is_valid(self) -> bool:
+        """Whether all of its checks hold."""
+        return all(check.holds for check in self.checks)
+
+    @property
     def burst_ns(self) -> tuple[int, int]:
-        """When the first round began and the last one ended."""
-        return self.data["rounds"][0]["start_ns"], self.data["rounds"][-1]["end_ns"]
+        """When the workload's first operation began and its last one ended."""
+        return span_ns(self.data["operations"])
 
     @property
     def burst_s(self) -> float:
-        """How long the rounds took."""
+        """How long that took."""
         begin_ns, end_ns = self.burst_ns
         return (end_ns - begin_ns) / 1e9
 
     @property
     def goodput_mbps(self) -> float:
-        """Burst bytes of all rounds over the time the rounds took."""
-        return goodput_mbps(self.data["rounds"], self.data["spec"]["incast"]["block_bytes"])
+        """Bytes of all operations over the time that all of them took."""
+        return goodput_mbps(self.data["operations"])
 
     @property
     def connections(self) -> int:
-        """Connections that the reads went over."""
-        incast = self.data["spec"]["incast"]
-        return int(incast["senders"] * incast["connections_per_sender"])
+        """Connections that the workload had at once."""
+        return self.workload.connections
 
     @property
     def has_background(self) -> bool:
-        """Whether a background flow ran beside the reads."""
+        """Whether a background flow ran beside the workload."""
         return bool(self.data["spec"]["background"])
 
     @property
     def background_mbps(self) -> float:
-        """The background flow's bytes while the rounds went on, over the time they took."""
+        """The background flow's bytes while the workload went on, over the time that it took."""
         return bytes_between(self.data["background_bytes"], *self.burst_ns) * 8 / self.burst_s / 1e6
 
     @property
-    def block_times_ms(self) -> list[float]:
-        """How long each block took."""
-        return [(r["end_ns"] - r["start_ns"]) / 1e6 for r in self.data["rounds"]]
+    def times_ms(self) -> list[float]:
+        """How long each operation took."""
+        return [(one["end_ns"] - one["start_ns"]) / 1e6 for one in self.data["operations"]]
 
     @property
     def timeouts(self) -> int:

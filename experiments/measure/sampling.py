@@ -1,14 +1,15 @@
 """What is read again and again while a run lasts: the far end's bytes, the processors' time."""
 
-import os
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 PERIOD_S = 0.1
-_IDLE = (3, 4)  # idle and iowait, of the fields of /proc/stat's first line
-_STEAL = 7
+# What a processor's time is spent for. That of guests is in "user" and "nice" as well.
+_KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
 class Sampler:
@@ -56,19 +57,18 @@ class Processors:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._stat = _stat()
+        self._machine = psutil.cpu_times()
         self._scheduled = _schedstat(pid)
         self._since_ns = time.monotonic_ns()
 
     def as_record(self) -> dict[str, Any]:
         """Return shares between 0 and 1: of all processors' time, and of the process's."""
         elapsed_ns = time.monotonic_ns() - self._since_ns
-        spent = [now - then for now, then in zip(_stat(), self._stat, strict=True)]
         ran_ns, waited_ns = (
             now - then for now, then in zip(_schedstat(self._pid), self._scheduled, strict=True)
         )
         return {
-            "idle_share": sum(spent[i] for i in _IDLE) / max(1, sum(spent)),
+            "idle_share": share_of_processors(self._machine, "idle", "iowait"),
             "switch_run_share": ran_ns / elapsed_ns,
             "switch_wait_share": waited_ns / elapsed_ns,
         }
@@ -78,29 +78,19 @@ class Stolen:
     """What a hypervisor has given to others of the processors' time, since creation."""
 
     def __init__(self) -> None:
-        self._stat = _stat()
+        self._machine = psutil.cpu_times()
 
     def share(self) -> float:
         """Return it as a share of all, between 0 and 1."""
-        spent = [now - then for now, then in zip(_stat(), self._stat, strict=True)]
-        return spent[_STEAL] / max(1, sum(spent))
+        return share_of_processors(self._machine, "steal")
 
 
-def processor_s(pid: int) -> float:
-    """Return the processor time that a process has had."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def ended_children_s() -> float:
-    """Return the processor time that the children of this process have had which have ended."""
-    times = os.times()
-    return times.children_user + times.children_system
-
-
-def _stat() -> list[int]:
-    first = Path("/proc/stat").read_text().splitlines()[0]
-    return [int(field) for field in first.split()[1:9]]
+def share_of_processors(since: Any, *kinds: str) -> float:
+    """Return which share of all processors' time went to ``kinds`` (fields of psutil.cpu_times)
+    since ``since`` was read."""
+    now = psutil.cpu_times()
+    spent_s = {kind: getattr(now, kind) - getattr(since, kind) for kind in _KINDS}
+    return sum(spent_s[kind] for kind in kinds) / max(1e-3, sum(spent_s.values()))
 
 
 def _schedstat(pid: int) -> tuple[int, int]:

@@ -1,8 +1,7 @@
-"""Measurements on a machine that others share: a hypervisor gives its processors to others at
-times, and whatever is emulated stands still meanwhile.
+"""Measurements on a shared machine. A hypervisor gives its processors to others at times, and an
+emulated network stands still then.
 
-Which of several measurements counts is decided by what was taken away while it ran, and never by
-what it found.
+Of several measurements the one counts that was disturbed least, whatever it has found.
 """
 
 from collections.abc import Callable
@@ -18,8 +17,8 @@ Found = TypeVar("Found")
 
 
 def least_disturbed(measure: Callable[[], Found]) -> tuple[Found, float]:
-    """Return what the first measurement has found that was hardly disturbed, or of several the one
-    that was disturbed least; and the share of the processors' time that was taken away."""
+    """Return what the first undisturbed measurement has found, or else the one that was disturbed
+    least; and the share of the processors' time that was taken away."""
     best: tuple[Found, float] | None = None
     for _ in range(_MOST_RUNS):
         stolen = Stolen()

@@ -1,8 +1,8 @@
-"""Was it the experiment that was meant? Named checks over a run's record; one that fails voids
-the run.
+"""Whether a run was what it was meant to be: named checks over its record. One that fails makes the
+run void.
 
-An emulation on a machine that is too slow, or whose losses are in the wrong place, gives numbers
-like any other. These checks are after the network invariants of Mininet-HiFi (Handigol et al.,
+An emulation on a slow machine, or with losses in the wrong place, gives numbers that look like any
+other. These checks are after the network invariants of Mininet-HiFi (Handigol et al.,
 CoNEXT 2012).
 """
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.schemes import scheme
+from experiments.workloads import span_ns
 
 RATE_TOLERANCE = 0.02
 WINDOW_NS = 1_000_000_000
@@ -37,7 +38,7 @@ def checks(record: Mapping[str, Any]) -> list[Check]:
     """Return every check of a run, from what ``experiments.runner`` has recorded."""
     spec = record["spec"]
     return [
-        *network_checks(record, spec["rate_bps"], filled=spec["background"]),
+        *network_checks(record, record["roles"]["bottleneck_bps"], filled=spec["background"]),
         connected(record["events"]),
         without_errors(record["controller_errors"]),
         *([notices_heard(record)] if scheme(spec["scheme"]).reacts else []),
@@ -121,7 +122,7 @@ def processors(shares: Mapping[str, float]) -> Check:
 def all_carried(record: Mapping[str, Any], rate_bps: int) -> Check:
     """What a client says it has got has come to its host, and in no less time than the link takes.
 
-    Rounds are told by the client itself, which could leave some of their time out.
+    The client reports its rounds itself, and could leave some of their time out.
     """
     got, told_s = sum(record["round_bytes"]), sum(record["round_s"])
     came = record["tcp"][record["receiver"]].get("IpExt.InOctets", 0)
@@ -160,21 +161,26 @@ def connected(events: Sequence[Mapping[str, Any]]) -> Check:
 
 
 def notices_heard(record: Mapping[str, Any]) -> Check:
-    """The controller was told of congestion during the reads, if there was any: a scheme that only
-    reacts has done nothing otherwise."""
-    begin_ns, end_ns = record["rounds"][0]["start_ns"], record["rounds"][-1]["end_ns"]
-    heard = sum(
+    """The controller got notices during the workload, if there was congestion. Without notices a
+    scheme that only reacts has done nothing."""
+    heard = notices_during_workload(record)
+    longest, low = record["longest_bytes"], int(record["queue"]["low"])
+    return Check(
+        "notices heard during the workload",
+        f"{heard}, with up to {longest} bytes in the queue",
+        f"some, if the queue reaches L, {low} bytes",
+        heard > 0 or longest < low,
+    )
+
+
+def notices_during_workload(record: Mapping[str, Any]) -> int:
+    """Return how many notices of congestion the controller got while the workload ran."""
+    begin_ns, end_ns = span_ns(record["operations"])
+    return sum(
         event["event"] == "queue_event"
         and event["notice"] != "CR"
         and begin_ns <= event["switch_time_ns"] <= end_ns
         for event in record["events"]
-    )
-    longest, low = record["longest_in_reads_bytes"], int(record["queue"]["low"])
-    return Check(
-        "notices heard during the reads",
-        f"{heard}, with up to {longest} bytes in the queue",
-        f"some, if the queue reaches L, {low} bytes",
-        heard > 0 or longest < low,
     )
 
 

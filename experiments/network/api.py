@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.workloads.program import ProgramError
+from experiments.traffic.program import ProgramError
 from testbed.command import run
 from testbed.host import Host
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from testbed.command import run
 from testbed.host import Host
-from testbed.isolation import RUN_DIR
 from testbed.link import OFFLOADS_OFF
 from testbed.ovs import Ovs
+from testbed.sandbox import RUN_DIR
 
 BRIDGE = "br0"
 # Goes to host 1, which nevertheless does not answer: it is not its address.
@@ -95,5 +95,5 @@ class Network:
             *config,
         )
         if kind == "weir":
-            # A record that the switch refuses is told in its log only.
+            # The switch reports a record that it refuses in its log only.
             self.ovs.appctl("netdev-egress/show", f"s{port}")

@@ -1,12 +1,12 @@
-"""Frames on a host's wire, made and watched from inside its namespace.
+"""Frames of a host, sent and received in its namespace.
 
     python -m experiments.network.frames acks --interval-us N    send ACKs until stdin is closed
     python -m experiments.network.frames bursts                  send a burst of N at each line "N"
     python -m experiments.network.frames flood                   send as fast as the device takes
-    python -m experiments.network.frames watch                   say each change of the ACKs
+    python -m experiments.network.frames changes                 say each change of the ACKs
     python -m experiments.network.frames record --seconds N      say when frames came, and from whom
 
-All from host ``--host`` to host 1 of a ``Network``. What came when is told by the kernel: the time
+All from host ``--host`` to host 1 of a ``Network``. The kernel says what came when: the time
 at which the frame entered this host's device, which for a veth is when it left the switch.
 """
 
@@ -75,9 +75,9 @@ def _full_frame(source: int) -> bytes:
 
 
 def _raw_socket(protocol: int) -> socket.socket:
-    wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(protocol))
-    wire.bind(("eth0", protocol))
-    return wire
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(protocol))
+    sock.bind(("eth0", protocol))
+    return sock
 
 
 def _until_stdin_closes() -> threading.Event:
@@ -95,46 +95,46 @@ def _acks(host: int, interval_s: float) -> None:
     # The default of 50 us would be added to every pause.
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
     closed = _until_stdin_closes()
-    wire, frame = _raw_socket(0), ack_frame(host)
+    sock, frame = _raw_socket(0), ack_frame(host)
     _say(event="ready")
     while not closed.is_set():
-        wire.send(frame)
+        sock.send(frame)
         time.sleep(interval_s)
 
 
 def _bursts(host: int) -> None:
-    wire, frame = _raw_socket(0), _full_frame(host)
+    sock, frame = _raw_socket(0), _full_frame(host)
     _say(event="ready")
     for line in sys.stdin:
         for _ in range(int(line)):
-            wire.send(frame)
+            sock.send(frame)
 
 
 def _flood(host: int) -> None:
-    wire, frame = _raw_socket(0), _full_frame(host)
-    wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _FLOOD_BUFFER_BYTES)
+    sock, frame = _raw_socket(0), _full_frame(host)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _FLOOD_BUFFER_BYTES)
     closed = _until_stdin_closes()
     _say(event="ready")
     while not closed.is_set():
-        wire.send(frame)
+        sock.send(frame)
 
 
-def _frames(wire: socket.socket) -> Iterator[tuple[int, bytes]]:
+def _frames(sock: socket.socket) -> Iterator[tuple[int, bytes]]:
     """Time (CLOCK_REALTIME, ns) and first bytes of what arrives."""
-    wire.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-    wire.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
+    sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
     while True:
-        frame, ancillary, _, address = wire.recvmsg(128, CONTROL_BYTES)
+        frame, ancillary, _, address = sock.recvmsg(128, CONTROL_BYTES)
         if address[2] == socket.PACKET_OUTGOING:
             continue
         yield arrival_ns(ancillary), frame
 
 
-def _watch() -> None:
-    wire = _raw_socket(_ETH_P_IP)
+def _changes() -> None:
+    sock = _raw_socket(_ETH_P_IP)
     _say(event="ready")
     before = None
-    for time_ns, frame in _frames(wire):
+    for time_ns, frame in _frames(sock):
         if frame[23] != 6:
             continue
         fields = {"window": int.from_bytes(frame[48:50], "big"), "dscp": frame[15] >> 2}
@@ -144,19 +144,19 @@ def _watch() -> None:
 
 
 def _record(seconds: float) -> None:
-    wire = _raw_socket(_ETH_P_IP)
-    wire.settimeout(_PATIENCE_S)
+    sock = _raw_socket(_ETH_P_IP)
+    sock.settimeout(_PATIENCE_S)
     _say(event="ready")
     times, sources, lengths = [], [], []
     begun = None
-    for time_ns, frame in _frames(wire):
+    for time_ns, frame in _frames(sock):
         begun = begun or time_ns
         if time_ns - begun > seconds * 1e9:
             break
         times.append(time_ns)
         sources.append(frame[29])
         lengths.append(14 + int.from_bytes(frame[16:18], "big"))
-    _, lost = struct.unpack("II", wire.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
+    _, lost = struct.unpack("II", sock.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
     _say(event="recorded", times_ns=times, sources=sources, lengths=lengths, lost=lost)
 
 
@@ -167,7 +167,7 @@ def _say(**message: object) -> None:
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("acks", "bursts", "flood", "watch", "record"))
+    parser.add_argument("what", choices=("acks", "bursts", "flood", "changes", "record"))
     parser.add_argument("--host", type=int, default=2)
     parser.add_argument("--interval-us", type=float, default=50)
     parser.add_argument("--seconds", type=float, default=5)
@@ -178,8 +178,8 @@ def main() -> None:
         _bursts(args.host)
     elif args.what == "flood":
         _flood(args.host)
-    elif args.what == "watch":
-        _watch()
+    elif args.what == "changes":
+        _changes()
     else:
         _record(args.seconds)
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.workloads.fountain import find
-from experiments.workloads.program import ProgramError
+from experiments.traffic.fountain import find
+from experiments.traffic.program import ProgramError
 from testbed.command import in_network, run
 from testbed.host import Host
 from testbed.link import OFFLOADS_OFF

@@ -18,7 +18,7 @@ from experiments.measure.record import Run
 from experiments.report.table import setting
 
 # From Okabe and Ito's set, distinct to colour-blind eyes; every series also differs in form.
-_READS, _BACKGROUND, _QUEUE, _LEVEL = "#0072B2", "#E69F00", "#56B4E9", "#444444"
+_WORKLOAD, _BACKGROUND, _QUEUE, _LEVEL = "#0072B2", "#E69F00", "#56B4E9", "#444444"
 _NOTICES = {
     "CN-L": ("v", "#009E73"),
     "CN-M": ("D", "#CC79A7"),
@@ -58,7 +58,7 @@ def _comparison(panel: SubFigure, runs: Sequence[Run]) -> None:
     for column, run in enumerate(runs):
         _goodput(rows[0][column], run)
         _queue(rows[1][column], run)
-        rows[1][column].set_xlabel("time since the first block was asked for [s]")
+        rows[1][column].set_xlabel(f"time since the first {run.workload.unit} began [s]")
         rows[1][column].margins(x=0.01)
     rows[0][0].set_ylabel("goodput, stacked [Mb/s]")
     rows[1][0].set_ylabel("queue at the bottleneck [KiB]")
@@ -72,8 +72,8 @@ def _comparison(panel: SubFigure, runs: Sequence[Run]) -> None:
 
 
 def _goodput(axes: Axes, run: Run) -> None:
-    link_mbps = run.data["spec"]["rate_bps"] / 1e6
-    shown = [("burst_bytes", _READS, "reads")]
+    link_mbps = run.data["roles"]["bottleneck_bps"] / 1e6
+    shown = [("workload_bytes", _WORKLOAD, run.workload.name)]
     if run.has_background:
         shown.append(("background_bytes", _BACKGROUND, "background flow"))
     names, colours, labels = zip(*shown, strict=True)
@@ -84,9 +84,9 @@ def _goodput(axes: Axes, run: Run) -> None:
     for at in (0, run.burst_s):
         axes.axvline(at, color=_LEVEL, linewidth=0.9, linestyle=":", ymax=1 / _HEADROOM)
     axes.set_ylim(0, link_mbps * _HEADROOM)
-    blocks = len(run.data["rounds"])
+    done = len(run.data["operations"])
     axes.set_title(
-        f"$\\bf{{{run.scheme.label}}}$\n{blocks} blocks in {run.burst_s:.1f} s: "
+        f"$\\bf{{{run.scheme.label}}}$\n{done} {run.workload.unit}s in {run.burst_s:.1f} s: "
         f"{run.goodput_mbps:.0f} Mb/s, {run.timeouts} timeouts",
         loc="left",
         fontsize=10.5,
@@ -94,7 +94,7 @@ def _goodput(axes: Axes, run: Run) -> None:
 
 
 def _rates(run: Run, *names: str) -> tuple[npt.NDArray[Any], list[npt.NDArray[Any]]]:
-    """Return series of bytes as Mb/s over the same seconds since the first block was asked for."""
+    """Return series of bytes as Mb/s over the same seconds since the workload began."""
     series: list[Mapping[str, Any]] = [run.data[name] for name in names]
     width_ns = series[0]["bin_ns"] * _GOODPUT_BINS
     begin = min(one["start_ns"] for one in series) // width_ns
@@ -110,7 +110,7 @@ def _rates(run: Run, *names: str) -> tuple[npt.NDArray[Any], list[npt.NDArray[An
 def _queue(axes: Axes, run: Run) -> None:
     queue = run.data["queue"]
     bin_ns = max(1, (run.data["end_ns"] - run.data["start_ns"]) // _QUEUE_BINS)
-    starts, low, high = run.queue.envelope(bin_ns, run.data["spec"]["rate_bps"])
+    starts, low, high = run.queue.envelope(bin_ns, run.data["roles"]["bottleneck_bps"])
     axes.fill_between(
         _since(run, starts), low / _KIB, high / _KIB, color=_QUEUE, linewidth=0.4,
         edgecolor=_QUEUE, step="post", label="queue",

@@ -1,4 +1,4 @@
-"""Tables of figures whose names say where they belong: more than a list of them would tell."""
+"""Tables of figures, placed by their names."""
 
 import re
 from collections.abc import Mapping

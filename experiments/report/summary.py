@@ -1,48 +1,63 @@
 """Comparisons as one flat object, for machines."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from experiments.measure.record import Run
+from experiments.measure.validity import notices_during_workload
 from experiments.statistics import percentile
 
 
-def summary(settings: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
-    """Return what has been shown by the runs of each setting, under different schemes.
+def summary(settings: Mapping[str, Mapping[str, Run]]) -> dict[str, Any]:
+    """Return what has been shown by the runs of each setting, by their names.
 
-    Keys begin with the setting's name and, but for what is common to its runs, with the scheme's,
-    as in ``n32.weir.goodput_mbps``. Units are in the names. ``valid`` says whether every check of
+    Keys begin with the setting's name and, but for what is common to its runs, with the run's, as
+    in ``n32.weir.goodput_mbps``. Units are in the names. ``valid`` says whether every check of
     every run holds.
     """
-    runs = [run for compared in settings.values() for run in compared]
-    flat: dict[str, Any] = {"valid": all(check.holds for run in runs for check in run.checks)}
-    flat |= {f"environment.{name}": value for name, value in runs[0].data["environment"].items()}
+    runs = [run for compared in settings.values() for run in compared.values()]
+    flat: dict[str, Any] = {"valid": all(run.is_valid for run in runs)}
+    flat |= _environment(runs[0])
     for setting, compared in settings.items():
-        flat |= {f"{setting}.{name}": value for name, value in _common(compared[0]).items()}
-        for run in compared:
-            prefix = f"{setting}.{run.scheme.name}"
-            flat |= {f"{prefix}.{name}": value for name, value in figures(run).items()}
-            for check in run.checks:
-                flat[f"{prefix}.check.{check.name}"] = check.measured
-                flat[f"{prefix}.check.{check.name}.holds"] = check.holds
+        first = next(iter(compared.values()))
+        flat |= {f"{setting}.{name}": value for name, value in _common(first).items()}
+        for called, run in compared.items():
+            figures_of = figures(run) | _checks(run)
+            flat |= {f"{setting}.{called}.{name}": value for name, value in figures_of.items()}
+    return flat
+
+
+def of_run(run: Run) -> dict[str, Any]:
+    """Return the same of one run, whose keys need no names before them."""
+    settings = {"scheme": run.scheme.name} | _common(run)
+    return {"valid": run.is_valid} | settings | figures(run) | _checks(run) | _environment(run)
+
+
+def _environment(run: Run) -> dict[str, Any]:
+    return {f"environment.{name}": value for name, value in run.data["environment"].items()}
+
+
+def _checks(run: Run) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for check in run.checks:
+        flat[f"check.{check.name}"] = check.measured
+        flat[f"check.{check.name}.holds"] = check.holds
     return flat
 
 
 def _common(run: Run) -> dict[str, Any]:
     spec = run.data["spec"]
-    incast = spec["incast"]
+    workload = {name: value for name, value in spec["workload"].items() if name != "name"}
     return {
         "link_mbps": spec["rate_bps"] / 1e6,
-        "senders": incast["senders"],
         "topology": spec["topology"],
+        "workload": run.workload.name,
+        **workload,
         "background": spec["background"],
         "buffer_bytes": spec["buffer_bytes"],
-        "block_bytes": incast["block_bytes"],
-        "connections_per_sender": incast["connections_per_sender"],
-        "rounds": incast["rounds"],
-        "seed": incast["seed"],
+        "delay_us": spec["delay_us"],
         "warm_up_s": spec["warm_up_s"],
         "tail_s": spec["tail_s"],
     }
@@ -50,17 +65,18 @@ def _common(run: Run) -> dict[str, Any]:
 
 def figures(run: Run) -> dict[str, Any]:
     """Return a run's results and the settings of its hosts."""
-    blocks_ms = run.block_times_ms
+    times_ms, unit = run.times_ms, run.workload.unit
     sent = run.events("window_set")
     results = {
         "goodput_mbps": round(run.goodput_mbps, 3),
         "timeouts": run.timeouts,
-        "block_time_mean_ms": round(sum(blocks_ms) / len(blocks_ms), 3),
-        "block_time_p50_ms": round(percentile(blocks_ms, 50), 3),
-        "block_time_p99_ms": round(percentile(blocks_ms, 99), 3),
+        f"{unit}_time_mean_ms": round(sum(times_ms) / len(times_ms), 3),
+        f"{unit}_time_p50_ms": round(percentile(times_ms, 50), 3),
+        f"{unit}_time_p99_ms": round(percentile(times_ms, 99), 3),
         "bottleneck_drops": run.data["dropped"],
         "retransmitted_segments": run.counted("Tcp.RetransSegs"),
         "cn_events": len(run.notices("CN-L", "CN-M", "CN-H")),
+        "cn_events_during_workload": notices_during_workload(run.data),
         "cr_events": len(run.notices("CR")),
         "window_sets": len(sent),
         "window_refreshes": sum(event["refresh"] for event in sent),
@@ -73,7 +89,7 @@ def figures(run: Run) -> dict[str, Any]:
     return results | {f"host.{name}": value for name, value in receiver.items()}
 
 
-def write(settings: Mapping[str, Sequence[Run]], path: Path) -> dict[str, Any]:
+def write(settings: Mapping[str, Mapping[str, Run]], path: Path) -> dict[str, Any]:
     """Write the summary of ``settings`` to ``path`` as JSON, and return it."""
     flat = summary(settings)
     path.write_text(json.dumps(flat, indent=2) + "\n")

@@ -7,51 +7,63 @@ from rich.table import Table
 from rich.text import Text
 
 from experiments.measure.record import Run
+from experiments.measure.validity import notices_during_workload
 from experiments.statistics import percentile
 from testbed.config import route_attributes
 
-_ROWS: tuple[tuple[str, Callable[[Run], str]], ...] = (
-    ("goodput, Mb/s", lambda run: f"{run.goodput_mbps:.1f}"),
-    ("block time, mean, ms", lambda run: f"{_mean(run.block_times_ms):.0f}"),
-    ("block time, 99th %, ms", lambda run: f"{percentile(run.block_times_ms, 99):.0f}"),
-    ("retransmission timeouts", lambda run: f"{run.timeouts}"),
-    (
-        "background flow, Mb/s",
-        lambda run: f"{run.background_mbps:.1f}" if run.has_background else "-",
-    ),
-    ("drops at the bottleneck", lambda run: f"{run.data['dropped']}"),
-    ("congestion notices", lambda run: f"{len(run.notices('CN-L', 'CN-M', 'CN-H'))}"),
-    ("window messages", lambda run: f"{len(run.events('window_set'))}"),
-)
+_Rows = Sequence[tuple[str, Callable[[Run], str]]]
 
 
-def comparison(runs: Sequence[Run]) -> Table:
-    """Return results side by side, a column per run."""
+def _rows(runs: Sequence[Run]) -> _Rows:
+    units = {run.workload.unit for run in runs}
+    what = units.pop() if len(units) == 1 else "operation"
+    return (
+        ("goodput, Mb/s", lambda run: f"{run.goodput_mbps:.1f}"),
+        (f"{what} time, mean, ms", lambda run: f"{_mean(run.times_ms):.0f}"),
+        (f"{what} time, median, ms", lambda run: f"{percentile(run.times_ms, 50):.0f}"),
+        (f"{what} time, 99th %, ms", lambda run: f"{percentile(run.times_ms, 99):.0f}"),
+        ("retransmission timeouts", lambda run: f"{run.timeouts}"),
+        (
+            "background flow, Mb/s",
+            lambda run: f"{run.background_mbps:.1f}" if run.has_background else "-",
+        ),
+        ("drops at the bottleneck", lambda run: f"{run.data['dropped']}"),
+        ("congestion notices", lambda run: f"{len(run.notices('CN-L', 'CN-M', 'CN-H'))}"),
+        ("  during the workload", lambda run: f"{notices_during_workload(run.data)}"),
+        ("window messages", lambda run: f"{len(run.events('window_set'))}"),
+    )
+
+
+def comparison(runs: Sequence[Run], names: Sequence[str] = ()) -> Table:
+    """Return results side by side, a column per run, called by ``names`` where several runs are of
+    one scheme."""
+    labels = [run.scheme.label for run in runs]
+    if len(set(labels)) < len(labels) and names:
+        labels = list(names)
     table = Table()
     table.add_column("connections\n", no_wrap=True)
-    for run in runs:
-        table.add_column(f"{run.connections}\n{run.scheme.label}", justify="right")
-    for name, cell in _ROWS:
+    for run, label in zip(runs, labels, strict=True):
+        table.add_column(f"{run.connections}\n{label}", justify="right")
+    for name, cell in _rows(runs):
         table.add_row(name, *(cell(run) for run in runs))
     return table
 
 
 def setting(run: Run) -> str:
-    """Return in words what was compared."""
+    """Return what was compared, as text."""
     spec = run.data["spec"]
-    incast = spec["incast"]
-    block_kb = incast["block_bytes"] / 1000
-    each = incast["connections_per_sender"]
+    shape = "".join(f", {name}={number}" for name, number in spec["shape"].items())
+    delay_us = spec["delay_us"]
     return (
-        f"{incast['rounds']} blocks of {block_kb:g} kB from {incast['senders']} senders"
-        f"{f' with {each} connections each' if each > 1 else ''}, "
-        f"{spec['rate_bps'] / 1e6:g} Mb/s, {spec['buffer_bytes'] / 1024:g} KiB buffer, "
-        f"{'one' if run.has_background else 'no'} background flow ({spec['topology']})"
+        f"{run.workload.in_words()}, {spec['rate_bps'] / 1e6:g} Mb/s, "
+        f"{spec['buffer_bytes'] / 1024:g} KiB buffer, "
+        f"{f'{delay_us / 1000:g} ms of delay at every port, ' if delay_us else ''}"
+        f"{'one' if run.has_background else 'no'} background flow ({spec['topology']}{shape})"
     )
 
 
 def hosts(runs: Sequence[Run]) -> str:
-    """Return in words how the hosts' TCP is set, as read back from them."""
+    """Return how the hosts' TCP is set, as read back from them, as text."""
     controls: dict[str, set[str]] = {}
     for run in runs:
         for shown in run.data["hosts"].values():
@@ -75,8 +87,8 @@ def _host(shown: Mapping[str, str]) -> str:
         rto_min = "Linux's own"
     quick = attributes.get("quickack") == "1"
     return (
-        f"initial window {attributes.get('initcwnd', 'as Linux comes (10)')}, "
-        f"delayed ACK {'off' if quick else 'as Linux comes (on)'}, "
+        f"initial window {attributes.get('initcwnd', '10 (default)')}, "
+        f"delayed ACK {'off' if quick else 'on (default)'}, "
         f"RTOmin {rto_min}, receive buffer up to {int(shown['tcp_rmem'].split()[-1]) >> 20} MiB"
     )
 

@@ -18,7 +18,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from testbed import isolation
+from testbed import sandbox
 
 SUMMARY = "soak.json"
 
@@ -44,7 +44,7 @@ class ControllerSpec:
 
 
 def run(spec: SoakSpec, out: Path) -> int:
-    """Soak in a new world; the exit status is 0 if there was nothing to find, 1 if there was.
+    """Soak in a new sandbox; the exit status is 0 if there was nothing to find, 1 if there was.
 
     ``out`` gets soak.json, the reports of the sanitizers (report.*), what was done (changes.log),
     memory over time (memory.csv) and the switch's log. Progress goes to stderr.
@@ -52,7 +52,7 @@ def run(spec: SoakSpec, out: Path) -> int:
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("report.*"), *out.glob("*.log"), out / SUMMARY):
         old.unlink(missing_ok=True)
-    return _run("inside", spec, out)
+    return _run("switch_soak", spec, out)
 
 
 def run_controller(spec: ControllerSpec, out: Path) -> int:
@@ -61,9 +61,9 @@ def run_controller(spec: ControllerSpec, out: Path) -> int:
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("*.csv"), *out.glob("*.log"), out / SUMMARY):
         old.unlink(missing_ok=True)
-    return _run("controller", spec, out)
+    return _run("controller_soak", spec, out)
 
 
 def _run(module: str, spec: SoakSpec | ControllerSpec, out: Path) -> int:
     argv = [sys.executable, "-m", f"experiments.soak.{module}", "--spec", json.dumps(asdict(spec))]
-    return isolation.run([*argv, "--out", str(out.resolve())])
+    return sandbox.run([*argv, "--out", str(out.resolve())])

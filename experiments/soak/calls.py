@@ -14,9 +14,9 @@ from random import Random
 from controller.core.engine import RELEARN_AFTER_NS
 from controller.model.flow import ACK, FIN, RST, SYN, FlowKey
 from controller.southbound.switch import pipeline
+from experiments.soak.fake_switch import Held
 from experiments.soak.hosts import Call, Host, Place
 from experiments.soak.network import EDGES, HOST_PORTS, Network
-from experiments.soak.switch import Held
 
 _SERVICES = (80, 443, 5001, 9000)
 _FIRST_PORT, _PORTS = 20_000, 4_000
@@ -322,7 +322,7 @@ class Calls:
         return self.now_s >= self._resumes_s[edge]
 
     def _heard(self, host: Host) -> bool:
-        """Whether what a host sends is told to the controller at present."""
+        """Whether the controller gets what a host sends at present."""
         return host.up and host.place is not None and self._ready(host.place.switch)
 
     def _on_entry(self, edge: int) -> Callable[[object, Held], None]:

@@ -1,4 +1,4 @@
-"""What both soaks do as the first process of their world: take their orders, and conclude."""
+"""What both soaks do as the first process of their sandbox: read the command line, report."""
 
 import argparse
 import json
@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from experiments.soak import SUMMARY
-from testbed import isolation
+from testbed import sandbox
 
 _Spec = TypeVar("_Spec")
 
 
 def say(line: str) -> None:
-    """Tell whoever waits."""
+    """Report progress."""
     print(f"soak: {line}", file=sys.stderr, flush=True)
 
 
 def run(kind: Callable[..., _Spec], soak: Callable[[_Spec, Path], list[str]]) -> int:
     """Soak as the command line says, where ``soak`` returns what it has found; the exit status."""
-    isolation.become_first_process()
+    sandbox.become_first_process()
     parser = argparse.ArgumentParser()
     parser.add_argument("--spec", type=json.loads, required=True)
     parser.add_argument("--out", type=Path, required=True)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from controller.southbound.codec.extension import Window
 from experiments.network.frames import CONTROL_BYTES, SO_TIMESTAMPNS, arrival_ns
+from experiments.soak.fake_switch import Switch
 from experiments.soak.hosts import Place, packet_in
-from experiments.soak.switch import Switch
 
 EDGES, HOST_PORTS = 4, 40
 CORE = EDGES + 1

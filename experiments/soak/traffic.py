@@ -1,4 +1,4 @@
-"""A host of the soak: TCP and UDP to all others, from the inside of its namespace.
+"""A host of the soak: TCP and UDP to all others, in its own namespace.
 
     python -m experiments.soak.traffic --address A [--peer P]...
 

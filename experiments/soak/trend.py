@@ -1,33 +1,54 @@
-"""Whether a series of samples goes anywhere: slopes that a few outliers do not move."""
+"""A process over time, and whether a series of samples goes anywhere: slopes that a few outliers do
+not move."""
 
 from collections.abc import Sequence
-from itertools import combinations
-from statistics import median
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.measure.process import footprint
 
 _MOST = 400
 
 Point = tuple[float, float]
 
 
+@dataclass(frozen=True)
+class Sample:
+    """A process at a moment, in seconds since the beginning."""
+
+    at_s: float
+    rss_kb: int
+    descriptors: int
+    threads: int
+
+
+def sample(pid: int, at_s: float) -> Sample:
+    """Look at a running process. Raises ProcessLookupError if it has ended."""
+    seen = footprint(pid)
+    return Sample(at_s, seen.rss_kb, seen.descriptors, seen.threads)
+
+
 def slope(points: Sequence[Point]) -> float:
     """The median of the slopes between all pairs of points (Theil 1950, Sen 1968).
 
-    Of a long series, every n-th point. Raises ValueError for fewer than two points.
+    Of a long series, every n-th point. Raises ValueError where there are no two points apart.
     """
     step = max(1, len(points) // _MOST)
-    slopes = [
-        (y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points[::step], 2) if x1 != x2
-    ]
-    if not slopes:
+    x, y = np.array(points[::step], dtype=float).reshape(-1, 2).T
+    first, second = np.triu_indices(len(x), 1)
+    run = x[second] - x[first]
+    apart = run != 0
+    if not apart.any():
         raise ValueError(f"{len(points)} samples have no slope")
-    return median(slopes)
+    return float(np.median((y[second] - y[first])[apart] / run[apart]))
 
 
 def spread(points: Sequence[Point], slope_: float) -> float:
     """How far points usually are from a line of this slope: the median absolute deviation."""
-    rests = [y - slope_ * x for x, y in points]
-    middle = median(rests)
-    return median(abs(rest - middle) for rest in rests)
+    x, y = np.array(points, dtype=float).T
+    rests = y - slope_ * x
+    return float(np.median(np.abs(rests - np.median(rests))))
 
 
 def thirds(values: Sequence[float]) -> tuple[float, float]:
@@ -35,4 +56,4 @@ def thirds(values: Sequence[float]) -> tuple[float, float]:
     if len(values) < 3:
         raise ValueError(f"{len(values)} samples have no thirds")
     third = len(values) // 3
-    return median(values[:third]), median(values[-third:])
+    return float(np.median(values[:third])), float(np.median(values[-third:]))

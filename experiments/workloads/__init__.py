@@ -1,7 +1,142 @@
-"""What the hosts of an experiment do: each program here is one process, told what to do on its
-command line.
+"""What the hosts of a run do, one module each. A new workload is a new module here.
 
-They share two conventions. Times are CLOCK_MONOTONIC in nanoseconds, which all namespaces of a
-machine and the switch have in common. Bytes over time are counted in bins of the absolute clock,
-so the series of two processes can be laid over each other without any agreement between them.
+A module derives a frozen dataclass from ``Workload``, whose fields are what can be set, and calls
+``WORKLOADS.add`` with it; ``weir-experiment run --workload NAME --set FIELD=VALUE`` then runs it,
+under any scheme, on any topology, and with or without a long background flow beside it.
 """
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from testbed.bed import Bed
+from testbed.registry import Registry
+
+
+class Stage(Protocol):
+    """What a workload is given: the network ``bed``, which forwards already, and ``log``, where its
+    processes write what they say on stderr."""
+
+    bed: Bed
+    log: Path
+
+    def say(self, text: str) -> None:
+        """Tell the user how far it is."""
+
+    def begin(self) -> None:
+        """Its traffic begins now: from here on the load of the processors counts."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a workload has done.
+
+    ``operations`` are what its user waits for, blocks or flows or answers: of each ``start_ns``,
+    ``end_ns`` (CLOCK_MONOTONIC) and ``bytes``, and whatever else is to be recorded. ``received`` is
+    all that came, over time, as ``ByteBins.as_record`` has it.
+    """
+
+    operations: Sequence[Mapping[str, Any]]
+    received: Mapping[str, Any]
+
+
+def span_ns(operations: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """Return when the first of them began and the last one ended."""
+    return min(one["start_ns"] for one in operations), max(one["end_ns"] for one in operations)
+
+
+def goodput_mbps(operations: Sequence[Mapping[str, Any]]) -> float:
+    """Return the bytes of all operations over the time from the first one's start to the last end.
+
+    For reads: from the first request to the last byte.
+    """
+    start_ns, end_ns = span_ns(operations)
+    total: int = sum(one["bytes"] for one in operations)
+    return total * 8e3 / (end_ns - start_ns)
+
+
+class Workload:
+    """What hosts do. Of a network's hosts, ``senders`` of them (``bed.roles.senders``) send to
+    ``bed.roles.receiver``.
+
+    ``name`` is what the command line calls it, ``about`` a line for help texts, ``unit`` what one
+    operation is.
+    """
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+    unit: ClassVar[str] = "operation"
+    senders: int
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are at once."""
+        return self.senders
+
+    def serving(self, stage: Stage) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Return what is to stand before a background flow begins, and until all is over."""
+        return nullcontext()
+
+    def run(self, stage: Stage) -> Done:
+        """Do it. Raises ProgramError where a process fails."""
+        raise NotImplementedError
+
+    def in_words(self) -> str:
+        """Return what is done, for reports."""
+        return f"{self.name} with {self.senders} senders"
+
+
+WORKLOADS: Registry[type[Workload]] = Registry("workload", __name__)
+
+
+def workload(name: str, given: Mapping[str, Any]) -> Workload:
+    """Make the workload called ``name`` with the fields ``given``, which may be text.
+
+    Raises ValueError for a field that it does not have, or that cannot be so.
+    """
+    kind = WORKLOADS.named(name)
+    types = parameters(name)
+    for field in given:
+        if field not in types:
+            raise ValueError(f"workload {name} has no {field}: it has {', '.join(types)}")
+    made: Workload = kind(**{field: _value(field, types[field], given[field]) for field in given})
+    return made
+
+
+def parameters(name: str) -> dict[str, type]:
+    """Return the fields of the workload called ``name``, and what each is."""
+    return {field.name: field.type for field in fields(WORKLOADS.named(name))}  # type: ignore
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """Return what the fields of the workload called ``name`` are unless one sets them."""
+    return {field.name: field.default for field in fields(WORKLOADS.named(name))}  # type: ignore
+
+
+def as_record(made: Workload) -> dict[str, Any]:
+    """Return a workload as values of JSON: its name and its fields."""
+    return {"name": made.name, **asdict(made)}  # type: ignore[call-overload]
+
+
+def from_record(record: Mapping[str, Any]) -> Workload:
+    """Make a workload of what ``as_record`` gives."""
+    return workload(record["name"], {k: v for k, v in record.items() if k != "name"})
+
+
+def described() -> str:
+    """Return all workloads and what --set chooses of each, for the help of a command."""
+    lines = []
+    for name, kind in WORKLOADS.items():
+        lines.append(f"  {name:<12} {kind.about}")
+        lines.append(f"{'':15}--set {' '.join(f'{k}={v}' for k, v in defaults(name).items())}")
+    return "\n".join(lines)
+
+
+def _value(field: str, kind: type, given: Any) -> Any:
+    words = {int: "a whole number", float: "a number"}
+    try:
+        return kind(given) if isinstance(given, str) else given
+    except ValueError:
+        raise ValueError(f"{field} must be {words.get(kind, kind)}, not {given!r}") from None

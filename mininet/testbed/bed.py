@@ -2,23 +2,25 @@
 
 import resource
 import subprocess
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mininet.net import Mininet
 
-from testbed import dctcp
+from testbed import dctcp, sandbox
 from testbed.command import run, wait_until
 from testbed.config import BedConfig, HostSettings
 from testbed.controller import Controller, QueueConfig, configuration
 from testbed.host import Host
-from testbed.isolation import RUN_DIR
 from testbed.link import ShapedLink
 from testbed.ovs import Ovs, find_prefix
+from testbed.sandbox import RUN_DIR
 from testbed.switch import Switch
-from testbed.topology import topology
+from testbed.topologies import topology_of
 
 _CONNECT_TIMEOUT_S = 20.0
 _FORWARD_TIMEOUT_S = 20
@@ -29,7 +31,7 @@ class BedError(RuntimeError):
 
 
 class Bed:
-    """Context manager. Leaving it ends controller and switches; the rest ends with the world."""
+    """Context manager. Leaving it ends controller and switches; the rest ends with the sandbox."""
 
     def __init__(self, config: BedConfig, run_dir: Path = RUN_DIR) -> None:
         self.config = config
@@ -41,6 +43,12 @@ class Bed:
         self._registered = ExitStack()
 
     def __enter__(self) -> "Bed":
+        sandbox.require_inside()
+        if self.ovs.run_dir.exists():
+            raise BedError(
+                "there has been a test bed in this sandbox already, and its links are still there: "
+                "start each one in a new sandbox (testbed.sandbox.run)"
+            )
         try:
             self._build()
         except BaseException:
@@ -59,9 +67,9 @@ class Bed:
         self._registered.close()
 
     def host(self, name: str) -> Host:
-        """Return the host called ``name``."""
-        node: Host = self.net.nameToNode[name]
-        return node
+        """Return the host called ``name``. Raises ValueError naming those that there are."""
+        host: Host = self._named(name, "host", self.net.hosts)
+        return host
 
     @property
     def hosts(self) -> list[Host]:
@@ -74,9 +82,9 @@ class Bed:
         return list(self.net.switches)
 
     def switch(self, name: str) -> Switch:
-        """Return the switch called ``name``."""
-        node: Switch = self.net.nameToNode[name]
-        return node
+        """Return the switch called ``name``. Raises ValueError naming those that there are."""
+        switch: Switch = self._named(name, "switch", self.net.switches)
+        return switch
 
     @property
     def bottleneck_switch(self) -> Switch:
@@ -101,6 +109,12 @@ class Bed:
         if silent:
             raise BedError(f"no answer within {_FORWARD_TIMEOUT_S} s: {', '.join(silent)}")
 
+    def _named(self, name: str, kind: str, nodes: Sequence[Any]) -> Any:
+        for node in nodes:
+            if node.name == name:
+                return node
+        raise ValueError(f"no {kind} {name}: there are {', '.join(node.name for node in nodes)}")
+
     def _build(self) -> None:
         config = self.config
         resource.setrlimit(
@@ -110,14 +124,7 @@ class Bed:
         run(["sysctl", "-e", "-q", "-w", "net.ipv6.conf.default.disable_ipv6=1"])
         # Mininet would raise limits of the whole machine.
         Mininet.inited = True
-        topo = topology(
-            config.topology,
-            senders=config.senders,
-            rate_bps=config.rate_bps,
-            bottleneck_limit_bytes=config.bottleneck_limit_bytes,
-            limit_bytes=config.limit_bytes,
-            shape=config.shape,
-        )
+        topo = topology_of(config)
         self.roles = topo.roles
         self.ovs.start()
         fail_mode = "standalone" if config.scheme is None else "secure"

@@ -1,4 +1,4 @@
-"""Run a command of the system and take no failure for an answer.
+"""Run commands of the system; a failure is an exception.
 
 Mininet runs its commands in a shell and goes on when they fail, which is how a test bed comes to
 measure a network that was never built. Here every failure is an exception with the command in it.

@@ -1,10 +1,17 @@
 """What a test bed is to be: plain values, which pass between processes as JSON."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from controller.core.congestion.regulator import Scheme
+from testbed import dctcp
+
+REGULATION_SCHEMES = tuple(scheme.value for scheme in Scheme)
+LEAST_BUFFER_BYTES = 1514
+"""A full-size frame."""
 
 _SWITCHES = ("ecn", "sack", "timestamps", "window_scaling")
 
@@ -36,6 +43,11 @@ class HostSettings:
     window_scaling: bool | None = None
     mtu_bytes: int | None = None
     mss_bytes: int | None = None
+
+    def over(self, base: "HostSettings") -> "HostSettings":
+        """Return these settings, with those of ``base`` where these leave a value untouched."""
+        mine = {name: value for name, value in asdict(self).items() if value is not None}
+        return HostSettings(**asdict(base) | mine)
 
     def sysctls(self, rmem: str) -> dict[str, str]:
         """Return what to set under net.ipv4; ``rmem`` is the present value of tcp_rmem."""
@@ -72,28 +84,53 @@ class HostSettings:
 class BedConfig:
     """Everything that makes a test bed.
 
-    ``shape`` is what the topology lets choose, as in ``{"k": 4}``. With ``ipv6`` hosts have an
-    address of fd00::/64 as well.
-    ``scheme`` is the controller's (weir, sdtcp, none); None means no controller at all, the
-    switches learn by themselves. ``bottleneck_limit_bytes`` is the bottleneck port's buffer,
-    ``limit_bytes`` every other device's. ``queue`` adds to the QoS record of every switch port, as
-    in ``{"ecn-threshold": "30000"}`` (ovs-vswitchd.conf.db(5), type weir). ``ovs_prefix`` None
-    looks where ``ovs.find_prefix`` does. ``controller`` overrides keys of the controller's
-    configuration by section.
+    ``shape`` is what the topology lets choose, as in ``{"k": 4}``. ``senders`` None means 32, or as
+    many as the topology has room for. With ``ipv6`` hosts have an address of fd00::/64 as well.
+    ``scheme`` is the controller's regulation scheme (weir, sdtcp, none); None means no controller
+    at all, the switches learn by themselves. ``bottleneck_limit_bytes`` is the buffer of the
+    bottleneck port, ``limit_bytes`` that of every other device. ``queue`` adds to the QoS record of
+    every switch port, as in ``{"delay-us": 5000, "release": "thread"}``
+    (ovs-vswitchd.conf.db(5), type weir). ``ovs_prefix`` None looks where ``ovs.find_prefix`` does.
+    ``controller`` overrides keys of the controller's configuration by section.
     """
 
     topology: str = "fig8"
     shape: Mapping[str, int] = field(default_factory=dict)
     ipv6: bool = False
-    senders: int = 32
+    senders: int | None = None
     scheme: str | None = "weir"
     rate_bps: int = 100_000_000
     bottleneck_limit_bytes: int = 64 * 1024
     limit_bytes: int = 1024 * 1024
-    queue: Mapping[str, str] = field(default_factory=dict)
+    queue: Mapping[str, str | int] = field(default_factory=dict)
     host: HostSettings = field(default_factory=HostSettings)
     ovs_prefix: str | Path | None = None
     controller: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, least, unit in (
+            ("rate_bps", 1, "bits a second"),
+            ("bottleneck_limit_bytes", LEAST_BUFFER_BYTES, "bytes"),
+            ("limit_bytes", LEAST_BUFFER_BYTES, "bytes"),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise ValueError(
+                    f"{name} must be a whole number of {unit}, at least {least}, not {value!r}"
+                )
+        if self.scheme is not None and self.scheme not in REGULATION_SCHEMES:
+            raise ValueError(
+                f"scheme is the controller's regulation scheme, {', '.join(REGULATION_SCHEMES)} or "
+                f"None, not {self.scheme!r}; for a TCP without regulation: scheme='none', "
+                f"host=HostSettings(congestion_control='reno')"
+            )
+        if self.host.congestion_control == dctcp.NAME and not (
+            self.host.ecn and "ecn-threshold" in self.queue
+        ):
+            raise ValueError(
+                f"{dctcp.NAME} is DCTCP only where hosts ask for ECN and queues mark: add ecn=True "
+                f"to the host and {dctcp.MARKING} to queue"
+            )
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "BedConfig":

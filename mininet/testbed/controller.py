@@ -41,7 +41,7 @@ def configuration(
     events: Path,
     sections: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Return what the controller is to be told of this network, as its configuration file holds it.
+    """Return the controller's configuration for this network, as its configuration file has it.
 
     ``sections`` overrides single keys, as in ``{"regulation": {"window_ttl": "1 s"}}``.
     """
@@ -144,7 +144,7 @@ class Controller(node.Controller):
             raise ControllerError(f"weir-controller ended (status {status})\n{self._log_end()}")
 
     def errors(self) -> list[str]:
-        """Return the lines of its log that tell of an error."""
+        """Return the lines of its log that report an error."""
         return errors_in(self.log.read_text(errors="replace"))
 
     def _log_end(self, lines: int = 20) -> str:

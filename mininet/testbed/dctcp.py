@@ -15,6 +15,15 @@ from pathlib import Path
 NAME = "weir-dctcp"
 """What HostSettings.congestion_control is to say for a host to have it."""
 
+K_BYTES = 20 * 1514
+"""How long a queue is when it begins to mark: as many full-size frames as the DCTCP paper has at
+1 Gb/s (Alizadeh et al., SIGCOMM 2010). Its K > C x RTT / 7 would allow less at 100 Mb/s, but DCTCP
+cannot go below two segments a sender."""
+
+MARKING = {"release": "thread", "ecn-threshold": str(K_BYTES)}
+"""How the queues of switch ports are to be set. The kernel's shaper would be a little faster than
+the queue that marks."""
+
 OBJECT = Path(__file__).parents[2] / "build" / "bpf" / "dctcp.bpf.o"
 BTF = Path("/sys/kernel/btf/vmlinux")
 

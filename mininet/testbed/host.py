@@ -1,7 +1,7 @@
-"""A Mininet host whose TCP is what it is said to be.
+"""A Mininet host whose TCP can be set, and read back.
 
-By default a host is Linux as it comes. What an experiment wants otherwise stands in HostSettings,
-is set per namespace, and can be read back (``Host.tcp_settings``), so that a report prints facts.
+By default a host has Linux's own settings. HostSettings change them for this host alone;
+``Host.tcp_settings`` reads them back from the kernel, so that a report prints facts.
 """
 
 import json
@@ -9,11 +9,12 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from mininet import node
+from testbed import dctcp
 from testbed.command import CommandError, run
 from testbed.config import HostSettings, route_attributes
 
-# Nothing is to be on the wire that the experiment did not put there: no address is made up, so no
-# router is sought and no membership reported. IPv6 addresses set by hand still work.
+# Hosts send nothing by themselves: without an address of IPv6's own making they look for no router
+# and report no membership. IPv6 addresses set by hand still work.
 _QUIET_IPV6 = (
     "net.ipv6.conf.default.addr_gen_mode=1",
     "net.ipv6.conf.default.accept_ra=0",
@@ -24,6 +25,10 @@ _SYSCTLS = (
     "tcp_congestion_control", "tcp_rto_min_us", "tcp_rmem", "tcp_wmem", "tcp_sack",
     "tcp_timestamps", "tcp_window_scaling", "tcp_slow_start_after_idle", "tcp_ecn",
 )  # fmt: skip
+
+
+class HostError(RuntimeError):
+    """A host cannot be set as asked for; the text, one line, says why."""
 
 
 class Host(node.Host):
@@ -45,17 +50,26 @@ class Host(node.Host):
         self.settings = settings or HostSettings()
         self._sysctls: dict[str, str] = {}
         self._attributes: dict[str, str] = {}
+        self._is_configured = False
         # -e: a kernel without IPv6 has none of these, and no noise either.
         run(["sysctl", "-e", "-q", "-w", *_QUIET_IPV6], pid=self.pid)
 
     def config(self, **params: Any) -> dict[str, Any]:
         """Called by Mininet once all links are there."""
         result: dict[str, Any] = super().config(**params)
+        self._is_configured = True
+        self.restore()
+        return result
+
+    def restore(self) -> None:
+        """Set what the kernel forgets when the host's device goes down: attributes of the route,
+        and IPv6 addresses. Nothing happens before the host is configured."""
+        if not self._is_configured:
+            return
         if self.ipv6:
             address = f"{self.address6()}/64"
-            run(["ip", "-6", "addr", "add", address, "dev", self._device()], pid=self.pid)
+            run(["ip", "-6", "addr", "replace", address, "dev", self._device()], pid=self.pid)
         self.apply(self.settings)
-        return result
 
     def address6(self) -> str:
         """The IPv6 address that ``ipv6`` gives."""
@@ -65,7 +79,8 @@ class Host(node.Host):
         """Have new connections be as ``settings`` say.
 
         Sysctls and an MTU that they leave untouched stay as they are; the route has the attributes
-        they ask for and no others. Raises CommandError where the kernel refuses.
+        they ask for and no others. Raises HostError for a congestion control that the kernel does
+        not have, CommandError where it refuses something else.
         """
         self.settings = settings
         sysctls = settings.sysctls(self._tcp_rmem())
@@ -81,7 +96,12 @@ class Host(node.Host):
             )
         if attributes or self._attributes:
             words = [part for pair in attributes.items() for part in pair]
-            run(["ip", "route", "change", *self._route(), *words], pid=self.pid)
+            try:
+                run(["ip", "route", "change", *self._route(), *words], pid=self.pid)
+            except CommandError as refused:
+                if "congctl" in attributes and "congestion" in refused.output:
+                    raise self._lacks(attributes["congctl"]) from refused
+                raise
         self._sysctls, self._attributes = sysctls, attributes
         if settings.mtu_bytes is not None:
             for end in self._link_ends():
@@ -104,6 +124,12 @@ class Host(node.Host):
         shown["route"] = run(["ip", "route", "show", "dev", self._device()], pid=self.pid).strip()
         return shown
 
+    def congestion_control(self) -> str:
+        """Return what new connections have; a route may name another than the host's default."""
+        shown = self.tcp_settings()
+        in_route = route_attributes(shown["route"]).get("congctl")
+        return in_route or shown["tcp_congestion_control"]
+
     def settings_faults(self) -> list[str]:
         """Say where the kernel's settings differ from ``settings``; empty when they do not."""
         faults = []
@@ -125,6 +151,13 @@ class Host(node.Host):
                 if self._mtu(end) != mtu_bytes
             ]
         return faults
+
+    def _lacks(self, control: str) -> HostError:
+        known = run(["sysctl", "-n", "net.ipv4.tcp_available_congestion_control"], pid=self.pid)
+        return HostError(
+            f"{self.name}: this kernel has no TCP congestion control {control!r}: it has "
+            f"{', '.join(known.split())}; {dctcp.NAME} comes with the test bed"
+        )
 
     def _defaults_to(self, control: str) -> bool:
         """Have connections use a congestion control by default; whether the kernel allows it.

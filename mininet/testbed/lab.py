@@ -1,4 +1,4 @@
-"""weir-lab: a test bed to walk about in, with Mininet's prompt."""
+"""weir-lab: a test bed with Mininet's prompt."""
 
 import argparse
 import json
@@ -6,13 +6,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from testbed import isolation
-from testbed.config import BedConfig, HostSettings
-from testbed.topology import TOPOLOGIES, default_senders
+from testbed import dctcp, options, sandbox
+from testbed.config import REGULATION_SCHEMES, BedConfig, HostSettings
+from testbed.topologies import at_most, topology_of
+
+_SENDERS = 8
 
 _DESCRIPTION = """\
 Opens a network of namespaces with the patched Open vSwitch and Weir's controller, and gives
-you Mininet's prompt in it. Everything is in a world of its own: when you leave, with 'exit',
+you Mininet's prompt in it. Everything is in a sandbox of its own: when you leave, with 'exit',
 Ctrl-D or kill -9, nothing of it stays on the machine. Needs root.
 """
 
@@ -28,75 +30,70 @@ at the prompt:
   sh tail -f /run/weir/events.jsonl   what the controller sees and does
   exit
 
-topologies:
-  fig8   h1..hN and b1 at switch s1, r1 and r2 at switch s2; s1's port 1 is the bottleneck
-  star   h1..hN, b1 and r1 at switch s1; its port 1, to r1, is the bottleneck
-  parking-lot  s1, s2, s3 in a row, one sender: h1 to r1 over both links, h2 to r2 over the
-               first, h3 to r3 over the second, which has second_pct (40) % of the rate and is
-               the bottleneck
-  fat-tree     of k (4) pods: hosts h1.., edge switches e1.., aggregation a1.., cores c1..
-  leaf-spine   spines (2) s1.., leaves (4) l1.., and hosts (4) at each leaf, h1..
-  in the last two the last host's port is the bottleneck, and h1..hN send
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     args = _parser().parse_args(argv)
-    config = BedConfig(
-        topology=args.topology,
-        shape=dict(args.shape),
-        ipv6=True,
-        senders=default_senders(args.topology) if args.senders is None else args.senders,
-        scheme=args.scheme,
-        rate_bps=args.rate * 1_000_000,
-        bottleneck_limit_bytes=args.buffer * 1024,
-        host=HostSettings(congestion_control=args.congestion_control),
-        ovs_prefix=args.ovs,
-    )
     try:
-        return isolation.run([sys.executable, "-m", "testbed.prompt", json.dumps(asdict(config))])
-    except isolation.IsolationError as missing:
+        config = _config(args)
+        topology_of(config)
+        module = [sys.executable, "-m", "testbed.prompt", json.dumps(asdict(config))]
+        return sandbox.run([*module, *args.commands])
+    except ValueError as wrong:
+        print(f"weir-lab: {wrong}", file=sys.stderr)
+        return 2
+    except sandbox.SandboxError as missing:
         print(f"weir-lab: {missing}", file=sys.stderr)
         return 1
 
 
-def _choice(written: str) -> tuple[str, int]:
-    name, _, number = written.partition("=")
-    if not number.isdecimal():
-        raise argparse.ArgumentTypeError(f"{written!r} is not NAME=NUMBER")
-    return name, int(number)
+def _config(args: argparse.Namespace) -> BedConfig:
+    shape = dict(args.shape)
+    control = args.congestion_control
+    marks = control == dctcp.NAME
+    return BedConfig(
+        topology=args.topology,
+        shape=shape,
+        ipv6=True,
+        senders=at_most(_SENDERS, args.topology, shape) if args.senders is None else args.senders,
+        scheme=args.scheme,
+        rate_bps=options.rate_bps(args),
+        bottleneck_limit_bytes=options.buffer_bytes(args),
+        queue=dctcp.MARKING if marks else {},
+        host=HostSettings(congestion_control=control, ecn=True if marks else None),
+        ovs_prefix=args.ovs,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "weir-lab",
         description=_DESCRIPTION,
-        epilog=_EPILOG,
+        epilog=_EPILOG + options.TOPOLOGIES_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--topology", choices=TOPOLOGIES, default="fig8", help="(default %(default)s)")
+    options.add(parser)
     add(
-        "--shape", type=_choice, action="append", default=[], metavar="NAME=NUMBER",
-        help="what the topology lets choose (below), as in k=4; may be given several times",
+        "--senders", type=int, default=None, metavar="N",
+        help=f"hosts h1..hN (default {_SENDERS}, or as many as there is room for)",
     )  # fmt: skip
     add(
-        "--senders", type=int, default=None,
-        help="hosts h1..hN (default 8; 1 in a parking lot)",
-    )  # fmt: skip
-    add(
-        "--scheme", choices=("weir", "sdtcp", "none"), default="weir",
-        help="how the controller regulates; none: it forwards and watches (default %(default)s)",
-    )  # fmt: skip
-    add("--rate", type=int, default=100, metavar="MBPS", help="of every link (default %(default)s)")
-    add(
-        "--buffer", type=int, default=64, metavar="KIB",
-        help="of the bottleneck port (default %(default)s)",
+        "--scheme", choices=REGULATION_SCHEMES, default="weir",
+        help="the controller's regulation scheme; none: it forwards and watches "
+        "(default %(default)s)",
     )  # fmt: skip
     add(
         "--congestion-control", default=None, metavar="NAME",
-        help="of the hosts' TCP (default: this machine's own)",
+        help="of the hosts' TCP (default: this machine's own); weir-dctcp is DCTCP, with ECN and "
+        "queues that mark",
+    )  # fmt: skip
+    add(
+        "-c", dest="commands", action="append", default=[], metavar="COMMAND",
+        help="what to type at the prompt; it ends after the last one. Lines of standard input are "
+        "taken as well, where that is no terminal",
     )  # fmt: skip
     add(
         "--ovs", default=None, metavar="PREFIX",

@@ -7,6 +7,7 @@ from mininet.node import Switch
 
 from testbed import shaping
 from testbed.command import run
+from testbed.host import Host
 from testbed.shaping import Egress
 
 # Segments that exist only between a host and its veth would never be seen by a switch in user
@@ -32,6 +33,13 @@ class ShapedIntf(Intf):
         if not isinstance(self.node, Switch):
             shaping.install(self.name, egress, pid=self.node.pid)
         return result
+
+    def ifconfig(self, *args: str) -> str:
+        """Called by Mininet, also for the prompt's ``link h1 s1 up``."""
+        said: str = super().ifconfig(*args)
+        if args == ("up",) and isinstance(self.node, Host):
+            self.node.restore()
+        return said
 
 
 class ShapedLink(Link):

@@ -1,6 +1,6 @@
 """Weir's parts for ``mn``, Mininet's own command: topologies, switch, link and controller.
 
-``mininet/custom.py`` is what ``mn --custom`` loads; it puts ``mn`` into a world of its own first.
+``mininet/custom.py`` is what ``mn --custom`` loads; it puts ``mn`` into a sandbox of its own first.
 Everything else about a network is up to ``mn``, and these parts go with its own ones: a link
 that is not told otherwise has 100 Mb/s and large buffers.
 """
@@ -14,18 +14,20 @@ from typing import Any
 from mininet import node
 from testbed import controller, link, switch
 from testbed.config import BedConfig
-from testbed.isolation import RUN_DIR
 from testbed.ovs import Ovs, find_prefix
-from testbed.topology import IncastTopo, default_senders, topology
+from testbed.sandbox import RUN_DIR
+from testbed.topologies import IncastTopo, at_most, topology
 
 _DEFAULTS = BedConfig()
+# Unless one asks for others, and where there is room for them.
+_SENDERS = 8
 
 
 class Incast:
     """``--topo fig8,8`` or ``--topo star,8,rate=100,buffer=64``: senders, Mb/s, and KiB at the
     bottleneck; ``--topo fat-tree,8,k=4``, ``--topo leaf-spine,8,spines=2,leaves=4,hosts=4``.
 
-    The last one that was made is the one that the controller is told about.
+    The controller is configured for the last one that was made.
     """
 
     chosen: "Incast | None" = None
@@ -43,7 +45,7 @@ class Incast:
         self.rate_bps, self.bottleneck_limit_bytes = rate * 1_000_000, buffer * 1024
         made = topology(
             self.name,
-            senders=default_senders(self.name) if senders is None else senders,
+            senders=at_most(_SENDERS, self.name, shape) if senders is None else senders,
             rate_bps=self.rate_bps,
             bottleneck_limit_bytes=self.bottleneck_limit_bytes,
             limit_bytes=_DEFAULTS.limit_bytes,

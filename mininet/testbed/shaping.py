@@ -107,7 +107,7 @@ def verify(device: str, egress: Egress, *, pid: int | None = None) -> None:
 
 
 def differences(found: Installed, asked: Egress) -> list[str]:
-    """Say in words where ``found`` differs from ``asked``; empty when it does not."""
+    """Return where ``found`` differs from ``asked``, as text; empty when it does not."""
     faults = []
     if found.rate_bps is None:
         faults.append(f"no HTB class, asked for {asked.rate_bps} bit/s")

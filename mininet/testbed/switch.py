@@ -15,6 +15,7 @@ _PORT_TIMEOUT_S = 10.0
 _MAX_BACKOFF_MS = 1000
 _INACTIVITY_PROBE_MS = 5000
 _PACING = (1.0, 1.02)
+_REFUSED = re.compile(r"([\w.-]+): QoS type weir refused: (.*)")
 
 
 class Switch(node.Switch):
@@ -33,13 +34,13 @@ class Switch(node.Switch):
         *,
         ovs: Ovs,
         fail_mode: str = "secure",
-        queue: Mapping[str, str] | None = None,
+        queue: Mapping[str, str | int] | None = None,
         **params: Any,
     ) -> None:
         super().__init__(name, **params)
         self.ovs = ovs
         self.fail_mode = fail_mode
-        self.queue = dict(queue or {})
+        self.queue = {key: str(value) for key, value in (queue or {}).items()}
 
     @property
     def links(self) -> list[ShapedIntf]:
@@ -47,7 +48,16 @@ class Switch(node.Switch):
         return [intf for _port, intf in sorted(self.intfs.items()) if isinstance(intf, ShapedIntf)]
 
     def start(self, controllers: Sequence[node.Controller]) -> None:
-        """Create the bridge with all ports and their queues at once, and check what came of it."""
+        """Create the bridge with all ports and their queues at once, and check what came of it.
+
+        Raises OvsError where the switch lacks something, refuses a queue, or has a link that is not
+        Weir's.
+        """
+        if others := [i.name for i in self.intfList() if i.name != "lo" and i not in self.links]:
+            raise OvsError(
+                f"{self.name}: {', '.join(others)} would not be forwarded to: "
+                "--switch weir needs --link weir (ShapedLink)"
+            )
         patched = self.ovs.has_egress_queues()
         if self.queue and not patched:
             asked = ", ".join(self.queue)
@@ -86,7 +96,7 @@ class Switch(node.Switch):
             for intf in self.links:
                 shaping.install(intf.name, intf.egress)
         if faults := self.queue_faults():
-            raise OvsError(f"{self.name}: {'; '.join(faults)}")
+            raise OvsError(f"{self.name}: {self._refusal() or '; '.join(faults)}")
 
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803  (Mininet's name)
         """Remove the bridge."""
@@ -160,6 +170,14 @@ class Switch(node.Switch):
                     if in_force.get(key) != value
                 ]
         return faults
+
+    def _refusal(self) -> str | None:
+        """What the switch has said of the first queue of ours that it refused, if it did."""
+        names = {intf.name for intf in self.links}
+        for device, why in _REFUSED.findall(self.ovs.log.read_text(errors="replace")):
+            if device in names:
+                return f"it refuses the queue of {device}: {why}"
+        return None
 
     def _queue(self, intf: ShapedIntf) -> list[str]:
         uuid = f"@{intf.name}"

@@ -19,7 +19,8 @@ def data(scheme: str = "weir", **changes: Any) -> dict[str, Any]:
         "format": FORMAT,
         "spec": {
             "scheme": scheme,
-            "incast": {
+            "workload": {
+                "name": "reads",
                 "senders": 2,
                 "rounds": 2,
                 "block_bytes": BLOCK_BYTES,
@@ -27,8 +28,10 @@ def data(scheme: str = "weir", **changes: Any) -> dict[str, Any]:
                 "seed": 1,
             },
             "topology": "star",
+            "shape": {},
             "rate_bps": 100_000_000,
             "buffer_bytes": 65536,
+            "delay_us": 0,
             "background": True,
             "warm_up_s": 1.0,
             "tail_s": 1.0,
@@ -36,20 +39,30 @@ def data(scheme: str = "weir", **changes: Any) -> dict[str, Any]:
             "ovs_prefix": None,
         },
         "environment": {"kernel": "6.1"},
-        "roles": {"receiver": "r1"},
+        "roles": {"receiver": "r1", "bottleneck_bps": 100_000_000},
         "hosts": {"r1": host(), "h1": host(), "h2": host()},
         "settings_faults": [],
         "qdisc_faults": [],
         "idle_rtt_ms": {"min": 0.4, "avg": 0.5, "max": 0.6},
-        "rounds": [
-            {"start_ns": START_NS, "end_ns": START_NS + 100 * MS, "completion_ns": [MS, 100 * MS]},
+        "operations": [
+            {
+                "start_ns": START_NS,
+                "end_ns": START_NS + 100 * MS,
+                "bytes": BLOCK_BYTES,
+                "completion_ns": [MS, 100 * MS],
+            },
             {
                 "start_ns": START_NS + 150 * MS,
                 "end_ns": START_NS + 300 * MS,
+                "bytes": BLOCK_BYTES,
                 "completion_ns": [150 * MS, 2 * MS],
             },
         ],
-        "burst_bytes": {"start_ns": START_NS, "bin_ns": 50 * MS, "bytes": [500_000, 500_000] * 2},
+        "workload_bytes": {
+            "start_ns": START_NS,
+            "bin_ns": 50 * MS,
+            "bytes": [500_000, 500_000] * 2,
+        },
         "background_bytes": {"start_ns": START_NS - 50 * MS, "bin_ns": 50 * MS, "bytes": [100] * 9},
         "far_end": {
             "time_ns": [START_NS + k * 500 * MS for k in range(4)],
@@ -64,7 +77,7 @@ def data(scheme: str = "weir", **changes: Any) -> dict[str, Any]:
             "h2": {},
         },
         "queue": {"limit_bytes": "65536", "low": "19660", "mid": "39321", "high": "52428"},
-        "longest_in_reads_bytes": 65_000,
+        "longest_bytes": 65_000,
         "dropped": 1,
         "arrived": 7,
         "arrived_in_trace": 7,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.bench import suites
+from experiments.bench import measuring
 from experiments.bench.switch import shaping
 from experiments.network import frames
 
@@ -59,9 +59,9 @@ def test_a_group_that_fails_costs_its_own_figures_only(
         Path(result).write_text(json.dumps(measured))
         return 0
 
-    monkeypatch.setattr(suites.namespace.isolation, "run", run)
+    monkeypatch.setattr(measuring.sandboxed.sandbox, "run", run)
     out = tmp_path / "bench/switch.json"
-    assert suites.run("switch", ["latency", "shaping", "credit"], out) == 1
+    assert measuring.run("switch", ["latency", "shaping", "credit"], out) == 1
     figures = json.loads(out.read_text())
     assert figures["latency_p50_us"] == figures["credit_p50_us"] == 12.5
     assert figures["failed"] == "shaping credit:some"

@@ -14,18 +14,18 @@ from rich.console import Console
 
 from experiments.bench.apps import conclusion, figures, report
 from experiments.bench.apps import turn as turns
-from experiments.bench.apps.matrix import BASELINE, CONTENDERS, KEY, SETTINGS, Setting, Workload
+from experiments.bench.apps.matrix import BASELINE, KEY, SETTINGS, Setting, Workload, scheme_of
 from experiments.bench.apps.play import Stage
 from experiments.bench.suites import SUITES
-from experiments.workloads.programs import app as apps
-from experiments.workloads.programs.app import App, AppError, Told
-from experiments.workloads.programs.dns import Dns
-from experiments.workloads.programs.http import ConnectionEach, Http2, KeepAlive, Shuffle
-from experiments.workloads.programs.iperf import Iperf
-from experiments.workloads.programs.memcached import Memcached
-from experiments.workloads.programs.postgres import Pgbench
-from experiments.workloads.programs.redis import Redis
-from experiments.workloads.programs.rsync import Rsync
+from experiments.traffic.programs import app as apps
+from experiments.traffic.programs.app import App, AppError, Result
+from experiments.traffic.programs.dns import Dns
+from experiments.traffic.programs.http import ConnectionEach, Http2, KeepAlive, Shuffle
+from experiments.traffic.programs.iperf import Iperf
+from experiments.traffic.programs.memcached import Memcached
+from experiments.traffic.programs.postgres import Pgbench
+from experiments.traffic.programs.redis import Redis
+from experiments.traffic.programs.rsync import Rsync
 
 RECORDED = Path(__file__).parent / "apps"
 EVERY_PROGRAM = ("redis", "memcached", "http", "pgbench", "iperf3", "rsync", "dns", "shuffle")
@@ -36,34 +36,34 @@ def said(name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("app", "file", "told"),
+    ("app", "file", "result"),
     [
-        (Redis("get", 50, 3, 20_000), "redis-benchmark.txt", Told(66225.17, 0.487, 0.943, 3.463)),
-        (Memcached(8, 1000), "memcaslap.txt", Told(79936)),
-        (KeepAlive(16, 64), "wrk.txt", Told(95469 / 2.003595, 0.261, 5.058, 7.999)),
-        (ConnectionEach(16, 64), "ab.txt", Told(12890.65, 1.135, 3.872, 1.0)),
-        (Http2(8, 16, 64), "h2load.txt", Told(43251.5, 2.522, 3.569, 3.58)),
-        (Pgbench(8), "pgbench.txt", Told(35275.164726, 0.201, 5.862, 10.629)),
-        (Dns(8, 64), "dnsperf.txt", Told(63376.545981, 0.745, 4.223, 4.401)),
-        (Shuffle(1_000_000), "curl.txt", Told(24 / 0.001325, 1.301, 1.325, 1.325)),
-        (Iperf("down", 8), "iperf3-down.json", Told(21222.99588)),
+        (Redis("get", 50, 3, 20_000), "redis-benchmark.txt", Result(66225.17, 0.487, 0.943, 3.463)),
+        (Memcached(8, 1000), "memcaslap.txt", Result(79936)),
+        (KeepAlive(16, 64), "wrk.txt", Result(95469 / 2.003595, 0.261, 5.058, 7.999)),
+        (ConnectionEach(16, 64), "ab.txt", Result(12890.65, 1.135, 3.872, 1.0)),
+        (Http2(8, 16, 64), "h2load.txt", Result(43251.5, 2.522, 3.569, 3.58)),
+        (Pgbench(8), "pgbench.txt", Result(35275.164726, 0.201, 5.862, 10.629)),
+        (Dns(8, 64), "dnsperf.txt", Result(63376.545981, 0.745, 4.223, 4.401)),
+        (Shuffle(1_000_000), "curl.txt", Result(24 / 0.001325, 1.301, 1.325, 1.325)),
+        (Iperf("down", 8), "iperf3-down.json", Result(21222.99588)),
     ],
     ids=lambda value: value.name if isinstance(value, App) else "",
 )
-def test_what_programs_say(app: App, file: str, told: Told, tmp_path: Path) -> None:
+def test_what_programs_say(app: App, file: str, result: Result, tmp_path: Path) -> None:
     for name in ("percentiles.csv", "requests.tsv", "requests", "transactions.1"):
         shutil.copy(RECORDED / name, tmp_path)
     found = app.parse(said(file), tmp_path, 1.0)
     for value in ("throughput", "p50_ms", "p99_ms", "p999_ms"):
-        assert getattr(found, value) == pytest.approx(getattr(told, value)), value
+        assert getattr(found, value) == pytest.approx(getattr(result, value)), value
 
 
 def test_both_ways_are_told_apart() -> None:
     end = json.loads(said("iperf3-both.json"))["end"]
-    told = Iperf("both").parse(said("iperf3-both.json"), Path(), 2.0)
+    result = Iperf("both").parse(said("iperf3-both.json"), Path(), 2.0)
     down = end["sum_received_bidir_reverse"]["bits_per_second"] / 1e6
-    assert told.parts["down"] == pytest.approx(down)
-    assert told.throughput == pytest.approx(sum(told.parts.values()))
+    assert result.parts["down"] == pytest.approx(down)
+    assert result.throughput == pytest.approx(sum(result.parts.values()))
     one_way = Iperf("down", 8).parse(said("iperf3-down.json"), Path(), 1.0)
     assert one_way.throughput == one_way.parts["down"] > 0
 
@@ -82,12 +82,12 @@ def test_rsync_has_fetched_all() -> None:
         (Http2(8, 16, 64), said("h2load-refused.txt"), "0 requests succeeded"),
         (Dns(8, 64), said("dnsperf-lost.txt"), "0 queries were answered, 1 were lost"),
         (Iperf("up"), said("iperf3-refused.json"), "Connection refused"),
-        (Iperf("up"), "no such option", "tells no JSON: no such option"),
+        (Iperf("up"), "no such option", "reports no JSON: no such option"),
         (Shuffle(1_000_000), "200 999999 0.1\n", "got 999999 bytes"),
         (ConnectionEach(16, 64), said("ab.txt").replace("requests:        0", "requests:        3"),
          "3 of 25784 requests failed"),
         (ConnectionEach(16, 64), "", "no complete request"),
-        (Redis("get", 1, 3, 1), "Could not connect", "tells no summary: Could not connect"),
+        (Redis("get", 1, 3, 1), "Could not connect", "reports no summary: Could not connect"),
         (Memcached(1, 64), said("memcaslap.txt").replace("misses: 0", "misses: 7"), "missed 7"),
         (Pgbench(8), said("pgbench.txt").replace("transactions: 0 ", "transactions: 2 "),
          "2 transactions failed"),
@@ -105,11 +105,11 @@ def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyP
 
 
 def test_clients_together() -> None:
-    told = [Told(10, 1, 5, 9), Told(20, 3, 4, 8), Told(30, 2, 6, 7)]
-    assert KeepAlive(1, 64).together(told) == Told(60, 2, 6, 9)
-    assert Redis("get", 1, 3, 1).together(told) == Told(30, 2, 6, 9), "as slow as the slowest"
-    assert Shuffle(1).together(told).throughput == 30
-    assert Memcached(1, 1).together([Told(1), Told(2)]) == Told(3)
+    result = [Result(10, 1, 5, 9), Result(20, 3, 4, 8), Result(30, 2, 6, 7)]
+    assert KeepAlive(1, 64).together(result) == Result(60, 2, 6, 9)
+    assert Redis("get", 1, 3, 1).together(result) == Result(30, 2, 6, 9), "as slow as the slowest"
+    assert Shuffle(1).together(result).throughput == 30
+    assert Memcached(1, 1).together([Result(1), Result(2)]) == Result(3)
 
 
 def test_the_matrix_has_every_value_with_the_key_programs() -> None:
@@ -129,7 +129,7 @@ def test_the_matrix_has_every_value_with_the_key_programs() -> None:
     assert {w.clients for w in every} == {1, 16, 40}
     assert {w.beside for w in every} == {None, "incast", "elephants"}
     assert all(any(w.name.startswith(p) for w in every) for p in EVERY_PROGRAM)
-    assert list(SUITES["apps"]) == list(SETTINGS)
+    assert list(SUITES["apps"].groups) == list(SETTINGS)
 
 
 def test_turns_rotate() -> None:
@@ -139,9 +139,9 @@ def test_turns_rotate() -> None:
 
 
 def played(throughput: float, p99_ms: float | None = None, timeouts: int = 0) -> dict[str, Any]:
-    told = {"throughput": throughput, "p50_ms": p99_ms, "p99_ms": p99_ms, "p999_ms": None}
+    result = {"throughput": throughput, "p50_ms": p99_ms, "p99_ms": p99_ms, "p999_ms": None}
     return {
-        "unit": "requests_per_s", "told": told | {"parts": {}}, "timeouts": timeouts,
+        "unit": "requests_per_s", "result": result | {"parts": {}}, "timeouts": timeouts,
         "drops": {"s1-eth1": 2, "s1-eth2": 1}, "idle_share": 0.5,
     }  # fmt: skip
 
@@ -213,9 +213,9 @@ def test_tables_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     }))  # fmt: skip
     found |= conclusion.conclude(found)
     conclusion.show(found, tmp_path / "apps.json", Console(width=160))
-    told = capsys.readouterr().out
-    assert "0.90 (0.90-0.90)" in told
-    assert "min_throughput_ratio" in told
+    result = capsys.readouterr().out
+    assert "0.90 (0.90-0.90)" in result
+    assert "min_throughput_ratio" in result
     assert (tmp_path / conclusion.PICTURE).stat().st_size > 10_000
 
 
@@ -238,8 +238,8 @@ def test_too_few_hosts_are_told() -> None:
 
 def test_settings_mark_where_hosts_want_marks() -> None:
     marking = SETTINGS["dctcp"]
-    assert "ecn-threshold" in marking.queue(CONTENDERS["none"])
-    assert "ecn-threshold" not in Setting(()).queue(CONTENDERS["weir"])
+    assert "ecn-threshold" in marking.queue(scheme_of("none"))
+    assert "ecn-threshold" not in Setting(()).queue(scheme_of("weir"))
 
 
 def test_every_contender_has_its_own_form() -> None:

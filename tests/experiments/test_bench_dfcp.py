@@ -18,7 +18,7 @@ def test_shares_are_of_what_loss_and_headers_leave(monkeypatch: pytest.MonkeyPat
             "sent_in_vain_pct": 0.5,
         }
     ]
-    monkeypatch.setattr(dfcp.namespace, "result", lambda *_: trials)
+    monkeypatch.setattr(dfcp.sandboxed, "result", lambda *_: trials)
     told: list[str] = []
     figures = dfcp.run(told.append)
     limit_mbps = 90 * 1408 / 1492
@@ -41,7 +41,7 @@ def test_updates_are_told_by_quantiles_and_missed_ones_counted(
         "arrived": 1000,
         "rates_bps": {"flow1": 2e7},
     }
-    monkeypatch.setattr(dfcp_updates.namespace, "result", lambda *_: found)
+    monkeypatch.setattr(dfcp_updates.sandboxed, "result", lambda *_: found)
     figures = dfcp_updates.run(lambda _: None, joins=4)
     assert figures["drop_rate_pct"] == pytest.approx(0.5)
     assert figures["rate_update_p50_ms"] == 2.0

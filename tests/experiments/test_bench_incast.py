@@ -12,9 +12,10 @@ from experiments import runner
 from experiments.bench.incast import cells as incast_cells
 from experiments.bench.incast import checks as incast_checks
 from experiments.bench.incast.plan import DEEP_BUFFER_BYTES, GROUPS
-from experiments.bench.namespace import Incomplete
+from experiments.bench.sandboxed import Incomplete
 from experiments.bench.suites import SUITES
 from experiments.measure.record import QUEUE, RECORD
+from experiments.workloads.reads import FreshReads
 from recorded import data, queue
 from testbed.config import HostSettings
 
@@ -23,14 +24,14 @@ CELLS = {cell.suffix: cell for cells in GROUPS.values() for cell in cells()}
 
 def test_cells_have_names_of_their_own() -> None:
     names = Counter(cell.suffix for cells in GROUPS.values() for cell in cells())
-    counted = {f"_{name}" for name in SUITES["incast"]}
+    counted = {f"_{name}" for name in SUITES["incast"].groups}
     assert set(names.values()) == {1}
     assert not counted & set(names)
-    assert set(GROUPS) <= set(SUITES["incast"])
+    assert set(GROUPS) <= set(SUITES["incast"].groups)
 
 
 def test_every_check_is_of_something_that_is_measured() -> None:
-    known = {f"_{name}" for name in SUITES["incast"]} | set(CELLS)
+    known = {f"_{name}" for name in SUITES["incast"].groups} | set(CELLS)
     for name in [*(name for name, _ in incast_checks.least()), *incast_checks.none()]:
         assert any(name.endswith(suffix) for suffix in known), name
     hosts = incast_checks.host_suffixes()
@@ -41,13 +42,13 @@ def test_every_check_is_of_something_that_is_measured() -> None:
 def test_cells_are_what_they_are_called() -> None:
     quick = CELLS["_n48_quickack"].spec
     assert quick.host == runner.usual_host(quickack=True)
-    assert (quick.incast.senders, quick.incast.connections, quick.topology) == (24, 48, "star")
+    assert (quick.workload.senders, quick.workload.connections, quick.topology) == (24, 48, "star")
     assert CELLS["_n100_iw1"].spec.host.initcwnd == 1
-    many = CELLS["_n1000"].spec.incast
+    many = CELLS["_n1000"].spec.workload
     assert (many.senders, many.connections, many.block_bytes) == (40, 1000, 25_000_000)
     fresh = CELLS["_fresh_n120_100kb"]
-    assert fresh.spec.fresh
-    assert fresh.spec.incast.shares() == [100_000] * 120
+    assert isinstance(fresh.spec.workload, FreshReads)
+    assert fresh.spec.workload.shares() == [100_000] * 120
     assert fresh.contenders["fifo_8mib"] == {"scheme": "fifo", "buffer_bytes": DEEP_BUFFER_BYTES}
     assert CELLS["_n32_16kib"].spec.buffer_bytes == 16 * 1024
     beside = CELLS["_fig8_background_n16_quickack"].spec

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.bench import namespace, suites
-from experiments.bench.namespace import Incomplete
+from experiments.bench import measuring, sandboxed
+from experiments.bench.sandboxed import Incomplete
 from experiments.bench.transport import fairness, lttp, lttp_runs
 from experiments.measure import received
 from experiments.measure.validity import all_carried
@@ -31,14 +31,14 @@ def recorded(contender: str, mbps: float, size_kb: int = 64, **changes: Any) -> 
         "contender": contender, "size_kb": size_kb, "round_bytes": [size, size],
         "round_s": [2 * second_s, second_s], "dropped": 3, "timeouts": 0, "void": [],
     }  # fmt: skip
-    if contender in lttp.MODES:
+    if contender in lttp.over_lttp():
         record |= {"overhead": 0.02, "symbols_lost": 5}
     return record | changes
 
 
 @pytest.fixture
-def worlds(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What each world finds, by TCP; which were asked for is added as ``asked``."""
+def sandboxes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What each sandbox finds, by TCP; which were asked for is added as ``asked``."""
     found: dict[str, Any] = {"asked": []}
 
     def result(module: str, spec: str) -> Any:
@@ -50,20 +50,20 @@ def worlds(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             raise answer
         return answer
 
-    monkeypatch.setattr(namespace, "result", result)
+    monkeypatch.setattr(sandboxed, "result", result)
     monkeypatch.setattr(lttp, "available", lambda *_, **__: True)
     return found
 
 
-def test_the_figures_and_their_names(worlds: dict[str, Any]) -> None:
-    worlds["reno"] = [
+def test_the_figures_and_their_names(sandboxes: dict[str, Any]) -> None:
+    sandboxes["reno"] = [
         recorded(name, mbps)
         for name, mbps in (("lttp", 88), ("lttp", 90), ("lttp_mtu", 93), ("lttp_mtu", 94))
     ]
-    worlds["reno"] += [recorded("reno", 80, timeouts=n) for n in (1, 4)]
-    worlds["dctcp"] = [recorded("dctcp", 94)] * 2
+    sandboxes["reno"] += [recorded("reno", 80, timeouts=n) for n in (1, 4)]
+    sandboxes["dctcp"] = [recorded("dctcp", 94)] * 2
     figures = lttp.run(lambda _: None, **ARGUMENTS)
-    assert worlds["asked"] == [("reno", ["lttp", "lttp_mtu", "reno"]), ("dctcp", ["dctcp"])]
+    assert sandboxes["asked"] == [("reno", ["lttp", "lttp_mtu", "reno"]), ("dctcp", ["dctcp"])]
     expected = {
         "lttp_goodput_mbps_n6_64k": 89,
         "lttp_worst_goodput_mbps_n6_64k": 88,
@@ -80,8 +80,8 @@ def test_the_figures_and_their_names(worlds: dict[str, Any]) -> None:
     assert "reno_overhead_pct_n6_64k" not in figures
 
 
-def test_a_void_run_is_counted_and_never_used(worlds: dict[str, Any]) -> None:
-    worlds["reno"] = [
+def test_a_void_run_is_counted_and_never_used(sandboxes: dict[str, Any]) -> None:
+    sandboxes["reno"] = [
         recorded("lttp", 10, void=["processors: 0 % idle"]), recorded("lttp", 88),
         recorded("lttp", 90),
     ]  # fmt: skip
@@ -90,13 +90,13 @@ def test_a_void_run_is_counted_and_never_used(worlds: dict[str, Any]) -> None:
     assert figures["lttp_void_runs_n6_64k"] == 1
 
 
-def test_too_few_valid_runs_are_told(worlds: dict[str, Any]) -> None:
+def test_too_few_valid_runs_are_told(sandboxes: dict[str, Any]) -> None:
     failed = {
         "contender": "lttp",
         "size_kb": 64,
         "void": ["fountain fetch failed: it said nothing"],
     }
-    worlds["reno"] = [recorded("lttp", 88), failed, failed, failed, *[recorded("reno", 80)] * 2]
+    sandboxes["reno"] = [recorded("lttp", 88), failed, failed, failed, *[recorded("reno", 80)] * 2]
     with pytest.raises(Incomplete) as incomplete:
         lttp.run(lambda _: None, **ARGUMENTS | {"schemes": ["lttp", "reno"]})
     assert incomplete.value.what == ["lttp_64k"]
@@ -104,9 +104,9 @@ def test_too_few_valid_runs_are_told(worlds: dict[str, Any]) -> None:
     assert incomplete.value.figures["lttp_void_runs_n6_64k"] == 3
 
 
-def test_a_world_that_fails_costs_its_own_figures_only(worlds: dict[str, Any]) -> None:
-    worlds["reno"] = namespace.NamespaceError("lttp_runs", 1)
-    worlds["dctcp"] = [recorded("dctcp", 94)] * 2
+def test_a_sandbox_that_fails_costs_its_own_figures_only(sandboxes: dict[str, Any]) -> None:
+    sandboxes["reno"] = sandboxed.EndedError("lttp_runs", 1)
+    sandboxes["dctcp"] = [recorded("dctcp", 94)] * 2
     with pytest.raises(Incomplete) as incomplete:
         lttp.run(lambda _: None, **ARGUMENTS)
     assert incomplete.value.what == ["lttp", "lttp_mtu", "reno"]
@@ -218,10 +218,10 @@ def test_a_quick_benchmark_is_a_part_of_the_whole(
         asked[group] = json.loads(arguments)
         return {"figures": {}, "failed": []}
 
-    monkeypatch.setattr(suites.namespace, "result", result)
-    assert suites.run("lttp", [], tmp_path / "lttp.json", quick=True) == 0
+    monkeypatch.setattr(measuring.sandboxed, "result", result)
+    assert measuring.run("lttp", [], tmp_path / "lttp.json", quick=True) == 0
     assert list(asked) == ["n1", "n6", "n40", "fairness", "loopback"]
     assert asked["n6"]["sizes_kb"] == [64, 256]
-    assert asked["n6"]["schemes"] == [*lttp.MODES, "reno", "dctcp"]
+    assert asked["n6"]["schemes"] == [*lttp.over_lttp(), "reno", "dctcp"]
     assert asked["n6"]["repeats"] == 3
     assert asked["fairness"]["mixes"] == ["5l5t"]

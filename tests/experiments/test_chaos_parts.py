@@ -98,13 +98,13 @@ def test_spoilt_messages_differ_and_are_never_empty() -> None:
 def test_a_clock_is_stepped_from_where_it_is(tmp_path: Path) -> None:
     clock = pytest.importorskip("experiments.chaos.clock")
     try:
-        subject = SteppedClock(tmp_path)
+        stepped = SteppedClock(tmp_path)
     except clock.ClockError as missing:
         pytest.skip(str(missing))
-    file = Path(subject.environment(monotonic=False)["FAKETIME_TIMESTAMP_FILE"])
+    file = Path(stepped.environment(monotonic=False)["FAKETIME_TIMESTAMP_FILE"])
     assert file.read_text() == "+0\n"
-    subject.step(300)
-    subject.step(-500)
+    stepped.step(300)
+    stepped.step(-500)
     assert file.read_text() == "-200\n"
-    assert "FAKETIME_DONT_FAKE_MONOTONIC" not in subject.environment(monotonic=True)
+    assert "FAKETIME_DONT_FAKE_MONOTONIC" not in stepped.environment(monotonic=True)
     assert file.read_text() == "+0\n"

@@ -1,5 +1,6 @@
 """The command teaches, and a wrong word is told in one line."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,9 +10,15 @@ from typing import Any
 
 import pytest
 
+import recorded
 from experiments import cli, demo, runner
-from experiments.bench import suites
-from testbed import dctcp, isolation, lab
+from experiments.bench import measuring
+from experiments.measure.record import QUEUE, RECORD
+from experiments.workloads import Workload
+from experiments.workloads.long_flows import LongFlows
+from experiments.workloads.reads import FreshReads, Reads
+from experiments.workloads.requests import Requests
+from testbed import dctcp, lab, sandbox
 from testbed.config import HostSettings
 
 
@@ -31,7 +38,12 @@ from testbed.config import HostSettings
             ["bench", "apps", "--help"],
             ["examples:", "min_throughput_ratio", "leaf_spine", "exit status"],
         ),
-        (cli.main, ["run", "--help"], ["--scheme {reno,weir,sdtcp,sdtcp_letter,fair,fifo,dctcp}"]),
+        (
+            cli.main,
+            ["run", "--help"],
+            ["regulation scheme", "sdtcp_letter", "--workload", "long-flows", "--shape k=4"],
+        ),
+        (cli.main, ["report", "--help"], ["DIR", "report.png", "exit status"]),
         (lab.main, ["--help"], ["--topology", "h1 ping -c 3 r1", "fig8", "star"]),
     ],
 )
@@ -48,7 +60,9 @@ def test_help(program, argv, taught, capsys: pytest.CaptureFixture[str]) -> None
     [
         (["demo", "--senders", "0"], "senders must be at least 1, not 0"),
         (["demo", "--block", "5"], "at least one per connection: 32, not 5"),
-        (["bench", "incast", "--schemes", "wier"], "schemes are reno, weir"),
+        (["bench", "incast", "--schemes", "wier"], "cannot compare 'wier'; it can compare weir,"),
+        (["bench", "incast", "--schemes", "lttp"], "bench incast cannot compare 'lttp'"),
+        (["bench", "switch", "--schemes", "weir"], "it can compare nothing"),
         (["bench", "incast", "--repeats", "0"], "repeats must be at least 1, not 0"),
         (["bench", "incast", "--only", "n3"], "--only n3: incast has n1, n2,"),
         (["run", "--scheme", "weir", "--mss", "0"], "--mss must be 1 to 65535, not 0"),
@@ -94,7 +108,7 @@ def test_options_reach_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert out == tmp_path / "n8" / demo.SCHEMES[0]
     assert spec.scheme == demo.SCHEMES[0]
     assert (spec.topology, spec.ovs_prefix) == ("star", "/x")
-    assert vars(spec.incast) == {
+    assert vars(spec.workload) == {
         "senders": 8, "rounds": 3, "seed": 7, "block_bytes": 1000, "connections_per_sender": 1,
     }  # fmt: skip
 
@@ -109,19 +123,88 @@ ASKED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_hosts_are_set_by_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(runner, "run", noting(asked, 0))
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[runner.RunSpec]:
+    """Replaces runs by a recorded one; which were asked for."""
+    specs: list[runner.RunSpec] = []
+
+    def record(spec: runner.RunSpec, out: Path) -> int:
+        specs.append(spec)
+        written = recorded.data(spec.scheme, spec=spec.as_record())
+        (out / RECORD).write_text(json.dumps(written))
+        recorded.queue().save(out / QUEUE)
+        return 0
+
+    monkeypatch.setattr(runner, "run", record)
+    return specs
+
+
+def test_hosts_are_set_by_options(asked: list[runner.RunSpec], tmp_path: Path) -> None:
     argv = f"run --scheme weir {OPTIONS} --out {tmp_path}"
     assert cli.main(argv.split()) == 0
     assert cli.main(f"run --scheme weir --no-window-scaling --out {tmp_path}".split()) == 0
-    hosts = [spec.host for spec, _out in asked]
+    hosts = [spec.host for spec in asked]
     assert hosts == [HostSettings(**ASKED), runner.usual_host(window_scaling=False)]
+
+
+@pytest.mark.parametrize(
+    ("argv", "made"),
+    [
+        ("", Reads(32, 30)),
+        ("--topology parking-lot", Reads(1, 30)),
+        ("--topology fat-tree --rounds 3", Reads(14, 3)),
+        ("--workload fresh --block 64000 --senders 2", FreshReads(2, 30, 64_000)),
+        ("--set rounds=3 block_bytes=5000 --seed 4", Reads(32, 3, 5000, seed=4)),
+        ("--workload long-flows --set seconds=2.5", LongFlows(2, 2.5)),
+        ("--workload requests --set pattern=jump", Requests(32, pattern="jump")),
+    ],
+)
+def test_a_workload_is_set_by_options(
+    argv: str, made: Workload, asked: list[runner.RunSpec], tmp_path: Path
+) -> None:
+    assert cli.main(["run", "--scheme", "weir", *argv.split(), "--out", str(tmp_path)]) == 0
+    (spec,) = asked
+    assert spec.workload == made
+    assert runner.RunSpec.from_record(json.loads(json.dumps(spec.as_record()))) == spec
+
+
+def test_a_network_is_set_by_options(asked: list[runner.RunSpec], tmp_path: Path) -> None:
+    argv = "run --scheme weir --topology leaf-spine --shape spines=1 hosts=9 --senders 20"
+    links = "--rate 12.5 --buffer 32 --delay 0.5 --no-background"
+    assert cli.main([*argv.split(), *links.split(), "--out", str(tmp_path)]) == 0
+    (spec,) = asked
+    config = runner.bed_config(spec)
+    assert (config.topology, config.shape, config.senders) == (
+        "leaf-spine", {"spines": 1, "hosts": 9}, 20,
+    )  # fmt: skip
+    assert (config.rate_bps, config.bottleneck_limit_bytes) == (12_500_000, 32 * 1024)
+    assert config.queue == {"release": "thread", "delay-us": "500"}
+    assert not spec.background
+
+
+def test_a_run_prints_its_result(
+    asked: list[runner.RunSpec], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", "--scheme", "weir", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    for part in (
+        "goodput, Mb/s", "53.3", "block time, median, ms", "block time, 99th %, ms",
+        "retransmission timeouts", "drops at the bottleneck", "during the workload",
+        "valid: all", f"recorded in: {tmp_path}",
+    ):  # fmt: skip
+        assert part in said
+    assert cli.main(["run", "--scheme", "weir", "--json", "--out", str(tmp_path)]) == 0
+    flat = json.loads(capsys.readouterr().out)
+    assert (flat["valid"], flat["scheme"], flat["workload"]) == (True, "weir", "reads")
+    assert (flat["block_time_p50_ms"], flat["block_time_p99_ms"]) == (100, 150)
+    assert (flat["timeouts"], flat["cn_events_during_workload"]) == (3, 1)
+    assert flat["folder"] == str(tmp_path)
+    assert len(asked) == 2
 
 
 def test_hosts_of_a_benchmark_are_set_by_options(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(suites, "run", noting(asked, 0))
+    monkeypatch.setattr(measuring, "run", noting(asked, 0))
     assert cli.main(f"bench incast --group n8 {OPTIONS}".split()) == 0
     ((suite, groups, _out, comparison),) = asked
     assert (suite, groups, comparison.host) == ("incast", ["n8"], ASKED)
@@ -134,7 +217,7 @@ def test_the_demo_has_two_sizes_unless_told_otherwise(
     monkeypatch.setattr(demo, "demo", noting(shown, 0))
     assert cli.main(["demo", "--out", str(tmp_path)]) == 0
     ((specs, _out),) = shown
-    assert {name: spec.incast.connections for name, spec in specs.items()} == {
+    assert {name: spec.workload.connections for name, spec in specs.items()} == {
         "n32": 32,
         "n120": 120,
     }
@@ -164,8 +247,8 @@ def test_what_has_not_been_built_is_told(
 @pytest.mark.netns
 def test_a_switch_that_is_not_there(tmp_path: Path) -> None:
     try:
-        isolation.require()
-    except isolation.IsolationError as lacking:
+        sandbox.require()
+    except sandbox.SandboxError as lacking:
         pytest.skip(str(lacking))
     argv = ["run", "--scheme", "weir", "--ovs", "/nowhere", "--out", str(tmp_path)]
     done = subprocess.run(

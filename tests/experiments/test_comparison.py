@@ -11,15 +11,16 @@ from experiments import runner
 from experiments.bench import comparison
 from experiments.bench.incast import background
 from experiments.bench.incast import reads as incast
-from experiments.bench.namespace import Incomplete
-from experiments.bench.suites import Comparison
+from experiments.bench.measuring import Comparison
+from experiments.bench.sandboxed import Incomplete
+from experiments.bench.suites import SUITES
 from experiments.measure.record import QUEUE, RECORD, Run
 from experiments.measure.trace import parse
-from experiments.workloads.reader import IncastSpec
+from experiments.workloads.reads import Reads
 from recorded import MS, START_NS, data, queue, run
 from testbed import dctcp
 
-SPEC = runner.RunSpec(scheme="weir", incast=IncastSpec(senders=2, rounds=2))
+SPEC = runner.RunSpec(scheme="weir", workload=Reads(senders=2, rounds=2))
 FAILED = {"name": "processors", "measured": "0", "bound": "10", "holds": False}
 
 
@@ -103,7 +104,7 @@ def test_a_scheme_that_the_kernel_lacks_is_left_out(
 
 def test_goodput_is_the_median_and_timeouts_the_most() -> None:
     slow = data()
-    slow["rounds"][-1]["end_ns"] += 100 * MS
+    slow["operations"][-1]["end_ns"] += 100 * MS
     slow["tcp"] = {"h1": {"TcpExt.TCPTimeouts": 40}}
     figures = comparison.common([run(), Run(slow, queue()), run()])
     assert figures["goodput_mbps"] == pytest.approx(53.3, abs=0.1)
@@ -149,13 +150,19 @@ def test_without_recovery_it_is_all_the_time_that_was_watched() -> None:
     assert background.recovery_s(never) == pytest.approx(2.7)
 
 
-@pytest.mark.parametrize(
-    ("fields", "complaint"),
-    [
-        ({"schemes": ["weir", "wier"]}, "not 'wier'"),
-        ({"repeats": 0}, "repeats must be at least 1"),
-    ],
-)
-def test_wrong_comparisons(fields: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        Comparison(**fields)
+def test_wrong_comparisons() -> None:
+    with pytest.raises(ValueError, match="repeats must be at least 1"):
+        Comparison(repeats=0)
+    paper = ["paper"]
+    with pytest.raises(ValueError, match="bench incast cannot compare 'wier'; it can compare"):
+        Comparison(["weir", "wier"]).require_known(SUITES["incast"], paper)
+
+
+def test_a_group_compares_what_it_can_of_what_is_asked_for() -> None:
+    groups = SUITES["incast"].groups
+    asked = Comparison(["sdtcp_letter", "reno"])
+    asked.require_known(SUITES["incast"], list(groups))
+    assert asked.within(groups["n8"]) == ["sdtcp_letter", "reno"]
+    assert asked.within(groups["fresh"]) == ["reno"]
+    assert asked.within(groups["idle"]) == []
+    assert Comparison().within(groups["fresh"]) == ["weir", "reno"]

@@ -14,9 +14,9 @@ from experiments import demo, runner
 from experiments.measure.machine import Others, OthersMeter
 from experiments.measure.record import QUEUE, RECORD
 from experiments.measure.validity import Check
-from experiments.workloads.reader import IncastSpec
+from experiments.workloads.reads import Reads
 
-SPEC = runner.RunSpec("reno", IncastSpec(2, 2))
+SPEC = runner.RunSpec("reno", Reads(2, 2))
 GOOD = Check("processors", "40% idle", "at least 10%", True)
 BUSY = Check("processors", "1% idle", "at least 10%", False)
 WRONG = Check("qdiscs as asked", "s1-eth1 has none", "no difference", False)

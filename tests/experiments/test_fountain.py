@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from experiments.workloads import fountain
-from experiments.workloads.fountain import Fetched, FountainError, Mode, Place, Server
-from experiments.workloads.program import Command, ProgramError
+from experiments.traffic import fountain
+from experiments.traffic.fountain import Fetched, FountainError, Mode, Place, Server
+from experiments.traffic.program import Command, ProgramError
 from testbed import builds
 
 FAKE = Path(__file__).with_name("fake_fountain.py")

@@ -21,7 +21,7 @@ def test_background_counts_while_the_rounds_go_on() -> None:
 
 
 def test_block_times() -> None:
-    assert run().block_times_ms == [100, 150]
+    assert run().times_ms == [100, 150]
 
 
 def test_timeouts_of_all_hosts() -> None:
@@ -43,7 +43,7 @@ def test_a_run_is_read_back_from_its_folder(tmp_path: Path) -> None:
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORD).write_text(json.dumps(data(format=0)))
-    with pytest.raises(ValueError, match="format 0, not 2: run it again"):
+    with pytest.raises(ValueError, match="format 0, not 3: run it again"):
         Run.load(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""The whole way, small: command, world, switch, controller, real TCP, record, report."""
+"""The whole way, small: command, sandbox, switch, controller, real TCP, record, report."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from experiments import demo, runner
 from experiments.measure.record import Run
 from experiments.schemes import available
-from testbed import isolation
+from testbed import sandbox
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
 
@@ -29,8 +29,8 @@ DEPEND_ON_THE_MACHINE = {"processors", "shaped rate"}
 def command(*words: object) -> subprocess.CompletedProcess[str]:
     """Run weir-experiment to its end; a run that is not valid is one for all that."""
     try:
-        isolation.require()
-    except isolation.IsolationError as lacking:
+        sandbox.require()
+    except sandbox.SandboxError as lacking:
         pytest.skip(str(lacking))
     argv = [sys.executable, "-c", ONCE, *map(str, words)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -43,8 +43,8 @@ def load(folder: Path) -> Run:
     run = Run.load(folder)
     failed = [check for check in run.checks if not check.holds]
     assert [check for check in failed if check.name not in DEPEND_ON_THE_MACHINE] == []
-    assert len(run.data["rounds"]) == ROUNDS
-    assert sum(run.data["burst_bytes"]["bytes"]) == ROUNDS * BLOCK_BYTES
+    assert len(run.data["operations"]) == ROUNDS
+    assert sum(run.data["workload_bytes"]["bytes"]) == ROUNDS * BLOCK_BYTES
     assert 0 < run.goodput_mbps < 100
     return run
 
@@ -83,6 +83,32 @@ def test_without_a_background_flow(tmp_path: Path) -> None:
     # The client's side of every connection, from the first SYN on; its receiver opens no others.
     opened = run.data["tcp"][run.data["roles"]["receiver"]]["Tcp.ActiveOpens"]
     assert opened == run.connections
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "operations"),
+    [
+        ("--topology parking-lot --workload long-flows --set seconds=2", 1),
+        ("--topology leaf-spine --workload fresh --senders 3 --rounds 4 --no-background", 4),
+        ("--topology star --workload requests --senders 2 --set seconds=1 --no-background", None),
+        ("--topology star --rate 20 --buffer 16 --delay 2 --senders 2 --rounds 2 --block 9000", 2),
+    ],
+)
+def test_every_network_and_workload(words: str, operations: int | None, tmp_path: Path) -> None:
+    done = command("run", "--scheme", "weir", "--json", *words.split(), "--out", tmp_path)
+    flat = json.loads(done.stdout)
+    run = Run.load(tmp_path)
+    failed = [check.name for check in run.checks if not check.holds]
+    assert set(failed) <= DEPEND_ON_THE_MACHINE
+    assert flat["valid"] == (done.returncode == 0) == (not failed)
+    assert operations in (None, len(run.data["operations"]))
+    assert 0 < flat["goodput_mbps"] < run.data["roles"]["bottleneck_bps"] / 1e6
+    if run.has_background:
+        assert run.background_mbps > 0
+        assert run.queue.count("enqueue") > 100, "the background flow crosses the bottleneck"
+    if run.data["spec"]["delay_us"]:
+        assert flat["idle_rtt_ms"] > 4
 
 
 @pytest.mark.slow

@@ -11,21 +11,23 @@ from pathlib import Path
 import pytest
 
 from experiments import cli
-from experiments.soak import SUMMARY, messages, records, watch
-from experiments.soak.watch import Sample
+from experiments.soak import SUMMARY, messages, records, switch_verdict
+from experiments.soak.trend import Sample
 
 
 def samples(rss_kb: list[int]) -> list[Sample]:
-    return [Sample(10.0 * n, kb, 20) for n, kb in enumerate(rss_kb)]
+    return [Sample(10.0 * n, kb, 20, 1) for n, kb in enumerate(rss_kb)]
 
 
 def test_memory_that_levels_off_is_no_leak() -> None:
-    settled = watch.growth(samples([10_000, 60_000, 90_000, *[100_000, 104_000, 98_000] * 10]))
+    settled = switch_verdict.growth(
+        samples([10_000, 60_000, 90_000, *[100_000, 104_000, 98_000] * 10])
+    )
     assert settled.fault is None
 
 
 def test_memory_that_keeps_growing_is_one() -> None:
-    leaking = watch.growth(samples([100_000 + 1_000 * n for n in range(60)]))
+    leaking = switch_verdict.growth(samples([100_000 + 1_000 * n for n in range(60)]))
     assert leaking.kb_per_minute == pytest.approx(6_000)
     assert leaking.fault is not None
     assert leaking.fault.startswith("memory grows: ")
@@ -33,7 +35,7 @@ def test_memory_that_keeps_growing_is_one() -> None:
 
 def test_too_short_to_tell() -> None:
     with pytest.raises(ValueError, match="samples after the warm-up"):
-        watch.growth(samples([1, 1]))
+        switch_verdict.growth(samples([1, 1]))
 
 
 def test_a_report_is_told_by_its_headline(tmp_path: Path) -> None:
@@ -41,8 +43,8 @@ def test_a_report_is_told_by_its_headline(tmp_path: Path) -> None:
         "=" * 65 + "\n==17==ERROR: AddressSanitizer: heap-use-after-free on address 0x6\n    #0 f\n"
     )
     (tmp_path / "report.18").touch()
-    (report,) = watch.reports(tmp_path)
-    assert watch.headline(report).endswith("heap-use-after-free on address 0x6")
+    (report,) = switch_verdict.reports(tmp_path)
+    assert switch_verdict.headline(report).endswith("heap-use-after-free on address 0x6")
 
 
 def test_messages_have_the_length_they_say() -> None:

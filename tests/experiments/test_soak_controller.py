@@ -16,10 +16,11 @@ from controller.southbound.codec.openflow import HEADER, Type
 from controller.southbound.switch import pipeline
 from experiments import cli
 from experiments.soak import SUMMARY, trend
+from experiments.soak.controller_verdict import Minute, judge, unexpected
+from experiments.soak.fake_switch import Switch
 from experiments.soak.hosts import Call, Host, Place
 from experiments.soak.hosts import packet_in as copied
-from experiments.soak.switch import Switch
-from experiments.soak.verdict import Minute, Sample, judge, unexpected
+from experiments.soak.trend import Sample
 
 LOG = "2026-01-01 00:00:00,000 {level:7} {rest}"
 
@@ -111,8 +112,8 @@ def call(ipv6: bool) -> Call:
 @pytest.mark.parametrize("ipv6", [False, True])
 @pytest.mark.parametrize("flags", [0x02, 0x12, 0x11, 0x04])
 def test_segments_are_read_as_they_were_meant(ipv6: bool, flags: int) -> None:
-    subject = call(ipv6)
-    message = openflow.unpack_packet_in(copied(7, subject.segment(True, flags)))
+    opened = call(ipv6)
+    message = openflow.unpack_packet_in(copied(7, opened.segment(True, flags)))
     assert message.in_port == 7
     segment = packet_in.parse(message.data)
     assert isinstance(segment, packet_in.TcpSegment)

@@ -26,16 +26,16 @@ def notices(*told: tuple[str, int]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("scheme", ["sdtcp", "sdtcp_letter"])
 def test_a_scheme_that_only_reacts_has_heard_something(scheme: str) -> None:
-    assert verdicts(scheme=scheme)["notices heard during the reads"]
+    assert verdicts(scheme=scheme)["notices heard during the workload"]
     # Before the reads, after them, or of the end of congestion.
     stuck = notices(("CN-H", -10), ("CR", 150), ("CN-L", 301))
     found = verdicts(scheme=scheme, events=stuck)
     assert [name for name, holds in found.items() if not holds] == [
-        "notices heard during the reads"
+        "notices heard during the workload"
     ]
-    short = {"longest_in_reads_bytes": 19_659}
+    short = {"longest_bytes": 19_659}
     assert all(verdicts(scheme=scheme, events=stuck, **short).values()), "there was nothing to hear"
-    assert "notices heard during the reads" not in verdicts(scheme="weir", events=stuck)
+    assert "notices heard during the workload" not in verdicts(scheme="weir", events=stuck)
 
 
 def far_end(mbps: float) -> dict[str, list[int]]:

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -13,11 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.workloads.clock import BIN_NS, ByteBins
-from experiments.workloads.fresh import FreshReader
-from experiments.workloads.reader import IncastSpec
-from experiments.workloads.responder import REQUEST
-from experiments.workloads.rpc import PATTERNS, Rpc
+from experiments import workloads
+from experiments.traffic.clock import BIN_NS, ByteBins
+from experiments.traffic.fresh import FreshReader
+from experiments.traffic.reader import IncastSpec
+from experiments.traffic.responder import REQUEST
+from experiments.traffic.rpc import PATTERNS, Rpc
+from experiments.workloads import WORKLOADS
 
 SPECS = st.builds(
     IncastSpec,
@@ -79,7 +82,7 @@ def test_blocks_over_real_sockets() -> None:
     run = [sys.executable, "-m"]
     here = f"--pid={os.getpid()}"
     with subprocess.Popen(
-        [*run, "experiments.workloads.responder", "--port=5000", here],
+        [*run, "experiments.traffic.responder", "--port=5000", here],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -88,7 +91,7 @@ def test_blocks_over_real_sockets() -> None:
         assert json.loads(responder.stdout.readline()) == {"event": "ready"}
         servers = ["--server=127.0.0.1", "--server=127.0.0.2"]
         reader = subprocess.run(
-            [*run, "experiments.workloads.reader", "--spec", json.dumps(spec), *servers],
+            [*run, "experiments.traffic.reader", "--spec", json.dumps(spec), *servers],
             capture_output=True,
             text=True,
             check=True,
@@ -154,11 +157,11 @@ def test_requests_follow_answers() -> None:
         done = rpc.run()
         rpc.close()
         server.join()
-    assert set(done["answers"]) == {64, 1_000_000}
-    counted = sum(size * len(times) for size, times in done["answers"].items())
-    assert done["bytes"] == counted
-    assert done["seconds"] >= 0.2
-    assert min(min(times) for times in done["answers"].values()) > 0
+    answers = done["answers"]
+    assert {answer["bytes"] for answer in answers} == {64, 1_000_000}
+    assert sum(done["bytes"]["bytes"]) == sum(answer["bytes"] for answer in answers)
+    assert answers[-1]["end_ns"] - answers[0]["start_ns"] >= 0.2e9
+    assert min(answer["end_ns"] - answer["start_ns"] for answer in answers) > 0
 
 
 def test_patterns() -> None:
@@ -171,3 +174,36 @@ def test_patterns() -> None:
     assert sizes("jump", 4) == [64] * 4 + [1_000_000] * 4
     assert sizes("alternate", 2) == [64, 64, 100_000, 100_000] * 2
     assert {PATTERNS["mixed"](1)(0, draw) for _ in range(100)} == {64, 256_000}
+
+
+def test_every_workload_passes_between_processes() -> None:
+    for name in WORKLOADS:
+        made = workloads.workload(name, {"senders": 3})
+        assert workloads.from_record(json.loads(json.dumps(workloads.as_record(made)))) == made
+        assert made.in_words()
+        assert f"  {name} " in workloads.described()
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "complaint"),
+    [
+        ("nothing", {}, "no workload 'nothing': there are fresh, long-flows, reads, "),
+        ("long-flows", {"rounds": 3}, "workload long-flows has no rounds: it has senders, seconds"),
+        ("reads", {"rounds": "three"}, "rounds must be a whole number, not 'three'"),
+        ("long-flows", {"seconds": "x"}, "seconds must be a number, not 'x'"),
+        ("requests", {"seconds": "0"}, "seconds must be more than 0, not 0"),
+        ("requests", {"pattern": "odd"}, "pattern must be jump, mixed, alternate, not 'odd'"),
+    ],
+)
+def test_a_workload_that_cannot_be(name: str, given: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        workloads.workload(name, given)
+
+
+def test_goodput_is_of_all_operations_over_all_their_time() -> None:
+    """They may overlap."""
+    one, other = (
+        {"start_ns": start_ns, "end_ns": end_ns, "bytes": 125_000}
+        for start_ns, end_ns in ((0, 15_000_000), (5_000_000, 20_000_000))
+    )
+    assert workloads.goodput_mbps([other, one]) == pytest.approx(100)

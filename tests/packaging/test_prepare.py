@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed import isolation
+from testbed import sandbox
 
 TOP = Path(__file__).resolve().parents[2]
 
@@ -26,8 +26,8 @@ _STUBS = {
 def machine(tmp_path: Path) -> Path:
     """Folders in place of the machine's, with a service that was there before."""
     try:
-        isolation.require()
-    except isolation.IsolationError as lacking:
+        sandbox.require()
+    except sandbox.SandboxError as lacking:
         pytest.skip(str(lacking))
     for name in ("bin", "sbin", "init.d"):
         (tmp_path / name).mkdir()

@@ -3,15 +3,16 @@ before, on 40 connections at once. No segment may be lost to a timeout.
 """
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from experiments.measure import netstat
-from experiments.workloads import reads
-from experiments.workloads.program import Program
-from experiments.workloads.rpc import LARGE_BYTES, MEDIUM_BYTES, MIXED_BYTES, SMALL_BYTES
+from experiments.traffic.program import Program
+from experiments.traffic.rpc import LARGE_BYTES, MEDIUM_BYTES, MIXED_BYTES, SMALL_BYTES
+from experiments.workloads import goodput_mbps, reads
 from testbed.bed import Bed
 from testbed.config import BedConfig
 
@@ -32,7 +33,7 @@ def play(bed: Bed, pattern: str, log: Path) -> tuple[dict[str, Any], dict[str, i
     before = netstat.total(pids)
     with (
         reads.responders(bed, log),
-        Program("experiments.workloads.rpc", words, log=log, pid=receiver.pid) as rpc,
+        Program("experiments.traffic.rpc", words, log=log, pid=receiver.pid) as rpc,
     ):
         rpc.expect("connected")
         done = rpc.expect("done")
@@ -55,11 +56,11 @@ def test_answers_that_nothing_foretells(
         bed.require_forwarding()
         done, grown = play(bed, pattern, tmp_path / "log")
         queue = bed.bottleneck_switch.queues()[bed.roles.bottleneck]
-    counts = {int(size): len(times) for size, times in done["answers"].items()}
+    counts = Counter(answer["bytes"] for answer in done["answers"])
     assert set(counts) == set(sizes)
     assert min(counts.values()) >= CONNECTIONS, f"too few answers to show anything: {counts}"
     timeouts = grown.get(netstat.TIMEOUTS, 0)
     assert not timeouts, (
         f"{timeouts} timeouts and {queue['dropped_packets']} drops with {counts} answers, "
-        f"{done['bytes'] * 8e-6 / done['seconds']:.1f} Mb/s (seed {SEED})"
+        f"{goodput_mbps(done['answers']):.1f} Mb/s (seed {SEED})"
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.bench.apps.figures import order
 from experiments.bench.apps.matrix import BASELINE, KEY
 from experiments.bench.apps.turn import TurnSpec
@@ -38,7 +38,7 @@ def play(scheme: str, label: str) -> dict[str, Any]:
     """Play the workloads that tell most under a scheme; return what came of each."""
     names = [workload.name for workload in KEY]
     spec = TurnSpec("star", scheme, names, label)
-    turn = namespace.result("experiments.bench.apps.turn", json.dumps(asdict(spec)))
+    turn = sandboxed.result("experiments.bench.apps.turn", json.dumps(asdict(spec)))
     played: dict[str, Any] = turn["played"]
     failed = {name: one["error"] for name, one in played.items() if "error" in one}
     assert not failed
@@ -48,7 +48,7 @@ def play(scheme: str, label: str) -> dict[str, Any]:
 def harm(name: str, without: list[dict[str, Any]], regulated: list[dict[str, Any]]) -> list[str]:
     """Say what regulation has harmed of a workload."""
     own, other = (
-        [round(turn[name]["told"]["throughput"], 1) for turn in turns]
+        [round(turn[name]["result"]["throughput"], 1) for turn in turns]
         for turns in (regulated, without)
     )
     timeouts = [turn[name]["timeouts"] for turn in regulated]

@@ -1,4 +1,4 @@
-"""The benchmark of forwarding: switches side by side, each in a world of its own, take turns."""
+"""The benchmark of forwarding: switches side by side, each in a sandbox of its own, take turns."""
 
 from pathlib import Path
 

@@ -18,11 +18,11 @@ import pytest
 
 from experiments.chaos import faults, hostile, state
 from experiments.chaos.clock import SteppedClock
-from experiments.chaos.faults import World
+from experiments.chaos.faults import Target
 from experiments.chaos.stalls import Span, stalls, without_reason
 from experiments.chaos.vitals import Vitals, vitals
-from experiments.workloads.program import Program
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic.program import Program
+from experiments.traffic.reader import IncastSpec
 from packets import Host as ForeignHost
 from seeds import messages
 from testbed.bed import Bed
@@ -97,7 +97,7 @@ def transfer(bed: Bed, sender: str, to: str, log: Path) -> Iterator[Program]:
     receiver = bed.host(bed.roles.background_receiver)
     ends = [f"--receiver-pid={receiver.pid}", f"--receiver={to}"]
     ends.append(f"--sender-pid={bed.host(sender).pid}")
-    with Program("experiments.workloads.bulk", ends, log=log) as bulk:
+    with Program("experiments.traffic.bulk", ends, log=log) as bulk:
         bulk.expect("connected")
         yield bulk
 
@@ -126,13 +126,13 @@ def say(what: object) -> None:
     print(f"{time.monotonic():9.1f}  {what}", flush=True)
 
 
-def strike(world: World, plan: list[faults.Fault], rng: random.Random) -> list[Span]:
+def strike(target: Target, plan: list[faults.Fault], rng: random.Random) -> list[Span]:
     """All faults, with pauses; returns when packets may have been lost."""
     hurt = []
     for number, fault in enumerate(plan, 1):
         begin = time.monotonic()
         say(f"{number:3} {fault}")
-        fault.strike(world)
+        fault.strike(target)
         if fault.hurts:
             hurt.append((begin, time.monotonic()))
         time.sleep(rng.uniform(0, 2))
@@ -184,10 +184,10 @@ def test_chaos(tmp_path: Path) -> None:
             traffic.callback(shutil.copy, record, tmp_path)
         corpus = messages(ForeignHost(201), ForeignHost(202))
         links = [intf.name for switch in bed.switches for intf in switch.links]
-        world = World(bed, SteppedClock(tmp_path), corpus, links, WINDOW_TTL_S)
+        target = Target(bed, SteppedClock(tmp_path), corpus, links, WINDOW_TTL_S)
         bed.controller.stop()
-        world.start_controller(monotonic=False)
-        world.require_reconnected()
+        target.start_controller(monotonic=False)
+        target.require_reconnected()
         bed.require_forwarding()
 
         receiver = bed.host(bed.roles.background_receiver)
@@ -198,8 +198,8 @@ def test_chaos(tmp_path: Path) -> None:
         spec = IncastSpec(senders=SENDERS, rounds=100_000, block_bytes=200_000)
         reads = traffic.enter_context(incast(bed, spec))
         with churn(bed, log):
-            hurt = strike(world, plan, random.Random(f"{seed} pauses"))
-            world.require_reconnected()
+            hurt = strike(target, plan, random.Random(f"{seed} pauses"))
+            target.require_reconnected()
         say("the faults are over")
         reads.require_progress(20, 30, "after the faults")
         until_quiet(bed)
@@ -217,11 +217,11 @@ def test_chaos(tmp_path: Path) -> None:
             what=f"{ours_open} sockets are open, and no half-made connection",
             poll_s=2.0,
         )
-        require_that_a_successor_agrees(world)
+        require_that_a_successor_agrees(target)
         say("a successor agrees")
-        require_flat(world)
+        require_flat(target)
         assert ping_all(bed) == []
-        for sock in world.left_open:
+        for sock in target.left_open:
             sock.close()
 
         for program in bulk:
@@ -236,8 +236,8 @@ def test_chaos(tmp_path: Path) -> None:
             if not re.search(r" refused[ ,]| Handshake: ", line)
             or any(name in line for name in ours)
         ]
-    say(f"stalls {found}, hurt {hurt}, unregulated {world.unregulated}")
-    assert without_reason(found, hurt + world.unregulated, RECOVERY_S) == []
+    say(f"stalls {found}, hurt {hurt}, unregulated {target.unregulated}")
+    assert without_reason(found, hurt + target.unregulated, RECOVERY_S) == []
     assert errors == []
 
 
@@ -249,15 +249,15 @@ def lasting(bed: Bed) -> dict[str, set[str]]:
     }
 
 
-def require_that_a_successor_agrees(world: World) -> None:
+def require_that_a_successor_agrees(target: Target) -> None:
     """A fresh controller, which knows nothing but what the switches hold, changes nothing, not even
     when it sweeps away what nobody wants."""
-    bed = world.bed
+    bed = target.bed
     assert bed.controller is not None
     before = lasting(bed)
     bed.controller.kill()
-    world.start_controller(monotonic=False)
-    world.require_reconnected()
+    target.start_controller(monotonic=False)
+    target.require_reconnected()
     swept_s = time.monotonic() + SWEPT_S
     while time.monotonic() < swept_s:
         after = lasting(bed)
@@ -284,10 +284,10 @@ def settled(pid: int) -> Vitals:
     return seen[-1]
 
 
-def require_flat(world: World) -> None:
+def require_flat(target: Target) -> None:
     """What only passes by leaves nothing behind in the controller."""
     rng = random.Random(1)
-    controller = world.bed.controller
+    controller = target.bed.controller
     assert controller is not None and controller.process is not None
     pid = controller.process.pid
     seen: list[Vitals] = []
@@ -295,7 +295,7 @@ def require_flat(world: World) -> None:
     for wave in range(WAVES):
         strangers = range(0xBEEF0000 + wave * WAVE, 0xBEEF0000 + (wave + 1) * WAVE)
         hostile.storm(ADDRESS, strangers, WAVE, rng)
-        hostile.nonsense(ADDRESS, world.corpus, 30, rng)
+        hostile.nonsense(ADDRESS, target.corpus, 30, rng)
         seen.append(settled(pid))
         say(seen[-1])
     first, last = seen[0], seen[-1]

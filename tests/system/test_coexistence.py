@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controller.southbound.codec.extension import EXPERIMENTER
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig

@@ -9,8 +9,7 @@ import pytest
 
 from experiments.bench.switch.dctcp import bed_config, blocks, long_flows
 from experiments.measure import netstat
-from experiments.schemes import DCTCP_K_BYTES
-from experiments.workloads.program import Program
+from experiments.traffic.program import Program
 from testbed import dctcp
 from testbed.bed import Bed
 from testbed.command import run, wait_until
@@ -36,7 +35,7 @@ def test_the_queue_stays_at_the_threshold(tmp_path: Path) -> None:
         flows = long_flows(bed, tmp_path / "log", settle_s=2, measured_s=5)
         read = blocks(bed, tmp_path / "log", rounds=20)
     for measured in (flows, read):
-        assert 0.7 <= measured.mean_queue_bytes / DCTCP_K_BYTES <= 1.3
+        assert 0.7 <= measured.mean_queue_bytes / dctcp.K_BYTES <= 1.3
         assert measured.timeouts == 0
         assert measured.marks > 0
         # What the switch has marked has come, and the senders know it, but for what was under way
@@ -61,7 +60,7 @@ def test_nothing_is_marked_that_does_not_ask_for_it(tmp_path: Path) -> None:
     hosts = HostSettings(congestion_control="reno", ecn=False)
     with standing(replace(bed_config("dctcp", senders=4), host=hosts)) as bed:
         flows = long_flows(bed, tmp_path / "log", settle_s=1, measured_s=2)
-    assert flows.mean_queue_bytes > DCTCP_K_BYTES
+    assert flows.mean_queue_bytes > dctcp.K_BYTES
     assert (flows.marks, flows.received_ce) == (0, 0)
 
 
@@ -76,7 +75,7 @@ def test_a_peer_without_ecn_makes_it_reno(tmp_path: Path, peer_takes_part: bool)
         ends = [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
         ends.append(f"--sender-pid={sender.pid}")
         before = netstat.counters(receiver.pid)
-        with Program("experiments.workloads.bulk", ends, log=tmp_path / "log") as bulk:
+        with Program("experiments.traffic.bulk", ends, log=tmp_path / "log") as bulk:
             bulk.expect("connected")
             wait_until(
                 lambda: received(receiver, before) > SENT_BYTES, timeout_s=30, what="data has come"

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import run, wait_until
 from testbed.config import BedConfig

@@ -8,7 +8,6 @@ import pytest
 from experiments.bench.transport import fairness, lttp_runs
 from experiments.bench.transport.fairness import Mix
 from experiments.bench.transport.lttp_runs import RunsSpec
-from experiments.workloads.fountain import Mode
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
 
@@ -45,7 +44,7 @@ def test_two_servers_two_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_flows_that_share_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fairness, "FLOWS", 2)
     monkeypatch.setattr(fairness, "_SETTLE_S", 1.0)
-    measured = fairness.measure(Mix(1, Mode("tfrc", 1024)), 2.0)
+    measured = fairness.measure(Mix(1, "lttp_tfrc"), 2.0)
     assert in_order(measured["void"])
     figures = fairness.of_mix(measured)
     assert 0 < figures["min"] <= figures["max"]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from experiments.network import api
-from experiments.workloads import fountain
-from experiments.workloads.program import Command
-from testbed import isolation
+from experiments.traffic import fountain
+from experiments.traffic.program import Command
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig
 
@@ -34,7 +34,7 @@ def delivered(messages: Messages) -> int:
 
 
 def test_senders_fall_back_while_their_controller_is_gone_and_recover() -> None:
-    served = api.prepare(isolation.RUN_DIR / "api")
+    served = api.prepare(sandbox.RUN_DIR / "api")
     config = BedConfig(
         topology="star",
         senders=1,

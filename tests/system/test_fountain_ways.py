@@ -11,9 +11,9 @@ import pytest
 
 from controller.cli.client import Client
 from experiments.network import api
-from experiments.workloads import fountain
-from experiments.workloads.program import Command
-from testbed import isolation
+from experiments.traffic import fountain
+from experiments.traffic.program import Command
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig
@@ -51,7 +51,7 @@ def audits(bed: Bed) -> list[dict[str, Any]]:
 
 
 def test_datagrams_of_announced_flows_take_one_way_each_whatever_their_ports() -> None:
-    served = api.prepare(isolation.RUN_DIR / "api")
+    served = api.prepare(sandbox.RUN_DIR / "api")
     config = BedConfig(
         topology="leaf-spine",
         shape={"spines": 2, "leaves": 2, "hosts": 3},

@@ -15,8 +15,8 @@ import pytest
 
 from experiments.measure import netstat
 from experiments.measure.sampling import Stolen
-from experiments.workloads import reads
-from experiments.workloads.reader import PORT, IncastSpec, goodput_mbps
+from experiments.traffic.reader import PORT, IncastSpec
+from experiments.workloads import goodput_mbps, reads
 from pcap import ACK, FIN, RST, SYN, read_segments
 from promises import Connection, connections, faults, parts
 from testbed.bed import Bed
@@ -123,7 +123,7 @@ def read(bed: Bed, settings: HostSettings, directory: Path) -> Case:
         *_rounds, done = reader.messages()
     grown = netstat.grown(before, netstat.total(pids))
     return Case(
-        goodput_mbps=goodput_mbps(done["rounds"], SPEC.block_bytes),
+        goodput_mbps=goodput_mbps(done["rounds"]),
         timeouts=grown.get(netstat.TIMEOUTS, 0),
         corrupted=grown.get("Tcp.InErrs", 0) + grown.get("Tcp.InCsumErrors", 0),
         requests=account(bed)["requests.all"] - requests,

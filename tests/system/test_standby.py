@@ -17,7 +17,7 @@ import yaml
 
 from certificates import Authority
 from experiments.measure import netstat
-from experiments.workloads.reader import IncastSpec
+from experiments.traffic.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig

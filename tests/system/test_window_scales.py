@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from experiments.measure import netstat
-from experiments.workloads import reads
-from experiments.workloads.reader import IncastSpec, goodput_mbps
+from experiments.traffic.reader import IncastSpec
+from experiments.workloads import goodput_mbps, reads
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
@@ -41,7 +41,7 @@ def read(bed: Bed, host: HostSettings, spec: IncastSpec, fresh: bool, log: Path)
     with reads.responders(bed, log), reads.reader(bed, spec, log, fresh=fresh) as reader:
         *_rounds, done = reader.messages()
     timeouts = netstat.grown(before, netstat.total(pids)).get(netstat.TIMEOUTS, 0)
-    return 0.0 if timeouts else goodput_mbps(done["rounds"], spec.block_bytes)
+    return 0.0 if timeouts else goodput_mbps(done["rounds"])
 
 
 @pytest.mark.parametrize(

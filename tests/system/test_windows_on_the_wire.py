@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.workloads.reader import PORT, IncastSpec
+from experiments.traffic.reader import PORT, IncastSpec
 from pcap import ACK, RST, SYN, read_segments
 from promises import connections, faults, parts
 from testbed.bed import Bed

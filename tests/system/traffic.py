@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from experiments.workloads.reader import PORT, IncastSpec
+from experiments.traffic.reader import PORT, IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.host import Host
@@ -43,7 +43,7 @@ def incast(bed: Bed, spec: IncastSpec, names: Sequence[str] = ()) -> Iterator[In
     senders = [bed.host(name) for name in names or bed.roles.senders]
     responder = subprocess.Popen(
         [
-            *(sys.executable, "-m", "experiments.workloads.responder", "--port", str(PORT)),
+            *(sys.executable, "-m", "experiments.traffic.responder", "--port", str(PORT)),
             *(word for sender in senders for word in ("--pid", str(sender.pid))),
         ],
         stdin=subprocess.PIPE,
@@ -54,7 +54,7 @@ def incast(bed: Bed, spec: IncastSpec, names: Sequence[str] = ()) -> Iterator[In
     assert json.loads(responder.stdout.readline())["event"] == "ready"
     reader = bed.host(bed.roles.receiver).popen(
         [
-            *(sys.executable, "-m", "experiments.workloads.reader"),
+            *(sys.executable, "-m", "experiments.traffic.reader"),
             *("--spec", json.dumps(asdict(spec))),
             *(word for sender in senders for word in ("--server", sender.IP())),
         ],

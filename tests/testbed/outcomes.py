@@ -1,4 +1,4 @@
-"""Tests with every outcome, for test_worlds.py; not collected by themselves."""
+"""Tests with every outcome, for test_outcomes.py; not collected by themselves."""
 
 import pytest
 

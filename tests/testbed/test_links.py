@@ -9,11 +9,12 @@ import pytest
 from experiments.measure.sampling import Sampler
 from experiments.measure.undisturbed import least_disturbed
 from experiments.measure.validity import RATE_TOLERANCE, busiest
-from experiments.workloads.program import Program
+from experiments.traffic.program import Program
 from testbed import shaping
 from testbed.bed import Bed
 from testbed.command import CommandError, run
 from testbed.config import BedConfig, HostSettings
+from testbed.host import HostError
 from testbed.ovs import find_prefix
 from testbed.shaping import Egress, ShapingError
 
@@ -47,7 +48,7 @@ def carried_bps(standing: Bed, log: Path) -> float:
     ends = [f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}"]
     with (
         Program(
-            "experiments.workloads.bulk", [*ends, f"--receiver={receiver.IP()}"], log=log
+            "experiments.traffic.bulk", [*ends, f"--receiver={receiver.IP()}"], log=log
         ) as bulk,
         Sampler(receiver.pid, roles.far_end) as far_end,
     ):
@@ -141,5 +142,5 @@ def test_hosts_can_be_set_anew(stock_prefix: Path) -> None:
 
 
 def test_a_congestion_control_that_is_not_there(stock_prefix: Path) -> None:
-    with bed(stock_prefix) as standing, pytest.raises(CommandError, match="nonsense"):
+    with bed(stock_prefix) as standing, pytest.raises(HostError, match="nonsense"):
         standing.host("h1").apply(HostSettings(congestion_control="nonsense"))

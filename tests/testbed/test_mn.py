@@ -40,6 +40,12 @@ def test_everybody_reaches_everybody(topology: str, controller: str) -> None:
     assert said.rindex("*** Results:") == said.rindex("*** Results: 0% dropped")
 
 
+def test_links_of_other_kinds_are_refused() -> None:
+    parts = ("--switch", "weir", "--link", "tc,bw=10", "--controller", "weir")
+    said = mn("--topo", "single,2", *parts)
+    assert "s1: s1-eth1, s1-eth2 would not be forwarded to: --switch weir needs --link weir" in said
+
+
 def test_what_is_wrong_is_said_and_nothing_is_left() -> None:
     left = Path("/tmp/weir-test-mn.log")  # mn's own cleaning up would remove it
     left.touch()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import builds, topology
+from testbed import builds
+from testbed.topologies import TOPOLOGIES
 
 CUSTOM = Path(__file__).parents[2] / "mininet" / "custom.py"
 LAB = Path(sys.executable).parent / "weir-lab"
@@ -56,6 +57,29 @@ def test_iperf_and_the_controllers_commands(argv: list[str]) -> None:
     assert "s1-eth1" in said.partition("LEADS TO")[2]
 
 
+def test_commands_need_no_terminal(tmp_path: Path) -> None:
+    """From a file, where Mininet would give a host's command the lines behind it; and by -c."""
+    lines = ("h1 ping -c 1 r1", "nodes")
+    file = tmp_path / "lines"
+    file.write_text("".join(f"{line}\n" for line in lines))
+    lab = [str(LAB), "--senders", "1", "--rate", "50", "--buffer", "32", "--scheme", "sdtcp"]
+    with file.open() as stdin:
+        read = subprocess.run(lab, stdin=stdin, capture_output=True, text=True, check=True)
+    asked = subprocess.run(
+        [*lab, "-c", lines[0], "-c", lines[1]],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for done in (read, asked):
+        said = done.stdout + done.stderr
+        assert "topology fig8, 1 senders, 50 Mb/s, 32 KiB at the bottleneck s1-eth1" in said
+        assert "regulation scheme sdtcp; hosts' TCP: " in said
+        assert "1 packets transmitted, 1 received" in said
+        assert "available nodes are" in said
+
+
 def test_iperf_says_what_is_wrong() -> None:
     said = typed([str(LAB), "--senders", "1"], "link s1 s2 down", "iperf h1 r1")
     assert "*** iperf: " in said
@@ -67,7 +91,7 @@ def test_fountain_is_at_hand() -> None:
     assert "symbols" in typed([str(LAB), "--senders", "1"], "sh fountain --help")
 
 
-@pytest.mark.parametrize("name", topology.TOPOLOGIES)
+@pytest.mark.parametrize("name", TOPOLOGIES)
 def test_each_topology_starts_as_it_comes(name: str) -> None:
     said = typed([str(LAB), "--topology", name], "nodes")
     assert "available nodes are" in said

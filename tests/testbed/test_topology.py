@@ -1,10 +1,13 @@
 """The networks have the parts that an experiment relies on."""
 
 from collections import Counter
+from itertools import pairwise
 
+import networkx as nx
 import pytest
 
-from testbed.topology import TOPOLOGIES, IncastTopo, topology
+from testbed.config import BedConfig
+from testbed.topologies import TOPOLOGIES, IncastTopo, at_most, topology, topology_of
 
 RATE_BPS, BOTTLENECK_BYTES, OTHER_BYTES = 100_000_000, 65536, 1 << 20
 IFNAMSIZ = 16
@@ -56,6 +59,23 @@ def test_roles_are_played_by_nodes_that_are_there(name: str, senders: int) -> No
     assert all(len(device) < IFNAMSIZ for device in links)
 
 
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_every_topology_has_room_for_its_own_number_of_senders(name: str) -> None:
+    senders = topology_of(BedConfig(topology=name)).roles.senders
+    assert len(senders) == (1 if name == "parking-lot" else 14 if name in SHAPES else 32)
+    assert at_most(8, name) == min(8, len(senders))
+
+
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_reads_and_background_flow_cross_the_bottleneck(name: str) -> None:
+    topo = topology_of(BedConfig(topology=name))
+    roles, network = topo.roles, nx.Graph(topo.links())
+    flows = [(sender, roles.receiver) for sender in roles.senders]
+    for ends_of in (*flows, (roles.background_sender, roles.background_receiver)):
+        for path in nx.all_shortest_paths(network, *ends_of):
+            assert (roles.switch, roles.far_node) in pairwise(path), ends_of
+
+
 @pytest.mark.parametrize("name", MANY)
 def test_only_the_bottleneck_is_shallow(name: str) -> None:
     topo = make(name)
@@ -93,9 +113,9 @@ def test_a_fat_tree_has_so_many_of_each() -> None:
     [
         ("fat-tree", {"k": 3}, "even, not 3"),
         ("fat-tree", {"k": 2}, "need more than 2 hosts"),
-        ("fat-tree", {"spines": 2}, "no spines to choose: there is k"),
+        ("fat-tree", {"spines": 2}, "fat-tree has no spines to choose: its --shape options are k"),
         ("leaf-spine", {"spines": 0}, "at least"),
-        ("star", {"k": 4}, "no k to choose: there is nothing"),
+        ("star", {"k": 4}, "topology star has no k to choose: it has no --shape options"),
     ],
 )
 def test_a_shape_that_cannot_be(name: str, shape: dict[str, int], wrong: str) -> None:
@@ -111,7 +131,7 @@ def test_a_shape_that_cannot_be(name: str, shape: dict[str, int], wrong: str) ->
 
 
 def test_unknown_name_and_no_senders() -> None:
-    with pytest.raises(ValueError, match="there are fig8, star"):
+    with pytest.raises(ValueError, match="there are fat-tree, fig8, leaf-spine"):
         make("ring")
     with pytest.raises(ValueError, match="at least 1"):
         make("star", senders=0)
@@ -133,7 +153,8 @@ def test_a_parking_lot_has_two_bottlenecks_of_different_rates() -> None:
         assert links[ends_of]["limit1_bytes"] == BOTTLENECK_BYTES
     assert sorted(topo.hosts()) == ["h1", "h2", "h3", "r1", "r2", "r3"]
     assert topo.port("s2", "s3") == (topo.roles.bottleneck_port, 1)
-    with pytest.raises(ValueError, match="one sender crosses"):
+    assert topo.roles.bottleneck_bps == 30_000_000
+    with pytest.raises(ValueError, match="has one sender, not 3"):
         topology(
             "parking-lot",
             senders=3,

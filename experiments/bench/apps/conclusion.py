@@ -15,7 +15,7 @@ from experiments.bench.apps import report
 from experiments.bench.apps.matrix import BASELINE, SCHEMES, SETTINGS
 
 PICTURE = "apps.png"
-SUBJECT = "weir"
+JUDGED = "weir"
 _WIDTH = 180
 _OVERALL = (("throughput", min), ("p50", max), ("p99", max))
 
@@ -32,7 +32,7 @@ def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
     for scheme in SCHEMES:
         if scheme == BASELINE:
             continue
-        prefix = "" if scheme == SUBJECT else f"{scheme}."
+        prefix = "" if scheme == JUDGED else f"{scheme}."
         judged = {
             where: row[scheme]
             for where, row in rows.items()
@@ -49,13 +49,13 @@ def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
         {
             "workload": where,
             "none_timeouts": row[BASELINE]["timeouts_sum"],
-            "weir_timeouts": row[SUBJECT]["timeouts_sum"],
-            "throughput_ratio": row[SUBJECT].get("throughput_ratio"),
-            "p99_ratio": row[SUBJECT].get("p99_ratio"),
-            "weir_ahead": row[SUBJECT].get("throughput_ratio", 0) >= 1,
+            "weir_timeouts": row[JUDGED]["timeouts_sum"],
+            "throughput_ratio": row[JUDGED].get("throughput_ratio"),
+            "p99_ratio": row[JUDGED].get("p99_ratio"),
+            "weir_ahead": row[JUDGED].get("throughput_ratio", 0) >= 1,
         }
         for where, row in rows.items()
-        if suffers(row) and SUBJECT in row
+        if suffers(row) and JUDGED in row
     ]
     return found
 

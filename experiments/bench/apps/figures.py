@@ -49,7 +49,7 @@ def of_setting(name: str, turns: Mapping[str, Sequence[Turn]]) -> Figures:
         }
         for contender, played in runs.items():
             prefix = f"{name}.{workload}.{contender}"
-            found = _of_workload([run for run in played if "told" in run])
+            found = _of_workload([run for run in played if "result" in run])
             found |= _ratios(played, runs.get(BASELINE, ())) if contender != BASELINE else {}
             if SETTINGS[name].ratios_only:
                 found = {key: value for key, value in found.items() if not key.startswith("p")}
@@ -81,13 +81,13 @@ def void(turn: Turn) -> list[str]:
 def _of_workload(played: Sequence[Mapping[str, Any]]) -> Figures:
     if not played:
         return {}
-    told = [run["told"] for run in played]
-    found = _spread(played[0]["unit"], [one["throughput"] for one in told])
+    results = [run["result"] for run in played]
+    found = _spread(played[0]["unit"], [one["throughput"] for one in results])
     for key in _TIMES:
-        if all(one[key] is not None for one in told):
-            found |= _spread(key, [one[key] for one in told])
-    for part in told[0]["parts"]:
-        found[f"{part}_mbps"] = median(one["parts"][part] for one in told)
+        if all(one[key] is not None for one in results):
+            found |= _spread(key, [one[key] for one in results])
+    for part in results[0]["parts"]:
+        found[f"{part}_mbps"] = median(one["parts"][part] for one in results)
     timeouts = [run["timeouts"] for run in played]
     return found | {
         "timeouts": max(timeouts),
@@ -101,9 +101,9 @@ def _of_workload(played: Sequence[Mapping[str, Any]]) -> Figures:
 def _ratios(played: Sequence[Mapping[str, Any]], baseline: Sequence[Mapping[str, Any]]) -> Figures:
     """Return the ratios to the baseline, of the turns in which both were done."""
     pairs = [
-        (own["told"], other["told"])
+        (own["result"], other["result"])
         for own, other in zip(played, baseline, strict=False)
-        if "told" in own and "told" in other
+        if "result" in own and "result" in other
     ]
     found: Figures = {}
     for key, figure in (("throughput", "throughput"), ("p50_ms", "p50"), ("p99_ms", "p99")):

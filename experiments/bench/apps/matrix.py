@@ -5,17 +5,17 @@ have the workloads that tell most (``KEY``). Every value of every dimension appe
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from experiments.schemes import DCTCP_QUEUE, QUEUE
-from experiments.workloads.programs.app import App
-from experiments.workloads.programs.dns import Dns
-from experiments.workloads.programs.http import ConnectionEach, Http2, KeepAlive, Shuffle
-from experiments.workloads.programs.iperf import Iperf
-from experiments.workloads.programs.memcached import Memcached
-from experiments.workloads.programs.postgres import Pgbench
-from experiments.workloads.programs.redis import Redis
-from experiments.workloads.programs.rsync import Rsync
+from experiments.schemes import Scheme, scheme
+from experiments.traffic.programs.app import App
+from experiments.traffic.programs.dns import Dns
+from experiments.traffic.programs.http import ConnectionEach, Http2, KeepAlive, Shuffle
+from experiments.traffic.programs.iperf import Iperf
+from experiments.traffic.programs.memcached import Memcached
+from experiments.traffic.programs.postgres import Pgbench
+from experiments.traffic.programs.redis import Redis
+from experiments.traffic.programs.rsync import Rsync
 from testbed import dctcp
 
 INCAST, ELEPHANTS = "incast", "elephants"
@@ -45,23 +45,9 @@ class Workload:
         return f"{self.app.name}{clients}{f'_beside_{self.beside}' if self.beside else ''}"
 
 
-@dataclass(frozen=True)
-class Contender:
-    """``controller`` is what the controller does, ``queue`` how the switches' ports are set."""
+CONTENDERS = {"none": "reno", "weir": "weir", "sdtcp": "sdtcp", "kernel": "kernel", "drr": "fair"}
+"""Who is compared, by the name in figures: a scheme, but for its hosts, which are the setting's."""
 
-    controller: str
-    queue: Mapping[str, str] = field(default_factory=lambda: QUEUE)
-
-
-# Schemes are compared with queues that a thread releases, here as elsewhere (experiments.schemes).
-# That the kernel does is the switch's default.
-CONTENDERS = {
-    "none": Contender("none"),
-    "weir": Contender("weir"),
-    "sdtcp": Contender("sdtcp"),
-    "kernel": Contender("none", {}),
-    "drr": Contender("none", QUEUE | {"scheduler": "drr"}),
-}
 BASELINE = "none"
 SCHEMES = ("none", "weir", "sdtcp")
 QUEUES = ("none", "kernel", "drr")
@@ -85,10 +71,15 @@ class Setting:
     contenders: Sequence[str] = SCHEMES
     ratios_only: bool = False
 
-    def queue(self, contender: Contender) -> dict[str, str]:
+    def queue(self, contender: Scheme) -> dict[str, str]:
         """Return the settings of every switch port's queue: DCTCP's mark."""
-        marks = DCTCP_QUEUE if self.congestion_control == dctcp.NAME else {}
+        marks = dctcp.MARKING if self.congestion_control == dctcp.NAME else {}
         return {**marks, **contender.queue}
+
+
+def scheme_of(contender: str) -> Scheme:
+    """Return the scheme of the contender that figures call so."""
+    return scheme(CONTENDERS[contender])
 
 
 _REDIS_50 = Redis("get", 50, 3, 40_000)

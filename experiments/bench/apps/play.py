@@ -13,10 +13,10 @@ from typing import Self
 from experiments.bench.apps.matrix import ELEPHANTS, INCAST, Workload
 from experiments.measure import netstat
 from experiments.measure.sampling import Processors
+from experiments.traffic.programs.app import App, AppError, Result, Service
+from experiments.traffic.reader import IncastSpec
 from experiments.workloads import reads
-from experiments.workloads.program import Program
-from experiments.workloads.programs.app import App, AppError, Service, Told
-from experiments.workloads.reader import IncastSpec
+from experiments.workloads.long_flows import long_flows
 from testbed.bed import Bed
 from testbed.command import CommandError, in_network, run, wait_until
 from testbed.controller import listening
@@ -31,13 +31,13 @@ _ROUNDS = 100_000
 
 @dataclass(frozen=True)
 class Played:
-    """What came of a workload: what the clients told, and what happened to their traffic.
+    """What came of a workload: what the clients reported, and what happened to their traffic.
 
     ``timeouts`` and ``retransmitted`` are of all hosts, ``drops`` by port of a switch.
     ``idle_share`` is of the machine's processors.
     """
 
-    told: Told
+    result: Result
     timeouts: int
     retransmitted: int
     drops: dict[str, int]
@@ -105,11 +105,11 @@ class Stage:
                 addresses = [server.address6() if self._ipv6 else server.IP() for server in servers]
                 argv = app.client(addresses, folder, server_folder)
                 clients.append(stack.enter_context(_Client(app, argv, host, folder)))
-            told = [client.told() for client in clients]
+            results = [client.result() for client in clients]
         elapsed_s, idle_share = time.monotonic() - begun_s, processors.as_record()["idle_share"]
         grown = netstat.grown(before, netstat.total(pids))
         return Played(
-            app.together(told),
+            app.together(results),
             grown.get(netstat.TIMEOUTS, 0),
             grown.get("Tcp.RetransSegs", 0),
             netstat.grown(queues_before, _dropped(bed)),
@@ -172,8 +172,8 @@ class _Client:
             self._process.kill()
             self._process.wait()
 
-    def told(self) -> Told:
-        """Wait for its end; return what it told. Raises AppError if that is nothing good."""
+    def result(self) -> Result:
+        """Wait for its end; return its result. Raises AppError if it failed."""
         name = Path(self._argv[0]).name
         left_s = self._app.patience_s - (time.monotonic() - self._begun_s)
         try:
@@ -265,10 +265,7 @@ def _beside(bed: Bed, what: str | None) -> Iterator[None]:
     elif what == ELEPHANTS:
         # Not from the server's own host, whose link would be full as well.
         names = bed.roles.senders[1 : 1 + _ELEPHANTS]
-        ends = [f"--sender-pid={bed.host(name).pid}" for name in names]
-        ends += [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
-        with Program("experiments.workloads.bulk", ends, log=log) as bulk:
-            bulk.expect("connected")
+        with long_flows(map(bed.host, names), receiver, log):
             time.sleep(2 * _WARM_UP_S)
             yield
     else:

@@ -14,7 +14,7 @@ from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 from rich.table import Table
 
 from experiments.bench.apps.matrix import BASELINE
-from experiments.workloads.programs.app import MBPS, REQUESTS
+from experiments.traffic.programs.app import MBPS, REQUESTS
 
 Row = Mapping[str, Mapping[str, float]]
 Rows = Mapping[str, Row]

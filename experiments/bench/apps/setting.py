@@ -1,7 +1,7 @@
 """Ordinary programs under each scheme, in turns: one setting of ``experiments.bench.apps.matrix``.
 
-A turn is a world of its own for each contender, in an order that rotates from turn to turn, so that
-neither a noisy minute nor who comes first is anybody's alone. Each leaves its record.
+In a turn each contender has a sandbox of its own, in an order that rotates from turn to turn: a
+noisy minute, or the first place, is nobody's alone. Each leaves its record.
 """
 
 import json
@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.bench.apps.figures import Figures, Turn, failures, of_setting, order, void, wanted
 from experiments.bench.apps.matrix import BASELINE, SETTINGS
 from experiments.bench.apps.turn import TurnSpec
-from experiments.bench.namespace import INTERRUPTED, Incomplete
+from experiments.bench.sandboxed import INTERRUPTED, Incomplete
 from testbed import dctcp
 
 
@@ -49,8 +49,8 @@ def run(
             label = f"{setting:<10} turn {number + 1} of {repeats}"
             spec = json.dumps(asdict(TurnSpec(setting, name, workloads, label)))
             try:
-                turn = namespace.result("experiments.bench.apps.turn", spec)
-            except namespace.NamespaceError as ended:
+                turn = sandboxed.result("experiments.bench.apps.turn", spec)
+            except sandboxed.EndedError as ended:
                 if ended.status in INTERRUPTED:
                     raise SystemExit(ended.status) from ended
                 progress(f"turn {number + 1} under {name}: FAILED with status {ended.status}")

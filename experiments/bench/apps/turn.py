@@ -2,7 +2,7 @@
 
     python -m experiments.bench.apps.turn SPEC FILE
 
-as the first process of a new world. FILE gets, by workload, what was played or the ``error`` that
+as the first process of a new sandbox. FILE gets, by workload, what was played or the ``error`` that
 it failed with; and the checks of the whole turn. These are without the one that wants idle
 processors: some programs take all that there is, under every contender.
 """
@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.bench.apps.matrix import CONTENDERS, SETTINGS, Setting, Workload
+from experiments.bench.apps.matrix import SETTINGS, Setting, Workload, scheme_of
 from experiments.bench.apps.play import Stage, as_record
 from experiments.measure import counters, observation, validity
 from experiments.measure.sampling import Stolen
-from experiments.workloads.program import ProgramError
-from experiments.workloads.programs.app import AppError
-from testbed import dctcp, isolation
+from experiments.traffic.program import ProgramError
+from experiments.traffic.programs.app import AppError
+from testbed import dctcp, sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 from testbed.controller import errors_in
@@ -33,7 +33,7 @@ _OTHER_QUEUES = "other egress queues"
 @dataclass(frozen=True)
 class TurnSpec:
     """What is played: ``workloads``, by their names, of ``setting`` under ``contender``; ``label``
-    begins each line that tells of it."""
+    begins each line about it."""
 
     setting: str
     contender: str
@@ -43,24 +43,24 @@ class TurnSpec:
 
 def bed_config(setting: Setting, contender: str) -> BedConfig:
     """Return the network of ``setting`` as ``contender`` has it."""
-    chosen = CONTENDERS[contender]
+    chosen = scheme_of(contender)
     control = setting.congestion_control
     return BedConfig(
         topology=setting.topology,
         ipv6=setting.ipv6,
         senders=setting.senders,
-        scheme=chosen.controller,
+        scheme=chosen.regulation,
         rate_bps=setting.rate_mbps * 1_000_000,
         bottleneck_limit_bytes=setting.buffer_kib * 1024,
         queue=setting.queue(chosen),
         host=HostSettings(congestion_control=control, ecn=True if control == dctcp.NAME else None),
-        # As it comes: a line for each connection would cost what is measured.
+        # The default: a line for each connection would slow down what is measured.
         controller={"log": {"connections": False}},
     )
 
 
 def play(spec: TurnSpec) -> dict[str, Any]:
-    """Play a turn in this world; return what is to be recorded."""
+    """Play a turn in this sandbox; return what is to be recorded."""
     setting = SETTINGS[spec.setting]
     by_name = {workload.name: workload for workload in setting.workloads}
     begun_s = time.monotonic()
@@ -104,14 +104,14 @@ def _say(spec: TurnSpec, begun_s: float, name: str, played: dict[str, Any]) -> N
     if "error" in played:
         said = f"FAILED: {played['error']}"
     else:
-        told = played["told"]
+        result = played["result"]
         unit = played["unit"].replace("_per_", "/").replace("mbps", "Mb/s")
         times = [
-            f"{what} {told[key]:.3g}"
+            f"{what} {result[key]:.3g}"
             for what, key in (("p50", "p50_ms"), ("p99", "p99_ms"))
-            if told[key] is not None
+            if result[key] is not None
         ]
-        said = f"{told['throughput']:,.5g} {unit}" + (f", {', '.join(times)} ms" if times else "")
+        said = f"{result['throughput']:,.5g} {unit}" + (f", {', '.join(times)} ms" if times else "")
         if played["timeouts"]:
             said += f", {played['timeouts']} timeouts"
     where = f"{spec.label} {time.monotonic() - begun_s:4.0f} s"
@@ -161,10 +161,10 @@ def _little_stolen(share: float) -> validity.Check:
 
 
 def main() -> int:
-    """Entry point of the inner process; returns the exit status."""
+    """Entry point of the first process in a sandbox; returns the exit status."""
     spec, file = sys.argv[1:]
     try:
-        isolation.become_first_process()
+        sandbox.become_first_process()
         turn = play(TurnSpec(**json.loads(spec)))
     except (RuntimeError, TimeoutError) as error:
         print(f"weir-experiment: {error}", file=sys.stderr)

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from controller.cli.client import Client
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.measure.record import bytes_between
 from experiments.measure.undisturbed import least_disturbed
-from experiments.workloads.load import PATTERNS
-from experiments.workloads.program import Program
-from testbed import isolation
+from experiments.traffic.load import PATTERNS
+from experiments.traffic.program import Program
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
@@ -49,7 +49,7 @@ _AGREED = 0.05
 
 def run(progress: Callable[[str], None], *, loads: int = _LOADS, seed: int = 1) -> dict[str, float]:
     """Measure; see ``experiments.bench``."""
-    found = namespace.result("experiments.bench.controller.bandwidth", str(loads), str(seed))
+    found = sandboxed.result("experiments.bench.controller.bandwidth", str(loads), str(seed))
     trials: list[dict[str, Any]] = found["trials"]
     for trial in trials:
         last = trial["answers"][-1]
@@ -80,7 +80,7 @@ def run(progress: Callable[[str], None], *, loads: int = _LOADS, seed: int = 1) 
 def measure(loads: int, seed: int) -> dict[str, Any]:
     """Ask and probe under one load after the other."""
     rng = random.Random(seed)
-    socket_path = str(isolation.RUN_DIR / "controller.sock")
+    socket_path = str(sandbox.RUN_DIR / "controller.sock")
     config = BedConfig(
         senders=1,
         rate_bps=_RATE_BPS,
@@ -110,7 +110,7 @@ def _trial(bed: Bed, client: Client, pattern: str, rate_bps: float, seed: str) -
     args += [f"--rate-bps={rate_bps}", f"--pattern={pattern}", f"--seed={seed}"]
     ends = {"src": sender.IP(), "dst": receiver.IP()}
     log = bed.run_dir / "workload.log"
-    with Program("experiments.workloads.load", args, log=log) as load:
+    with Program("experiments.traffic.load", args, log=log) as load:
         load.expect("sending")
         # While somebody asks, counters are read often.
         client.ask("bandwidth", ends)
@@ -164,8 +164,8 @@ def _probe_bps(sender: Any, receiver: Any) -> float:
 
 
 def main() -> None:
-    """Entry point of the inner process."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox."""
+    sandbox.become_first_process()
     loads, seed, file = sys.argv[1:]
     Path(file).write_text(json.dumps(measure(int(loads), int(seed))))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from experiments.bench.controller.fake_switch import HOSTS, FakeSwitch, notice
 from experiments.bench.controller.handshakes import left_open, lives
 from experiments.bench.controller.process import ControllerProcess, StockRyu, Weir
-from testbed.isolation import RUN_DIR
+from testbed.sandbox import RUN_DIR
 
 _TURNS = 3
 _CONNECTIONS = 100_000
@@ -62,18 +62,20 @@ def _weir(weir: Weir, turn: int) -> tuple[float, float]:
     return rates
 
 
-def _live(subject: ControllerProcess, switch: FakeSwitch, turn: int, n: int) -> tuple[float, float]:
+def _live(
+    controller: ControllerProcess, switch: FakeSwitch, turn: int, n: int
+) -> tuple[float, float]:
     """Connections a second, of time and of processor time."""
     most, rest = lives(turn * n, n)
     count = [b"".join(notice(3, port, i) for port in range(1, HOSTS + 1)) for i in (1, 2)]
-    used_s, begun_s = subject.processor_s(), time.monotonic()
+    used_s, begun_s = controller.processor_s(), time.monotonic()
     switch.send(most)
-    if isinstance(subject, Weir):
+    if isinstance(controller, Weir):
         switch.settle()  # Notices overtake.
         switch.send(count[0])
     switch.send(rest)
-    if isinstance(subject, Weir):
+    if isinstance(controller, Weir):
         switch.settle()
         switch.send(count[1])
     switch.settle()
-    return n / (time.monotonic() - begun_s), n / (subject.processor_s() - used_s)
+    return n / (time.monotonic() - begun_s), n / (controller.processor_s() - used_s)

@@ -14,7 +14,7 @@ from experiments.bench.controller.fake_switch import HOSTS, FakeSwitch, notice
 from experiments.bench.controller.handshakes import CallTo, openings
 from experiments.bench.controller.process import Weir
 from experiments.statistics import percentile
-from testbed.isolation import RUN_DIR
+from testbed.sandbox import RUN_DIR
 
 _TURNS = 3
 _NOTICES, _PAUSE_S = 600, 0.0002

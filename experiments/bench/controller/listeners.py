@@ -1,4 +1,4 @@
-"""A thousand listeners to the shares of fountain flows, each told ten times a second.
+"""A thousand listeners to the shares of fountain flows, each served ten times a second.
 
 The controller and its HTTP API have one processor between them, the listeners the other one. A flow
 that all follow is announced anew, with another demand, every 100 ms; a listener's delay is from the
@@ -16,9 +16,9 @@ from pathlib import Path
 
 from controller.api.tokens import Scope, line, make
 from experiments.bench.controller.process import Weir
-from experiments.measure.sampling import processor_s
+from experiments.measure.process import processor_s
 from experiments.statistics import percentile
-from testbed import isolation
+from testbed import sandbox
 from testbed.command import wait_until
 from testbed.controller import listening
 
@@ -35,14 +35,14 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
     """Figures of one listener, and of a thousand."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * _LISTENERS)), hard))
-    tokens = isolation.RUN_DIR / "tokens.yaml"
+    tokens = sandbox.RUN_DIR / "tokens.yaml"
     secret, token = make("bench", frozenset(Scope), None)
     tokens.write_text(f"tokens:\n{line(token)}\n")
     api = {"listen": f"127.0.0.1:{_PORT}", "tokens": str(tokens), "rate": 10**6}
-    northbound = {"socket": str(isolation.RUN_DIR / "controller.sock"), "api": api}
+    northbound = {"socket": str(sandbox.RUN_DIR / "controller.sock"), "api": api}
     figures: dict[str, float] = {}
     sections = {"northbound": northbound}
-    with Weir(isolation.RUN_DIR, sections=sections) as weir, weir.connect() as switch:
+    with Weir(sandbox.RUN_DIR, sections=sections) as weir, weir.connect() as switch:
         switch.introduce()
         wait_until(lambda: listening(_PORT), timeout_s=_START_S, what="the API listens")
         for count, prefix in ((_ALONE, "alone_"), (_LISTENERS, "")):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from experiments.bench.controller.fake_switch import HOSTS, notice
 from experiments.bench.controller.handshakes import openings
 from experiments.bench.controller.process import Weir
-from testbed.isolation import RUN_DIR
+from testbed.sandbox import RUN_DIR
 
 _MILLION = 1_000_000
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from experiments.bench.controller.fake_switch import FakeSwitch
-from experiments.measure.sampling import processor_s
+from experiments.measure.process import footprint, processor_s
 from testbed.command import wait_until
 from testbed.controller import listening
 
@@ -89,10 +89,8 @@ class ControllerProcess:
         return processor_s(self._process.pid)
 
     def resident_bytes(self) -> int:
-        """Its memory (VmRSS)."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-        return int(line.split()[1]) * 1024
+        """Its memory (RSS)."""
+        return footprint(self._process.pid).rss_kb * 1024
 
 
 class Weir(ControllerProcess):

@@ -1,4 +1,4 @@
-"""A burst beside a long background flow: what the flow keeps meanwhile, and how soon it is back.
+"""A burst beside a background flow: what the flow keeps during it, and how soon it recovers.
 
 The flow alone, then the reads beside it, then the flow alone again. It is back as soon as it has
 had, over ``WINDOW_NS``, ``RECOVERED`` of its rate before the burst.
@@ -35,7 +35,7 @@ def run(
     has fields of HostSettings."""
     spec = RunSpec(
         scheme=schemes[0],
-        incast=incast(SENDERS, ROUNDS),
+        workload=incast(SENDERS, ROUNDS),
         topology="star",
         tail_s=_TAIL_S,
         host=usual_host(**(host or {})),

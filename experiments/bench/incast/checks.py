@@ -1,4 +1,4 @@
-"""What ``bench incast`` is to show of Weir: bounds of its figures, each told whether it holds."""
+"""What ``bench incast`` is to show of Weir: bounds of its figures, and whether they hold."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict

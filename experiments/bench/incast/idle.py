@@ -14,14 +14,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments import emulation
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.measure.record import bytes_between
-from experiments.runner import RECEIVE_BUFFER_BYTES, RunSpec
+from experiments.runner import RECEIVE_BUFFER_BYTES, RunSpec, bed_config
+from experiments.traffic.program import Program
+from experiments.traffic.reader import IncastSpec
 from experiments.workloads import reads
-from experiments.workloads.program import Program
-from experiments.workloads.reader import IncastSpec
-from testbed import isolation
+from experiments.workloads.long_flows import long_flows
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import HostSettings
 
@@ -38,7 +38,7 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
     """Measure; see ``experiments.bench``. Medians, and the worst share, of some runs."""
     runs = []
     for number in range(1, _RUNS + 1):
-        runs.append(namespace.result("experiments.bench.incast.idle"))
+        runs.append(sandboxed.result("experiments.bench.incast.idle"))
         told = ", ".join(f"{name} {value:.1f}" for name, value in runs[-1].items())
         progress(f"run {number} of {_RUNS}: {told}")
     figures = {name: median(run[name] for run in runs) for name in runs[0]}
@@ -55,11 +55,11 @@ def measure() -> dict[str, float]:
     """Return the goodputs of both kinds of flow, alone and beside idle connections."""
     spec = RunSpec(
         scheme="weir",
-        incast=IncastSpec(senders=_HOSTS, rounds=1),
+        workload=reads.Reads(senders=_HOSTS, rounds=1),
         topology="star",
         host=HostSettings(rmem_max_bytes=RECEIVE_BUFFER_BYTES),
     )
-    with Bed(emulation.bed_config(spec)) as bed:
+    with Bed(bed_config(spec)) as bed:
         bed.require_forwarding()
         log = bed.run_dir / "workload.log"
         receiver = bed.host(bed.roles.receiver)
@@ -70,7 +70,7 @@ def measure() -> dict[str, float]:
                 "busy_alone_mbps": _transfer_mbps(bed, log),
                 "busy_reader_alone_mbps": _reader_mbps(bed, log),
             }
-            module = "experiments.workloads.idle"
+            module = "experiments.traffic.idle"
             with Program(module, args, log=log, pid=receiver.pid) as idle:
                 idle.expect("connected")
                 figures[f"busy_beside_{IDLE}_idle_mbps"] = _transfer_mbps(bed, log)
@@ -80,10 +80,7 @@ def measure() -> dict[str, float]:
 
 def _transfer_mbps(bed: Bed, log: Path) -> float:
     sender, receiver = bed.host(bed.roles.background_sender), bed.host(bed.roles.receiver)
-    ends = [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
-    ends.append(f"--sender-pid={sender.pid}")
-    with Program("experiments.workloads.bulk", ends, log=log) as bulk:
-        bulk.expect("connected")
+    with long_flows([sender], receiver, log) as bulk:
         time.sleep(_SETTLED_NS / 1e9 + _MEASURED_S)
         bulk.finish()
         return _settled_mbps(bulk.expect("done")["bytes"])
@@ -104,8 +101,8 @@ def _settled_mbps(series: Mapping[str, Any]) -> float:
 
 
 def main() -> None:
-    """Entry point of the inner process."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox."""
+    sandbox.become_first_process()
     (file,) = sys.argv[1:]
     Path(file).write_text(json.dumps(measure()))
 

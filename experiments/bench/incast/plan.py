@@ -5,11 +5,12 @@ A cell is a run (``RunSpec``) and who is compared in it; unless it says otherwis
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from typing import Any
 
 from experiments.runner import RunSpec, incast, usual_host
+from experiments.workloads.reads import FreshReads, Reads
 
 ROUNDS = 15
 KIB = 1024
@@ -38,8 +39,7 @@ BUFFERS_KIB = (32, 16)
 
 @dataclass(frozen=True)
 class Cell:
-    """``spec`` but for its scheme, and by contender what it has otherwise: its ``scheme`` at
-    least."""
+    """``spec``, and by contender what differs from it: its ``scheme`` at least."""
 
     suffix: str
     spec: RunSpec
@@ -48,10 +48,14 @@ class Cell:
     )
 
 
-def _spec(connections: int, rounds: int = ROUNDS, **changes: Any) -> RunSpec:
+def _reads(connections: int, rounds: int = ROUNDS, **changes: Any) -> Reads:
+    return replace(incast(connections, rounds), **changes)
+
+
+def _spec(workload: Reads, **changes: Any) -> RunSpec:
     host = usual_host(**changes.pop("host", {}))
     changes = {"topology": "star", "background": False, **changes}
-    return RunSpec(scheme="weir", incast=incast(connections, rounds), host=host, **changes)
+    return RunSpec(scheme="weir", workload=workload, host=host, **changes)
 
 
 def _schemes(*names: str) -> dict[str, dict[str, Any]]:
@@ -62,7 +66,7 @@ def _hosts() -> list[Cell]:
     # What incast's own groups have is not measured twice.
     there = (16, 32, 40, 120)
     return [
-        Cell(f"_n{n}{kind}", _spec(n, host=host))
+        Cell(f"_n{n}{kind}", _spec(_reads(n), host=host))
         for kind, host in HOSTS.items()
         for n in HOST_CONNECTIONS
         if kind or n not in there
@@ -71,12 +75,7 @@ def _hosts() -> list[Cell]:
 
 def _many() -> list[Cell]:
     """25 kB a connection."""
-    cells = []
-    for n in MANY:
-        spec = _spec(n, rounds=5)
-        reads = replace(spec.incast, block_bytes=25_000 * n)
-        cells.append(Cell(f"_n{n}", replace(spec, incast=reads)))
-    return cells
+    return [Cell(f"_n{n}", _spec(_reads(n, 5, block_bytes=25_000 * n))) for n in MANY]
 
 
 def _fresh() -> list[Cell]:
@@ -89,8 +88,8 @@ def _fresh() -> list[Cell]:
     for servers, size_kb in FRESH:
         block_bytes = servers * size_kb * 1000
         rounds = min(20, max(3, ceil(_FRESH_BYTES / block_bytes)))
-        spec = _spec(servers, rounds=rounds, fresh=True)
-        spec = replace(spec, incast=replace(spec.incast, block_bytes=block_bytes))
+        reads = _reads(servers, rounds, block_bytes=block_bytes)
+        spec = _spec(FreshReads(**asdict(reads)))
         cells.append(Cell(f"_fresh_n{servers}_{size_kb}kb", spec, contenders))
     return cells
 
@@ -102,16 +101,16 @@ def _fig8() -> list[Cell]:
     for kind in ("", "_quickack"):
         who = quick if kind else usual
         changes: dict[str, Any] = {"topology": "fig8", "host": HOSTS[kind]}
-        cells.append(Cell(f"_fig8_n32{kind}", _spec(32, **changes), who))
+        cells.append(Cell(f"_fig8_n32{kind}", _spec(_reads(32), **changes), who))
         for n in FIG8_SENDERS:
             name = f"_fig8_background_n{n}{kind}"
-            cells.append(Cell(name, _spec(n, **changes, **beside), who))
+            cells.append(Cell(name, _spec(_reads(n), **changes, **beside), who))
     return cells
 
 
 def _buffers() -> list[Cell]:
     return [
-        Cell(f"_n32_{kib}kib", _spec(32, buffer_bytes=kib * KIB), _schemes("weir", "reno"))
+        Cell(f"_n32_{kib}kib", _spec(_reads(32), buffer_bytes=kib * KIB), _schemes("weir", "reno"))
         for kib in BUFFERS_KIB
     ]
 
@@ -121,11 +120,12 @@ def _paper() -> list[Cell]:
     its Figure 11, at a tenth of its rate."""
     who = _schemes(*PAPER_SCHEMES)
     beside: dict[str, Any] = {"topology": "fig8", "background": True, "host": PAPER_HOST}
-    cells = [Cell(f"_paper_n{n}", _spec(n, host=PAPER_HOST), who) for n in PAPER_ALONE]
-    cells += [Cell(f"_paper_background_n{n}", _spec(n, **beside), who) for n in PAPER_BESIDE]
-    burst = _spec(_FIG11_SENDERS, 1, **beside, warm_up_s=11.0, tail_s=6.0)
-    reads = replace(burst.incast, block_bytes=_FIG11_SENDERS * _FIG11_BYTES)
-    cells.append(Cell("_paper_fig11", replace(burst, incast=reads), who))
+    cells = [Cell(f"_paper_n{n}", _spec(_reads(n), host=PAPER_HOST), who) for n in PAPER_ALONE]
+    cells += [
+        Cell(f"_paper_background_n{n}", _spec(_reads(n), **beside), who) for n in PAPER_BESIDE
+    ]
+    burst = _reads(_FIG11_SENDERS, 1, block_bytes=_FIG11_SENDERS * _FIG11_BYTES)
+    cells.append(Cell("_paper_fig11", _spec(burst, **beside, warm_up_s=11.0, tail_s=6.0), who))
     return cells
 
 

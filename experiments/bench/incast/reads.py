@@ -1,8 +1,8 @@
 """Barrier reads over one link, many senders to one receiver, under every scheme.
 
-Hosts are Linux as it comes, but for the congestion control that the scheme names and the bound of
-the receive buffer (``runner.RECEIVE_BUFFER_BYTES``; the window scale follows from it), and with
-``own_buffers`` that is left to the kernel as well.
+Hosts have the defaults of Linux, but for the congestion control of the scheme and the bound of the
+receive buffer (``runner.RECEIVE_BUFFER_BYTES``; the window scale follows from it). With
+``own_buffers`` that is the kernel's default as well.
 Connections are opened right before, and nothing warms up: goodput is counted from the first request
 of the first round, timeouts from the first SYN.
 """
@@ -30,7 +30,7 @@ def run(
     suffix = f"_n{connections}" + "_own_buffers" * own_buffers
     spec = RunSpec(
         scheme=schemes[0],
-        incast=incast(connections, ROUNDS),
+        workload=incast(connections, ROUNDS),
         topology="star",
         background=False,
         host=usual_host(**({"rmem_max_bytes": None} if own_buffers else {}), **(host or {})),

@@ -21,11 +21,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.measure import netstat
-from experiments.workloads import reads
-from experiments.workloads.reader import IncastSpec, goodput_mbps
-from testbed import isolation
+from experiments.traffic.reader import IncastSpec
+from experiments.workloads import goodput_mbps, reads
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
@@ -73,7 +73,7 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
         for number in range(1, _RUNS + 1):
             progress(f"{senders} connections, {name}, run {number} of {_RUNS}")
             runs.append(
-                namespace.result("experiments.bench.switch.credit", json.dumps(asdict(setting)))
+                sandboxed.result("experiments.bench.switch.credit", json.dumps(asdict(setting)))
             )
         measured = sorted(runs, key=lambda run: run["goodput_mbps"])[_RUNS // 2]
         figures[f"{name}_goodput_mbps_{senders}_senders"] = measured["goodput_mbps"]
@@ -100,8 +100,8 @@ def measure(setting: Setting) -> dict[str, Any]:
         rounds = _read(bed, spec, setting)
         after = netstat.total(host.pid for host in bed.hosts)
         return {
-            "goodput_mbps": goodput_mbps(rounds[_WARM_UP_ROUNDS:], spec.block_bytes),
-            "cold_goodput_mbps": goodput_mbps(rounds, spec.block_bytes),
+            "goodput_mbps": goodput_mbps(rounds[_WARM_UP_ROUNDS:]),
+            "cold_goodput_mbps": goodput_mbps(rounds),
             "timeouts": after[netstat.TIMEOUTS] - before[netstat.TIMEOUTS],
             "round_ms": [(r["end_ns"] - r["start_ns"]) / 1e6 for r in rounds],
             "queue": bed.bottleneck_switch.queues()[bed.roles.bottleneck],
@@ -147,8 +147,8 @@ def _register(bed: Bed) -> dict[str, str]:
 
 
 def main() -> None:
-    """Entry point of the inner process: one setting."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox: one setting."""
+    sandbox.become_first_process()
     setting, file = sys.argv[1:]
     Path(file).write_text(json.dumps(measure(Setting(**json.loads(setting)))))
 

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.measure import netstat, trace
 from experiments.measure.record import bytes_between
 from experiments.runner import RECEIVE_BUFFER_BYTES
-from experiments.schemes import DCTCP_K_BYTES, scheme
+from experiments.schemes import scheme
+from experiments.traffic.reader import IncastSpec
+from experiments.workloads import long_flows as workload
 from experiments.workloads import reads
-from experiments.workloads.program import Program
-from experiments.workloads.reader import IncastSpec
-from testbed import isolation
+from testbed import dctcp, sandbox
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig, HostSettings
@@ -62,7 +62,7 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
     figures: dict[str, float] = {}
     for name in ("dctcp", "reno"):
         progress(f"{name}: {SENDERS} long flows, then {_ROUNDS} blocks")
-        measured = namespace.result("experiments.bench.switch.dctcp", name)
+        measured = sandboxed.result("experiments.bench.switch.dctcp", name)
         flows, read = (Measured(**fields) for fields in measured)
         figures |= {
             f"{name}_mean_queue_bytes": flows.mean_queue_bytes,
@@ -72,11 +72,11 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
             f"{name}_marks": flows.marks + read.marks,
             f"{name}_drops": flows.drops + read.drops,
         }
-        if scheme(name).ecn:
+        if scheme(name).host.ecn:
             figures |= {
-                f"{name}_mean_queue_ratio": flows.mean_queue_bytes / DCTCP_K_BYTES,
-                f"{name}_sampled_queue_ratio": flows.sampled_queue_bytes / DCTCP_K_BYTES,
-                f"{name}_reads_mean_queue_ratio": read.mean_queue_bytes / DCTCP_K_BYTES,
+                f"{name}_mean_queue_ratio": flows.mean_queue_bytes / dctcp.K_BYTES,
+                f"{name}_sampled_queue_ratio": flows.sampled_queue_bytes / dctcp.K_BYTES,
+                f"{name}_reads_mean_queue_ratio": read.mean_queue_bytes / dctcp.K_BYTES,
             }
     return figures
 
@@ -89,12 +89,8 @@ def bed_config(name: str, senders: int = SENDERS) -> BedConfig:
         senders=senders,
         scheme=None,
         bottleneck_limit_bytes=_BUFFER_BYTES,
-        queue={"release": "thread"} | dict(chosen.queue),
-        host=HostSettings(
-            congestion_control=chosen.congestion_control,
-            ecn=chosen.ecn,
-            rmem_max_bytes=RECEIVE_BUFFER_BYTES,
-        ),
+        queue=chosen.queue,
+        host=chosen.host.over(HostSettings(ecn=False, rmem_max_bytes=RECEIVE_BUFFER_BYTES)),
     )
 
 
@@ -103,10 +99,8 @@ def long_flows(bed: Bed, log: Path, settle_s: float, measured_s: float) -> Measu
     ``settle_s``."""
     before = _trace_from_empty(bed)
     receiver = bed.host(bed.roles.receiver)
-    ends = [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
-    ends += [f"--sender-pid={bed.host(name).pid}" for name in bed.roles.senders]
-    with Program("experiments.workloads.bulk", ends, log=log) as bulk:
-        bulk.expect("connected")
+    senders = [bed.host(name) for name in bed.roles.senders]
+    with workload.long_flows(senders, receiver, log) as bulk:
         time.sleep(settle_s)
         begin_ns = time.monotonic_ns()
         time.sleep(measured_s)
@@ -175,8 +169,8 @@ def _measured(
 
 
 def main() -> None:
-    """Entry point of the inner process: measure one scheme."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox: measure one scheme."""
+    sandbox.become_first_process()
     name, file = sys.argv[1:]
     with Bed(bed_config(name)) as bed:
         bed.require_forwarding()

@@ -1,4 +1,4 @@
-"""A switch between two hosts, in a world of its own, that forwards TCP when told to.
+"""A switch between two hosts, in a sandbox of its own, that forwards TCP on request.
 
     python -m experiments.bench.switch.forwarder PREFIX PORTS [--release=RELEASE]
 
@@ -17,10 +17,10 @@ from itertools import islice
 from pathlib import Path
 
 from experiments.network.bridge import BRIDGE, Network
-from experiments.workloads.program import Program
-from testbed import isolation
+from experiments.traffic.program import Program
+from testbed import sandbox
 from testbed.command import run
-from testbed.isolation import RUN_DIR
+from testbed.sandbox import RUN_DIR
 
 # Far above what flows, and what a virtual link calls its speed: the queue never fills.
 _QUEUE = {"max_rate": 10_000_000_000, "limit_bytes": 4_000_000}
@@ -29,9 +29,9 @@ _SETTLE_S = 1.0
 
 
 def serve(prefix: Path, ports: int, release: str | None) -> None:
-    """Build the world, and do what stdin says until it ends."""
+    """Build the network, and do what stdin says until it ends."""
     processors = sorted(os.sched_getaffinity(0))
-    # The switch has a processor of its own, in each of the worlds the same one.
+    # The switch has a processor of its own, in each of the sandboxes the same one.
     os.sched_setaffinity(0, processors[:1])
     # Idle ports are to be idle: without this each would announce an address of its own.
     run(["sysctl", "-e", "-q", "-w", "net.ipv6.conf.default.disable_ipv6=1"])
@@ -66,7 +66,7 @@ def _forward(network: Network, seconds: float) -> float:
     args = [
         f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}", "--receiver=10.0.0.2",
     ]  # fmt: skip
-    with Program("experiments.workloads.bulk", args, log=RUN_DIR / "bulk.log") as bulk:
+    with Program("experiments.traffic.bulk", args, log=RUN_DIR / "bulk.log") as bulk:
         bulk.expect("connected")
         time.sleep(_SETTLE_S + seconds)
         bulk.finish()
@@ -82,23 +82,24 @@ def _say(**message: object) -> None:
 
 
 def main() -> int:
-    """Entry point of both the outer and the inner process; returns the exit status."""
-    parser = argparse.ArgumentParser(description="A switch that forwards when told to.")
+    """Entry point of the process that a user starts, and of the first one in its sandbox; returns
+    the exit status."""
+    parser = argparse.ArgumentParser(description="A switch that forwards on request.")
     parser.add_argument("prefix", type=Path)
     parser.add_argument("ports", type=int)
     parser.add_argument("--release", help="QoS weir on both hosts' ports, and who delays there")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--in-sandbox", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if not args.inside:
+    if not args.in_sandbox:
         argv = [
             sys.executable,
             "-m",
             "experiments.bench.switch.forwarder",
-            "--inside",
+            "--in-sandbox",
             *sys.argv[1:],
         ]
-        return isolation.run(argv)
-    isolation.become_first_process()
+        return sandbox.run(argv)
+    sandbox.become_first_process()
     serve(args.prefix, args.ports, args.release)
     return 0
 

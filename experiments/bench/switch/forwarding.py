@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.bench.switch.unpatched import unpatched_prefix
-from experiments.workloads.program import Program
-from testbed.isolation import RUN_DIR
+from experiments.traffic.program import Program
 from testbed.ovs import find_prefix
+from testbed.sandbox import RUN_DIR
 
 _TURNS = 7
 _TURN_S = 1.5
@@ -82,7 +82,7 @@ def by_turns(
     turns: int = _TURNS,
     turn_s: float = _TURN_S,
 ) -> dict[str, list[float]]:
-    """Have all forward by turns; return each one's Mb/s, turn by turn."""
+    """Have all forward in turns; return each one's Mb/s, turn by turn."""
     mbps: dict[str, list[float]] = {name: [] for name in forwarders}
     with ExitStack() as stack:
         programs = {}

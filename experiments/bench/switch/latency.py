@@ -25,9 +25,9 @@ from experiments.bench.switch.unpatched import unpatched_prefix
 from experiments.network import frames
 from experiments.network.bridge import Network
 from experiments.statistics import percentile
-from experiments.workloads.program import Program
-from testbed.isolation import RUN_DIR
+from experiments.traffic.program import Program
 from testbed.ovs import find_prefix
+from testbed.sandbox import RUN_DIR
 
 _SAMPLES = 400
 _INTERVAL_US = 50
@@ -115,29 +115,29 @@ def _changes(
     """
     samples = []
     with (
-        _program(network, 1, "watch") as watch,
+        _program(network, 1, "changes") as changes,
         _program(network, 2, "acks", "--interval-us", str(_INTERVAL_US)) as acks,
     ):
-        watch.expect("ready")
+        changes.expect("ready")
         channel.send(before or restore)
         channel.barrier()
         acks.expect("ready")
-        _expect(watch, _PLAIN)
+        _expect(changes, _PLAIN)
         for _ in range(_SAMPLES):
             time.sleep(rng.uniform(*_PAUSE_S))
             sent_ns = time.time_ns()
             channel.send(change)
-            samples.append((_expect(watch, changed) - sent_ns) / 1000)
+            samples.append((_expect(changes, changed) - sent_ns) / 1000)
             time.sleep(rng.uniform(*_PAUSE_S))
             channel.send(restore)
-            _expect(watch, _PLAIN)
+            _expect(changes, _PLAIN)
         acks.finish()
     return samples
 
 
-def _expect(watch: Program, fields: Mapping[str, int]) -> int:
+def _expect(changes: Program, fields: Mapping[str, int]) -> int:
     """When (CLOCK_REALTIME, ns) the ACKs became so. Raises ValueError if they became otherwise."""
-    seen = watch.expect("change")
+    seen = changes.expect("change")
     if seen["fields"] != fields:
         raise ValueError(f"the ACKs became {seen['fields']}, not {fields}")
     return int(seen["time_ns"])

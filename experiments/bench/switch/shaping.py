@@ -15,10 +15,10 @@ from typing import Any
 from experiments.bench.switch.unpatched import unpatched_prefix
 from experiments.network.bridge import Network
 from experiments.statistics import jain, percentile
-from experiments.workloads.program import Program
+from experiments.traffic.program import Program
 from testbed import shaping
-from testbed.isolation import RUN_DIR
 from testbed.ovs import find_prefix
+from testbed.sandbox import RUN_DIR
 from testbed.shaping import Egress
 
 _RATE_BPS = 100_000_000
@@ -29,7 +29,7 @@ _SKIPPED = 200
 _OVERLOAD_BPS = 150_000_000
 # All above the fair share of 12.5 Mb/s.
 _UNEQUAL_BPS = tuple(mbps * 10**6 for mbps in (15, 18, 22, 26, 32, 38, 46, 60))
-_LOG = RUN_DIR / "wire.log"
+_LOG = RUN_DIR / "frames.log"
 
 
 def run(progress: Callable[[str], None]) -> dict[str, float]:

@@ -13,20 +13,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.bench import namespace
-from experiments.bench.transport.mixes import tcp_flows
+from experiments.bench import sandboxed
+from experiments.measure.process import ended_children_s, processor_s
 from experiments.measure.record import bytes_between
-from experiments.measure.sampling import ended_children_s, processor_s
 from experiments.measure.undisturbed import least_disturbed
 from experiments.network.long_link import LongLink, long_link
-from experiments.workloads import fountain
-from experiments.workloads.program import Command
-from testbed import isolation
+from experiments.schemes import scheme
+from experiments.traffic import fountain
+from experiments.traffic.program import Command
+from experiments.workloads.long_flows import long_flows
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
@@ -57,7 +58,7 @@ def run(
     """Measure; see ``experiments.bench``."""
     figures: dict[str, float] = {}
     asked = json.dumps({"losses": losses_pct, "rtts": rtts_ms, "tcps": tcps})
-    for trial in namespace.result("experiments.bench.transport.dfcp", asked):
+    for trial in sandboxed.result("experiments.bench.transport.dfcp", asked):
         loss, rtt = trial["loss_pct"], trial["rtt_ms"]
         name = f"loss{loss:g}_rtt{rtt:g}"
         for who, mbps in trial["mbps"].items():
@@ -161,8 +162,8 @@ def send(bed: Bed, file: Path, log: Path, code: str = "raptor") -> Sent:
 def _tcp_mbps(bed: Bed, name: str, log: Path) -> float:
     """The goodput of one connection that always has something to send."""
     sender, receiver = bed.host(bed.roles.senders[0]), bed.host(bed.roles.receiver)
-    sender.apply(replace(sender.settings, congestion_control=name))
-    with tcp_flows([sender], receiver, log) as bulk:
+    sender.apply(scheme(name).host.over(sender.settings))
+    with long_flows([sender], receiver, log) as bulk:
         time.sleep(_TCP_SETTLE_S)
         begin_ns = time.monotonic_ns()
         time.sleep(_SECONDS)
@@ -173,8 +174,8 @@ def _tcp_mbps(bed: Bed, name: str, log: Path) -> float:
 
 
 def main() -> None:
-    """Entry point of the inner process."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox."""
+    sandbox.become_first_process()
     asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     file.write_text(json.dumps(measure(asked["losses"], asked["rtts"], asked["tcps"])))
 

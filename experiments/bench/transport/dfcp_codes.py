@@ -19,12 +19,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.bench.comparison import Figures
 from experiments.bench.transport import dfcp
 from experiments.measure.undisturbed import least_disturbed
 from experiments.network.long_link import LongLink, long_link
-from testbed import isolation
+from testbed import sandbox
 
 CODES = ("raptor", "lt", "raptorq", "none")
 _LOSSES_PCT = (0.0, 5.0)
@@ -41,7 +41,7 @@ def run(
     """Measure; see ``experiments.bench``."""
     figures: Figures = {}
     asked = json.dumps({"codes": codes, "losses": losses_pct})
-    trials = namespace.result("experiments.bench.transport.dfcp_codes", asked)
+    trials = sandboxed.result("experiments.bench.transport.dfcp_codes", asked)
     for loss_pct, code in product(losses_pct, codes):
         turns = [turn for turn in trials if (turn["loss_pct"], turn["code"]) == (loss_pct, code)]
         limit_bps = dfcp.limit_bps(loss_pct / 100)
@@ -85,8 +85,8 @@ def measure(codes: Sequence[str], losses_pct: Sequence[float]) -> list[dict[str,
 
 
 def main() -> None:
-    """Entry point of the inner process."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox."""
+    sandbox.become_first_process()
     asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     file.write_text(json.dumps(measure(asked["codes"], asked["losses"])))
 

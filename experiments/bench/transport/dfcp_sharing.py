@@ -11,27 +11,30 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.bench.comparison import Figures
-from experiments.bench.transport.mixes import measure_each, tcp_flows, watch
+from experiments.bench.transport.mixes import measure_each, observe
 from experiments.measure import observation
 from experiments.network import api
 from experiments.network.long_link import LongLink, long_link
+from experiments.schemes import scheme
 from experiments.statistics import jain
-from experiments.workloads import fountain
-from experiments.workloads.program import Command
-from testbed import isolation
+from experiments.traffic import fountain
+from experiments.traffic.program import Command
+from experiments.workloads.long_flows import long_flows
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
 _BUFFER_BYTES = 128 * 1024
 _RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024
 _RESERVED = 0.3
+_TCP = "cubic"
 _RTTS_MS = (10.0, 100.0)
 _TOLD_PART = 0.9
 _SETTLE_S, _MEASURED_S, _PERIOD_S = 8.0, 30.0, 0.5
@@ -41,12 +44,11 @@ _OBJECT_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Mix:
-    """``dfcp`` flows, and ``tcp`` connections with ``congestion_control`` under a ``scheme``."""
+    """``dfcp`` flows and ``tcp`` connections, under a regulation scheme of the controller."""
 
     dfcp: int
     tcp: int = 0
-    congestion_control: str = "cubic"
-    scheme: str = "none"
+    regulation: str = "none"
     # Each flow is told nearly the whole link.
     whole: bool = False
     rate_bps: int = 100_000_000
@@ -64,7 +66,7 @@ MIXES = {
     "1d8t": Mix(1, 8),
     "4d1t": Mix(4, 1),
     "4d8t": Mix(4, 8),
-    "2d8t_weir": Mix(2, 8, scheme="weir"),
+    "2d8t_weir": Mix(2, 8, regulation="weir"),
 }
 
 
@@ -105,7 +107,7 @@ def of_mix(mix: Mix, measured: Mapping[str, Any]) -> Figures:
 
 def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
     """Let the flows of ``mix`` run, and return what came from each of them."""
-    served = api.prepare(isolation.RUN_DIR / "api")
+    served = api.prepare(sandbox.RUN_DIR / "api")
     queue = {"release": "thread", "scheduler": "drr"}
     controller: dict[str, Any] = {"northbound": served.section()}
     if mix.tcp:
@@ -114,7 +116,7 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
     config = BedConfig(
         topology="star",
         senders=mix.dfcp + mix.tcp,
-        scheme=mix.scheme,
+        scheme=mix.regulation,
         rate_bps=mix.rate_bps,
         bottleneck_limit_bytes=_BUFFER_BYTES,
         queue=queue,
@@ -126,14 +128,14 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
         senders = [bed.host(name) for name in bed.roles.senders]
         receiver = bed.host(bed.roles.receiver)
         for sender in senders[mix.dfcp :]:
-            sender.apply(replace(sender.settings, congestion_control=mix.congestion_control))
+            sender.apply(scheme(_TCP).host.over(sender.settings))
         settings = observation.settings(bed)
         api.reach(senders[: mix.dfcp])
         if not mix.tcp:
             _move_away(bed, mix.dfcp, stack)
         api.meet((sender, receiver) for sender in senders)
         flows = _flows(bed, mix, served)
-        seen = watch(
+        seen = observe(
             bed, flows, settings, settle_s=_SETTLE_S, measured_s=measured_s, period_s=_PERIOD_S
         )
     link_bytes = mix.rate_bps / 8e9 * (seen.time_ns[-1] - seen.time_ns[0])
@@ -175,7 +177,7 @@ def _flows(bed: Bed, mix: Mix, served: api.Api) -> Iterator[list[Command]]:
             process.ignore()
         if others := bed.roles.senders[mix.dfcp :]:
             hosts = [bed.host(name) for name in others]
-            stack.enter_context(tcp_flows(hosts, receiver, log))
+            stack.enter_context(long_flows(hosts, receiver, log))
         yield sending
         for process in sending:
             if process.running():
@@ -183,8 +185,8 @@ def _flows(bed: Bed, mix: Mix, served: api.Api) -> Iterator[list[Command]]:
 
 
 def main() -> None:
-    """Entry point of the inner process: one mix."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox: one mix."""
+    sandbox.become_first_process()
     name, measured_s, file = sys.argv[1:]
     Path(file).write_text(json.dumps(measure(MIXES[name], float(measured_s))))
 

@@ -22,14 +22,15 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.measure import observation
 from experiments.measure.undisturbed import least_disturbed
 from experiments.network import api
 from experiments.network.api import Api
-from experiments.workloads import fountain
-from experiments.workloads.program import Command, ProgramError
-from testbed import isolation
+from experiments.statistics import percentile
+from experiments.traffic import fountain
+from experiments.traffic.program import Command, ProgramError
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig
 from testbed.ovs import prefer
@@ -53,15 +54,15 @@ def run(
 ) -> dict[str, float]:
     """Measure; see ``experiments.bench``."""
     words = ("experiments.bench.transport.dfcp_updates", str(joins), str(observed_s))
-    found, stolen = least_disturbed(lambda: namespace.result(*words))
+    found, stolen = least_disturbed(lambda: sandboxed.result(*words))
     took_ms = np.array(found["took_ms"])
     figures = {
         "drop_rate_pct": 100 * found["dropped"] / found["arrived"],
         "stolen_pct": 100 * stolen,
         "rate_updates": len(took_ms),
         "rate_updates_missed": joins - len(took_ms),
-        "rate_update_p50_ms": float(np.quantile(took_ms, 0.5)),
-        "rate_update_p99_ms": float(np.quantile(took_ms, 0.99)),
+        "rate_update_p50_ms": percentile(took_ms, 50),
+        "rate_update_p99_ms": percentile(took_ms, 99),
         **{f"rate_mbps_{flow}": bps / 1e6 for flow, bps in found["rates_bps"].items()},
     }
     progress(", ".join(f"{name} {value:.3g}" for name, value in figures.items()))
@@ -70,7 +71,7 @@ def run(
 
 def measure(joins: int, observed_s: float) -> dict[str, Any]:
     """Have the flows send, and another one join and leave."""
-    served = api.prepare(isolation.RUN_DIR / "api")
+    served = api.prepare(sandbox.RUN_DIR / "api")
     config = BedConfig(
         topology="parking-lot",
         senders=1,
@@ -175,8 +176,8 @@ def _join(served: Api, ends: tuple[str, str], joins: int) -> Iterator[int]:
 
 
 def main() -> None:
-    """Entry point of the inner process."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox."""
+    sandbox.become_first_process()
     joins, observed_s, file = sys.argv[1:]
     Path(file).write_text(json.dumps(measure(int(joins), float(observed_s))))
 

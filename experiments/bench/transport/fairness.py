@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,15 @@ import numpy as np
 
 from experiments.bench.comparison import Figures
 from experiments.bench.transport.lttp_runs import bed_config, places
-from experiments.bench.transport.mixes import measure_each, tcp_flows, watch
+from experiments.bench.transport.mixes import measure_each, observe
 from experiments.measure import observation
-from experiments.statistics import jain
-from experiments.workloads import fountain
-from experiments.workloads.fountain import MODES, Mode
-from experiments.workloads.program import Command
-from testbed import isolation
+from experiments.schemes import scheme
+from experiments.statistics import jain, percentile
+from experiments.traffic import fountain
+from experiments.traffic.program import Command
+from experiments.workloads.long_flows import long_flows
+from testbed import sandbox
 from testbed.bed import Bed
-from testbed.host import Host
 
 FLOWS = 10
 PERIOD_S = 0.2
@@ -39,22 +39,21 @@ _OBJECT_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Mix:
-    """``lttp`` flows fetched in ``mode``, and TCP's with ``congestion_control`` for the rest."""
+    """``lttp`` flows under one scheme, and TCP's under another for the rest."""
 
     lttp: int
-    mode: Mode
-    congestion_control: str = "reno"
+    scheme: str = "lttp"
+    tcp: str = "reno"
 
 
-_LTTP, _PAPER = MODES["lttp"], MODES["lttp_tfrc"]
 MIXES = {
-    "5l5t": Mix(5, _LTTP),
-    "10l": Mix(10, _LTTP),
-    "5l5c": Mix(5, _LTTP, "cubic"),
-    "10l_mtu": Mix(10, MODES["lttp_mtu"]),
-    "5l5t_tfrc": Mix(5, _PAPER),
-    "10l_tfrc": Mix(10, _PAPER),
-    "10t": Mix(0, _LTTP),
+    "5l5t": Mix(5),
+    "10l": Mix(10),
+    "5l5c": Mix(5, tcp="cubic"),
+    "10l_mtu": Mix(10, "lttp_mtu"),
+    "5l5t_tfrc": Mix(5, "lttp_tfrc"),
+    "10l_tfrc": Mix(10, "lttp_tfrc"),
+    "10t": Mix(0),
 }
 
 
@@ -92,8 +91,8 @@ def of_mix(measured: Mapping[str, Any]) -> Figures:
         "max": float(overall.max()),
         "jain": jain(overall),
         "utilisation": float(overall.mean()),
-        "p5_200ms": float(np.quantile(periods, 0.05)),
-        "p95_200ms": float(np.quantile(periods, 0.95)),
+        "p5_200ms": percentile(periods.ravel(), 5),
+        "p95_200ms": percentile(periods.ravel(), 95),
         "within_200ms": float(np.mean((periods >= FAIR[0]) & (periods <= FAIR[1]))),
         "jain_200ms": float(np.mean([jain(column) for column in periods.T])),
     }
@@ -112,10 +111,11 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
     """Let the flows of ``mix`` run, and return what came from each of them."""
     with Bed(bed_config("reno", FLOWS)) as bed:
         senders = [bed.host(name) for name in bed.roles.senders]
-        _set(senders[mix.lttp :], mix.congestion_control)
+        for sender in senders[mix.lttp :]:
+            sender.apply(scheme(mix.tcp).host.over(sender.settings))
         bed.require_forwarding()
         flows = _flows(bed, mix)
-        seen = watch(
+        seen = observe(
             bed,
             flows,
             observation.settings(bed),
@@ -132,11 +132,6 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
     }
 
 
-def _set(hosts: Sequence[Host], congestion_control: str) -> None:
-    for host in hosts:
-        host.apply(replace(host.settings, congestion_control=congestion_control))
-
-
 @contextmanager
 def _flows(bed: Bed, mix: Mix) -> Iterator[list[Command]]:
     """While it lasts, all flows of ``mix`` send to the client; return LTTP's clients."""
@@ -147,15 +142,17 @@ def _flows(bed: Bed, mix: Mix) -> Iterator[list[Command]]:
         # host's queue instead of the link's.
         if others := bed.roles.senders[mix.lttp :]:
             hosts = [bed.host(name) for name in others]
-            stack.enter_context(tcp_flows(hosts, client, log))
+            stack.enter_context(long_flows(hosts, client, log))
         fetches = []
         if mix.lttp:
             folder = bed.run_dir / "objects"
             folder.mkdir()
             fountain.make_hollow(folder / "long", _OBJECT_BYTES)
+            mode = scheme(mix.scheme).fetch
+            assert mode is not None
             where = places(bed, FLOWS)[: mix.lttp]
             for server in stack.enter_context(fountain.servers(folder, where, log)):
-                argv = fountain.fetch_argv([server], "long", mix.mode, rounds=1)
+                argv = fountain.fetch_argv([server], "long", mode, rounds=1)
                 process = Command(argv, name="fountain fetch", log=log, pid=client.pid)
                 fetches.append(stack.enter_context(process))
                 process.ignore()
@@ -163,8 +160,8 @@ def _flows(bed: Bed, mix: Mix) -> Iterator[list[Command]]:
 
 
 def main() -> None:
-    """Entry point of the inner process: one mix."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox: one mix."""
+    sandbox.become_first_process()
     name, measured_s, file = sys.argv[1:]
     Path(file).write_text(json.dumps(measure(MIXES[name], float(measured_s))))
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from statistics import median
 
 from experiments.bench.comparison import Figures
-from experiments.measure.sampling import ended_children_s, processor_s
-from experiments.workloads import fountain
-from experiments.workloads.fountain import Mode, Place
-from testbed.isolation import RUN_DIR
+from experiments.measure.process import ended_children_s, processor_s
+from experiments.traffic import fountain
+from experiments.traffic.fountain import Mode, Place
+from testbed.sandbox import RUN_DIR
 
 SERVERS = 8
 _OBJECT_BYTES = 128 * 2**20

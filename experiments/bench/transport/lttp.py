@@ -13,14 +13,15 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.bench.comparison import Figures
-from experiments.bench.namespace import INTERRUPTED, Incomplete
+from experiments.bench.sandboxed import INTERRUPTED, Incomplete
 from experiments.bench.transport.lttp_runs import RunsSpec
-from experiments.schemes import available
-from experiments.workloads.fountain import MODES
+from experiments.schemes import available, over_lttp, scheme, without_regulation
 
-TCP = ("reno", "dctcp")
+USUAL = "reno"
+"""The scheme whose network LTTP is measured in."""
+
 SIZES_KB = (64, 128, 256)
 
 
@@ -33,22 +34,25 @@ def run(
     records: str,
     sizes_kb: Sequence[int] = SIZES_KB,
 ) -> Figures:
-    """Measure; see ``experiments.bench``. ``schemes`` are of TCP and of MODES."""
-    if unknown := set(schemes) - {*MODES, *TCP}:
-        raise ValueError(f"this compares {', '.join((*MODES, *TCP))}, not {', '.join(unknown)}")
+    """Measure; see ``experiments.bench``. ``schemes`` are over LTTP, or the same without a
+    controller."""
+    known = {*over_lttp(), *without_regulation()}
+    if unknown := set(schemes) - known:
+        raise ValueError(f"this compares {', '.join(sorted(known))}, not {', '.join(unknown)}")
+    fetched = [name for name in schemes if name in over_lttp()]
     runs: list[Mapping[str, Any]] = []
     missing: list[str] = []
-    for tcp in TCP:
-        names = [name for name in schemes if name == tcp or (tcp == TCP[0] and name in MODES)]
+    for tcp in dict.fromkeys((*([USUAL] if fetched else []), *without_regulation())):
+        names = [name for name in schemes if name == tcp or (tcp == USUAL and name in fetched)]
         if not names or not available(tcp, say=progress):
             continue
         progress(f"{servers} servers: {', '.join(names)}")
         spec = RunsSpec(servers, tuple(sizes_kb), names, tcp, repeats, records)
         try:
-            runs += namespace.result(
+            runs += sandboxed.result(
                 "experiments.bench.transport.lttp_runs", json.dumps(asdict(spec))
             )
-        except namespace.NamespaceError as ended:
+        except sandboxed.EndedError as ended:
             if ended.status in INTERRUPTED:
                 raise SystemExit(ended.status) from ended
             progress(str(ended))
@@ -88,7 +92,7 @@ def of_valid(runs: Sequence[Mapping[str, Any]]) -> Figures:
         "median_round_mbps": median(rate for rounds in of_rounds for rate in rounds),
         "drops": max(run["dropped"] for run in runs),
     }
-    if runs[0]["contender"] in MODES:
+    if scheme(runs[0]["contender"]).fetch:
         found["overhead_pct"] = median(100 * run["overhead"] for run in runs)
     else:
         found["timeouts"] = max(run["timeouts"] for run in runs)

@@ -9,7 +9,7 @@ meanwhile, whoever is measured.
 
     python -m experiments.bench.transport.lttp_runs SPEC FILE
 
-is the first process of a world: SPEC is RunsSpec as JSON, FILE gets a list with a record of every
+is the first process of a sandbox: SPEC is RunsSpec as JSON, FILE gets a list with a record of every
 run, void ones included.
 """
 
@@ -30,12 +30,13 @@ from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.sampling import Processors
 from experiments.measure.trace import QueueTrace, parse
 from experiments.runner import RECEIVE_BUFFER_BYTES, incast
-from experiments.schemes import scheme
-from experiments.workloads import fountain, reads
-from experiments.workloads.fountain import MODES, FountainError, Mode, Place, Server
-from experiments.workloads.program import ProgramError
-from experiments.workloads.reader import IncastSpec
-from testbed import isolation
+from experiments.schemes import over_lttp, scheme
+from experiments.traffic import fountain
+from experiments.traffic.fountain import FountainError, Mode, Place, Server
+from experiments.traffic.program import ProgramError
+from experiments.traffic.reader import IncastSpec
+from experiments.workloads import reads
+from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
@@ -50,8 +51,8 @@ _READ_BYTES = 25_000_000
 @dataclass(frozen=True)
 class RunsSpec:
     """What is fetched in one network: from ``servers``, ``sizes_kb`` KiB each, by each of
-    ``contenders`` (names of MODES, or of TCP's schemes that the network is made for), ``repeats``
-    times. ``records`` is the folder for what each run leaves."""
+    ``contenders`` (schemes over LTTP, or the one over TCP that the network is made for),
+    ``repeats`` times. ``records`` is the folder for what each run leaves."""
 
     servers: int
     sizes_kb: Sequence[int]
@@ -61,13 +62,13 @@ class RunsSpec:
     records: str
 
     def __post_init__(self) -> None:
-        unknown = set(self.contenders) - {*MODES, self.tcp}
+        unknown = set(self.contenders) - {*over_lttp(), self.tcp}
         if unknown:
             raise ValueError(f"not in a network for {self.tcp}: {', '.join(sorted(unknown))}")
 
 
 def rounds(servers: int, size_bytes: int) -> int:
-    """Return how many rounds one run has: enough to tell, and none that lasts for minutes."""
+    """Return how many rounds one run has: some seconds' worth."""
     wanted = math.ceil(_READ_BYTES / (servers * size_bytes))
     return min(max(wanted, _LEAST_ROUNDS), _MOST_ROUNDS)
 
@@ -82,11 +83,7 @@ def bed_config(tcp: str, servers: int) -> BedConfig:
         rate_bps=_RATE_BPS,
         bottleneck_limit_bytes=_BUFFER_BYTES,
         queue=chosen.queue,
-        host=HostSettings(
-            congestion_control=chosen.congestion_control,
-            ecn=chosen.ecn or None,
-            rmem_max_bytes=RECEIVE_BUFFER_BYTES,
-        ),
+        host=chosen.host.over(HostSettings(rmem_max_bytes=RECEIVE_BUFFER_BYTES)),
     )
 
 
@@ -113,7 +110,7 @@ class Network:
 
     def valid_run(self, contender: str, size_kb: int, number: int) -> list[dict[str, Any]]:
         """Return the record of a run, after those of runs that were not valid and therefore done
-        again: at most MOST_VOID_RUNS for each contender and size. All are told and kept."""
+        again: at most MOST_VOID_RUNS for each contender and size. All are reported and kept."""
         records = []
         while True:
             name = f"{contender}-{size_kb}k-{number}"
@@ -137,8 +134,8 @@ class Network:
         count = rounds(self.spec.servers, size_kb * KB)
         with observation.Observation(self.bed) as seen:
             processors = Processors(self.bed.ovs.vswitchd_pid)
-            if contender in MODES:
-                told = self._fetch(MODES[contender], size_kb, count)
+            if (mode := scheme(contender).fetch) is not None:
+                told = self._fetch(mode, size_kb, count)
             else:
                 told = self._read(size_kb, count)
             told["processors"] = processors.as_record()
@@ -192,12 +189,12 @@ class Network:
 
 
 def measure(spec: RunsSpec) -> list[dict[str, Any]]:
-    """Do all runs of ``spec``, contenders by turns; return what ``_KEPT`` names of each."""
+    """Do all runs of ``spec``, contenders in turns; return what ``_KEPT`` names of each."""
     with ExitStack() as stack:
         bed = stack.enter_context(Bed(bed_config(spec.tcp, spec.servers)))
         bed.require_forwarding()
         serving: list[Server] = []
-        if any(name in MODES for name in spec.contenders):
+        if any(scheme(name).fetch for name in spec.contenders):
             folder = _objects(bed.run_dir / "objects", spec.sizes_kb)
             log = bed.run_dir / "workload.log"
             listening = fountain.servers(folder, places(bed, spec.servers), log)
@@ -243,8 +240,8 @@ def _say(spec: RunsSpec, record: dict[str, Any], which: str) -> None:
 
 
 def main() -> None:
-    """Entry point of the inner process."""
-    isolation.become_first_process()
+    """Entry point of the first process in a sandbox."""
+    sandbox.become_first_process()
     spec, file = sys.argv[1:]
     Path(file).write_text(json.dumps(measure(RunsSpec(**json.loads(spec)))))
 

@@ -1,21 +1,19 @@
-"""Mixes of flows over one link, each measured in a world of its own, and again if it was void."""
+"""Mixes of flows over one link, each measured in a sandbox of its own, and again if it was void."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from experiments.bench import namespace
+from experiments.bench import sandboxed
 from experiments.bench.comparison import Figures
-from experiments.bench.namespace import INTERRUPTED, Incomplete
+from experiments.bench.sandboxed import INTERRUPTED, Incomplete
 from experiments.measure import observation, validity
 from experiments.measure.received import ReceivedBySource
 from experiments.measure.sampling import Processors
-from experiments.workloads.program import Command, Program, ProgramError
+from experiments.traffic.program import Command, ProgramError
 from testbed.bed import Bed
-from testbed.host import Host
 
 _MOST_VOID_RUNS = 2
 
@@ -30,17 +28,17 @@ def measure_each(
 ) -> Figures:
     """Return the figures of all mixes, as PREFIX_NAME_FIGURE.
 
-    ``python -m MODULE NAME SECONDS FILE`` measures one and says, by ``watch``, whether it is void;
-    ``figures_of`` makes figures of that, by name and measurement. Raises Incomplete if some are
-    void each time.
+    ``python -m MODULE NAME SECONDS FILE`` measures one and says, by ``observe``, whether it is
+    void; ``figures_of`` makes figures of that, by name and measurement. Raises Incomplete if some
+    are void each time.
     """
     figures: Figures = {}
     missing = []
     for name in names:
         for attempt in range(1 + _MOST_VOID_RUNS):
             try:
-                measured = namespace.result(module, name, str(measured_s))
-            except namespace.NamespaceError as ended:
+                measured = sandboxed.result(module, name, str(measured_s))
+            except sandboxed.EndedError as ended:
                 if ended.status in INTERRUPTED:
                     raise SystemExit(ended.status) from ended
                 measured = {"void": [str(ended)]}
@@ -59,18 +57,8 @@ def measure_each(
     return figures
 
 
-@contextmanager
-def tcp_flows(senders: Iterable[Host], receiver: Host, log: Path) -> Iterator[Program]:
-    """While it lasts, a TCP connection from each of ``senders`` always has something to send."""
-    ends = [f"--sender-pid={sender.pid}" for sender in senders]
-    ends += [f"--receiver-pid={receiver.pid}", f"--receiver={receiver.IP()}"]
-    with Program("experiments.workloads.bulk", ends, log=log) as bulk:
-        bulk.expect("connected")
-        yield bulk
-
-
 @dataclass(frozen=True)
-class Watched:
+class Observed:
     """What came from each sender, in its order: ``bytes`` of frames by ``time_ns``. ``record`` is
     what the network did, and ``verdict`` has the checks of that, and as ``void`` what they hold
     against it."""
@@ -81,7 +69,7 @@ class Watched:
     verdict: Mapping[str, Any]
 
 
-def watch(
+def observe(
     bed: Bed,
     flows: AbstractContextManager[Sequence[Command]],
     settings: Mapping[str, Any],
@@ -89,11 +77,11 @@ def watch(
     settle_s: float,
     measured_s: float,
     period_s: float,
-) -> Watched:
+) -> Observed:
     """Let ``flows`` send to the receiver of ``bed``, and count what comes, every ``period_s``;
     ``settings`` are those of the hosts (``observation.settings``).
 
-    Raises ProgramError if one of them has ended before it was told to.
+    Raises ProgramError if one of them ends too early.
     """
     sources = [bed.host(name).IP() for name in bed.roles.senders]
     receiver = bed.host(bed.roles.receiver)
@@ -117,4 +105,4 @@ def watch(
         "checks": [asdict(check) for check in checks],
     }
     counted = [received.bytes[source] for source in sources]
-    return Watched(received.time_ns, counted, record, verdict)
+    return Observed(received.time_ns, counted, record, verdict)

@@ -1,0 +1,137 @@
+"""How the groups of a suite are measured, reported and written down."""
+
+import json
+import os
+import platform
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from experiments.bench import sandboxed
+from experiments.bench.suites import SUITES, Group, Suite
+from experiments.report.goodputs import goodputs
+from testbed.ovs import find_prefix
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared (None: what each group compares), how often each is run, and which fields of
+    HostSettings its hosts have."""
+
+    schemes: Sequence[str] | None = None
+    repeats: int = 3
+    host: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.repeats < 1:
+            raise ValueError(f"repeats must be at least 1, not {self.repeats}")
+
+    def require_known(self, suite: Suite, groups: Sequence[str]) -> None:
+        """Raise ValueError for a scheme that none of these groups of ``suite`` can compare."""
+        known = list(dict.fromkeys(s for name in groups for s in suite.groups[name].known))
+        for name in self.schemes or ():
+            if name not in known:
+                raise ValueError(
+                    f"bench {suite.name} cannot compare {name!r}; "
+                    f"it can compare {', '.join(known) or 'nothing'}"
+                )
+
+    def within(self, group: Group) -> list[str]:
+        """Return what ``group`` is to compare."""
+        return [name for name in self.schemes or group.schemes if name in group.known]
+
+
+def run(
+    suite: str,
+    only: Sequence[str],
+    out: Path,
+    comparison: Comparison | None = None,
+    *,
+    quick: bool = False,
+) -> int:
+    """Measure a suite (or some of its groups), print a table and write ``out``, a flat object.
+
+    A group that fails is reported, and the others are measured. Returns an exit status: 0, or 1 if
+    a group failed. Progress goes to stderr.
+    """
+    comparison = comparison or Comparison()
+    benchmark = SUITES.named(suite)
+    wanted = list(only or benchmark.groups)
+    comparison.require_known(benchmark, wanted)
+    figures: dict[str, object] = _machine()
+    if benchmark.has_switch:
+        figures["switch"] = find_prefix().name
+    failed = []
+    measured: dict[str, dict[str, float]] = {}
+    for name in wanted:
+        group = benchmark.groups[name]
+        schemes = comparison.within(group)
+        if (quick and group.quick is None) or (group.schemes and not schemes):
+            continue
+        arguments = {**group.arguments, **(group.quick or {} if quick else {})}
+        if group.schemes:
+            records = str((out.with_suffix("") / name).resolve())
+            arguments |= {"schemes": schemes, "repeats": comparison.repeats}
+            arguments |= {"records": records}
+            if comparison.host:
+                arguments["host"] = dict(comparison.host)
+        words = (name, group.module, json.dumps(arguments))
+        try:
+            found = sandboxed.result("experiments.bench.in_sandbox", *words)
+        except sandboxed.EndedError as ended:
+            if ended.status in sandboxed.INTERRUPTED:
+                return ended.status
+            failed.append(name)
+            continue
+        measured[name] = found["figures"]
+        figures |= found["figures"]
+        failed += [f"{name}:{what}" for what in found["failed"]]
+    if benchmark.conclusion:
+        figures |= benchmark.conclusion.conclude(figures)
+    figures["failed"] = " ".join(failed)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(figures, indent=2) + "\n")
+    tabled = {name for name in measured if benchmark.groups[name].tabled}
+    console = Console(highlight=False)
+    if benchmark.conclusion:
+        benchmark.conclusion.show(figures, out, console)
+    _print(measured, tabled, failed, out, console)
+    return 1 if failed else 0
+
+
+def _machine() -> dict[str, object]:
+    return {
+        "machine.kernel": platform.release(),
+        "machine.processors": os.cpu_count(),
+        "machine.load_before": round(os.getloadavg()[0], 2),
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _print(
+    measured: Mapping[str, Mapping[str, float]],
+    tabled: Collection[str],
+    failed: Sequence[str],
+    out: Path,
+    console: Console,
+) -> None:
+    table = Table("figure", "value", box=None)
+    table.columns[1].justify = "right"
+    for group, figures in measured.items():
+        if group in tabled:
+            continue
+        table.add_row(f"[bold]{group}[/bold]")
+        for name, value in figures.items():
+            table.add_row(f"  {name}", f"{value:,.4g}" if abs(value) < 100 else f"{value:,.0f}")
+    together = {name: value for group in tabled for name, value in measured[group].items()}
+    for shown in (goodputs(together), table if table.row_count else None):
+        if shown is not None:
+            console.print(shown)
+    for group in failed:
+        console.print(f"[bold red]{group} failed[/bold red]")
+    console.print(f"figures: {out}", soft_wrap=True)

@@ -1,0 +1,22 @@
+"""The controller by itself, and what it says of paths."""
+
+from experiments.bench.suites import SUITES, Group, Suite
+
+SUITES.add(
+    Suite(
+        "controller",
+        "the controller: connections a second, control delay, memory, listeners",
+        {
+            name: Group(f"experiments.bench.controller.{name}")
+            for name in ("connections", "delay", "memory", "listeners")
+        },
+        has_switch=False,
+    )
+)
+SUITES.add(
+    Suite(
+        "bandwidth",
+        "the controller's estimates of available bandwidth against the truth",
+        {"bandwidth": Group("experiments.bench.controller.bandwidth", quick={"loads": 3})},
+    )
+)

@@ -1,0 +1,22 @@
+"""DFCP beside TCP."""
+
+from experiments.bench.suites import SUITES, Group, Suite
+
+SUITES.add(
+    Suite(
+        "dfcp",
+        "DFCP beside CUBIC and BBR over long and lossy links",
+        {
+            "links": Group(
+                "experiments.bench.transport.dfcp",
+                quick={"losses_pct": (1.0,), "rtts_ms": (0, 50), "tcps": ("bbr",)},
+            ),
+            "codes": Group("experiments.bench.transport.dfcp_codes", quick={"losses_pct": (5.0,)}),
+            "updates": Group("experiments.bench.transport.dfcp_updates", quick={"joins": 20}),
+            "sharing": Group(
+                "experiments.bench.transport.dfcp_sharing",
+                quick={"mixes": ("2", "1d8t"), "measured_s": 10},
+            ),
+        },
+    )
+)

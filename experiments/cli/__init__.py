@@ -1,0 +1,55 @@
+"""weir-experiment: the command, a module for each of its commands."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from experiments.cli import bench, demo, report, run, soak
+from testbed.dctcp import DctcpError
+from testbed.ovs import OvsError
+from testbed.sandbox import SandboxError
+
+_DESCRIPTION = """\
+Emulates many-to-one (incast) traffic: real Linux TCP in network namespaces, the patched
+Open vSwitch, and the real controller. Each run is a sandbox of its own; however it ends,
+nothing of it stays on the machine. Needs root.
+"""
+
+_EXAMPLES = """\
+examples:
+  weir-experiment demo                          the demonstration, about two minutes
+  weir-experiment demo --senders 8 --rounds 20  a smaller one
+  weir-experiment demo --json | jq '."n32.weir.goodput_mbps"'
+  weir-experiment run --scheme sdtcp --out build/sdtcp   one run, its result, its record
+  weir-experiment report build/sdtcp build/demo          tables and pictures of records
+  weir-experiment bench incast --quick --help            what a benchmark measures
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    args = _parser().parse_args(argv)
+    try:
+        status: int = args.handler(args)
+    except ValueError as wrong:
+        print(f"weir-experiment: {wrong}", file=sys.stderr)
+        return 2
+    except (DctcpError, SandboxError, OvsError) as missing:
+        print(f"weir-experiment: {missing}", file=sys.stderr)
+        return 1
+    if status in (130, 143):
+        print("weir-experiment: interrupted; nothing is left behind", file=sys.stderr)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "weir-experiment",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in (demo, run, report, bench, soak):
+        command.add(commands)
+    return parser

@@ -1,0 +1,156 @@
+"""weir-experiment run"""
+
+import argparse
+import json
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Console
+
+from experiments import runner, schemes, workloads
+from experiments.cli import options
+from experiments.measure.record import Run
+from experiments.report import summary, table
+from experiments.workloads import WORKLOADS, Workload
+from testbed import options as network
+from testbed.config import HostSettings
+from testbed.topologies import at_most
+
+_DESCRIPTION = """\
+Runs one workload under one scheme, prints the result, and writes into --out what was recorded:
+record.json (settings, versions, operations, counters, events, checks), queue.npz (every packet
+that came to the bottleneck's queue) and logs. 'weir-experiment report DIR' draws it.
+
+A scheme is what the hosts' TCP, the switches' queues and the controller are set to. The
+regulation scheme (weir, sdtcp, none) is the controller's part of it.
+"""
+
+_END = f"""\
+schemes:
+{schemes.described(schemes.over_tcp())}
+
+workloads, and what --set chooses of each:
+{workloads.described()}
+
+{network.TOPOLOGIES_HELP}
+examples:
+  weir-experiment run --scheme weir
+  weir-experiment run --scheme weir --workload fresh --senders 8 --rounds 50 --no-background
+  weir-experiment run --scheme cubic --workload long-flows --set seconds=20 --senders 4
+  weir-experiment run --scheme sdtcp --topology leaf-spine --shape leaves=8 --rate 50 --buffer 32
+
+exit status: 0 valid, 1 failed, 2 wrong usage, 3 not valid, 130 interrupted
+"""
+
+# Options that set a field of a workload.
+_FIELDS = {
+    "senders": "senders",
+    "rounds": "rounds",
+    "block": "block_bytes",
+    "connections_per_sender": "connections_per_sender",
+    "seed": "seed",
+}
+
+
+def add(commands: options.Commands) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "run",
+        help="one workload under one scheme: its result, recorded in --out",
+        description=_DESCRIPTION,
+        epilog=_END,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    option = command.add_argument
+    option(
+        "--scheme", choices=schemes.over_tcp(), required=True, metavar="NAME",
+        help=", ".join(schemes.over_tcp()),
+    )  # fmt: skip
+    option(
+        "--workload", choices=WORKLOADS, default="reads", metavar="NAME",
+        help=f"{', '.join(WORKLOADS)} (default %(default)s)",
+    )  # fmt: skip
+    option(
+        "--set", type=_setting, nargs="+", action="extend", default=[], metavar="FIELD=VALUE",
+        help="fields of the workload (below)",
+    )  # fmt: skip
+    for name, about in (
+        ("senders", "hosts that send (default: the workload's, where there is room for them)"),
+        ("rounds", "blocks to be read"),
+        ("block", "size of a block in bytes, divided over all senders"),
+        ("connections-per-sender", "connections to each sender"),
+        ("seed", "draws what is random"),
+    ):
+        field = _FIELDS[name.replace("-", "_")]
+        option(f"--{name}", type=int, metavar="N", help=f"{about}; the same as --set {field}=N")
+    network.add(command)
+    option(
+        "--delay", type=float, default=0.0, metavar="MS",
+        help="that the port of every switch adds to the way of a packet: a round trip passes two "
+        "of them in star, four in fig8 (default %(default)s)",
+    )  # fmt: skip
+    option(
+        "--no-background", dest="background", action="store_false",
+        help="no long background flow beside the workload",
+    )  # fmt: skip
+    option("--json", action="store_true", help="print the result as JSON, flat")
+    options.add_receive_buffer(command)
+    options.add_where(command, "build/run")
+    options.add_hosts(command)
+    command.set_defaults(handler=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    spec = runner.RunSpec(
+        scheme=args.scheme,
+        workload=_workload(args),
+        topology=args.topology,
+        shape=dict(args.shape),
+        rate_bps=network.rate_bps(args),
+        buffer_bytes=network.buffer_bytes(args),
+        delay_us=_delay_us(args),
+        background=args.background,
+        host=HostSettings(rmem_max_bytes=options.receive_buffer(args)),
+        ovs_prefix=args.ovs,
+    )
+    spec = replace(spec, host=replace(spec.host, **options.host_changes(args)))
+    status = runner.run(spec, options.folder(args.out))
+    if status in (0, runner.VOID):
+        _show(Run.load(args.out), args)
+    return status
+
+
+def _show(run: Run, args: argparse.Namespace) -> None:
+    if args.json:
+        print(json.dumps(summary.of_run(run) | {"folder": str(args.out)}, indent=2))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(table.setting(run))
+    console.print(table.hosts([run]))
+    console.print(table.comparison([run]))
+    console.print(table.verdict([run]))
+    console.print(f"recorded in: {args.out}   again: weir-experiment report {args.out}")
+
+
+def _workload(args: argparse.Namespace) -> Workload:
+    given: dict[str, Any] = dict(args.set)
+    for name, field in _FIELDS.items():
+        value = getattr(args, name)
+        if value is not None:
+            given[field] = value
+    usual = workloads.defaults(args.workload)["senders"]
+    given.setdefault("senders", at_most(usual, args.topology, dict(args.shape)))
+    return workloads.workload(args.workload, given)
+
+
+def _delay_us(args: argparse.Namespace) -> int:
+    if not 0 <= args.delay <= 1000:
+        raise ValueError(f"--delay must be 0 to 1000 ms, not {args.delay:g}")
+    return round(args.delay * 1000)
+
+
+def _setting(written: str) -> tuple[str, str]:
+    name, equals, value = written.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{written!r} is not FIELD=VALUE")
+    return name, value

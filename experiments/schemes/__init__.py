@@ -1,0 +1,91 @@
+"""What can be compared, in modules by what they are about. A new scheme is a few lines in one of
+them, or a new module here.
+
+A scheme is what the hosts' TCP, the queues of the switches' ports, and the controller are set to.
+What the controller does with queues and flows is its regulation scheme, one part of it.
+``weir-experiment run`` and the benchmarks know every scheme that a module passes to
+``SCHEMES.add``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from experiments.traffic.fountain import Mode
+from testbed import dctcp
+from testbed.config import HostSettings
+from testbed.registry import Registry
+
+# The kernel's shaper runs a little faster than the queue in virtual time. Long transfers that are
+# clocked by what the shaper lets out would fill that queue without end.
+QUEUE = {"release": "thread"}
+RENO = HostSettings(congestion_control="reno")
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """``label`` is what reports call it, ``about`` a line for help texts.
+
+    ``host`` is what the hosts' TCP is set to, whatever else a run wants of it; ``queue`` what the
+    queue of every switch port is set to (ovs-vswitchd.conf.db(5), QoS type weir). ``regulation`` is
+    the controller's regulation scheme: weir, sdtcp, none; with None there is no controller, and
+    switches learn by themselves. ``controller`` has more of the controller's configuration, by
+    section. ``fetch`` says that LTTP carries the data, and how; None means TCP.
+    """
+
+    name: str
+    label: str
+    about: str
+    host: HostSettings = RENO
+    queue: Mapping[str, str] = field(default_factory=lambda: QUEUE)
+    regulation: str | None = "none"
+    controller: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fetch: Mode | None = None
+
+    @property
+    def reacts(self) -> bool:
+        """Whether it does nothing before switches report congestion."""
+        return self.regulation == "sdtcp"
+
+
+SCHEMES: Registry[Scheme] = Registry("scheme", __name__)
+
+
+def scheme(name: str) -> Scheme:
+    """Return the scheme called ``name``. Raises ValueError naming those that there are."""
+    return SCHEMES.named(name)
+
+
+def over_tcp() -> list[str]:
+    """Return the names of the schemes whose data TCP carries."""
+    return [name for name, one in SCHEMES.items() if one.fetch is None]
+
+
+def over_lttp() -> list[str]:
+    """Return the names of the schemes whose data LTTP carries."""
+    return [name for name, one in SCHEMES.items() if one.fetch is not None]
+
+
+def without_regulation() -> list[str]:
+    """Return the names of the schemes over TCP that are the same without a controller."""
+    return [name for name in over_tcp() if SCHEMES[name].regulation in (None, "none")]
+
+
+def described(names: Iterable[str]) -> str:
+    """Return a line for each of these schemes, for the help of a command."""
+    return "\n".join(f"  {name:<12} {scheme(name).about}" for name in names)
+
+
+def available(name: str, *, say: Callable[[str], None]) -> bool:
+    """Whether this kernel can have the scheme ``name``; if not, ``say`` why.
+
+    Raises DctcpError where it can, and something has not been built.
+    """
+    if scheme(name).host.congestion_control != dctcp.NAME:
+        return True
+    try:
+        dctcp.require()
+    except dctcp.KernelLacksError as lacking:
+        say(f"going on without {scheme(name).label}: {lacking}")
+        return False
+    return True

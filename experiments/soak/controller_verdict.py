@@ -1,0 +1,123 @@
+"""What a soak of the controller is judged by, over what was sampled once it had warmed up."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from experiments.soak import trend
+from experiments.soak.trend import Sample
+
+# Memory may seem to grow by this much an hour, or over the whole of a soak by what it moves about
+# anyway and an arena of the allocator.
+SLOPE_KB_PER_HOUR = 512.0
+_ARENA_KB = 1024.0
+_SPREADS = 4.0
+# The last third may be slower than the first by this factor, and by the noise of a machine.
+_DELAY_RATIO, _DELAY_NOISE_US = 1.5, 200.0
+# What the controller counts may differ from the truth by what is on its way.
+_ON_ITS_WAY, _SHARE_ON_ITS_WAY = 40, 0.01
+# Memory that was watched for less than this may still be filling up.
+_LEAST_WATCHED_S = 60.0
+# The first part of a soak, or more of a short one: caches fill.
+_WARM_UP, _WARM_UP_S, _MOST_WARM_UP = 0.3, 240.0, 0.5
+
+_LEVEL = re.compile(r"^\S+ \S+ (WARNING|ERROR|CRITICAL)\b")
+_EXPECTED = (
+    re.compile(r"weir\.app: switch=\d+ disconnected( \(and \d+ more like it were left out\))?$"),
+    re.compile(r"weir\.session: switch=\d+ has no meters"),
+    # EPIPE and ECONNRESET: the other end has just gone.
+    re.compile(r"weir\.channel: switch=\d+ at \S+: \[Errno (32|104)\]"),
+)
+
+
+@dataclass(frozen=True)
+class Minute:
+    """A minute's control delays, and the connections counted twice: by what the controller says of
+    its ports, and by who has made them. ``vanished`` are those of which it cannot know the end."""
+
+    at_s: float
+    delay_p50_us: float
+    delay_p99_us: float
+    delays: int
+    counted: int
+    truth: int
+    vanished: int
+
+    @property
+    def fault(self) -> str | None:
+        """In words, if the controller's view is not the truth."""
+        allowance = _ON_ITS_WAY + self.truth * _SHARE_ON_ITS_WAY
+        if self.truth - allowance <= self.counted <= self.truth + self.vanished + allowance:
+            return None
+        return (
+            f"after {self.at_s:.0f} s the controller counts {self.counted} flows, "
+            f"there are {self.truth}, and {self.vanished} that ended without a word"
+        )
+
+
+def judge(
+    samples: Sequence[Sample], minutes: Sequence[Minute]
+) -> tuple[dict[str, float], list[str]]:
+    """Figures, and what is wrong in words."""
+    faults = [minute.fault for minute in minutes if minute.fault]
+    end_s = samples[-1].at_s if samples else 0.0
+    begin_s = max(_WARM_UP * end_s, min(_WARM_UP_S, _MOST_WARM_UP * end_s))
+    settled = [sample for sample in samples if sample.at_s >= begin_s]
+    late = [minute for minute in minutes if minute.at_s >= begin_s]
+    figures: dict[str, float] = {}
+    try:
+        figures |= _memory(settled, faults)
+        figures |= _delays(late, faults)
+    except ValueError as too_short:
+        return figures, [*faults, f"too short to tell: {too_short}"]
+    for what in ("descriptors", "threads"):
+        first, last = trend.thirds([getattr(sample, what) for sample in settled])
+        figures |= {f"{what}_first_third": first, f"{what}_last_third": last}
+        if last > first:
+            faults.append(f"{what} grow: {first:g} in the first third, {last:g} in the last")
+    return figures, faults
+
+
+def unexpected(log: Iterable[str]) -> list[str]:
+    """The lines of a controller's log that complain of what was not done on purpose."""
+    return [
+        line
+        for line in log
+        if _LEVEL.search(line) and not any(known.search(line) for known in _EXPECTED)
+    ]
+
+
+def _memory(settled: Sequence[Sample], faults: list[str]) -> dict[str, float]:
+    points = [(sample.at_s, float(sample.rss_kb)) for sample in settled]
+    slope_kb_s = trend.slope(points)
+    watched_s = points[-1][0] - points[0][0]
+    if watched_s < _LEAST_WATCHED_S:
+        raise ValueError(f"memory was watched for {watched_s:.0f} s, not {_LEAST_WATCHED_S:g}")
+    grown_kb = slope_kb_s * watched_s
+    noise_kb = _ARENA_KB + _SPREADS * trend.spread(points, slope_kb_s)
+    if slope_kb_s * 3600 > SLOPE_KB_PER_HOUR and grown_kb > noise_kb:
+        faults.append(
+            f"memory grows by {slope_kb_s * 3600:.0f} kB an hour: {grown_kb:.0f} kB while it was "
+            f"watched, where {noise_kb:.0f} kB may be chance"
+        )
+    first, last = trend.thirds([rss_kb for _, rss_kb in points])
+    return {
+        "rss_kb_per_hour": round(slope_kb_s * 3600, 1),
+        "rss_noise_kb": round(noise_kb, 1),
+        "rss_first_third_kb": first,
+        "rss_last_third_kb": last,
+        "rss_most_kb": max(rss_kb for _, rss_kb in points),
+    }
+
+
+def _delays(late: Sequence[Minute], faults: list[str]) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for name in ("p50", "p99"):
+        first, last = trend.thirds([getattr(minute, f"delay_{name}_us") for minute in late])
+        figures |= {f"delay_{name}_first_third_us": first, f"delay_{name}_last_third_us": last}
+        if last > _DELAY_RATIO * first + _DELAY_NOISE_US:
+            faults.append(
+                f"the control delay's {name} rises: {first:.0f} us in the first third, "
+                f"{last:.0f} us in the last"
+            )
+    return figures

@@ -1,0 +1,204 @@
+"""The command ``fountain`` as a workload: servers, each a process of its own, and a client that
+fetches from all of them at once; a receiver, and those who send to it.
+
+What it prints is used only if it is complete; the network's own counters stand beside it
+(``experiments.measure.observation``).
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from experiments.traffic.program import Command, ProgramError
+from testbed import builds
+
+PORT = 7000
+
+
+class FountainError(RuntimeError):
+    """The command cannot be found, or said something unexpected."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How a client fetches: who paces the servers ("client": it grants them rates; "tfrc": each
+    server for itself) and the payload of a symbol in bytes ("mtu": the largest that fits)."""
+
+    pacing: str = "client"
+    symbol_bytes: int | str = 1024
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a server runs: in the network namespace of ``pid``, at ``address`` and ``port``."""
+
+    pid: int | None
+    address: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that listens: ``endpoint`` is ADDRESS:PORT, ``pid`` its process, ``fingerprint``
+    that of its certificate, None if it encrypts nothing."""
+
+    endpoint: str
+    pid: int
+    fingerprint: str | None
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a fetch reports: seconds and bytes of each round, its symbols, and ``said``, the message
+    that this was taken from."""
+
+    round_s: tuple[float, ...]
+    round_bytes: tuple[int, ...]
+    symbols_received: int
+    symbols_needed: int
+    symbols_lost: int
+    said: Mapping[str, Any]
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> Self:
+        """Parse the last message of ``fountain fetch``. Raises FountainError if it is another."""
+        try:
+            if message["event"] != "done":
+                raise ValueError(f"event is {message['event']!r}")
+            fetched = cls(
+                round_s=tuple(float(one["seconds"]) for one in message["rounds"]),
+                round_bytes=tuple(int(one["bytes"]) for one in message["rounds"]),
+                symbols_received=int(message["symbols_received"]),
+                symbols_needed=int(message["symbols_needed"]),
+                symbols_lost=int(message["symbols_lost"]),
+                said=message,
+            )
+            if min(fetched.round_s, default=0) <= 0:
+                raise ValueError("a round without a duration, or no round")
+        except (KeyError, TypeError, ValueError) as wrong:
+            said = json.dumps(message)[:200]
+            raise FountainError(f"not the end of a fetch ({wrong!r}): {said}") from wrong
+        return fetched
+
+    @property
+    def goodput_mbps(self) -> float:
+        """Bytes of all rounds over the time they took."""
+        return sum(self.round_bytes) * 8e-6 / sum(self.round_s)
+
+    @property
+    def overhead(self) -> float:
+        """Symbols that came beyond those that the objects have, as a share of these."""
+        return self.symbols_received / self.symbols_needed - 1
+
+
+def find_fountain() -> Path:
+    """Return the command: that of $WEIR_TRANSPORT_PREFIX, else of the newest build.
+
+    Raises FountainError if there is none.
+    """
+    return find("fountain")
+
+
+def find(name: str) -> Path:
+    """Return a command of the transports' build. Raises FountainError if there is none."""
+    built = builds.transport()
+    if built is None:
+        raise FountainError(f"no build of {name} in {builds.cache()}: run 'make transport'")
+    command = built / "bin" / name
+    if not command.exists():
+        raise FountainError(f"no bin/{name} in {built}: run 'make transport'")
+    return command
+
+
+@contextmanager
+def servers(
+    folder: Path,
+    places: Sequence[Place],
+    log: Path,
+    *,
+    secure: bool = True,
+    prefix: Sequence[str] = (),
+) -> Iterator[list[Server]]:
+    """While it lasts, a process at each of ``places`` serves ``folder``.
+
+    ``prefix`` goes before the command, as in ``("taskset", "1")``. Raises ProgramError if one does
+    not listen, or has not ended well when it was told to end.
+    """
+    command = str(find_fountain())
+    with ExitStack() as stack:
+        started = []
+        for place in places:
+            listen = f"--listen={place.address}:{place.port}"
+            argv = [*prefix, command, "serve", str(folder), listen, "--json"]
+            argv += [] if secure else ["--insecure"]
+            process = Command(argv, name=f"fountain serve {listen}", log=log, pid=place.pid)
+            started.append(stack.enter_context(process))
+        listening = []
+        for place, process in zip(places, started, strict=True):
+            fingerprint = process.expect("listening")["fingerprint"]
+            listening.append(Server(f"{place.address}:{place.port}", process.pid, fingerprint))
+            process.ignore()
+        yield listening
+        for process in started:
+            if status := process.terminate():
+                raise ProgramError(f"fountain serve ended with status {status}")
+
+
+@contextmanager
+def receiver(inbox: Path, place: Place, log: Path, *, decode: bool = True) -> Iterator[Server]:
+    """While it lasts, a process at ``place`` takes what is sent there, and keeps nothing of it;
+    without ``decode`` it restores nothing either.
+
+    Raises ProgramError if it does not listen, or has not ended well when it was told to end.
+    """
+    listen = f"{place.address}:{place.port}"
+    argv = [str(find_fountain()), "recv", str(inbox), f"--listen={listen}", "--discard", "--json"]
+    argv += [] if decode else ["--no-decode"]
+    with Command(argv, name="fountain recv", log=log, pid=place.pid) as process:
+        fingerprint = process.expect("listening")["fingerprint"]
+        process.ignore()
+        yield Server(listen, process.pid, fingerprint)
+        if status := process.terminate():
+            raise ProgramError(f"fountain recv ended with status {status}")
+
+
+def make_hollow(file: Path, size_bytes: int) -> None:
+    """Make a file to be sent, of zeros: nothing of it is stored."""
+    with file.open("wb") as written:
+        written.truncate(size_bytes)
+
+
+def send_argv(to: Server, path: Path, rate: Sequence[str]) -> list[str]:
+    """Return the command that sends ``path``; ``rate`` are the options that say how fast."""
+    return [
+        *(str(find_fountain()), "send", to.endpoint, str(path), "--json"),
+        *(f"--fingerprint={to.fingerprint}", *rate),
+    ]
+
+
+def fetch_argv(servers: Sequence[Server], path: str, mode: Mode, *, rounds: int) -> list[str]:
+    """Return the command that fetches ``path`` from every server, ``rounds`` times in step."""
+    known = [f"--fingerprint={server.fingerprint}" for server in servers if server.fingerprint]
+    return [
+        str(find_fountain()), "fetch", *(f"{server.endpoint}/{path}" for server in servers),
+        "--discard", f"--rounds={rounds}", "--barrier", "--json", *(known or ["--insecure"]),
+        f"--pacing={mode.pacing}", f"--symbol-bytes={mode.symbol_bytes}",
+    ]  # fmt: skip
+
+
+def fetch(
+    argv: Sequence[str], log: Path, *, pid: int | None = None, timeout_s: float = 120.0
+) -> Fetched:
+    """Run a fetch, in the namespace of ``pid``, to its end.
+
+    Raises ProgramError if it does not end well and in time, FountainError if it does not say how it
+    ended.
+    """
+    last: Mapping[str, Any] = {"event": None}
+    with Command(argv, name="fountain fetch", log=log, pid=pid) as process:
+        for message in process.messages(timeout_s):
+            last = message
+    return Fetched.from_message(last)
