@@ -163,7 +163,7 @@ class Nothing(Parameters):
 class OfSwitch(Parameters):
     """What concerns a switch, or all."""
 
-    switch: Switch | None = Field(None, description="datapath id")
+    switch: Switch | None = Field(default=None, description="datapath id")
 
 
 class FlowQuery(Parameters):
@@ -172,12 +172,14 @@ class FlowQuery(Parameters):
     `host` is an end, `tcp_port` of either end; `switch` and `port` are passed on the way.
     """
 
-    host: Subnet | None = Field(None, description="an end of the flow, or its subnet")
-    tcp_port: Annotated[int, Whole(0, 2**16 - 1)] | None = Field(None, description="of either end")
-    flow_class: Literal["burst", "background"] | None = Field(None, alias="class")
-    switch: Switch | None = Field(None, description="datapath id")
+    host: Subnet | None = Field(default=None, description="an end of the flow, or its subnet")
+    tcp_port: Annotated[int, Whole(0, 2**16 - 1)] | None = Field(
+        default=None, description="of either end"
+    )
+    flow_class: Literal["burst", "background"] | None = Field(default=None, alias="class")
+    switch: Switch | None = Field(default=None, description="datapath id")
     port: Annotated[int, Whole(1, 2**32 - 1)] | None = Field(
-        None, description="OpenFlow port number"
+        default=None, description="OpenFlow port number"
     )
     limit: Annotated[int, Whole(1, MOST_ROWS)] = _DEFAULT_ROWS
     offset: Annotated[int, Whole(0, FARTHEST_ROW)] = 0
@@ -186,7 +188,7 @@ class FlowQuery(Parameters):
 class EventQuery(Parameters):
     """Which events: those after `after`, or the latest."""
 
-    after: Serial | None = Field(None, description="serial number of an event")
+    after: Serial | None = Field(default=None, description="serial number of an event")
     limit: Annotated[int, Whole(0, 10_000)] = _DEFAULT_ROWS
 
 

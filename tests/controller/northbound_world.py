@@ -8,7 +8,6 @@ from controller.northbound.views import (
     EventView,
     ExcessView,
     FlowPage,
-    FlowQuery,
     FlowView,
     HistogramView,
     HoldView,
@@ -21,6 +20,7 @@ from controller.northbound.views import (
     TablesView,
     UnknownError,
 )
+from controller.rpc.methods import FlowQuery
 
 HOLD: HoldView = {
     "window_bytes": 14_600,

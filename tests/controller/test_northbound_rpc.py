@@ -450,7 +450,8 @@ class TestLines:
     @given(st.lists(st.binary(max_size=50).map(lambda line: line.replace(b"\n", b""))), st.data())
     def test_lines_are_whole_however_they_come(self, wanted: list[bytes], data: Any) -> None:
         sent = b"".join(line + b"\n" for line in wanted)
-        lines, got = messages.Lines(), []
+        lines = messages.Lines()
+        got: list[bytes] = []
         while sent:
             size = data.draw(st.integers(1, len(sent)))
             got += lines.feed(sent[:size])

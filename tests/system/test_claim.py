@@ -24,7 +24,7 @@ pytestmark = [
 def test_reads_fill_the_link_without_a_timeout(connections: int, tmp_path: Path) -> None:
     spec = RunSpec(
         scheme="weir",
-        incast=incast(connections, rounds=8),
+        workload=incast(connections, rounds=8),
         topology="star",
         background=False,
         host=usual_host(),
