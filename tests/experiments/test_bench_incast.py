@@ -15,7 +15,7 @@ from experiments.bench.incast.plan import DEEP_BUFFER_BYTES, GROUPS
 from experiments.bench.sandboxed import Incomplete
 from experiments.bench.suites import SUITES
 from experiments.measure.record import QUEUE, RECORD
-from experiments.workloads.reads import FreshReads
+from experiments.workloads.reads import FreshReads, Reads
 from recorded import data, queue
 from testbed.config import HostSettings
 
@@ -45,6 +45,7 @@ def test_cells_are_what_they_are_called() -> None:
     assert (quick.workload.senders, quick.workload.connections, quick.topology) == (24, 48, "star")
     assert CELLS["_n100_iw1"].spec.host.initcwnd == 1
     many = CELLS["_n1000"].spec.workload
+    assert isinstance(many, Reads)
     assert (many.senders, many.connections, many.block_bytes) == (40, 1000, 25_000_000)
     fresh = CELLS["_fresh_n120_100kb"]
     assert isinstance(fresh.spec.workload, FreshReads)

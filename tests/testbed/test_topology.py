@@ -69,7 +69,8 @@ def test_every_topology_has_room_for_its_own_number_of_senders(name: str) -> Non
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_reads_and_background_flow_cross_the_bottleneck(name: str) -> None:
     topo = topology_of(BedConfig(topology=name))
-    roles, network = topo.roles, nx.Graph(topo.links())
+    roles = topo.roles
+    network: nx.Graph[str] = nx.Graph(topo.links())
     flows = [(sender, roles.receiver) for sender in roles.senders]
     for ends_of in (*flows, (roles.background_sender, roles.background_receiver)):
         for path in nx.all_shortest_paths(network, *ends_of):
