@@ -53,7 +53,7 @@ test-unit: ## what needs neither root nor a switch
 	@$(PREPARE) packages venv bindings
 	@tools/test 'not netns and not switch'
 
-TRANSPORT_KEY = $$(transport/build --key; cat transport/test tools/cargo tools/rustc | sha256sum)
+TRANSPORT_KEY = $$(transport/build --key && cat transport/test tools/cargo tools/rustc | sha256sum)
 CARGO_TEST = tools/once transport "$(TRANSPORT_KEY)" transport/test
 test-transport: ## the coded transports: the tests of all crates, and of the bindings for Python
 	@$(PREPARE) packages venv rust bindings
@@ -61,7 +61,7 @@ test-transport: ## the coded transports: the tests of all crates, and of the bin
 	@[ ! -d tests/transport ] || $(PY)/pytest tests/transport
 
 # What Open vSwitch's own tests depend on.
-SWITCH_KEY = $$(ovs-patches/build --prefix; cat ovs-patches/check ovs-patches/*.py | sha256sum)
+SWITCH_KEY = $$(ovs-patches/build --prefix && cat ovs-patches/check ovs-patches/*.py | sha256sum)
 test-switch-weir: ## Open vSwitch's test suite, the groups that the patches add
 	@$(PREPARE) packages switch
 	@tools/once switch "$(SWITCH_KEY)" ovs-patches/check weir

@@ -53,10 +53,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     except sandbox.SandboxError as lacking:
         pytest.skip(str(lacking))
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", "-x"]
+    # Most of the time that pytest needs to start is its plugins'.
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_timeout"}
     with tempfile.NamedTemporaryFile("r") as left:
         inner = subprocess.run(
             [sys.executable, __file__, *argv, f"{pyfuncitem.path}::{_name(pyfuncitem)}"],
-            env=os.environ | {_SANDBOX: left.name},
+            env=os.environ | alone | {_SANDBOX: left.name},
             cwd=pyfuncitem.config.rootpath,
             stdin=subprocess.DEVNULL,
             capture_output=True,

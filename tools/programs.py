@@ -31,7 +31,11 @@ def _parser(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> argpar
     def asked(parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
         raise _AskedError(parser)
 
-    with mock.patch.object(argparse.ArgumentParser, "parse_args", asked):
+    # What a program does to its process it does not do to this one.
+    with (
+        mock.patch.object(argparse.ArgumentParser, "parse_args", asked),
+        mock.patch("signal.signal"),
+    ):
         try:
             main(argv)
         except _AskedError as found:

@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,12 @@ def words(parser: argparse.ArgumentParser) -> set[str]:
         if not isinstance(action, argparse._HelpAction)
     }
     return commands | options
+
+
+def test_reading_them_off_leaves_this_process_alone() -> None:
+    before = signal.getsignal(signal.SIGPIPE)
+    parsers()
+    assert signal.getsignal(signal.SIGPIPE) == before == signal.SIG_IGN
 
 
 def test_all_programs_are_known() -> None:

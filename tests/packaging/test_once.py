@@ -72,6 +72,12 @@ def test_a_pass_is_believed_for_a_week(once: Once, tmp_path: Path) -> None:
     assert once("switch", "key", "echo", "ran").stdout == "ran\n"
 
 
+def test_without_a_key_nothing_is_believed(once: Once) -> None:
+    done = once("switch", "", "true")
+    assert done.returncode == 2
+    assert "its key is empty" in done.stderr
+
+
 def test_words_are_missing(once: Once) -> None:
     done = once("switch", "key")
     assert done.returncode == 2
