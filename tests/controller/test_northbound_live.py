@@ -20,7 +20,7 @@ from controller.cli.client import Client
 from controller.model.values import Notice
 from dummy_ovs import REPOSITORY, Controller, free_endpoint, wait_for
 from experiments.bench.controller.fake_switch import HOSTS, FakeSwitch, notice
-from experiments.bench.load import Call, openings
+from experiments.bench.controller.handshakes import Call, openings
 
 CONNECTIONS = 1000
 PORT = 7
