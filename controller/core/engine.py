@@ -17,27 +17,28 @@ from controller.core.congestion.regulator import RegulatorSettings
 from controller.core.congestion.windows import PortLimits
 from controller.core.desired.audits import Audits, InStep
 from controller.core.desired.tables import Tables
-from controller.core.flows.connections import Connections, ConnectionSettings, Reading
+from controller.core.flows.connections import Connections, ConnectionSettings
 from controller.core.flows.flow_table import GlobalFlowTable
 from controller.core.flows.policy import Policy, Rule
 from controller.core.hosts.edge_filter import Places
 from controller.core.hosts.forwarding import Forwarding
-from controller.core.hosts.over_budget import Excess, Offenders
-from controller.core.hosts.resolution import Resolution, Resolver, ResolverSettings
-from controller.core.topology.fabric import Fabric, Port
+from controller.core.hosts.over_budget import Offenders
+from controller.core.hosts.resolution import Resolver, ResolverSettings
+from controller.core.topology.fabric import Fabric
 from controller.core.topology.rtt import RoundTrips
 from controller.model.effects import Effect, Install, Record
 from controller.model.entries import (
     Account,
     Entry,
     Exempt,
+    HeldEntry,
     HostWindow,
     PortWindow,
     Relearn,
-    Survivor,
 )
-from controller.model.flow import SegmentFields
-from controller.model.values import Notice, PortId
+from controller.model.flow import Reading, SegmentFields
+from controller.model.packet_ins import NeighbourMessage, OverBudget
+from controller.model.values import Notice, Port, PortId
 
 RELEARN_AFTER_NS = 1 * 10**9  # By then the other switches are back, and discovery has been round.
 # Open vSwitch tries to connect again after at most 8 s, so all switches are back before it is over.
@@ -156,11 +157,11 @@ class Engine:
         switch: int,
         ports: Iterable[Port],
         features: Features,
-        survivors: Iterable[Survivor],
+        held: Iterable[HeldEntry],
         now_ns: int,
     ) -> list[Effect]:
         """A switch is connected and tells what it has, can do and holds."""
-        ports, survivors = list(ports), list(survivors)
+        ports, held = list(ports), list(held)
         fields: dict[str, object] = {"switch": switch, "registers": features.registers}
         self._out.append(Record("switch_up", fields))
         returns = self._gone_at.pop(switch, None) is not None
@@ -169,25 +170,25 @@ class Engine:
         for port_id in set(self._regulation.ports_of(switch)) - present:
             self._leave_port(port_id, now_ns)
         self._regulation.connect(switch, ports, features)
-        held = [survivor.entry for survivor in survivors]
+        entries = [one.entry for one in held]
         # A switch that holds nothing has been restarted, and does not tell what is over.
-        over = self._tables.missing(switch, held, Account) if held else []
+        over = self._tables.missing(switch, entries, Account) if held else []
         for account in over:
             self._connections.account_expired(switch, account.flow.pack())
         if not held:
             self._connections.restarted(switch)
         self._connections.switch_up(switch, returns or bool(held), now_ns)
-        self._tables.connect(switch, held)
+        self._tables.connect(switch, entries)
         self._audits.connect(switch, now_ns)
-        self._forwarding.connect(switch, ports, survivors, now_ns)
-        for entry in held:
+        self._forwarding.connect(switch, ports, entries, now_ns)
+        for entry in entries:
             if isinstance(entry, PortWindow):
                 self._regulation.adopt(switch, entry)
-        for entry in held:
+        for entry in entries:
             if isinstance(entry, HostWindow):
                 self._enforcer.adopt(switch, entry, now_ns)
-        if survivors or returns:
-            self._connections.remember(survivors)
+        if held or returns:
+            self._connections.remember(held)
             for account in over:
                 self._connections.forget_remembered(account.flow)
             self._sweep_at[switch] = 0
@@ -237,7 +238,7 @@ class Engine:
 
     # Frames
 
-    def resolve(self, port_id: PortId, said: Resolution, now_ns: int) -> list[Effect]:
+    def resolve(self, port_id: PortId, said: NeighbourMessage, now_ns: int) -> list[Effect]:
         """A message of ARP or of neighbour discovery came in by a port."""
         self._resolver.resolve(port_id, said, now_ns)
         return self._finish(now_ns)
@@ -357,10 +358,10 @@ class Engine:
         return self._audits.in_step(switch)
 
     def packet_ins_dropped(
-        self, switch: int, excesses: Iterable[Excess], now_ns: int
+        self, switch: int, over_budget: Iterable[OverBudget], now_ns: int
     ) -> list[Effect]:
         """What a switch sent, or would have sent, over its budgets."""
-        self.offenders.report(switch, excesses, now_ns)
+        self.offenders.report(switch, over_budget, now_ns)
         return self._finish(now_ns)
 
     # To look at

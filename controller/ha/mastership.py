@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from controller.ha.election import Election, Heartbeat, Rank
+from controller.model.flow import SegmentFields
 from controller.ops.failure import fatal
 from controller.ops.logs import about
 from controller.southbound.codec import roles
 from controller.southbound.codec.openflow import MAX_PORT, Type, unpack_port_status
 from controller.southbound.codec.roles import UNDEFINED, NotMaster, Refused, Role, RoleReply
-from controller.southbound.switch.segments import Copied
 from controller.southbound.transport.channel import Channel, Listener, refuse_twin
 
 LOG = logging.getLogger("weir.standby")
@@ -113,7 +113,7 @@ class Mastership:
             self._listener.received(channel, message)
 
     @fatal
-    def received_segments(self, channel: Channel, copied: list[Copied]) -> None:
+    def received_segments(self, channel: Channel, copied: list[SegmentFields]) -> None:
         switch = self._switches.get(channel.id)
         if switch is not None and switch.passed and switch.channel is channel:
             self._listener.received_segments(channel, copied)

@@ -1,7 +1,8 @@
 """What a switch holds, entry by entry, free of OpenFlow.
 
 An entry has a `key`, which says which entry it is, and a value, which may change under the same
-key. `southbound/switch/pipeline.py` turns them into rules of the flow tables and back.
+key. `southbound/switch/encoding.py` turns entries into flow entries and back: a new kind of entry
+needs a class here and a pair of functions there.
 """
 
 from dataclasses import dataclass
@@ -194,8 +195,9 @@ Entry = (
 
 
 @dataclass(frozen=True, slots=True)
-class Survivor:
-    """An entry that a switch already held when it connected, with its counter and its age."""
+class HeldEntry:
+    """An entry that a switch holds, and its age. An account has counted `volume_bytes` of payload;
+    other entries count none."""
 
     entry: Entry
     volume_bytes: int

@@ -82,4 +82,7 @@ class Segment(NamedTuple):
     label: int | None = None
 
 
+# The packed key of a flow, and the bytes and packets of its frames.
+Reading = tuple[bytes, int, int]
+
 SegmentFields = tuple[int, bytes, bytes, int, int, int, int, int | None, int | None, int | None]

@@ -1,7 +1,11 @@
-"""The small values that all the core speaks of: egress ports, classes of flows, holds, notices."""
+"""The small values that several parts speak of: ports, classes of flows, holds, notices."""
 
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple
+
+# A frame's path is one of so many.
+LABELS = 16
 
 
 class PortId(NamedTuple):
@@ -12,6 +16,17 @@ class PortId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.switch:x}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A switch's own description of one of its ports; a speed of 0 is not known."""
+
+    number: int
+    name: str
+    mac: bytes
+    up: bool
+    speed_bps: int = 0
 
 
 class FlowClass(Enum):

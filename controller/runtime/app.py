@@ -17,11 +17,9 @@ from ryu.ofproto import ofproto_v1_3
 from controller.config.schema import Config
 from controller.core.congestion.regulation import Features
 from controller.core.engine import Engine, QueueReport
-from controller.core.hosts.over_budget import Excess
-from controller.core.hosts.resolution import Resolution
-from controller.core.topology.fabric import Port
 from controller.model import effects
 from controller.model.effects import Effect
+from controller.model.flow import SegmentFields
 from controller.model.values import Notice, PortId
 from controller.ops.event_log import EventLog, Recent
 from controller.ops.failure import fatal
@@ -31,10 +29,8 @@ from controller.runtime.announcements import Broker
 from controller.runtime.busy_poll import BusyPoll
 from controller.runtime.tallies import Tallies
 from controller.southbound.codec import discovery, neighbours, openflow
-from controller.southbound.codec.openflow import PortDescription
-from controller.southbound.switch import session
-from controller.southbound.switch.budgets import Dropped, Limits
-from controller.southbound.switch.segments import Copied
+from controller.southbound.switch import events
+from controller.southbound.switch.budgets import Limits
 from controller.southbound.switch.session import Session
 from controller.southbound.transport.channel import Channel, refuse_twin
 
@@ -187,8 +183,7 @@ class Weir(RyuApp):
             target.read_meters()
             dropped = self._channels[switch].admission.take_dropped()
             if dropped and target.ready:
-                excesses = _excesses(dropped)
-                wanted += self._engine.packet_ins_dropped(switch, excesses, now_ns)
+                wanted += self._engine.packet_ins_dropped(switch, dropped, now_ns)
         return wanted
 
     # From the switches
@@ -221,14 +216,14 @@ class Weir(RyuApp):
         if self._channels.get(channel.id) is channel:
             began_ns = self._clock_ns()
             for event in self._sessions[channel.id].receive(message):
-                is_notice = isinstance(event, session.QueueNotice)
+                is_notice = isinstance(event, events.QueueNotice)
                 self._apply(self._tell(channel, event), began_ns if is_notice else None)
                 self.tallies.count(channel.id, event)
                 if is_notice:
                     self._busy_poll.keep()
 
     @fatal
-    def received_segments(self, channel: Channel, copied: list[Copied]) -> None:
+    def received_segments(self, channel: Channel, copied: list[SegmentFields]) -> None:
         if self._channels.get(channel.id) is channel:
             for event in self._sessions[channel.id].receive_segments(copied):
                 self.tallies.count(channel.id, event)
@@ -241,13 +236,13 @@ class Weir(RyuApp):
         if was_ready:
             self._apply(self._engine.switch_down(switch, self._clock_ns()))
 
-    def _tell(self, channel: Channel, event: session.Event) -> list[Effect]:
+    def _tell(self, channel: Channel, event: events.Event) -> list[Effect]:
         """Tell the core of an event."""
         engine, switch, now_ns = self._engine, channel.id, self._clock_ns()
         match event:
-            case session.SegmentsCopied(segments):
+            case events.SegmentsCopied(segments):
                 return engine.segments(switch, segments, now_ns)
-            case session.QueueNotice(notice, missed):
+            case events.QueueNotice(notice, missed):
                 report = QueueReport(
                     Notice(notice.event),
                     notice.packets,
@@ -258,51 +253,50 @@ class Weir(RyuApp):
                     missed,
                 )
                 return engine.queue_event(PortId(switch, notice.port), report, now_ns)
-            case session.Ready(n_registers, held) as ready:
-                ports = _ports(channel.port_descriptions)
-                survivors = [translate.survivor(entry) for entry in held]
+            case events.Ready(n_registers, held) as ready:
+                # Those that frames can come from; the switch's own ones are left out.
+                described = channel.port_descriptions
+                ports = [port for port in described if port.number < openflow.MAX_PORT]
                 LOG.info(
                     "is ready: %d ports, %d window registers, %d entries held",
-                    *(len(ports), n_registers, len(survivors)),
+                    *(len(ports), n_registers, len(held)),
                     extra=about(switch=switch),
                 )
                 features = Features(n_registers, *ready[2:])
-                return engine.switch_up(switch, ports, features, survivors, now_ns)
-            case session.ResolutionReceived(in_port, said, frame):
-                message = Resolution(*said[:5], frame, said.tags)
+                return engine.switch_up(switch, ports, features, held, now_ns)
+            case events.NeighbourMessageReceived(in_port, message):
                 return engine.resolve(PortId(switch, in_port), message, now_ns)
-            case session.LinkDiscovered(in_port, origin):
+            case events.LinkDiscovered(in_port, origin):
                 peer = PortId(origin.switch, origin.port)
                 return engine.link_seen(peer, PortId(switch, in_port), origin.sent_ns, now_ns)
-            case session.FrameMissed(in_port, src_mac, dst_mac, frame):
+            case events.FrameMissed(in_port, src_mac, dst_mac, frame):
                 return engine.frame(PortId(switch, in_port), src_mac, dst_mac, frame, now_ns)
-            case session.AccountsRead(counters, more):
-                readings = [translate.reading(*account) for account in counters]
+            case events.AccountsRead(readings, more):
                 return engine.accounts_read(switch, readings, more, now_ns)
-            case session.AccountExpired(flow):
-                return engine.account_expired(switch, translate.packed(flow), now_ns)
-            case session.PortChanged(port):
-                return engine.port_changed(switch, _port(port), now_ns)
-            case session.PortRemoved(number):
+            case events.AccountExpired(key):
+                return engine.account_expired(switch, key, now_ns)
+            case events.PortChanged(port):
+                return engine.port_changed(switch, port, now_ns)
+            case events.PortRemoved(number):
                 return engine.port_removed(PortId(switch, number), now_ns)
-            case session.QueuesRead(queues):
+            case events.QueuesRead(queues):
                 return engine.queues_read(switch, translate.queues(queues), now_ns)
-            case session.PortsCounted(ports, more):
+            case events.PortsCounted(ports, more):
                 return engine.ports_counted(switch, ports, more, now_ns)
-            case session.ControlTimed(sent_ns):
+            case events.ControlTimed(sent_ns):
                 return engine.control_timed(switch, sent_ns, now_ns)
-            case session.Acknowledged(tags):
+            case events.Acknowledged(tags):
                 return engine.acknowledged(switch, tags)
-            case session.Refused(tag):
+            case events.Refused(tag):
                 return engine.refused(switch, tag)
-            case session.AuditRead(held, restored, removed, more):
-                entries = [translate.entry_of(one.decoded) for one in held]
+            case events.AuditRead(held, restored, removed, more):
+                entries = [one.entry for one in held]
                 wanted = engine.audit_read(switch, entries, now_ns)
                 if not more:
                     wanted += engine.audited(switch, restored, removed, now_ns)
                 return wanted
-            case session.CopiesDropped(dropped):
-                return engine.packet_ins_dropped(switch, _excesses(dropped), now_ns)
+            case events.CopiesDropped(dropped):
+                return engine.packet_ins_dropped(switch, dropped, now_ns)
 
     # To the switches
 
@@ -363,9 +357,9 @@ class Weir(RyuApp):
 def _order(target: Session, effect: effects.Order) -> None:
     match effect:
         case effects.Install(_, entry):
-            target.install(translate.flow_entries(entry), entry.key)
+            target.install(entry)
         case effects.Withdraw(_, entry):
-            target.withdraw(translate.flow_entries(entry))
+            target.withdraw(entry)
         case effects.SetWindows(_, windows, ttl_ms):
             target.set_windows(translate.window(window, ttl_ms) for window in windows)
         case effects.RepeatNotices(_, port, interval_us):
@@ -380,18 +374,3 @@ def _order(target: Session, effect: effects.Order) -> None:
             target.read_ports()
         case effects.TimeControl(_, sent_ns):
             target.time_control(sent_ns)
-
-
-def _excesses(excess: Iterable[Dropped]) -> list[Excess]:
-    return [
-        Excess(port, packets.name.lower(), count, per_s) for port, packets, count, per_s in excess
-    ]
-
-
-def _ports(descriptions: Iterable[PortDescription]) -> list[Port]:
-    """The ports that frames can come from; the switch's own ones are left out."""
-    return [_port(port) for port in descriptions if port.number < openflow.MAX_PORT]
-
-
-def _port(port: PortDescription) -> Port:
-    return Port(port.number, port.name, port.mac, port.up, port.speed_bps)

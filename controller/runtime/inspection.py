@@ -13,10 +13,9 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from controller import __version__
 from controller.core.flows.host_pairs import Bundle, Connection, Lane
-from controller.core.topology.fabric import Port
 from controller.ha.mastership import Mastership
 from controller.model.flow import FlowKey
-from controller.model.values import FlowClass, Notice, PortId
+from controller.model.values import FlowClass, Notice, Port, PortId
 from controller.northbound.views import (
     AccountView,
     ControllerView,

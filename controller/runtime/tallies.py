@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 
 from controller.southbound.codec.extension import QueueStats
-from controller.southbound.switch import session
+from controller.southbound.switch import events
 
 _US, _MS = 10**3, 10**6
 DELAY_BOUNDS_NS = tuple(
@@ -20,10 +20,10 @@ _LOOK_AT_LOOP_S = 0.1
 # Of switches that are not connected: anybody may come and go as one where TLS is not asked for.
 _GONE_KEPT = 1024
 
-_PACKET_INS: Mapping[type[session.Event], str] = {
-    session.ResolutionReceived: "neighbour",
-    session.LinkDiscovered: "discovery",
-    session.FrameMissed: "unknown",
+_PACKET_INS: Mapping[type[events.Event], str] = {
+    events.NeighbourMessageReceived: "neighbour",
+    events.LinkDiscovered: "discovery",
+    events.FrameMissed: "unknown",
 }
 
 
@@ -68,14 +68,14 @@ class Tallies:
         self.loop_lag = Histogram()
         self._gone: dict[int, None] = {}
 
-    def count(self, switch: int, event: session.Event) -> None:
+    def count(self, switch: int, event: events.Event) -> None:
         """What a switch has told; segments come in batches."""
-        if isinstance(event, session.SegmentsCopied):
+        if isinstance(event, events.SegmentsCopied):
             self.packet_ins[switch]["segment"] += len(event.segments)
-        elif isinstance(event, session.QueueNotice):
+        elif isinstance(event, events.QueueNotice):
             if event.missed:
                 self.missed_notices[switch] += event.missed
-        elif isinstance(event, session.QueuesRead):
+        elif isinstance(event, events.QueuesRead):
             self.queues[switch] = event.queues
         else:
             kind = _PACKET_INS.get(type(event))

@@ -15,8 +15,7 @@ from controller.core.engine import (
 from controller.core.flows.classifier import Classifier
 from controller.core.flows.connections import ConnectionSettings
 from controller.core.flows.policy import Rule
-from controller.core.hosts.resolution import Resolution
-from controller.core.topology.fabric import PORT_GRACE_NS, Port
+from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import (
     Complain,
     Effect,
@@ -31,11 +30,12 @@ from controller.model.effects import (
 from controller.model.entries import (
     Entry,
     EntryKey,
+    HeldEntry,
     HostWindow,
-    Survivor,
 )
 from controller.model.flow import ACK, SYN, FlowKey, Segment
-from controller.model.values import FlowClass, Hold, Notice, PortId
+from controller.model.packet_ins import NeighbourMessage
+from controller.model.values import FlowClass, Hold, Notice, Port, PortId
 from packets import Host
 
 SECOND = 10**9
@@ -121,7 +121,7 @@ class World:
         self.last = effects
         return effects
 
-    def switch_up(self, switch: int, *survivors: Survivor, ports: int = 40) -> list[Effect]:
+    def switch_up(self, switch: int, *survivors: HeldEntry, ports: int = 40) -> list[Effect]:
         mac = bytes([2, 1, 0, 0, switch, 0])
         descriptions = [Port(n, f"s{switch}-eth{n}", mac, True) for n in range(1, ports + 1)]
         self.held[switch] = {survivor.entry.key: survivor.entry for survivor in survivors}
@@ -161,7 +161,9 @@ class World:
 
     def arp(self, operation: int, sender: Host, target: Host) -> list[Effect]:
         dst = BROADCAST if operation == 1 else target.mac
-        said = Resolution(operation == 1, sender.mac, sender.address, target.address, dst, b"arp")
+        said = NeighbourMessage(
+            operation == 1, sender.mac, sender.address, target.address, dst, b"", b"arp"
+        )
         return self.do(self.engine.resolve(self.places[sender], said, self.now_ns))
 
     def place(self, host: Host, port: PortId) -> None:

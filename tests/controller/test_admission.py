@@ -5,17 +5,19 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.entries import Relearn
+from controller.model.packet_ins import OverBudget, PacketClass
 from controller.southbound.switch import pipeline
 from controller.southbound.switch.admission import Admission, Bucket
-from controller.southbound.switch.budgets import Dropped, Limits
-from controller.southbound.switch.pipeline import PacketClass
+from controller.southbound.switch.budgets import Limits
+from controller.southbound.switch.encoding import encode
 
 S = 10**9
 LIMITS = Limits(500, 200, 20, 20_000, 20_000, 20_000, 1000, 100, 50)
 COOKIES = {
     packets: next(
         entry.cookie
-        for entry in (*pipeline.STATIC, *pipeline.relearn(1))
+        for entry in (*pipeline.STATIC, *encode(Relearn(1)))
         if pipeline.packet_class(entry.cookie) is packets and entry.actions
     )
     for packets in PacketClass
@@ -92,8 +94,8 @@ def test_what_was_thrown_away_is_told_once_by_port_and_class() -> None:
     subject.says(PacketClass.NEIGHBOUR, port=8, n=10)
     subject.now_ns = 2 * S
     assert subject.admission.take_dropped() == [
-        Dropped(7, PacketClass.NEIGHBOUR, 30, 15.0),
-        Dropped(8, PacketClass.NEIGHBOUR, 10, 5.0),
+        OverBudget(7, PacketClass.NEIGHBOUR, 30, 15.0),
+        OverBudget(8, PacketClass.NEIGHBOUR, 10, 5.0),
     ]
     assert subject.admission.take_dropped() == []
 

@@ -11,6 +11,7 @@ from controller.config.schema import Config
 from controller.core.engine import Engine
 from controller.model import effects
 from controller.model.effects import Record
+from controller.model.values import Port
 from controller.ops.event_log import EventLog
 from controller.runtime import translate
 from controller.runtime.app import Weir
@@ -34,7 +35,7 @@ class FakeChannel(Switch):
         self.flushed = 0
         self.got: list[bytes] = []
         self.port_descriptions = [
-            openflow.PortDescription(n, bytes([2, 9, 0, 0, switch, n & 0xFF]), f"eth{n}", True)
+            Port(n, f"eth{n}", bytes([2, 9, 0, 0, switch, n & 0xFF]), True)
             for n in (*range(1, n_ports + 1), 0xFFFFFFFE)
         ]
         self.ports = ()

@@ -12,8 +12,8 @@ from controller.core.bandwidth.announced import (
     UnknownPathError,
     Uplink,
 )
-from controller.core.topology.fabric import Fabric, Port
-from controller.model.values import PortId
+from controller.core.topology.fabric import Fabric
+from controller.model.values import Port, PortId
 
 MS, S = 10**6, 10**9
 MBPS = 10**6

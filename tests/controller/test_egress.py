@@ -2,8 +2,7 @@
 
 from controller.core.congestion.egress_ports import EgressPorts, PortOverride, Queue
 from controller.core.congestion.windows import PortLimits
-from controller.core.topology.fabric import Port
-from controller.model.values import PortId
+from controller.model.values import Port, PortId
 
 P1, P2 = PortId(1, 1), PortId(1, 2)
 DEFAULT = PortLimits(10**8, 500_000, 65_536)

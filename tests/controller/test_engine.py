@@ -2,8 +2,7 @@
 
 from controller.core.congestion.egress_ports import PortOverride, Queue
 from controller.core.congestion.regulator import Scheme
-from controller.core.hosts.resolution import Resolution
-from controller.core.topology.fabric import PORT_GRACE_NS, Port
+from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import (
     Answer,
     Deliver,
@@ -22,7 +21,8 @@ from controller.model.entries import (
     LinkPort,
 )
 from controller.model.flow import ACK, FIN, RST
-from controller.model.values import Notice, PortId
+from controller.model.packet_ins import NeighbourMessage
+from controller.model.values import Notice, Port, PortId
 from engine_world import (
     BROADCAST,
     MSS,
@@ -91,7 +91,9 @@ class TestForwarding:
     def test_a_probe_of_an_unknown_sender_teaches_no_address(self) -> None:
         """RFC 5227: an ARP probe has no sender address."""
         world = star()
-        probe = Resolution(True, SENDERS[0].mac, bytes(4), RECEIVER.address, BROADCAST, b"arp")
+        probe = NeighbourMessage(
+            True, SENDERS[0].mac, bytes(4), RECEIVER.address, BROADCAST, b"", b"arp"
+        )
         world.do(world.engine.resolve(PortId(1, 1), probe, world.now_ns))
         (effect,) = world.arp(1, SENDERS[1], SENDERS[0])
         assert isinstance(effect, Answer)

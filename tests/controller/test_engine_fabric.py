@@ -3,12 +3,11 @@
 import pytest
 
 from controller.core.bandwidth.announced import Announced
-from controller.core.topology.fabric import PORT_GRACE_NS, Port
-from controller.core.topology.trees import LABELS
+from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import Effect
-from controller.model.entries import Account, Hop, HostWindow, Labelling, Steer, Survivor
+from controller.model.entries import Account, HeldEntry, Hop, HostWindow, Labelling, Steer
 from controller.model.flow import FlowKey
-from controller.model.values import FlowClass, PortId
+from controller.model.values import LABELS, FlowClass, Port, PortId
 from engine_world import RECEIVER, SECOND, SENDERS, World, make_engine, records
 from fabrics import LEAF, SPINE, leaf_spine
 from packets import Host
@@ -24,8 +23,8 @@ SWITCHES = (S1, S2, NEAR, FAR, THIRD)
 class Fabric(World):
     """Two spines, three leaves; A and B at the first leaf, the receiver at the second."""
 
-    def survivors(self, switch: int) -> list[Survivor]:
-        return [Survivor(entry, 0, 3 * SECOND) for entry in self.held.get(switch, {}).values()]
+    def survivors(self, switch: int) -> list[HeldEntry]:
+        return [HeldEntry(entry, 0, 3 * SECOND) for entry in self.held.get(switch, {}).values()]
 
     def start(self) -> None:
         """The switches connect, with what they hold, and discovery goes round."""

@@ -4,11 +4,11 @@ import pytest
 
 from controller.core.congestion.regulator import Scheme
 from controller.core.flows.policy import Rule, Treatment
-from controller.core.topology.fabric import PORT_GRACE_NS, Port
+from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import SetWindows, TimeControl
 from controller.model.entries import Account, Exempt, FlowWindow
 from controller.model.flow import ACK, RST, SYN, FlowKey, Segment
-from controller.model.values import PortId
+from controller.model.values import Port, PortId
 from engine_world import (
     MSS,
     RECEIVER,

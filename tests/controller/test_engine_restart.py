@@ -6,7 +6,6 @@ from controller.core.engine import (
     RELEARN_AFTER_NS,
     RELEARN_FOR_NS,
 )
-from controller.core.topology.fabric import Port
 from controller.model.effects import (
     Install,
     Withdraw,
@@ -16,12 +15,12 @@ from controller.model.entries import (
     Behind,
     FlowWindow,
     Forward,
+    HeldEntry,
     HostWindow,
     Relearn,
-    Survivor,
 )
 from controller.model.flow import ACK, FIN, RST, SYN, FlowKey
-from controller.model.values import PortId
+from controller.model.values import Port, PortId
 from engine_world import (
     MSS,
     RECEIVER,
@@ -47,7 +46,7 @@ class TestRestart:
         after.places = before.places
         for switch, held in before.held.items():
             survivors = [
-                Survivor(
+                HeldEntry(
                     entry,
                     (volumes or {}).get(entry.flow, 0) if isinstance(entry, Account) else 0,
                     5 * SECOND,
@@ -172,7 +171,7 @@ class TestRestart:
         # Its switch loses the channel for a moment.
         held = world.held[2].values()
         world.do(world.engine.switch_down(2, world.now_ns))
-        world.switch_up(2, *(Survivor(entry, 0, SECOND) for entry in held))
+        world.switch_up(2, *(HeldEntry(entry, 0, SECOND) for entry in held))
         if end == "reset":
             world.segment(key, RST)
         else:
@@ -217,8 +216,8 @@ class TestRestart:
         assert len(world.engine.flow_table) == 0
 
 
-def kept(world: World, switch: int) -> list[Survivor]:
-    return [Survivor(entry, 0, 5 * SECOND) for entry in world.held[switch].values()]
+def kept(world: World, switch: int) -> list[HeldEntry]:
+    return [HeldEntry(entry, 0, 5 * SECOND) for entry in world.held[switch].values()]
 
 
 class TestReturn:

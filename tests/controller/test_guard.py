@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.config.schema import Config
+from controller.model.packet_ins import OverBudget, PacketClass
 from controller.runtime import translate
 from controller.southbound.codec import match
 from controller.southbound.codec.meters import CONTROLLER_METER, Command, Meter, MeterStats
 from controller.southbound.switch import budgets, pipeline
-from controller.southbound.switch.budgets import METERED, Dropped
+from controller.southbound.switch.budgets import METERED
 from controller.southbound.switch.guard import Guard
-from controller.southbound.switch.pipeline import PacketClass
 
 LIMITS = translate.limits(Config())
 S = 10**9
@@ -110,14 +110,14 @@ class TestCounters:
         assert subject.counted([MeterStats(syn, 10 * S, 9, 5), MeterStats(arp, S, 0, 0)]) == []
         assert subject.counted(
             [MeterStats(syn, 12 * S, 1009, 905), MeterStats(arp, 3 * S, 50, 0)]
-        ) == [Dropped(1, PacketClass.SYN, 900, 450.0)]
+        ) == [OverBudget(1, PacketClass.SYN, 900, 450.0)]
         assert subject.copied == {PacketClass.SYN: 100, PacketClass.NEIGHBOUR: 50}
 
     def test_a_meter_that_was_set_up_anew_counts_from_zero(self, subject: Guard) -> None:
         syn = number(1, PacketClass.SYN)
         subject.counted([MeterStats(syn, 10 * S, 5000, 4000)])
         (found,) = subject.counted([MeterStats(syn, S, 30, 20)])
-        assert found == Dropped(1, PacketClass.SYN, 20, 20.0)
+        assert found == OverBudget(1, PacketClass.SYN, 20, 20.0)
 
     def test_what_has_no_meter_of_its_own_is_of_no_port(self, subject: Guard) -> None:
         subject.counted([MeterStats(CONTROLLER_METER, S, 0, 0)])

@@ -3,11 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.entries import Forward
 from controller.southbound.codec.meters import Meter
-from controller.southbound.switch import pipeline
+from controller.southbound.switch.encoding import encode
 from controller.southbound.switch.ledger import Ledger, Sent
 
-(ENTRY,) = pipeline.forward(b"\2\0\0\0\0\1", 3)
+(ENTRY,) = encode(Forward(b"\2\0\0\0\0\1", 3))
 
 
 class Subject:

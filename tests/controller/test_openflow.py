@@ -11,6 +11,7 @@ from ryu.ofproto import ofproto_parser, ofproto_v1_3
 from ryu.ofproto import ofproto_v1_3_parser as parser
 from ryu.ofproto.ofproto_protocol import ProtocolDesc
 
+from controller.model.values import Port
 from controller.southbound.codec import match, openflow
 from controller.southbound.codec.openflow import Command, FlowEntry, FlowStats
 
@@ -203,7 +204,7 @@ class TestFromTheSwitch:
         message = openflow.HEADER.pack(4, 12, 80, 1) + bytes([2]) + bytes(7) + port
         reason, described = openflow.unpack_port_status(message)
         assert reason == by_ryu(message).reason == 2
-        assert described == openflow.PortDescription(3, b"\2\0\0\0\0\3", "s1-eth3", False)
+        assert described == Port(3, "s1-eth3", b"\2\0\0\0\0\3", False)
         assert by_ryu(message).desc.port_no == 3
 
     def test_error(self) -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.packet_ins import NeighbourMessage
 from controller.southbound.codec import packet_in
 from controller.southbound.codec.ethernet import MalformedFrameError
-from controller.southbound.codec.neighbours import Resolution
 from controller.southbound.codec.packet_in import (
     Discovery,
     OtherFrame,
@@ -85,8 +85,9 @@ class TestTcp:
 
 class TestOthers:
     def test_arp(self) -> None:
-        parsed = packet_in.parse(arp(1, H1, H2))
-        assert parsed == Resolution(True, H1.mac, H1.address, H2.address, b"\xff" * 6, b"")
+        frame = arp(1, H1, H2)
+        asked = NeighbourMessage(True, H1.mac, H1.address, H2.address, b"\xff" * 6, b"", frame)
+        assert packet_in.parse(frame) == asked
 
     def test_discovery(self) -> None:
         assert packet_in.parse(ethernet(H2.mac, H1.mac, 0x88CC, b"tlvs")) == Discovery(b"tlvs")

@@ -5,10 +5,9 @@ import pytest
 from controller.core.congestion.regulator import Scheme
 from controller.core.congestion.windows import CreditRules, account_holds
 from controller.core.flows.policy import Rule, Treatment
-from controller.core.topology.fabric import Port
 from controller.model.effects import Install, Withdraw
-from controller.model.entries import Exempt, HostWindow, PortWindow, Survivor
-from controller.model.values import FlowClass, Notice, PortId
+from controller.model.entries import Exempt, HeldEntry, HostWindow, PortWindow
+from controller.model.values import FlowClass, Notice, Port, PortId
 from engine_world import (
     CREDIT,
     QUEUE,
@@ -159,7 +158,7 @@ class TestLife:
         held = world.entries(1, PortWindow)
         world.do(world.engine.switch_down(1, world.now_ns))
         world.sleep(10 * SECOND)
-        effects = world.switch_up(1, *(Survivor(entry, 0, 0) for entry in held))
+        effects = world.switch_up(1, *(HeldEntry(entry, 0, 0) for entry in held))
         assert world.entries(1, PortWindow) == held
         changed = [e.entry for e in effects if isinstance(e, Install | Withdraw)]
         assert not any(isinstance(entry, PortWindow) for entry in changed)
@@ -176,7 +175,7 @@ class TestLife:
         held = world.entries(1, PortWindow)
         world.do(world.engine.switch_down(1, world.now_ns))
         world.keeps_accounts = False
-        world.switch_up(1, *(Survivor(entry, 0, 0) for entry in held))
+        world.switch_up(1, *(HeldEntry(entry, 0, 0) for entry in held))
         assert ports_of(world) == {}
 
     def test_a_switch_that_was_gone_for_long_has_it_again(self) -> None:
@@ -185,7 +184,7 @@ class TestLife:
         world.do(world.engine.switch_down(1, world.now_ns))
         world.sleep(120 * SECOND)
         assert world.engine.tables.entries(PortWindow) == []
-        world.switch_up(1, *(Survivor(entry, 0, 0) for entry in held))
+        world.switch_up(1, *(HeldEntry(entry, 0, 0) for entry in held))
         world.sleep(20 * SECOND)
         assert world.entries(1, PortWindow) == held
 
@@ -197,7 +196,7 @@ class TestRestart:
         self, held: list[PortWindow], scheme: Scheme = Scheme.WEIR, keeps_accounts: bool = True
     ) -> tuple[World, list[Install | Withdraw]]:
         world = World(make_engine(scheme), keeps_accounts=keeps_accounts)
-        effects = world.switch_up(1, *(Survivor(entry, 0, SECOND) for entry in held))
+        effects = world.switch_up(1, *(HeldEntry(entry, 0, SECOND) for entry in held))
         effects = effects + world.sleep(15 * SECOND)
         return world, [e for e in effects if isinstance(e, Install | Withdraw)]
 
@@ -210,7 +209,7 @@ class TestRestart:
     def test_it_shares_the_register_with_the_hosts_of_its_port(self) -> None:
         world = World(make_engine(), keeps_accounts=True)
         window = HostWindow(40, RECEIVER.address, 8, 7)
-        world.switch_up(1, Survivor(window, 0, SECOND), Survivor(PortWindow(40, 8), 0, SECOND))
+        world.switch_up(1, HeldEntry(window, 0, SECOND), HeldEntry(PortWindow(40, 8), 0, SECOND))
         assert ports_of(world)[40] == 8
         assert world.entries(1, HostWindow) == {window}
 

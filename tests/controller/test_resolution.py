@@ -3,9 +3,10 @@
 import pytest
 
 from controller.core.hosts.flooding import Floods
-from controller.core.hosts.resolution import Resolution, vlan_of
+from controller.core.hosts.resolution import vlan_of
 from controller.model.effects import Answer, Ask, Deliver, Effect
 from controller.model.entries import Behind, Forward
+from controller.model.packet_ins import NeighbourMessage
 from controller.model.values import PortId
 from engine_world import BROADCAST, RECEIVER, SECOND, SENDERS, World, records, star, two_switches
 from packets import Host
@@ -29,7 +30,7 @@ def say(
     tags: bytes = b"",
     dst_mac: bytes = BROADCAST,
 ) -> list[Effect]:
-    said = Resolution(asks, mac, address, target, dst_mac, b"frame", tags)
+    said = NeighbourMessage(asks, mac, address, target, dst_mac, tags, b"frame")
     return world.do(world.engine.resolve(port, said, world.now_ns))
 
 

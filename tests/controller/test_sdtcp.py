@@ -6,10 +6,9 @@ from controller.core.congestion.egress_ports import Queue
 from controller.core.congestion.regulation import Features
 from controller.core.congestion.regulator import RegulatorSettings, Scheme
 from controller.core.congestion.windows import PortLimits, WindowRules, notice_interval_us
-from controller.core.topology.fabric import Port
 from controller.model.effects import RepeatNotices
 from controller.model.flow import ACK, RST, SYN, FlowKey
-from controller.model.values import FlowClass, Notice, PortId
+from controller.model.values import FlowClass, Notice, Port, PortId
 from engine_world import CREDIT, LIMITS, MSS, RECEIVER, SECOND, SENDERS, World, make_engine, star
 
 BURST, BACKGROUND = FlowClass.BURST, FlowClass.BACKGROUND

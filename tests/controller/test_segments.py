@@ -5,13 +5,13 @@ import struct
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from controller.model.flow import SegmentFields
 from controller.southbound.codec import match, openflow, packet_in
 from controller.southbound.codec.ethernet import MalformedFrameError
 from controller.southbound.codec.openflow import HEADER, Type
 from controller.southbound.codec.packet_in import TcpSegment
 from controller.southbound.switch import segments
 from controller.southbound.switch.pipeline import Table
-from controller.southbound.switch.segments import Copied
 from packets import ACK, FIN, SYN, Host, ethernet, ipv4, ipv6, segment, tcp_header, tcp_options
 
 H1, H2 = Host(1), Host(2)
@@ -38,7 +38,7 @@ def over_ipv6(tcp: bytes) -> bytes:
     return ethernet(H2.mac, H1.mac, 0x86DD, ipv6(H1.address6, H2.address6, tcp))
 
 
-def carefully(message: bytes) -> Copied | None:
+def carefully(message: bytes) -> SegmentFields | None:
     """What the fields say, one after the other; None if it is no TCP segment."""
     packet = openflow.unpack_packet_in(message)
     try:

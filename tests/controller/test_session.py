@@ -7,10 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.entries import Account, Forward, HeldEntry
+from controller.model.flow import FlowKey
+from controller.model.values import Port
 from controller.southbound.codec import discovery, extension, match, openflow
 from controller.southbound.codec.extension import Capability, QueueEvent
 from controller.southbound.codec.openflow import Type
-from controller.southbound.switch import pipeline, session
+from controller.southbound.switch import events, pipeline
+from controller.southbound.switch.encoding import encode
 from packets import ACK, SYN, arp, ethernet, segment
 from session_world import H1, H2, ORIGIN, PATCHED, SECRET, Switch, stats_of
 
@@ -23,11 +27,11 @@ class TestStart:
 
     def test_ready_comes_with_what_the_switch_can_and_holds(self) -> None:
         switch = Switch()
-        (entry,) = pipeline.forward(H1.mac, 3)
+        (entry,) = encode(Forward(H1.mac, 3))
         (ready,) = switch.become_ready(stats_of(entry, 99))
-        assert ready == session.Ready(
+        assert ready == events.Ready(
             1024,
-            [session.Held(pipeline.Decoded(pipeline.Kind.FORWARD, (H1.mac, 3)), 99, 1, 3 * 10**9)],
+            [HeldEntry(Forward(H1.mac, 3), 0, 3 * 10**9)],
         )
 
     def test_the_fixed_entries_are_installed(self) -> None:
@@ -39,15 +43,15 @@ class TestStart:
         switch = Switch()
         assert switch.packet_in(0, 1, arp(1, H1, H2)) == []
         ready, held = switch.become_ready()
-        assert isinstance(ready, session.Ready)
-        assert isinstance(held, session.ResolutionReceived)
+        assert isinstance(ready, events.Ready)
+        assert isinstance(held, events.NeighbourMessageReceived)
 
     def test_stale_entries_go_once_the_new_ones_are_in(self) -> None:
         switch = Switch()
-        (entry,) = pipeline.forward(H1.mac, 3)
+        (entry,) = encode(Forward(H1.mac, 3))
         old = openflow.FlowEntry(3, 77, pipeline.COOKIE | 0xFFFF0006, entry.match, entry.actions)
         (ready,) = switch.become_ready(stats_of(old))
-        assert isinstance(ready, session.Ready)
+        assert isinstance(ready, events.Ready)
         assert ready.held == []
         sent = len(switch.got)
         switch.barrier()
@@ -57,12 +61,12 @@ class TestStart:
 
     def test_a_stale_entry_that_was_overwritten_is_not_deleted(self) -> None:
         switch = Switch()
-        (entry,) = pipeline.forward(H1.mac, 3)
+        (entry,) = encode(Forward(H1.mac, 3))
         old = openflow.FlowEntry(
             entry.table, entry.priority, entry.cookie, entry.match, b"", pipeline.Table.FORWARD
         )
         switch.become_ready(stats_of(old))
-        switch.session.install([entry])
+        switch.session.install(Forward(H1.mac, 3))
         sent = len(switch.got)
         switch.barrier()
         assert switch.got[sent:] == []
@@ -75,7 +79,7 @@ class TestCapabilities:
             switch.subscribe_answer(PATCHED | extra)
             switch.say_flows()
             (ready,) = switch.barrier()
-            assert isinstance(ready, session.Ready)
+            assert isinstance(ready, events.Ready)
             assert ready.keeps_accounts is (extra is Capability.CREDIT)
             assert ready.tells_queues is (extra is Capability.QUEUE_STATS)
 
@@ -86,7 +90,7 @@ class TestCapabilities:
             switch.refuse_subscription()
             switch.say_flows()
             (ready,) = switch.barrier()
-            assert ready == session.Ready(0, [])
+            assert ready == events.Ready(0, [])
         meters, record = caplog.records
         assert meters.getMessage().startswith("has no meters")
         assert record.getMessage().startswith("lacks Weir's extension")
@@ -102,7 +106,7 @@ class TestCapabilities:
         )
         switch.say_experimenter(1, b"\1" + other.pack()[1:])
         switch.say_flows()
-        assert switch.barrier() == [session.Ready(0, [])]
+        assert switch.barrier() == [events.Ready(0, [])]
         assert "is of version 1; this controller speaks 2" in caplog.text
         assert "lacks Weir's extension" in caplog.text
 
@@ -110,7 +114,7 @@ class TestCapabilities:
         switch = Switch()
         switch.subscribe_answer(Capability.TCP_RWND | Capability.QUEUE_EVENT)
         switch.say_flows()
-        assert switch.barrier() == [session.Ready(0, [])]
+        assert switch.barrier() == [events.Ready(0, [])]
         assert "it cannot lower TCP windows" in caplog.text
         assert "congested" not in caplog.text
 
@@ -136,7 +140,7 @@ class TestEvents:
 
     def test_a_copied_segment(self, switch: Switch) -> None:
         (event,) = switch.packet_in(0, 5, segment(H1, H2, (1, 80), SYN))
-        assert isinstance(event, session.SegmentsCopied)
+        assert isinstance(event, events.SegmentsCopied)
         ((in_port, macs, key, flags, *_),) = event.segments
         assert (in_port, macs, flags) == (5, H2.mac + H1.mac, SYN)
         assert key == H1.address + H2.address + bytes([0, 1, 0, 80])
@@ -144,16 +148,16 @@ class TestEvents:
     def test_a_segment_without_destination_is_a_frame(self, switch: Switch) -> None:
         frame = segment(H1, H2, (1, 80), ACK)
         assert switch.packet_in(pipeline.Table.FORWARD, 5, frame) == [
-            session.FrameMissed(5, H1.mac, H2.mac, frame)
+            events.FrameMissed(5, H1.mac, H2.mac, frame)
         ]
 
     def test_arp(self, switch: Switch) -> None:
         (event,) = switch.packet_in(0, 5, arp(1, H1, H2))
-        assert isinstance(event, session.ResolutionReceived)
+        assert isinstance(event, events.NeighbourMessageReceived)
 
     def test_discovery(self, switch: Switch) -> None:
         frame = discovery.pack(ORIGIN, H1.mac, 4, SECRET)
-        assert switch.packet_in(0, 5, frame) == [session.LinkDiscovered(5, ORIGIN)]
+        assert switch.packet_in(0, 5, frame) == [events.LinkDiscovered(5, ORIGIN)]
 
     def test_forged_discovery_is_counted(self, switch: Switch) -> None:
         for _ in range(3):
@@ -161,31 +165,31 @@ class TestEvents:
         assert sum(switch.session.counters.values()) == 3
 
     def test_counters_of_accounts(self, switch: Switch) -> None:
-        key = pipeline.FiveTuple(H1.address, 1, H2.address, 80)
-        (entry,) = pipeline.account(key, True, None)
+        key = FlowKey(H1.address, 1, H2.address, 80)
+        (entry,) = encode(Account(key, True, None))
         switch.session.read_accounts()
         assert switch.say_flows(stats_of(entry, 5000)) == [
-            session.AccountsRead([(key, 5000, 1)], False)
+            events.AccountsRead([(key.pack(), 5000, 1)], False)
         ]
 
     @pytest.mark.parametrize("reason", [0, 2])
     def test_an_idle_account(self, switch: Switch, reason: int) -> None:
-        key = pipeline.FiveTuple(H1.address, 1, H2.address, 80)
-        (entry,) = pipeline.account(key, True, None)
+        key = FlowKey(H1.address, 1, H2.address, 80)
+        (entry,) = encode(Account(key, True, None))
         body = struct.pack("!QHBBIIHHQQ", entry.cookie, 100, reason, 1, 9, 0, 300, 0, 1, 1)
-        events = switch.say(Type.FLOW_REMOVED, body + match.pack_match(entry.match))
-        assert events == ([session.AccountExpired(key)] if reason == 0 else [])
+        told = switch.say(Type.FLOW_REMOVED, body + match.pack_match(entry.match))
+        assert told == ([events.AccountExpired(key.pack())] if reason == 0 else [])
 
     def test_ports(self, switch: Switch) -> None:
         def port(number: int) -> bytes:
             return struct.pack("!I4x6s2x16sII24x", number, H1.mac, b"eth", 0, 0)
 
-        described = openflow.PortDescription(3, H1.mac, "eth", True)
+        described = Port(3, "eth", H1.mac, True)
         assert switch.say(Type.PORT_STATUS, bytes([0]) + bytes(7) + port(3)) == [
-            session.PortChanged(described)
+            events.PortChanged(described)
         ]
         assert switch.say(Type.PORT_STATUS, bytes([1]) + bytes(7) + port(3)) == [
-            session.PortRemoved(3)
+            events.PortRemoved(3)
         ]
         assert switch.say(Type.PORT_STATUS, bytes([2]) + bytes(7) + port(0xFFFFFFFE)) == []
 
@@ -193,7 +197,7 @@ class TestEvents:
         def missed(sequence: int, port: int = 3) -> int:
             notice = QueueEvent(0, port, 0, 14, 20_000, 65_536, 1, sequence)
             (event,) = switch.say_experimenter(2, notice.pack())
-            assert isinstance(event, session.QueueNotice)
+            assert isinstance(event, events.QueueNotice)
             assert event.notice == notice
             return event.missed
 
@@ -209,7 +213,7 @@ class TestEvents:
             counters = struct.pack("!8Q", 9, 8, 7, tx_bytes, *bytes(4)) + bytes(32)
             return struct.pack("!I4x", number) + counters + struct.pack("!II", 3, 5)
 
-        def told(*ports: bytes, more: int = 0, xid: int | None = None) -> list[session.Event]:
+        def told(*ports: bytes, more: int = 0, xid: int | None = None) -> list[events.Event]:
             body = struct.pack("!HH4x", 4, more) + b"".join(ports)
             return switch.say(Type.MULTIPART_REPLY, body, switch.asked(4) if xid is None else xid)
 
@@ -217,10 +221,10 @@ class TestEvents:
         uncounted, local = port(3, 2**64 - 1), port(0xFFFFFFFE, 5)
         first = openflow.PortStats(1, 1500, 3_000_000_005)
         assert told(port(1, 1500), uncounted, local, more=1) == [
-            session.PortsCounted([first], more=True)
+            events.PortsCounted([first], more=True)
         ]
         assert told(port(2, 7)) == [
-            session.PortsCounted([openflow.PortStats(2, 7, 3_000_000_005)], more=False)
+            events.PortsCounted([openflow.PortStats(2, 7, 3_000_000_005)], more=False)
         ]
         assert told(port(2, 7), xid=1) == []
         assert told(port(2, 7)[:-1]) == []
@@ -231,7 +235,7 @@ class TestEvents:
             numbers = (1, 10**8, 65_536, None, 3000, 2, *[0] * 6)
             return extension.QueueStats(port, 0, 1, *numbers, (1, 0, 0, 0), 1)
 
-        def answer(xid: int, *ports: int, more: bool = False) -> list[session.Event]:
+        def answer(xid: int, *ports: int, more: bool = False) -> list[events.Event]:
             reply = extension.QueueStatsReply(tuple(map(queue, ports)), more)
             return switch.say_experimenter(5, reply.pack(), xid)
 
@@ -243,22 +247,22 @@ class TestEvents:
 
         first = ask()
         assert answer(first, 1, 2, more=True) == []
-        assert answer(first, 3) == [session.QueuesRead([queue(1), queue(2), queue(3)])]
+        assert answer(first, 3) == [events.QueuesRead([queue(1), queue(2), queue(3)])]
         # The end of an answer is lost; the next one is whole again. What comes late is not used.
         second = ask()
         assert answer(second, 1, more=True) == []
         third = ask()
         assert answer(second, 2) == []
-        assert answer(third) == [session.QueuesRead([])]
+        assert answer(third) == [events.QueuesRead([])]
         assert answer(third) == []
 
     def test_the_control_channel_is_timed_by_its_last_question(self, switch: Switch) -> None:
         switch.session.time_control(5)
         first = int.from_bytes(switch.got[-1][4:8], "big")
-        assert switch.barrier() == [session.ControlTimed(5)]
+        assert switch.barrier() == [events.ControlTimed(5)]
         switch.session.time_control(7)
         assert switch.say(Type.BARRIER_REPLY, b"", first) == []
-        assert switch.barrier() == [session.ControlTimed(7)]
+        assert switch.barrier() == [events.ControlTimed(7)]
         assert switch.barrier() == []
 
     def test_unknown_experimenters_are_told_of_once_each(
@@ -281,7 +285,7 @@ class TestEvents:
         assert len(caplog.records) < 100
 
     def test_an_answer_without_end_does_not_pile_up(self, switch: Switch) -> None:
-        (entry,) = pipeline.forward(H1.mac, 3)
+        (entry,) = encode(Forward(H1.mac, 3))
         for _ in range(100):
             switch.say_flows(stats_of(entry))
         assert not switch.session._resync._held
@@ -306,7 +310,7 @@ class TestEvents:
         )
         switch.say(Type.ERROR, struct.pack("!HHI", 0xFFFF, 1, 0x25D7C) + subscribe)
         switch.say_flows()
-        assert switch.barrier() == [session.Ready(0, [])]
+        assert switch.barrier() == [events.Ready(0, [])]
         assert "does not speak version 2 of Weir's extension" in caplog.text
         assert "refused" not in caplog.text
 
@@ -366,8 +370,8 @@ class TestBeforeReady:
         port = (9).to_bytes(4, "big") + bytes(4) + H1.mac + bytes(2 + 16 + 32)
         switch.say(Type.PORT_STATUS, b"\x01" + bytes(7) + port)
         ready, gone, *frames = switch.become_ready()
-        assert isinstance(ready, session.Ready)
-        assert gone == session.PortRemoved(9)
+        assert isinstance(ready, events.Ready)
+        assert gone == events.PortRemoved(9)
         assert 0 < len(frames) < 5000
         assert switch.session.counters["held back too long"] == 5000 - len(frames)
         assert [r for r in caplog.records if "some of it is lost" in r.getMessage()]
@@ -378,5 +382,5 @@ class TestBeforeReady:
             notice = QueueEvent(3, 1, 0, 40, 60_000, 65_536, 10, sequence)
             switch.say_experimenter(2, notice.pack())
         _, told = switch.become_ready()
-        assert isinstance(told, session.QueueNotice)
+        assert isinstance(told, events.QueueNotice)
         assert (told.notice.sequence, told.missed) == (5, 4)

@@ -4,9 +4,11 @@ import struct
 
 import pytest
 
+from controller.model.entries import Exempt, Forward, Relearn
 from controller.southbound.codec import openflow
 from controller.southbound.codec.openflow import Type
-from controller.southbound.switch import budgets, pipeline, session
+from controller.southbound.switch import budgets, events, pipeline
+from controller.southbound.switch.encoding import encode
 from session_world import H1, LIMITS, Switch, stats_of
 
 
@@ -20,7 +22,7 @@ class TestAcknowledgement:
         self.settle(switch)
         return switch
 
-    def settle(self, switch: Switch) -> list[session.Event]:
+    def settle(self, switch: Switch) -> list[events.Event]:
         """Answer barriers until none is under way."""
         told = []
         while barriers := [m for m in switch.got if m[1] == Type.BARRIER_REQUEST]:
@@ -31,27 +33,27 @@ class TestAcknowledgement:
         return told
 
     def test_what_is_installed_is_told_when_the_switch_has_taken_it(self, switch: Switch) -> None:
-        switch.session.install(pipeline.forward(H1.mac, 3), "h1")
-        switch.session.install(pipeline.relearn(4), "port 4")
+        switch.session.install(Forward(H1.mac, 3))
+        switch.session.install(Relearn(4))
         assert switch.session.depths["unacknowledged"] == 3
         told = self.settle(switch)
         tags = [
-            tag for event in told if isinstance(event, session.Acknowledged) for tag in event.tags
+            tag for event in told if isinstance(event, events.Acknowledged) for tag in event.tags
         ]
-        assert tags == ["h1", "port 4"]
+        assert tags == [Forward(H1.mac, 3).key, Relearn(4).key]
         assert switch.session.depths["unacknowledged"] == 0
 
     def test_what_is_refused_is_told_once_in_words(
         self, switch: Switch, caplog: pytest.LogCaptureFixture
     ) -> None:
         for _ in range(2):
-            switch.session.install(pipeline.forward(H1.mac, 3), "h1")
+            switch.session.install(Forward(H1.mac, 3))
             request = next(m for m in reversed(switch.got) if m[1] == Type.FLOW_MOD)
             refusal = struct.pack("!HH", 5, 1) + request[:64]
-            assert switch.say(Type.ERROR, refusal) == [session.Refused("h1")]
+            assert switch.say(Type.ERROR, refusal) == [events.Refused(Forward(H1.mac, 3).key)]
         (record,) = caplog.records
         assert "refused, with error type 5 code 1, to add entry in table 4" in record.getMessage()
-        assert not [e for e in self.settle(switch) if isinstance(e, session.Acknowledged)]
+        assert not [e for e in self.settle(switch) if isinstance(e, events.Acknowledged)]
 
 
 class TestAudit:
@@ -76,23 +78,23 @@ class TestAudit:
 
     def audit(
         self, switch: Switch, meters: list[tuple[int, int]], *stats: bytes
-    ) -> session.AuditRead:
+    ) -> events.AuditRead:
         switch.got.clear()
         switch.session.audit()
         body = struct.pack("!HH4x", 10, 0) + self.meters(*meters)
         switch.say(Type.MULTIPART_REPLY, body, switch.asked(10))
         (event,) = switch.say_flows(*stats)
-        assert isinstance(event, session.AuditRead)
+        assert isinstance(event, events.AuditRead)
         return event
 
     def sent(self, switch: Switch, kind: Type) -> list[bytes]:
         return [message for message in switch.got if message[1] == kind]
 
     def test_nothing_is_done_where_all_is_right(self, switch: Switch) -> None:
-        (entry,) = pipeline.forward(H1.mac, 3)
+        (entry,) = encode(Forward(H1.mac, 3))
         stats = map(stats_of, [*self.own(), entry])
         read = self.audit(switch, self.right_meters(), *stats)
-        assert [held.decoded.kind for held in read.held] == [pipeline.Kind.FORWARD]
+        assert [held.entry for held in read.held] == [Forward(H1.mac, 3)]
         assert read[1:] == (0, 0, False)
         assert self.sent(switch, Type.FLOW_MOD) == self.sent(switch, Type.METER_MOD) == []
 
@@ -110,7 +112,7 @@ class TestAudit:
         assert Type.FLOW_MOD not in switch.kinds()[:first]
 
     def test_what_nobody_can_have_meant_goes(self, switch: Switch) -> None:
-        (entry,) = pipeline.forward(H1.mac, 3)
+        (entry,) = encode(Forward(H1.mac, 3))
         odd = openflow.FlowEntry(3, 77, pipeline.COOKIE | 0x10006, entry.match, entry.actions)
         stats = map(stats_of, [*self.own(), odd])
         read = self.audit(switch, [*self.right_meters(), (0x1FFF8, 5)], *stats)
@@ -118,7 +120,7 @@ class TestAudit:
         assert [m[25] for m in self.sent(switch, Type.FLOW_MOD)] == [openflow.Command.DELETE_STRICT]
 
     def test_half_of_what_belongs_together_is_not_there(self, switch: Switch) -> None:
-        whole = pipeline.exempt(b"", 0, 22)
+        whole = encode(Exempt(b"", 0, 22))
         for entries, n_held in ((whole, 1), (whole[1:], 0)):
             stats = map(stats_of, [*self.own(), *entries])
             assert len(self.audit(switch, self.right_meters(), *stats).held) == n_held

@@ -4,10 +4,9 @@ import struct
 
 import pytest
 
+from controller.model.packet_ins import OverBudget, PacketClass
 from controller.southbound.codec.openflow import Type
-from controller.southbound.switch import budgets, pipeline, session
-from controller.southbound.switch.budgets import Dropped
-from controller.southbound.switch.pipeline import PacketClass
+from controller.southbound.switch import budgets, events, pipeline
 from session_world import H1, LIMITS, Switch
 
 
@@ -47,7 +46,7 @@ class TestBudgets:
             switch.say(Type.ERROR, struct.pack("!HH", 1, 2) + request)
         switch.say_flows()
         (ready,) = switch.barrier()
-        assert isinstance(ready, session.Ready)
+        assert isinstance(ready, events.Ready)
         assert self.meter_mods(switch) == []
         assert switch.kinds().count(Type.FLOW_MOD) == len(pipeline.STATIC)
         (record,) = caplog.records
@@ -72,9 +71,12 @@ class TestBudgets:
             for meter in budgets.meters(2, LIMITS)
             if budgets.owner(meter.number) == (2, PacketClass.SYN)
         )
-        for age_s, dropped, told in ((1, 0, []), (3, 80, [Dropped(2, PacketClass.SYN, 80, 40.0)])):
+        for age_s, dropped, expected in (
+            (1, 0, []),
+            (3, 80, [OverBudget(2, PacketClass.SYN, 80, 40.0)]),
+        ):
             switch.session.read_meters()
             counters = struct.pack("!IH6xIQQIIQQ", number, 56, 0, 500, 0, age_s, 0, dropped, 0)
             body = struct.pack("!HH4x", 9, 0) + counters
-            events = switch.say(Type.MULTIPART_REPLY, body, switch.asked(9))
-            assert events == ([session.CopiesDropped(told)] if told else [])
+            told = switch.say(Type.MULTIPART_REPLY, body, switch.asked(9))
+            assert told == ([events.CopiesDropped(expected)] if expected else [])

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core.topology.links import Link
-from controller.core.topology.trees import LABELS, Trees
-from controller.model.values import PortId
+from controller.core.topology.trees import Trees
+from controller.model.values import LABELS, PortId
 from fabrics import AGGREGATION, CORE, EDGE, SPINE, Wiring, fat_tree, leaf_spine
 
 Path = tuple[PortId, ...]

@@ -21,9 +21,8 @@ from typing import NamedTuple
 from controller.core.bandwidth.max_min import Contention, Demand, max_min
 from controller.core.bandwidth.usage import WINDOW_NS, Meter, Use
 from controller.core.topology.fabric import Fabric, Host
-from controller.core.topology.trees import LABELS
 from controller.model.entries import Steer
-from controller.model.values import PortId
+from controller.model.values import LABELS, PortId
 
 # A link is full, and a TCP connection greedy, from this part of what it can be or have.
 _FULL, _GREEDY = 0.95, 0.9

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from controller.core.congestion.windows import PortLimits, measured_rtt_ns
-from controller.core.topology.fabric import Port
-from controller.model.values import PortId
+from controller.model.values import Port, PortId
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from controller.core.congestion.regulator import Regulator, RegulatorSettings, S
 from controller.core.congestion.windows import PortLimits
 from controller.core.desired.tables import Tables
 from controller.core.flows.port_counts import PortCounts
-from controller.core.topology.fabric import Port
 from controller.core.topology.rtt import RoundTrips
 from controller.model.effects import (
     Complain,
@@ -27,7 +26,7 @@ from controller.model.effects import (
     TimeControl,
 )
 from controller.model.entries import PortWindow
-from controller.model.values import FlowClass, Hold, Notice, PortId
+from controller.model.values import FlowClass, Hold, Notice, Port, PortId
 
 _SAME_INTERVAL = 4  # Within a quarter.
 

@@ -20,16 +20,13 @@ from controller.core.flows.recovery import Memory
 from controller.core.topology.fabric import Fabric
 from controller.model.effects import Complain, Effect, ReadAccounts, Record
 from controller.model.entries import Account as AccountEntry
-from controller.model.entries import Survivor
-from controller.model.flow import FIN, RST, FlowKey, SegmentFields, payload_bytes, reverse
+from controller.model.entries import HeldEntry
+from controller.model.flow import FIN, RST, FlowKey, Reading, SegmentFields, payload_bytes, reverse
 
 ADOPTED_MSS_BYTES = 1460
 _OPENED_PER_TURN, _REVIEWED_PER_TURN = 64, 2048
 _UNCOUNTED_PER_TURN = 256
 _TREATED_PER_TURN = 4096
-
-# The packed key of the direction of the data, and the bytes and packets of its frames.
-Reading = tuple[bytes, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +240,9 @@ class Connections:
                     if connection.account is not None:
                         self._move_account(connection, connection.account, switch, now_ns)
 
-    def remember(self, survivors: Iterable[Survivor]) -> None:
+    def remember(self, held: Iterable[HeldEntry]) -> None:
         """What a switch held when it connected may tell of connections that are not known."""
-        self._memory.remember(survivors)
+        self._memory.remember(held)
 
     def tend(self, now_ns: int) -> None:
         """Drop what has left no trace; adopt those of which only the answer was ever seen."""

@@ -7,7 +7,7 @@ what they tell of it is kept here.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from controller.model.entries import Account, FlowWindow, Survivor
+from controller.model.entries import Account, FlowWindow, HeldEntry
 from controller.model.flow import FlowKey
 from controller.model.values import FlowClass, class_of
 
@@ -32,13 +32,11 @@ class Memory:
     def __bool__(self) -> bool:
         return bool(self._accounts or self._windows)
 
-    def remember(self, survivors: Iterable[Survivor]) -> None:
-        for survivor in survivors:
-            match survivor.entry:
+    def remember(self, held: Iterable[HeldEntry]) -> None:
+        for one in held:
+            match one.entry:
                 case Account(flow, forward, label):
-                    self._accounts[flow] = Remembered(
-                        forward, survivor.volume_bytes, survivor.age_ns, label
-                    )
+                    self._accounts[flow] = Remembered(forward, one.volume_bytes, one.age_ns, label)
                 case FlowWindow(_, segments, register, window_scale):
                     self._windows[segments.reverse] = class_of(register), window_scale
 

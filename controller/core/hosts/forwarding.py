@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable
 
 from controller.core.desired.tables import Tables
 from controller.core.hosts.resolution import Resolver
-from controller.core.topology.fabric import Fabric, Port
+from controller.core.topology.fabric import Fabric
 from controller.core.topology.next_hops import Hops
 from controller.model.effects import Effect, Probe, Record
 from controller.model.entries import (
     Behind,
+    Entry,
     Forward,
     HostWindow,
     Labelling,
     LinkPort,
-    Survivor,
     forward_key,
 )
-from controller.model.values import PortId
+from controller.model.values import Port, PortId
 
 
 class Forwarding:
@@ -41,12 +41,11 @@ class Forwarding:
         self._installed_version = fabric.version
 
     def connect(
-        self, switch: int, ports: Iterable[Port], survivors: Iterable[Survivor], now_ns: int
+        self, switch: int, ports: Iterable[Port], held: Iterable[Entry], now_ns: int
     ) -> None:
-        """A switch is there; what survived on it tells where links and hosts are."""
-        fabric = self._fabric
+        """A switch is there; what it holds tells where links and hosts are."""
+        fabric, entries = self._fabric, list(held)
         fabric.connect(switch, ports, now_ns)
-        entries = [survivor.entry for survivor in survivors]
         for entry in entries:
             if isinstance(entry, LinkPort):
                 fabric.presume_link(PortId(switch, entry.port), now_ns)

@@ -2,24 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from controller.core.topology.fabric import Fabric
 from controller.model.effects import Complain, Effect, Record
+from controller.model.packet_ins import OverBudget
 from controller.model.values import PortId
 
 QUIET_NS = 10 * 10**9
 
 _LIMIT = 4096
-
-
-class Excess(NamedTuple):
-    """Packet-ins of one class that were over budget at a port (0 if that is not known)."""
-
-    port: int
-    packets: str
-    dropped: int
-    per_s: float
 
 
 @dataclass(slots=True)
@@ -51,19 +42,19 @@ class Offenders:
         """Those that are limited now."""
         return list(self._active.values())
 
-    def report(self, switch: int, excesses: Iterable[Excess], now_ns: int) -> None:
+    def report(self, switch: int, over_budget: Iterable[OverBudget], now_ns: int) -> None:
         """What a switch, or the controller in its stead, has dropped lately."""
-        for excess in excesses:
-            key = PortId(switch, excess.port), excess.packets
+        for port, packets, dropped, per_s in over_budget:
+            key = PortId(switch, port), packets.word
             if key in self.dropped or len(self.dropped) < _LIMIT:
-                self.dropped[key] = self.dropped.get(key, 0) + excess.dropped
+                self.dropped[key] = self.dropped.get(key, 0) + dropped
             offender = self._active.get(key)
             if offender is not None:
-                offender.dropped_per_s = excess.per_s
-                offender.dropped += excess.dropped
+                offender.dropped_per_s = per_s
+                offender.dropped += dropped
                 offender.seen_ns = now_ns
             elif len(self._active) < _LIMIT:
-                self._active[key] = Offender(*key, excess.per_s, excess.dropped, now_ns, now_ns)
+                self._active[key] = Offender(*key, per_s, dropped, now_ns, now_ns)
                 self._begin(self._active[key])
 
     def tend(self, now_ns: int) -> None:

@@ -16,27 +16,11 @@ from ipaddress import ip_address
 from controller.core.hosts.flooding import Floods
 from controller.core.topology.fabric import Fabric
 from controller.model.effects import Answer, Ask, Deliver, Effect, Record
+from controller.model.packet_ins import NeighbourMessage
 from controller.model.values import PortId
 
 _ASK_TIMES, _ASK_AGAIN_NS = 3, 10**9
 _ASKED_PER_TURN = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """A message of ARP or of neighbour discovery; `frame` is the whole frame that carried it.
-
-    Who has `mac` and `address` (empty: it has none yet) `asks` who has `target`, or tells that it
-    has them. `tags` are the frame's VLAN tags.
-    """
-
-    asks: bool
-    mac: bytes
-    address: bytes
-    target: bytes
-    dst_mac: bytes
-    frame: bytes
-    tags: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +84,7 @@ class Resolver:
         self._heard.pop(key, None)
         self._heard[key] = _Binding(mac, tags, now_ns + self._age_ns)
 
-    def resolve(self, port_id: PortId, said: Resolution, now_ns: int) -> None:
+    def resolve(self, port_id: PortId, said: NeighbourMessage, now_ns: int) -> None:
         """Learn from it, answer it if the answer is known, else pass it on."""
         fabric = self._fabric
         if not fabric.is_edge(port_id, now_ns):

@@ -8,21 +8,10 @@ from dataclasses import dataclass, field
 
 from controller.core.topology.links import Link, Links
 from controller.core.topology.trees import Trees
-from controller.model.values import PortId
+from controller.model.values import Port, PortId
 
 # A port that came up this recently may yet turn out to lead to a switch.
 PORT_GRACE_NS = 250_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """A switch's own description of one of its ports; a speed of 0 is not known."""
-
-    number: int
-    name: str
-    mac: bytes
-    up: bool
-    speed_bps: int = 0
 
 
 @dataclass(slots=True)

@@ -6,8 +6,8 @@ are one entry. So a failure changes few of them, and hosts come and go without a
 
 from controller.core.desired.tables import Tables
 from controller.core.topology.fabric import Fabric
-from controller.core.topology.trees import LABELS
 from controller.model.entries import Hop, Labelling
+from controller.model.values import LABELS
 
 # By switch and label; a hop without label is for those that have no other.
 _Ports = dict[tuple[int, int | None], int]

@@ -21,9 +21,7 @@ from itertools import chain
 import networkx as nx
 
 from controller.core.topology.links import Link
-from controller.model.values import PortId
-
-LABELS = 16
+from controller.model.values import LABELS, PortId
 
 # A path has less than 2**8 links, a root is less than 2**8 links away.
 _NEAR = 1

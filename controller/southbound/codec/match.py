@@ -73,6 +73,19 @@ _FIELDS = {
 Match = tuple[tuple[Field, bytes, bytes | None], ...]
 
 
+def exact(field: Field, value: int | bytes) -> tuple[Field, bytes, None]:
+    """The part of a match that wants this value."""
+    return field, value if isinstance(value, bytes) else value.to_bytes(field.length, "big"), None
+
+
+def prefix(field: Field, network: bytes, bits: int) -> tuple[Field, bytes, bytes | None]:
+    """The part of a match that wants an address of this network. A mask of ones only is none: that
+    is how Open vSwitch tells the entry."""
+    host_bits = 8 * len(network) - bits
+    mask = ((1 << 8 * len(network)) - 1 >> host_bits << host_bits).to_bytes(len(network), "big")
+    return field, network, mask if host_bits else None
+
+
 def pack_match(match: Match) -> bytes:
     """ofp_match, padded."""
     oxms = b"".join(_pack_oxm(*part) for part in match)

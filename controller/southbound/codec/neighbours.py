@@ -5,8 +5,8 @@ has passed it on, its checksum is right, its options are whole.
 """
 
 import struct
-from typing import NamedTuple
 
+from controller.model.packet_ins import NeighbourMessage
 from controller.southbound.codec.ethernet import ETH_ARP, ETH_IPV4, ETH_IPV6, MalformedFrameError
 
 PROTO_ICMPV6 = 58
@@ -24,21 +24,7 @@ _UNSPECIFIED = bytes(16)
 _SOLICITED_NODE = bytes.fromhex("ff0200000000000000000001ff")
 
 
-class Resolution(NamedTuple):
-    """Who has `mac` and `address` asks who has `target`, or tells that it has them.
-
-    An address of zeros is none yet. `tags` are the VLAN tags of the frame.
-    """
-
-    asks: bool
-    mac: bytes
-    address: bytes
-    target: bytes
-    dst_mac: bytes
-    tags: bytes
-
-
-def parse_arp(frame: bytes, offset: int) -> Resolution:
+def parse_arp(frame: bytes, offset: int) -> NeighbourMessage:
     """Raises MalformedFrameError, and struct.error if it is cut off."""
     *kind, operation, mac, address, _, target = _ARP.unpack_from(frame, offset)
     if tuple(kind) != _ARP_OVER_ETHERNET:
@@ -46,10 +32,10 @@ def parse_arp(frame: bytes, offset: int) -> Resolution:
     if operation not in (_REQUEST, _REPLY):
         raise MalformedFrameError(f"ARP operation {operation}")
     tags = frame[12 : offset - 2]
-    return Resolution(operation == _REQUEST, mac, address, target, frame[:6], tags)
+    return NeighbourMessage(operation == _REQUEST, mac, address, target, frame[:6], tags, frame)
 
 
-def parse_nd(frame: bytes, ip_at: int, offset: int, size_bytes: int) -> Resolution:
+def parse_nd(frame: bytes, ip_at: int, offset: int, size_bytes: int) -> NeighbourMessage:
     """A solicitation or advertisement at `offset`, of so many bytes, in the IPv6 packet at `ip_at`.
 
     Raises MalformedFrameError.
@@ -69,10 +55,12 @@ def parse_nd(frame: bytes, ip_at: int, offset: int, size_bytes: int) -> Resoluti
         if dst[0] == 0xFF and flags & _SOLICITED:
             raise MalformedFrameError("an answer to everybody")
         mac = macs.get(_TARGET_MAC, frame[6:12])
-        return Resolution(False, mac, target, bytes(16), frame[:6], tags)
+        return NeighbourMessage(False, mac, target, bytes(16), frame[:6], tags, frame)
     if src == _UNSPECIFIED and (dst[:13] != _SOLICITED_NODE or _SOURCE_MAC in macs):
         raise MalformedFrameError("a solicitation of nobody")
-    return Resolution(True, macs.get(_SOURCE_MAC, frame[6:12]), src, target, frame[:6], tags)
+    return NeighbourMessage(
+        True, macs.get(_SOURCE_MAC, frame[6:12]), src, target, frame[:6], tags, frame
+    )
 
 
 def answer(

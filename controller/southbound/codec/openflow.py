@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from controller.model.values import Port
 from controller.southbound.codec.match import (
     CONTROLLER,
     IN_PORT,
     REG0,
+    Field,
     MalformedMessageError,
     Match,
     oxms,
     pack_instructions,
     pack_match,
+    unpack_match,
 )
 
 VERSION = 4
@@ -86,6 +89,17 @@ class Command(IntEnum):
     DELETE_STRICT = 4
 
 
+class Place(NamedTuple):
+    """What identifies a flow entry on its switch: adding another one at its place replaces it.
+
+    A match that cannot be unpacked stands for itself.
+    """
+
+    table: int
+    priority: int
+    match: frozenset[tuple[Field, bytes, bytes | None]] | bytes
+
+
 @dataclass(frozen=True, slots=True)
 class FlowEntry:
     """A flow entry to be sent: `actions` (packed) are applied, `metadata` is set, then the table
@@ -102,6 +116,10 @@ class FlowEntry:
     flags: int = 0
     metadata: int | None = None
 
+    @property
+    def place(self) -> Place:
+        return Place(self.table, self.priority, frozenset(self.match))
+
 
 class FlowStats(NamedTuple):
     """A flow entry in a reply; match and instructions are still packed."""
@@ -114,6 +132,13 @@ class FlowStats(NamedTuple):
     byte_count: int
     match: bytes
     instructions: bytes
+
+    @property
+    def place(self) -> Place:
+        try:
+            return Place(self.table, self.priority, frozenset(unpack_match(self.match)))
+        except ValueError:
+            return Place(self.table, self.priority, self.match)
 
 
 class PortStats(NamedTuple):
@@ -140,16 +165,6 @@ class FlowRemoved(NamedTuple):
     table: int
     byte_count: int
     match: bytes
-
-
-class PortDescription(NamedTuple):
-    """A port; a speed of 0 is not known."""
-
-    number: int
-    mac: bytes
-    name: str
-    up: bool
-    speed_bps: int = 0
 
 
 class Error(NamedTuple):
@@ -332,7 +347,7 @@ def unpack_port_stats(message: bytes) -> tuple[list[PortStats], bool]:
     return counted, bool(flags & _REPLY_MORE)
 
 
-def unpack_port_status(message: bytes) -> tuple[int, PortDescription]:
+def unpack_port_status(message: bytes) -> tuple[int, Port]:
     """The reason and the port."""
     if len(message) != 16 + _PORT.size:
         raise MalformedMessageError(f"a port status of {len(message)} bytes")
@@ -340,7 +355,7 @@ def unpack_port_status(message: bytes) -> tuple[int, PortDescription]:
     # OFPPC_PORT_DOWN and OFPPS_LINK_DOWN are both bit 0.
     text = name.rstrip(b"\0").decode(errors="replace")
     up = not (config | state) & 1
-    return message[8], PortDescription(number, mac, text, up, speed_kbps * 1000)
+    return message[8], Port(number, text, mac, up, speed_kbps * 1000)
 
 
 def unpack_error(message: bytes) -> Error:

@@ -7,6 +7,7 @@ be read raises MalformedFrameError, nothing else.
 import struct
 from typing import NamedTuple
 
+from controller.model.packet_ins import NeighbourMessage
 from controller.southbound.codec.ethernet import (
     ETH_ARP,
     ETH_IPV4,
@@ -18,7 +19,6 @@ from controller.southbound.codec.neighbours import (
     ADVERTISEMENT,
     PROTO_ICMPV6,
     SOLICITATION,
-    Resolution,
     parse_arp,
     parse_nd,
 )
@@ -66,7 +66,7 @@ class OtherFrame(NamedTuple):
     dst_mac: bytes
 
 
-Frame = TcpSegment | Resolution | Discovery | OtherFrame
+Frame = TcpSegment | NeighbourMessage | Discovery | OtherFrame
 
 
 def parse(frame: bytes) -> Frame:

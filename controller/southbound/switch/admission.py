@@ -9,8 +9,9 @@ nothing by the packet.
 from collections import Counter
 from collections.abc import Callable
 
-from controller.southbound.switch.budgets import Dropped, Limits
-from controller.southbound.switch.pipeline import PacketClass, packet_class
+from controller.model.packet_ins import OverBudget, PacketClass
+from controller.southbound.switch.budgets import Limits
+from controller.southbound.switch.pipeline import packet_class
 
 _KEYS_LIMIT = 4096
 _COOKIE, _FIRST_FIELD, _IN_PORT = slice(16, 24), slice(28, 32), bytes.fromhex("80000004")
@@ -93,10 +94,10 @@ class Admission:
         self._over[key] += 1
         return False
 
-    def take_dropped(self) -> list[Dropped]:
+    def take_dropped(self) -> list[OverBudget]:
         """What was thrown away since this was asked before, by port (0 if there are too many)."""
         now_ns = self._clock_ns()
         elapsed_s = max(1, now_ns - self._over_since_ns) / 1e9
         over, self._over = self._over, Counter()
         self._over_since_ns = now_ns
-        return [Dropped(*key, count, count / elapsed_s) for key, count in over.items()]
+        return [OverBudget(*key, count, count / elapsed_s) for key, count in over.items()]

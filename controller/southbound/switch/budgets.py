@@ -8,12 +8,11 @@ the switch's controller meter. The meters with numbers from 0x10000 on belong to
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from controller.model.packet_ins import PacketClass
 from controller.southbound.codec.meters import CONTROLLER_METER, Meter
 from controller.southbound.codec.openflow import FlowEntry
 from controller.southbound.switch import pipeline
-from controller.southbound.switch.pipeline import PacketClass
 
 METERED = (
     PacketClass.UNKNOWN,
@@ -55,16 +54,6 @@ class Limits:
             case PacketClass.END:
                 return self.end_pps
         return self.unknown_pps
-
-
-class Dropped(NamedTuple):
-    """Packet-ins of one class that were over budget at a port (0 if that is not known): how many,
-    and how many a second lately."""
-
-    port: int
-    packets: PacketClass
-    dropped: int
-    per_s: float
 
 
 def meters(port: int, limits: Limits) -> list[Meter]:

@@ -6,11 +6,11 @@ Pure: it answers what has to be sent, and is told what the switch says.
 from collections import Counter
 from collections.abc import Collection, Iterable
 
+from controller.model.packet_ins import OverBudget, PacketClass
 from controller.southbound.codec.meters import Command, Meter, MeterStats
 from controller.southbound.codec.openflow import FlowEntry
 from controller.southbound.switch import budgets
-from controller.southbound.switch.budgets import Dropped, Limits
-from controller.southbound.switch.pipeline import PacketClass
+from controller.southbound.switch.budgets import Limits
 
 MeterChange = tuple[Command, Meter]
 
@@ -105,7 +105,7 @@ class Guard:
             self._counted.pop(number, None)
         return [(Command.DELETE, meter) for meter in meters.values()], entries
 
-    def counted(self, stats: Iterable[MeterStats]) -> list[Dropped]:
+    def counted(self, stats: Iterable[MeterStats]) -> list[OverBudget]:
         """What was dropped since the counters were read before. A meter that is read for the first
         time tells nothing: what it has counted may be old."""
         dropped = []
@@ -125,7 +125,7 @@ class Guard:
             port, packets = budgets.owner(now.number)
             self.copied[packets] += now.packets - before.packets - count
             if count and elapsed_ns:
-                dropped.append(Dropped(port, packets, count, count * 1e9 / elapsed_ns))
+                dropped.append(OverBudget(port, packets, count, count * 1e9 / elapsed_ns))
         return dropped
 
     def _of_port(self, port: int) -> dict[int, Meter]:

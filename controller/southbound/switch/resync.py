@@ -9,15 +9,15 @@ from collections.abc import Hashable, Iterable
 from functools import partial
 from typing import NamedTuple
 
+from controller.model.entries import HeldEntry
 from controller.southbound.codec import meters, openflow
 from controller.southbound.codec.meters import Command
-from controller.southbound.codec.openflow import FlowEntry, FlowStats
+from controller.southbound.codec.openflow import FlowEntry, FlowStats, Place
 from controller.southbound.switch import pipeline
 from controller.southbound.switch.budgets import Limits
 from controller.southbound.switch.guard import Guard, MeterChange
 from controller.southbound.switch.ledger import Ledger, Sent
-from controller.southbound.switch.pipeline import Place
-from controller.southbound.switch.readback import Held, ReadBack
+from controller.southbound.switch.readback import ReadBack
 from controller.southbound.switch.sender import Sender
 
 _NOTHING_ASKED = -1
@@ -27,7 +27,7 @@ class Read(NamedTuple):
     """A part of an audit: what of the switch's entries is the core's, and at the end how many
     entries and meters of the session's own were put right."""
 
-    held: list[Held]
+    held: list[HeldEntry]
     restored: int
     removed: int
     more: bool
@@ -42,7 +42,7 @@ class Resync:
         self._sender = sender
         self._begun = False
         self._own: dict[Place, FlowEntry] = {}
-        self._held: list[Held] = []
+        self._held: list[HeldEntry] = []
         self._stale: dict[Place, FlowStats] = {}
         self._touched: set[int] = set()
         self._static_xid = _NOTHING_ASKED
@@ -54,7 +54,7 @@ class Resync:
         """The transaction ids of what a switch without meters need not understand."""
         return self._features_xid, self._meters_xid
 
-    def begin(self) -> list[Held]:
+    def begin(self) -> list[HeldEntry]:
         """All questions are answered: what is missing goes in. Returns what the core's entries are
         that the switch holds."""
         self._begun = True
@@ -80,7 +80,7 @@ class Resync:
     def install(self, entries: Iterable[FlowEntry], tag: Hashable = None) -> None:
         """Add entries, or replace those at their places."""
         for entry in entries:
-            self._stale.pop(pipeline.place(entry), None)
+            self._stale.pop(entry.place, None)
             xid = self._sender.send(partial(openflow.flow_mod, openflow.Command.ADD, entry))
             self.ledger.sent(xid, Sent("add", entry, tag))
 
@@ -109,7 +109,7 @@ class Resync:
         changes, entries = self.guard.remove_port(port)
         if self._begun:
             for entry in entries:
-                self._own.pop(pipeline.place(entry), None)
+                self._own.pop(entry.place, None)
             self.withdraw(entries)
             self._change(changes)
 
@@ -147,7 +147,7 @@ class Resync:
         ours = openflow.ALL_TABLES, pipeline.COOKIE, pipeline.COOKIE_MASK
         self._flows_xid = self._sender.send(partial(openflow.flow_stats_request, *ours))
 
-    def _audited(self, held: list[Held]) -> Read:
+    def _audited(self, held: list[HeldEntry]) -> Read:
         self._flows_xid = _NOTHING_ASKED
         self._read_back.finish()
         stale = self._read_back.stale
@@ -160,7 +160,7 @@ class Resync:
             ]
         anew = {meter.number for command, meter in changes if command is Command.ADD}
         # An entry goes on using the meter that was there when the entry came.
-        lost = {pipeline.place(entry): entry for entry in self.guard.entries_using(anew)}
+        lost = {entry.place: entry for entry in self.guard.entries_using(anew)}
         lost |= {place: e for place, e in self._read_back.missing.items() if place in self._own}
         self._remove(stale)
         self._change(changes)
@@ -172,7 +172,7 @@ class Resync:
     def _want(self, entries: Iterable[FlowEntry]) -> None:
         """Install entries that are the session's own."""
         for entry in entries:
-            self._own[pipeline.place(entry)] = entry
+            self._own[entry.place] = entry
             self.install([entry])
 
     def _remove(self, stale: dict[Place, FlowStats]) -> None:

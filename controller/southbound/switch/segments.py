@@ -10,16 +10,13 @@ agree on every frame.
 import struct
 from typing import NamedTuple
 
+from controller.model.flow import SegmentFields
+from controller.model.values import LABELS
 from controller.southbound.codec.ethernet import ETH_IPV4, ETH_IPV6, MalformedFrameError
 from controller.southbound.codec.match import REG0
 from controller.southbound.codec.openflow import VERSION, Type
 from controller.southbound.codec.packet_in import TcpSegment, tcp_options
-from controller.southbound.switch.pipeline import LABELS, Table, label_of
-
-# in_port; the Ethernet addresses as in the frame (receiver, sender); the flow: both addresses, then
-# both ports, as in the frame; flags; sequence; acknowledgment; payload in bytes; MSS; window scale;
-# label.
-Copied = tuple[int, bytes, bytes, int, int, int, int, int | None, int | None, int | None]
+from controller.southbound.switch.pipeline import Table, label_of
 
 _MISSES = int(Table.FORWARD)
 _HEAD = VERSION << 8 | Type.PACKET_IN
@@ -65,9 +62,9 @@ _known: dict[bytes, _Options] = {}
 _known_timed: dict[bytes, _Options] = {}
 
 
-def take(buffer: bytes, offset: int) -> tuple[list[Copied], int]:
+def take(buffer: bytes, offset: int) -> tuple[list[SegmentFields], int]:
     """The usual packet-ins that stand one after the other at `offset`, and where they end."""
-    segments: list[Copied] = []
+    segments: list[SegmentFields] = []
     labelled = buffer[offset + _MATCH_LENGTH_AT : offset + _MATCH_LENGTH_AT + 1] == b"\x14"
     match_as_usual, ipv4, ipv6, (tcp_at_ipv4, tcp_at_ipv6) = (
         _WITH_REGISTER if labelled else _IN_PORT_ALONE
@@ -138,7 +135,7 @@ def take(buffer: bytes, offset: int) -> tuple[list[Copied], int]:
     return segments, offset
 
 
-def copied(in_port: int, register: int, segment: TcpSegment) -> Copied:
+def copied(in_port: int, register: int, segment: TcpSegment) -> SegmentFields:
     """The same of a segment that was read field by field."""
     ports = segment.src_port << 16 | segment.dst_port
     return (

@@ -7,20 +7,40 @@ a switch sends, nothing but events comes out: what cannot be read is counted and
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import NamedTuple
 
+from controller.model.entries import Entry
+from controller.model.flow import SegmentFields
+from controller.model.packet_ins import NeighbourMessage, PacketClass
 from controller.ops.logs import about
 from controller.southbound.codec import discovery, extension, meters, openflow, packet_in
 from controller.southbound.codec.extension import Capability
 from controller.southbound.codec.match import output
-from controller.southbound.codec.neighbours import Resolution
-from controller.southbound.codec.openflow import FlowEntry, FlowStats, PortDescription, Type
-from controller.southbound.switch import pipeline, segments
+from controller.southbound.codec.openflow import FlowStats, Type
+from controller.southbound.switch import encoding, pipeline, segments
 from controller.southbound.switch.backlog import Backlog
-from controller.southbound.switch.budgets import Dropped, Limits
-from controller.southbound.switch.readback import Held
+from controller.southbound.switch.budgets import Limits
+from controller.southbound.switch.events import (
+    AccountExpired,
+    AccountsRead,
+    Acknowledged,
+    AuditRead,
+    ControlTimed,
+    CopiesDropped,
+    Event,
+    FrameMissed,
+    LinkDiscovered,
+    NeighbourMessageReceived,
+    PortChanged,
+    PortRemoved,
+    PortsCounted,
+    QueueNotice,
+    QueuesRead,
+    Ready,
+    Refused,
+    SegmentsCopied,
+)
 from controller.southbound.switch.resync import Resync
 from controller.southbound.switch.sender import Sender
 
@@ -32,142 +52,6 @@ _NOTHING_ASKED = -1
 _TELL_LIMIT = 1000
 _READINGS_UNDER_WAY = 16
 _REGULATES = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER
-
-
-class Ready(NamedTuple):
-    """The switch can be used. `held` are the entries it had."""
-
-    n_registers: int
-    held: list[Held]
-    keeps_accounts: bool = False
-    tells_queues: bool = False
-    repeats_notices: bool = False
-
-
-class SegmentsCopied(NamedTuple):
-    """TCP segments in the order in which they entered."""
-
-    segments: list[segments.Copied]
-
-
-class ResolutionReceived(NamedTuple):
-    """A message of ARP or of IPv6 neighbour discovery."""
-
-    in_port: int
-    resolution: Resolution
-    frame: bytes
-
-
-class LinkDiscovered(NamedTuple):
-    """A discovery frame entered by `in_port`."""
-
-    in_port: int
-    origin: discovery.Origin
-
-
-class FrameMissed(NamedTuple):
-    """A frame whose destination the switch does not know."""
-
-    in_port: int
-    src_mac: bytes
-    dst_mac: bytes
-    frame: bytes
-
-
-class AccountsRead(NamedTuple):
-    """Accounts with the bytes and packets of their frames; `more` of the same answer follow."""
-
-    counters: list[tuple[pipeline.FiveTuple, int, int]]
-    more: bool
-
-
-class AccountExpired(NamedTuple):
-    flow: pipeline.FiveTuple
-
-
-class PortChanged(NamedTuple):
-    port: PortDescription
-
-
-class PortRemoved(NamedTuple):
-    number: int
-
-
-class QueueNotice(NamedTuple):
-    """`missed` is how many notices of this queue were lost just before this one."""
-
-    notice: extension.QueueEvent
-    missed: int
-
-
-class QueuesRead(NamedTuple):
-    """The egress queues of the switch, all of them."""
-
-    queues: list[extension.QueueStats]
-
-
-class PortsCounted(NamedTuple):
-    """Counters of ports; `more` of the same answer follow."""
-
-    ports: list[openflow.PortStats]
-    more: bool
-
-
-class ControlTimed(NamedTuple):
-    """What was asked at that time has been answered just now."""
-
-    sent_ns: int
-
-
-class Acknowledged(NamedTuple):
-    """What was installed under these tags is in force."""
-
-    tags: list[Hashable]
-
-
-class Refused(NamedTuple):
-    """The switch does not take what was installed under this tag."""
-
-    tag: Hashable
-
-
-class AuditRead(NamedTuple):
-    """A part of what the switch holds; `more` of the same audit follow.
-
-    `restored` and `removed` count the session's own entries and meters that were put right.
-    """
-
-    held: list[Held]
-    restored: int
-    removed: int
-    more: bool
-
-
-class CopiesDropped(NamedTuple):
-    """Packet-ins that the switch's meters have dropped lately."""
-
-    dropped: list[Dropped]
-
-
-Event = (
-    Ready
-    | SegmentsCopied
-    | ResolutionReceived
-    | LinkDiscovered
-    | FrameMissed
-    | AccountsRead
-    | AccountExpired
-    | PortChanged
-    | PortRemoved
-    | QueueNotice
-    | QueuesRead
-    | PortsCounted
-    | ControlTimed
-    | Acknowledged
-    | Refused
-    | AuditRead
-    | CopiesDropped
-)
 
 
 class Session:
@@ -216,18 +100,18 @@ class Session:
         return {"events": len(self._backlog), "unacknowledged": len(self._resync.ledger)}
 
     @property
-    def copied(self) -> Counter[pipeline.PacketClass]:
+    def copied(self) -> Counter[PacketClass]:
         """How many packets the meters of the switch have let go up."""
         return self._resync.guard.copied
 
     # What is wanted of the switch
 
-    def install(self, entries: Iterable[FlowEntry], tag: Hashable = None) -> None:
-        """Add entries, or replace those at their places; `tag` is what is told of them later."""
-        self._resync.install(entries, tag)
+    def install(self, entry: Entry) -> None:
+        """Add an entry, or replace the one of its key; what is told of it later is by its key."""
+        self._resync.install(encoding.encode(entry), entry.key)
 
-    def withdraw(self, entries: Iterable[FlowEntry]) -> None:
-        self._resync.withdraw(entries)
+    def withdraw(self, entry: Entry) -> None:
+        self._resync.withdraw(encoding.encode(entry))
 
     def limit(self, limits: Limits) -> None:
         """These are the limits of packet-ins from now on."""
@@ -288,7 +172,7 @@ class Session:
             return []
         return self._pass(events)
 
-    def receive_segments(self, copied: list[segments.Copied]) -> list[Event]:
+    def receive_segments(self, copied: list[SegmentFields]) -> list[Event]:
         """The same for packet-ins that were read already."""
         return self._pass([SegmentsCopied(copied)])
 
@@ -308,14 +192,14 @@ class Session:
                 return backlog.put_state(("port", port.number), event)
             case PortRemoved(number):
                 return backlog.put_state(("port", number), event)
-            case AccountExpired(flow):
-                return backlog.put_state(("account", flow), event)
+            case AccountExpired(key):
+                return backlog.put_state(("account", key), event)
             case QueueNotice(notice, missed):
-                key = "queue", notice.port, notice.queue
-                before = backlog.last(key)
+                queue = "queue", notice.port, notice.queue
+                before = backlog.last(queue)
                 if isinstance(before, QueueNotice):
                     event = QueueNotice(notice, before.missed + 1 + missed)
-                return backlog.put_state(key, event)
+                return backlog.put_state(queue, event)
             case SegmentsCopied(copied):
                 return backlog.put_frames(event, len(copied))
         return backlog.put_frames(event, 1)
@@ -394,8 +278,8 @@ class Session:
         match packet_in.parse(message.data):
             case packet_in.TcpSegment() as segment:
                 return [SegmentsCopied([segments.copied(in_port, message.register, segment)])]
-            case Resolution() as said:
-                return [ResolutionReceived(in_port, said, message.data)]
+            case NeighbourMessage() as said:
+                return [NeighbourMessageReceived(in_port, said)]
             case packet_in.Discovery(payload):
                 return [LinkDiscovered(in_port, discovery.unpack(payload, self._secret))]
         return []
@@ -465,16 +349,16 @@ class Session:
         if xid not in self._accounts_xids:
             read = self._resync.entries_told(entries, more, xid)
             return [AuditRead(*read)] if read else []
-        counters = [
-            (pipeline.decode_account(stats.match), stats.byte_count, stats.packet_count)
+        readings = [
+            (encoding.account_flow(stats.match).pack(), stats.byte_count, stats.packet_count)
             for stats in entries
         ]
-        return [AccountsRead(counters, more)]
+        return [AccountsRead(readings, more)]
 
     def _flow_removed(self, message: openflow.FlowRemoved) -> list[Event]:
         is_account = message.cookie & pipeline.ACCOUNT_COOKIE_MASK == pipeline.ACCOUNT_COOKIE
         if is_account and message.reason == openflow.REASON_IDLE_TIMEOUT:
-            return [AccountExpired(pipeline.decode_account(message.match))]
+            return [AccountExpired(encoding.account_flow(message.match).pack())]
         return []
 
     def _error(self, error: openflow.Error) -> list[Event]:

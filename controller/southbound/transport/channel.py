@@ -25,11 +25,12 @@ from ryu.exception import RyuException
 from ryu.lib import hub
 from ryu.ofproto import ofproto_parser
 
+from controller.model.flow import SegmentFields
+from controller.model.values import Port
 from controller.ops.logs import about
 from controller.southbound.codec.openflow import (
     HEADER,
     VERSION,
-    PortDescription,
     Type,
     is_of_handshake,
 )
@@ -72,7 +73,7 @@ class Listener(Protocol):
     def received(self, channel: "Channel", message: bytes) -> None:
         """A whole message, header included, of a connected switch."""
 
-    def received_segments(self, channel: "Channel", copied: list[segments.Copied]) -> None:
+    def received_segments(self, channel: "Channel", copied: list[SegmentFields]) -> None:
         """Messages, too: packet-ins of copied TCP segments, as they came one after the other."""
 
     def disconnected(self, channel: "Channel") -> None:
@@ -140,13 +141,13 @@ class Channel(Datapath):
         return len(self._outgoing)
 
     @property
-    def port_descriptions(self) -> list[PortDescription]:
+    def port_descriptions(self) -> list[Port]:
         """The ports as the handshake told them."""
         return [
-            PortDescription(
+            Port(
                 port.port_no,
-                bytes.fromhex(port.hw_addr.replace(":", "")),
                 port.name.decode(errors="replace"),
+                bytes.fromhex(port.hw_addr.replace(":", "")),
                 not (port.config | port.state) & 1,
                 port.curr_speed * 1000,
             )
@@ -324,7 +325,7 @@ class Channel(Datapath):
         last word of a host comes before the port that goes down.
         """
         offset, end = 0, len(buffer)
-        waiting: list[list[segments.Copied]] = []
+        waiting: list[list[SegmentFields]] = []
         try:
             while end - offset >= HEADER.size:
                 if (
@@ -359,7 +360,7 @@ class Channel(Datapath):
             self._hand_over(waiting)
         return buffer[offset:]
 
-    def _hand_over(self, waiting: list[list[segments.Copied]]) -> None:
+    def _hand_over(self, waiting: list[list[SegmentFields]]) -> None:
         for copied in waiting:
             self._listener.received_segments(self, copied)
         waiting.clear()

@@ -1,0 +1,145 @@
+"""What a session has to tell of its switch."""
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from controller.model.entries import HeldEntry
+from controller.model.flow import Reading, SegmentFields
+from controller.model.packet_ins import NeighbourMessage, OverBudget
+from controller.model.values import Port
+from controller.southbound.codec import discovery, extension, openflow
+
+
+class Ready(NamedTuple):
+    """The switch can be used. `held` are the entries it had."""
+
+    n_registers: int
+    held: list[HeldEntry]
+    keeps_accounts: bool = False
+    tells_queues: bool = False
+    repeats_notices: bool = False
+
+
+class SegmentsCopied(NamedTuple):
+    """TCP segments in the order in which they entered."""
+
+    segments: list[SegmentFields]
+
+
+class NeighbourMessageReceived(NamedTuple):
+    in_port: int
+    message: NeighbourMessage
+
+
+class LinkDiscovered(NamedTuple):
+    """A discovery frame entered by `in_port`."""
+
+    in_port: int
+    origin: discovery.Origin
+
+
+class FrameMissed(NamedTuple):
+    """A frame whose destination the switch does not know."""
+
+    in_port: int
+    src_mac: bytes
+    dst_mac: bytes
+    frame: bytes
+
+
+class AccountsRead(NamedTuple):
+    """The counters of accounts; `more` of the same answer follow."""
+
+    readings: list[Reading]
+    more: bool
+
+
+class AccountExpired(NamedTuple):
+    """The switch has dropped the account of a flow, which is named by its packed key."""
+
+    key: bytes
+
+
+class PortChanged(NamedTuple):
+    port: Port
+
+
+class PortRemoved(NamedTuple):
+    number: int
+
+
+class QueueNotice(NamedTuple):
+    """`missed` is how many notices of this queue were lost just before this one."""
+
+    notice: extension.QueueEvent
+    missed: int
+
+
+class QueuesRead(NamedTuple):
+    """The egress queues of the switch, all of them."""
+
+    queues: list[extension.QueueStats]
+
+
+class PortsCounted(NamedTuple):
+    """Counters of ports; `more` of the same answer follow."""
+
+    ports: list[openflow.PortStats]
+    more: bool
+
+
+class ControlTimed(NamedTuple):
+    """What was asked at that time has been answered just now."""
+
+    sent_ns: int
+
+
+class Acknowledged(NamedTuple):
+    """What was installed under these tags is in force."""
+
+    tags: list[Hashable]
+
+
+class Refused(NamedTuple):
+    """The switch does not take what was installed under this tag."""
+
+    tag: Hashable
+
+
+class AuditRead(NamedTuple):
+    """A part of what the switch holds; `more` of the same audit follow.
+
+    `restored` and `removed` count the session's own entries and meters that were put right.
+    """
+
+    held: list[HeldEntry]
+    restored: int
+    removed: int
+    more: bool
+
+
+class CopiesDropped(NamedTuple):
+    """Packet-ins that the switch's meters have dropped lately."""
+
+    dropped: list[OverBudget]
+
+
+Event = (
+    Ready
+    | SegmentsCopied
+    | NeighbourMessageReceived
+    | LinkDiscovered
+    | FrameMissed
+    | AccountsRead
+    | AccountExpired
+    | PortChanged
+    | PortRemoved
+    | QueueNotice
+    | QueuesRead
+    | PortsCounted
+    | ControlTimed
+    | Acknowledged
+    | Refused
+    | AuditRead
+    | CopiesDropped
+)
