@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from controller.model.packet_ins import OverBudget, PacketClass
+from controller.model.token_bucket import TokenBucket
 from controller.southbound.switch.budgets import Limits
 from controller.southbound.switch.pipeline import packet_class
 
@@ -17,28 +18,6 @@ _KEYS_LIMIT = 4096
 _COOKIE, _FIRST_FIELD, _IN_PORT = slice(16, 24), slice(28, 32), bytes.fromhex("80000004")
 _PORT = slice(32, 36)
 _SEGMENTS = (PacketClass.SYN, PacketClass.SEGMENT, PacketClass.END)
-
-
-class Bucket:
-    """So many tokens a second, at most those of one second. It can be overdrawn."""
-
-    __slots__ = ("_at_ns", "_rate_pps", "_tokens")
-
-    def __init__(self, rate_pps: int, now_ns: int) -> None:
-        self._rate_pps = rate_pps
-        self._tokens = float(rate_pps)
-        self._at_ns = now_ns
-
-    def open(self, now_ns: int) -> bool:
-        """Whether there is anything left."""
-        earned = (now_ns - self._at_ns) * self._rate_pps / 1e9
-        if earned > 0:
-            self._tokens = min(self._rate_pps, self._tokens + earned)
-            self._at_ns = now_ns
-        return self._tokens > 0
-
-    def pay(self, tokens: int) -> None:
-        self._tokens -= tokens
 
 
 class Admission:
@@ -55,17 +34,17 @@ class Admission:
     def limit(self, limits: Limits) -> None:
         """These are the limits from now on."""
         now_ns = self._clock_ns()
-        self._segments = Bucket(limits.switch_segments_pps, now_ns)
-        self._ends = Bucket(limits.switch_ends_pps, now_ns)
+        self._segments = TokenBucket(limits.switch_segments_pps, now_ns)
+        self._ends = TokenBucket(limits.switch_ends_pps, now_ns)
         self._frames = {
-            packets: Bucket(limits.switch_frames_pps, now_ns)
+            packets: TokenBucket(limits.switch_frames_pps, now_ns)
             for packets in PacketClass
             if packets not in _SEGMENTS
         }
 
     def segments_open(self) -> bool:
         """Whether the next batch of copied segments is read."""
-        return self._segments.open(self._clock_ns())
+        return self._segments.has_any(self._clock_ns())
 
     def read(self, n_segments: int) -> None:
         """So many were."""
@@ -78,11 +57,11 @@ class Admission:
         now_ns = self._clock_ns()
         if packets in _SEGMENTS:
             bucket = self._segments
-            if packets is PacketClass.END and not bucket.open(now_ns):
+            if packets is PacketClass.END and not bucket.has_any(now_ns):
                 bucket = self._ends
         else:
             bucket = self._frames[packets]
-        if bucket.open(now_ns):
+        if bucket.has_any(now_ns):
             bucket.pay(1)
             self.counts[packets] += 1
             return True
