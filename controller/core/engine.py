@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from controller.core.bandwidth.announced import Announced, BandwidthSettings, PathBandwidth
 from controller.core.bandwidth.estimation import Counted, Estimation
-from controller.core.congestion.egress_ports import PortOverride, Queue
+from controller.core.congestion.egress_ports import EgressQueue, PortOverride
 from controller.core.congestion.enforcer import Enforcer
 from controller.core.congestion.regulation import Features, Regulation
 from controller.core.congestion.regulator import RegulatorSettings
@@ -28,9 +28,9 @@ from controller.core.topology.fabric import Fabric
 from controller.core.topology.rtt import RoundTrips
 from controller.model.effects import Effect, Install, Record
 from controller.model.entries import (
-    Account,
     Entry,
     Exempt,
+    FlowCounter,
     HeldEntry,
     HostWindow,
     PortWindow,
@@ -43,7 +43,7 @@ from controller.model.values import Notice, Port, PortId
 RELEARN_AFTER_NS = 1 * 10**9  # By then the other switches are back, and discovery has been round.
 # Open vSwitch tries to connect again after at most 8 s, so all switches are back before it is over.
 RELEARN_FOR_NS = 10 * 10**9
-# A little longer than entries that copy up what has no account, `Relearn`, stay on a switch.
+# A little longer than `Relearn` entries, which copy up uncounted flows, stay on a switch.
 COPIED_FOR_NS = 6 * 10**9
 
 
@@ -172,9 +172,9 @@ class Engine:
         self._regulation.connect(switch, ports, features)
         entries = [one.entry for one in held]
         # A switch that holds nothing has been restarted, and does not tell what is over.
-        over = self._tables.missing(switch, entries, Account) if held else []
-        for account in over:
-            self._connections.account_expired(switch, account.flow.pack())
+        over = self._tables.missing(switch, entries, FlowCounter) if held else []
+        for counter in over:
+            self._connections.flow_counter_expired(switch, counter.flow.pack())
         if not held:
             self._connections.restarted(switch)
         self._connections.switch_up(switch, returns or bool(held), now_ns)
@@ -189,8 +189,8 @@ class Engine:
                 self._enforcer.adopt(switch, entry, now_ns)
         if held or returns:
             self._connections.remember(held)
-            for account in over:
-                self._connections.forget_remembered(account.flow)
+            for counter in over:
+                self._connections.forget_remembered(counter.flow)
             self._sweep_at[switch] = 0
             # Nothing is known of a connection before both its ends are back: with every switch that
             # returns, those that are back already start anew.
@@ -259,16 +259,16 @@ class Engine:
 
     # Counters and queues
 
-    def accounts_read(
+    def flow_counters_read(
         self, switch: int, readings: Iterable[Reading], more: bool, now_ns: int
     ) -> list[Effect]:
-        """The counters of some of a switch's accounts, the last ones unless `more` come."""
+        """Some of a switch's flow counters, the last ones unless `more` come."""
         self._connections.read(switch, readings, more, now_ns)
         return self._finish(now_ns)
 
-    def account_expired(self, switch: int, key: bytes, now_ns: int) -> list[Effect]:
-        """A switch has dropped an account because the flow was idle for long."""
-        self._connections.account_expired(switch, key)
+    def flow_counter_expired(self, switch: int, key: bytes, now_ns: int) -> list[Effect]:
+        """A switch has removed a flow counter because the flow was idle for long."""
+        self._connections.flow_counter_expired(switch, key)
         return self._finish(now_ns)
 
     def queue_event(self, port_id: PortId, report: QueueReport, now_ns: int) -> list[Effect]:
@@ -297,7 +297,7 @@ class Engine:
         )
         return self._finish(now_ns)
 
-    def queues_read(self, switch: int, queues: dict[int, Queue], now_ns: int) -> list[Effect]:
+    def queues_read(self, switch: int, queues: dict[int, EgressQueue], now_ns: int) -> list[Effect]:
         """The egress queues of a switch, all of them, by port number."""
         self._regulation.queues_read(switch, queues, now_ns)
         self.estimation.queues_read(switch, queues, now_ns)
@@ -393,7 +393,7 @@ class Engine:
         """What was measured of control channels and links."""
         return self._regulation.round_trips
 
-    def queue(self, port_id: PortId) -> Queue | None:
+    def queue(self, port_id: PortId) -> EgressQueue | None:
         """An egress queue as its switch last told it."""
         return self._regulation.queue(port_id)
 
@@ -410,9 +410,9 @@ class Engine:
         self._forwarding.expire(now_ns)
         return self._finish(now_ns)
 
-    def read_accounts(self, now_ns: int) -> list[Effect]:
-        """Open the accounts that are due and ask the switches for the counters that are."""
-        self._connections.open_accounts(now_ns)
+    def read_flow_counters(self, now_ns: int) -> list[Effect]:
+        """Install the flow counters that are due, and ask the switches for those to be read."""
+        self._connections.open_counters(now_ns)
         return self._finish(now_ns)
 
     def refresh_windows(self, now_ns: int) -> list[Effect]:
@@ -431,7 +431,7 @@ class Engine:
             self._regulation.look(switch, now_ns)
         return self._finish(now_ns)
 
-    def read_counters(self, now_ns: int) -> list[Effect]:
+    def read_port_counters(self, now_ns: int) -> list[Effect]:
         """Ask the switches for the counters of their ports that are due."""
         self.estimation.look(now_ns)
         return self._finish(now_ns)
@@ -449,8 +449,8 @@ class Engine:
         for switch in _due(self._relearn_at, now_ns):
             self._connections.relearning.add(switch)
             self._relearnt_at[switch] = now_ns + COPIED_FOR_NS
-            # An account that could not be adopted would keep its flow from being copied up.
-            self._tables.sweep(switch, Account)
+            # A counter whose connection is not known would keep its flow from being copied up.
+            self._tables.sweep(switch, FlowCounter)
             for port_id in self._fabric.edge_ports(now_ns):
                 if port_id.switch == switch:
                     self._out.append(Install(switch, Relearn(port_id.port)))

@@ -20,7 +20,7 @@ from controller.config.schema import Endpoint, StandbySection
 from controller.ha.election import Heartbeat, Rank
 from controller.ops.failure import fatal
 from controller.ops.refusals import Refusals
-from controller.southbound.transport.tls import Credentials, HandshakeError, Secured
+from controller.southbound.transport.tls import Credentials, HandshakeError, TlsConnection
 
 LOG = logging.getLogger("weir.peers")
 
@@ -193,7 +193,7 @@ class Peers:
 class _Reader:
     """Lines of a connection."""
 
-    def __init__(self, sock: socket.socket, secured: Secured | None) -> None:
+    def __init__(self, sock: socket.socket, secured: TlsConnection | None) -> None:
         self._sock = sock
         self._secured = secured
         self._buffer = secured.open(b"") if secured else b""

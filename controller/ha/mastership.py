@@ -15,7 +15,7 @@ from controller.ops.failure import fatal
 from controller.ops.logs import about
 from controller.southbound.codec import roles
 from controller.southbound.codec.openflow import MAX_PORT, Type, unpack_port_status
-from controller.southbound.codec.roles import UNDEFINED, NotMaster, Refused, Role, RoleReply
+from controller.southbound.codec.roles import UNDEFINED, NotMaster, Role, RoleRefused, RoleReply
 from controller.southbound.transport.channel import Channel, Listener, refuse_twin
 
 LOG = logging.getLogger("weir.standby")
@@ -184,7 +184,7 @@ class Mastership:
             self._ask(switch)
         self._beat()
 
-    def _told(self, switch: _Switch, said: RoleReply | Refused | NotMaster) -> None:
+    def _told(self, switch: _Switch, said: RoleReply | RoleRefused | NotMaster) -> None:
         election, number = self.election, switch.channel.id
         match said:
             case RoleReply(role, generation):
@@ -194,11 +194,11 @@ class Mastership:
                 if renewed and not election.master:
                     election.seen_at_work(self._clock_ns())
                 self._placed(switch, role, generation, asked)
-            case Refused(stale=True) if election.master:
+            case RoleRefused(stale=True) if election.master:
                 self._step_down(f"switch {number} knows of a newer generation")
-            case Refused(stale=True):
+            case RoleRefused(stale=True):
                 self._ask(switch)
-            case Refused() if not switch.complained:
+            case RoleRefused() if not switch.complained:
                 switch.complained = True
                 LOG.error(
                     "does not do roles; it cannot have several controllers",

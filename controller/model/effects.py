@@ -85,8 +85,8 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAccounts:
-    """Ask a switch for the counters of its accounts."""
+class ReadFlowCounters:
+    """Ask a switch for its flow counters."""
 
     switch: int
 
@@ -157,7 +157,7 @@ Order = (
     | Withdraw
     | SetWindows
     | RepeatNotices
-    | ReadAccounts
+    | ReadFlowCounters
     | ReadQueues
     | ReadPorts
     | TimeControl

@@ -31,7 +31,7 @@ class LinkPort:
 
 @dataclass(frozen=True, slots=True)
 class Relearn:
-    """For a short while, copy up what enters by this edge port and belongs to no account."""
+    """For a short while, copy up segments of uncounted flows that enter by this edge port."""
 
     port: int
 
@@ -64,7 +64,7 @@ class Steer:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class FlowCounter:
     """Count the bytes of one flow. `forward` tells whether its data is the initiator's.
 
     The label is that of its frames, None if they have none.
@@ -76,7 +76,7 @@ class Account:
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("account", (self.flow,))
+        return EntryKey("flow-counter", (self.flow,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ Entry = (
     | Relearn
     | Labelling
     | Steer
-    | Account
+    | FlowCounter
     | HostWindow
     | PortWindow
     | FlowWindow
@@ -196,8 +196,8 @@ Entry = (
 
 @dataclass(frozen=True, slots=True)
 class HeldEntry:
-    """An entry that a switch holds, and its age. An account has counted `volume_bytes` of payload;
-    other entries count none."""
+    """An entry that a switch holds, and its age. `volume_bytes` is the payload that a FlowCounter
+    has counted, 0 for all other entries."""
 
     entry: Entry
     volume_bytes: int

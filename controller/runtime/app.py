@@ -39,8 +39,8 @@ LOG = logging.getLogger("weir.app")
 _TEND_S = 0.25
 _WATCH_S = 2.0
 _LOOK_S = 1.0
-_ACCOUNTS_S = 0.05
-_COUNTERS_S = 0.05
+_FLOW_COUNTERS_S = 0.05
+_PORT_COUNTERS_S = 0.05
 _REFRESHES_PER_TTL = 6
 _FULL_COLLECTION_S = 3600.0
 _NEVER = 2**31 - 1
@@ -85,10 +85,10 @@ class Weir(RyuApp):
         super().start()
         periodic: tuple[tuple[Work, Callable[[], float]], ...] = (
             (Engine.probe_links, lambda: self._config.fabric.lldp_interval / 1e9),
-            (Engine.read_accounts, lambda: _ACCOUNTS_S),
+            (Engine.read_flow_counters, lambda: _FLOW_COUNTERS_S),
             (Engine.refresh_windows, self._refresh_s),
             (Engine.look_at_switches, lambda: _LOOK_S),
-            (Engine.read_counters, lambda: _COUNTERS_S),
+            (Engine.read_port_counters, lambda: _PORT_COUNTERS_S),
             (Engine.tend, lambda: _TEND_S),
             (lambda _, now_ns: self.watch_budgets(now_ns), lambda: _WATCH_S),
         )
@@ -271,10 +271,10 @@ class Weir(RyuApp):
                 return engine.link_seen(peer, PortId(switch, in_port), origin.sent_ns, now_ns)
             case events.FrameMissed(in_port, src_mac, dst_mac, frame):
                 return engine.frame(PortId(switch, in_port), src_mac, dst_mac, frame, now_ns)
-            case events.AccountsRead(readings, more):
-                return engine.accounts_read(switch, readings, more, now_ns)
-            case events.AccountExpired(key):
-                return engine.account_expired(switch, key, now_ns)
+            case events.FlowCountersRead(readings, more):
+                return engine.flow_counters_read(switch, readings, more, now_ns)
+            case events.FlowCounterExpired(key):
+                return engine.flow_counter_expired(switch, key, now_ns)
             case events.PortChanged(port):
                 return engine.port_changed(switch, port, now_ns)
             case events.PortRemoved(number):
@@ -287,7 +287,7 @@ class Weir(RyuApp):
                 return engine.control_timed(switch, sent_ns, now_ns)
             case events.Acknowledged(tags):
                 return engine.acknowledged(switch, tags)
-            case events.Refused(tag):
+            case events.EntryRefused(tag):
                 return engine.refused(switch, tag)
             case events.AuditRead(held, restored, removed, more):
                 entries = [one.entry for one in held]
@@ -364,8 +364,8 @@ def _order(target: Session, effect: effects.Order) -> None:
             target.set_windows(translate.window(window, ttl_ms) for window in windows)
         case effects.RepeatNotices(_, port, interval_us):
             target.repeat_notices(port, interval_us)
-        case effects.ReadAccounts():
-            target.read_accounts()
+        case effects.ReadFlowCounters():
+            target.read_flow_counters()
         case effects.Audit():
             target.audit()
         case effects.ReadQueues():

@@ -267,8 +267,8 @@ class Inspection:
                     if query.tcp_port is not None and query.tcp_port not in _tcp_ports(key):
                         continue
                     seen += 1
-                    meter = lane.meter(connection)
-                    yield meter.volume_bytes if meter else 0, key, lane, connection
+                    record = lane.record(connection)
+                    yield record.volume_bytes if record else 0, key, lane, connection
 
         largest = nlargest(query.offset + query.limit, fitting(), key=lambda ranked: ranked[:2])
         page = (
@@ -288,16 +288,16 @@ class Inspection:
         return (lane for lane in lanes if _fits(query, lane))
 
     def _flow(self, bundle: Bundle, lane: Lane, connection: Connection) -> FlowView:
-        flow, meter = FlowKey.unpack(lane.key(connection)), lane.meter(connection)
+        flow, record = FlowKey.unpack(lane.key(connection)), lane.record(connection)
         return {
             "src": str(ip_address(flow.src)),
             "src_port": flow.src_port,
             "dst": str(ip_address(flow.dst)),
             "dst_port": flow.dst_port,
             "class": lane.cls(connection).value,
-            "counted": meter is not None,
-            "idle": meter is not None and meter.idle,
-            "volume_bytes": meter.volume_bytes if meter else 0,
+            "counted": record is not None,
+            "idle": record is not None and record.idle,
+            "volume_bytes": record.volume_bytes if record else 0,
             "age_s": (self._weir.now_ns() - connection.opened_ns) / 1e9,
             "mss_bytes": bundle.mss_bytes,
             "window_scale": lane.window_scale,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from controller.config.schema import Config
-from controller.core.congestion.egress_ports import Queue
+from controller.core.congestion.egress_ports import EgressQueue
 from controller.model.effects import RegisterWindow
 from controller.model.values import FlowClass
 from controller.southbound.codec.extension import QueueStats, Window
@@ -48,10 +48,10 @@ def window(wanted: RegisterWindow, ttl_ms: int) -> Window:
     )
 
 
-def queues(told: Iterable[QueueStats]) -> dict[int, Queue]:
+def queues(told: Iterable[QueueStats]) -> dict[int, EgressQueue]:
     """The egress queues of a switch by port number."""
     return {
-        queue.port: Queue(
+        queue.port: EgressQueue(
             queue.rate_bps,
             queue.limit_bytes,
             queue.level,

@@ -254,7 +254,7 @@ class Calls:
     def _counters(self, match: bytes) -> tuple[int, int]:
         """Packets and bytes of an entry."""
         try:
-            flow = encoding.account_flow(match)
+            flow = encoding.counted_flow(match)
         except ValueError:
             return 0, 0
         call = self.open.get(flow)
@@ -342,8 +342,8 @@ class Calls:
         entries = self._network.switches[edge].entries
         counted = set()
         for place, held in entries.items():
-            if held.cookie & pipeline.ACCOUNT_COOKIE_MASK == pipeline.ACCOUNT_COOKIE:
-                counted.add(encoding.account_flow(place.match))
+            if held.cookie & pipeline.FLOW_COUNTER_COOKIE_MASK == pipeline.FLOW_COUNTER_COOKIE:
+                counted.add(encoding.counted_flow(place.match))
         for call in set(self.open.values()):
             if call.key in counted:
                 continue

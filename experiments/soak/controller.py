@@ -271,8 +271,8 @@ class Soak:
             stale = strange = 0
             for place, held in switch.entries.items():
                 kind = held.cookie & 0xFF
-                if kind == pipeline.Kind.ACCOUNT:
-                    stale += encoding.account_flow(place.match) not in open_keys
+                if kind == pipeline.Kind.FLOW_COUNTER:
+                    stale += encoding.counted_flow(place.match) not in open_keys
                 elif kind == pipeline.Kind.FORWARD:
                     strange += unpack_match(place.match)[0][1] not in addresses
             if stale:

@@ -3,7 +3,7 @@
 import heapq
 from dataclasses import dataclass, field
 
-from controller.core.congestion.egress_ports import PortOverride, Queue
+from controller.core.congestion.egress_ports import EgressQueue, PortOverride
 from controller.core.congestion.regulation import Features
 from controller.core.congestion.regulator import RegulatorSettings, Scheme
 from controller.core.congestion.windows import CreditRules, PortLimits, WindowRules
@@ -42,7 +42,7 @@ SECOND = 10**9
 MSS = 1460
 BROADCAST = b"\xff" * 6
 LIMITS = PortLimits(10**8, 500_000, 65_536)
-QUEUE = Queue(10**8, 65_536)
+QUEUE = EgressQueue(10**8, 65_536)
 REGISTERS = 1024
 CREDIT = CreditRules(160, 7, 1)
 
@@ -83,7 +83,7 @@ class World:
 
     engine: Engine = field(default_factory=make_engine)
     n_registers: int = REGISTERS
-    queue: Queue | None = QUEUE
+    queue: EgressQueue | None = QUEUE
     keeps_accounts: bool = False
     now_ns: int = 100 * SECOND
     places: dict[Host, PortId] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class World:
             self.now_ns = next_ns
             for work in (
                 self.engine.probe_links,
-                self.engine.read_accounts,
+                self.engine.read_flow_counters,
                 self.engine.look_at_switches,
                 self.engine.refresh_windows,
                 self.engine.tend,
@@ -215,7 +215,7 @@ class World:
         """A reading of one account: so much payload, in segments of MSS."""
         packets = -(-volume_bytes // MSS)
         reading = key.pack(), volume_bytes + packets * 66, packets
-        return self.do(self.engine.accounts_read(switch, [reading], False, self.now_ns))
+        return self.do(self.engine.flow_counters_read(switch, [reading], False, self.now_ns))
 
     def entries(self, switch: int, kind: type) -> set[Entry]:
         return {entry for entry in self.held[switch].values() if isinstance(entry, kind)}
@@ -232,7 +232,7 @@ SENDERS = [Host(number) for number in range(1, 33)]
 def star(
     scheme: Scheme = Scheme.WEIR,
     n_registers: int = REGISTERS,
-    queue: Queue | None = QUEUE,
+    queue: EgressQueue | None = QUEUE,
     policies: tuple[Rule, ...] = (),
     keeps_accounts: bool = False,
     repeat_notices: bool = True,

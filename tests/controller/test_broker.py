@@ -140,7 +140,7 @@ def test_counters_are_asked_for_and_more_often_while_somebody_cares(brokered: Br
         for n in range(seconds * 20):
             world.now_ns += SECOND // 20
             n_bytes += 500_000 if n // 20 % 2 else 0
-            effects = world.engine.read_counters(world.now_ns)
+            effects = world.engine.read_port_counters(world.now_ns)
             world.do(effects)
             if effects:
                 count += 1

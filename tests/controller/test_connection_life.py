@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from controller.model.effects import ReadAccounts
-from controller.model.entries import Account, FlowWindow, HostWindow
+from controller.model.effects import ReadFlowCounters
+from controller.model.entries import FlowCounter, FlowWindow, HostWindow
 from controller.model.flow import ACK, FIN, RST, SYN, FlowKey
 from controller.model.values import PortId
 from engine_world import (
@@ -74,7 +74,7 @@ class TestIdle:
         for packets in (1000, 2000, 3000):
             world.now_ns += SECOND
             reading = key.pack(), packets * 66, packets
-            world.do(world.engine.accounts_read(1, [reading], False, world.now_ns))
+            world.do(world.engine.flow_counters_read(1, [reading], False, world.now_ns))
         assert world.engine.flow_table.counts(PORT).idle == 1
 
     def test_a_young_flow_is_active(self) -> None:
@@ -150,7 +150,7 @@ class TestTraces:
         assert len(world.engine.flow_table) == 1
         read(world, key, [5000], every_ns=SECOND)
         assert records(world.last, "connection_closed")[0]["reason"] == "expired"
-        assert world.entries(1, Account) == set()
+        assert world.entries(1, FlowCounter) == set()
 
     def test_one_that_only_keeps_alive_is_not(self) -> None:
         world = tuned_star(expiry_ns=60 * SECOND)
@@ -158,24 +158,24 @@ class TestTraces:
         for packets in range(1, 5):
             world.now_ns += 50 * SECOND
             reading = key.pack(), packets * 66, packets
-            world.do(world.engine.accounts_read(1, [reading], False, world.now_ns))
+            world.do(world.engine.flow_counters_read(1, [reading], False, world.now_ns))
         assert len(world.engine.flow_table) == 1
 
     def test_a_switch_counts_so_many_and_the_others_wait(self) -> None:
-        world = tuned_star(accounts_per_switch=2)
+        world = tuned_star(counted_per_switch=2)
         keys = [world.connect(SENDERS[0], RECEIVER, port) for port in (1, 2, 3)]
         world.sleep(2 * SECOND)
-        assert len(world.entries(1, Account)) == 4
+        assert len(world.entries(1, FlowCounter)) == 4
         for key in keys[:2]:
             world.segment(key, RST)
         world.sleep(SECOND)
-        assert world.entries(1, Account) == {
-            Account(keys[2], True),
-            Account(keys[2].reverse, False),
+        assert world.entries(1, FlowCounter) == {
+            FlowCounter(keys[2], True),
+            FlowCounter(keys[2].reverse, False),
         }
 
     def test_one_that_is_never_counted_is_expired_by_age(self) -> None:
-        world = tuned_star(accounts_per_switch=0, expiry_ns=30 * SECOND)
+        world = tuned_star(counted_per_switch=0, expiry_ns=30 * SECOND)
         world.connect(SENDERS[0], RECEIVER)
         world.sleep(29 * SECOND)
         assert len(world.engine.flow_table) == 1
@@ -244,18 +244,21 @@ class TestLoss:
         for _ in range(8):
             world.sleep(SECOND // 4)
             world.link(PortId(1, 40), PortId(2, 40))
-        assert world.entries(1, Account)
+        assert world.entries(1, FlowCounter)
         world.volume(1, key, 2 * MB)
         world.place(SENDERS[0], PortId(2, 7))
-        assert world.entries(1, Account) == set()
-        assert world.entries(2, Account) == {Account(key, True), Account(key.reverse, False)}
+        assert world.entries(1, FlowCounter) == set()
+        assert world.entries(2, FlowCounter) == {
+            FlowCounter(key, True),
+            FlowCounter(key.reverse, False),
+        }
         world.volume(2, key, 1000)
         assert world.engine.flow_table.counts(PortId(2, 1)).background == 1
 
 
 class TestAsking:
     def asked(self, world: World, seconds: float) -> int:
-        return world.sleep(int(seconds * SECOND)).count(ReadAccounts(1))
+        return world.sleep(int(seconds * SECOND)).count(ReadFlowCounters(1))
 
     def test_one_question_at_a_time(self) -> None:
         world = star()
@@ -289,5 +292,5 @@ class TestAsking:
         world = star()
         key = counted(world)
         reading = key.pack(), 1000, 1
-        world.do(world.engine.accounts_read(1, [reading], True, world.now_ns))
+        world.do(world.engine.flow_counters_read(1, [reading], True, world.now_ns))
         assert self.asked(world, 5) == 0

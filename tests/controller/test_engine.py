@@ -1,19 +1,19 @@
 """The core as a whole, in virtual time: events in, effects out, and what the switches then hold."""
 
-from controller.core.congestion.egress_ports import PortOverride, Queue
+from controller.core.congestion.egress_ports import EgressQueue, PortOverride
 from controller.core.congestion.regulator import Scheme
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import (
     Answer,
     Deliver,
     Probe,
-    ReadAccounts,
+    ReadFlowCounters,
     ReadQueues,
     SetWindows,
 )
 from controller.model.entries import (
-    Account,
     Behind,
+    FlowCounter,
     FlowWindow,
     Forward,
     Hop,
@@ -191,16 +191,19 @@ class TestRegulation:
     def test_a_queue_that_comes_changes_and_goes_is_followed(self) -> None:
         world, port = star(queue=None), PortId(1, 40)
 
-        def read(queues: dict[int, Queue]) -> list[int]:
+        def read(queues: dict[int, EgressQueue]) -> list[int]:
             world.do(world.engine.queues_read(1, queues, world.now_ns))
             return [window for _, window in sorted(world.windows[1].items())]
 
-        assert read({40: Queue(10**8, 65_536)}) == [42 * MSS, 2 * MSS]
+        assert read({40: EgressQueue(10**8, 65_536)}) == [42 * MSS, 2 * MSS]
         # 58982 + 1562 = 60544; / 1526 = 39.7
-        assert read({40: Queue(25 * 10**6, 65_536)}) == [39 * MSS, 2 * MSS]
+        assert read({40: EgressQueue(25 * 10**6, 65_536)}) == [39 * MSS, 2 * MSS]
         # 29491 + 6250 = 35741; / 1526 = 23.4
-        assert read({40: Queue(10**8, 32_768, level=2, queue_bytes=20_000)}) == [23 * MSS, 2 * MSS]
-        assert world.engine.queue(port) == Queue(10**8, 32_768, 2, 20_000)
+        assert read({40: EgressQueue(10**8, 32_768, level=2, queue_bytes=20_000)}) == [
+            23 * MSS,
+            2 * MSS,
+        ]
+        assert world.engine.queue(port) == EgressQueue(10**8, 32_768, 2, 20_000)
         assert read({}) == [0, 0]
         assert world.engine.queue(port) is None
 
@@ -213,7 +216,7 @@ class TestRegulation:
         effects = world.notice(port, Notice.CN_M)
         assert [effect for effect in effects if isinstance(effect, ReadQueues)] == [ReadQueues(1)]
         assert world.windows == {}
-        told = {40: Queue(10**8, 65_536, level=2, queue_bytes=20_000)}
+        told = {40: EgressQueue(10**8, 65_536, level=2, queue_bytes=20_000)}
         world.do(world.engine.queues_read(1, told, world.now_ns))
         assert world.engine.regulation.notice(port) is Notice.CN_M
         limits = world.engine.regulation.limits(port)
@@ -223,7 +226,7 @@ class TestRegulation:
 
     def test_what_a_queue_has_told_somebody_else_counts(self) -> None:
         """A controller that takes over hears no notice that came before it."""
-        world = star(queue=Queue(10**8, 65_536, level=3, queue_bytes=60_000))
+        world = star(queue=EgressQueue(10**8, 65_536, level=3, queue_bytes=60_000))
         assert world.engine.regulation.notice(PortId(1, 40)) is Notice.CN_H
         world.notice(PortId(1, 40), Notice.CR)
         assert world.engine.regulation.notice(PortId(1, 40)) is None
@@ -395,16 +398,19 @@ class TestAccounts:
         world = star()
         world.connect(SENDERS[0], RECEIVER)
         world.sleep(SECOND // 2)
-        assert world.entries(1, Account) == set()
+        assert world.entries(1, FlowCounter) == set()
 
     def test_old_ones_are_counted_in_both_directions_at_the_initiators_edge(self) -> None:
         world = two_switches()
         key = world.connect(SENDERS[0], RECEIVER)
         effects = world.sleep(2 * SECOND)
-        assert world.entries(1, Account) == {Account(key, True), Account(key.reverse, False)}
-        assert world.entries(2, Account) == set()
-        assert ReadAccounts(1) in effects
-        assert ReadAccounts(2) not in effects
+        assert world.entries(1, FlowCounter) == {
+            FlowCounter(key, True),
+            FlowCounter(key.reverse, False),
+        }
+        assert world.entries(2, FlowCounter) == set()
+        assert ReadFlowCounters(1) in effects
+        assert ReadFlowCounters(2) not in effects
 
     def test_they_go_with_the_connection(self) -> None:
         world = star()
@@ -412,18 +418,18 @@ class TestAccounts:
         world.sleep(2 * SECOND)
         world.segment(key, FIN | ACK)
         effects = world.segment(key.reverse, FIN | ACK)
-        assert world.entries(1, Account) == set()
+        assert world.entries(1, FlowCounter) == set()
         assert records(effects, "connection_closed")[0]["reason"] == "finished"
-        assert ReadAccounts(1) not in world.sleep(SECOND)
+        assert ReadFlowCounters(1) not in world.sleep(SECOND)
 
     def test_an_idle_one_ends_the_connection(self) -> None:
         world = star()
         key = world.connect(SENDERS[0], RECEIVER)
         world.sleep(2 * SECOND)
-        del world.held[1][Account(key, True).key]
-        effects = world.do(world.engine.account_expired(1, key.pack(), world.now_ns))
+        del world.held[1][FlowCounter(key, True).key]
+        effects = world.do(world.engine.flow_counter_expired(1, key.pack(), world.now_ns))
         assert records(effects, "connection_closed")[0]["reason"] == "expired"
-        assert world.entries(1, Account) == set()
+        assert world.entries(1, FlowCounter) == set()
 
     def test_volume_without_age_is_burst(self) -> None:
         world = star()

@@ -5,7 +5,7 @@ import pytest
 from controller.core.bandwidth.announced import Announced
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import Effect
-from controller.model.entries import Account, HeldEntry, Hop, HostWindow, Labelling, Steer
+from controller.model.entries import FlowCounter, HeldEntry, Hop, HostWindow, Labelling, Steer
 from controller.model.flow import FlowKey
 from controller.model.values import LABELS, FlowClass, Port, PortId
 from engine_world import RECEIVER, SECOND, SENDERS, World, make_engine, records
@@ -289,8 +289,8 @@ def test_a_new_controller_knows_the_labels_by_the_accounts() -> None:
     label = next(label for label in range(LABELS) if spine_of(world, label) != spine_of(world, 0))
     key = world.connect(A, RECEIVER, label=label)
     world.wait(3)
-    account = world.held[NEAR][Account(key, True).key]
-    assert account == Account(key, True, label)
+    account = world.held[NEAR][FlowCounter(key, True).key]
+    assert account == FlowCounter(key, True, label)
 
     after = Fabric(make_engine(), now_ns=world.now_ns, places=world.places, held=world.held)
     after.start()

@@ -6,7 +6,7 @@ from controller.core.congestion.regulator import Scheme
 from controller.core.flows.policy import Rule, Treatment
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import SetWindows, TimeControl
-from controller.model.entries import Account, Exempt, FlowWindow
+from controller.model.entries import Exempt, FlowCounter, FlowWindow
 from controller.model.flow import ACK, RST, SYN, FlowKey, Segment
 from controller.model.values import Port, PortId
 from engine_world import (
@@ -44,7 +44,7 @@ class TestPolicy:
         assert world.engine.flow_table.counts(PORT).flows == 0
         assert world.windows[1] == before
         world.sleep(2 * SECOND)
-        assert world.entries(1, Account) == set()
+        assert world.entries(1, FlowCounter) == set()
         world.place(RECEIVER, PortId(1, 39))
         assert world.engine.flow_table.counts(PortId(1, 39)).flows == 0
 

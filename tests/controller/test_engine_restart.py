@@ -11,8 +11,8 @@ from controller.model.effects import (
     Withdraw,
 )
 from controller.model.entries import (
-    Account,
     Behind,
+    FlowCounter,
     FlowWindow,
     Forward,
     HeldEntry,
@@ -48,7 +48,7 @@ class TestRestart:
             survivors = [
                 HeldEntry(
                     entry,
-                    (volumes or {}).get(entry.flow, 0) if isinstance(entry, Account) else 0,
+                    (volumes or {}).get(entry.flow, 0) if isinstance(entry, FlowCounter) else 0,
                     5 * SECOND,
                 )
                 for entry in held.values()
@@ -72,7 +72,7 @@ class TestRestart:
             seen += after.link(PortId(1, 40), PortId(2, 40))
         changes = [e for e in seen if isinstance(e, Install | Withdraw)]
         # Accounts are added at the other end, too, because there the segments are copied up.
-        assert all(isinstance(change.entry, Account | Relearn) for change in changes)
+        assert all(isinstance(change.entry, FlowCounter | Relearn) for change in changes)
         for switch in kept:
             assert kept[switch].items() <= after.held[switch].items()
 
@@ -138,7 +138,10 @@ class TestRestart:
         opened = records(after.segment(key, ACK, payload_bytes=100), "connection_opened")
         assert opened[0]["adopted"] is True
         assert opened[0]["window_scales"] == [7, 9]
-        assert after.entries(1, Account) == {Account(key, True), Account(key.reverse, False)}
+        assert after.entries(1, FlowCounter) == {
+            FlowCounter(key, True),
+            FlowCounter(key.reverse, False),
+        }
 
     def test_a_new_connection_is_accounted_at_once_while_switches_relearn(self) -> None:
         before = two_switches()
@@ -148,11 +151,11 @@ class TestRestart:
         after.sleep(RELEARN_AFTER_NS)
         key = after.connect(SENDERS[1], RECEIVER, 7)
         for switch in (1, 2):
-            assert Account(key, True) in after.entries(switch, Account)
+            assert FlowCounter(key, True) in after.entries(switch, FlowCounter)
         after.sleep(RELEARN_FOR_NS)
         key = after.connect(SENDERS[1], RECEIVER, 8)
         for switch in (1, 2):
-            assert Account(key, True) not in after.entries(switch, Account)
+            assert FlowCounter(key, True) not in after.entries(switch, FlowCounter)
 
     def test_what_has_ended_before_it_was_known_is_not_brought_back(self) -> None:
         before = two_switches()
@@ -175,7 +178,7 @@ class TestRestart:
         if end == "reset":
             world.segment(key, RST)
         else:
-            world.do(world.engine.account_expired(2, key.pack(), world.now_ns))
+            world.do(world.engine.flow_counter_expired(2, key.pack(), world.now_ns))
         world.link(PortId(1, 40), PortId(2, 40))
         world.sleep(SECOND)  # By then new ports are taken for edges, and so a host comes.
         world.place(Host(200), PortId(2, 39))
@@ -234,7 +237,10 @@ class TestReturn:
         (closed,) = records(effects, "connection_closed")
         assert (closed["src_port"], closed["reason"]) == (1, "expired")
         world.sleep(2 * RELEARN_AFTER_NS)
-        assert world.entries(2, Account) == {Account(on, True), Account(on.reverse, False)}
+        assert world.entries(2, FlowCounter) == {
+            FlowCounter(on, True),
+            FlowCounter(on.reverse, False),
+        }
 
     def test_an_account_that_it_was_never_told_of_is_installed(self) -> None:
         world = star()

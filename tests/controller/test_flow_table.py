@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from controller.core.flows.flow_table import (
     BUNDLE_KEPT_NS,
-    Change,
+    ConnectionEvent,
     GlobalFlowTable,
 )
-from controller.core.flows.host_pairs import Account, Connection, Meter
+from controller.core.flows.host_pairs import Connection, ConnectionRecord, FlowRecord
 from controller.core.flows.port_counts import HANDSHAKES_FOR_NS, NO_FLOWS, PortCounts
 from controller.model.flow import ACK, FIN, RST, SYN, FlowKey, Segment
 from controller.model.values import FlowClass, PortId
@@ -38,13 +38,15 @@ def seg(
 def opened(table: GlobalFlowTable, key: FlowKey = CALL, mss_bytes: int = 1460) -> Connection:
     question, answer = seg(key, SYN, 1, mss_bytes, 7), seg(key.reverse, SYN | ACK, 1, 1460, 9)
     ((change, connection),) = table.observe([question], 0) + table.observe([answer], 5)
-    assert change is Change.OPENED
+    assert change is ConnectionEvent.OPENED
     return connection
 
 
 def metered(table: GlobalFlowTable, connection: Connection) -> None:
     """Have a connection counted."""
-    table.count(connection, Account((1,), Meter.started(0, 0), Meter.started(0, 0)))
+    table.count(
+        connection, ConnectionRecord((1,), FlowRecord.started(0, 0), FlowRecord.started(0, 0))
+    )
 
 
 class TestHandshake:
@@ -115,13 +117,13 @@ class TestHandshake:
         assert table.observe([seg(CALL.reverse, SYN | ACK, 1, 1460, 9)], 0) == []
         assert table.observe([seg(CALL.reverse, FIN | ACK)], 1) == []
         ((change, connection),) = table.observe([seg(CALL, SYN, 1, 1200, 7)], 2)
-        assert change is Change.OPENED
+        assert change is ConnectionEvent.OPENED
         assert (connection.key, connection.bundle.mss_bytes) == (CALL.pack(), 1200)
         assert (connection.bundle.forward.window_scale, connection.bundle.reverse.window_scale) == (
             9,
             7,
         )
-        assert table.observe([seg(CALL, FIN | ACK)], 3) == [(Change.FINISHED, connection)]
+        assert table.observe([seg(CALL, FIN | ACK)], 3) == [(ConnectionEvent.FINISHED, connection)]
 
     def test_an_answer_to_another_question_is_none(self) -> None:
         table = GlobalFlowTable()
@@ -145,20 +147,22 @@ class TestHandshake:
         answer = seg(CALL.reverse, SYN | ACK)._replace(acknowledgment=78)
         assert table.observe([answer], 1) == []
         (replaced, again) = table.observe([seg(CALL, SYN, 77)], 2)
-        assert replaced == (Change.REPLACED, former)
-        assert again == (Change.OPENED, table.find(CALL.pack()))
+        assert replaced == (ConnectionEvent.REPLACED, former)
+        assert again == (ConnectionEvent.OPENED, table.find(CALL.pack()))
 
     def test_an_end_may_overtake_the_answer(self) -> None:
         table = GlobalFlowTable()
         table.observe([seg(CALL, SYN)], 0)
         table.observe([seg(CALL, FIN | ACK)], 0)
         ((_, connection),) = table.observe([seg(CALL.reverse, SYN | ACK)], 0)
-        assert table.observe([seg(CALL.reverse, FIN | ACK)], 0) == [(Change.FINISHED, connection)]
+        assert table.observe([seg(CALL.reverse, FIN | ACK)], 0) == [
+            (ConnectionEvent.FINISHED, connection)
+        ]
 
     def test_a_reused_port_replaces_the_old_connection(self) -> None:
         table = GlobalFlowTable()
         old = opened(table)
-        assert table.observe([seg(CALL, SYN, 99)], 9) == [(Change.REPLACED, old)]
+        assert table.observe([seg(CALL, SYN, 99)], 9) == [(ConnectionEvent.REPLACED, old)]
         assert (len(table), table.half_open) == (0, 1)
 
 
@@ -169,14 +173,16 @@ class TestEnd:
         assert table.observe([seg(CALL, FIN | ACK)], 0) == []
         assert table.observe([seg(CALL, FIN | ACK)], 0) == []
         assert table.find(CALL.pack()) is connection
-        assert table.observe([seg(CALL.reverse, FIN | ACK)], 0) == [(Change.FINISHED, connection)]
+        assert table.observe([seg(CALL.reverse, FIN | ACK)], 0) == [
+            (ConnectionEvent.FINISHED, connection)
+        ]
         assert len(table) == 0
 
     def test_a_reset_from_either_side_ends_it(self) -> None:
         for key in (CALL, CALL.reverse):
             table = GlobalFlowTable()
             connection = opened(table)
-            assert table.observe([seg(key, RST)], 0) == [(Change.RESET, connection)]
+            assert table.observe([seg(key, RST)], 0) == [(ConnectionEvent.RESET, connection)]
 
     def test_a_refused_connection_leaves_nothing(self) -> None:
         table = GlobalFlowTable()
@@ -357,5 +363,5 @@ def test_any_flags_in_any_order_leave_the_table_sound(sequence: list[tuple[FlowK
     table = GlobalFlowTable()
     for key, flags in sequence:
         for change, connection in table.observe([seg(key, flags)], 0):
-            assert connection.established == (change is Change.OPENED)
+            assert connection.established == (change is ConnectionEvent.OPENED)
     assert len(table.connections) == len(table) <= 1

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from controller.core.flows.flow_table import EARLY_ANSWER_TIMEOUT_NS, GlobalFlowTable
-from controller.core.flows.host_pairs import Account, Meter
+from controller.core.flows.host_pairs import ConnectionRecord, FlowRecord
 from controller.core.flows.policy import Treatment
 from controller.model.flow import ACK, FIN, RST, SYN, FlowKey, Segment
 from controller.model.values import FlowClass, PortId
@@ -168,9 +168,9 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         connection, known = self.table.find(key.pack()), self.known(key)
         if connection is not None and known is not None:
             born = connection.bundle.born
-            if connection.account is None:
-                meters = [Meter.started(0, 0, flow_class=born) for _ in range(2)]
-                self.table.count(connection, Account((1,), *meters))
+            if connection.record is None:
+                records = [FlowRecord.started(0, 0, flow_class=born) for _ in range(2)]
+                self.table.count(connection, ConnectionRecord((1,), *records))
             if treat(key) is not Treatment.ORDINARY:
                 cls = born
             lane = connection.bundle.forward if key == known else connection.bundle.reverse

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.entries import (
-    Account,
     Behind,
     Entry,
     Exempt,
+    FlowCounter,
     FlowWindow,
     Forward,
     HeldEntry,
@@ -28,7 +28,7 @@ from controller.southbound.codec import match, openflow
 from controller.southbound.codec.extension import TcpRwndRegister
 from controller.southbound.codec.openflow import FlowEntry, FlowStats
 from controller.southbound.switch import encoding, pipeline
-from controller.southbound.switch.encoding import account_flow, decode, encode
+from controller.southbound.switch.encoding import counted_flow, decode, encode
 from controller.southbound.switch.pipeline import STATIC, Table
 from controller.southbound.switch.readback import ReadBack
 
@@ -70,7 +70,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Labelling),
     st.builds(Steer, *[st.binary(min_size=4, max_size=4)] * 2, st.integers(0, LABELS - 1)),
     st.builds(Steer, *[st.binary(min_size=16, max_size=16)] * 2, st.integers(0, LABELS - 1)),
-    st.builds(Account, keys, st.booleans(), labels),
+    st.builds(FlowCounter, keys, st.booleans(), labels),
     st.builds(HostWindow, ports, addresses, registers, scales),
     st.builds(PortWindow, ports, registers),
     st.builds(FlowWindow, ports, keys, registers, scales),
@@ -101,7 +101,7 @@ def test_every_entry_is_read_back_as_it_was_meant(entry: Entry) -> None:
     for flow_entry in flow_entries:
         assert decode(read_back(flow_entry)) == (entry, len(flow_entries))
     volume_bytes = 0
-    if isinstance(entry, Account):
+    if isinstance(entry, FlowCounter):
         volume_bytes = 777 - 7 * (66 if len(entry.flow.src) == 4 else 86)
     held = ReadBack({}).take(map(read_back, flow_entries))
     assert held == [HeldEntry(entry, volume_bytes, 5 * 10**9)]
@@ -144,8 +144,8 @@ def test_garbage_that_is_read_back_raises_nothing(kind: int, match_: bytes, rest
 
 @given(keys)
 def test_the_counters_of_an_account_name_their_flow(key: FlowKey) -> None:
-    (entry,) = encode(Account(key, True, None))
-    assert account_flow(match.pack_match(entry.match)) == key
+    (entry,) = encode(FlowCounter(key, True, None))
+    assert counted_flow(match.pack_match(entry.match)) == key
 
 
 def test_fixed_entries_are_nobody_elses() -> None:
@@ -178,7 +178,7 @@ class TestLayout:
         assert len(copies) == 6
         for entry in copies:
             assert entry.actions == match.output(match.CONTROLLER, 192)
-            assert entry.goto == Table.ACCOUNT
+            assert entry.goto == Table.COUNT
 
     def test_arp_between_two_hosts_needs_no_controller(self) -> None:
         of_group, of_one = (
@@ -188,7 +188,7 @@ class TestLayout:
         )
         group_bit = bytes.fromhex("010000000000")
         assert (match.ETH_DST, group_bit, group_bit) in of_group.match
-        assert (of_group.goto, of_one.goto) == (None, Table.ACCOUNT)
+        assert (of_group.goto, of_one.goto) == (None, Table.COUNT)
         assert of_group.actions == of_one.actions == match.output(match.CONTROLLER)
 
     def test_what_comes_over_a_link_is_not_copied_again(self) -> None:
@@ -248,15 +248,15 @@ class TestLayout:
 
     def test_an_account_ends_the_relearning_of_its_flow(self) -> None:
         key = FlowKey(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
-        account, relearn = encode(Account(key, True, None))[0], encode(Relearn(1))[0]
-        assert account.table == relearn.table == Table.ACCOUNT
+        account, relearn = encode(FlowCounter(key, True, None))[0], encode(Relearn(1))[0]
+        assert account.table == relearn.table == Table.COUNT
         assert account.priority > relearn.priority > 0
         assert relearn.hard_timeout_s > 0
         assert account.flags == openflow.SEND_FLOW_REMOVED
 
     def test_an_account_outlives_its_connection_only_for_a_while(self) -> None:
         key = FlowKey(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
-        (account,) = encode(Account(key, True, None))
+        (account,) = encode(FlowCounter(key, True, None))
         # struct nx_action_fin_timeout: experimenter, 16 bytes, Nicira, 19, idle and hard timeout.
         assert account.actions == bytes.fromhex("ffff 0010 00002320 0013 001e 0000 0000")
         assert account.idle_timeout_s > encoding.FINISHED_IDLE_S

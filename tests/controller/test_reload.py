@@ -11,7 +11,7 @@ from controller.core.congestion.regulator import RegulatorSettings, Scheme
 from controller.core.congestion.windows import CreditRules, WindowRules
 from controller.core.engine import EngineSettings
 from controller.core.flows.policy import Rule, Treatment
-from controller.model.entries import Account, Exempt, FlowWindow, HostWindow
+from controller.model.entries import Exempt, FlowCounter, FlowWindow, HostWindow
 from controller.model.flow import ACK, FIN
 from controller.model.values import PortId
 from dummy_ovs import Controller, free_endpoint, wait_for
@@ -78,15 +78,15 @@ class TestPolicies:
     def test_connections_that_are_exempt_now_are_let_go_and_counted_again_later(self) -> None:
         world = star()
         incast(world)
-        assert world.entries(1, Account)
+        assert world.entries(1, FlowCounter)
         reconfigure(world, settings(policies=(Rule(Treatment.EXEMPT, port=WEB),)))
         assert len(world.engine.flow_table) == len(SENDERS)
         assert world.engine.flow_table.counts(PORT).flows == 0
-        assert world.entries(1, Account) == set()
+        assert world.entries(1, FlowCounter) == set()
         reconfigure(world, settings())
         assert world.engine.flow_table.counts(PORT).burst == len(SENDERS)
         world.sleep(3 * SECOND)
-        assert len(world.entries(1, Account)) == 2 * len(SENDERS)
+        assert len(world.entries(1, FlowCounter)) == 2 * len(SENDERS)
 
     def test_many_are_treated_some_at_a_time(self) -> None:
         world = star()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.core.congestion.egress_ports import Queue
+from controller.core.congestion.egress_ports import EgressQueue
 from controller.core.congestion.regulation import Features
 from controller.core.congestion.regulator import RegulatorSettings, Scheme
 from controller.core.congestion.windows import PortLimits, WindowRules, notice_interval_us
@@ -198,10 +198,10 @@ class TestIntervals:
         world.intervals_us.clear()
         world.sleep(3 * SECOND)
         assert world.intervals_us == {}
-        world.queue = Queue(10**8, 70_000)
+        world.queue = EgressQueue(10**8, 70_000)
         world.sleep(SECOND)
         assert world.intervals_us == {}, "that is nearly the same"
-        world.queue = Queue(10**8, 262_144)
+        world.queue = EgressQueue(10**8, 262_144)
         world.sleep(SECOND)
         assert set(world.intervals_us.values()) == {2 * (500_000 + 20_971_520) // 1000}
         world.intervals_us.clear()

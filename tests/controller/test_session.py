@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.entries import Account, Forward, HeldEntry
+from controller.model.entries import FlowCounter, Forward, HeldEntry
 from controller.model.flow import FlowKey
 from controller.model.values import Port
 from controller.southbound.codec import discovery, extension, match, openflow
@@ -166,19 +166,19 @@ class TestEvents:
 
     def test_counters_of_accounts(self, switch: Switch) -> None:
         key = FlowKey(H1.address, 1, H2.address, 80)
-        (entry,) = encode(Account(key, True, None))
-        switch.session.read_accounts()
+        (entry,) = encode(FlowCounter(key, True, None))
+        switch.session.read_flow_counters()
         assert switch.say_flows(stats_of(entry, 5000)) == [
-            events.AccountsRead([(key.pack(), 5000, 1)], False)
+            events.FlowCountersRead([(key.pack(), 5000, 1)], False)
         ]
 
     @pytest.mark.parametrize("reason", [0, 2])
     def test_an_idle_account(self, switch: Switch, reason: int) -> None:
         key = FlowKey(H1.address, 1, H2.address, 80)
-        (entry,) = encode(Account(key, True, None))
+        (entry,) = encode(FlowCounter(key, True, None))
         body = struct.pack("!QHBBIIHHQQ", entry.cookie, 100, reason, 1, 9, 0, 300, 0, 1, 1)
         told = switch.say(Type.FLOW_REMOVED, body + match.pack_match(entry.match))
-        assert told == ([events.AccountExpired(key.pack())] if reason == 0 else [])
+        assert told == ([events.FlowCounterExpired(key.pack())] if reason == 0 else [])
 
     def test_ports(self, switch: Switch) -> None:
         def port(number: int) -> bytes:

@@ -50,7 +50,7 @@ class TestAcknowledgement:
             switch.session.install(Forward(H1.mac, 3))
             request = next(m for m in reversed(switch.got) if m[1] == Type.FLOW_MOD)
             refusal = struct.pack("!HH", 5, 1) + request[:64]
-            assert switch.say(Type.ERROR, refusal) == [events.Refused(Forward(H1.mac, 3).key)]
+            assert switch.say(Type.ERROR, refusal) == [events.EntryRefused(Forward(H1.mac, 3).key)]
         (record,) = caplog.records
         assert "refused, with error type 5 code 1, to add entry in table 4" in record.getMessage()
         assert not [e for e in self.settle(switch) if isinstance(e, events.Acknowledged)]
@@ -117,7 +117,9 @@ class TestAudit:
         stats = map(stats_of, [*self.own(), odd])
         read = self.audit(switch, [*self.right_meters(), (0x1FFF8, 5)], *stats)
         assert (read.held, read.restored, read.removed) == ([], 0, 2)
-        assert [m[25] for m in self.sent(switch, Type.FLOW_MOD)] == [openflow.Command.DELETE_STRICT]
+        assert [m[25] for m in self.sent(switch, Type.FLOW_MOD)] == [
+            openflow.FlowModCommand.DELETE_STRICT
+        ]
 
     def test_half_of_what_belongs_together_is_not_there(self, switch: Switch) -> None:
         whole = encode(Exempt(b"", 0, 22))

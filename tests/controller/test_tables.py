@@ -4,7 +4,7 @@ import pytest
 
 from controller.core.desired.tables import Applied, Found, Tables
 from controller.model.effects import Effect, Install, Withdraw
-from controller.model.entries import Account, Entry, Forward, LinkPort, Relearn
+from controller.model.entries import Entry, FlowCounter, Forward, LinkPort, Relearn
 from controller.model.flow import FlowKey
 
 M1, M2 = b"\2\0\0\0\0\1", b"\2\0\0\0\0\2"
@@ -58,11 +58,11 @@ def test_what_it_holds_otherwise_is_replaced_in_place(subject: Subject) -> None:
 
 
 def test_what_nobody_wants_goes_with_the_sweep_and_not_before(subject: Subject) -> None:
-    held: list[Entry] = [Forward(M1, 3), LinkPort(7), Account(FLOW, True)]
+    held: list[Entry] = [Forward(M1, 3), LinkPort(7), FlowCounter(FLOW, True)]
     subject.tables.connect(1, held)
     assert subject.take() == []
-    subject.tables.sweep(1, Account)
-    assert subject.take() == [Withdraw(1, Account(FLOW, True))]
+    subject.tables.sweep(1, FlowCounter)
+    assert subject.take() == [Withdraw(1, FlowCounter(FLOW, True))]
     subject.tables.sweep(1)
     assert subject.take() == [Withdraw(1, Forward(M1, 3)), Withdraw(1, LinkPort(7))]
 
@@ -81,10 +81,10 @@ def test_a_switch_that_is_away_is_not_told(subject: Subject) -> None:
 
 def test_what_the_switch_removed_itself_is_not_withdrawn(subject: Subject) -> None:
     subject.tables.connect(1, [])
-    subject.tables.put(1, Account(FLOW, True))
+    subject.tables.put(1, FlowCounter(FLOW, True))
     subject.take()
-    subject.tables.vanished(1, Account(FLOW, True).key)
-    subject.tables.remove(1, Account(FLOW, True).key)
+    subject.tables.vanished(1, FlowCounter(FLOW, True).key)
+    subject.tables.remove(1, FlowCounter(FLOW, True).key)
     assert subject.take() == []
 
 

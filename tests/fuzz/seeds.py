@@ -2,7 +2,7 @@
 
 import struct
 
-from controller.model.entries import Account
+from controller.model.entries import FlowCounter
 from controller.model.flow import FlowKey
 from controller.southbound.codec import discovery, extension, match, neighbours
 from controller.southbound.codec.openflow import HEADER, Type
@@ -41,7 +41,7 @@ def messages(a: Host, b: Host) -> list[bytes]:
         copy(segment(b, a, back, RST, 10), 2),
     ]
     event = extension.QueueEvent(2, 2, 0, 30, 45_000, 65_536, 7, 1)
-    account = encode(Account(FlowKey(a.address, 5000, b.address, 80), True, 3))[0]
+    account = encode(FlowCounter(FlowKey(a.address, 5000, b.address, 80), True, 3))[0]
     return [
         b"".join(life),
         *life,

@@ -19,7 +19,7 @@ from math import inf
 from typing import NamedTuple
 
 from controller.core.bandwidth.max_min import Contention, Demand, max_min
-from controller.core.bandwidth.usage import WINDOW_NS, Meter, Use
+from controller.core.bandwidth.usage import WINDOW_NS, RateEstimator, Use
 from controller.core.topology.fabric import Fabric, Host
 from controller.model.entries import Steer
 from controller.model.values import LABELS, PortId
@@ -115,8 +115,8 @@ class _Port:
     announced flows', whose bytes are reckoned by what they send: `sent_bytes` until `sent_ns`, and
     `sends_bps` since."""
 
-    whole: Meter
-    local: Meter
+    whole: RateEstimator
+    local: RateEstimator
     n_bytes: int = 0
     at_ns: int = -1
     sent_bytes: float = 0.0
@@ -172,8 +172,8 @@ class Bandwidth:
         restarted = port is not None and (at_ns < port.at_ns or n_bytes < port.n_bytes)
         if port is None or restarted or port.whole.capacity_bps != capacity_bps:
             # What is left to others is to follow at once, and forecasts are to be near.
-            local = Meter(capacity_bps, window_ns=WINDOW_NS)
-            port = _Port(Meter(capacity_bps), local, sent_ns=now_ns)
+            local = RateEstimator(capacity_bps, window_ns=WINDOW_NS)
+            port = _Port(RateEstimator(capacity_bps), local, sent_ns=now_ns)
             port.sends_bps = self._sends_bps(port_id)
             self._ports[port_id] = port
         port.n_bytes, port.at_ns = n_bytes, at_ns
@@ -194,7 +194,7 @@ class Bandwidth:
     def forget_port(self, port_id: PortId) -> None:
         self._ports.pop(port_id, None)
 
-    def meter(self, port_id: PortId) -> Meter | None:
+    def estimator(self, port_id: PortId) -> RateEstimator | None:
         """What is known of the use of a port."""
         port = self._ports.get(port_id)
         return port.whole if port else None
@@ -378,10 +378,10 @@ class Bandwidth:
 
     def _state(self, link: Link) -> LinkState:
         # What comes in by a port is counted as what leaves by the ports after it.
-        meter = None if isinstance(link, Uplink) else self.meter(link)
+        estimator = None if isinstance(link, Uplink) else self.estimator(link)
         capacity_bps = self._capacity(_port_of(link))
         assert capacity_bps is not None
-        return LinkState(link, capacity_bps, meter.use if meter else None)
+        return LinkState(link, capacity_bps, estimator.use if estimator else None)
 
     # Shares
 

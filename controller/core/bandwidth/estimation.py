@@ -9,7 +9,7 @@ from controller.core.bandwidth.announced import (
     PathBandwidth,
 )
 from controller.core.bandwidth.usage import Pace
-from controller.core.congestion.egress_ports import Queue
+from controller.core.congestion.egress_ports import EgressQueue
 from controller.core.congestion.regulation import Regulation
 from controller.core.desired.tables import Tables
 from controller.core.topology.fabric import Fabric
@@ -56,7 +56,7 @@ class Estimation:
                     self._emit(ReadQueues(switch))
                 self._emit(ReadPorts(switch))
 
-    def queues_read(self, switch: int, queues: Mapping[int, Queue], now_ns: int) -> None:
+    def queues_read(self, switch: int, queues: Mapping[int, EgressQueue], now_ns: int) -> None:
         """The egress queues, which know best what has left by their ports."""
         for number, queue in queues.items():
             if queue.at_ns is not None:

@@ -59,7 +59,7 @@ class _Forecast(NamedTuple):
     error_bps: float
 
 
-class Meter:
+class RateEstimator:
     """The use of one link of `capacity_bps`, by a counter of bytes; of steady traffic the mean of
     the last `window_ns` counts."""
 

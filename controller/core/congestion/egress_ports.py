@@ -23,7 +23,7 @@ class PortOverride:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class EgressQueue:
     """An egress queue as its switch tells it; a rate or a limit of 0 is not known.
 
     `level` is 0 if the queue is not congested, otherwise 1, 2, 3 after CN-L, CN-M, CN-H. At
@@ -50,7 +50,7 @@ class EgressPorts:
         self._overrides = {(override.switch, override.port): override for override in overrides}
         self._default_limits = default_limits
         self._ports: dict[int, dict[int, Port]] = {}
-        self._queues: dict[int, dict[int, Queue]] = {}
+        self._queues: dict[int, dict[int, EgressQueue]] = {}
 
     def connect(self, switch: int, ports: Iterable[Port]) -> None:
         """A switch is there, with these ports. Its queues are taken to be as before, until told."""
@@ -71,7 +71,7 @@ class EgressPorts:
         self._ports.get(port_id.switch, {}).pop(port_id.port, None)
         self._queues.get(port_id.switch, {}).pop(port_id.port, None)
 
-    def set_queues(self, switch: int, queues: dict[int, Queue]) -> None:
+    def set_queues(self, switch: int, queues: dict[int, EgressQueue]) -> None:
         """These are all the queues of a switch, by port number."""
         self._queues[switch] = queues
 
@@ -87,11 +87,11 @@ class EgressPorts:
         known = queues.get(port_id.port)
         if known is not None and known.limit_bytes == (limit_bytes or known.limit_bytes):
             return False
-        known = known or Queue(0, 0)
+        known = known or EgressQueue(0, 0)
         queues[port_id.port] = replace(known, limit_bytes=limit_bytes or known.limit_bytes)
         return True
 
-    def queue(self, port_id: PortId) -> Queue | None:
+    def queue(self, port_id: PortId) -> EgressQueue | None:
         """The queue as last told, for operators."""
         return self._queues.get(port_id.switch, {}).get(port_id.port)
 
@@ -126,7 +126,7 @@ class EgressPorts:
         capacity_bps = self.capacity_bps(port_id)
         if capacity_bps is None or (queue is None and override is None and not every_port):
             return None
-        queue, override = queue or Queue(0, 0), override or PortOverride(switch, number)
+        queue, override = queue or EgressQueue(0, 0), override or PortOverride(switch, number)
         default, rtt_ns = self._default_limits, override.rtt_ns or self._default_limits.rtt_ns
         if link_rtt_ns is not None:
             rtt_ns = measured_rtt_ns(link_rtt_ns)

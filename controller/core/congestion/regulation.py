@@ -7,9 +7,9 @@ queue, by what it can take, and what is to be set is sent in one message a switc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from controller.core.congestion.egress_ports import EgressPorts, PortOverride, Queue
+from controller.core.congestion.egress_ports import EgressPorts, EgressQueue, PortOverride
 from controller.core.congestion.registers import Registers
-from controller.core.congestion.regulator import Regulator, RegulatorSettings, Scheme, WindowSet
+from controller.core.congestion.regulator import HoldUpdate, Regulator, RegulatorSettings, Scheme
 from controller.core.congestion.windows import PortLimits
 from controller.core.desired.tables import Tables
 from controller.core.flows.port_counts import PortCounts
@@ -63,7 +63,7 @@ class Regulation:
         self._regulator = Regulator(settings)
         self._features: dict[int, Features] = {}
         self._short_of_registers: set[int] = set()
-        self._windows: list[WindowSet] = []
+        self._windows: list[HoldUpdate] = []
         # After what time switches repeat notices, as they were told.
         self._intervals_us: dict[PortId, int] = {}
         self._gone: list[PortId] = []
@@ -156,7 +156,7 @@ class Regulation:
             self._follow(port_id, now_ns)
         self._windows += self._regulator.queue_event(port_id, notice, queue_bytes, now_ns)
 
-    def queues_read(self, switch: int, queues: dict[int, Queue], now_ns: int) -> None:
+    def queues_read(self, switch: int, queues: dict[int, EgressQueue], now_ns: int) -> None:
         """The egress queues of a switch, all of them, by port number."""
         self._egress.set_queues(switch, queues)
         self._follow_all(switch, now_ns)
@@ -189,7 +189,7 @@ class Regulation:
     def ports_of(self, switch: int) -> list[PortId]:
         return self._egress.ports_of(switch)
 
-    def queue(self, port_id: PortId) -> Queue | None:
+    def queue(self, port_id: PortId) -> EgressQueue | None:
         """An egress queue as its switch last told it."""
         return self._egress.queue(port_id)
 
@@ -275,7 +275,7 @@ class Regulation:
 
     def send(self) -> None:
         """Send what has changed, to the switches that are there."""
-        by_switch: dict[int, dict[int, WindowSet]] = {}
+        by_switch: dict[int, dict[int, HoldUpdate]] = {}
         for window in self._windows:
             switch = window.port.switch
             if not self._tables.connected(switch):
@@ -296,7 +296,7 @@ class Regulation:
             self.registers.free(port_id)
         self._gone.clear()
 
-    def _send(self, switch: int, windows: dict[int, WindowSet]) -> None:
+    def _send(self, switch: int, windows: dict[int, HoldUpdate]) -> None:
         ttl_ms = self._regulator.ttl_ms
         registers = tuple(
             RegisterWindow(register, window.port.port, window.cls, window.hold)

@@ -61,7 +61,7 @@ class RegulatorSettings:
     repeat_notices: bool = True
 
 
-class WindowSet(NamedTuple):
+class HoldUpdate(NamedTuple):
     """What a class of flows of a port is held to from now on."""
 
     port: PortId
@@ -104,7 +104,7 @@ class Regulator:
     def ttl_ms(self) -> int:
         return self._settings.window_ttl_ns // 1_000_000
 
-    def reconfigure(self, settings: RegulatorSettings, now_ns: int) -> list[WindowSet]:
+    def reconfigure(self, settings: RegulatorSettings, now_ns: int) -> list[HoldUpdate]:
         """Go by these from now on; what follows from a notice is forgotten with the old rules."""
         self._settings = settings
         self._account_holds = account_holds(settings.credit)
@@ -118,7 +118,7 @@ class Regulator:
 
     def configure(
         self, port: PortId, limits: PortLimits, has_account: bool, now_ns: int
-    ) -> list[WindowSet]:
+    ) -> list[HoldUpdate]:
         """The port has a queue of these limits; `has_account` if its switch can keep one for it."""
         state = self._port(port)
         if state.limits is not None and state.notice is not None:
@@ -129,7 +129,7 @@ class Regulator:
         state.limits, state.measured, state.has_account = limits, None, has_account
         return self._update(port, now_ns)
 
-    def withdraw(self, port: PortId, now_ns: int) -> list[WindowSet]:
+    def withdraw(self, port: PortId, now_ns: int) -> list[HoldUpdate]:
         """The port has no queue (any more): let go of what it is held to."""
         state = self._ports.get(port)
         if state is None:
@@ -146,7 +146,7 @@ class Regulator:
         for port in self._ports_of(switch):
             self._drop(port)
 
-    def restart(self, switch: int, now_ns: int) -> list[WindowSet]:
+    def restart(self, switch: int, now_ns: int) -> list[HoldUpdate]:
         """A switch is back: what it said before is void, what it holds is unknown."""
         windows = []
         for port in self._ports_of(switch):
@@ -158,7 +158,7 @@ class Regulator:
 
     # Events
 
-    def flows_changed(self, port: PortId, counts: PortCounts, now_ns: int) -> list[WindowSet]:
+    def flows_changed(self, port: PortId, counts: PortCounts, now_ns: int) -> list[HoldUpdate]:
         """The flows that leave through a port are now these."""
         state = self._port(port)
         # Segments that are longer than ever need windows of that length at once. Background flows
@@ -178,7 +178,7 @@ class Regulator:
 
     def queue_event(
         self, port: PortId, notice: Notice, queue_bytes: int, now_ns: int
-    ) -> list[WindowSet]:
+    ) -> list[HoldUpdate]:
         """A switch's notice: CN-L, CN-M and CN-H by Eq. (5)-(8), CR releases what they set.
 
         `queue_bytes` is Q(t) of Eq. (2). The port must have been configured. What CN-H tells burst
@@ -204,7 +204,7 @@ class Regulator:
 
     def congested(
         self, port: PortId, notice: Notice, queue_bytes: int, now_ns: int
-    ) -> list[WindowSet]:
+    ) -> list[HoldUpdate]:
         """The queue of a port was read, after this notice and before CR: if the notice has not been
         heard, it is now."""
         state = self._ports.get(port)
@@ -215,7 +215,7 @@ class Regulator:
         state.confirmed_ns = state.congested_ns = now_ns
         return []
 
-    def refresh(self, now_ns: int) -> list[WindowSet]:
+    def refresh(self, now_ns: int) -> list[HoldUpdate]:
         """What is in force and has to be sent again, lest the switch releases it.
 
         A window that a notice has set is let go if nothing has confirmed it for NOTICE_LIFE_NS.
@@ -231,7 +231,7 @@ class Regulator:
             for cls, (hold, sent_ns) in state.sent.items():
                 if hold != RELEASED and sent_ns <= due_ns:
                     state.sent[cls] = (hold, now_ns)
-                    windows.append(WindowSet(port, cls, hold, refresh=True))
+                    windows.append(HoldUpdate(port, cls, hold, refresh=True))
         return windows
 
     @property
@@ -239,7 +239,7 @@ class Regulator:
         """When `widen` is to be called next, if at all; there may be nothing to do then."""
         return self._widens_ns if self._waiting else None
 
-    def widen(self, now_ns: int) -> list[WindowSet]:
+    def widen(self, now_ns: int) -> list[HoldUpdate]:
         """Widen the windows whose time has come."""
         if self._widens_ns is None or now_ns < self._widens_ns:
             return []
@@ -316,7 +316,7 @@ class Regulator:
             state.handshake_ns = took_ns
         return state.handshake_ns != before_ns
 
-    def _update(self, port: PortId, now_ns: int, lazily: bool = False) -> list[WindowSet]:
+    def _update(self, port: PortId, now_ns: int, lazily: bool = False) -> list[HoldUpdate]:
         """What has to be said for the port to be held to what is right now; `lazily`, windows that
         could be wider may wait."""
         state = self._ports[port]
@@ -336,7 +336,7 @@ class Regulator:
                 self._wait(port, sent_ns + KEPT_NS)
                 continue
             state.sent[cls] = (hold, now_ns)
-            changed.append(WindowSet(port, cls, hold, refresh=False))
+            changed.append(HoldUpdate(port, cls, hold, refresh=False))
         return changed
 
     def _wanted(self, state: _Port) -> Mapping[FlowClass, Hold]:

@@ -1,15 +1,15 @@
 """Since when each switch has been heard without a break, and what may have happened before unseen.
 
-A connection that ends while a switch at its end is not heard is told of later by its accounts,
-which expire on the switch soon after a FIN or RST. But for accounts that were not there yet, or are
-lost before.
+When a connection ends while the channel to its switch is lost, its flow counters tell later: they
+expire on the switch soon after a FIN or RST. They cannot if they were not installed yet, or if the
+switch has lost them.
 """
 
 from collections.abc import Iterable
 
 # So long after the end of a connection, a switch that is heard has told of it, however it came.
 UNTOLD_FOR_NS = 60 * 10**9
-# Accounts are read so often that what goes on has been seen to by then.
+# Flow counters are read so often that a connection that goes on has been seen to by then.
 _READ_WITHIN_NS = 6 * 10**9
 
 
@@ -44,7 +44,7 @@ class Watch:
         )
 
     def may_be_untold(self, switches: Iterable[int], traced_ns: int, now_ns: int) -> bool:
-        """Whether a connection with accounts, last seen to go on at `traced_ns`, may have ended
+        """Whether a counted connection, last seen to go on at `traced_ns`, may have ended
         before one of the switches at its ends was heard, and not have been told of yet."""
         since_ns = max((self._since_ns.get(switch, 0) for switch in switches), default=0)
         return now_ns - since_ns <= UNTOLD_FOR_NS and traced_ns < since_ns + _READ_WITHIN_NS

@@ -1,7 +1,7 @@
-"""The life of connections: opened, routed, accounted, classified, adopted, closed.
+"""The life of connections: opened, routed, counted, classified, adopted, closed.
 
-It keeps the GVT, the accounts and the window entries of the switches in step. Windows themselves
-are none of its business: they follow from the counts of the ports.
+It keeps the GVT and the switches' flow counters and window entries in step. The size of windows is
+none of its business: that follows from the counts of the ports.
 """
 
 from collections import Counter, deque
@@ -12,15 +12,14 @@ from typing import Protocol
 from controller.core.desired.tables import Tables
 from controller.core.flows.channel_history import Watch
 from controller.core.flows.classifier import Classifier
-from controller.core.flows.flow_table import Change, GlobalFlowTable
-from controller.core.flows.host_pairs import Account, Bundle, Connection, Lane, Meter
+from controller.core.flows.flow_table import ConnectionEvent, GlobalFlowTable
+from controller.core.flows.host_pairs import Bundle, Connection, ConnectionRecord, FlowRecord, Lane
 from controller.core.flows.policy import Policy, Treatment
 from controller.core.flows.polling import Polling
 from controller.core.flows.recovery import Memory
 from controller.core.topology.fabric import Fabric
-from controller.model.effects import Complain, Effect, ReadAccounts, Record
-from controller.model.entries import Account as AccountEntry
-from controller.model.entries import HeldEntry
+from controller.model.effects import Complain, Effect, ReadFlowCounters, Record
+from controller.model.entries import FlowCounter, HeldEntry
 from controller.model.flow import FIN, RST, FlowKey, Reading, SegmentFields, payload_bytes, reverse
 
 ADOPTED_MSS_BYTES = 1460
@@ -32,12 +31,12 @@ _TREATED_PER_TURN = 4096
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
     """`expiry_ns` is how long a connection may be without a trace. No switch counts more than
-    `accounts_per_switch` connections. `log` has every connection recorded."""
+    `counted_per_switch` connections. `log` has every connection recorded."""
 
     classifier: Classifier
     poll_interval_ns: int = 5 * 10**8
     expiry_ns: int = 1800 * 10**9
-    accounts_per_switch: int = 16_384
+    counted_per_switch: int = 16_384
     log: bool = False
 
 
@@ -68,7 +67,7 @@ class Connections:
 
     `opened` and `adopted` count those that came, with and without their handshake, `counters` those
     that went, by reason. `unlabelled` counts the bundles that should have a label and have none.
-    `relearning` are the switches that copy up what has no account.
+    `relearning` are the switches that copy up uncounted flows.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class Connections:
             if bundle.label is None and self._fabric.labelled and bundle.edges:
                 self._tell_unlabelled(bundle.edges[0])
         for change, connection in changes:
-            if change == Change.OPENED:
+            if change == ConnectionEvent.OPENED:
                 self.opened += 1
                 if self._settings.log:
                     self._tell_opened(connection, adopted=False)
@@ -137,55 +136,53 @@ class Connections:
                 self._adopt(key, (macs[6:], macs[:6]), self._known_scales(key), label, now_ns)
 
     def read(self, switch: int, readings: Iterable[Reading], more: bool, now_ns: int) -> None:
-        """A part of a switch's accounts, the last one unless `more` come: classify anew."""
+        """A part of a switch's flow counters, the last one unless `more` come: classify anew."""
         for key, n_bytes, n_packets in readings:
             connection = self.table.find(key)
-            if connection is None or connection.account is None:
+            if connection is None or connection.record is None:
                 continue
-            account, bundle = connection.account, connection.bundle
-            if account.switches[:1] == (switch,):
+            record, bundle = connection.record, connection.bundle
+            if record.switches[:1] == (switch,):
                 lane = bundle.forward if key == connection.key else bundle.reverse
                 self._classify(connection, lane, payload_bytes(key, n_bytes, n_packets), now_ns)
-                meter = account.forward if lane.forward else account.reverse
-                if n_packets != meter.packets:
+                flow = record.forward if lane.forward else record.reverse
+                if n_packets != flow.packets:
                     # Less than before says nothing: the entry is another one.
-                    if n_packets > meter.packets >= 0:
-                        meter.traced_ns = now_ns
-                    meter.packets = n_packets
-                elif self._expired(
-                    max(account.forward.traced_ns, account.reverse.traced_ns), now_ns
-                ):
+                    if n_packets > flow.packets >= 0:
+                        flow.traced_ns = now_ns
+                    flow.packets = n_packets
+                elif self._expired(record.traced_ns, now_ns):
                     self._remove(connection, "expired")
         if not more:
             self._polling.answered(switch, now_ns)
 
-    def account_expired(self, switch: int, key: bytes) -> None:
-        """A switch has dropped an account because its flow was idle for long."""
-        self._tables.vanished(switch, AccountEntry(FlowKey.unpack(key), forward=True).key)
+    def flow_counter_expired(self, switch: int, key: bytes) -> None:
+        """A switch has removed a flow counter because the flow was idle for long."""
+        self._tables.vanished(switch, FlowCounter(FlowKey.unpack(key), forward=True).key)
         connection = self.table.find(key)
-        if connection is None or connection.account is None:
+        if connection is None or connection.record is None:
             return
-        if switch in connection.account.switches:
+        if switch in connection.record.switches:
             self._remove(connection, "expired")
 
-    def open_accounts(self, now_ns: int) -> None:
-        """Open some of the accounts that are due, and ask for the counters that are."""
+    def open_counters(self, now_ns: int) -> None:
+        """Install some of the flow counters that are due, and ask for those to be read."""
         opened_ns = now_ns - self._classifier.background_age_ns
         opened = reviewed = 0
         while self._young and self._young[0].opened_ns <= opened_ns:
             if opened == _OPENED_PER_TURN or reviewed == _REVIEWED_PER_TURN:
                 break
             connection = self._young.popleft()
-            if connection.established and connection.account is None:
+            if connection.established and connection.record is None:
                 if self._watch.saw_all(connection.bundle.edges, connection.opened_ns):
-                    opened += self._account_if_room(connection, now_ns)
+                    opened += self._count_unless_full(connection, now_ns)
                 else:
                     # Its end may have gone unseen. If it goes on, the switch's return relearns it.
                     self._remove(connection, "unwatched")
                 reviewed += 1
         for switch in self._fabric.connected():
             if self._polling.due(switch, now_ns):
-                self._emit(ReadAccounts(switch))
+                self._emit(ReadFlowCounters(switch))
 
     def switch_up(self, switch: int, has_past: bool, now_ns: int) -> None:
         """A switch is heard; connections may have ended unseen if it `has_past`."""
@@ -205,11 +202,13 @@ class Connections:
         for bundle in self.table.bundles:
             if switch in bundle.edges:
                 for connection in list(bundle.members):
-                    account = connection.account
-                    if account is not None and switch in account.switches:
-                        traced_ns = max(account.forward.traced_ns, account.reverse.traced_ns)
-                        if self._watch.may_be_untold(bundle.edges, traced_ns, lost_ns):
-                            self._remove(connection, "unwatched")
+                    record = connection.record
+                    if (
+                        record is not None
+                        and switch in record.switches
+                        and self._watch.may_be_untold(bundle.edges, record.traced_ns, lost_ns)
+                    ):
+                        self._remove(connection, "unwatched")
 
     def give_up(self, switch: int, now_ns: int) -> None:
         """A switch stays away: forget what was wholly behind it, count the rest elsewhere."""
@@ -217,11 +216,11 @@ class Connections:
         for bundle in self.table.bundles:
             bundle.edges = self._edges(bundle)
             for connection in list(bundle.members):
-                account = connection.account
+                record = connection.record
                 if not bundle.edges:
                     self._remove(connection, "lost")
-                elif account is not None and account.switches[:1] == (switch,):
-                    self._move_account(connection, account, bundle.edges[:1], now_ns)
+                elif record is not None and record.switches[:1] == (switch,):
+                    self._count_elsewhere(connection, record, bundle.edges[:1], now_ns)
 
     def forget_switch(self, switch: int) -> None:
         """A switch that was given up will not be heard of any more."""
@@ -237,8 +236,8 @@ class Connections:
             switch = bundle.edges[:1]
             if switch and switch != before:
                 for connection in bundle.members:
-                    if connection.account is not None:
-                        self._move_account(connection, connection.account, switch, now_ns)
+                    if connection.record is not None:
+                        self._count_elsewhere(connection, connection.record, switch, now_ns)
 
     def remember(self, held: Iterable[HeldEntry]) -> None:
         """What a switch held when it connected may tell of connections that are not known."""
@@ -263,12 +262,12 @@ class Connections:
         self._treat_some(now_ns)
 
     def adopt_remembered(self, now_ns: int) -> None:
-        """Accounts that survived stand for connections, as soon as both ends are located."""
+        """Flow counters that survived stand for connections, as soon as both ends are located."""
         for flow in self._memory.initiators():
             src, dst = self._fabric.owner(flow.src), self._fabric.owner(flow.dst)
             key = flow.pack()
             if src and dst and self.table.find(key) is None:
-                # Its account tells the label.
+                # Its flow counter tells the label.
                 self._adopt(key, (src.mac, dst.mac), self._known_scales(key), None, now_ns)
 
     def forget_remembered(self, flow: FlowKey) -> None:
@@ -317,8 +316,8 @@ class Connections:
         bundle = connection.bundle
         if bundle.treatment is not Treatment.EXEMPT:
             fixed = bundle.treatment is not Treatment.ORDINARY
-            meters = [
-                Meter.started(
+            records = [
+                FlowRecord.started(
                     opened_ns,
                     now_ns,
                     known.volume_bytes if known else 0,
@@ -327,8 +326,8 @@ class Connections:
                 )
                 for known, cls in remembered
             ]
-            # While switches relearn, they copy up what has no account: at both ends.
-            self._account(connection, Account(bundle.edges, meters[0], meters[1]))
+            # While switches relearn, they copy up uncounted flows: at both ends.
+            self._count(connection, ConnectionRecord(bundle.edges, records[0], records[1]))
             self._apply(connection)
         self.adopted += 1
         if self._settings.log:
@@ -348,13 +347,13 @@ class Connections:
 
     def _begin(self, connection: Connection) -> None:
         """Regulate a connection, and have it counted when its time comes."""
-        if not connection.established or connection.account is not None:
+        if not connection.established or connection.record is not None:
             return
         bundle = connection.bundle
         self._apply_apart(connection)
         is_copied = self.relearning and not self.relearning.isdisjoint(bundle.edges)
         if is_copied and bundle.treatment is not Treatment.EXEMPT:
-            self._start_account(connection, bundle.edges, connection.opened_ns)
+            self._start_counting(connection, bundle.edges, connection.opened_ns)
         else:
             self._young.append(connection)
 
@@ -393,9 +392,9 @@ class Connections:
         if now_ns - renewed.opened_ns < self._classifier.background_age_ns:
             self._begin(renewed)
         else:
-            # Its former account has told so far that it goes on, and the new one is to.
+            # Its former counters have told so far that it goes on, and new ones are to.
             self._apply_apart(renewed)
-            self._account_if_room(renewed, now_ns)
+            self._count_unless_full(renewed, now_ns)
 
     def _closed(self, connection: Connection, reason: str) -> None:
         self.counters[reason] += 1
@@ -403,25 +402,25 @@ class Connections:
             # Or what a switch held of it would bring it back.
             self.forget_remembered(FlowKey.unpack(connection.key))
         self._let_go(connection)
-        account = connection.account
+        record = connection.record
         if self._settings.log:
-            meters = (account.forward, account.reverse) if account else ()
+            flows = (record.forward, record.reverse) if record else ()
             fields: dict[str, object] = {
                 "reason": reason,
-                "volumes_bytes": [meter.volume_bytes for meter in meters] or [0, 0],
+                "volumes_bytes": [flow.volume_bytes for flow in flows] or [0, 0],
             }
             self._emit(Record("connection_closed", connection.fields() | fields))
 
     def _let_go(self, connection: Connection) -> None:
         """Have the switches hold nothing for a connection any more."""
-        bundle, account = connection.bundle, connection.account
-        if account is not None:
-            for switch in account.switches:
+        bundle, record = connection.bundle, connection.record
+        if record is not None:
+            for switch in record.switches:
                 self._polling.closed(switch)
                 for lane in bundle.lanes:
-                    entry = AccountEntry(FlowKey.unpack(lane.key(connection)), lane.forward)
+                    entry = FlowCounter(FlowKey.unpack(lane.key(connection)), lane.forward)
                     self._tables.remove(switch, entry.key)
-        if account is not None or bundle.apart:
+        if record is not None or bundle.apart:
             self._window_entries.release(connection)
 
     def _remove(self, connection: Connection, reason: str) -> None:
@@ -466,61 +465,67 @@ class Connections:
         switches = dict.fromkeys(hosts[mac].port.switch for mac in macs if mac in hosts)
         return tuple(switch for switch in switches if switch not in self._gone)
 
-    # Accounts
+    # Flow counters
 
-    def _account_if_room(self, connection: Connection, now_ns: int) -> bool:
+    def _count_unless_full(self, connection: Connection, now_ns: int) -> bool:
         """Have a connection counted at the initiator's edge, unless that counts many already.
 
         What is exempt is never counted.
         """
         bundle = connection.bundle
         switches = () if bundle.treatment is Treatment.EXEMPT else bundle.edges[:1]
-        limit = self._settings.accounts_per_switch
-        if not switches or self._polling.n_accounts(switches[0]) >= limit:
+        limit = self._settings.counted_per_switch
+        if not switches or self._polling.n_counted(switches[0]) >= limit:
             self._uncounted.append(connection)
             return False
-        self._start_account(connection, switches, now_ns)
+        self._start_counting(connection, switches, now_ns)
         return True
 
-    def _start_account(
+    def _start_counting(
         self, connection: Connection, switches: tuple[int, ...], now_ns: int
     ) -> None:
         born = connection.bundle.born
-        meters = [Meter.started(connection.opened_ns, now_ns, flow_class=born) for _ in range(2)]
-        self._account(connection, Account(switches, meters[0], meters[1]))
+        records = [
+            FlowRecord.started(connection.opened_ns, now_ns, flow_class=born) for _ in range(2)
+        ]
+        self._count(connection, ConnectionRecord(switches, records[0], records[1]))
 
-    def _account(self, connection: Connection, account: Account) -> None:
-        self.table.count(connection, account)
-        for switch in account.switches:
+    def _count(self, connection: Connection, record: ConnectionRecord) -> None:
+        self.table.count(connection, record)
+        for switch in record.switches:
             self._polling.opened(switch)
             for lane in connection.bundle.lanes:
                 key, label = FlowKey.unpack(lane.key(connection)), connection.bundle.label
-                self._tables.put(switch, AccountEntry(key, lane.forward, label))
+                self._tables.put(switch, FlowCounter(key, lane.forward, label))
 
-    def _move_account(
-        self, connection: Connection, account: Account, switches: tuple[int, ...], now_ns: int
+    def _count_elsewhere(
+        self,
+        connection: Connection,
+        record: ConnectionRecord,
+        switches: tuple[int, ...],
+        now_ns: int,
     ) -> None:
         """The initiator is at another switch now, where counting starts from nothing."""
-        for switch in account.switches:
+        for switch in record.switches:
             self._polling.closed(switch)
             for lane in connection.bundle.lanes:
-                entry = AccountEntry(FlowKey.unpack(lane.key(connection)), lane.forward)
+                entry = FlowCounter(FlowKey.unpack(lane.key(connection)), lane.forward)
                 self._tables.remove(switch, entry.key)
-        for meter in (account.forward, account.reverse):
-            meter.offset_bytes = meter.volume_bytes
-            meter.grown_ns = now_ns
-            meter.packets = 0
-        self._account(connection, Account(switches, account.forward, account.reverse))
+        for flow in (record.forward, record.reverse):
+            flow.offset_bytes = flow.volume_bytes
+            flow.grown_ns = now_ns
+            flow.packets = 0
+        self._count(connection, ConnectionRecord(switches, record.forward, record.reverse))
 
     def _classify(
         self, connection: Connection, lane: Lane, counted_bytes: int, now_ns: int
     ) -> None:
-        meter = lane.meter(connection)
-        assert meter is not None and connection.account is not None
-        before = meter.cls, meter.idle
-        cls, idle = self._classifier.read(meter, meter.offset_bytes + counted_bytes, now_ns)
-        if meter.still_readings <= 1:
-            self._polling.moved(connection.account.switches[0])
+        record = lane.record(connection)
+        assert record is not None and connection.record is not None
+        before = record.cls, record.idle
+        cls, idle = self._classifier.read(record, record.offset_bytes + counted_bytes, now_ns)
+        if record.still_readings <= 1:
+            self._polling.moved(connection.record.switches[0])
         if connection.bundle.treatment is not Treatment.ORDINARY:
             cls = before[0]  # The operator has fixed it.
         if (cls, idle) == before:
@@ -529,7 +534,7 @@ class Connections:
         if cls is not before[0]:
             self._window_entries.apply(lane, connection)
             if self._settings.log:
-                fields = {"class": cls.value, "volume_bytes": meter.volume_bytes}
+                fields = {"class": cls.value, "volume_bytes": record.volume_bytes}
                 key = FlowKey.unpack(lane.key(connection))
                 self._emit(Record("flow_classified", key.fields() | fields))
 
@@ -540,12 +545,12 @@ class Connections:
         turns = max(_UNCOUNTED_PER_TURN, len(self._uncounted) // 1000)
         for _ in range(min(turns, len(self._uncounted))):
             connection = self._uncounted.popleft()
-            if not connection.established or connection.account is not None:
+            if not connection.established or connection.record is not None:
                 continue
             if self._expired(connection.opened_ns, now_ns):
                 self._remove(connection, "expired")
             else:
-                self._account_if_room(connection, now_ns)
+                self._count_unless_full(connection, now_ns)
         if len(self._uncounted) > 2 * len(self.table) + _UNCOUNTED_PER_TURN:
             self._uncounted = deque(c for c in self._uncounted if c.established)
 

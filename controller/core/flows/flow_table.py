@@ -14,9 +14,9 @@ from typing import Final, Literal
 from controller.core.flows.host_pairs import (
     FINISHED_INITIATOR,
     FINISHED_RESPONDER,
-    Account,
     Bundle,
     Connection,
+    ConnectionRecord,
     Lane,
     bundle_of,
 )
@@ -49,7 +49,7 @@ _BOTH_FINISHED = FINISHED_INITIATOR | FINISHED_RESPONDER
 _Half = tuple[SegmentFields, int, bool, int]
 
 
-class Change:
+class ConnectionEvent:
     """What became of a connection. Plain words: an Enum's members are slow to read."""
 
     OPENED: Final = "opened"
@@ -180,7 +180,7 @@ class GlobalFlowTable:
                     if half is not None:
                         if half[3] == _BOTH_FINISHED:
                             continue
-                        changes.append((Change.OPENED, self._open(half, segment, now_ns)))
+                        changes.append((ConnectionEvent.OPENED, self._open(half, segment, now_ns)))
                     elif key not in self._given_up and not self._is_answered(segment):
                         self._answered_early(segment, now_ns)
                 else:
@@ -195,7 +195,7 @@ class GlobalFlowTable:
                 )
                 if connection.finished == _BOTH_FINISHED:
                     self.remove(connection)
-                    changes.append((Change.FINISHED, connection))
+                    changes.append((ConnectionEvent.FINISHED, connection))
             elif segment[6] and key not in connections:
                 self._strays.append(segment)
         return changes
@@ -209,7 +209,7 @@ class GlobalFlowTable:
             if known.key == key and known.initial_sequence == segment[4]:
                 return
             self.remove(known)
-            changes.append((Change.REPLACED, known))
+            changes.append((ConnectionEvent.REPLACED, known))
         half_open = self._half_open
         crossing = half_open.pop(key, None)
         if crossing is not None and crossing[3] != _BOTH_FINISHED:
@@ -220,7 +220,7 @@ class GlobalFlowTable:
             early = self._early_answers.pop(key, None)
             if early is not None and early[0][5] == (segment[4] + 1) & 0xFFFFFFFF:
                 half = segment, now_ns, False, early[3]
-                changes.append((Change.OPENED, self._open(half, early[0], now_ns)))
+                changes.append((ConnectionEvent.OPENED, self._open(half, early[0], now_ns)))
                 return
         answer_key = reverse(key)
         repeated = half_open.pop(answer_key, None) is not None
@@ -317,7 +317,7 @@ class GlobalFlowTable:
         connection = self._connections.get(key)
         if connection is not None:
             self.remove(connection)
-            changes.append((Change.RESET, connection))
+            changes.append((ConnectionEvent.RESET, connection))
 
     # Changes that do not come from a segment
 
@@ -356,25 +356,25 @@ class GlobalFlowTable:
         self._ports.route(bundle, bundle.forward, forward)
         self._ports.route(bundle, bundle.reverse, reverse)
 
-    def count(self, connection: Connection, account: Account) -> None:
+    def count(self, connection: Connection, record: ConnectionRecord) -> None:
         """A connection is counted from now on, or counted elsewhere."""
         self._weigh(connection, -1)
-        connection.account = account
+        connection.record = record
         self._weigh(connection, 1)
 
     def classify(self, connection: Connection, lane: Lane, cls: FlowClass, idle: bool) -> None:
         """Move a counted flow between BRT and BGT; tell whether it is idle."""
         self._weigh(connection, -1, lane)
-        meter = lane.meter(connection)
-        assert meter is not None
-        meter.cls, meter.idle = cls, idle
+        record = lane.record(connection)
+        assert record is not None
+        record.cls, record.idle = cls, idle
         self._weigh(connection, 1, lane)
 
     def remove(self, connection: Connection) -> None:
         """Forget an established connection."""
         del self._connections[connection.key], self._connections[connection.answer_key]
         connection.established = False
-        if connection.account is not None:
+        if connection.record is not None:
             self._weigh(connection, -1)
         bundle = connection.bundle
         bundle.members.discard(connection)
@@ -428,9 +428,9 @@ class GlobalFlowTable:
         # Flows that are born into BGT are listed and counted with the members.
         moves = connection.bundle.born is FlowClass.BURST
         for lane in connection.bundle.lanes:
-            meter = lane.meter(connection)
-            if meter is not None and only in (None, lane):
-                is_background = meter.cls is FlowClass.BACKGROUND
+            record = lane.record(connection)
+            if record is not None and only in (None, lane):
+                is_background = record.cls is FlowClass.BACKGROUND
                 if moves and is_background and sign > 0:
                     lane.bgt.add(connection)
                 elif moves:
@@ -438,8 +438,8 @@ class GlobalFlowTable:
                 self._ports.change(
                     lane,
                     background=sign if moves and is_background else 0,
-                    idle=sign if meter.idle and not is_background else 0,
-                    idle_background=sign if meter.idle and is_background else 0,
+                    idle=sign if record.idle and not is_background else 0,
+                    idle_background=sign if record.idle and is_background else 0,
                 )
 
     def _forget_handshake(self, key: bytes) -> None:

@@ -15,7 +15,7 @@ from controller.model.values import FlowClass, PortId
 
 
 @dataclass(slots=True, eq=False)
-class Meter:
+class FlowRecord:
     """What is known of a flow that is counted. Volumes are payload, in bytes.
 
     `grown_ns` is when it last had payload, `traced_ns` when it last had any packet, `packets` how
@@ -60,12 +60,17 @@ class Meter:
 
 
 @dataclass(slots=True, eq=False)
-class Account:
+class ConnectionRecord:
     """A connection that is counted, at these switches; the first one's counters are read."""
 
     switches: tuple[int, ...]
-    forward: Meter
-    reverse: Meter
+    forward: FlowRecord
+    reverse: FlowRecord
+
+    @property
+    def traced_ns(self) -> int:
+        """When the connection last had any packet."""
+        return max(self.forward.traced_ns, self.reverse.traced_ns)
 
 
 @dataclass(slots=True, eq=False)
@@ -95,12 +100,12 @@ class Lane:
         """The connection's packed key in this direction."""
         return connection.key if self.forward else connection.answer_key
 
-    def meter(self, connection: "Connection") -> Meter | None:
+    def record(self, connection: "Connection") -> FlowRecord | None:
         """The flow of this direction, if it is counted."""
-        account = connection.account
-        if account is None:
+        record = connection.record
+        if record is None:
             return None
-        return account.forward if self.forward else account.reverse
+        return record.forward if self.forward else record.reverse
 
     def cls(self, connection: "Connection") -> FlowClass:
         """The class of the flow of this direction."""
@@ -155,7 +160,6 @@ class Connection:
     """`key` is the packed key of the initiator's data, `answer_key` of the responder's."""
 
     __slots__ = (
-        "account",
         "answer_key",
         "bundle",
         "established",
@@ -163,6 +167,7 @@ class Connection:
         "initial_sequence",
         "key",
         "opened_ns",
+        "record",
     )
 
     def __init__(
@@ -181,7 +186,7 @@ class Connection:
         self.opened_ns = opened_ns
         self.finished = finished
         self.established = True
-        self.account: Account | None = None
+        self.record: ConnectionRecord | None = None
 
     def fields(self) -> dict[str, object]:
         """The connection as it stands in the event log."""

@@ -30,7 +30,7 @@ _FEATURES = struct.Struct("!IIIBB2x")
 _REPLY_MORE = 1 << 0
 
 
-class Command(IntEnum):
+class MeterModCommand(IntEnum):
     ADD = 0
     MODIFY = 1
     DELETE = 2
@@ -53,10 +53,10 @@ class MeterStats(NamedTuple):
     dropped: int
 
 
-def meter_mod(command: Command, meter: Meter, xid: int) -> bytes:
+def meter_mod(command: MeterModCommand, meter: Meter, xid: int) -> bytes:
     band = _BAND.pack(_DROP, _BAND.size, meter.rate_pps, meter.burst)
     body = _METER_MOD.pack(command, _FLAGS, meter.number)
-    if command is not Command.DELETE:
+    if command is not MeterModCommand.DELETE:
         body += band
     return HEADER.pack(VERSION, Type.METER_MOD, HEADER.size + len(body), xid) + body
 

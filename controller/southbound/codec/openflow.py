@@ -84,7 +84,7 @@ class Type(IntEnum):
     METER_MOD = 29
 
 
-class Command(IntEnum):
+class FlowModCommand(IntEnum):
     ADD = 0
     DELETE_STRICT = 4
 
@@ -182,9 +182,9 @@ class Error(NamedTuple):
 # Messages to a switch; the transaction id is the last argument
 
 
-def flow_mod(command: Command, entry: FlowEntry, xid: int) -> bytes:
+def flow_mod(command: FlowModCommand, entry: FlowEntry, xid: int) -> bytes:
     tail = pack_match(entry.match)
-    if command is Command.ADD:
+    if command is FlowModCommand.ADD:
         tail += pack_instructions(entry.actions, entry.goto, entry.metadata)
     return (
         _FLOW_MOD.pack(
@@ -219,7 +219,7 @@ def delete_read_back(stats: FlowStats, xid: int) -> bytes:
             stats.cookie,
             ANY << 32 | ANY,
             stats.table,
-            Command.DELETE_STRICT,
+            FlowModCommand.DELETE_STRICT,
             0,
             0,
             stats.priority,

@@ -39,7 +39,7 @@ class RoleReply(NamedTuple):
     generation: int
 
 
-class Refused(NamedTuple):
+class RoleRefused(NamedTuple):
     """A role that was asked for is not given; `stale` if another one has claimed it since."""
 
     stale: bool
@@ -53,7 +53,7 @@ def role_request(role: Role, generation: int, xid: int) -> bytes:
     return _MESSAGE.pack(VERSION, Type.ROLE_REQUEST, _MESSAGE.size, xid, role, generation)
 
 
-def unpack(message: bytes) -> RoleReply | Refused | NotMaster | None:
+def unpack(message: bytes) -> RoleReply | RoleRefused | NotMaster | None:
     """What a message says of roles, if it does. Raises MalformedMessageError."""
     kind = message[1]
     if kind == Type.ROLE_REPLY:
@@ -64,7 +64,7 @@ def unpack(message: bytes) -> RoleReply | Refused | NotMaster | None:
         return None
     error = openflow.unpack_error(message)
     if error.kind == _FAILED_REQUEST:
-        return Refused(error.code == _STALE)
+        return RoleRefused(error.code == _STALE)
     if (error.kind, error.code) == (_BAD_REQUEST, _IS_SLAVE):
         return NotMaster()
     return None

@@ -1,7 +1,7 @@
-"""What a switch says before it is ready: nothing that matters is lost, and it stays bounded.
+"""Events that come before a switch is ready: those that matter are kept, in bounded memory.
 
-Of ports, queues and accounts the last word counts, one for each; frames and segments can be spared,
-since hosts repeat themselves.
+Of each port, queue and flow counter only the latest event is kept. Frames and segments may be
+dropped, since hosts repeat themselves.
 """
 
 from collections.abc import Hashable

@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from controller.model.entries import (
-    Account,
     Behind,
     Entry,
     Exempt,
+    FlowCounter,
     FlowWindow,
     Forward,
     Hop,
@@ -67,7 +67,7 @@ from controller.southbound.switch.pipeline import (
     tcp,
 )
 
-ACCOUNT_IDLE_S = 3600  # For accounts that outlive their controller, which expires them earlier.
+COUNTER_IDLE_S = 3600  # For counters that outlive their controller, which removes them earlier.
 FINISHED_IDLE_S = 30
 RELEARN_S = 5
 
@@ -101,7 +101,7 @@ class Decoded(NamedTuple):
 
 def _encode_link_port(entry: LinkPort) -> FlowEntries:
     match = (exact(IN_PORT, entry.port),)
-    return (FlowEntry(Table.EDGE, 300, cookie_of(Kind.LINK), match, goto=Table.ACCOUNT),)
+    return (FlowEntry(Table.EDGE, 300, cookie_of(Kind.LINK), match, goto=Table.COUNT),)
 
 
 def _decode_link_port(found: _Found) -> LinkPort:
@@ -111,7 +111,7 @@ def _decode_link_port(found: _Found) -> LinkPort:
 def _encode_relearn(entry: Relearn) -> FlowEntries:
     return tuple(
         FlowEntry(
-            Table.ACCOUNT,
+            Table.COUNT,
             50,
             cookie_of(Kind.RELEARN),
             (exact(IN_PORT, entry.port), *tcp(eth_type)),
@@ -154,41 +154,41 @@ def _decode_steer(found: _Found) -> Steer:
     return Steer(src, dst, label)
 
 
-def _encode_account(entry: Account) -> FlowEntries:
-    """The switch reports an account that was idle for ACCOUNT_IDLE_S or, after a FIN or RST, for
+def _encode_flow_counter(entry: FlowCounter) -> FlowEntries:
+    """The switch reports a counter that was idle for COUNTER_IDLE_S or, after a FIN or RST, for
     FINISHED_IDLE_S: no controller may have been there to hear of the end."""
     label = 0 if entry.label is None else LABELLED | entry.label
     return (
         FlowEntry(
-            Table.ACCOUNT,
+            Table.COUNT,
             100,
-            cookie_of(Kind.ACCOUNT, int(entry.forward) | label << 1),
+            cookie_of(Kind.FLOW_COUNTER, int(entry.forward) | label << 1),
             _match_of_flow(entry.flow),
             fin_timeout(FINISHED_IDLE_S),
             Table.REGULATE,
-            idle_timeout_s=ACCOUNT_IDLE_S,
+            idle_timeout_s=COUNTER_IDLE_S,
             flags=SEND_FLOW_REMOVED,
         ),
     )
 
 
-def _decode_account(found: _Found) -> Account:
-    return account(_flow_of_match(found.values), found.cookie)
+def _decode_flow_counter(found: _Found) -> FlowCounter:
+    return flow_counter(_flow_of_match(found.values), found.cookie)
 
 
-def account(flow: FlowKey, cookie: int) -> Account:
-    """The account of a flow by the cookie of its flow entry."""
+def flow_counter(flow: FlowKey, cookie: int) -> FlowCounter:
+    """The counter of a flow, by the cookie of its flow entry."""
     detail = detail_of(cookie)
-    return Account(flow, bool(detail & 1), label_of(detail >> 1))
+    return FlowCounter(flow, bool(detail & 1), label_of(detail >> 1))
 
 
 @lru_cache(maxsize=65_536)
-def account_flow(match: bytes) -> FlowKey:
-    """The flow that an account counts, by the packed match of its flow entry. Raises ValueError."""
+def counted_flow(match: bytes) -> FlowKey:
+    """The flow of a FlowCounter, by the packed match of its flow entry. Raises ValueError."""
     try:
         return _flow_of_match({field: value for field, value, _ in unpack_match(match)})
     except KeyError as missing:
-        raise ValueError(f"an account without the match field {missing}") from None
+        raise ValueError(f"a flow counter without the match field {missing}") from None
 
 
 def _encode_host_window(entry: HostWindow) -> FlowEntries:
@@ -318,7 +318,7 @@ _CODINGS = (
     _Coding(Kind.RELEARN, Relearn, _encode_relearn, _decode_relearn),
     _Coding(Kind.LABELLING, Labelling, _encode_labelling, _decode_labelling),
     _Coding(Kind.STEER, Steer, _encode_steer, _decode_steer),
-    _Coding(Kind.ACCOUNT, Account, _encode_account, _decode_account),
+    _Coding(Kind.FLOW_COUNTER, FlowCounter, _encode_flow_counter, _decode_flow_counter),
     _Coding(Kind.HOST_WINDOW, HostWindow, _encode_host_window, _decode_host_window),
     _Coding(Kind.PORT_WINDOW, PortWindow, _encode_port_window, _decode_port_window),
     _Coding(Kind.FLOW_WINDOW, FlowWindow, _encode_flow_window, _decode_flow_window),

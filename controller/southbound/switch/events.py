@@ -47,15 +47,15 @@ class FrameMissed(NamedTuple):
     frame: bytes
 
 
-class AccountsRead(NamedTuple):
-    """The counters of accounts; `more` of the same answer follow."""
+class FlowCountersRead(NamedTuple):
+    """Readings of flow counters; `more` of the same answer follow."""
 
     readings: list[Reading]
     more: bool
 
 
-class AccountExpired(NamedTuple):
-    """The switch has dropped the account of a flow, which is named by its packed key."""
+class FlowCounterExpired(NamedTuple):
+    """The switch has removed the counter of an idle flow; `key` is the packed key of the flow."""
 
     key: bytes
 
@@ -100,7 +100,7 @@ class Acknowledged(NamedTuple):
     tags: list[Hashable]
 
 
-class Refused(NamedTuple):
+class EntryRefused(NamedTuple):
     """The switch does not take what was installed under this tag."""
 
     tag: Hashable
@@ -130,8 +130,8 @@ Event = (
     | NeighbourMessageReceived
     | LinkDiscovered
     | FrameMissed
-    | AccountsRead
-    | AccountExpired
+    | FlowCountersRead
+    | FlowCounterExpired
     | PortChanged
     | PortRemoved
     | QueueNotice
@@ -139,7 +139,7 @@ Event = (
     | PortsCounted
     | ControlTimed
     | Acknowledged
-    | Refused
+    | EntryRefused
     | AuditRead
     | CopiesDropped
 )

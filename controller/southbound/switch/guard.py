@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from controller.model.packet_ins import OverBudget, PacketClass
-from controller.southbound.codec.meters import Command, Meter, MeterStats
+from controller.southbound.codec.meters import Meter, MeterModCommand, MeterStats
 from controller.southbound.codec.openflow import FlowEntry
 from controller.southbound.switch import budgets
 from controller.southbound.switch.budgets import Limits
 
-MeterChange = tuple[Command, Meter]
+MeterChange = tuple[MeterModCommand, Meter]
 
 
 class Guard:
@@ -50,7 +50,9 @@ class Guard:
         former, self._limits = self._wanted, limits
         self.has_meters(self._max_meters)
         wanted = self._wanted.items()
-        return [(Command.MODIFY, meter) for number, meter in wanted if former[number] != meter]
+        return [
+            (MeterModCommand.MODIFY, meter) for number, meter in wanted if former[number] != meter
+        ]
 
     def uncovered(self) -> list[int]:
         """The ports that have no meters, because their numbers are too large for the switch."""
@@ -65,12 +67,14 @@ class Guard:
         actual = {meter.number: meter for meter in self._read}
         self._read = []
         changes = [
-            (Command.MODIFY if number in actual else Command.ADD, meter)
+            (MeterModCommand.MODIFY if number in actual else MeterModCommand.ADD, meter)
             for number, meter in self._wanted.items()
             if actual.get(number) != meter
         ]
         stale = (meter for number, meter in actual.items() if number not in self._wanted)
-        return changes + [(Command.DELETE, meter) for meter in stale if budgets.owned(meter.number)]
+        return changes + [
+            (MeterModCommand.DELETE, meter) for meter in stale if budgets.owned(meter.number)
+        ]
 
     def forget_read(self) -> None:
         """What was read back so far does not count."""
@@ -92,7 +96,7 @@ class Guard:
         self._ports.add(port)
         meters = self._of_port(port)
         self._wanted |= meters
-        return [(Command.ADD, meter) for meter in meters.values()], self._entries(port)
+        return [(MeterModCommand.ADD, meter) for meter in meters.values()], self._entries(port)
 
     def remove_port(self, port: int) -> tuple[list[MeterChange], list[FlowEntry]]:
         """What has to be taken back of a port that is gone: the entries before the meters."""
@@ -103,7 +107,7 @@ class Guard:
         for number in meters:
             self._wanted.pop(number, None)
             self._counted.pop(number, None)
-        return [(Command.DELETE, meter) for meter in meters.values()], entries
+        return [(MeterModCommand.DELETE, meter) for meter in meters.values()], entries
 
     def counted(self, stats: Iterable[MeterStats]) -> list[OverBudget]:
         """What was dropped since the counters were read before. A meter that is read for the first

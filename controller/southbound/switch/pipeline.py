@@ -5,7 +5,7 @@
     1 edge      link discovery goes up, as do ARP and neighbour discovery for a group; SYN, FIN and
                 RST, ARP and neighbour discovery for one host are copied up where they enter the
                 fabric
-    2 account   one entry per flow whose bytes are counted
+    2 count     one entry per flow whose bytes are counted
     3 regulate  the windows in segments that enter by a port are held to the port's registers,
                 but for those of connections that the operator has exempted
     4 forward   by destination: out of a port, or to the switch in the metadata; others go up
@@ -49,7 +49,7 @@ COOKIE_MASK = 0xFFFFFFFF << 32
 class Table(IntEnum):
     LABEL = 0
     EDGE = 1
-    ACCOUNT = 2
+    COUNT = 2
     REGULATE = 3
     FORWARD = 4
     PATH = 5
@@ -61,7 +61,7 @@ class Kind(IntEnum):
     STATIC = 0
     LINK = 1
     RELEARN = 2
-    ACCOUNT = 3
+    FLOW_COUNTER = 3
     HOST_WINDOW = 4
     FLOW_WINDOW = 5
     FORWARD = 6
@@ -88,8 +88,8 @@ def detail_of(cookie: int) -> int:
     return cookie >> 8 & 0xFF
 
 
-ACCOUNT_COOKIE = cookie_of(Kind.ACCOUNT)
-ACCOUNT_COOKIE_MASK = ~(0xFF << 8) & 0xFFFFFFFFFFFFFFFF
+FLOW_COUNTER_COOKIE = cookie_of(Kind.FLOW_COUNTER)
+FLOW_COUNTER_COOKIE_MASK = ~(0xFF << 8) & 0xFFFFFFFFFFFFFFFF
 
 
 def _static(
@@ -147,7 +147,7 @@ STATIC: tuple[FlowEntry, ...] = (
     # 7.3), and must not find them gone because a controller is.
     *(
         _static(
-            *(Table.EDGE, 250, resolution, output(CONTROLLER), Table.ACCOUNT),
+            *(Table.EDGE, 250, resolution, output(CONTROLLER), Table.COUNT),
             packets=PacketClass.NEIGHBOUR,
         )
         for resolution in _RESOLUTION
@@ -158,14 +158,14 @@ STATIC: tuple[FlowEntry, ...] = (
             200,
             (*tcp(eth_type), (TCP_FLAGS, flag.to_bytes(2, "big"), flag.to_bytes(2, "big"))),
             COPY,
-            Table.ACCOUNT,
+            Table.COUNT,
             packets,
         )
         for eth_type in (ETH_IPV4, ETH_IPV6)
         for flag, packets in _COPIED_FLAGS
     ),
-    _static(Table.EDGE, 0, (), goto=Table.ACCOUNT),
-    _static(Table.ACCOUNT, 0, (), goto=Table.REGULATE),
+    _static(Table.EDGE, 0, (), goto=Table.COUNT),
+    _static(Table.COUNT, 0, (), goto=Table.REGULATE),
     _static(Table.REGULATE, 0, (), goto=Table.FORWARD),
     # IEEE 802.1Q table 8-1: frames to these addresses are between neighbours and not forwarded.
     _static(

@@ -7,7 +7,7 @@ An entry that consists of several flow entries counts only when all of them are 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from controller.model.entries import Account, Entry, HeldEntry
+from controller.model.entries import Entry, FlowCounter, HeldEntry
 from controller.model.flow import FlowKey, payload_bytes
 from controller.southbound.codec.match import pack_instructions, pack_match, unpack_instructions
 from controller.southbound.codec.openflow import FlowEntry, FlowStats, Place
@@ -64,7 +64,7 @@ class ReadBack:
 
 def _held(entry: Entry, stats: FlowStats) -> HeldEntry:
     volume_bytes = 0
-    if isinstance(entry, Account):
+    if isinstance(entry, FlowCounter):
         volume_bytes = payload_bytes(entry.flow.pack(), stats.byte_count, stats.packet_count)
     return HeldEntry(entry, volume_bytes, stats.duration_ns)
 
@@ -78,17 +78,18 @@ def _is(wanted: FlowEntry, stats: FlowStats) -> bool:
 
 
 def _decode(stats: FlowStats) -> Decoded | None:
-    """An audit reads the same entries again and again; accounts are many, and come and go.
+    """An audit reads the same entries again and again; flow counters are many, and come and
+    go.
 
     What has been decoded is remembered for some audits only: what is gone would stay in it.
     """
-    kind = stats.cookie & pipeline.ACCOUNT_COOKIE_MASK
-    if kind == pipeline.ACCOUNT_COOKIE and _form(stats) in _ACCOUNT_FORMS:
+    kind = stats.cookie & pipeline.FLOW_COUNTER_COOKIE_MASK
+    if kind == pipeline.FLOW_COUNTER_COOKIE and _form(stats) in _COUNTER_FORMS:
         try:
-            flow = encoding.account_flow(stats.match)
+            flow = encoding.counted_flow(stats.match)
         except ValueError:
             return None
-        return Decoded(encoding.account(flow, stats.cookie), 1)
+        return Decoded(encoding.flow_counter(flow, stats.cookie), 1)
     return _decoded(stats.table, stats.priority, stats.cookie, stats.match, stats.instructions)
 
 
@@ -103,12 +104,12 @@ def _form(stats: FlowStats) -> tuple[int, int, int, bytes]:
     return stats.table, stats.priority, len(stats.match), stats.instructions
 
 
-def _account_form(address_bytes: int) -> tuple[int, int, int, bytes]:
+def _counter_form(address_bytes: int) -> tuple[int, int, int, bytes]:
     address = bytes(address_bytes)
-    (entry,) = encoding.encode(Account(FlowKey(address, 0, address, 0), forward=False))
+    (entry,) = encoding.encode(FlowCounter(FlowKey(address, 0, address, 0), forward=False))
     match_bytes = len(pack_match(entry.match))
     instructions = pack_instructions(entry.actions, entry.goto)
     return entry.table, entry.priority, match_bytes, instructions
 
 
-_ACCOUNT_FORMS = _account_form(4), _account_form(16)
+_COUNTER_FORMS = _counter_form(4), _counter_form(16)

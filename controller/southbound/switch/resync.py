@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from controller.model.entries import HeldEntry
 from controller.southbound.codec import meters, openflow
-from controller.southbound.codec.meters import Command
+from controller.southbound.codec.meters import MeterModCommand
 from controller.southbound.codec.openflow import FlowEntry, FlowStats, Place
 from controller.southbound.switch import pipeline
 from controller.southbound.switch.budgets import Limits
@@ -72,7 +72,7 @@ class Resync:
         self.guard.forget_read()
         self._ask()
 
-    def read_counters(self) -> None:
+    def read_meters(self) -> None:
         """Ask what the meters have dropped."""
         if self._begun and self.guard.metered:
             self._sender.send(partial(meters.request, meters.STATS))
@@ -81,14 +81,14 @@ class Resync:
         """Add entries, or replace those at their places."""
         for entry in entries:
             self._stale.pop(entry.place, None)
-            xid = self._sender.send(partial(openflow.flow_mod, openflow.Command.ADD, entry))
+            xid = self._sender.send(partial(openflow.flow_mod, openflow.FlowModCommand.ADD, entry))
             self.ledger.sent(xid, Sent("add", entry, tag))
 
     def withdraw(self, entries: Iterable[FlowEntry]) -> None:
         """Delete entries."""
         for entry in entries:
             xid = self._sender.send(
-                partial(openflow.flow_mod, openflow.Command.DELETE_STRICT, entry)
+                partial(openflow.flow_mod, openflow.FlowModCommand.DELETE_STRICT, entry)
             )
             self.ledger.sent(xid, Sent("delete", entry, None))
 
@@ -158,14 +158,14 @@ class Resync:
                 for command, meter in self.guard.reconcile()
                 if meter.number not in self._touched
             ]
-        anew = {meter.number for command, meter in changes if command is Command.ADD}
+        anew = {meter.number for command, meter in changes if command is MeterModCommand.ADD}
         # An entry goes on using the meter that was there when the entry came.
         lost = {entry.place: entry for entry in self.guard.entries_using(anew)}
         lost |= {place: e for place, e in self._read_back.missing.items() if place in self._own}
         self._remove(stale)
         self._change(changes)
         self._want(lost.values())
-        n_removed = sum(command is Command.DELETE for command, _ in changes)
+        n_removed = sum(command is MeterModCommand.DELETE for command, _ in changes)
         restored = len(lost) + len(changes) - n_removed
         return Read(held, restored, len(stale) + n_removed, more=False)
 

@@ -22,13 +22,14 @@ from controller.southbound.switch import encoding, pipeline, segments
 from controller.southbound.switch.backlog import Backlog
 from controller.southbound.switch.budgets import Limits
 from controller.southbound.switch.events import (
-    AccountExpired,
-    AccountsRead,
     Acknowledged,
     AuditRead,
     ControlTimed,
     CopiesDropped,
+    EntryRefused,
     Event,
+    FlowCounterExpired,
+    FlowCountersRead,
     FrameMissed,
     LinkDiscovered,
     NeighbourMessageReceived,
@@ -38,7 +39,6 @@ from controller.southbound.switch.events import (
     QueueNotice,
     QueuesRead,
     Ready,
-    Refused,
     SegmentsCopied,
 )
 from controller.southbound.switch.resync import Resync
@@ -84,7 +84,7 @@ class Session:
         self._ready_xid = _NOTHING_ASKED
         self._ports_xid = _NOTHING_ASKED
         self._timed_from_ns = 0
-        self._accounts_xids: deque[int] = deque(maxlen=_READINGS_UNDER_WAY)
+        self._flow_counters_xids: deque[int] = deque(maxlen=_READINGS_UNDER_WAY)
 
     def start(self, ports: Iterable[int]) -> None:
         """Ask what the switch can do and what it holds; these are the ports that it has."""
@@ -124,7 +124,7 @@ class Session:
 
     def read_meters(self) -> None:
         """Ask what the meters have dropped."""
-        self._resync.read_counters()
+        self._resync.read_meters()
 
     def transmit(self, ports: Iterable[int], frame: bytes) -> None:
         """Send a frame out of these ports."""
@@ -156,10 +156,11 @@ class Session:
         """Ask for an answer, to see how long it takes; one question at a time."""
         self._timed_xid, self._timed_from_ns = self._sender.send(openflow.barrier_request), sent_ns
 
-    def read_accounts(self) -> None:
-        accounts = pipeline.Table.ACCOUNT, pipeline.ACCOUNT_COOKIE, pipeline.ACCOUNT_COOKIE_MASK
-        xid = self._sender.send(partial(openflow.flow_stats_request, *accounts))
-        self._accounts_xids.append(xid)
+    def read_flow_counters(self) -> None:
+        cookie, mask = pipeline.FLOW_COUNTER_COOKIE, pipeline.FLOW_COUNTER_COOKIE_MASK
+        ask = partial(openflow.flow_stats_request, pipeline.Table.COUNT, cookie, mask)
+        xid = self._sender.send(ask)
+        self._flow_counters_xids.append(xid)
 
     # What the switch says
 
@@ -192,8 +193,8 @@ class Session:
                 return backlog.put_state(("port", port.number), event)
             case PortRemoved(number):
                 return backlog.put_state(("port", number), event)
-            case AccountExpired(key):
-                return backlog.put_state(("account", key), event)
+            case FlowCounterExpired(key):
+                return backlog.put_state(("flow counter", key), event)
             case QueueNotice(notice, missed):
                 queue = "queue", notice.port, notice.queue
                 before = backlog.last(queue)
@@ -346,19 +347,21 @@ class Session:
         return []
 
     def _flow_stats(self, entries: list[FlowStats], more: bool, xid: int) -> list[Event]:
-        if xid not in self._accounts_xids:
+        if xid not in self._flow_counters_xids:
             read = self._resync.entries_told(entries, more, xid)
             return [AuditRead(*read)] if read else []
         readings = [
-            (encoding.account_flow(stats.match).pack(), stats.byte_count, stats.packet_count)
+            (encoding.counted_flow(stats.match).pack(), stats.byte_count, stats.packet_count)
             for stats in entries
         ]
-        return [AccountsRead(readings, more)]
+        return [FlowCountersRead(readings, more)]
 
     def _flow_removed(self, message: openflow.FlowRemoved) -> list[Event]:
-        is_account = message.cookie & pipeline.ACCOUNT_COOKIE_MASK == pipeline.ACCOUNT_COOKIE
-        if is_account and message.reason == openflow.REASON_IDLE_TIMEOUT:
-            return [AccountExpired(encoding.account_flow(message.match).pack())]
+        is_counter = (
+            message.cookie & pipeline.FLOW_COUNTER_COOKIE_MASK == pipeline.FLOW_COUNTER_COOKIE
+        )
+        if is_counter and message.reason == openflow.REASON_IDLE_TIMEOUT:
+            return [FlowCounterExpired(encoding.counted_flow(message.match).pack())]
         return []
 
     def _error(self, error: openflow.Error) -> list[Event]:
@@ -388,7 +391,7 @@ class Session:
             LOG.error(text, extra=about(switch=self.switch))
         if sent.tag is None:
             return []
-        return [Refused(sent.tag)]
+        return [EntryRefused(sent.tag)]
 
     def _count(self, reason: str, detail: object = "") -> None:
         if reason not in self.counters and len(self.counters) >= _REASONS:

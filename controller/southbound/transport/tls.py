@@ -23,7 +23,7 @@ class HandshakeError(Exception):
     """A peer that TLS keeps out; the text says why."""
 
 
-class Secured:
+class TlsConnection:
     """A connection over TLS after its handshake: the `Secured` of a channel."""
 
     def __init__(self, tls: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO):
@@ -113,17 +113,17 @@ class Credentials:
             return f"{switch:0{_NAMED_DIGITS}x}" in plain
         return any(switch in switches.get(name, ()) for name in names)
 
-    def accept(self, sock: socket.socket) -> Secured:
+    def accept(self, sock: socket.socket) -> TlsConnection:
         """The handshake with one who has connected. Raises HandshakeError."""
         return self._handshake(sock, self._server, server_side=True)
 
-    def connect(self, sock: socket.socket) -> Secured:
+    def connect(self, sock: socket.socket) -> TlsConnection:
         """The handshake with one whom we have connected to. Raises HandshakeError."""
         return self._handshake(sock, self._client, server_side=False)
 
     def _handshake(
         self, sock: socket.socket, context: ssl.SSLContext, *, server_side: bool
-    ) -> Secured:
+    ) -> TlsConnection:
         limit_s = self._section.handshake_timeout / 1e9
         late = Timeout(limit_s)
         try:
@@ -140,13 +140,13 @@ class Credentials:
             late.cancel()
 
 
-def _shake(sock: socket.socket, context: ssl.SSLContext, server_side: bool) -> Secured:
+def _shake(sock: socket.socket, context: ssl.SSLContext, server_side: bool) -> TlsConnection:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = context.wrap_bio(incoming, outgoing, server_side=server_side)
     while True:
         try:
             tls.do_handshake()
-            return Secured(tls, incoming, outgoing)
+            return TlsConnection(tls, incoming, outgoing)
         except ssl.SSLWantReadError:
             pass
         finally:
