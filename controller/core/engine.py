@@ -132,7 +132,7 @@ class Engine:
         if settings.policies != self._policies:
             self._set_policies(settings.policies, now_ns)
         if self._regulation.reconfigure(settings.regulator, now_ns):
-            self._enforcer.renew(self.flow_table.bundles)
+            self._enforcer.renew(self.flow_table.host_pairs)
         self._connections.reconfigure(settings.connections)
         self._audits.interval_ns = settings.audit_interval_ns
         self.estimation.bandwidth.reconfigure(settings.bandwidth)

@@ -41,22 +41,22 @@ class Relearn:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelling:
-    """Frames get a label from a hash of their connection; without it they have none."""
+class AssignPathIds:
+    """Frames get a path id from a hash of their connection; without this entry they have none."""
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("labelling", ())
+        return EntryKey("path-ids", ())
 
 
 @dataclass(frozen=True, slots=True)
 class Steer:
-    """Datagrams of UDP from `src` to `dst`, packed addresses, have this label, whatever their
+    """Datagrams of UDP from `src` to `dst`, packed addresses, have this path id, whatever their
     ports."""
 
     src: bytes
     dst: bytes
-    label: int
+    path_id: int
 
     @property
     def key(self) -> EntryKey:
@@ -67,12 +67,12 @@ class Steer:
 class FlowCounter:
     """Count the bytes of one flow. `forward` tells whether its data is the initiator's.
 
-    The label is that of its frames, None if they have none.
+    The path id is that of its frames, None if they have none.
     """
 
     flow: FlowKey
     forward: bool
-    label: int | None = None
+    path_id: int | None = None
 
     @property
     def key(self) -> EntryKey:
@@ -151,15 +151,15 @@ def forward_key(mac: bytes) -> EntryKey:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """Frames to another switch leave by `port`; without `label`, those of all other labels."""
+    """Frames to another switch leave by `port`; without `path_id`, those of all other path ids."""
 
     destination: int
-    label: int | None
+    path_id: int | None
     port: int
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("hop", (self.destination, self.label))
+        return EntryKey("hop", (self.destination, self.path_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Exempt:
 Entry = (
     LinkPort
     | Relearn
-    | Labelling
+    | AssignPathIds
     | Steer
     | FlowCounter
     | HostWindow

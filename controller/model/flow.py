@@ -63,8 +63,8 @@ def payload_bytes(key: bytes, n_bytes: int, n_packets: int) -> int:
 
 
 class Segment(NamedTuple):
-    """What a copied segment tells; `mss_bytes`, `window_scale` are None without the option, `label`
-    is if its switch gives none.
+    """What a copied segment tells. `mss_bytes` and `window_scale` are None without the option,
+    `path_id` is None if the switch gives none.
 
     `macs` are the Ethernet addresses as in the frame: the receiver's, then the sender's. In bulk,
     segments come as plain tuples of the same fields (`SegmentFields`).
@@ -79,7 +79,7 @@ class Segment(NamedTuple):
     payload_bytes: int = 0
     mss_bytes: int | None = None
     window_scale: int | None = None
-    label: int | None = None
+    path_id: int | None = None
 
 
 # The packed key of a flow, and the bytes and packets of its frames.

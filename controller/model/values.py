@@ -5,7 +5,7 @@ from enum import Enum, IntEnum
 from typing import NamedTuple
 
 # A frame's path is one of so many.
-LABELS = 16
+N_PATH_IDS = 16
 
 
 class PortId(NamedTuple):

@@ -14,7 +14,8 @@ Every line has `event`, `time_ns` (CLOCK_MONOTONIC of the controller's machine) 
 * host_lost: mac
 * host_address: mac, address
 * connection_opened: src, src_port, dst, dst_port (src is the initiator), mss_bytes, window_scales
-  [initiator's, responder's], adopted (true if its handshake was not seen)
+  [initiator's, responder's], path_id (null: not known), adopted (true if its handshake was not
+  seen)
 * connection_closed: src .. dst_port, reason (finished, reset, replaced, expired, lost, unwatched:
   it was young when the channel to a switch was lost), volumes_bytes [initiator's, responder's],
   payload as far as it was counted

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from controller import __version__
-from controller.core.flows.host_pairs import Bundle, Connection, Lane
+from controller.core.flows.host_pairs import Connection, HostPair, Lane
 from controller.ha.mastership import Mastership
 from controller.model.flow import FlowKey
 from controller.model.values import FlowClass, Notice, Port, PortId
@@ -85,11 +85,11 @@ class Inspection:
             "burst_flows": 2 * len(table) - table.background,
             "idle_flows": table.idle,
             "half_open": table.half_open,
-            "bundles": table.n_bundles,
+            "host_pairs": table.n_host_pairs,
             "hosts": len(engine.fabric.hosts),
             "links": len(engine.fabric.links()),
-            "labelled": engine.fabric.labelled,
-            "unlabelled": connections.unlabelled,
+            "multipath": engine.fabric.multipath,
+            "without_path_id": connections.without_path_id,
             "opened": connections.opened,
             "adopted": connections.adopted,
             "closed": dict(connections.counters),
@@ -272,7 +272,7 @@ class Inspection:
 
         largest = nlargest(query.offset + query.limit, fitting(), key=lambda ranked: ranked[:2])
         page = (
-            self._flow(connection.bundle, lane, connection)
+            self._flow(connection.pair, lane, connection)
             for _, _, lane, connection in largest[query.offset :]
         )
         return FlowPage(page, seen)
@@ -284,10 +284,10 @@ class Inspection:
         if query.switch is not None and query.port is not None:
             lanes = table.lanes(PortId(query.switch, query.port))
         else:
-            lanes = (lane for bundle in table.bundles for lane in bundle.lanes)
+            lanes = (lane for pair in table.host_pairs for lane in pair.lanes)
         return (lane for lane in lanes if _fits(query, lane))
 
-    def _flow(self, bundle: Bundle, lane: Lane, connection: Connection) -> FlowView:
+    def _flow(self, pair: HostPair, lane: Lane, connection: Connection) -> FlowView:
         flow, record = FlowKey.unpack(lane.key(connection)), lane.record(connection)
         return {
             "src": str(ip_address(flow.src)),
@@ -299,9 +299,9 @@ class Inspection:
             "idle": record is not None and record.idle,
             "volume_bytes": record.volume_bytes if record else 0,
             "age_s": (self._weir.now_ns() - connection.opened_ns) / 1e9,
-            "mss_bytes": bundle.mss_bytes,
+            "mss_bytes": pair.mss_bytes,
             "window_scale": lane.window_scale,
-            "treatment": bundle.treatment.value,
+            "treatment": pair.treatment.value,
             "ports": [str(port_id) for port_id in lane.ports],
         }
 

@@ -182,7 +182,7 @@ class World:
         scale: int | None = 7,
         payload_bytes: int = 0,
         sequence: int = 1,
-        label: int | None = None,
+        path_id: int | None = None,
     ) -> list[Effect]:
         by_address = {host.address: host for host in self.places}
         src, dst = by_address[key.src], by_address[key.dst]
@@ -190,7 +190,7 @@ class World:
         switch, port = self.places[src]
         macs = dst.mac + src.mac
         segment = Segment(
-            *(port, macs, key.pack(), flags, sequence, 2, payload_bytes, MSS, option, label)
+            *(port, macs, key.pack(), flags, sequence, 2, payload_bytes, MSS, option, path_id)
         )
         return self.do(self.engine.segments(switch, [segment], self.now_ns))
 
@@ -200,11 +200,11 @@ class World:
         dst: Host,
         src_port: int = 1,
         scales: tuple[int | None, int | None] = (7, 7),
-        label: int | None = None,
+        path_id: int | None = None,
     ) -> FlowKey:
         key = FlowKey(src.address, src_port, dst.address, 80)
-        self.segment(key, SYN, scales[0], label=label)
-        self.segment(key.reverse, SYN | ACK, scales[1], label=label)
+        self.segment(key, SYN, scales[0], path_id=path_id)
+        self.segment(key.reverse, SYN | ACK, scales[1], path_id=path_id)
         return key
 
     def notice(self, port: PortId, notice: Notice, queue_bytes: int = 20_000) -> list[Effect]:

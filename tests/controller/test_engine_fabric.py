@@ -5,9 +5,9 @@ import pytest
 from controller.core.bandwidth.announced import Announced
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import Effect
-from controller.model.entries import FlowCounter, HeldEntry, Hop, HostWindow, Labelling, Steer
+from controller.model.entries import AssignPathIds, FlowCounter, HeldEntry, Hop, HostWindow, Steer
 from controller.model.flow import FlowKey
-from controller.model.values import LABELS, FlowClass, Port, PortId
+from controller.model.values import N_PATH_IDS, FlowClass, Port, PortId
 from engine_world import RECEIVER, SECOND, SENDERS, World, make_engine, records
 from fabrics import LEAF, SPINE, leaf_spine
 from packets import Host
@@ -47,14 +47,14 @@ class Fabric(World):
         """Where the data of either direction leaves by, as it is counted."""
         connection = self.engine.flow_table.find(key.pack())
         assert connection is not None
-        return [lane.ports for lane in connection.bundle.lanes]
+        return [lane.ports for lane in connection.pair.lanes]
 
-    def hops(self, src: int, dst: int, label: int) -> list[PortId]:
+    def hops(self, src: int, dst: int, path_id: int) -> list[PortId]:
         """Where frames go by what the switches hold."""
         path = []
         while src != dst:
             held = self.held[src]
-            entry = held.get(Hop(dst, label, 0).key) or held[Hop(dst, None, 0).key]
+            entry = held.get(Hop(dst, path_id, 0).key) or held[Hop(dst, None, 0).key]
             assert isinstance(entry, Hop)
             path.append(PortId(src, entry.port))
             src = PEERS[path[-1]].switch
@@ -65,14 +65,14 @@ class Fabric(World):
         self.do(self.engine.announce(name, announced, self.now_ns))
 
     def steered(self, src: Host, dst: Host) -> dict[int, int]:
-        """The labels that datagrams from host to host are given, by switch."""
-        labels = {}
+        """The path ids that datagrams from host to host are given, by switch."""
+        path_ids = {}
         for switch in SWITCHES:
             for entry in self.entries(switch, Steer):
                 assert isinstance(entry, Steer)
                 if (entry.src, entry.dst) == (src.address, dst.address):
-                    labels[switch] = entry.label
-        return labels
+                    path_ids[switch] = entry.path_id
+        return path_ids
 
     def is_held(self, port_id: PortId, address: bytes) -> bool:
         return any(
@@ -103,23 +103,23 @@ def one_way() -> World:
     return world
 
 
-def spine_of(world: Fabric, label: int) -> int:
-    return PEERS[world.hops(NEAR, FAR, label)[0]].switch
+def spine_of(world: Fabric, path_id: int) -> int:
+    return PEERS[world.hops(NEAR, FAR, path_id)[0]].switch
 
 
-def test_labels_are_given_where_they_are_needed() -> None:
+def test_path_ids_are_given_where_they_are_needed() -> None:
     world = fabric()
     for leaf in (NEAR, FAR):
-        assert world.entries(leaf, Labelling) == {Labelling()}
+        assert world.entries(leaf, AssignPathIds) == {AssignPathIds()}
     for spine in (S1, S2):
-        assert world.entries(spine, Labelling) == set()
-        assert {hop.label for hop in world.entries(spine, Hop) if isinstance(hop, Hop)} == {None}
-    assert {spine_of(world, label) for label in range(LABELS)} == {S1, S2}
+        assert world.entries(spine, AssignPathIds) == set()
+        assert {hop.path_id for hop in world.entries(spine, Hop) if isinstance(hop, Hop)} == {None}
+    assert {spine_of(world, path_id) for path_id in range(N_PATH_IDS)} == {S1, S2}
 
 
-def test_on_one_way_nothing_is_labelled() -> None:
+def test_on_one_way_no_path_ids_are_given() -> None:
     world = one_way()
-    assert world.entries(1, Labelling) == world.entries(2, Labelling) == set()
+    assert world.entries(1, AssignPathIds) == world.entries(2, AssignPathIds) == set()
 
 
 def test_announced_flows_go_the_way_that_their_shares_are_reckoned_for() -> None:
@@ -128,10 +128,10 @@ def test_announced_flows_go_the_way_that_their_shares_are_reckoned_for() -> None
     world.announce("b", B, RECEIVER)
     ways = []
     for name, host in (("a", A), ("b", B)):
-        labels = world.steered(host, RECEIVER)
-        (label,) = set(labels.values())
-        path = world.hops(NEAR, FAR, label)
-        assert set(labels) == {port.switch for port in path}
+        path_ids = world.steered(host, RECEIVER)
+        (path_id,) = set(path_ids.values())
+        path = world.hops(NEAR, FAR, path_id)
+        assert set(path_ids) == {port.switch for port in path}
         path_of = world.engine.path_bandwidth(host.address, RECEIVER.address, world.now_ns)
         assert [state.link for state in path_of.links][1:] == [*path, PortId(FAR, 10)], name
         ways.append(path)
@@ -143,17 +143,17 @@ def test_a_flow_finds_its_way_again_and_leaves_nothing_behind() -> None:
     world = fabric()
     world.announce("a", A, RECEIVER)
     world.announce("again", A, RECEIVER)
-    label = world.steered(A, RECEIVER)[NEAR]
-    spine = spine_of(world, label)
+    path_id = world.steered(A, RECEIVER)[NEAR]
+    spine = spine_of(world, path_id)
     for port_id, peer in PEERS.items():
         if spine in (port_id.switch, peer.switch):
             port = Port(port_id.port, "down", bytes(6), up=False)
             world.do(world.engine.port_changed(port_id.switch, port, world.now_ns))
-    labels = world.steered(A, RECEIVER)
-    assert spine not in labels
-    assert set(labels) == {port.switch for port in world.hops(NEAR, FAR, label)}
+    path_ids = world.steered(A, RECEIVER)
+    assert spine not in path_ids
+    assert set(path_ids) == {port.switch for port in world.hops(NEAR, FAR, path_id)}
     world.do(world.engine.withdraw("a", world.now_ns))
-    assert world.steered(A, RECEIVER) == labels
+    assert world.steered(A, RECEIVER) == path_ids
     world.do(world.engine.withdraw("again", world.now_ns))
     assert world.steered(A, RECEIVER) == {}
 
@@ -186,23 +186,23 @@ def test_on_one_way_nothing_is_steered() -> None:
     assert world.entries(1, Steer) == world.entries(2, Steer) == set()
 
 
-@pytest.mark.parametrize("label", range(LABELS))
-def test_a_connection_is_counted_and_held_on_the_way_of_its_label(label: int) -> None:
+@pytest.mark.parametrize("path_id", range(N_PATH_IDS))
+def test_a_connection_is_counted_and_held_on_the_way_of_its_path_id(path_id: int) -> None:
     world = fabric()
-    key = world.connect(A, RECEIVER, label=label)
+    key = world.connect(A, RECEIVER, path_id=path_id)
     there, back = world.ways(key)
-    assert list(there) == [*world.hops(NEAR, FAR, label), PortId(FAR, 10)]
-    assert list(back) == [*world.hops(FAR, NEAR, label), PortId(NEAR, 10)]
+    assert list(there) == [*world.hops(NEAR, FAR, path_id), PortId(FAR, 10)]
+    assert list(back) == [*world.hops(FAR, NEAR, path_id), PortId(NEAR, 10)]
     for port_id in there:
         assert world.is_held(port_id, RECEIVER.address)
     for port_id in back:
         assert world.is_held(port_id, A.address)
 
 
-def test_one_without_a_label_is_taken_to_go_the_way_of_the_first() -> None:
+def test_one_without_a_path_id_is_taken_to_go_the_way_of_the_first() -> None:
     world = fabric()
     for src_port in (1, 2):
-        key = world.connect(A, RECEIVER, src_port, label=None)
+        key = world.connect(A, RECEIVER, src_port, path_id=None)
         assert list(world.ways(key)[0])[:-1] == world.hops(NEAR, FAR, 0)
     assert world.complaints == [NEAR]
 
@@ -210,9 +210,12 @@ def test_one_without_a_label_is_taken_to_go_the_way_of_the_first() -> None:
 @pytest.mark.parametrize("how", ["silent", "ports down"])
 def test_a_lost_spine_moves_its_connections_and_their_windows_and_no_others(how: str) -> None:
     world = fabric()
-    keys = {label: world.connect(A, RECEIVER, 1 + label, label=label) for label in range(LABELS)}
-    before = {label: world.ways(key) for label, key in keys.items()}
-    spines = {label: spine_of(world, label) for label in keys}
+    keys = {
+        path_id: world.connect(A, RECEIVER, 1 + path_id, path_id=path_id)
+        for path_id in range(N_PATH_IDS)
+    }
+    before = {path_id: world.ways(key) for path_id, key in keys.items()}
+    spines = {path_id: spine_of(world, path_id) for path_id in keys}
     if how == "silent":
         world.do(world.engine.switch_down(S1, world.now_ns))
         world.wait(1, S1)
@@ -222,29 +225,29 @@ def test_a_lost_spine_moves_its_connections_and_their_windows_and_no_others(how:
                 if port_id.switch == leaf and peer.switch == S1:
                     down = Port(port_id.port, "down", b"\2\1\0\0\0\1", False)
                     world.do(world.engine.port_changed(leaf, down, world.now_ns))
-    for label, key in keys.items():
-        assert spine_of(world, label) == S2
+    for path_id, key in keys.items():
+        assert spine_of(world, path_id) == S2
         ways = world.ways(key)
-        assert list(ways[0]) == [*world.hops(NEAR, FAR, label), PortId(FAR, 10)]
-        if spines[label] == S2:
-            assert ways == before[label]
+        assert list(ways[0]) == [*world.hops(NEAR, FAR, path_id), PortId(FAR, 10)]
+        if spines[path_id] == S2:
+            assert ways == before[path_id]
         for port_id in ways[0]:
             assert world.is_held(port_id, RECEIVER.address)
-    lost = next(ways[0][0] for label, ways in before.items() if spines[label] == S1)
+    lost = next(ways[0][0] for path_id, ways in before.items() if spines[path_id] == S1)
     assert not world.is_held(lost, RECEIVER.address)
-    kept = next(ways[0][0] for label, ways in before.items() if spines[label] == S2)
+    kept = next(ways[0][0] for path_id, ways in before.items() if spines[path_id] == S2)
     assert world.engine.flow_table.counts(lost).flows == 0
-    assert world.engine.flow_table.counts(kept).flows == LABELS
+    assert world.engine.flow_table.counts(kept).flows == N_PATH_IDS
 
 
 def test_it_is_used_again_when_it_is_back() -> None:
     world = fabric()
-    before = [spine_of(world, label) for label in range(LABELS)]
+    before = [spine_of(world, path_id) for path_id in range(N_PATH_IDS)]
     world.do(world.engine.switch_down(S1, world.now_ns))
     world.wait(2, S1)
     world.switch_up(S1, ports=3)
     world.wait(1)
-    assert [spine_of(world, label) for label in range(LABELS)] == before
+    assert [spine_of(world, path_id) for path_id in range(N_PATH_IDS)] == before
 
 
 def test_the_only_way_is_used_although_its_switch_has_lost_its_controller() -> None:
@@ -257,19 +260,19 @@ def test_the_only_way_is_used_although_its_switch_has_lost_its_controller() -> N
 
 def test_a_short_loss_of_control_moves_nothing() -> None:
     world = fabric()
-    before = [spine_of(world, label) for label in range(LABELS)]
+    before = [spine_of(world, path_id) for path_id in range(N_PATH_IDS)]
     world.do(world.engine.switch_down(S1, world.now_ns))
     world.sleep(SECOND // 4)
     world.switch_up(S1, *world.survivors(S1), ports=3)
     world.wait(1)
-    assert [spine_of(world, label) for label in range(LABELS)] == before
+    assert [spine_of(world, path_id) for path_id in range(N_PATH_IDS)] == before
     assert S1 not in {e["switch"] for e in records(world.last, "switch_avoided")}
 
 
 def test_background_flows_keep_windows_of_their_own_on_the_new_way() -> None:
     world = fabric()
-    label = next(label for label in range(LABELS) if spine_of(world, label) == S1)
-    key = world.connect(A, RECEIVER, label=label)
+    path_id = next(path_id for path_id in range(N_PATH_IDS) if spine_of(world, path_id) == S1)
+    key = world.connect(A, RECEIVER, path_id=path_id)
     world.wait(2)
     world.volume(NEAR, key, 10**7)
     assert PortId(FAR, 10) in world.ways(key)[0]
@@ -284,13 +287,15 @@ def test_background_flows_keep_windows_of_their_own_on_the_new_way() -> None:
         )
 
 
-def test_a_new_controller_knows_the_labels_by_the_accounts() -> None:
+def test_a_new_controller_knows_the_path_ids_by_the_flow_counters() -> None:
     world = fabric()
-    label = next(label for label in range(LABELS) if spine_of(world, label) != spine_of(world, 0))
-    key = world.connect(A, RECEIVER, label=label)
+    path_id = next(
+        path_id for path_id in range(N_PATH_IDS) if spine_of(world, path_id) != spine_of(world, 0)
+    )
+    key = world.connect(A, RECEIVER, path_id=path_id)
     world.wait(3)
     account = world.held[NEAR][FlowCounter(key, True).key]
-    assert account == FlowCounter(key, True, label)
+    assert account == FlowCounter(key, True, path_id)
 
     after = Fabric(make_engine(), now_ns=world.now_ns, places=world.places, held=world.held)
     after.start()
@@ -298,8 +303,8 @@ def test_a_new_controller_knows_the_labels_by_the_accounts() -> None:
     after.place(RECEIVER, PortId(FAR, 10))
     assert after.ways(key) == world.ways(key)
     after.wait(15)
-    assert [spine_of(after, i) for i in range(LABELS)] == [
-        spine_of(world, i) for i in range(LABELS)
+    assert [spine_of(after, i) for i in range(N_PATH_IDS)] == [
+        spine_of(world, i) for i in range(N_PATH_IDS)
     ]
     assert after.ways(key) == world.ways(key)
 

@@ -217,7 +217,7 @@ class TestFlows:
     def test_others_have_their_turn_meanwhile(self, world: World) -> None:
         breaths = []
         inspect(world).flows(FlowQuery(1), lambda: breaths.append(1))
-        assert len(breaths) >= world.engine.flow_table.n_bundles
+        assert len(breaths) >= world.engine.flow_table.n_host_pairs
 
     def test_the_table_may_change_meanwhile(self) -> None:
         world = star()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.entries import (
+    AssignPathIds,
     Behind,
     Entry,
     Exempt,
@@ -16,14 +17,13 @@ from controller.model.entries import (
     HeldEntry,
     Hop,
     HostWindow,
-    Labelling,
     LinkPort,
     PortWindow,
     Relearn,
     Steer,
 )
 from controller.model.flow import FlowKey
-from controller.model.values import LABELS
+from controller.model.values import N_PATH_IDS
 from controller.southbound.codec import match, openflow
 from controller.southbound.codec.extension import TcpRwndRegister
 from controller.southbound.codec.openflow import FlowEntry, FlowStats
@@ -45,7 +45,7 @@ keys6 = st.builds(
 keys = keys4 | keys6
 registers = st.integers(0, 1023)
 scales = st.integers(0, 14)
-labels = st.none() | st.integers(0, LABELS - 1)
+path_ids = st.none() | st.integers(0, N_PATH_IDS - 1)
 datapath_ids = st.integers(0, 2**64 - 1)
 
 
@@ -67,16 +67,16 @@ def exemptions(draw: st.DrawFn) -> Exempt:
 entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(LinkPort, ports),
     st.builds(Relearn, ports),
-    st.builds(Labelling),
-    st.builds(Steer, *[st.binary(min_size=4, max_size=4)] * 2, st.integers(0, LABELS - 1)),
-    st.builds(Steer, *[st.binary(min_size=16, max_size=16)] * 2, st.integers(0, LABELS - 1)),
-    st.builds(FlowCounter, keys, st.booleans(), labels),
+    st.builds(AssignPathIds),
+    st.builds(Steer, *[st.binary(min_size=4, max_size=4)] * 2, st.integers(0, N_PATH_IDS - 1)),
+    st.builds(Steer, *[st.binary(min_size=16, max_size=16)] * 2, st.integers(0, N_PATH_IDS - 1)),
+    st.builds(FlowCounter, keys, st.booleans(), path_ids),
     st.builds(HostWindow, ports, addresses, registers, scales),
     st.builds(PortWindow, ports, registers),
     st.builds(FlowWindow, ports, keys, registers, scales),
     st.builds(Forward, macs, ports),
     st.builds(Behind, macs, datapath_ids),
-    st.builds(Hop, datapath_ids, labels, ports),
+    st.builds(Hop, datapath_ids, path_ids, ports),
     exemptions(),
 )
 

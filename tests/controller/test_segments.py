@@ -81,12 +81,12 @@ def test_one_that_is_not_whole_yet_is_left() -> None:
         assert segments.take(message[:length], 0) == ([], 0)
 
 
-def test_a_label_is_told_and_ends_a_run_without() -> None:
+def test_a_path_id_is_told_and_ends_a_run_without() -> None:
     frame = over_ipv4(tcp_header((40_000, 80), SYN, 9, LINUX))
-    plain, labelled = wrapped(frame), wrapped(frame, register=16 + 11)
-    found, end = segments.take(labelled * 2 + plain, 0)
+    plain, with_register = wrapped(frame), wrapped(frame, register=16 + 11)
+    found, end = segments.take(with_register * 2 + plain, 0)
     assert [segment[-1] for segment in found] == [11, 11]
-    assert end == 2 * len(labelled)
+    assert end == 2 * len(with_register)
 
 
 def test_what_found_no_entry_is_no_copy() -> None:
@@ -105,7 +105,7 @@ frames = st.builds(
 )
 
 
-# With the label 5, with none, and with what none of ours has set.
+# With the path id 5, with none, and with what none of ours has set.
 registers = st.sampled_from([None, 16 + 5, 16, 3, 1 << 31])
 
 

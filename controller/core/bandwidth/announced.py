@@ -22,7 +22,7 @@ from controller.core.bandwidth.max_min import Contention, Demand, max_min
 from controller.core.bandwidth.usage import WINDOW_NS, RateEstimator, Use
 from controller.core.topology.fabric import Fabric, Host
 from controller.model.entries import Steer
-from controller.model.values import LABELS, PortId
+from controller.model.values import N_PATH_IDS, PortId
 
 # A link is full, and a TCP connection greedy, from this part of what it can be or have.
 _FULL, _GREEDY = 0.95, 0.9
@@ -146,8 +146,8 @@ class Bandwidth:
         self._ports: dict[PortId, _Port] = {}
         self._changed: set[int] = set()
         self._flows: dict[str, _Flow] = {}
-        # The label of the path that announced flows go by, by their ends.
-        self._labels: dict[tuple[bytes, bytes], int] = {}
+        # By their ends, the path that announced flows take.
+        self._path_ids: dict[tuple[bytes, bytes], int] = {}
         # Those to be told of whatever their shares are.
         self._news: dict[str, None] = {}
         self._fabric_changes = -1
@@ -233,8 +233,8 @@ class Bandwidth:
         # Another rate for the same flow changes no way.
         if known is None or (known.announced.src, known.announced.dst) != ends:
             self._ways_stale = True
-        if ends not in self._labels:
-            self._labels[ends] = self._best_label(*ends)
+        if ends not in self._path_ids:
+            self._path_ids[ends] = self._best_path_id(*ends)
         flow = _Flow(announced, now_ns, self._links(*ends))
         if known is not None:
             flow.told_bps = known.told_bps
@@ -305,17 +305,19 @@ class Bandwidth:
             return None
         self._ways_stale = False
         wanted = {(flow.announced.src, flow.announced.dst) for flow in self._flows.values()}
-        self._labels = {ends: label for ends, label in self._labels.items() if ends in wanted}
-        if not self._fabric.labelled:
+        self._path_ids = {
+            ends: path_id for ends, path_id in self._path_ids.items() if ends in wanted
+        }
+        if not self._fabric.multipath:
             return set()
         ways: set[tuple[int, Steer]] = set()
-        for (src, dst), label in self._labels.items():
+        for (src, dst), path_id in self._path_ids.items():
             try:
-                path = self._path(src, dst, label)
+                path = self._path(src, dst, path_id)
             except UnknownPathError:
                 continue
             # The last port is that of the host.
-            ways.update((port.switch, Steer(src, dst, label)) for port in path[:-1])
+            ways.update((port.switch, Steer(src, dst, path_id)) for port in path[:-1])
         return ways
 
     def path(self, src: bytes, dst: bytes) -> PathBandwidth:
@@ -335,16 +337,16 @@ class Bandwidth:
         )
 
     def _links(self, src: bytes, dst: bytes) -> tuple[Link, ...]:
-        label = self._labels.get((src, dst))
-        if label is None:
-            label = self._best_label(src, dst)
-        links: tuple[Link, ...] = (Uplink(self._host(src).port), *self._path(src, dst, label))
+        path_id = self._path_ids.get((src, dst))
+        if path_id is None:
+            path_id = self._best_path_id(src, dst)
+        links: tuple[Link, ...] = (Uplink(self._host(src).port), *self._path(src, dst, path_id))
         return tuple(link for link in links if self._capacity(_port_of(link)) is not None)
 
-    def _path(self, src: bytes, dst: bytes, label: int) -> tuple[PortId, ...]:
+    def _path(self, src: bytes, dst: bytes, path_id: int) -> tuple[PortId, ...]:
         if len(src) != len(dst):
             raise UnknownPathError(f"{_written(src)} and {_written(dst)} are of different families")
-        path = self._fabric.path(self._host(src).mac, self._host(dst).mac, label)
+        path = self._fabric.path(self._host(src).mac, self._host(dst).mac, path_id)
         if path is None:
             raise UnknownPathError(f"there is no path from {_written(src)} to {_written(dst)}")
         return path
@@ -355,12 +357,15 @@ class Bandwidth:
             raise UnknownPathError("no host of this address is known: " + _written(address))
         return host
 
-    def _best_label(self, src: bytes, dst: bytes) -> int:
-        """The label whose path has most for one more announced flow at its narrowest link or, where
-        that is alike, at the next one; of those alike, one that few others have, so that they part
-        where there will be several ways. Raises UnknownPathError."""
+    def _best_path_id(self, src: bytes, dst: bytes) -> int:
+        """The path id whose path has most for one more announced flow.
+
+        What counts is the narrowest link of a path, then the next one. Among equal paths, one that
+        few announced flows have, so that they part where there will be several paths. Raises
+        UnknownPathError.
+        """
         announced = Counter(link for flow in self._flows.values() for link in flow.links)
-        taken = Counter(self._labels.values())
+        taken = Counter(self._path_ids.values())
 
         def part_bps(link: PortId) -> float:
             """What a flow more would have there, in equal parts of what TCP leaves."""
@@ -372,9 +377,9 @@ class Bandwidth:
             left_bps = capacity_bps - (max(0.0, use.used_bps) if use else 0.0)
             return left_bps / (1 + announced[link])
 
-        paths = [self._path(src, dst, label) for label in range(LABELS)]
+        paths = [self._path(src, dst, path_id) for path_id in range(N_PATH_IDS)]
         parts = {path: sorted(map(part_bps, path)) for path in dict.fromkeys(paths)}
-        return max(range(LABELS), key=lambda label: (parts[paths[label]], -taken[label]))
+        return max(range(N_PATH_IDS), key=lambda path_id: (parts[paths[path_id]], -taken[path_id]))
 
     def _state(self, link: Link) -> LinkState:
         # What comes in by a port is counted as what leaves by the ports after it.

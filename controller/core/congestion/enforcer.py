@@ -12,7 +12,7 @@ from collections.abc import Iterable, Set
 
 from controller.core.congestion.registers import Registers
 from controller.core.desired.tables import Tables
-from controller.core.flows.host_pairs import Bundle, Connection, Lane
+from controller.core.flows.host_pairs import Connection, HostPair, Lane
 from controller.model.entries import EntryKey, FlowWindow, HostWindow
 from controller.model.flow import FlowKey
 from controller.model.values import FlowClass, PortId
@@ -45,20 +45,20 @@ class Enforcer:
             self._unused[entry.address] = now_ns
         self._put_host_window(port_id, entry.address)
 
-    def renew(self, bundles: Iterable[Bundle]) -> None:
+    def renew(self, pairs: Iterable[HostPair]) -> None:
         """There are registers now where there were none."""
-        for bundle in bundles:
-            if bundle.forward.ports or bundle.reverse.ports:
-                self.reroute(bundle)
+        for pair in pairs:
+            if pair.forward.ports or pair.reverse.ports:
+                self.reroute(pair)
 
     # Lanes
 
-    def reroute(self, bundle: Bundle) -> None:
-        """A bundle has its route, or another one: bring its receivers' entries in line."""
-        was_apart = bundle.apart
-        for lane in bundle.lanes:
+    def reroute(self, pair: HostPair) -> None:
+        """A pair has its route, or another one: bring its receivers' entries in line."""
+        was_apart = pair.apart
+        for lane in pair.lanes:
             self._reroute(lane)
-            if was_apart or bundle.apart or lane.background:
+            if was_apart or pair.apart or lane.background:
                 for connection in lane.members:
                     self._apply_if_own(lane, connection)
 

@@ -13,7 +13,13 @@ from controller.core.desired.tables import Tables
 from controller.core.flows.channel_history import Watch
 from controller.core.flows.classifier import Classifier
 from controller.core.flows.flow_table import ConnectionEvent, GlobalFlowTable
-from controller.core.flows.host_pairs import Bundle, Connection, ConnectionRecord, FlowRecord, Lane
+from controller.core.flows.host_pairs import (
+    Connection,
+    ConnectionRecord,
+    FlowRecord,
+    HostPair,
+    Lane,
+)
 from controller.core.flows.policy import Policy, Treatment
 from controller.core.flows.polling import Polling
 from controller.core.flows.recovery import Memory
@@ -52,8 +58,8 @@ class WindowEntries(Protocol):
     def release(self, connection: Connection) -> None:
         """A connection is gone."""
 
-    def reroute(self, bundle: Bundle) -> None:
-        """A bundle has its route, or another one."""
+    def reroute(self, pair: HostPair) -> None:
+        """A pair has its route, or another one."""
 
     def leave(self, lane: Lane, now_ns: int) -> None:
         """A lane is gone."""
@@ -66,7 +72,8 @@ class Connections:
     """All connections of the fabric. `table` is the GVT.
 
     `opened` and `adopted` count those that came, with and without their handshake, `counters` those
-    that went, by reason. `unlabelled` counts the bundles that should have a label and have none.
+    that went, by reason. `without_path_id` counts the host pairs that should have a path id
+    and have none.
     `relearning` are the switches that copy up uncounted flows.
     """
 
@@ -80,7 +87,7 @@ class Connections:
         emit: Callable[[Effect], None],
     ) -> None:
         self.table = GlobalFlowTable(treat=policy.treatment if policy else None)
-        self.opened = self.adopted = self.unlabelled = 0
+        self.opened = self.adopted = self.without_path_id = 0
         self.counters: Counter[str] = Counter()
         self._fabric = fabric
         self._tables = tables
@@ -95,7 +102,7 @@ class Connections:
         self._policy = policy
         self._untreated: deque[Connection] = deque()
         self._gone: set[int] = set()
-        self._unlabelled: set[int] = set()
+        self._told_without_path_id: set[int] = set()
         self._watch = Watch()
         self.relearning: set[int] = set()
 
@@ -119,9 +126,9 @@ class Connections:
             for segment in segments:
                 if segment[3] & (FIN | RST) and self.table.find(segment[2]) is None:
                     self.forget_remembered(FlowKey.unpack(segment[2]))
-        for bundle in self._route_new_bundles():
-            if bundle.label is None and self._fabric.labelled and bundle.edges:
-                self._tell_unlabelled(bundle.edges[0])
+        for pair in self._route_new_pairs():
+            if pair.path_id is None and self._fabric.multipath and pair.edges:
+                self._tell_missing_path_id(pair.edges[0])
         for change, connection in changes:
             if change == ConnectionEvent.OPENED:
                 self.opened += 1
@@ -130,10 +137,10 @@ class Connections:
                 self._begin(connection)
             else:
                 self._closed(connection, change)
-        for _, macs, key, *_, label in self.table.take_strays():
+        for _, macs, key, *_, path_id in self.table.take_strays():
             if self.table.find(key) is None:
                 # Its handshake was not seen. A bare ACK may be the last word of a dead connection.
-                self._adopt(key, (macs[6:], macs[:6]), self._known_scales(key), label, now_ns)
+                self._adopt(key, (macs[6:], macs[:6]), self._known_scales(key), path_id, now_ns)
 
     def read(self, switch: int, readings: Iterable[Reading], more: bool, now_ns: int) -> None:
         """A part of a switch's flow counters, the last one unless `more` come: classify anew."""
@@ -141,9 +148,9 @@ class Connections:
             connection = self.table.find(key)
             if connection is None or connection.record is None:
                 continue
-            record, bundle = connection.record, connection.bundle
+            record, pair = connection.record, connection.pair
             if record.switches[:1] == (switch,):
-                lane = bundle.forward if key == connection.key else bundle.reverse
+                lane = pair.forward if key == connection.key else pair.reverse
                 self._classify(connection, lane, payload_bytes(key, n_bytes, n_packets), now_ns)
                 flow = record.forward if lane.forward else record.reverse
                 if n_packets != flow.packets:
@@ -174,7 +181,7 @@ class Connections:
                 break
             connection = self._young.popleft()
             if connection.established and connection.record is None:
-                if self._watch.saw_all(connection.bundle.edges, connection.opened_ns):
+                if self._watch.saw_all(connection.pair.edges, connection.opened_ns):
                     opened += self._count_unless_full(connection, now_ns)
                 else:
                     # Its end may have gone unseen. If it goes on, the switch's return relearns it.
@@ -199,28 +206,28 @@ class Connections:
         """A switch has lost all it held, and with it what it was about to tell: which connections
         had ended while it was not heard. Those that go on are relearnt."""
         lost_ns = self._watch.lost_ns(switch)
-        for bundle in self.table.bundles:
-            if switch in bundle.edges:
-                for connection in list(bundle.members):
+        for pair in self.table.host_pairs:
+            if switch in pair.edges:
+                for connection in list(pair.members):
                     record = connection.record
                     if (
                         record is not None
                         and switch in record.switches
-                        and self._watch.may_be_untold(bundle.edges, record.traced_ns, lost_ns)
+                        and self._watch.may_be_untold(pair.edges, record.traced_ns, lost_ns)
                     ):
                         self._remove(connection, "unwatched")
 
     def give_up(self, switch: int, now_ns: int) -> None:
         """A switch stays away: forget what was wholly behind it, count the rest elsewhere."""
         self._gone.add(switch)
-        for bundle in self.table.bundles:
-            bundle.edges = self._edges(bundle)
-            for connection in list(bundle.members):
+        for pair in self.table.host_pairs:
+            pair.edges = self._edges(pair)
+            for connection in list(pair.members):
                 record = connection.record
-                if not bundle.edges:
+                if not pair.edges:
                     self._remove(connection, "lost")
                 elif record is not None and record.switches[:1] == (switch,):
-                    self._count_elsewhere(connection, record, bundle.edges[:1], now_ns)
+                    self._count_elsewhere(connection, record, pair.edges[:1], now_ns)
 
     def forget_switch(self, switch: int) -> None:
         """A switch that was given up will not be heard of any more."""
@@ -230,12 +237,12 @@ class Connections:
 
     def reroute(self, hosts: set[bytes], now_ns: int) -> None:
         """The paths of these hosts may have changed."""
-        for bundle in {bundle for mac in hosts for bundle in self.table.bundles_of(mac)}:
-            before = bundle.edges[:1]
-            self._route(bundle)
-            switch = bundle.edges[:1]
+        for pair in {pair for mac in hosts for pair in self.table.pairs_of(mac)}:
+            before = pair.edges[:1]
+            self._route(pair)
+            switch = pair.edges[:1]
             if switch and switch != before:
-                for connection in bundle.members:
+                for connection in pair.members:
                     if connection.record is not None:
                         self._count_elsewhere(connection, connection.record, switch, now_ns)
 
@@ -253,9 +260,9 @@ class Connections:
                 _, ours = self._known_scales(key)
                 scales = min(answer.window_scale or 0, 14), ours if scaled else 0
                 macs = answer.macs[:6], answer.macs[6:]
-                self._adopt(key, macs, scales, answer.label, now_ns, finished)
-        for bundle in self.table.drop_unused(now_ns):
-            for lane in bundle.lanes:
+                self._adopt(key, macs, scales, answer.path_id, now_ns, finished)
+        for pair in self.table.drop_unused(now_ns):
+            for lane in pair.lanes:
                 self._window_entries.leave(lane, now_ns)
         self._window_entries.forget_unused(now_ns - self._settings.expiry_ns)
         self._review_uncounted(now_ns)
@@ -267,7 +274,7 @@ class Connections:
             src, dst = self._fabric.owner(flow.src), self._fabric.owner(flow.dst)
             key = flow.pack()
             if src and dst and self.table.find(key) is None:
-                # Its flow counter tells the label.
+                # Its flow counter tells the path id.
                 self._adopt(key, (src.mac, dst.mac), self._known_scales(key), None, now_ns)
 
     def forget_remembered(self, flow: FlowKey) -> None:
@@ -290,44 +297,44 @@ class Connections:
         key: bytes,
         macs: tuple[bytes, bytes],
         scales: tuple[int | None, int | None],
-        label: int | None,
+        path_id: int | None,
         now_ns: int,
         finished: int = 0,
     ) -> None:
-        if self._fabric.path(*macs, label) is None:
+        if self._fabric.path(*macs, path_id) is None:
             return
         own_scales = list(scales)
         remembered = []
         for i, side in enumerate((key, reverse(key))):
             known, cls, window_scale = self._memory.claim(FlowKey.unpack(side))
             remembered.append((known, cls))
-            if label is None and known is not None:
-                label = known.label
+            if path_id is None and known is not None:
+                path_id = known.path_id
             if window_scale is not None:
                 # An exception on a switch knows this connection better than its host's entry.
                 own_scales[i] = window_scale
         age_ns = max(known.age_ns if known else 0 for known, _ in remembered)
         opened_ns = now_ns - age_ns
         connection = self.table.adopt(
-            key, macs, ADOPTED_MSS_BYTES, (own_scales[0], own_scales[1]), label, opened_ns
+            key, macs, ADOPTED_MSS_BYTES, (own_scales[0], own_scales[1]), path_id, opened_ns
         )
         connection.finished = finished
-        self._route_new_bundles()
-        bundle = connection.bundle
-        if bundle.treatment is not Treatment.EXEMPT:
-            fixed = bundle.treatment is not Treatment.ORDINARY
+        self._route_new_pairs()
+        pair = connection.pair
+        if pair.treatment is not Treatment.EXEMPT:
+            fixed = pair.treatment is not Treatment.ORDINARY
             records = [
                 FlowRecord.started(
                     opened_ns,
                     now_ns,
                     known.volume_bytes if known else 0,
-                    bundle.born if fixed else cls,
+                    pair.born if fixed else cls,
                     packets=-1 if known else 0,
                 )
                 for known, cls in remembered
             ]
             # While switches relearn, they copy up uncounted flows: at both ends.
-            self._count(connection, ConnectionRecord(bundle.edges, records[0], records[1]))
+            self._count(connection, ConnectionRecord(pair.edges, records[0], records[1]))
             self._apply(connection)
         self.adopted += 1
         if self._settings.log:
@@ -335,12 +342,12 @@ class Connections:
         self._begin(connection)
 
     def _tell_opened(self, connection: Connection, adopted: bool) -> None:
-        bundle = connection.bundle
-        scales = [bundle.reverse.window_scale, bundle.forward.window_scale]
+        pair = connection.pair
+        scales = [pair.reverse.window_scale, pair.forward.window_scale]
         fields: dict[str, object] = {
-            "mss_bytes": bundle.mss_bytes,
+            "mss_bytes": pair.mss_bytes,
             "window_scales": scales,
-            "label": bundle.label,
+            "path_id": pair.path_id,
             "adopted": adopted,
         }
         self._emit(Record("connection_opened", connection.fields() | fields))
@@ -349,21 +356,21 @@ class Connections:
         """Regulate a connection, and have it counted when its time comes."""
         if not connection.established or connection.record is not None:
             return
-        bundle = connection.bundle
+        pair = connection.pair
         self._apply_apart(connection)
-        is_copied = self.relearning and not self.relearning.isdisjoint(bundle.edges)
-        if is_copied and bundle.treatment is not Treatment.EXEMPT:
-            self._start_counting(connection, bundle.edges, connection.opened_ns)
+        is_copied = self.relearning and not self.relearning.isdisjoint(pair.edges)
+        if is_copied and pair.treatment is not Treatment.EXEMPT:
+            self._start_counting(connection, pair.edges, connection.opened_ns)
         else:
             self._young.append(connection)
 
     def _apply_apart(self, connection: Connection) -> None:
         """What its host's entry does not serve needs one of its own from the start."""
-        if connection.bundle.apart:
+        if connection.pair.apart:
             self._apply(connection)
 
     def _apply(self, connection: Connection) -> None:
-        for lane in connection.bundle.lanes:
+        for lane in connection.pair.lanes:
             self._window_entries.apply(lane, connection)
 
     def _treat_some(self, now_ns: int) -> None:
@@ -371,24 +378,24 @@ class Connections:
         for _ in range(min(_TREATED_PER_TURN, len(self._untreated))):
             connection = self._untreated.popleft()
             treatment = self._policy.treatment(FlowKey.unpack(connection.key))
-            if connection.established and treatment is not connection.bundle.treatment:
+            if connection.established and treatment is not connection.pair.treatment:
                 self._treat_anew(connection, now_ns)
 
     def _treat_anew(self, connection: Connection, now_ns: int) -> None:
-        bundle = connection.bundle
+        pair = connection.pair
         self.table.remove(connection)
         self._let_go(connection)
         renewed = self.table.adopt(
             connection.key,
-            (bundle.initiator_mac, bundle.responder_mac),
-            bundle.mss_bytes,
-            (bundle.forward.window_scale, bundle.reverse.window_scale),
-            bundle.label,
+            (pair.initiator_mac, pair.responder_mac),
+            pair.mss_bytes,
+            (pair.forward.window_scale, pair.reverse.window_scale),
+            pair.path_id,
             connection.opened_ns,
         )
         renewed.initial_sequence = connection.initial_sequence
         renewed.finished = connection.finished
-        self._route_new_bundles()
+        self._route_new_pairs()
         if now_ns - renewed.opened_ns < self._classifier.background_age_ns:
             self._begin(renewed)
         else:
@@ -413,14 +420,14 @@ class Connections:
 
     def _let_go(self, connection: Connection) -> None:
         """Have the switches hold nothing for a connection any more."""
-        bundle, record = connection.bundle, connection.record
+        pair, record = connection.pair, connection.record
         if record is not None:
             for switch in record.switches:
                 self._polling.closed(switch)
-                for lane in bundle.lanes:
+                for lane in pair.lanes:
                     entry = FlowCounter(FlowKey.unpack(lane.key(connection)), lane.forward)
                     self._tables.remove(switch, entry.key)
-        if record is not None or bundle.apart:
+        if record is not None or pair.apart:
             self._window_entries.release(connection)
 
     def _remove(self, connection: Connection, reason: str) -> None:
@@ -429,39 +436,39 @@ class Connections:
 
     # Routes
 
-    def _route_new_bundles(self) -> list[Bundle]:
-        new = self.table.take_new_bundles()
-        for bundle in new:
-            self._route(bundle)
+    def _route_new_pairs(self) -> list[HostPair]:
+        new = self.table.take_new_pairs()
+        for pair in new:
+            self._route(pair)
         return new
 
-    def _tell_unlabelled(self, switch: int) -> None:
-        self.unlabelled += 1
-        if switch not in self._unlabelled:
-            self._unlabelled.add(switch)
+    def _tell_missing_path_id(self, switch: int) -> None:
+        self.without_path_id += 1
+        if switch not in self._told_without_path_id:
+            self._told_without_path_id.add(switch)
             text = (
-                "copies segments without the label of their path (action multipath, register 0): "
+                "copies segments without their path id (action multipath, register 0): "
                 "connections that begin there are regulated as if all went by one path"
             )
             self._emit(Complain(switch, text))
 
-    def _route(self, bundle: Bundle) -> None:
+    def _route(self, pair: HostPair) -> None:
         """What is exempt has no route: it counts for no port."""
-        if bundle.treatment is Treatment.EXEMPT:
+        if pair.treatment is Treatment.EXEMPT:
             return
-        ends = bundle.initiator_mac, bundle.responder_mac
-        bundle.edges = self._edges(bundle)
-        paths = [self._fabric.path(*way, bundle.label) or () for way in (ends, ends[::-1])]
-        self.table.route(bundle, paths[0], paths[1])
-        self._window_entries.reroute(bundle)
+        ends = pair.initiator_mac, pair.responder_mac
+        pair.edges = self._edges(pair)
+        paths = [self._fabric.path(*way, pair.path_id) or () for way in (ends, ends[::-1])]
+        self.table.route(pair, paths[0], paths[1])
+        self._window_entries.reroute(pair)
 
-    def _edges(self, bundle: Bundle) -> tuple[int, ...]:
+    def _edges(self, pair: HostPair) -> tuple[int, ...]:
         """The switches of both ends, the initiator's first; once if they are the same.
 
         Those that were given up are left out.
         """
         hosts = self._fabric.hosts
-        macs = bundle.initiator_mac, bundle.responder_mac
+        macs = pair.initiator_mac, pair.responder_mac
         switches = dict.fromkeys(hosts[mac].port.switch for mac in macs if mac in hosts)
         return tuple(switch for switch in switches if switch not in self._gone)
 
@@ -472,8 +479,8 @@ class Connections:
 
         What is exempt is never counted.
         """
-        bundle = connection.bundle
-        switches = () if bundle.treatment is Treatment.EXEMPT else bundle.edges[:1]
+        pair = connection.pair
+        switches = () if pair.treatment is Treatment.EXEMPT else pair.edges[:1]
         limit = self._settings.counted_per_switch
         if not switches or self._polling.n_counted(switches[0]) >= limit:
             self._uncounted.append(connection)
@@ -484,7 +491,7 @@ class Connections:
     def _start_counting(
         self, connection: Connection, switches: tuple[int, ...], now_ns: int
     ) -> None:
-        born = connection.bundle.born
+        born = connection.pair.born
         records = [
             FlowRecord.started(connection.opened_ns, now_ns, flow_class=born) for _ in range(2)
         ]
@@ -494,9 +501,9 @@ class Connections:
         self.table.count(connection, record)
         for switch in record.switches:
             self._polling.opened(switch)
-            for lane in connection.bundle.lanes:
-                key, label = FlowKey.unpack(lane.key(connection)), connection.bundle.label
-                self._tables.put(switch, FlowCounter(key, lane.forward, label))
+            for lane in connection.pair.lanes:
+                key, path_id = FlowKey.unpack(lane.key(connection)), connection.pair.path_id
+                self._tables.put(switch, FlowCounter(key, lane.forward, path_id))
 
     def _count_elsewhere(
         self,
@@ -508,7 +515,7 @@ class Connections:
         """The initiator is at another switch now, where counting starts from nothing."""
         for switch in record.switches:
             self._polling.closed(switch)
-            for lane in connection.bundle.lanes:
+            for lane in connection.pair.lanes:
                 entry = FlowCounter(FlowKey.unpack(lane.key(connection)), lane.forward)
                 self._tables.remove(switch, entry.key)
         for flow in (record.forward, record.reverse):
@@ -526,7 +533,7 @@ class Connections:
         cls, idle = self._classifier.read(record, record.offset_bytes + counted_bytes, now_ns)
         if record.still_readings <= 1:
             self._polling.moved(connection.record.switches[0])
-        if connection.bundle.treatment is not Treatment.ORDINARY:
+        if connection.pair.treatment is not Treatment.ORDINARY:
             cls = before[0]  # The operator has fixed it.
         if (cls, idle) == before:
             return

@@ -3,7 +3,7 @@
 Segments that entered by different switches may come in any order, an answer before its question.
 
 It is kept up to date segment by segment, a batch at a time: this is where a controller spends its
-time. It does not know paths: it is told them, bundle by bundle.
+time. It does not know paths: it is told them, pair by pair.
 """
 
 from collections import Counter
@@ -14,11 +14,11 @@ from typing import Final, Literal
 from controller.core.flows.host_pairs import (
     FINISHED_INITIATOR,
     FINISHED_RESPONDER,
-    Bundle,
     Connection,
     ConnectionRecord,
+    HostPair,
     Lane,
-    bundle_of,
+    host_pair_of,
 )
 from controller.core.flows.policy import Treatment
 from controller.core.flows.port_counts import PortCounts, PortFlows
@@ -39,7 +39,7 @@ from controller.model.values import FlowClass, PortId
 HALF_OPEN_LIMIT = 16_384
 HALF_OPEN_TIMEOUT_NS = 30 * 10**9
 EARLY_ANSWER_TIMEOUT_NS = 10**9
-BUNDLE_KEPT_NS = 10 * 10**9
+PAIR_KEPT_NS = 10 * 10**9
 
 _ROOM_SHARE = 256
 _BOTH_FINISHED = FINISHED_INITIATOR | FINISHED_RESPONDER
@@ -81,12 +81,12 @@ class GlobalFlowTable:
         self._early_answers: dict[bytes, _Half] = {}
         # The keys of answers that are no use: who has asked has given up, at that time.
         self._given_up: dict[bytes, int] = {}
-        self._bundles: dict[tuple[object, ...], Bundle] = {}
-        self._new_bundles: list[Bundle] = []
-        self._unsettled: set[Bundle] = set()
-        self._unused: dict[Bundle, int] = {}  # Since when; the longest first.
+        self._host_pairs: dict[tuple[object, ...], HostPair] = {}
+        self._new_pairs: list[HostPair] = []
+        self._unsettled: set[HostPair] = set()
+        self._unused: dict[HostPair, int] = {}  # Since when; the longest first.
         self._now_ns = 0
-        self._by_host: dict[bytes, set[Bundle]] = {}
+        self._by_host: dict[bytes, set[HostPair]] = {}
         self._ports = PortFlows()
         self._strays: list[SegmentFields] = []
 
@@ -99,8 +99,8 @@ class GlobalFlowTable:
         return len(self._half_open)
 
     @property
-    def n_bundles(self) -> int:
-        return len(self._bundles)
+    def n_host_pairs(self) -> int:
+        return len(self._host_pairs)
 
     @property
     def background(self) -> int:
@@ -115,15 +115,15 @@ class GlobalFlowTable:
     @property
     def connections(self) -> list[Connection]:
         """The established connections."""
-        return [member for bundle in self._bundles.values() for member in bundle.members]
+        return [member for pair in self._host_pairs.values() for member in pair.members]
 
     @property
-    def bundles(self) -> list[Bundle]:
+    def host_pairs(self) -> list[HostPair]:
         """All that connections have in common, also of ends without any at the moment."""
-        return list(self._bundles.values())
+        return list(self._host_pairs.values())
 
-    def bundles_of(self, mac: bytes) -> frozenset[Bundle]:
-        """The bundles that begin or end at a host."""
+    def pairs_of(self, mac: bytes) -> frozenset[HostPair]:
+        """The host pairs that begin or end at a host."""
         return frozenset(self._by_host.get(mac, ()))
 
     def find(self, key: bytes) -> Connection | None:
@@ -151,9 +151,9 @@ class GlobalFlowTable:
         self._settle()
         return self._ports.take_touched()
 
-    def take_new_bundles(self) -> list[Bundle]:
-        """The bundles that came since the last call; they have no route yet."""
-        new, self._new_bundles = self._new_bundles, []
+    def take_new_pairs(self) -> list[HostPair]:
+        """The host pairs that came since the last call; they have no route yet."""
+        new, self._new_pairs = self._new_pairs, []
         return new
 
     def take_strays(self) -> list[SegmentFields]:
@@ -255,10 +255,10 @@ class GlobalFlowTable:
         self.counters["flooded"] += len(oldest)
 
     def _open(self, half: _Half, answer: SegmentFields, now_ns: int) -> Connection:
-        (_, macs, key, _, sequence, _, _, mss_bytes, scale, label), seen_ns, once, finished = half
-        _, _, answer_key, _, _, _, _, answer_mss_bytes, answer_scale, answer_label = answer
-        if label is None:
-            label = answer_label
+        (_, macs, key, _, sequence, _, _, mss_bytes, scale, path_id), seen_ns, once, finished = half
+        _, _, answer_key, _, _, _, _, answer_mss_bytes, answer_scale, answer_path_id = answer
+        if path_id is None:
+            path_id = answer_path_id
         least_mss_bytes = mss_bytes or DEFAULT_MSS_BYTES[len(key)]
         answer_mss_bytes = answer_mss_bytes or DEFAULT_MSS_BYTES[len(key)]
         if answer_mss_bytes < least_mss_bytes:
@@ -266,26 +266,33 @@ class GlobalFlowTable:
         if scale is None or answer_scale is None:
             # RFC 7323 section 2.2: windows are scaled only if both ends offered to.
             scale = answer_scale = 0
-        identity: tuple[object, ...] = (key[:-4], macs, label, least_mss_bytes, scale, answer_scale)
+        identity: tuple[object, ...] = (
+            key[:-4],
+            macs,
+            path_id,
+            least_mss_bytes,
+            scale,
+            answer_scale,
+        )
         treatment = Treatment.ORDINARY
         if self.treat is not None:
             treatment = self.treat(FlowKey.unpack(key))
             identity = (*identity, treatment)
-        bundle = self._bundles.get(identity)
-        if bundle is None:
+        pair = self._host_pairs.get(identity)
+        if pair is None:
             scales = min(answer_scale, MAX_WINDOW_SCALE), min(scale, MAX_WINDOW_SCALE)
             ends = macs[6:], macs[:6]
-            bundle = self._add_bundle(
-                identity, bundle_of(key, ends, least_mss_bytes, scales, treatment, label)
+            pair = self._add_pair(
+                identity, host_pair_of(key, ends, least_mss_bytes, scales, treatment, path_id)
             )
         # Both in one batch: then it was too quick to be timed.
         took_ns = now_ns - seen_ns
-        if once and took_ns and not 0 < bundle.handshake_ns <= took_ns:
-            bundle.handshake_ns = took_ns
-        connection = Connection(key, answer_key, bundle, sequence, now_ns, finished)
+        if once and took_ns and not 0 < pair.handshake_ns <= took_ns:
+            pair.handshake_ns = took_ns
+        connection = Connection(key, answer_key, pair, sequence, now_ns, finished)
         self._connections[key] = self._connections[answer_key] = connection
-        bundle.members.add(connection)
-        self._unsettled.add(bundle)
+        pair.members.add(connection)
+        self._unsettled.add(pair)
         return connection
 
     def _finish_half(self, key: bytes) -> None:
@@ -327,7 +334,7 @@ class GlobalFlowTable:
         macs: tuple[bytes, bytes],
         mss_bytes: int,
         window_scales: tuple[int | None, int | None],
-        label: int | None,
+        path_id: int | None,
         opened_ns: int,
     ) -> Connection:
         """Enter a connection whose handshake was not seen. `key` must not be known.
@@ -336,25 +343,25 @@ class GlobalFlowTable:
         """
         self._forget_handshake(key)
         treatment = Treatment.ORDINARY if self.treat is None else self.treat(FlowKey.unpack(key))
-        identity = (key[:-4], *macs, label, mss_bytes, *window_scales, treatment)
-        bundle = self._bundles.get(identity)
-        if bundle is None:
-            bundle = self._add_bundle(
-                identity, bundle_of(key, macs, mss_bytes, window_scales, treatment, label)
+        identity = (key[:-4], *macs, path_id, mss_bytes, *window_scales, treatment)
+        pair = self._host_pairs.get(identity)
+        if pair is None:
+            pair = self._add_pair(
+                identity, host_pair_of(key, macs, mss_bytes, window_scales, treatment, path_id)
             )
         answer_key = reverse(key)
-        connection = Connection(key, answer_key, bundle, -1, opened_ns, 0)
+        connection = Connection(key, answer_key, pair, -1, opened_ns, 0)
         self._connections[key] = self._connections[answer_key] = connection
-        bundle.members.add(connection)
-        self._unsettled.add(bundle)
+        pair.members.add(connection)
+        self._unsettled.add(pair)
         return connection
 
     def route(
-        self, bundle: Bundle, forward: tuple[PortId, ...], reverse: tuple[PortId, ...]
+        self, pair: HostPair, forward: tuple[PortId, ...], reverse: tuple[PortId, ...]
     ) -> None:
-        """Tell the egress ports that a bundle's data leaves through, in either direction."""
-        self._ports.route(bundle, bundle.forward, forward)
-        self._ports.route(bundle, bundle.reverse, reverse)
+        """Tell the egress ports that a pair's data leaves through, in either direction."""
+        self._ports.route(pair, pair.forward, forward)
+        self._ports.route(pair, pair.reverse, reverse)
 
     def count(self, connection: Connection, record: ConnectionRecord) -> None:
         """A connection is counted from now on, or counted elsewhere."""
@@ -376,9 +383,9 @@ class GlobalFlowTable:
         connection.established = False
         if connection.record is not None:
             self._weigh(connection, -1)
-        bundle = connection.bundle
-        bundle.members.discard(connection)
-        self._unsettled.add(bundle)
+        pair = connection.pair
+        pair.members.discard(connection)
+        self._unsettled.add(pair)
 
     def expire(self, now_ns: int) -> list[tuple[Segment, int]]:
         """Drop the SYNs that were never answered; returns the answers whose SYN never came, with
@@ -397,37 +404,37 @@ class GlobalFlowTable:
         self._ports.forget_handshakes(now_ns)
         return [(Segment(*half[0]), half[3]) for half in orphans if half[3] != _BOTH_FINISHED]
 
-    def drop_unused(self, now_ns: int) -> list[Bundle]:
-        """Forget the bundles that have had no connection for BUNDLE_KEPT_NS; returns them."""
+    def drop_unused(self, now_ns: int) -> list[HostPair]:
+        """Forget the host pairs that have had no connection for PAIR_KEPT_NS; returns them."""
         self._now_ns = now_ns
         self._settle()
         dropped = []
-        for bundle, since_ns in self._unused.items():
-            if now_ns - since_ns < BUNDLE_KEPT_NS:
+        for pair, since_ns in self._unused.items():
+            if now_ns - since_ns < PAIR_KEPT_NS:
                 break
-            dropped.append(bundle)
-        for bundle in dropped:
-            del self._unused[bundle], self._bundles[bundle.identity]
-            self.route(bundle, (), ())
-            for mac in {bundle.initiator_mac, bundle.responder_mac}:
-                self._by_host[mac].discard(bundle)
+            dropped.append(pair)
+        for pair in dropped:
+            del self._unused[pair], self._host_pairs[pair.identity]
+            self.route(pair, (), ())
+            for mac in {pair.initiator_mac, pair.responder_mac}:
+                self._by_host[mac].discard(pair)
                 if not self._by_host[mac]:
                     del self._by_host[mac]
         return dropped
 
-    def _add_bundle(self, identity: tuple[object, ...], bundle: Bundle) -> Bundle:
-        bundle.identity = identity
-        self._bundles[identity] = bundle
-        self._new_bundles.append(bundle)
-        for mac in (bundle.initiator_mac, bundle.responder_mac):
-            self._by_host.setdefault(mac, set()).add(bundle)
-        return bundle
+    def _add_pair(self, identity: tuple[object, ...], pair: HostPair) -> HostPair:
+        pair.identity = identity
+        self._host_pairs[identity] = pair
+        self._new_pairs.append(pair)
+        for mac in (pair.initiator_mac, pair.responder_mac):
+            self._by_host.setdefault(mac, set()).add(pair)
+        return pair
 
     def _weigh(self, connection: Connection, sign: int, only: Lane | None = None) -> None:
         """Add to the counts, or take from them, what is known of a counted connection's flows."""
         # Flows that are born into BGT are listed and counted with the members.
-        moves = connection.bundle.born is FlowClass.BURST
-        for lane in connection.bundle.lanes:
+        moves = connection.pair.born is FlowClass.BURST
+        for lane in connection.pair.lanes:
             record = lane.record(connection)
             if record is not None and only in (None, lane):
                 is_background = record.cls is FlowClass.BACKGROUND
@@ -448,12 +455,12 @@ class GlobalFlowTable:
             self._early_answers.pop(side, None)
 
     def _settle(self) -> None:
-        for bundle in self._unsettled:
-            self._ports.settle(bundle)
-            if bundle.members:
-                self._unused.pop(bundle, None)
+        for pair in self._unsettled:
+            self._ports.settle(pair)
+            if pair.members:
+                self._unused.pop(pair, None)
             else:
-                self._unused.setdefault(bundle, self._now_ns)
+                self._unused.setdefault(pair, self._now_ns)
         self._unsettled.clear()
 
 

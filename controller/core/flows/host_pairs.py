@@ -2,7 +2,7 @@
 
 There may be a million connections, but only so many pairs of hosts, and a few paths between two
 switches. Route, MSS and window scales
-are kept once per `Bundle`; a connection itself is its two keys and little else until it has lived
+are kept once per `HostPair`; a connection itself is its two keys and little else until it has lived
 long enough to be counted.
 """
 
@@ -75,11 +75,11 @@ class ConnectionRecord:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """One direction of a bundle: data from `src` to `dst` leaves through `ports`.
+    """One direction of a pair: data from `src` to `dst` leaves through `ports`.
 
     `window_scale` is the receiver's: the windows that govern this data stand in segments that come
     back. None means unknown, and such flows' windows are left alone. `odd` marks a lane that does
-    not go by its receiver's usual scale. `members` are the bundle's, and `bgt` those of them whose
+    not go by its receiver's usual scale. `members` are the pair's, and `bgt` those of them whose
     flow of this direction is a background flow: the lane's part of BGT (SDTCP section 3.3), the
     others being its part of BRT.
     """
@@ -117,10 +117,10 @@ class Lane:
 
 
 @dataclass(slots=True, eq=False)
-class Bundle:
-    """All connections between two ends that are alike in label, MSS, window scales and treatment.
+class HostPair:
+    """All connections between two ends that are alike in path id, MSS, window scales and treatment.
 
-    `label` decides their path; None: their switches give no labels. `edges` are the switches that
+    `path_id` decides their path; None if their switches assign none. `edges` are the switches that
     its ends are at, the initiator's first, once if it is the same. `counted` is how many of the
     members stand in the counts of the ports, `handshake_ns` the least SYN-to-SYN-ACK time among
     those that came since (0: none was timed).
@@ -134,7 +134,7 @@ class Bundle:
     members: set["Connection"]
     identity: tuple[object, ...] = ()
     treatment: Treatment = Treatment.ORDINARY
-    label: int | None = None
+    path_id: int | None = None
     edges: tuple[int, ...] = ()
     counted: int = 0
     handshake_ns: int = 0
@@ -161,12 +161,12 @@ class Connection:
 
     __slots__ = (
         "answer_key",
-        "bundle",
         "established",
         "finished",
         "initial_sequence",
         "key",
         "opened_ns",
+        "pair",
         "record",
     )
 
@@ -174,14 +174,14 @@ class Connection:
         self,
         key: bytes,
         answer_key: bytes,
-        bundle: Bundle,
+        pair: HostPair,
         initial_sequence: int,
         opened_ns: int,
         finished: int,
     ) -> None:
         self.key = key
         self.answer_key = answer_key
-        self.bundle = bundle
+        self.pair = pair
         self.initial_sequence = initial_sequence
         self.opened_ns = opened_ns
         self.finished = finished
@@ -196,25 +196,25 @@ class Connection:
 FINISHED_INITIATOR, FINISHED_RESPONDER = 1, 2
 
 
-def bundle_of(
+def host_pair_of(
     key: bytes,
     macs: tuple[bytes, bytes],
     mss_bytes: int,
     window_scales: tuple[int | None, int | None],
     treatment: Treatment,
-    label: int | None,
-) -> Bundle:
-    """A bundle without members. `key` is of the initiator's data; so is the first scale."""
+    path_id: int | None,
+) -> HostPair:
+    """A pair without members. `key` is of the initiator's data; so is the first scale."""
     src, _, dst, _ = FlowKey.unpack(key)
     members: set[Connection] = set()
     # If the operator says so, all are background flows as long as they live.
     always = treatment is Treatment.BACKGROUND
-    return Bundle(
+    return HostPair(
         *macs,
         mss_bytes,
         Lane(True, src, dst, window_scales[0], members, members if always else set()),
         Lane(False, dst, src, window_scales[1], members, members if always else set()),
         members,
         treatment=treatment,
-        label=label,
+        path_id=path_id,
     )

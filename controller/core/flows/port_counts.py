@@ -1,12 +1,12 @@
 """What leaves through each egress port, counted.
 
-Kept up bundle by bundle, so that a queue event is answered without a walk over connections.
+Kept up pair by pair, so that a queue event is answered without a walk over connections.
 """
 
 from collections import Counter
 from typing import NamedTuple
 
-from controller.core.flows.host_pairs import Bundle, Lane
+from controller.core.flows.host_pairs import HostPair, Lane
 from controller.model.values import FlowClass, PortId
 
 HANDSHAKES_FOR_NS = 10 * 10**9
@@ -75,7 +75,7 @@ class _Largest:
 
 
 class _Port:
-    """The flows that leave through one port, and the largest of what their bundles have."""
+    """The flows that leave through one port, and the largest of what their host pairs have."""
 
     __slots__ = ("background", "flows", "handshakes_ns", "idle", "idle_background", "lanes", "mss")
 
@@ -123,40 +123,40 @@ class PortFlows:
         touched, self._touched = list(self._touched), {}
         return touched
 
-    def route(self, bundle: Bundle, lane: Lane, ports: tuple[PortId, ...]) -> None:
+    def route(self, pair: HostPair, lane: Lane, ports: tuple[PortId, ...]) -> None:
         """The lane's data leaves through these ports from now on."""
         if lane.ports == ports:
             return
-        self._unlist(bundle, lane)
+        self._unlist(pair, lane)
         lane.ports = ports
-        self._list(bundle, lane)
+        self._list(pair, lane)
 
-    def settle(self, bundle: Bundle) -> None:
-        """Bring the counts in line with the bundle's members."""
-        added = len(bundle.members) - bundle.counted
-        if added and not (bundle.counted and bundle.members):
+    def settle(self, pair: HostPair) -> None:
+        """Bring the counts in line with the pair's members."""
+        added = len(pair.members) - pair.counted
+        if added and not (pair.counted and pair.members):
             # It had no members, or has none any more: its MSS comes or goes.
-            for lane in bundle.lanes:
-                self._unlist(bundle, lane)
-            bundle.counted += added
-            for lane in bundle.lanes:
-                self._list(bundle, lane)
+            for lane in pair.lanes:
+                self._unlist(pair, lane)
+            pair.counted += added
+            for lane in pair.lanes:
+                self._list(pair, lane)
         elif added:
-            bundle.counted += added
-            for lane in bundle.lanes:
+            pair.counted += added
+            for lane in pair.lanes:
                 for port_id in lane.ports:
                     self._ports[port_id].flows += added
                     self._touched[port_id] = None
-        if added and bundle.born is FlowClass.BACKGROUND:
-            for lane in bundle.lanes:
+        if added and pair.born is FlowClass.BACKGROUND:
+            for lane in pair.lanes:
                 self.change(lane, background=added)
-        if bundle.handshake_ns:
-            for lane in bundle.lanes:
+        if pair.handshake_ns:
+            for lane in pair.lanes:
                 for port_id in lane.ports:
                     handshakes_ns = self._ports[port_id].handshakes_ns
-                    if not 0 < handshakes_ns[0] <= bundle.handshake_ns:
-                        handshakes_ns[0] = bundle.handshake_ns
-            bundle.handshake_ns = 0
+                    if not 0 < handshakes_ns[0] <= pair.handshake_ns:
+                        handshakes_ns[0] = pair.handshake_ns
+            pair.handshake_ns = 0
 
     def change(
         self, lane: Lane, background: int = 0, idle: int = 0, idle_background: int = 0
@@ -186,7 +186,7 @@ class PortFlows:
                 if not port.lanes and not any(port.handshakes_ns):
                     del self._ports[port_id]
 
-    def _list(self, bundle: Bundle, lane: Lane) -> None:
+    def _list(self, pair: HostPair, lane: Lane) -> None:
         for port_id in lane.ports:
             port = self._ports.get(port_id)
             if port is None:
@@ -195,19 +195,19 @@ class PortFlows:
             port.background += lane.background
             port.idle += lane.idle
             port.idle_background += lane.idle_background
-            if bundle.counted:
-                port.flows += bundle.counted
-                port.mss.add(bundle.mss_bytes)
+            if pair.counted:
+                port.flows += pair.counted
+                port.mss.add(pair.mss_bytes)
                 self._touched[port_id] = None
 
-    def _unlist(self, bundle: Bundle, lane: Lane) -> None:
+    def _unlist(self, pair: HostPair, lane: Lane) -> None:
         for port_id in lane.ports:
             port = self._ports[port_id]
             port.lanes.discard(lane)
             port.background -= lane.background
             port.idle -= lane.idle
             port.idle_background -= lane.idle_background
-            if bundle.counted:
-                port.flows -= bundle.counted
-                port.mss.remove(bundle.mss_bytes)
+            if pair.counted:
+                port.flows -= pair.counted
+                port.mss.remove(pair.mss_bytes)
                 self._touched[port_id] = None

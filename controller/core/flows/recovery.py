@@ -19,7 +19,7 @@ class Remembered:
     forward: bool
     volume_bytes: int
     age_ns: int
-    label: int | None
+    path_id: int | None
 
 
 class Memory:
@@ -35,8 +35,10 @@ class Memory:
     def remember(self, held: Iterable[HeldEntry]) -> None:
         for one in held:
             match one.entry:
-                case FlowCounter(flow, forward, label):
-                    self._counters[flow] = Remembered(forward, one.volume_bytes, one.age_ns, label)
+                case FlowCounter(flow, forward, path_id):
+                    self._counters[flow] = Remembered(
+                        forward, one.volume_bytes, one.age_ns, path_id
+                    )
                 case FlowWindow(_, segments, register, window_scale):
                     self._windows[segments.reverse] = class_of(register), window_scale
 

@@ -11,11 +11,11 @@ from controller.core.topology.fabric import Fabric
 from controller.core.topology.next_hops import Hops
 from controller.model.effects import Effect, Probe, Record
 from controller.model.entries import (
+    AssignPathIds,
     Behind,
     Entry,
     Forward,
     HostWindow,
-    Labelling,
     LinkPort,
     forward_key,
 )
@@ -49,8 +49,8 @@ class Forwarding:
         for entry in entries:
             if isinstance(entry, LinkPort):
                 fabric.presume_link(PortId(switch, entry.port), now_ns)
-            elif isinstance(entry, Labelling):
-                fabric.labelled = True
+            elif isinstance(entry, AssignPathIds):
+                fabric.multipath = True
         for entry in entries:
             if isinstance(entry, Forward) and entry.mac not in fabric.hosts:
                 port_id = PortId(switch, entry.port)

@@ -36,8 +36,8 @@ class Fabric:
     `changes` rises whenever a port, a link or the place of a host may have changed. A switch whose
     control channel is lost for `control_grace_ns` is distrusted: paths avoid it if they can.
 
-    Frames are `labelled` from the time on that paths differ by labels. It does not end, because a
-    connection's label would not be known later if it opened in the meantime.
+    `multipath` is set from the time on that paths differ by path id. It stays set, because the path
+    id of a connection that opened in the meantime would not be known later.
     """
 
     def __init__(self, link_timeout_ns: int, control_grace_ns: int = 5 * 10**8) -> None:
@@ -47,7 +47,7 @@ class Fabric:
         self._silent_since: dict[int, int] = {}
         self._distrusted: set[int] = set()
         self._fabric_ports: set[PortId] = set()
-        self.labelled = False
+        self.multipath = False
         self._links = Links(link_timeout_ns)
         self.hosts: dict[bytes, Host] = {}
         self._owners: dict[tuple[bytes, bytes], bytes] = {}
@@ -267,20 +267,22 @@ class Fabric:
             )
         return self._trees
 
-    def path(self, src_mac: bytes, dst_mac: bytes, label: int | None) -> tuple[PortId, ...] | None:
+    def path(
+        self, src_mac: bytes, dst_mac: bytes, path_id: int | None
+    ) -> tuple[PortId, ...] | None:
         """The egress ports from host to host, the last one the receiver's; None without a path.
 
-        A label that is not known counts as 0.
+        A path id that is not known counts as 0.
         """
         src, dst = self.hosts.get(src_mac), self.hosts.get(dst_mac)
         if src is None or dst is None:
             return None
-        between = self._between(src.port.switch, dst.port.switch, label or 0)
+        between = self._between(src.port.switch, dst.port.switch, path_id or 0)
         return None if between is None else (*between, dst.port)
 
-    def _between(self, src: int, dst: int, label: int) -> tuple[PortId, ...] | None:
-        next_ports = self.trees.next_ports(dst, label)
-        key = src, dst, label
+    def _between(self, src: int, dst: int, path_id: int) -> tuple[PortId, ...] | None:
+        next_ports = self.trees.next_ports(dst, path_id)
+        key = src, dst, path_id
         if key not in self._paths:
             path = []
             switch = src

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from controller.model.entries import (
+    AssignPathIds,
     Behind,
     Entry,
     Exempt,
@@ -17,7 +18,6 @@ from controller.model.entries import (
     Forward,
     Hop,
     HostWindow,
-    Labelling,
     LinkPort,
     PortWindow,
     Relearn,
@@ -56,14 +56,14 @@ from controller.southbound.codec.match import (
 from controller.southbound.codec.openflow import SEND_FLOW_REMOVED, FlowEntry, FlowStats
 from controller.southbound.switch.pipeline import (
     COPY,
-    LABEL_BITS,
-    LABELLED,
+    HAS_PATH_ID,
+    PATH_ID_BITS,
     Kind,
     Table,
     cookie_of,
     detail_of,
     kind_of,
-    label_of,
+    path_id_of,
     tcp,
 )
 
@@ -127,13 +127,13 @@ def _decode_relearn(found: _Found) -> Relearn:
     return Relearn(found.number(IN_PORT))
 
 
-def _encode_labelling(_: Labelling) -> FlowEntries:
-    actions = load(REG0, LABEL_BITS, 1, 1) + multipath(REG0, LABEL_BITS)
-    return (FlowEntry(Table.LABEL, 100, cookie_of(Kind.LABELLING), (), actions, Table.EDGE),)
+def _encode_path_ids(_: AssignPathIds) -> FlowEntries:
+    actions = load(REG0, PATH_ID_BITS, 1, 1) + multipath(REG0, PATH_ID_BITS)
+    return (FlowEntry(Table.PATH_ID, 100, cookie_of(Kind.PATH_IDS), (), actions, Table.EDGE),)
 
 
-def _decode_labelling(_: _Found) -> Labelling:
-    return Labelling()
+def _decode_path_ids(_: _Found) -> AssignPathIds:
+    return AssignPathIds()
 
 
 def _encode_steer(entry: Steer) -> FlowEntries:
@@ -142,27 +142,27 @@ def _encode_steer(entry: Steer) -> FlowEntries:
         *(exact(ETH_TYPE, eth_type), exact(IP_PROTO, _PROTO_UDP)),
         *(exact(src, entry.src), exact(dst, entry.dst)),
     )
-    actions = load(REG0, 0, LABEL_BITS + 1, LABELLED | entry.label)
-    return (FlowEntry(Table.LABEL, 200, cookie_of(Kind.STEER), match, actions, Table.EDGE),)
+    actions = load(REG0, 0, PATH_ID_BITS + 1, HAS_PATH_ID | entry.path_id)
+    return (FlowEntry(Table.PATH_ID, 200, cookie_of(Kind.STEER), match, actions, Table.EDGE),)
 
 
 def _decode_steer(found: _Found) -> Steer:
     src, dst = (found.values[field] for field in _address_fields(found.values))
-    label = label_of(unpack_load(found.instructions.actions))
-    if label is None:
-        raise ValueError("datagrams are given no label")
-    return Steer(src, dst, label)
+    path_id = path_id_of(unpack_load(found.instructions.actions))
+    if path_id is None:
+        raise ValueError("datagrams are given no path id")
+    return Steer(src, dst, path_id)
 
 
 def _encode_flow_counter(entry: FlowCounter) -> FlowEntries:
     """The switch reports a counter that was idle for COUNTER_IDLE_S or, after a FIN or RST, for
     FINISHED_IDLE_S: no controller may have been there to hear of the end."""
-    label = 0 if entry.label is None else LABELLED | entry.label
+    path_id = 0 if entry.path_id is None else HAS_PATH_ID | entry.path_id
     return (
         FlowEntry(
             Table.COUNT,
             100,
-            cookie_of(Kind.FLOW_COUNTER, int(entry.forward) | label << 1),
+            cookie_of(Kind.FLOW_COUNTER, int(entry.forward) | path_id << 1),
             _match_of_flow(entry.flow),
             fin_timeout(FINISHED_IDLE_S),
             Table.REGULATE,
@@ -179,7 +179,7 @@ def _decode_flow_counter(found: _Found) -> FlowCounter:
 def flow_counter(flow: FlowKey, cookie: int) -> FlowCounter:
     """The counter of a flow, by the cookie of its flow entry."""
     detail = detail_of(cookie)
-    return FlowCounter(flow, bool(detail & 1), label_of(detail >> 1))
+    return FlowCounter(flow, bool(detail & 1), path_id_of(detail >> 1))
 
 
 @lru_cache(maxsize=65_536)
@@ -263,15 +263,15 @@ def _decode_behind(found: _Found) -> Behind:
 def _encode_hop(entry: Hop) -> FlowEntries:
     match: Match = (exact(METADATA, entry.destination),)
     priority = 50
-    if entry.label is not None:
-        match = (*match, exact(REG0, LABELLED | entry.label))
+    if entry.path_id is not None:
+        match = (*match, exact(REG0, HAS_PATH_ID | entry.path_id))
         priority = 100
     return (FlowEntry(Table.PATH, priority, cookie_of(Kind.HOP), match, output(entry.port)),)
 
 
 def _decode_hop(found: _Found) -> Hop:
-    label = label_of(found.number(REG0)) if REG0 in found.values else None
-    return Hop(found.number(METADATA), label, unpack_output(found.instructions.actions))
+    path_id = path_id_of(found.number(REG0)) if REG0 in found.values else None
+    return Hop(found.number(METADATA), path_id, unpack_output(found.instructions.actions))
 
 
 def _encode_exempt(entry: Exempt) -> FlowEntries:
@@ -316,7 +316,7 @@ class _Coding(NamedTuple):
 _CODINGS = (
     _Coding(Kind.LINK, LinkPort, _encode_link_port, _decode_link_port),
     _Coding(Kind.RELEARN, Relearn, _encode_relearn, _decode_relearn),
-    _Coding(Kind.LABELLING, Labelling, _encode_labelling, _decode_labelling),
+    _Coding(Kind.PATH_IDS, AssignPathIds, _encode_path_ids, _decode_path_ids),
     _Coding(Kind.STEER, Steer, _encode_steer, _decode_steer),
     _Coding(Kind.FLOW_COUNTER, FlowCounter, _encode_flow_counter, _decode_flow_counter),
     _Coding(Kind.HOST_WINDOW, HostWindow, _encode_host_window, _decode_host_window),

@@ -1,6 +1,6 @@
 """The flow tables of a switch: what each is for, and the entries that are always there.
 
-    0 label     where paths differ by connection, register 0 becomes the frame's label: a hash, or
+    0 path id   where paths differ by connection, register 0 becomes the frame's path id: a hash, or
                 for datagrams between two hosts what the controller has chosen
     1 edge      link discovery goes up, as do ARP and neighbour discovery for a group; SYN, FIN and
                 RST, ARP and neighbour discovery for one host are copied up where they enter the
@@ -9,7 +9,7 @@
     3 regulate  the windows in segments that enter by a port are held to the port's registers,
                 but for those of connections that the operator has exempted
     4 forward   by destination: out of a port, or to the switch in the metadata; others go up
-    5 path      to another switch, by label; to one that cannot be reached, nowhere
+    5 path      to another switch, by path id; to one that cannot be reached, nowhere
 
 Every entry carries a cookie that tells whose it is, of which layout and what for. What the core
 wants on top of these entries, and only that, is in `encoding`.
@@ -19,7 +19,7 @@ from dataclasses import replace
 from enum import IntEnum
 
 from controller.model.packet_ins import PacketClass
-from controller.model.values import LABELS
+from controller.model.values import N_PATH_IDS
 from controller.southbound.codec.ethernet import ETH_ARP, ETH_IPV4, ETH_IPV6, ETH_LLDP
 from controller.southbound.codec.match import (
     CONTROLLER,
@@ -47,7 +47,7 @@ COOKIE_MASK = 0xFFFFFFFF << 32
 
 
 class Table(IntEnum):
-    LABEL = 0
+    PATH_ID = 0
     EDGE = 1
     COUNT = 2
     REGULATE = 3
@@ -66,7 +66,7 @@ class Kind(IntEnum):
     FLOW_WINDOW = 5
     FORWARD = 6
     EXEMPT = 7
-    LABELLING = 8
+    PATH_IDS = 8
     BEHIND = 9
     HOP = 10
     STEER = 11
@@ -119,19 +119,19 @@ _RESOLUTION: tuple[Match, ...] = (
     ),
 )
 
-# A label is a hash of four bits; the bit above them tells one from no label.
-LABEL_BITS = 4
-LABELLED = 1 << LABEL_BITS
-assert LABELS == 1 << LABEL_BITS
+# A path id is a hash of four bits; the bit above them tells one from none.
+PATH_ID_BITS = 4
+HAS_PATH_ID = 1 << PATH_ID_BITS
+assert N_PATH_IDS == 1 << PATH_ID_BITS
 
 
-def label_of(register: int) -> int | None:
-    """The label in register 0; None without one."""
-    return register ^ LABELLED if register >> LABEL_BITS == 1 else None
+def path_id_of(register: int) -> int | None:
+    """The path id in register 0; None without one."""
+    return register ^ HAS_PATH_ID if register >> PATH_ID_BITS == 1 else None
 
 
 STATIC: tuple[FlowEntry, ...] = (
-    _static(Table.LABEL, 0, (), goto=Table.EDGE),
+    _static(Table.PATH_ID, 0, (), goto=Table.EDGE),
     _static(
         *(Table.EDGE, 400, (exact(ETH_TYPE, ETH_LLDP),), output(CONTROLLER)),
         packets=PacketClass.DISCOVERY,

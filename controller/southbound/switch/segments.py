@@ -11,12 +11,12 @@ import struct
 from typing import NamedTuple
 
 from controller.model.flow import SegmentFields
-from controller.model.values import LABELS
+from controller.model.values import N_PATH_IDS
 from controller.southbound.codec.ethernet import ETH_IPV4, ETH_IPV6, MalformedFrameError
 from controller.southbound.codec.match import REG0
 from controller.southbound.codec.openflow import VERSION, Type
 from controller.southbound.codec.packet_in import TcpSegment, tcp_options
-from controller.southbound.switch.pipeline import Table, label_of
+from controller.southbound.switch.pipeline import Table, path_id_of
 
 _MISSES = int(Table.FORWARD)
 _HEAD = VERSION << 8 | Type.PACKET_IN
@@ -46,9 +46,9 @@ _IN_PORT_ALONE = _layout(0x0001000C80000004, 0)
 _WITH_REGISTER = _layout(0x0001001480000004, 8)
 _MATCH_LENGTH_AT, _REGISTER_AT, _REGISTER_END = 27, 36, 44
 _REGISTER_HEAD = (REG0.oxm_class << 16 | REG0.number << 9 | REG0.length).to_bytes(4, "big")
-_LABELS = {
-    _REGISTER_HEAD + register.to_bytes(4, "big"): label_of(register)
-    for register in range(2 * LABELS)
+_PATH_IDS = {
+    _REGISTER_HEAD + register.to_bytes(4, "big"): path_id_of(register)
+    for register in range(2 * N_PATH_IDS)
 }
 _TCP_BYTES = 20
 _PROTO_TCP = 6
@@ -65,13 +65,13 @@ _known_timed: dict[bytes, _Options] = {}
 def take(buffer: bytes, offset: int) -> tuple[list[SegmentFields], int]:
     """The usual packet-ins that stand one after the other at `offset`, and where they end."""
     segments: list[SegmentFields] = []
-    labelled = buffer[offset + _MATCH_LENGTH_AT : offset + _MATCH_LENGTH_AT + 1] == b"\x14"
+    has_register = buffer[offset + _MATCH_LENGTH_AT : offset + _MATCH_LENGTH_AT + 1] == b"\x14"
     match_as_usual, ipv4, ipv6, (tcp_at_ipv4, tcp_at_ipv6) = (
-        _WITH_REGISTER if labelled else _IN_PORT_ALONE
+        _WITH_REGISTER if has_register else _IN_PORT_ALONE
     )
     append, unpack = segments.append, ipv4.unpack_from
-    known_timed, labels = _known_timed, _LABELS
-    label: int | None = None
+    known_timed, path_ids = _known_timed, _PATH_IDS
+    path_id: int | None = None
     last = len(buffer) - ipv4.size
     while offset <= last:
         # fmt: off
@@ -120,16 +120,16 @@ def take(buffer: bytes, offset: int) -> tuple[list[SegmentFields], int]:
                 options = _options(buffer[start : start + header_bytes - _TCP_BYTES])
         if options is None:
             break
-        if labelled:
+        if has_register:
             register = buffer[offset + _REGISTER_AT : offset + _REGISTER_END]
-            label = labels.get(register)
-            if label is None and register[:4] != _REGISTER_HEAD:
+            path_id = path_ids.get(register)
+            if path_id is None and register[:4] != _REGISTER_HEAD:
                 break
         payload_bytes = total_bytes - header_bytes
         mss_bytes, window_scale = options
         # fmt: off
         append((in_port, macs, key, flags, sequence, acknowledgment, payload_bytes,
-                mss_bytes, window_scale, label))
+                mss_bytes, window_scale, path_id))
         # fmt: on
         offset += length
     return segments, offset
@@ -148,7 +148,7 @@ def copied(in_port: int, register: int, segment: TcpSegment) -> SegmentFields:
         segment.payload_bytes,
         segment.mss_bytes,
         segment.window_scale,
-        label_of(register),
+        path_id_of(register),
     )
 
 
