@@ -114,7 +114,6 @@ class TestCounters:
         assert subject.counted(
             [MeterStats(syn, 12 * S, 1009, 905), MeterStats(arp, 3 * S, 50, 0)]
         ) == [OverBudget(1, PacketClass.SYN, 900, 450.0)]
-        assert subject.copied == {PacketClass.SYN: 100, PacketClass.NEIGHBOUR: 50}
 
     def test_a_meter_that_was_set_up_anew_counts_from_zero(self, subject: Guard) -> None:
         syn = number(1, PacketClass.SYN)

@@ -89,7 +89,6 @@ def test_a_switch_that_never_answers_does_not_fill_the_memory() -> None:
     for n in range(100_000):
         subject.send(n)
     assert len(subject.ledger) < 70_000
-    assert subject.ledger.unrecorded > 30_000
     assert len(subject.barriers) == 1
 
 

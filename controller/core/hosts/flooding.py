@@ -18,17 +18,13 @@ class Floods:
         self._frames_per_s = frames_per_s
         self._ports: dict[PortId, TokenBucket] = {}
         self._all = TokenBucket(frames_per_s * _PORTS_AT_ONCE)
-        self.refused = 0
 
     def admit(self, port_id: PortId, now_ns: int) -> bool:
         """Whether one more frame of this port may go to all edges."""
         bucket = self._ports.get(port_id)
         if bucket is None:
             bucket = self._ports[port_id] = TokenBucket(self._frames_per_s)
-        if bucket.take(now_ns) and self._all.take(now_ns):
-            return True
-        self.refused += 1
-        return False
+        return bucket.take(now_ns) and self._all.take(now_ns)
 
     def full_again(self, now_ns: int) -> list[PortId]:
         """Forget the ports that have their whole share again; returns them."""

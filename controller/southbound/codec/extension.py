@@ -44,19 +44,6 @@ class ErrorCode(IntEnum):
     BAD_INTERVAL = 7
 
 
-class PacketInReason(IntEnum):
-    """A notice as a Packet-In, from ports with `notify=packet-in` (SDTCP Figure 4).
-
-    Only connections that have not subscribed get them. `in_port` is the congested port, `cookie`
-    the length of its queue in bytes; `total_len` is that too, as far as 16 bits go.
-    """
-
-    CN_L = 16
-    CN_M = 17
-    CN_H = 18
-    CR = 19
-
-
 class Capability(IntFlag):
     """What a switch says in its answer to SUBSCRIBE."""
 

@@ -21,12 +21,10 @@ _SEGMENTS = (PacketClass.SYN, PacketClass.SEGMENT, PacketClass.END)
 
 
 class Admission:
-    """The budgets of one switch. `counts` are the packet-ins that were read, copied segments as
-    SEGMENT, whatever they begin or end."""
+    """The budgets of one switch."""
 
     def __init__(self, limits: Limits, clock_ns: Callable[[], int]) -> None:
         self._clock_ns = clock_ns
-        self.counts: Counter[PacketClass] = Counter()
         self._over: Counter[tuple[int, PacketClass]] = Counter()
         self._over_since_ns = clock_ns()
         self.limit(limits)
@@ -49,7 +47,6 @@ class Admission:
     def read(self, n_segments: int) -> None:
         """So many were."""
         self._segments.pay(n_segments)
-        self.counts[PacketClass.SEGMENT] += n_segments
 
     def admits(self, packet_in: bytes) -> bool:
         """Whether this packet-in, which is in no batch, is read."""
@@ -63,7 +60,6 @@ class Admission:
             bucket = self._frames[packets]
         if bucket.has_any(now_ns):
             bucket.pay(1)
-            self.counts[packets] += 1
             return True
         told = packet_in[_FIRST_FIELD] == _IN_PORT
         port = int.from_bytes(packet_in[_PORT], "big") if told else 0

@@ -3,10 +3,9 @@
 Pure: it answers what has to be sent, and is told what the switch says.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 
-from controller.model.packet_ins import OverBudget, PacketClass
+from controller.model.packet_ins import OverBudget
 from controller.southbound.codec.meters import Meter, MeterModCommand, MeterStats
 from controller.southbound.codec.openflow import FlowEntry
 from controller.southbound.switch import budgets
@@ -16,10 +15,7 @@ MeterChange = tuple[MeterModCommand, Meter]
 
 
 class Guard:
-    """Wants meters and entries for `ports`, as far as the switch has meters.
-
-    `copied` counts what the meters have let go up.
-    """
+    """Wants meters and entries for `ports`, as far as the switch has meters."""
 
     def __init__(self, limits: Limits, ports: Iterable[int]) -> None:
         self._limits = limits
@@ -28,7 +24,6 @@ class Guard:
         self._wanted: dict[int, Meter] = {}
         self._read: list[Meter] = []
         self._counted: dict[int, MeterStats] = {}
-        self.copied: Counter[PacketClass] = Counter()
 
     @property
     def metered(self) -> bool:
@@ -127,7 +122,6 @@ class Guard:
                 before = MeterStats(now.number, 0, 0, 0)  # The meter was set up anew.
             count = now.dropped - before.dropped
             port, packets = budgets.owner(now.number)
-            self.copied[packets] += now.packets - before.packets - count
             if count and elapsed_ns:
                 dropped.append(OverBudget(port, packets, count, count * 1e9 / elapsed_ns))
         return dropped

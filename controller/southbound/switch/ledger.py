@@ -52,7 +52,6 @@ class Ledger:
         self._before: dict[int, Sent] = {}
         self._after: dict[int, Sent] = {}
         self._open: dict[Hashable, int] = {}
-        self.unrecorded = 0
 
     def __len__(self) -> int:
         return len(self._before) + len(self._after)
@@ -60,7 +59,6 @@ class Ledger:
     def sent(self, xid: int, sent: Sent) -> None:
         """A message with this transaction id is on its way."""
         if len(self._after) >= _LIMIT:
-            self.unrecorded += 1
             return
         self._after[xid] = sent
         if sent.tag is not None:

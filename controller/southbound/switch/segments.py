@@ -158,10 +158,9 @@ def _options(options: bytes) -> _Options | None:
     if found is not None:
         return found
     try:
-        mss_bytes, window_scale, _ = tcp_options(options)
+        found = tcp_options(options)
     except MalformedFrameError:
         return None
-    found = mss_bytes, window_scale
     if len(options) == 20 and options[:2] == _MSS and options[4:8] == _SACK_AND_TIMESTAMPS:
         cache, key = _known_timed, options[:8] + options[16:]
     else:

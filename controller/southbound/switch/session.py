@@ -12,7 +12,7 @@ from functools import partial
 
 from controller.model.entries import Entry
 from controller.model.flow import SegmentFields
-from controller.model.packet_ins import NeighbourMessage, PacketClass
+from controller.model.packet_ins import NeighbourMessage
 from controller.ops.logs import about
 from controller.southbound.codec import discovery, extension, meters, openflow, packet_in
 from controller.southbound.codec.extension import Capability
@@ -98,11 +98,6 @@ class Session:
     def depths(self) -> dict[str, int]:
         """How much waits: events until the switch is ready, changes until it has taken them."""
         return {"events": len(self._backlog), "unacknowledged": len(self._resync.ledger)}
-
-    @property
-    def copied(self) -> Counter[PacketClass]:
-        """How many packets the meters of the switch have let go up."""
-        return self._resync.guard.copied
 
     # What is wanted of the switch
 
