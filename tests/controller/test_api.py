@@ -20,7 +20,7 @@ from controller.api.upstream import Answer, UnavailableError
 from controller.northbound.resources import Resources
 from controller.northbound.turns import Turns
 from controller.northbound.web import Api as LocalApi
-from northbound_world import Told
+from fake_source import Told
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 FLOW = {"src": "10.0.0.1", "dst": "10.0.0.2", "most_bps": 1000}

@@ -19,13 +19,13 @@ from controller.southbound.codec import match, neighbours, openflow
 from controller.southbound.codec.openflow import Type
 from controller.southbound.switch.admission import Admission
 from packets import Host, arp
-from session_world import Switch
+from scripted_switch import ScriptedSwitch
 
 H1, H2 = Host(1), Host(2)
 SECRET = b"secret"
 
 
-class FakeChannel(Switch):
+class FakeChannel(ScriptedSwitch):
     """The switch of the session's tests, as far as the application sees a channel."""
 
     def __init__(self, weir: Weir, switch: int, n_ports: int = 3) -> None:

@@ -23,7 +23,7 @@ from controller.cli import COMMANDS, commands, listing, words
 from controller.cli.client import ApiError, Client
 from controller.cli.top import Look, Rates, Screen
 from dummy_ovs import REPOSITORY
-from northbound_world import ACCOUNT, Told, flow
+from fake_source import ACCOUNT, Told, flow
 
 
 def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:

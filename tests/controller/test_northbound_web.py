@@ -17,7 +17,7 @@ from controller.northbound.resources import Resources, Stream
 from controller.northbound.server import ListenError, serving
 from controller.northbound.turns import TURN_NS, Turns
 from controller.northbound.web import Api, Metrics
-from northbound_world import Told
+from fake_source import Told
 
 
 class World:

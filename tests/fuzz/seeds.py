@@ -9,7 +9,7 @@ from controller.southbound.codec.openflow import HEADER, Type
 from controller.southbound.switch import pipeline
 from controller.southbound.switch.encoding import encode
 from packets import ACK, FIN, RST, SYN, Host, arp, segment, tcp_options
-from session_world import SECRET, stats_of
+from scripted_switch import SECRET, stats_of
 
 
 def message(kind: Type, body: bytes) -> bytes:

@@ -75,7 +75,7 @@ def make_engine(
 
 
 @dataclass
-class World:
+class EngineBench:
     """An engine, the hosts' places, the time, and switches that do as they are told.
 
     Every port has the same egress queue, unless `queue` is None.
@@ -236,36 +236,36 @@ def star(
     policies: tuple[Rule, ...] = (),
     keeps_accounts: bool = False,
     repeat_notices: bool = True,
-) -> World:
+) -> EngineBench:
     """One switch; the receiver at port 40, sender i at port i."""
     engine = make_engine(scheme, policies=policies, repeat_notices=repeat_notices)
-    world = World(engine, n_registers, queue, keeps_accounts)
-    world.switch_up(1)
-    world.now_ns += PORT_GRACE_NS
-    world.place(RECEIVER, PortId(1, 40))
+    bench = EngineBench(engine, n_registers, queue, keeps_accounts)
+    bench.switch_up(1)
+    bench.now_ns += PORT_GRACE_NS
+    bench.place(RECEIVER, PortId(1, 40))
     for host in SENDERS:
-        world.place(host, PortId(1, host.number))
-    return world
+        bench.place(host, PortId(1, host.number))
+    return bench
 
 
-def two_switches(scheme: Scheme = Scheme.WEIR, keeps_accounts: bool = False) -> World:
+def two_switches(scheme: Scheme = Scheme.WEIR, keeps_accounts: bool = False) -> EngineBench:
     """The paper's Fig. 8: senders at switch 1, the receiver at switch 2, port 40 between."""
-    world = World(make_engine(scheme), keeps_accounts=keeps_accounts)
-    world.switch_up(1)
-    world.switch_up(2)
-    world.link(PortId(1, 40), PortId(2, 40))
-    world.now_ns += PORT_GRACE_NS
-    world.place(RECEIVER, PortId(2, 1))
+    bench = EngineBench(make_engine(scheme), keeps_accounts=keeps_accounts)
+    bench.switch_up(1)
+    bench.switch_up(2)
+    bench.link(PortId(1, 40), PortId(2, 40))
+    bench.now_ns += PORT_GRACE_NS
+    bench.place(RECEIVER, PortId(2, 1))
     for host in SENDERS:
-        world.place(host, PortId(1, host.number))
-    return world
+        bench.place(host, PortId(1, host.number))
+    return bench
 
 
-def register_of(world: World, switch: int, port: int, host: Host) -> int:
+def register_of(bench: EngineBench, switch: int, port: int, host: Host) -> int:
     """The burst register that the host's segments are held to at that port."""
     (entry,) = (
         entry
-        for entry in world.entries(switch, HostWindow)
+        for entry in bench.entries(switch, HostWindow)
         if isinstance(entry, HostWindow) and (entry.port, entry.address) == (port, host.address)
     )
     return entry.register

@@ -18,7 +18,7 @@ PATCHED = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER | Capability.QUEUE_
 H1, H2 = Host(1), Host(2)
 
 
-class Switch:
+class ScriptedSwitch:
     """The other end, by hand."""
 
     def __init__(self, ports: tuple[int, ...] = ()) -> None:
