@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.core.bandwidth.announced import Announced, BandwidthSettings, PathBandwidth
-from controller.core.bandwidth.estimation import Counted, Estimation
+from controller.core.bandwidth.estimation import Estimation, PortReading
 from controller.core.congestion.egress_ports import EgressQueue, PortOverride
 from controller.core.congestion.enforcer import Enforcer
 from controller.core.congestion.regulation import Features, Regulation
 from controller.core.congestion.regulator import RegulatorSettings
 from controller.core.congestion.windows import PortLimits
-from controller.core.desired.audits import Audits, InStep
+from controller.core.desired.audits import Audits, SyncState
 from controller.core.desired.tables import Tables
 from controller.core.flows.connections import Connections, ConnectionSettings
 from controller.core.flows.flow_table import GlobalFlowTable
 from controller.core.flows.policy import Policy, Rule
-from controller.core.hosts.edge_filter import Places
+from controller.core.hosts.edge_filter import EdgeFilter
 from controller.core.hosts.forwarding import Forwarding
 from controller.core.hosts.over_budget import Offenders
 from controller.core.hosts.resolution import Resolver, ResolverSettings
@@ -114,7 +114,7 @@ class Engine:
         self._sweep_at: dict[int, int] = {}
         self._audits = Audits(settings.audit_interval_ns, self._tables, self._out.append)
         self.offenders = Offenders(self._fabric, self._out.append)
-        self._places = Places(self._fabric, self._resolver)
+        self._edge_filter = EdgeFilter(self._fabric, self._resolver)
         self.estimation = Estimation(
             settings.bandwidth,
             self._fabric,
@@ -252,7 +252,7 @@ class Engine:
 
     def segments(self, switch: int, batch: list[SegmentFields], now_ns: int) -> list[Effect]:
         """Copies of TCP segments that entered the fabric by this switch, in order."""
-        from_edges = self._places.admit(switch, batch, now_ns)
+        from_edges = self._edge_filter.admit(switch, batch, now_ns)
         if from_edges:
             self._connections.observe(from_edges, now_ns)
         return self._finish(now_ns)
@@ -304,7 +304,7 @@ class Engine:
         return self._finish(now_ns)
 
     def ports_counted(
-        self, switch: int, counted: Iterable[Counted], more: bool, now_ns: int
+        self, switch: int, counted: Iterable[PortReading], more: bool, now_ns: int
     ) -> list[Effect]:
         """The counters of some of a switch's ports, the last ones unless `more` come."""
         self.estimation.ports_counted(switch, counted, more, now_ns)
@@ -353,9 +353,9 @@ class Engine:
         self._audits.end(switch, restored, removed, now_ns)
         return self._finish(now_ns)
 
-    def in_step(self, switch: int) -> InStep:
+    def sync_state(self, switch: int) -> SyncState:
         """How far a switch is with what is wanted of it."""
-        return self._audits.in_step(switch)
+        return self._audits.sync_state(switch)
 
     def packet_ins_dropped(
         self, switch: int, over_budget: Iterable[OverBudget], now_ns: int

@@ -16,7 +16,7 @@ from controller.ops.logs import about
 from controller.southbound.codec import roles
 from controller.southbound.codec.openflow import MAX_PORT, Type, unpack_port_status
 from controller.southbound.codec.roles import UNDEFINED, NotMaster, Role, RoleRefused, RoleReply
-from controller.southbound.transport.channel import Channel, Listener, refuse_twin
+from controller.southbound.transport.channel import Channel, Listener, refuse_duplicate
 
 LOG = logging.getLogger("weir.standby")
 
@@ -75,7 +75,7 @@ class Mastership:
     def connected(self, channel: Channel) -> None:
         previous = self._switches.get(channel.id)
         if previous is not None:
-            refuse_twin(previous.channel, channel)
+            refuse_duplicate(previous.channel, channel)
             return
         switch = self._switches[channel.id] = _Switch(channel)
         self._ask(switch)

@@ -54,7 +54,7 @@ class Deliver:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class NeighbourReply:
     """Tell the asker, out of `port`, that `address` is at `mac`, under the same VLAN tags."""
 
     port: PortId
@@ -66,7 +66,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AddressProbe:
     """Ask a host, out of its `port`, whether it still has the address; `asker_mac` is nobody's."""
 
     port: PortId
@@ -77,7 +77,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class LinkProbe:
     """Send a discovery frame out of this port."""
 
     port: PortId
@@ -138,7 +138,7 @@ class TellShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Complain:
+class Warn:
     """Something is wrong with a switch that a person can mend."""
 
     switch: int
@@ -163,4 +163,6 @@ Order = (
     | TimeControl
     | Audit
 )
-Effect = Order | Remind | Deliver | Answer | Ask | Probe | TellShare | Complain | Record
+Effect = (
+    Order | Remind | Deliver | NeighbourReply | AddressProbe | LinkProbe | TellShare | Warn | Record
+)

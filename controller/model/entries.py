@@ -133,7 +133,7 @@ class Forward:
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class ForwardVia:
     """Frames to `mac` go to another switch first, that of this datapath id."""
 
     mac: bytes
@@ -150,7 +150,7 @@ def forward_key(mac: bytes) -> EntryKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class NextHop:
     """Frames to another switch leave by `port`; without `path_id`, those of all other path ids."""
 
     destination: int
@@ -159,7 +159,7 @@ class Hop:
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("hop", (self.destination, self.path_id))
+        return EntryKey("next-hop", (self.destination, self.path_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +188,8 @@ Entry = (
     | PortWindow
     | FlowWindow
     | Forward
-    | Behind
-    | Hop
+    | ForwardVia
+    | NextHop
     | Exempt
 )
 

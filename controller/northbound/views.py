@@ -333,8 +333,8 @@ class Source(Protocol):
     def regulation(self, switch: int | None = None) -> Iterator[RegulationView]:
         """The same ports."""
 
-    def flows(self, query: FlowQuery, breathe: Callable[[], None]) -> FlowPage:
-        """Calls `breathe` all the time, to let the controller go on."""
+    def flows(self, query: FlowQuery, checkpoint: Callable[[], None]) -> FlowPage:
+        """Calls `checkpoint` often, so that the controller can go on."""
 
     def events_after(self, serial: int) -> list[EventView]:
         """The recent events after this one, oldest first; serial numbers have no gaps."""

@@ -32,7 +32,7 @@ from controller.southbound.codec import discovery, neighbours, openflow
 from controller.southbound.switch import events
 from controller.southbound.switch.budgets import Limits
 from controller.southbound.switch.session import Session
-from controller.southbound.transport.channel import Channel, refuse_twin
+from controller.southbound.transport.channel import Channel, refuse_duplicate
 
 LOG = logging.getLogger("weir.app")
 
@@ -193,7 +193,7 @@ class Weir(RyuApp):
         switch = channel.id
         previous = self._channels.get(switch)
         if previous is not None:
-            refuse_twin(previous, channel)
+            refuse_duplicate(previous, channel)
             return
         LOG.info("connected from %s:%d", *channel.address[:2], extra=about(switch=switch))
         self._channels[switch] = channel
@@ -312,21 +312,21 @@ class Weir(RyuApp):
                     records.append(effect)
                 case effects.TellShare(flow):
                     self.broker.told(flow)
-                case effects.Complain(switch, text):
+                case effects.Warn(switch, text):
                     LOG.warning(text, extra=about(switch=switch))
                 case effects.Remind(at_ns):
                     hub.spawn_after(max(0, at_ns - self._clock_ns()) / 1e9, self._widen)
                 case effects.Deliver(port_ids, frame):
                     self._deliver(port_ids, frame)
-                case effects.Probe(port_id, mac):
+                case effects.LinkProbe(port_id, mac):
                     origin = discovery.Origin(*port_id, self._clock_ns())
                     frame = discovery.pack(origin, mac, self._link_ttl_s, self._secret)
                     self._transmit(port_id, frame)
-                case effects.Answer(port_id, mac, address, asker_mac, asker_address, tags):
-                    frame = neighbours.answer(mac, address, asker_mac, asker_address, tags)
+                case effects.NeighbourReply(port_id, mac, address, asker_mac, asker_address, tags):
+                    frame = neighbours.reply(mac, address, asker_mac, asker_address, tags)
                     self._transmit(port_id, frame)
-                case effects.Ask(port_id, mac, address, asker_mac, tags):
-                    self._transmit(port_id, neighbours.ask(mac, address, asker_mac, tags))
+                case effects.AddressProbe(port_id, mac, address, asker_mac, tags):
+                    self._transmit(port_id, neighbours.probe(mac, address, asker_mac, tags))
                 case _:
                     target = self._sessions.get(effect.switch)
                     if target is not None:

@@ -47,7 +47,7 @@ from controller.southbound.codec.roles import UNDEFINED
 from controller.southbound.transport.channel import Channel
 
 # How many flows are looked at before others may go on.
-_FLOWS_A_BREATH = 64
+_FLOWS_PER_CHECKPOINT = 64
 
 _Ranked = tuple[int, bytes, Lane, Connection]
 
@@ -118,7 +118,7 @@ class Inspection:
     def _switch(self, switch: int) -> SwitchView:
         engine, tallies = self._weir.engine, self._weir.tallies
         channel, session = self._channels.get(switch), self._weir.sessions.get(switch)
-        in_step = engine.in_step(switch)
+        sync_state = engine.sync_state(switch)
         depths = session.depths if session else {}
         used, registers = engine.regulation.registers.usage(switch)
         rtt_ns = engine.round_trips.control_ns.get(switch)
@@ -136,12 +136,12 @@ class Inspection:
             "ports": len(engine.regulation.ports_of(switch)),
             "registers": registers,
             "registers_used": used,
-            "entries_wanted": in_step.applied.wanted,
-            "entries_confirmed": in_step.applied.confirmed,
-            "entries_refused": in_step.applied.refused,
-            "entries_restored": in_step.restored,
-            "entries_removed": in_step.removed,
-            "audited_s": self._since_s(in_step.audited_ns),
+            "entries_wanted": sync_state.applied.wanted,
+            "entries_confirmed": sync_state.applied.confirmed,
+            "entries_refused": sync_state.applied.refused,
+            "entries_restored": sync_state.restored,
+            "entries_removed": sync_state.removed,
+            "audited_s": self._since_s(sync_state.audited_ns),
             "waiting_bytes": channel.queued_bytes if channel else 0,
             "waiting_messages": channel.queued_messages if channel else 0,
             "waiting_events": depths.get("events", 0),
@@ -253,16 +253,16 @@ class Inspection:
 
     # Flows
 
-    def flows(self, query: FlowQuery, breathe: Callable[[], None]) -> FlowPage:
+    def flows(self, query: FlowQuery, checkpoint: Callable[[], None]) -> FlowPage:
         seen = 0
 
         def fitting() -> Iterator[_Ranked]:
             nonlocal seen
             for lane in self._lanes(query):
-                breathe()
+                checkpoint()
                 for i, connection in enumerate(list(_asked_for(query, lane))):
-                    if not i % _FLOWS_A_BREATH:
-                        breathe()
+                    if not i % _FLOWS_PER_CHECKPOINT:
+                        checkpoint()
                     key = lane.key(connection)
                     if query.tcp_port is not None and query.tcp_port not in _tcp_ports(key):
                         continue

@@ -17,7 +17,6 @@ from controller.core.flows.connections import ConnectionSettings
 from controller.core.flows.policy import Rule
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import (
-    Complain,
     Effect,
     Install,
     ReadQueues,
@@ -25,6 +24,7 @@ from controller.model.effects import (
     Remind,
     RepeatNotices,
     SetWindows,
+    Warn,
     Withdraw,
 )
 from controller.model.entries import (
@@ -113,7 +113,7 @@ class EngineBench:
                     self.intervals_us[PortId(switch, port)] = interval_us
                 case Remind(at_ns):
                     heapq.heappush(self.reminders, at_ns)
-                case Complain(switch, _):
+                case Warn(switch, _):
                     self.complaints.append(switch)
                 case ReadQueues(switch) if self.queue is not None:
                     queues = dict.fromkeys(range(1, 41), self.queue)

@@ -181,9 +181,9 @@ class Told:
                 "notices": {"CN-L": 3, "CR": 2},
             }
 
-    def flows(self, query: FlowQuery, breathe: Callable[[], None]) -> FlowPage:
+    def flows(self, query: FlowQuery, checkpoint: Callable[[], None]) -> FlowPage:
         self.queries.append(query)
-        breathe()
+        checkpoint()
         first = query.offset
         shown = range(first, min(first + query.limit, 150))
         return FlowPage((flow(number) for number in shown), 150)

@@ -125,7 +125,7 @@ def test_arp_is_passed_on_and_answered(world: World) -> None:
     channel.packet_in(0, 2, arp(2, H2, H1))
     channel.got.clear()
     channel.packet_in(0, 1, arp(1, H1, H2))
-    reply = neighbours.answer(H2.mac, H2.address, H1.mac, H1.address, b"")
+    reply = neighbours.reply(H2.mac, H2.address, H1.mac, H1.address, b"")
     assert channel.sent_frames() == [([1], reply)]
 
 

@@ -4,21 +4,21 @@ from controller.core.congestion.egress_ports import EgressQueue, PortOverride
 from controller.core.congestion.regulator import Scheme
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import (
-    Answer,
     Deliver,
-    Probe,
+    LinkProbe,
+    NeighbourReply,
     ReadFlowCounters,
     ReadQueues,
     SetWindows,
 )
 from controller.model.entries import (
-    Behind,
     FlowCounter,
     FlowWindow,
     Forward,
-    Hop,
+    ForwardVia,
     HostWindow,
     LinkPort,
+    NextHop,
 )
 from controller.model.flow import ACK, FIN, RST
 from controller.model.packet_ins import NeighbourMessage
@@ -43,24 +43,24 @@ from packets import Host
 class TestForwarding:
     def test_a_port_that_came_up_is_probed(self) -> None:
         bench = EngineBench()
-        probed = {e.port for e in bench.switch_up(1, ports=3) if isinstance(e, Probe)}
+        probed = {e.port for e in bench.switch_up(1, ports=3) if isinstance(e, LinkProbe)}
         assert probed == {PortId(1, 1), PortId(1, 2), PortId(1, 3)}
 
     def test_hosts_are_reachable_from_every_switch_as_soon_as_they_are_known(self) -> None:
         bench = two_switches()
         assert Forward(RECEIVER.mac, 1) in bench.entries(2, Forward)
-        assert Behind(RECEIVER.mac, 2) in bench.entries(1, Behind)
+        assert ForwardVia(RECEIVER.mac, 2) in bench.entries(1, ForwardVia)
         assert Forward(SENDERS[0].mac, 1) in bench.entries(1, Forward)
-        assert Behind(SENDERS[0].mac, 1) in bench.entries(2, Behind)
-        assert bench.entries(1, Hop) == {Hop(2, None, 40)}
-        assert bench.entries(2, Hop) == {Hop(1, None, 40)}
+        assert ForwardVia(SENDERS[0].mac, 1) in bench.entries(2, ForwardVia)
+        assert bench.entries(1, NextHop) == {NextHop(2, None, 40)}
+        assert bench.entries(2, NextHop) == {NextHop(1, None, 40)}
         assert bench.entries(1, LinkPort) == {LinkPort(40)}
 
     def test_a_known_address_is_answered_for(self) -> None:
         bench = two_switches()
         effects = bench.arp(1, SENDERS[0], RECEIVER)
         assert effects == [
-            Answer(
+            NeighbourReply(
                 PortId(1, 1),
                 RECEIVER.mac,
                 RECEIVER.address,
@@ -85,7 +85,7 @@ class TestForwarding:
         bench.places[newcomer] = PortId(1, 39)
         assert not [e for e in bench.arp(2, newcomer, RECEIVER) if isinstance(e, Deliver)]
         (answer,) = bench.arp(1, RECEIVER, newcomer)
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, NeighbourReply)
         assert answer.mac == newcomer.mac
 
     def test_a_probe_of_an_unknown_sender_teaches_no_address(self) -> None:
@@ -96,7 +96,7 @@ class TestForwarding:
         )
         bench.do(bench.engine.resolve(PortId(1, 1), probe, bench.now_ns))
         (effect,) = bench.arp(1, SENDERS[1], SENDERS[0])
-        assert isinstance(effect, Answer)
+        assert isinstance(effect, NeighbourReply)
         assert effect.address == SENDERS[0].address
 
     def test_nothing_is_learnt_before_a_port_is_settled_nor_from_links(self) -> None:
@@ -113,14 +113,14 @@ class TestForwarding:
         bench = two_switches()
         bench.place(SENDERS[0], PortId(2, 7))
         assert Forward(SENDERS[0].mac, 7) in bench.entries(2, Forward)
-        assert Behind(SENDERS[0].mac, 2) in bench.entries(1, Behind)
+        assert ForwardVia(SENDERS[0].mac, 2) in bench.entries(1, ForwardVia)
         assert records(bench.last, "host_moved")
 
     def test_a_silent_link_is_given_up(self) -> None:
         bench = two_switches()
         effects = bench.sleep(5 * SECOND)
         assert records(effects, "link_down") == [{"a": "1:40", "b": "2:40"}]
-        assert bench.entries(1, Hop) == set()
+        assert bench.entries(1, NextHop) == set()
         assert bench.entries(1, LinkPort) == set()
 
     def test_a_port_that_goes_down_takes_its_host_along(self) -> None:
@@ -128,14 +128,14 @@ class TestForwarding:
         down = Port(1, "s2-eth1", b"\2\1\0\0\2\0", False)
         effects = bench.do(bench.engine.port_changed(2, down, bench.now_ns))
         assert records(effects, "host_lost") == [{"mac": RECEIVER.mac.hex(":")}]
-        assert bench.entries(1, Hop) == set()
+        assert bench.entries(1, NextHop) == set()
 
     def test_a_switch_that_only_lost_its_controller_keeps_its_place(self) -> None:
         bench = two_switches()
         bench.do(bench.engine.switch_down(2, bench.now_ns))
         bench.sleep(10 * SECOND)
-        assert Behind(RECEIVER.mac, 2) in bench.entries(1, Behind)
-        assert bench.entries(1, Hop) == {Hop(2, None, 40)}
+        assert ForwardVia(RECEIVER.mac, 2) in bench.entries(1, ForwardVia)
+        assert bench.entries(1, NextHop) == {NextHop(2, None, 40)}
 
 
 class TestRegulation:

@@ -5,7 +5,14 @@ import pytest
 from controller.core.bandwidth.announced import Announced
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import Effect
-from controller.model.entries import AssignPathIds, FlowCounter, HeldEntry, Hop, HostWindow, Steer
+from controller.model.entries import (
+    AssignPathIds,
+    FlowCounter,
+    HeldEntry,
+    HostWindow,
+    NextHop,
+    Steer,
+)
 from controller.model.flow import FlowKey
 from controller.model.values import N_PATH_IDS, FlowClass, Port, PortId
 from engine_bench import RECEIVER, SECOND, SENDERS, EngineBench, make_engine, records
@@ -54,8 +61,8 @@ class Fabric(EngineBench):
         path = []
         while src != dst:
             held = self.held[src]
-            entry = held.get(Hop(dst, path_id, 0).key) or held[Hop(dst, None, 0).key]
-            assert isinstance(entry, Hop)
+            entry = held.get(NextHop(dst, path_id, 0).key) or held[NextHop(dst, None, 0).key]
+            assert isinstance(entry, NextHop)
             path.append(PortId(src, entry.port))
             src = PEERS[path[-1]].switch
         return path
@@ -113,7 +120,9 @@ def test_path_ids_are_given_where_they_are_needed() -> None:
         assert bench.entries(leaf, AssignPathIds) == {AssignPathIds()}
     for spine in (S1, S2):
         assert bench.entries(spine, AssignPathIds) == set()
-        assert {hop.path_id for hop in bench.entries(spine, Hop) if isinstance(hop, Hop)} == {None}
+        assert {
+            hop.path_id for hop in bench.entries(spine, NextHop) if isinstance(hop, NextHop)
+        } == {None}
     assert {spine_of(bench, path_id) for path_id in range(N_PATH_IDS)} == {S1, S2}
 
 

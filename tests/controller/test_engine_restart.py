@@ -11,10 +11,10 @@ from controller.model.effects import (
     Withdraw,
 )
 from controller.model.entries import (
-    Behind,
     FlowCounter,
     FlowWindow,
     Forward,
+    ForwardVia,
     HeldEntry,
     HostWindow,
     Relearn,
@@ -299,12 +299,14 @@ class TestGone:
         bench.connect(RECEIVER, SENDERS[0])
         bench.do(bench.engine.switch_down(2, bench.now_ns))
         bench.sleep(61 * SECOND)
-        assert Behind(RECEIVER.mac, 2) in bench.entries(1, Behind), "it may be forwarding yet"
+        assert ForwardVia(RECEIVER.mac, 2) in bench.entries(1, ForwardVia), (
+            "it may be forwarding yet"
+        )
         port = Port(40, "s1-eth40", b"\2\1\0\0\1\0", up=False)
         bench.do(bench.engine.port_changed(1, port, bench.now_ns))
         bench.sleep(SECOND)
-        known = bench.entries(1, Forward) | bench.entries(1, Behind)
+        known = bench.entries(1, Forward) | bench.entries(1, ForwardVia)
         assert RECEIVER.mac not in {entry.mac for entry in known}
         assert all(switch == 1 for switch, _ in bench.engine._tables.entries(object))
         bench.switch_up(2)
-        assert Behind(SENDERS[0].mac, 1) in bench.entries(2, Behind), "it is furnished anew"
+        assert ForwardVia(SENDERS[0].mac, 1) in bench.entries(2, ForwardVia), "it is furnished anew"

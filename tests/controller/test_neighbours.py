@@ -117,13 +117,13 @@ class TestReading:
 class TestWriting:
     @pytest.mark.parametrize("tags", [b"", TAG])
     def test_an_arp_reply(self, tags: bytes) -> None:
-        frame = neighbours.answer(H1.mac, H1.address, H2.mac, H2.address, tags)
+        frame = neighbours.reply(H1.mac, H1.address, H2.mac, H2.address, tags)
         usual = arp(2, H1, H2)
         assert frame == usual[:12] + tags + usual[12:]
 
     @pytest.mark.parametrize("tags", [b"", TAG])
     def test_an_advertisement(self, tags: bytes) -> None:
-        frame = neighbours.answer(H1.mac, H1.address6, H2.mac, H2.address6, tags)
+        frame = neighbours.reply(H1.mac, H1.address6, H2.mac, H2.address6, tags)
         usual = nd(
             ADVERTISEMENT,
             *(H1.address6, H2.address6, H1.address6, option(TARGET, H1.mac)),
@@ -133,7 +133,7 @@ class TestWriting:
 
     @pytest.mark.parametrize("host_address", [H2.address, H2.address6])
     def test_a_question_is_of_nobody_and_to_one(self, host_address: bytes) -> None:
-        frame = neighbours.ask(H2.mac, host_address, H1.mac, TAG)
+        frame = neighbours.probe(H2.mac, host_address, H1.mac, TAG)
         nobody = bytes(len(host_address))
         asked = NeighbourMessage(True, H1.mac, nobody, host_address, H2.mac, TAG, frame)
         assert packet_in.parse(frame) == asked

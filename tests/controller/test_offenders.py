@@ -4,7 +4,7 @@ import pytest
 
 from controller.core.hosts.over_budget import QUIET_NS, Offenders
 from controller.core.topology.fabric import Fabric
-from controller.model.effects import Complain, Effect, Record
+from controller.model.effects import Effect, Record, Warn
 from controller.model.packet_ins import OverBudget, PacketClass
 from controller.model.values import Port, PortId
 
@@ -43,7 +43,7 @@ def test_the_port_and_its_host_are_named_once(subject: Subject) -> None:
         "packet_ins_limited",
         {"port": "1:3", "class": "syn", "hosts": [MAC.hex(":")], "dropped_per_s": 30_000},
     )
-    assert isinstance(complaint, Complain)
+    assert isinstance(complaint, Warn)
     assert complaint.switch == 1
     assert "port 3 (02:00:00:00:00:01)" in complaint.text
     assert "syn" in complaint.text
@@ -60,7 +60,7 @@ def test_who_has_been_quiet_is_let_go_with_what_it_came_to(subject: Subject) -> 
     record, complaint = subject.tend(2 + QUIET_NS / S)
     assert isinstance(record, Record)
     assert (record.event, record.fields["dropped"]) == ("packet_ins_in_budget", 11)
-    assert isinstance(complaint, Complain)
+    assert isinstance(complaint, Warn)
     assert subject.offenders.active == []
     assert subject.offenders.dropped == {(PORT, "syn"): 11}
     assert subject.report(60, OverBudget(3, PacketClass.SYN, 1, 0.5)), "it is told anew"
@@ -68,10 +68,10 @@ def test_who_has_been_quiet_is_let_go_with_what_it_came_to(subject: Subject) -> 
 
 def test_a_port_without_a_host_and_a_port_that_is_not_known(subject: Subject) -> None:
     _, complaint = subject.report(0, OverBudget(9, PacketClass.NEIGHBOUR, 5, 2.5))
-    assert isinstance(complaint, Complain)
+    assert isinstance(complaint, Warn)
     assert "port 9 (no known host)" in complaint.text
     _, complaint = subject.report(0, OverBudget(0, PacketClass.SEGMENT, 5, 2.5))
-    assert isinstance(complaint, Complain)
+    assert isinstance(complaint, Warn)
     assert "some port" in complaint.text
 
 

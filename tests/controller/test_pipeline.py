@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from controller.model.entries import (
     AssignPathIds,
-    Behind,
     Entry,
     Exempt,
     FlowCounter,
     FlowWindow,
     Forward,
+    ForwardVia,
     HeldEntry,
-    Hop,
     HostWindow,
     LinkPort,
+    NextHop,
     PortWindow,
     Relearn,
     Steer,
@@ -75,8 +75,8 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(PortWindow, ports, registers),
     st.builds(FlowWindow, ports, keys, registers, scales),
     st.builds(Forward, macs, ports),
-    st.builds(Behind, macs, datapath_ids),
-    st.builds(Hop, datapath_ids, path_ids, ports),
+    st.builds(ForwardVia, macs, datapath_ids),
+    st.builds(NextHop, datapath_ids, path_ids, ports),
     exemptions(),
 )
 

@@ -4,8 +4,8 @@ import pytest
 
 from controller.core.hosts.flooding import Floods
 from controller.core.hosts.resolution import vlan_of
-from controller.model.effects import Answer, Ask, Deliver, Effect
-from controller.model.entries import Behind, Forward
+from controller.model.effects import AddressProbe, Deliver, Effect, NeighbourReply
+from controller.model.entries import Forward, ForwardVia
 from controller.model.packet_ins import NeighbourMessage
 from controller.model.values import PortId
 from engine_bench import (
@@ -64,7 +64,7 @@ class TestAnswers:
         bench = star()
         introduce(bench, kind)
         a, b = getattr(A, kind), getattr(B, kind)
-        assert say(bench, PORT_A, A.mac, a, b) == [Answer(PORT_A, B.mac, b, A.mac, a)]
+        assert say(bench, PORT_A, A.mac, a, b) == [NeighbourReply(PORT_A, B.mac, b, A.mac, a)]
 
     def test_who_wants_an_address_is_told_by_its_owner_alone(self, kind: str) -> None:
         """RFC 5227 section 2.1.1, RFC 4862 section 5.4.3: the owner may be gone."""
@@ -89,7 +89,7 @@ class TestAnswers:
         told = say(bench, PORT_A, A.mac, b, b"", asks=False)
         assert PORT_B in deliveries(told)[0]
         effects = say(bench, PORT_R, RECEIVER.mac, a, b)
-        assert [effect.mac for effect in effects if isinstance(effect, Answer)] == [A.mac]
+        assert [effect.mac for effect in effects if isinstance(effect, NeighbourReply)] == [A.mac]
 
     def test_a_group_or_no_address_is_no_host(self) -> None:
         bench = star()
@@ -103,10 +103,10 @@ class TestVlans:
         bench = star()
         introduce(bench, kind, TAG_7)
         a, b = getattr(A, kind), getattr(B, kind)
-        answer = Answer(PORT_A, B.mac, b, A.mac, a, TAG_7)
+        answer = NeighbourReply(PORT_A, B.mac, b, A.mac, a, TAG_7)
         assert say(bench, PORT_A, A.mac, a, b, tags=TAG_7) == [answer]
         asked = say(bench, PORT_A, A.mac, a, b, tags=TAG_8)
-        assert not [effect for effect in asked if isinstance(effect, Answer)]
+        assert not [effect for effect in asked if isinstance(effect, NeighbourReply)]
 
     def test_a_tag_may_carry_a_priority_only(self) -> None:
         assert vlan_of(PRIORITY_ONLY) == vlan_of(b"") == b""
@@ -116,7 +116,7 @@ class TestVlans:
 
 class TestAge:
     def asked(self, effects: list[Effect]) -> list[bytes]:
-        return [effect.address for effect in effects if isinstance(effect, Ask)]
+        return [effect.address for effect in effects if isinstance(effect, AddressProbe)]
 
     def test_who_was_not_heard_of_is_asked_and_stays_if_he_answers(self, kind: str) -> None:
         bench = star()
@@ -124,8 +124,8 @@ class TestAge:
         a = getattr(A, kind)
         bench.now_ns += AGE_NS
         effects = bench.do(bench.engine.tend(bench.now_ns))
-        questions = [e for e in effects if isinstance(e, Ask) and e.address == a]
-        assert questions == [Ask(PORT_A, A.mac, a, bytes([2, 1, 0, 0, 1, 0]))]
+        questions = [e for e in effects if isinstance(e, AddressProbe) and e.address == a]
+        assert questions == [AddressProbe(PORT_A, A.mac, a, bytes([2, 1, 0, 0, 1, 0]))]
         told = say(bench, PORT_A, A.mac, a, b"", asks=False, dst_mac=questions[0].asker_mac)
         assert deliveries(told) == []  # It was the controller that had asked.
         assert a not in self.asked(bench.sleep(10 * SECOND))
@@ -138,7 +138,7 @@ class TestAge:
         assert self.asked(seen).count(RECEIVER.address) == 3
         assert {"mac": RECEIVER.mac.hex(":")} in records(seen, "host_lost")
         assert Forward(RECEIVER.mac, 1) not in bench.entries(2, Forward)
-        assert Behind(RECEIVER.mac, 2) not in bench.entries(1, Behind)
+        assert ForwardVia(RECEIVER.mac, 2) not in bench.entries(1, ForwardVia)
         assert deliveries(bench.arp(1, A, RECEIVER))  # nobody is known to have it
 
     def test_who_keeps_one_address_stays(self) -> None:

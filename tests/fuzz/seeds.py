@@ -49,8 +49,11 @@ def messages(a: Host, b: Host) -> list[bytes]:
         copy(discovery.pack(discovery.Origin(2, 1, 0), a.mac, 4, SECRET)),
         copy(segment(a, b, there, ACK, 5), table=pipeline.Table.FORWARD),
         copy(segment(a, b, there, SYN, 1, options=options), register=16 + 5),
-        *(copy(neighbours.ask(b.mac, address, a.mac, b"")) for address in (b.address, b.address6)),
-        copy(neighbours.answer(b.mac, b.address6, a.mac, a.address6, b"")),
+        *(
+            copy(neighbours.probe(b.mac, address, a.mac, b""))
+            for address in (b.address, b.address6)
+        ),
+        copy(neighbours.reply(b.mac, b.address6, a.mac, a.address6, b"")),
         weir(extension.MessageType.QUEUE_EVENT, event.pack()),
         message(Type.MULTIPART_REPLY, struct.pack("!HH4x", 1, 0) + stats_of(account, 999)),
         message(Type.PORT_STATUS, b"\2" + bytes(7) + _port(a)),

@@ -55,7 +55,7 @@ class Uplink(NamedTuple):
     port: PortId
 
 
-Link = PortId | Uplink
+PathLink = PortId | Uplink
 
 
 class Announced(NamedTuple):
@@ -72,13 +72,13 @@ class Share(NamedTuple):
 
     flow: str
     rate_bps: float
-    narrowest: Link | None
+    narrowest: PathLink | None
 
 
 class LinkState(NamedTuple):
     """A link of a path: its capacity and use."""
 
-    link: Link
+    link: PathLink
     capacity_bps: float
     use: Use | None
 
@@ -98,7 +98,7 @@ class PathBandwidth(NamedTuple):
 class _Flow:
     announced: Announced
     renewed_ns: int
-    links: tuple[Link, ...] = ()
+    links: tuple[PathLink, ...] = ()
     share: Share | None = None
     told_bps: float | None = None
     sends_most_bps: float = inf
@@ -336,11 +336,11 @@ class Bandwidth:
             states,
         )
 
-    def _links(self, src: bytes, dst: bytes) -> tuple[Link, ...]:
+    def _links(self, src: bytes, dst: bytes) -> tuple[PathLink, ...]:
         path_id = self._path_ids.get((src, dst))
         if path_id is None:
             path_id = self._best_path_id(src, dst)
-        links: tuple[Link, ...] = (Uplink(self._host(src).port), *self._path(src, dst, path_id))
+        links: tuple[PathLink, ...] = (Uplink(self._host(src).port), *self._path(src, dst, path_id))
         return tuple(link for link in links if self._capacity(_port_of(link)) is not None)
 
     def _path(self, src: bytes, dst: bytes, path_id: int) -> tuple[PortId, ...]:
@@ -381,7 +381,7 @@ class Bandwidth:
         parts = {path: sorted(map(part_bps, path)) for path in dict.fromkeys(paths)}
         return max(range(N_PATH_IDS), key=lambda path_id: (parts[paths[path_id]], -taken[path_id]))
 
-    def _state(self, link: Link) -> LinkState:
+    def _state(self, link: PathLink) -> LinkState:
         # What comes in by a port is counted as what leaves by the ports after it.
         estimator = None if isinstance(link, Uplink) else self.estimator(link)
         capacity_bps = self._capacity(_port_of(link))
@@ -390,14 +390,14 @@ class Bandwidth:
 
     # Shares
 
-    def _demands(self) -> dict[str, Demand[Link]]:
+    def _demands(self) -> dict[str, Demand[PathLink]]:
         return {
             name: Demand(flow.links, flow.announced.most_bps)
             for name, flow in self._flows.items()
             if flow.links
         }
 
-    def _reckon(self, demands: dict[str, Demand[Link]]) -> Iterable[Share]:
+    def _reckon(self, demands: dict[str, Demand[PathLink]]) -> Iterable[Share]:
         links = {link for demand in demands.values() for link in demand.links}
         contentions = {link: self._contention(link) for link in links}
         shares = max_min(contentions, demands)
@@ -413,7 +413,7 @@ class Bandwidth:
                 )
             yield Share(flow, shares[flow], narrowest)
 
-    def _contention(self, link: Link) -> Contention:
+    def _contention(self, link: PathLink) -> Contention:
         whole_bps = self._capacity(_port_of(link))
         assert whole_bps is not None
         capacity_bps = whole_bps * (1 - self.settings.spare)
@@ -423,11 +423,11 @@ class Bandwidth:
         whole, local = port.whole.use, port.local.use
         if whole is None or local is None:
             return Contention(capacity_bps)
-        fountains = sum(link in flow.links for flow in self._flows.values())
+        announced_flows = sum(link in flow.links for flow in self._flows.values())
         local_bps, local_flows = max(0.0, local.used_bps), max(1, self._tcp_flows(link))
         reserved = self.settings.reserved
         if reserved is None:
-            fair_bps = capacity_bps * local_flows / (local_flows + fountains)
+            fair_bps = capacity_bps * local_flows / (local_flows + announced_flows)
         else:
             fair_bps = capacity_bps * (1 - reserved)
         # Fair queues would let them have more than they have, if they wanted it.
@@ -438,7 +438,7 @@ class Bandwidth:
         return Contention(capacity_bps, local_flows, local_bps, reserved)
 
 
-def _port_of(link: Link) -> PortId:
+def _port_of(link: PathLink) -> PortId:
     return link.port if isinstance(link, Uplink) else link
 
 

@@ -18,10 +18,10 @@ from controller.model.entries import EntryKey
 from controller.model.values import PortId
 
 # For so long after somebody has asked for a path, counters that change are read often.
-_WATCHED_NS = 60 * 10**9
+_READ_OFTEN_NS = 60 * 10**9
 
 # A port, the bytes that have left by it, and the switch's time.
-Counted = tuple[int, int, int]
+PortReading = tuple[int, int, int]
 
 
 class Estimation:
@@ -44,7 +44,7 @@ class Estimation:
         self._emit = emit
         self._steered: set[tuple[int, EntryKey]] = set()
         self._paces: dict[int, Pace] = {}
-        self._watched_until_ns = 0
+        self._often_until_ns = 0
 
     # Counters
 
@@ -65,7 +65,7 @@ class Estimation:
                 self.bandwidth.read(port_id, queue.tx_bytes, queue.at_ns, now_ns, dropped_bytes)
 
     def ports_counted(
-        self, switch: int, counted: Iterable[Counted], more: bool, now_ns: int
+        self, switch: int, counted: Iterable[PortReading], more: bool, now_ns: int
     ) -> None:
         """Of ports; those with a queue are left to it. The last ones unless `more` come."""
         for number, n_bytes, at_ns in counted:
@@ -75,8 +75,8 @@ class Estimation:
                 self.bandwidth.read(port_id, n_bytes, at_ns, now_ns)
         if not more and switch in self._paces:
             changed = self.bandwidth.take_changed(switch)
-            watched = bool(self.bandwidth.flows) or now_ns < self._watched_until_ns
-            self._paces[switch].answered(changed and watched, now_ns)
+            wanted = bool(self.bandwidth.flows) or now_ns < self._often_until_ns
+            self._paces[switch].answered(changed and wanted, now_ns)
 
     def forget_port(self, port_id: PortId) -> None:
         self.bandwidth.forget_port(port_id)
@@ -93,19 +93,19 @@ class Estimation:
         self.bandwidth.announce(name, announced, now_ns)
         if is_new:
             self._emit(Record("flow_announced", {"flow": name}))
-        self._watch(now_ns)
+        self._read_often(now_ns)
 
     def withdraw(self, name: str, now_ns: int) -> bool:
         """Whether the flow was known."""
         known = self.bandwidth.withdraw(name)
         if known:
             self._emit(Record("flow_withdrawn", {"flow": name}))
-        self._watch(now_ns)
+        self._read_often(now_ns)
         return known
 
     def path(self, src: bytes, dst: bytes, now_ns: int) -> PathBandwidth:
         """Raises UnknownPathError."""
-        self._watch(now_ns)
+        self._read_often(now_ns)
         return self.bandwidth.path(src, dst)
 
     def tend(self, now_ns: int) -> None:
@@ -131,7 +131,7 @@ class Estimation:
             self._tables.remove(switch, key)
         self._steered = wanted
 
-    def _watch(self, now_ns: int) -> None:
-        self._watched_until_ns = now_ns + _WATCHED_NS
+    def _read_often(self, now_ns: int) -> None:
+        self._often_until_ns = now_ns + _READ_OFTEN_NS
         for pace in self._paces.values():
             pace.hurry(now_ns)

@@ -55,10 +55,10 @@ class Enforcer:
 
     def reroute(self, pair: HostPair) -> None:
         """A pair has its route, or another one: bring its receivers' entries in line."""
-        was_apart = pair.apart
+        needed_own_entries = pair.needs_own_entries
         for lane in pair.lanes:
             self._reroute(lane)
-            if was_apart or pair.apart or lane.background:
+            if needed_own_entries or pair.needs_own_entries or lane.background:
                 for connection in lane.members:
                     self._apply_if_own(lane, connection)
 
@@ -70,7 +70,7 @@ class Enforcer:
         self._uses.setdefault(address, Counter())
         self._unused.pop(address, None)
         scale = self._scales.setdefault(address, lane.window_scale)
-        lane.odd = scale != lane.window_scale
+        lane.odd_scale = scale != lane.window_scale
         left = self._lead(lane, lane.ports)
         for port_id in lane.ports:
             self._put_host_window(port_id, address)
@@ -122,8 +122,8 @@ class Enforcer:
 
     def apply(self, lane: Lane, connection: Connection) -> None:
         """Give a flow entries of its own, if its class or its scale wants them."""
-        if lane.odd and not any(
-            peer.members and not peer.odd for peer in self._lanes.get(lane.dst, ())
+        if lane.odd_scale and not any(
+            peer.members and not peer.odd_scale for peer in self._lanes.get(lane.dst, ())
         ):
             self._rescale(lane)
         self._apply(lane, connection)
@@ -141,12 +141,12 @@ class Enforcer:
         for port_id in self._host_ports.get(address, set()):
             self._put_host_window(port_id, address)
         for peer in self._lanes[address]:
-            peer.odd = peer.window_scale != scale
+            peer.odd_scale = peer.window_scale != scale
             for connection in peer.members:
                 self._apply_if_own(peer, connection)
 
     def _apply_if_own(self, lane: Lane, connection: Connection) -> None:
-        wants_own = lane.odd or lane.cls(connection) is FlowClass.BACKGROUND
+        wants_own = lane.odd_scale or lane.cls(connection) is FlowClass.BACKGROUND
         if wants_own or lane.key(connection) in self._exceptions:
             self._apply(lane, connection)
 
@@ -157,7 +157,7 @@ class Enforcer:
         key = lane.key(connection)
         cls = lane.cls(connection)
         exceptions: dict[PortId, EntryKey] = {}
-        if lane.odd or cls is FlowClass.BACKGROUND:
+        if lane.odd_scale or cls is FlowClass.BACKGROUND:
             segments = FlowKey.unpack(key).reverse
             for port_id in lane.ports:
                 register = self._registers.register(port_id, cls)

@@ -15,7 +15,6 @@ from controller.core.desired.tables import Tables
 from controller.core.flows.port_counts import PortCounts
 from controller.core.topology.rtt import RoundTrips
 from controller.model.effects import (
-    Complain,
     Effect,
     ReadQueues,
     Record,
@@ -24,6 +23,7 @@ from controller.model.effects import (
     RepeatNotices,
     SetWindows,
     TimeControl,
+    Warn,
 )
 from controller.model.entries import PortWindow
 from controller.model.values import FlowClass, Hold, Notice, Port, PortId
@@ -329,4 +329,4 @@ class Regulation:
                 "has more egress queues than pairs of window registers: "
                 f"port {port_id.port} and further ones are not regulated"
             )
-            self._emit(Complain(switch, text))
+            self._emit(Warn(switch, text))

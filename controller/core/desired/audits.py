@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from controller.core.desired.tables import Applied, Tables
-from controller.model.effects import Audit, Complain, Effect, Record
+from controller.model.effects import Audit, Effect, Record, Warn
 from controller.model.entries import Entry
 
 # A switch that has not told what it holds by then is passed over until its turn comes again.
 _PATIENCE_NS = 30 * 10**9
 
 
-class InStep(NamedTuple):
+class SyncState(NamedTuple):
     """How far a switch is with what is wanted of it.
 
     `audited_ns` is when it last told what it holds, None if it never did since it connected;
@@ -89,9 +89,9 @@ class Audits:
         self._emit(Record("switch_audited", fields))
         if restored or removed:
             text = f"lacked {restored} entries and held {removed} that are not wanted: put right"
-            self._emit(Complain(switch, text))
+            self._emit(Warn(switch, text))
 
-    def in_step(self, switch: int) -> InStep:
+    def sync_state(self, switch: int) -> SyncState:
         """How far the switch is."""
         audited_ns, restored, removed = self._last.get(switch, (None, 0, 0))
-        return InStep(self._tables.applied(switch), audited_ns, restored, removed)
+        return SyncState(self._tables.applied(switch), audited_ns, restored, removed)

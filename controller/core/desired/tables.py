@@ -23,7 +23,7 @@ class Applied(NamedTuple):
     refused: int
 
 
-class Found(NamedTuple):
+class AuditResult(NamedTuple):
     """What an audit has put right: entries that were missing or different, and entries that nobody
     wants."""
 
@@ -192,7 +192,7 @@ class Tables:
                 audit.removed += 1
                 self._emit(Withdraw(switch, entry))
 
-    def end_audit(self, switch: int) -> Found | None:
+    def end_audit(self, switch: int) -> AuditResult | None:
         """The switch has told all it holds: install what it lacks. None without an audit."""
         audit = self._audits.pop(switch, None)
         if audit is None:
@@ -202,7 +202,7 @@ class Tables:
             audit.restored += key not in refused
             refused.discard(key)
             self._install(switch, wanted[key])
-        return Found(audit.restored, audit.removed)
+        return AuditResult(audit.restored, audit.removed)
 
     def _install(self, switch: int, entry: Entry) -> None:
         self._refused[switch].discard(entry.key)

@@ -13,19 +13,19 @@ UNTOLD_FOR_NS = 60 * 10**9
 _READ_WITHIN_NS = 6 * 10**9
 
 
-class Watch:
+class ChannelHistory:
     """The switches that are heard. Those that are not are so since a time."""
 
     def __init__(self) -> None:
         self._since_ns: dict[int, int] = {}
         self._lost_ns: dict[int, int] = {}
 
-    def begin(self, switch: int, has_past: bool, now_ns: int) -> None:
+    def connected(self, switch: int, has_past: bool, now_ns: int) -> None:
         """A switch is heard; connections may have ended unseen if it `has_past`."""
         self._lost_ns.pop(switch, None)
         self._since_ns[switch] = now_ns if has_past else -UNTOLD_FOR_NS
 
-    def end(self, switch: int, now_ns: int) -> None:
+    def disconnected(self, switch: int, now_ns: int) -> None:
         self._lost_ns[switch] = now_ns
 
     def forget(self, switch: int) -> None:
@@ -43,7 +43,7 @@ class Watch:
             for switch in switches
         )
 
-    def may_be_untold(self, switches: Iterable[int], traced_ns: int, now_ns: int) -> bool:
+    def may_have_ended_unseen(self, switches: Iterable[int], traced_ns: int, now_ns: int) -> bool:
         """Whether a counted connection, last seen to go on at `traced_ns`, may have ended
         before one of the switches at its ends was heard, and not have been told of yet."""
         since_ns = max((self._since_ns.get(switch, 0) for switch in switches), default=0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from controller.core.desired.tables import Tables
-from controller.core.flows.channel_history import Watch
+from controller.core.flows.channel_history import ChannelHistory
 from controller.core.flows.classifier import Classifier
 from controller.core.flows.flow_table import ConnectionEvent, GlobalFlowTable
 from controller.core.flows.host_pairs import (
@@ -22,9 +22,9 @@ from controller.core.flows.host_pairs import (
 )
 from controller.core.flows.policy import Policy, Treatment
 from controller.core.flows.polling import Polling
-from controller.core.flows.recovery import Memory
+from controller.core.flows.recovery import SurvivingFlows
 from controller.core.topology.fabric import Fabric
-from controller.model.effects import Complain, Effect, ReadFlowCounters, Record
+from controller.model.effects import Effect, ReadFlowCounters, Record, Warn
 from controller.model.entries import FlowCounter, HeldEntry
 from controller.model.flow import FIN, RST, FlowKey, Reading, SegmentFields, payload_bytes, reverse
 
@@ -95,7 +95,7 @@ class Connections:
         self._settings = settings
         self._classifier = settings.classifier
         self._emit = emit
-        self._memory = Memory()
+        self._surviving = SurvivingFlows()
         self._young: deque[Connection] = deque()  # the oldest first
         self._uncounted: deque[Connection] = deque()
         self._polling = Polling(settings.poll_interval_ns)
@@ -103,7 +103,7 @@ class Connections:
         self._untreated: deque[Connection] = deque()
         self._gone: set[int] = set()
         self._told_without_path_id: set[int] = set()
-        self._watch = Watch()
+        self._channel_history = ChannelHistory()
         self.relearning: set[int] = set()
 
     def reconfigure(self, settings: ConnectionSettings) -> None:
@@ -122,7 +122,7 @@ class Connections:
     def observe(self, segments: Sequence[SegmentFields], now_ns: int) -> None:
         """Copied segments that entered at an edge, from hosts that the fabric knows."""
         changes = self.table.observe(segments, now_ns)
-        if self._memory:
+        if self._surviving:
             for segment in segments:
                 if segment[3] & (FIN | RST) and self.table.find(segment[2]) is None:
                     self.forget_remembered(FlowKey.unpack(segment[2]))
@@ -181,7 +181,7 @@ class Connections:
                 break
             connection = self._young.popleft()
             if connection.established and connection.record is None:
-                if self._watch.saw_all(connection.pair.edges, connection.opened_ns):
+                if self._channel_history.saw_all(connection.pair.edges, connection.opened_ns):
                     opened += self._count_unless_full(connection, now_ns)
                 else:
                     # Its end may have gone unseen. If it goes on, the switch's return relearns it.
@@ -194,18 +194,18 @@ class Connections:
     def switch_up(self, switch: int, has_past: bool, now_ns: int) -> None:
         """A switch is heard; connections may have ended unseen if it `has_past`."""
         self._gone.discard(switch)
-        self._watch.begin(switch, has_past, now_ns)
+        self._channel_history.connected(switch, has_past, now_ns)
         self._polling.reconnected(switch)
 
     def switch_down(self, switch: int, now_ns: int) -> None:
         """Nothing is heard of what ends at this switch."""
-        self._watch.end(switch, now_ns)
+        self._channel_history.disconnected(switch, now_ns)
         self.relearning.discard(switch)
 
     def restarted(self, switch: int) -> None:
         """A switch has lost all it held, and with it what it was about to tell: which connections
         had ended while it was not heard. Those that go on are relearnt."""
-        lost_ns = self._watch.lost_ns(switch)
+        lost_ns = self._channel_history.lost_ns(switch)
         for pair in self.table.host_pairs:
             if switch in pair.edges:
                 for connection in list(pair.members):
@@ -213,7 +213,9 @@ class Connections:
                     if (
                         record is not None
                         and switch in record.switches
-                        and self._watch.may_be_untold(pair.edges, record.traced_ns, lost_ns)
+                        and self._channel_history.may_have_ended_unseen(
+                            pair.edges, record.traced_ns, lost_ns
+                        )
                     ):
                         self._remove(connection, "unwatched")
 
@@ -232,7 +234,7 @@ class Connections:
     def forget_switch(self, switch: int) -> None:
         """A switch that was given up will not be heard of any more."""
         self._gone.discard(switch)
-        self._watch.forget(switch)
+        self._channel_history.forget(switch)
         self._polling.forget(switch)
 
     def reroute(self, hosts: set[bytes], now_ns: int) -> None:
@@ -248,7 +250,7 @@ class Connections:
 
     def remember(self, held: Iterable[HeldEntry]) -> None:
         """What a switch held when it connected may tell of connections that are not known."""
-        self._memory.remember(held)
+        self._surviving.remember(held)
 
     def tend(self, now_ns: int) -> None:
         """Drop what has left no trace; adopt those of which only the answer was ever seen."""
@@ -270,7 +272,7 @@ class Connections:
 
     def adopt_remembered(self, now_ns: int) -> None:
         """Flow counters that survived stand for connections, as soon as both ends are located."""
-        for flow in self._memory.initiators():
+        for flow in self._surviving.initiators():
             src, dst = self._fabric.owner(flow.src), self._fabric.owner(flow.dst)
             key = flow.pack()
             if src and dst and self.table.find(key) is None:
@@ -280,10 +282,10 @@ class Connections:
     def forget_remembered(self, flow: FlowKey) -> None:
         """What a switch holds of this connection, in either direction, is of the past."""
         for side in (flow, flow.reverse):
-            self._memory.claim(side)
+            self._surviving.claim(side)
 
     def forget_all_remembered(self) -> None:
-        self._memory.clear()
+        self._surviving.clear()
 
     # From the first segment to the last
 
@@ -306,7 +308,7 @@ class Connections:
         own_scales = list(scales)
         remembered = []
         for i, side in enumerate((key, reverse(key))):
-            known, cls, window_scale = self._memory.claim(FlowKey.unpack(side))
+            known, cls, window_scale = self._surviving.claim(FlowKey.unpack(side))
             remembered.append((known, cls))
             if path_id is None and known is not None:
                 path_id = known.path_id
@@ -357,16 +359,16 @@ class Connections:
         if not connection.established or connection.record is not None:
             return
         pair = connection.pair
-        self._apply_apart(connection)
+        self._apply_from_start(connection)
         is_copied = self.relearning and not self.relearning.isdisjoint(pair.edges)
         if is_copied and pair.treatment is not Treatment.EXEMPT:
             self._start_counting(connection, pair.edges, connection.opened_ns)
         else:
             self._young.append(connection)
 
-    def _apply_apart(self, connection: Connection) -> None:
+    def _apply_from_start(self, connection: Connection) -> None:
         """What its host's entry does not serve needs one of its own from the start."""
-        if connection.pair.apart:
+        if connection.pair.needs_own_entries:
             self._apply(connection)
 
     def _apply(self, connection: Connection) -> None:
@@ -400,12 +402,12 @@ class Connections:
             self._begin(renewed)
         else:
             # Its former counters have told so far that it goes on, and new ones are to.
-            self._apply_apart(renewed)
+            self._apply_from_start(renewed)
             self._count_unless_full(renewed, now_ns)
 
     def _closed(self, connection: Connection, reason: str) -> None:
         self.counters[reason] += 1
-        if self._memory:
+        if self._surviving:
             # Or what a switch held of it would bring it back.
             self.forget_remembered(FlowKey.unpack(connection.key))
         self._let_go(connection)
@@ -427,7 +429,7 @@ class Connections:
                 for lane in pair.lanes:
                     entry = FlowCounter(FlowKey.unpack(lane.key(connection)), lane.forward)
                     self._tables.remove(switch, entry.key)
-        if record is not None or pair.apart:
+        if record is not None or pair.needs_own_entries:
             self._window_entries.release(connection)
 
     def _remove(self, connection: Connection, reason: str) -> None:
@@ -450,7 +452,7 @@ class Connections:
                 "copies segments without their path id (action multipath, register 0): "
                 "connections that begin there are regulated as if all went by one path"
             )
-            self._emit(Complain(switch, text))
+            self._emit(Warn(switch, text))
 
     def _route(self, pair: HostPair) -> None:
         """What is exempt has no route: it counts for no port."""

@@ -78,8 +78,8 @@ class Lane:
     """One direction of a pair: data from `src` to `dst` leaves through `ports`.
 
     `window_scale` is the receiver's: the windows that govern this data stand in segments that come
-    back. None means unknown, and such flows' windows are left alone. `odd` marks a lane that does
-    not go by its receiver's usual scale. `members` are the pair's, and `bgt` those of them whose
+    back. None means unknown, and such flows' windows are left alone. `odd_scale` marks a lane whose
+    scale is not its receiver's usual one. `members` are the pair's, and `bgt` those of them whose
     flow of this direction is a background flow: the lane's part of BGT (SDTCP section 3.3), the
     others being its part of BRT.
     """
@@ -91,7 +91,7 @@ class Lane:
     members: set["Connection"]
     bgt: set["Connection"]
     ports: tuple[PortId, ...] = ()
-    odd: bool = False
+    odd_scale: bool = False
     background: int = 0
     idle: int = 0
     idle_background: int = 0
@@ -147,9 +147,13 @@ class HostPair:
         return FlowClass.BURST
 
     @property
-    def apart(self) -> bool:
+    def needs_own_entries(self) -> bool:
         """Its flows need window entries of their own from birth."""
-        return self.forward.odd or self.reverse.odd or self.treatment is Treatment.BACKGROUND
+        return (
+            self.forward.odd_scale
+            or self.reverse.odd_scale
+            or self.treatment is Treatment.BACKGROUND
+        )
 
     @property
     def lanes(self) -> tuple[Lane, Lane]:

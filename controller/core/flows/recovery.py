@@ -13,7 +13,7 @@ from controller.model.values import FlowClass, class_of
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class SurvivingFlow:
     """One flow as its counter on a switch tells it."""
 
     forward: bool
@@ -22,11 +22,11 @@ class Remembered:
     path_id: int | None
 
 
-class Memory:
+class SurvivingFlows:
     """Flows that survived on switches, by the direction of their data."""
 
     def __init__(self) -> None:
-        self._counters: dict[FlowKey, Remembered] = {}
+        self._counters: dict[FlowKey, SurvivingFlow] = {}
         self._windows: dict[FlowKey, tuple[FlowClass, int]] = {}
 
     def __bool__(self) -> bool:
@@ -36,7 +36,7 @@ class Memory:
         for one in held:
             match one.entry:
                 case FlowCounter(flow, forward, path_id):
-                    self._counters[flow] = Remembered(
+                    self._counters[flow] = SurvivingFlow(
                         forward, one.volume_bytes, one.age_ns, path_id
                     )
                 case FlowWindow(_, segments, register, window_scale):
@@ -46,7 +46,7 @@ class Memory:
         """The initiators' flows among those that were not claimed yet."""
         return [flow for flow, remembered in self._counters.items() if remembered.forward]
 
-    def claim(self, flow: FlowKey) -> tuple[Remembered | None, FlowClass, int | None]:
+    def claim(self, flow: FlowKey) -> tuple[SurvivingFlow | None, FlowClass, int | None]:
         """What is remembered of a flow, its class, and its window scale if it had a window entry
         of its own; it is then forgotten here."""
         cls, window_scale = self._windows.pop(flow, (FlowClass.BURST, None))

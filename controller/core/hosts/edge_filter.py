@@ -11,7 +11,7 @@ from controller.model.values import PortId
 _LIMIT = 65_536
 
 
-class Places:
+class EdgeFilter:
     """Learns hosts from copied segments, and lets pass what entered by an edge port."""
 
     def __init__(self, fabric: Fabric, resolver: Resolver) -> None:

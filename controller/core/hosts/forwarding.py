@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from controller.core.desired.tables import Tables
 from controller.core.hosts.resolution import Resolver
 from controller.core.topology.fabric import Fabric
-from controller.core.topology.next_hops import Hops
-from controller.model.effects import Effect, Probe, Record
+from controller.core.topology.next_hops import NextHops
+from controller.model.effects import Effect, LinkProbe, Record
 from controller.model.entries import (
     AssignPathIds,
-    Behind,
     Entry,
     Forward,
+    ForwardVia,
     HostWindow,
     LinkPort,
     forward_key,
@@ -36,7 +36,7 @@ class Forwarding:
         self._resolver = resolver
         self._tables = tables
         self._emit = emit
-        self._hops = Hops(fabric, tables)
+        self._next_hops = NextHops(fabric, tables)
         self._furnished: set[int] = set()
         self._installed_version = fabric.version
 
@@ -73,7 +73,7 @@ class Forwarding:
         for port_id in port_ids:
             port = self._fabric.port(port_id)
             if port is not None and port.up:
-                self._emit(Probe(port_id, port.mac))
+                self._emit(LinkProbe(port_id, port.mac))
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> None:
         before = list(self._fabric.hosts)
@@ -116,7 +116,7 @@ class Forwarding:
         if not same_links:
             self._installed_version = fabric.version
             self._install_links()
-        moved = self._hops.install()
+        moved = self._next_hops.install()
         for mac in changed:
             self._install_host(mac, tables.switches())
         new = set(tables.switches()) - self._furnished
@@ -136,7 +136,7 @@ class Forwarding:
             elif host.port.switch == switch:
                 self._tables.put(switch, Forward(mac, host.port.port))
             else:
-                self._tables.put(switch, Behind(mac, host.port.switch))
+                self._tables.put(switch, ForwardVia(mac, host.port.switch))
 
     def _install_links(self) -> None:
         links = set(self._fabric.link_ports())

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from controller.core.topology.fabric import Fabric
-from controller.model.effects import Complain, Effect, Record
+from controller.model.effects import Effect, Record, Warn
 from controller.model.packet_ins import OverBudget
 from controller.model.values import PortId
 
@@ -66,7 +66,7 @@ class Offenders:
                 self._emit(Record("packet_ins_in_budget", fields))
                 text = f"is within its budget of {offender.packets} packet-ins again"
                 text = f"{self._where(offender)} {text}: {offender.dropped} were dropped"
-                self._emit(Complain(offender.port.switch, text))
+                self._emit(Warn(offender.port.switch, text))
 
     def forget(self, switch: int) -> None:
         """A switch is gone for good."""
@@ -79,7 +79,7 @@ class Offenders:
         per_s = round(offender.dropped_per_s)
         self._emit(Record("packet_ins_limited", fields | {"dropped_per_s": per_s}))
         text = f"is over its budget of {offender.packets} packet-ins by {per_s} a second"
-        self._emit(Complain(offender.port.switch, f"{self._where(offender)} {text}"))
+        self._emit(Warn(offender.port.switch, f"{self._where(offender)} {text}"))
 
     def _where(self, offender: Offender) -> str:
         if not offender.port.port:

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 
 from controller.core.hosts.flooding import Floods
 from controller.core.topology.fabric import Fabric
-from controller.model.effects import Answer, Ask, Deliver, Effect, Record
+from controller.model.effects import AddressProbe, Deliver, Effect, NeighbourReply, Record
 from controller.model.packet_ins import NeighbourMessage
 from controller.model.values import PortId
 
@@ -101,7 +101,9 @@ class Resolver:
             self._flood(port_id, said.frame, now_ns)
         elif any(said.address):
             if owner.mac != said.mac:
-                answer = Answer(port_id, owner.mac, said.target, said.mac, said.address, said.tags)
+                answer = NeighbourReply(
+                    port_id, owner.mac, said.target, said.mac, said.address, said.tags
+                )
                 self._emit(answer)
         elif owner.mac != said.mac:
             # RFC 5227 section 2.1.1, RFC 4862 section 5.4: whoever wants to have an address asks
@@ -146,7 +148,7 @@ class Resolver:
             return
         port = self._fabric.port(host.port)
         if port is not None:
-            self._emit(Ask(host.port, host.mac, address, port.mac, binding.tags))
+            self._emit(AddressProbe(host.port, host.mac, address, port.mac, binding.tags))
         binding.asked += 1
         binding.due_ns = now_ns + _ASK_AGAIN_NS
         self._asked[key] = binding

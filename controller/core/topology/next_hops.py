@@ -6,14 +6,14 @@ are one entry. So a failure changes few of them, and hosts come and go without a
 
 from controller.core.desired.tables import Tables
 from controller.core.topology.fabric import Fabric
-from controller.model.entries import AssignPathIds, Hop
+from controller.model.entries import AssignPathIds, NextHop
 from controller.model.values import N_PATH_IDS
 
 # By switch and path id; a hop without path id is for those that have no other.
 _Ports = dict[tuple[int, int | None], int]
 
 
-class Hops:
+class NextHops:
     """Keeps the hops of all switches in step with the fabric."""
 
     def __init__(self, fabric: Fabric, tables: Tables) -> None:
@@ -62,6 +62,6 @@ class Hops:
             if path_id is not None:
                 self._fabric.multipath = True
                 self._tables.put(switch, AssignPathIds())
-            self._tables.put(switch, Hop(destination, path_id, port))
+            self._tables.put(switch, NextHop(destination, path_id, port))
         for switch, path_id in held.keys() - wanted.keys():
-            self._tables.remove(switch, Hop(destination, path_id, 0).key)
+            self._tables.remove(switch, NextHop(destination, path_id, 0).key)

@@ -64,7 +64,7 @@ class Trees:
         self.root_of = _deal(self.roots, live)
         for root in set(self.root_of):
             self._weigh(root, distrusted)
-        self._ways: dict[tuple[int, int], _Ways] = {}
+        self._ways: dict[tuple[int, int], _EqualCostPaths] = {}
         self._next: dict[tuple[int, int], dict[int, int]] = {}
 
     @property
@@ -85,7 +85,7 @@ class Trees:
         root = self.root_of[path_id]
         ways = self._ways.get((destination, root))
         if ways is None:
-            ways = self._ways[destination, root] = _Ways(self._graph, destination, root)
+            ways = self._ways[destination, root] = _EqualCostPaths(self._graph, destination, root)
         return {
             switch: _port(self._graph[switch][parent]["links"], switch, path_id)
             for switch, parent in ways.parents(path_id).items()
@@ -104,7 +104,7 @@ class Trees:
                 )
 
 
-class _Ways:
+class _EqualCostPaths:
     """All the shortest paths to a destination that are equally near to a root."""
 
     def __init__(self, graph: "nx.Graph[int]", destination: int, root: int) -> None:

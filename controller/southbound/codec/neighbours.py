@@ -63,9 +63,7 @@ def parse_nd(frame: bytes, ip_at: int, offset: int, size_bytes: int) -> Neighbou
     )
 
 
-def answer(
-    mac: bytes, address: bytes, asker_mac: bytes, asker_address: bytes, tags: bytes
-) -> bytes:
+def reply(mac: bytes, address: bytes, asker_mac: bytes, asker_address: bytes, tags: bytes) -> bytes:
     """Tells the asker that `address` is at `mac`, by ARP or by neighbour discovery."""
     if len(address) == 4:
         return _arp(_REPLY, asker_mac, mac, mac, address, asker_mac, asker_address, tags)
@@ -75,7 +73,7 @@ def answer(
     return _nd(asker_mac, mac, address, asker_address, body, tags)
 
 
-def ask(mac: bytes, address: bytes, asker_mac: bytes, tags: bytes) -> bytes:
+def probe(mac: bytes, address: bytes, asker_mac: bytes, tags: bytes) -> bytes:
     """Asks one host whether it has `address`, as somebody who would like to have it himself: so no
     host takes the asker for a neighbour (RFC 5227 section 2.1, RFC 4862 section 5.4.2)."""
     if len(address) == 4:

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 from controller.model.entries import (
     AssignPathIds,
-    Behind,
     Entry,
     Exempt,
     FlowCounter,
     FlowWindow,
     Forward,
-    Hop,
+    ForwardVia,
     HostWindow,
     LinkPort,
+    NextHop,
     PortWindow,
     Relearn,
     Steer,
@@ -249,29 +249,29 @@ def _decode_forward(found: _Found) -> Forward:
     return Forward(found.values[ETH_DST], unpack_output(found.instructions.actions))
 
 
-def _encode_behind(entry: Behind) -> FlowEntries:
-    match, cookie = (exact(ETH_DST, entry.mac),), cookie_of(Kind.BEHIND)
+def _encode_forward_via(entry: ForwardVia) -> FlowEntries:
+    match, cookie = (exact(ETH_DST, entry.mac),), cookie_of(Kind.FORWARD_VIA)
     return (FlowEntry(Table.FORWARD, 100, cookie, match, goto=Table.PATH, metadata=entry.switch),)
 
 
-def _decode_behind(found: _Found) -> Behind:
+def _decode_forward_via(found: _Found) -> ForwardVia:
     if found.instructions.metadata is None:
         raise ValueError("an entry without the switch that its hosts are behind")
-    return Behind(found.values[ETH_DST], found.instructions.metadata)
+    return ForwardVia(found.values[ETH_DST], found.instructions.metadata)
 
 
-def _encode_hop(entry: Hop) -> FlowEntries:
+def _encode_next_hop(entry: NextHop) -> FlowEntries:
     match: Match = (exact(METADATA, entry.destination),)
     priority = 50
     if entry.path_id is not None:
         match = (*match, exact(REG0, HAS_PATH_ID | entry.path_id))
         priority = 100
-    return (FlowEntry(Table.PATH, priority, cookie_of(Kind.HOP), match, output(entry.port)),)
+    return (FlowEntry(Table.PATH, priority, cookie_of(Kind.NEXT_HOP), match, output(entry.port)),)
 
 
-def _decode_hop(found: _Found) -> Hop:
+def _decode_next_hop(found: _Found) -> NextHop:
     path_id = path_id_of(found.number(REG0)) if REG0 in found.values else None
-    return Hop(found.number(METADATA), path_id, unpack_output(found.instructions.actions))
+    return NextHop(found.number(METADATA), path_id, unpack_output(found.instructions.actions))
 
 
 def _encode_exempt(entry: Exempt) -> FlowEntries:
@@ -323,8 +323,8 @@ _CODINGS = (
     _Coding(Kind.PORT_WINDOW, PortWindow, _encode_port_window, _decode_port_window),
     _Coding(Kind.FLOW_WINDOW, FlowWindow, _encode_flow_window, _decode_flow_window),
     _Coding(Kind.FORWARD, Forward, _encode_forward, _decode_forward),
-    _Coding(Kind.BEHIND, Behind, _encode_behind, _decode_behind),
-    _Coding(Kind.HOP, Hop, _encode_hop, _decode_hop),
+    _Coding(Kind.FORWARD_VIA, ForwardVia, _encode_forward_via, _decode_forward_via),
+    _Coding(Kind.NEXT_HOP, NextHop, _encode_next_hop, _decode_next_hop),
     _Coding(Kind.EXEMPT, Exempt, _encode_exempt, _decode_exempt),
 )
 _OF_TYPE = {coding.type: coding.encode for coding in _CODINGS}

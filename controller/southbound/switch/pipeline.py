@@ -67,8 +67,8 @@ class Kind(IntEnum):
     FORWARD = 6
     EXEMPT = 7
     PATH_IDS = 8
-    BEHIND = 9
-    HOP = 10
+    FORWARD_VIA = 9
+    NEXT_HOP = 10
     STEER = 11
     PORT_WINDOW = 12
     BUDGET = 32

@@ -325,7 +325,7 @@ class Channel(Datapath):
         last word of a host comes before the port that goes down.
         """
         offset, end = 0, len(buffer)
-        waiting: list[list[SegmentFields]] = []
+        deferred: list[list[SegmentFields]] = []
         try:
             while end - offset >= HEADER.size:
                 if (
@@ -336,7 +336,7 @@ class Channel(Datapath):
                     copied, offset = segments.take(buffer, offset)
                     if copied:
                         self.admission.read(len(copied))
-                        waiting.append(copied)
+                        deferred.append(copied)
                     if end - offset < HEADER.size:
                         break
                 version, kind, length, xid = HEADER.unpack_from(buffer, offset)
@@ -351,19 +351,19 @@ class Channel(Datapath):
                 if kind == Type.PACKET_IN and not self.admission.admits(message):
                     continue
                 if kind in _IN_ORDER:
-                    self._hand_over(waiting)
+                    self._hand_over(deferred)
                 if self.state == MAIN_DISPATCHER and kind in _FOR_THE_LISTENER:
                     self._listener.received(self, message)
                 else:
                     self._leave_to_ryu(version, kind, length, xid, message)
         finally:
-            self._hand_over(waiting)
+            self._hand_over(deferred)
         return buffer[offset:]
 
-    def _hand_over(self, waiting: list[list[SegmentFields]]) -> None:
-        for copied in waiting:
+    def _hand_over(self, deferred: list[list[SegmentFields]]) -> None:
+        for copied in deferred:
             self._listener.received_segments(self, copied)
-        waiting.clear()
+        deferred.clear()
 
     def _leave_to_ryu(self, version: int, kind: int, length: int, xid: int, message: bytes) -> None:
         """Raises ValueError if the message cannot be read."""
@@ -383,7 +383,7 @@ class Channel(Datapath):
             raise ValueError(f"a message of type {kind} that cannot be read: {error}") from error
 
 
-def refuse_twin(connected: Channel, newcomer: Channel) -> None:
+def refuse_duplicate(connected: Channel, newcomer: Channel) -> None:
     """Somebody claims to be a switch that is connected. It may be anybody; a switch that has lost
     its former connection tries again."""
     LOG.warning(
