@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class PacketClass(IntEnum):
-    """What a packet-in is about; numbered as in the cookie of the entry that copied it up."""
+    """What a packet-in is about. The cookie of the entry that copied it up has this number."""
 
     UNKNOWN = 0
     NEIGHBOUR = 1
@@ -21,8 +21,8 @@ class PacketClass(IntEnum):
 
 
 class OverBudget(NamedTuple):
-    """Packet-ins of one class that were dropped because a port (0 if it is not known which) was
-    over its budget: how many, and how many a second lately."""
+    """How many packet-ins of one class were dropped because a port was over its budget, and how
+    many of them a second lately. The port is 0 if it is not known."""
 
     port: int
     packets: PacketClass
@@ -31,10 +31,11 @@ class OverBudget(NamedTuple):
 
 
 class NeighbourMessage(NamedTuple):
-    """A message of ARP or of IPv6 neighbour discovery; `frame` is the whole frame that carried it.
+    """A message of ARP or of IPv6 neighbour discovery.
 
-    The sender has `mac` and `address`. It `asks` who has `target`, or tells that it has them
-    itself. A sender that has no address yet has one of zeros. `tags` are the frame's VLAN tags.
+    The sender has `mac` and `address`, which is zero if it has none yet. It `asks` who has
+    `target`, or says that it has the address itself. `tags` are the VLAN tags of `frame`, the whole
+    frame that carried the message.
     """
 
     asks: bool

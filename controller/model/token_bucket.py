@@ -1,4 +1,4 @@
-"""How much of something may pass in a time, for whatever has a budget."""
+"""Token buckets: how many packets may pass in a time."""
 
 _TOKEN = 10**9
 

@@ -1,7 +1,7 @@
-"""Starts the HTTP API as a process of its own, and again whenever it has failed.
+"""Runs the HTTP API as a process of its own, and restarts it when it fails.
 
-It is told what it needs on its standard input, whose end ends it: so it never outlives the
-controller.
+The process reads its settings from its standard input and ends when that is closed, so it never
+outlives the controller.
 """
 
 import logging
@@ -23,7 +23,7 @@ _END_S = 3.0
 
 
 class Gateway:
-    """The API of a configuration, which asks the controller at `socket`."""
+    """The API process. It asks the controller at the Unix socket `socket`."""
 
     def __init__(self, section: ApiSection, socket: str, log: Log) -> None:
         self._settings = section.settings(socket, log).model_dump_json().encode() + b"\n"

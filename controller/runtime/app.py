@@ -1,8 +1,8 @@
-"""The Ryu shell: messages become calls of the core, the core's effects become messages.
+"""The Ryu application: events become calls of the core, the core's effects become messages.
 
-No decision is taken here. All of it runs in Eventlet's one thread and none of it blocks, so the
-core sees one event at a time. A bug must not turn into a half-dead controller: what escapes from a
-handler ends the process, whose successor takes up from what the switches hold.
+No decision is taken here. Everything runs in Eventlet's one thread and nothing blocks, so the core
+sees one event at a time. An exception that escapes from a handler ends the process; the next one
+takes up from what the switches hold.
 """
 
 import functools
@@ -44,7 +44,7 @@ _PORT_COUNTERS_S = 0.05
 _REFRESHES_PER_TTL = 6
 _FULL_COLLECTION_S = 3600.0
 _NEVER = 2**31 - 1
-# Of switches that something was said of.
+# Of how many switches it is remembered what was logged about them.
 _REMEMBERED = 1024
 
 Work = Callable[[Engine, int], list[Effect]]
@@ -94,8 +94,8 @@ class Weir(RyuApp):
         )
         for work, period_s in periodic:
             hub.spawn(self._repeat, work, period_s)
-        # A million connections take the collector long to walk through, and are no garbage: so it
-        # looks at what is new, and only rarely at all there is.
+        # The garbage collector takes long for a million connections, which are no garbage. So it
+        # collects young objects only, and all of them once in an hour.
         gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
         hub.spawn(self._collect_garbage)
 
@@ -105,7 +105,7 @@ class Weir(RyuApp):
             hub.sleep(_FULL_COLLECTION_S)
             gc.collect()
 
-    # To look at
+    # For inspection
 
     @property
     def config(self) -> Config:
@@ -153,7 +153,7 @@ class Weir(RyuApp):
 
     @fatal
     def reconfigure(self, config: Config) -> None:
-        """Go by this configuration from now on, as far as a core can that is at work."""
+        """Use this configuration from now on, as far as a running core can."""
         self._config = config
         limits = self.limits
         for switch, target in self._sessions.items():
@@ -163,13 +163,12 @@ class Weir(RyuApp):
 
     @property
     def limits(self) -> Limits:
-        """The budgets of packet-ins, as they are now."""
+        """The present budgets of packet-ins."""
         return translate.limits(self._config)
 
     @fatal
     def forget(self) -> None:
-        """Start anew with nothing known, and without a word to the switches: what was known is
-        another controller's to change now."""
+        """Forget everything, and send nothing to the switches: they have another master now."""
         for switch, target in self._sessions.items():
             self.tallies.left(switch, target.counters)
         self._channels.clear()
@@ -177,7 +176,7 @@ class Weir(RyuApp):
         self._engine = Engine(self._config.engine_settings())
 
     def watch_budgets(self, now_ns: int) -> list[Effect]:
-        """Ask the switches what their meters have dropped; tell the core what was dropped here."""
+        """Read the meters of the switches; tell the core which packet-ins were dropped here."""
         wanted = []
         for switch, target in self._sessions.items():
             target.read_meters()
@@ -237,7 +236,7 @@ class Weir(RyuApp):
             self._apply(self._engine.switch_down(switch, self._clock_ns()))
 
     def _tell(self, channel: Channel, event: events.Event) -> list[Effect]:
-        """Tell the core of an event."""
+        """Pass an event to the core."""
         engine, switch, now_ns = self._engine, channel.id, self._clock_ns()
         match event:
             case events.SegmentsCopied(segments):
@@ -301,9 +300,9 @@ class Weir(RyuApp):
     # To the switches
 
     def _apply(self, wanted: Iterable[Effect], noticed_ns: int | None = None) -> None:
-        """Do what the core wants; the log is written when the messages are on their way.
+        """Carry out effects. The event log is written once the messages are sent.
 
-        If a notice is answered by this, it came at `noticed_ns`.
+        `noticed_ns` is when the notice arrived that the effects answer, if they answer one.
         """
         records = []
         for effect in wanted:

@@ -1,7 +1,7 @@
-"""Looks at the running application, for the northbound's views. It changes nothing.
+"""The northbound's views of the running application. It changes nothing.
 
-What is long is handed out piece by piece, and the controller goes on in between: so nothing here
-keeps hold of a table while it waits.
+Long listings are produced piece by piece while the controller goes on, so nothing here iterates
+over a table that may change in between.
 """
 
 import platform
@@ -46,7 +46,7 @@ from controller.southbound.codec.extension import (
 from controller.southbound.codec.roles import UNDEFINED
 from controller.southbound.transport.channel import Channel
 
-# How many flows are looked at before others may go on.
+# How many flows are looked at between two checkpoints.
 _FLOWS_PER_CHECKPOINT = 64
 
 _Ranked = tuple[int, bytes, Lane, Connection]
@@ -105,7 +105,7 @@ class Inspection:
 
     @property
     def _channels(self) -> Mapping[int, Channel]:
-        """Of all connected switches, also of those that have another master."""
+        """The channels of all connected switches, also of those with another master."""
         return self._mastership.channels if self._mastership else self._weir.channels
 
     def _role(self, switch: int) -> str | None:
@@ -278,7 +278,7 @@ class Inspection:
         return FlowPage(page, seen)
 
     def _lanes(self, query: FlowQuery) -> Iterator[Lane]:
-        """All whose flows may be asked for: of one port, those that lead out of it."""
+        """The lanes whose flows may match; for one port, those that lead out of it."""
         table = self._weir.engine.flow_table
         lanes: Iterable[Lane]
         if query.switch is not None and query.port is not None:
@@ -351,7 +351,7 @@ def _asked_for(query: FlowQuery, lane: Lane) -> Set[Connection]:
 
 
 def _fits(query: FlowQuery, lane: Lane) -> bool:
-    """Whether flows of this lane may be asked for."""
+    """Whether flows of this lane may match."""
     if query.host is not None and not any(_in(query.host, end) for end in (lane.src, lane.dst)):
         return False
     if query.switch is None and query.port is None:

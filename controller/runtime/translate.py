@@ -1,4 +1,4 @@
-"""From what the core and the configuration say to what the southbound takes, and back."""
+"""Between the values of the core and the configuration and those of the southbound."""
 
 from collections.abc import Iterable
 
@@ -11,8 +11,11 @@ from controller.southbound.switch.budgets import Limits
 
 
 def limits(config: Config) -> Limits:
-    """The budgets; that of discovery is never below what discovery itself needs: one frame an
-    interval, and one more whenever a port comes up."""
+    """The budgets of packet-ins.
+
+    The budget of discovery is never below what discovery itself needs: one frame an interval, and
+    one more whenever a port comes up.
+    """
     budgets = config.budgets
     needed_pps = -(-2 * 10**9 // config.fabric.lldp_interval)
     return Limits(
@@ -32,7 +35,7 @@ _CLASSES = {FlowClass.BURST: 0, FlowClass.BACKGROUND: 1}
 
 
 def window(wanted: RegisterWindow, ttl_ms: int) -> Window:
-    """A window register's new value as it is told to the switch."""
+    """A register of a WINDOW_SET."""
     window_bytes, credit = wanted.hold
     if credit is None:
         return Window(wanted.register, window_bytes, ttl_ms if window_bytes else 0)

@@ -245,7 +245,7 @@ def test_sighup(tmp_path: Path) -> None:
     # The file that was refused has left no trace: this is compared with what was there before.
     done = running.reload("regulation: {scheme: none}\nfabric: {rtt: 1 ms}")
     assert (done["changed"], done["kept"]) == ([], ["fabric.rtt"])
-    assert "fabric.rtt cannot change at work" in log.log
+    assert "fabric.rtt cannot be changed while the controller runs" in log.log
     assert log.stop() == 0
     assert "Traceback" not in log.log
 

@@ -207,7 +207,7 @@ class TestEvents:
         assert [missed(5), missed(6), missed(9), missed(1), missed(2)] == [0, 0, 2, 0, 0]
         assert missed(1, port=4) == 0
         record = caplog.records[0]
-        assert record.getMessage() == "notice 9 follows notice 6"
+        assert record.getMessage() == "notices were lost: number 9 follows number 6"
         assert vars(record)["weir_about"] == {"switch": 7, "port": 3}
 
     def test_the_counters_of_ports_come_as_they_are_told(self, switch: ScriptedSwitch) -> None:
@@ -378,7 +378,7 @@ class TestBeforeReady:
         assert gone == events.PortRemoved(9)
         assert 0 < len(frames) < 5000
         assert switch.session.counters["held back too long"] == 5000 - len(frames)
-        assert [r for r in caplog.records if "some of it is lost" in r.getMessage()]
+        assert [r for r in caplog.records if "some of it was dropped" in r.getMessage()]
 
     def test_of_a_queue_the_last_notice_counts_and_tells_of_the_others(self) -> None:
         switch = ScriptedSwitch()

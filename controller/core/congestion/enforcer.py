@@ -1,10 +1,10 @@
-"""From flows to the window entries of the switches that their ACKs come through.
+"""The window entries of switches, by the flows whose ACKs come through them.
 
-With symmetric paths, the segments that enter a switch by port P carry the windows that govern the
-data that leaves by P. So one entry per port and host puts all the host's burst flows under the
-port's burst register, without any state per connection; only background flows and odd window scales
-need their own. Where the switch keeps accounts of credit, `Regulation` has a port's other segments
-under the same register.
+Paths are symmetric: segments that enter a switch by port P carry the windows for the data that
+leaves by P. So one entry for each port and host puts all burst flows of the host under the port's
+burst register, without state for each connection. Only background flows and flows with odd window
+scales need entries of their own. On switches that keep accounts of credit, `Regulation` puts all
+other segments of the port under the same register.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from controller.model.values import FlowClass, PortId
 
 
 class Enforcer:
-    """Keeps window entries in step with flows. Flows of unknown window scale are left alone."""
+    """Keeps window entries in step with flows. Flows of unknown window scale have none."""
 
     def __init__(self, tables: Tables, registers: Registers) -> None:
         self._tables = tables
@@ -37,7 +37,7 @@ class Enforcer:
         return self._scales.get(address)
 
     def adopt(self, switch: int, entry: HostWindow, now_ns: int) -> None:
-        """Take over an entry that survived on a switch."""
+        """Keep an entry that a switch held when it connected."""
         port_id = PortId(switch, entry.port)
         self._registers.adopt(port_id, entry.register)
         self._scales.setdefault(entry.address, entry.window_scale)
@@ -46,7 +46,7 @@ class Enforcer:
         self._put_host_window(port_id, entry.address)
 
     def renew(self, pairs: Iterable[HostPair]) -> None:
-        """There are registers now where there were none."""
+        """Install the window entries of all pairs, because there are registers now."""
         for pair in pairs:
             if pair.forward.ports or pair.reverse.ports:
                 self.reroute(pair)
@@ -54,7 +54,7 @@ class Enforcer:
     # Lanes
 
     def reroute(self, pair: HostPair) -> None:
-        """A pair has its route, or another one: bring its receivers' entries in line."""
+        """The route of a pair is known, or has changed: update its receivers' entries."""
         needed_own_entries = pair.needs_own_entries
         for lane in pair.lanes:
             self._reroute(lane)
@@ -79,7 +79,7 @@ class Enforcer:
             self._remove_host_window(port_id, address)
 
     def leave(self, lane: Lane, now_ns: int) -> None:
-        """The lane is no more. What serves its whole host stays, for the next connection."""
+        """A lane is gone. The entries of its host stay, for the next connection."""
         lanes = self._lanes.get(lane.dst)
         if lanes is not None and lane in lanes:
             self._lead(lane, ())
@@ -89,7 +89,7 @@ class Enforcer:
                 self._unused[lane.dst] = now_ns
 
     def _lead(self, lane: Lane, ports: tuple[PortId, ...]) -> set[PortId]:
-        """Note the ports of a lane; returns those that no lane to its receiver has any more."""
+        """Set the ports of a lane; returns those that no lane to its receiver uses any more."""
         uses = self._uses[lane.dst]
         previous = self._ways.pop(lane, ())
         if ports:
@@ -102,7 +102,7 @@ class Enforcer:
         return left
 
     def forget_unused(self, unused_since_ns: int) -> None:
-        """Withdraw what serves hosts that have had no connection since then."""
+        """Withdraw the entries of hosts without a connection since then."""
         for address, since_ns in list(self._unused.items()):
             if since_ns > unused_since_ns:
                 break
@@ -112,7 +112,7 @@ class Enforcer:
             del self._scales[address]
 
     def remove_port(self, port_id: PortId) -> None:
-        """A port is gone, and with it what its registers were for."""
+        """A port is gone: remove the entries that name its registers."""
         for address, ports in self._host_ports.items():
             if port_id in ports:
                 ports.remove(port_id)
@@ -121,7 +121,7 @@ class Enforcer:
     # Single flows
 
     def apply(self, lane: Lane, connection: Connection) -> None:
-        """Give a flow entries of its own, if its class or its scale wants them."""
+        """Give a flow entries of its own, if its class or its scale needs them."""
         if lane.odd_scale and not any(
             peer.members and not peer.odd_scale for peer in self._lanes.get(lane.dst, ())
         ):
@@ -134,7 +134,7 @@ class Enforcer:
             self._withdraw(self._exceptions.pop(key, {}), frozenset())
 
     def _rescale(self, lane: Lane) -> None:
-        """No flow goes by the host's old scale any more, so the host has changed it."""
+        """No flow has the host's old scale any more, so the host has changed it."""
         address, scale = lane.dst, lane.window_scale
         assert scale is not None
         self._scales[address] = scale

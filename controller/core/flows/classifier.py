@@ -1,4 +1,4 @@
-"""Burst or background (SDTCP section 3.3), and what is idle."""
+"""Whether a flow is a burst or a background flow (SDTCP section 3.3), and whether it is idle."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ IDLE_AFTER_READINGS = 2
 class Classifier:
     """A flow is a burst flow until its volume and its lifetime both exceed their bounds.
 
-    The paper says what happens if both bounds are exceeded and if neither is; in between, a flow is
-    treated as a burst flow: the class that is slowed down last. There, a background flow stays one.
-    With `quiet_ns`, one that moves no more than `background_bytes` in that time, or is idle, starts
-    anew as a burst flow.
+    The paper does not say what happens if only one bound is exceeded; here such a flow is a burst
+    flow, the class that is slowed down last. In the paper a background flow stays one. With
+    `quiet_ns`, a background flow that is idle, or moves no more than `background_bytes` in that
+    time, becomes a burst flow again.
     """
 
     background_bytes: int
@@ -29,7 +29,7 @@ class Classifier:
         return FlowClass.BURST
 
     def read(self, record: FlowRecord, volume_bytes: int, now_ns: int) -> tuple[FlowClass, bool]:
-        """Enter a reading of a flow's volume; returns the class it has by now and if it is idle."""
+        """Enter a reading of a flow's volume; returns its class now and whether it is idle."""
         if volume_bytes > record.volume_bytes:
             record.volume_bytes = volume_bytes
             record.grown_ns = now_ns

@@ -1,7 +1,7 @@
 """The life of connections: opened, routed, counted, classified, adopted, closed.
 
-It keeps the GVT and the switches' flow counters and window entries in step. The size of windows is
-none of its business: that follows from the counts of the ports.
+It keeps the GVT and the flow counters and window entries of switches in step. It does not decide
+how large windows are: that follows from the counts of the ports.
 """
 
 from collections import Counter, deque
@@ -26,7 +26,16 @@ from controller.core.flows.recovery import SurvivingFlows
 from controller.core.topology.fabric import Fabric
 from controller.model.effects import Effect, ReadFlowCounters, Record, Warn
 from controller.model.entries import FlowCounter, HeldEntry
-from controller.model.flow import FIN, RST, FlowKey, Reading, SegmentFields, payload_bytes, reverse
+from controller.model.flow import (
+    FIN,
+    MAX_WINDOW_SCALE,
+    RST,
+    FlowKey,
+    Reading,
+    SegmentFields,
+    payload_bytes,
+    reverse,
+)
 
 ADOPTED_MSS_BYTES = 1460
 _OPENED_PER_TURN, _REVIEWED_PER_TURN = 64, 2048
@@ -36,8 +45,8 @@ _TREATED_PER_TURN = 4096
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """`expiry_ns` is how long a connection may be without a trace. No switch counts more than
-    `counted_per_switch` connections. `log` has every connection recorded."""
+    """A connection without any packet for `expiry_ns` is removed. No switch counts more than
+    `counted_per_switch` connections. With `log`, every connection is in the event log."""
 
     classifier: Classifier
     poll_interval_ns: int = 5 * 10**8
@@ -47,19 +56,19 @@ class ConnectionSettings:
 
 
 class WindowEntries(Protocol):
-    """Who has the switches hold what a flow's window needs: `congestion.enforcer.Enforcer`."""
+    """Keeps the window entries of flows: implemented by `congestion.enforcer.Enforcer`."""
 
     def scale(self, address: bytes) -> int | None:
         """The window scale that a host is known to announce."""
 
     def apply(self, lane: Lane, connection: Connection) -> None:
-        """A flow has begun, or has another class."""
+        """A flow has begun, or its class has changed."""
 
     def release(self, connection: Connection) -> None:
         """A connection is gone."""
 
     def reroute(self, pair: HostPair) -> None:
-        """A pair has its route, or another one."""
+        """The route of a pair is known, or has changed."""
 
     def leave(self, lane: Lane, now_ns: int) -> None:
         """A lane is gone."""
@@ -71,10 +80,9 @@ class WindowEntries(Protocol):
 class Connections:
     """All connections of the fabric. `table` is the GVT.
 
-    `opened` and `adopted` count those that came, with and without their handshake, `counters` those
-    that went, by reason. `without_path_id` counts the host pairs that should have a path id
-    and have none.
-    `relearning` are the switches that copy up uncounted flows.
+    `opened` and `adopted` count the connections whose handshake was and was not seen, `counters`
+    the closed ones, by reason. `without_path_id` counts the host pairs that should have a path id
+    but have none. `relearning` are the switches that copy up uncounted flows.
     """
 
     def __init__(
@@ -107,20 +115,23 @@ class Connections:
         self.relearning: set[int] = set()
 
     def reconfigure(self, settings: ConnectionSettings) -> None:
-        """Go by these from now on."""
+        """Use these settings from now on."""
         self._settings, self._classifier = settings, settings.classifier
         self._polling.interval_ns = settings.poll_interval_ns
 
     def set_policy(self, policy: Policy, now_ns: int) -> None:
-        """Go by this from now on. Connections that it treats differently start anew, as if they had
-        been adopted: what was counted of them is counted again. Many take several turns."""
+        """Use this policy from now on.
+
+        Connections that it treats differently start anew, as if they were adopted, and their counts
+        begin again. If there are many, `tend` goes on with them.
+        """
         self._policy = policy
         self.table.treat = policy.treatment if policy else None
         self._untreated = deque(self.table.connections)
         self._treat_some(now_ns)
 
     def observe(self, segments: Sequence[SegmentFields], now_ns: int) -> None:
-        """Copied segments that entered at an edge, from hosts that the fabric knows."""
+        """Copied segments that entered at edge ports, from hosts that the fabric knows."""
         changes = self.table.observe(segments, now_ns)
         if self._surviving:
             for segment in segments:
@@ -139,11 +150,11 @@ class Connections:
                 self._closed(connection, change)
         for _, macs, key, *_, path_id in self.table.take_strays():
             if self.table.find(key) is None:
-                # Its handshake was not seen. A bare ACK may be the last word of a dead connection.
+                # Its handshake was not seen. Data only: an ACK may be a dead connection's last.
                 self._adopt(key, (macs[6:], macs[:6]), self._known_scales(key), path_id, now_ns)
 
     def read(self, switch: int, readings: Iterable[Reading], more: bool, now_ns: int) -> None:
-        """A part of a switch's flow counters, the last one unless `more` come: classify anew."""
+        """A part of a switch's flow counters, the last unless `more` follow: classify anew."""
         for key, n_bytes, n_packets in readings:
             connection = self.table.find(key)
             if connection is None or connection.record is None:
@@ -154,7 +165,7 @@ class Connections:
                 self._classify(connection, lane, payload_bytes(key, n_bytes, n_packets), now_ns)
                 flow = record.forward if lane.forward else record.reverse
                 if n_packets != flow.packets:
-                    # Less than before says nothing: the entry is another one.
+                    # If it is less than before, the entry is a new one.
                     if n_packets > flow.packets >= 0:
                         flow.traced_ns = now_ns
                     flow.packets = n_packets
@@ -184,7 +195,7 @@ class Connections:
                 if self._channel_history.saw_all(connection.pair.edges, connection.opened_ns):
                     opened += self._count_unless_full(connection, now_ns)
                 else:
-                    # Its end may have gone unseen. If it goes on, the switch's return relearns it.
+                    # It may have ended unseen. If not, it is relearnt when the switch is back.
                     self._remove(connection, "unwatched")
                 reviewed += 1
         for switch in self._fabric.connected():
@@ -192,19 +203,19 @@ class Connections:
                 self._emit(ReadFlowCounters(switch))
 
     def switch_up(self, switch: int, has_past: bool, now_ns: int) -> None:
-        """A switch is heard; connections may have ended unseen if it `has_past`."""
+        """A switch is connected. If it `has_past`, connections may have ended unseen before."""
         self._gone.discard(switch)
         self._channel_history.connected(switch, has_past, now_ns)
         self._polling.reconnected(switch)
 
     def switch_down(self, switch: int, now_ns: int) -> None:
-        """Nothing is heard of what ends at this switch."""
+        """The channel to a switch is lost: the ends of its connections are not seen."""
         self._channel_history.disconnected(switch, now_ns)
         self.relearning.discard(switch)
 
     def restarted(self, switch: int) -> None:
-        """A switch has lost all it held, and with it what it was about to tell: which connections
-        had ended while it was not heard. Those that go on are relearnt."""
+        """A switch has lost all its entries, so it cannot report which connections ended while its
+        channel was lost. Remove those that may have; the ones that go on are relearnt."""
         lost_ns = self._channel_history.lost_ns(switch)
         for pair in self.table.host_pairs:
             if switch in pair.edges:
@@ -220,7 +231,7 @@ class Connections:
                         self._remove(connection, "unwatched")
 
     def give_up(self, switch: int, now_ns: int) -> None:
-        """A switch stays away: forget what was wholly behind it, count the rest elsewhere."""
+        """A switch stays away: remove its own connections, and count others elsewhere."""
         self._gone.add(switch)
         for pair in self.table.host_pairs:
             pair.edges = self._edges(pair)
@@ -232,7 +243,7 @@ class Connections:
                     self._count_elsewhere(connection, record, pair.edges[:1], now_ns)
 
     def forget_switch(self, switch: int) -> None:
-        """A switch that was given up will not be heard of any more."""
+        """Forget a switch that was given up."""
         self._gone.discard(switch)
         self._channel_history.forget(switch)
         self._polling.forget(switch)
@@ -249,18 +260,19 @@ class Connections:
                         self._count_elsewhere(connection, connection.record, switch, now_ns)
 
     def remember(self, held: Iterable[HeldEntry]) -> None:
-        """What a switch held when it connected may tell of connections that are not known."""
+        """What a switch held when it connected may stand for connections that are not known."""
         self._surviving.remember(held)
 
     def tend(self, now_ns: int) -> None:
-        """Drop what has left no trace; adopt those of which only the answer was ever seen."""
+        """Remove expired state; adopt connections of which only the SYN-ACK was seen."""
         for answer, finished in self.table.expire(now_ns):
             key = reverse(answer.key)
             if self.table.find(key) is None:
                 # RFC 7323 section 2.2: the option is in a SYN-ACK only if it was in the SYN.
                 scaled = answer.window_scale is not None
                 _, ours = self._known_scales(key)
-                scales = min(answer.window_scale or 0, 14), ours if scaled else 0
+                scale = min(answer.window_scale or 0, MAX_WINDOW_SCALE)
+                scales = scale, ours if scaled else 0
                 macs = answer.macs[:6], answer.macs[6:]
                 self._adopt(key, macs, scales, answer.path_id, now_ns, finished)
         for pair in self.table.drop_unused(now_ns):
@@ -280,7 +292,7 @@ class Connections:
                 self._adopt(key, (src.mac, dst.mac), self._known_scales(key), None, now_ns)
 
     def forget_remembered(self, flow: FlowKey) -> None:
-        """What a switch holds of this connection, in either direction, is of the past."""
+        """Forget what switches hold of this connection, in either direction."""
         for side in (flow, flow.reverse):
             self._surviving.claim(side)
 
@@ -290,7 +302,7 @@ class Connections:
     # From the first segment to the last
 
     def _known_scales(self, key: bytes) -> tuple[int | None, int | None]:
-        """The scales that the receivers of either direction are known to announce."""
+        """The scales that the receivers of both directions are known to announce."""
         flow = FlowKey.unpack(key)
         return self._window_entries.scale(flow.dst), self._window_entries.scale(flow.src)
 
@@ -313,7 +325,7 @@ class Connections:
             if path_id is None and known is not None:
                 path_id = known.path_id
             if window_scale is not None:
-                # An exception on a switch knows this connection better than its host's entry.
+                # A FlowWindow is more specific than the HostWindow.
                 own_scales[i] = window_scale
         age_ns = max(known.age_ns if known else 0 for known, _ in remembered)
         opened_ns = now_ns - age_ns
@@ -355,7 +367,7 @@ class Connections:
         self._emit(Record("connection_opened", connection.fields() | fields))
 
     def _begin(self, connection: Connection) -> None:
-        """Regulate a connection, and have it counted when its time comes."""
+        """Regulate a connection; count it at once, or when it is old enough."""
         if not connection.established or connection.record is not None:
             return
         pair = connection.pair
@@ -367,7 +379,7 @@ class Connections:
             self._young.append(connection)
 
     def _apply_from_start(self, connection: Connection) -> None:
-        """What its host's entry does not serve needs one of its own from the start."""
+        """Install window entries at once if those of the hosts do not fit the connection."""
         if connection.pair.needs_own_entries:
             self._apply(connection)
 
@@ -376,7 +388,7 @@ class Connections:
             self._window_entries.apply(lane, connection)
 
     def _treat_some(self, now_ns: int) -> None:
-        """Look at the next few of those that were open when the policy changed."""
+        """Apply a changed policy to the next few connections that were open then."""
         for _ in range(min(_TREATED_PER_TURN, len(self._untreated))):
             connection = self._untreated.popleft()
             treatment = self._policy.treatment(FlowKey.unpack(connection.key))
@@ -401,14 +413,14 @@ class Connections:
         if now_ns - renewed.opened_ns < self._classifier.background_age_ns:
             self._begin(renewed)
         else:
-            # Its former counters have told so far that it goes on, and new ones are to.
+            # Its former counters showed that it goes on; new ones must do so, too.
             self._apply_from_start(renewed)
             self._count_unless_full(renewed, now_ns)
 
     def _closed(self, connection: Connection, reason: str) -> None:
         self.counters[reason] += 1
         if self._surviving:
-            # Or what a switch held of it would bring it back.
+            # Otherwise what a switch held of it would bring it back.
             self.forget_remembered(FlowKey.unpack(connection.key))
         self._let_go(connection)
         record = connection.record
@@ -421,7 +433,7 @@ class Connections:
             self._emit(Record("connection_closed", connection.fields() | fields))
 
     def _let_go(self, connection: Connection) -> None:
-        """Have the switches hold nothing for a connection any more."""
+        """Remove all entries of a connection from the switches."""
         pair, record = connection.pair, connection.record
         if record is not None:
             for switch in record.switches:
@@ -455,7 +467,7 @@ class Connections:
             self._emit(Warn(switch, text))
 
     def _route(self, pair: HostPair) -> None:
-        """What is exempt has no route: it counts for no port."""
+        """Route a pair. An exempt pair has no route and counts for no port."""
         if pair.treatment is Treatment.EXEMPT:
             return
         ends = pair.initiator_mac, pair.responder_mac
@@ -465,9 +477,9 @@ class Connections:
         self._window_entries.reroute(pair)
 
     def _edges(self, pair: HostPair) -> tuple[int, ...]:
-        """The switches of both ends, the initiator's first; once if they are the same.
+        """The switches of both ends, the initiator's first; only one if they are the same.
 
-        Those that were given up are left out.
+        Switches that were given up are left out.
         """
         hosts = self._fabric.hosts
         macs = pair.initiator_mac, pair.responder_mac
@@ -477,9 +489,9 @@ class Connections:
     # Flow counters
 
     def _count_unless_full(self, connection: Connection, now_ns: int) -> bool:
-        """Have a connection counted at the initiator's edge, unless that counts many already.
+        """Count a connection at the initiator's edge, unless that switch counts too many already.
 
-        What is exempt is never counted.
+        Exempt connections are never counted. Returns whether it is counted.
         """
         pair = connection.pair
         switches = () if pair.treatment is Treatment.EXEMPT else pair.edges[:1]
@@ -514,7 +526,7 @@ class Connections:
         switches: tuple[int, ...],
         now_ns: int,
     ) -> None:
-        """The initiator is at another switch now, where counting starts from nothing."""
+        """The initiator is at another switch now, where the counters start at zero."""
         for switch in record.switches:
             self._polling.closed(switch)
             for lane in connection.pair.lanes:
@@ -536,7 +548,7 @@ class Connections:
         if record.still_readings <= 1:
             self._polling.moved(connection.record.switches[0])
         if connection.pair.treatment is not Treatment.ORDINARY:
-            cls = before[0]  # The operator has fixed it.
+            cls = before[0]  # The operator has set it.
         if (cls, idle) == before:
             return
         self.table.classify(connection, lane, cls, idle)
@@ -547,10 +559,10 @@ class Connections:
                 key = FlowKey.unpack(lane.key(connection))
                 self._emit(Record("flow_classified", key.fields() | fields))
 
-    # What has left no trace
+    # Connections that are not counted
 
     def _review_uncounted(self, now_ns: int) -> None:
-        """The next few of those that found no room: it may have come, or their time may be over."""
+        """Count the next few uncounted connections if that is possible by now, or expire them."""
         turns = max(_UNCOUNTED_PER_TURN, len(self._uncounted) // 1000)
         for _ in range(min(turns, len(self._uncounted))):
             connection = self._uncounted.popleft()

@@ -1,9 +1,9 @@
 """The global-view flow table (GVT) of SDTCP section 3.3, with its tables BRT and BGT.
 
-Segments that entered by different switches may come in any order, an answer before its question.
+Segments from different switches may come in any order, a SYN-ACK before its SYN.
 
-It is kept up to date segment by segment, a batch at a time: this is where a controller spends its
-time. It does not know paths: it is told them, pair by pair.
+The table is updated segment by segment, in batches; this is where the controller spends its time.
+It does not compute paths: it is told the route of each host pair.
 """
 
 from collections import Counter
@@ -41,16 +41,16 @@ HALF_OPEN_TIMEOUT_NS = 30 * 10**9
 EARLY_ANSWER_TIMEOUT_NS = 10**9
 PAIR_KEPT_NS = 10 * 10**9
 
-_ROOM_SHARE = 256
+_DROPPED_SHARE = 256
 _BOTH_FINISHED = FINISHED_INITIATOR | FINISHED_RESPONDER
 
-# A SYN without its answer, or an answer without its SYN: the segment, when it was last seen, if
-# it was seen once only, who has finished since. A tuple, because most live for a moment.
+# A SYN without its SYN-ACK, or a SYN-ACK without its SYN: the segment, when it was last seen, if it
+# was seen only once, and which sides have finished. A tuple, because most live for a moment.
 _Half = tuple[SegmentFields, int, bool, int]
 
 
 class ConnectionEvent:
-    """What became of a connection. Plain words: an Enum's members are slow to read."""
+    """What happened to a connection. Strings, because an Enum's members are slow to access."""
 
     OPENED: Final = "opened"
     FINISHED: Final = "finished"
@@ -59,10 +59,10 @@ class ConnectionEvent:
 
 
 class GlobalFlowTable:
-    """All TCP connections of the fabric. Only established ones are counted.
+    """All TCP connections of the fabric; only established ones count.
 
-    `counters` counts half-open connections that were given up, by reason. `treat`, if there is any
-    policy, is asked once for each connection that opens; those that are open keep their treatment.
+    `counters` counts half-open connections that were given up, by reason. `treat` is called once
+    for each new connection, if there is a policy; a connection keeps its treatment.
     """
 
     def __init__(
@@ -76,15 +76,15 @@ class GlobalFlowTable:
         self._half_open_timeout_ns = half_open_timeout_ns
         self.treat = treat
         self._connections: dict[bytes, Connection] = {}  # by both keys
-        # Both by the key that what is awaited carries, the answer's or the SYN's; oldest first.
+        # Both by the key of the awaited segment, the SYN-ACK's or the SYN's; oldest first.
         self._half_open: dict[bytes, _Half] = {}
         self._early_answers: dict[bytes, _Half] = {}
-        # The keys of answers that are no use: who has asked has given up, at that time.
+        # Keys of SYN-ACKs whose initiator has reset the connection, and when.
         self._given_up: dict[bytes, int] = {}
         self._host_pairs: dict[tuple[object, ...], HostPair] = {}
         self._new_pairs: list[HostPair] = []
         self._unsettled: set[HostPair] = set()
-        self._unused: dict[HostPair, int] = {}  # Since when; the longest first.
+        self._unused: dict[HostPair, int] = {}  # Since when; longest first.
         self._now_ns = 0
         self._by_host: dict[bytes, set[HostPair]] = {}
         self._ports = PortFlows()
@@ -104,7 +104,7 @@ class GlobalFlowTable:
 
     @property
     def background(self) -> int:
-        """The size of all BGT together; all other flows, two to a connection, are in a BRT."""
+        """The size of all BGTs together. All other flows, two to a connection, are in a BRT."""
         return self._ports.background
 
     @property
@@ -119,7 +119,7 @@ class GlobalFlowTable:
 
     @property
     def host_pairs(self) -> list[HostPair]:
-        """All that connections have in common, also of ends without any at the moment."""
+        """All host pairs, also those without a connection at the moment."""
         return list(self._host_pairs.values())
 
     def pairs_of(self, mac: bytes) -> frozenset[HostPair]:
@@ -127,7 +127,7 @@ class GlobalFlowTable:
         return frozenset(self._by_host.get(mac, ()))
 
     def find(self, key: bytes) -> Connection | None:
-        """The established connection that a segment of either direction belongs to."""
+        """The established connection of a packed key of either direction."""
         return self._connections.get(key)
 
     def counts(self, port: PortId) -> PortCounts:
@@ -143,7 +143,7 @@ class GlobalFlowTable:
         }
 
     def lanes(self, port: PortId) -> frozenset[Lane]:
-        """What leads out of an egress port; its BRT and BGT are of these."""
+        """The lanes that lead out of an egress port. Its BRT and BGT consist of their flows."""
         return self._ports.lanes(port)
 
     def take_touched(self) -> list[PortId]:
@@ -152,7 +152,7 @@ class GlobalFlowTable:
         return self._ports.take_touched()
 
     def take_new_pairs(self) -> list[HostPair]:
-        """The host pairs that came since the last call; they have no route yet."""
+        """The new host pairs since the last call; they have no route yet."""
         new, self._new_pairs = self._new_pairs, []
         return new
 
@@ -166,7 +166,7 @@ class GlobalFlowTable:
     def observe(
         self, segments: Iterable[SegmentFields], now_ns: int
     ) -> list[tuple[str, Connection]]:
-        """Enter copied segments, in this order; returns what changed by them."""
+        """Enter copied segments, in this order; returns what happened to connections."""
         self._now_ns = now_ns
         changes: list[tuple[str, Connection]] = []
         connections, half_open = self._connections, self._half_open
@@ -213,7 +213,7 @@ class GlobalFlowTable:
         half_open = self._half_open
         crossing = half_open.pop(key, None)
         if crossing is not None and crossing[3] != _BOTH_FINISHED:
-            # RFC 9293 section 3.5, simultaneous open: the first SYN stays the initiator's.
+            # RFC 9293 section 3.5, simultaneous open: the sender of the first SYN is the initiator.
             half_open[key] = (crossing[0], now_ns, False, crossing[3])
             return
         if self._early_answers:
@@ -226,30 +226,30 @@ class GlobalFlowTable:
         repeated = half_open.pop(answer_key, None) is not None
         half_open[answer_key] = (segment, now_ns, not repeated, 0)
         if len(half_open) > self._half_open_limit:
-            self._make_room(half_open)
+            self._drop_oldest(half_open)
 
     def _is_answered(self, answer: SegmentFields) -> bool:
-        """Whether this is the answer of an established connection, once more; else it may be that
-        of a new one of the same ports."""
+        """Whether this SYN-ACK repeats that of an established connection. If not, it may be that of
+        a new connection with the same ports."""
         known = self._connections.get(answer[2])
         return known is not None and (
             known.key == answer[2]  # RFC 9293 section 3.5, simultaneous open: either side answers.
-            or known.initial_sequence < 0  # Adopted: the question was not seen.
+            or known.initial_sequence < 0  # Adopted: its SYN was not seen.
             or (known.initial_sequence + 1) & 0xFFFFFFFF == answer[5]
         )
 
     def _answered_early(self, segment: SegmentFields, now_ns: int) -> None:
-        """It came by another switch than the SYN, whose copy may be on its way yet."""
+        """A SYN-ACK from another switch than the SYN, whose copy may still be on its way."""
         awaited = reverse(segment[2])
         self._early_answers.pop(awaited, None)
         self._early_answers[awaited] = (segment, now_ns, False, 0)
         if len(self._early_answers) > self._half_open_limit:
-            self._make_room(self._early_answers)
+            self._drop_oldest(self._early_answers)
 
-    def _make_room(self, halves: dict[bytes, _Half]) -> None:
-        """Drop the oldest: some at once, because the way to the first of a dict is long when those
+    def _drop_oldest(self, halves: dict[bytes, _Half]) -> None:
+        """Drop the oldest, several at once: to find the first key of a dict is slow after those
         before it were deleted one by one."""
-        oldest = list(islice(halves, 1 + self._half_open_limit // _ROOM_SHARE))
+        oldest = list(islice(halves, 1 + self._half_open_limit // _DROPPED_SHARE))
         for key in oldest:
             del halves[key]
         self.counters["flooded"] += len(oldest)
@@ -285,7 +285,7 @@ class GlobalFlowTable:
             pair = self._add_pair(
                 identity, host_pair_of(key, ends, least_mss_bytes, scales, treatment, path_id)
             )
-        # Both in one batch: then it was too quick to be timed.
+        # If both came in one batch, it was too quick to be measured.
         took_ns = now_ns - seen_ns
         if once and took_ns and not 0 < pair.handshake_ns <= took_ns:
             pair.handshake_ns = took_ns
@@ -296,7 +296,7 @@ class GlobalFlowTable:
         return connection
 
     def _finish_half(self, key: bytes) -> None:
-        """One side of a connection that is not open yet, as far as is known, has finished."""
+        """A FIN of a connection that is not known to be open yet."""
         answer_key = reverse(key)
         for halves, responder, initiator in (
             (self._half_open, key, answer_key),
@@ -315,7 +315,7 @@ class GlobalFlowTable:
         if self._half_open or self._early_answers:
             answer_key = reverse(key)
             if answer_key in self._half_open:
-                # The initiator's: the answer may be on its way yet, by another switch.
+                # The initiator's: the SYN-ACK may still come, from another switch.
                 self._given_up.pop(answer_key, None)
                 self._given_up[answer_key] = self._now_ns
                 if len(self._given_up) > self._half_open_limit:
@@ -339,7 +339,8 @@ class GlobalFlowTable:
     ) -> Connection:
         """Enter a connection whose handshake was not seen. `key` must not be known.
 
-        Of the pairs, the initiator's address, and the scale that governs its data, stand first.
+        Of `macs` and `window_scales`, the initiator's address comes first, and the scale for its
+        data.
         """
         self._forget_handshake(key)
         treatment = Treatment.ORDINARY if self.treat is None else self.treat(FlowKey.unpack(key))
@@ -359,18 +360,18 @@ class GlobalFlowTable:
     def route(
         self, pair: HostPair, forward: tuple[PortId, ...], reverse: tuple[PortId, ...]
     ) -> None:
-        """Tell the egress ports that a pair's data leaves through, in either direction."""
+        """Set the egress ports through which a pair's data leaves, in both directions."""
         self._ports.route(pair, pair.forward, forward)
         self._ports.route(pair, pair.reverse, reverse)
 
     def count(self, connection: Connection, record: ConnectionRecord) -> None:
-        """A connection is counted from now on, or counted elsewhere."""
+        """A connection is counted from now on, or by other switches."""
         self._weigh(connection, -1)
         connection.record = record
         self._weigh(connection, 1)
 
     def classify(self, connection: Connection, lane: Lane, cls: FlowClass, idle: bool) -> None:
-        """Move a counted flow between BRT and BGT; tell whether it is idle."""
+        """Set the class of a counted flow, BRT or BGT, and whether it is idle."""
         self._weigh(connection, -1, lane)
         record = lane.record(connection)
         assert record is not None
@@ -388,8 +389,8 @@ class GlobalFlowTable:
         self._unsettled.add(pair)
 
     def expire(self, now_ns: int) -> list[tuple[Segment, int]]:
-        """Drop the SYNs that were never answered; returns the answers whose SYN never came, with
-        who has finished since."""
+        """Drop SYNs that were never answered. Returns the SYN-ACKs whose SYN never came, each with
+        the sides that have finished since."""
         self._now_ns = now_ns
         self.counters["unanswered"] += len(
             _take_older(self._half_open, now_ns - self._half_open_timeout_ns)
@@ -405,7 +406,7 @@ class GlobalFlowTable:
         return [(Segment(*half[0]), half[3]) for half in orphans if half[3] != _BOTH_FINISHED]
 
     def drop_unused(self, now_ns: int) -> list[HostPair]:
-        """Forget the host pairs that have had no connection for PAIR_KEPT_NS; returns them."""
+        """Remove the host pairs without a connection for PAIR_KEPT_NS; returns them."""
         self._now_ns = now_ns
         self._settle()
         dropped = []
@@ -431,8 +432,8 @@ class GlobalFlowTable:
         return pair
 
     def _weigh(self, connection: Connection, sign: int, only: Lane | None = None) -> None:
-        """Add to the counts, or take from them, what is known of a counted connection's flows."""
-        # Flows that are born into BGT are listed and counted with the members.
+        """Add the flows of a counted connection to the counts, or subtract them."""
+        # Flows that are background flows from birth are counted with the members.
         moves = connection.pair.born is FlowClass.BURST
         for lane in connection.pair.lanes:
             record = lane.record(connection)
@@ -465,7 +466,7 @@ class GlobalFlowTable:
 
 
 def _take_older(halves: dict[bytes, _Half], seen_ns: int) -> list[_Half]:
-    """Take those that were seen last then or before; the oldest stand first."""
+    """Remove and return those last seen at `seen_ns` or earlier; the oldest come first."""
     keys = []
     for key, half in halves.items():
         if half[1] > seen_ns:

@@ -1,9 +1,8 @@
-"""Connections, and what those between the same two ends have in common.
+"""Connections, and what all connections between the same two hosts share.
 
-There may be a million connections, but only so many pairs of hosts, and a few paths between two
-switches. Route, MSS and window scales
-are kept once per `HostPair`; a connection itself is its two keys and little else until it has lived
-long enough to be counted.
+There may be a million connections, but only so many pairs of hosts, and few paths between two
+switches. So route, MSS and window scales are kept once for each `HostPair`. A connection itself is
+little more than its two keys until it has lived long enough to be counted.
 """
 
 from dataclasses import dataclass
@@ -16,12 +15,13 @@ from controller.model.values import FlowClass, PortId
 
 @dataclass(slots=True, eq=False)
 class FlowRecord:
-    """What is known of a flow that is counted. Volumes are payload, in bytes.
+    """What is known of a counted flow. Volumes are payload, in bytes.
 
-    `grown_ns` is when it last had payload, `traced_ns` when it last had any packet, `packets` how
-    many its entry had counted when that was read last (-1: unknown).
-    `counted_from_bytes` and `counted_from_ns` are where its present life as a burst flow began,
-    `mark_bytes` and `mark_ns` where its rate as a background flow is measured from.
+    `grown_ns` is when it last had payload, `traced_ns` when it last had any packet. `packets` is
+    how many packets its counter had at the last reading (-1: unknown). `counted_from_bytes` and
+    `counted_from_ns` are where its present life as a burst flow began; from `mark_bytes` and
+    `mark_ns` its rate as a background flow is measured. `offset_bytes` were counted by former
+    counters.
     """
 
     volume_bytes: int
@@ -46,7 +46,7 @@ class FlowRecord:
         flow_class: FlowClass = FlowClass.BURST,
         packets: int = 0,
     ) -> Self:
-        """Of a flow that is counted from now on."""
+        """The record of a flow that is counted from now on."""
         return cls(
             volume_bytes,
             now_ns,
@@ -61,7 +61,7 @@ class FlowRecord:
 
 @dataclass(slots=True, eq=False)
 class ConnectionRecord:
-    """A connection that is counted, at these switches; the first one's counters are read."""
+    """A counted connection. Of `switches` that count it, the counters of the first are read."""
 
     switches: tuple[int, ...]
     forward: FlowRecord
@@ -75,13 +75,13 @@ class ConnectionRecord:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """One direction of a pair: data from `src` to `dst` leaves through `ports`.
+    """One direction of a host pair: data from `src` to `dst` leaves through `ports`.
 
-    `window_scale` is the receiver's: the windows that govern this data stand in segments that come
-    back. None means unknown, and such flows' windows are left alone. `odd_scale` marks a lane whose
-    scale is not its receiver's usual one. `members` are the pair's, and `bgt` those of them whose
-    flow of this direction is a background flow: the lane's part of BGT (SDTCP section 3.3), the
-    others being its part of BRT.
+    `window_scale` is the receiver's, for the windows in the segments that come back. If it is None
+    it is unknown, and the windows are not touched. `odd_scale` marks a lane whose scale is not its
+    receiver's usual one. `members` are the pair's connections. Those whose flow in this direction
+    is a background flow are in `bgt`, the lane's part of BGT (SDTCP section 3.3); the others are
+    its part of BRT.
     """
 
     forward: bool
@@ -101,29 +101,29 @@ class Lane:
         return connection.key if self.forward else connection.answer_key
 
     def record(self, connection: "Connection") -> FlowRecord | None:
-        """The flow of this direction, if it is counted."""
+        """The record of a connection's flow in this direction, if it is counted."""
         record = connection.record
         if record is None:
             return None
         return record.forward if self.forward else record.reverse
 
     def cls(self, connection: "Connection") -> FlowClass:
-        """The class of the flow of this direction."""
+        """The class of a connection's flow in this direction."""
         return FlowClass.BACKGROUND if connection in self.bgt else FlowClass.BURST
 
     def of(self, cls: FlowClass) -> set["Connection"]:
-        """The connections whose flow of this direction is of a class."""
+        """The connections whose flow in this direction is of a class."""
         return self.bgt if cls is FlowClass.BACKGROUND else self.members - self.bgt
 
 
 @dataclass(slots=True, eq=False)
 class HostPair:
-    """All connections between two ends that are alike in path id, MSS, window scales and treatment.
+    """The connections between two hosts with the same path id, MSS, window scales and treatment.
 
-    `path_id` decides their path; None if their switches assign none. `edges` are the switches that
-    its ends are at, the initiator's first, once if it is the same. `counted` is how many of the
-    members stand in the counts of the ports, `handshake_ns` the least SYN-to-SYN-ACK time among
-    those that came since (0: none was timed).
+    `path_id` decides their path; it is None if the switches assign none. `edges` are the switches
+    of both hosts, the initiator's first, only one if they are the same. `counted` is how many
+    members are in the counts of the ports. `handshake_ns` is the least time from SYN to SYN-ACK
+    among the members that came since (0: none was measured).
     """
 
     initiator_mac: bytes
@@ -141,14 +141,14 @@ class HostPair:
 
     @property
     def born(self) -> FlowClass:
-        """The class that flows have as long as they are not counted."""
+        """The class of flows that are not counted yet."""
         if self.treatment is Treatment.BACKGROUND:
             return FlowClass.BACKGROUND
         return FlowClass.BURST
 
     @property
     def needs_own_entries(self) -> bool:
-        """Its flows need window entries of their own from birth."""
+        """Whether its flows need window entries of their own from the start."""
         return (
             self.forward.odd_scale
             or self.reverse.odd_scale
@@ -208,10 +208,10 @@ def host_pair_of(
     treatment: Treatment,
     path_id: int | None,
 ) -> HostPair:
-    """A pair without members. `key` is of the initiator's data; so is the first scale."""
+    """A host pair without members. `key` and the first scale are for the initiator's data."""
     src, _, dst, _ = FlowKey.unpack(key)
     members: set[Connection] = set()
-    # If the operator says so, all are background flows as long as they live.
+    # If the policy says so, all of them are background flows, always.
     always = treatment is Treatment.BACKGROUND
     return HostPair(
         *macs,

@@ -1,8 +1,8 @@
-"""When to ask which switch for its flow counters.
+"""When to read the flow counters of each switch.
 
-One request at a time per switch: the next one comes when the answer is in, or has not come for so
-long that it is lost. The pause grows with the number of connections that are counted, and while
-nothing changes.
+One request at a time for each switch: the next one follows when the answer is in, or is so late
+that it must be lost. The pause grows with the number of counted connections, and while nothing
+changes.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Polling:
             self._switches[switch].n_counted -= 1
 
     def moved(self, switch: int) -> None:
-        """Something has changed since the last reading."""
+        """A flow has changed since the last reading."""
         self._hurry(self._switches[switch])
 
     def answered(self, switch: int, now_ns: int) -> None:
@@ -60,17 +60,17 @@ class Polling:
         state.asked_ns = None
 
     def reconnected(self, switch: int) -> None:
-        """What was asked will not be answered any more."""
+        """The switch is connected again, so an open request will not be answered."""
         if switch in self._switches:
             self._switches[switch].asked_ns = None
             self._switches[switch].due_ns = 0
 
     def forget(self, switch: int) -> None:
-        """A switch is gone for good, and its flow counters with it."""
+        """The switch is gone for good."""
         self._switches.pop(switch, None)
 
     def due(self, switch: int, now_ns: int) -> bool:
-        """Whether to ask a switch now; if so, it is taken for asked."""
+        """Whether to read a switch's counters now. If so, the request counts as sent."""
         state = self._switches.get(switch)
         if state is None or not state.n_counted or now_ns < state.due_ns:
             return False

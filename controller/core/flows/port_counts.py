@@ -1,6 +1,6 @@
-"""What leaves through each egress port, counted.
+"""The counts of the flows that leave through each egress port.
 
-Kept up pair by pair, so that a queue event is answered without a walk over connections.
+They are updated host pair by host pair, so a queue event needs no walk over connections.
 """
 
 from collections import Counter
@@ -15,9 +15,9 @@ HANDSHAKES_FOR_NS = 10 * 10**9
 class PortCounts(NamedTuple):
     """a = |G| and b = |B| of a port (SDTCP section 3.4), and the largest MSS (0 without flows).
 
-    `idle` and `idle_background` are how many of the burst and of the background flows are known to
-    send nothing at present, `handshake_ns` the least SYN-to-SYN-ACK time lately seen through the
-    port (0: unknown).
+    `idle` and `idle_background` are how many burst and background flows are known to send nothing
+    at present. `handshake_ns` is the least recent time from SYN to SYN-ACK through the port (0:
+    unknown).
     """
 
     background: int
@@ -46,7 +46,7 @@ class PortCounts(NamedTuple):
 
     @property
     def active(self) -> "PortCounts":
-        """The same without those that send nothing, nor what was measured."""
+        """The counts of the active flows only, without the handshake."""
         return PortCounts(self.active_background, self.active_burst, self.mss_bytes)
 
 
@@ -75,7 +75,7 @@ class _Largest:
 
 
 class _Port:
-    """The flows that leave through one port, and the largest of what their host pairs have."""
+    """The counts of one port, and the largest MSS of its host pairs."""
 
     __slots__ = ("background", "flows", "handshakes_ns", "idle", "idle_background", "lanes", "mss")
 
@@ -90,7 +90,7 @@ class _Port:
 
 
 class PortFlows:
-    """The counts of all ports. `background` and `idle` count the flows of that kind everywhere."""
+    """The counts of all ports. `background` and `idle` are sums over all flows."""
 
     def __init__(self) -> None:
         self.background = 0
@@ -132,10 +132,10 @@ class PortFlows:
         self._list(pair, lane)
 
     def settle(self, pair: HostPair) -> None:
-        """Bring the counts in line with the pair's members."""
+        """Update the counts to the pair's members."""
         added = len(pair.members) - pair.counted
         if added and not (pair.counted and pair.members):
-            # It had no members, or has none any more: its MSS comes or goes.
+            # It has its first members, or none any more: its MSS is added or removed.
             for lane in pair.lanes:
                 self._unlist(pair, lane)
             pair.counted += added
@@ -161,7 +161,7 @@ class PortFlows:
     def change(
         self, lane: Lane, background: int = 0, idle: int = 0, idle_background: int = 0
     ) -> None:
-        """So many more flows of a lane are background flows, or idle ones of either class."""
+        """Add to a lane's numbers of background flows and of idle flows of either class."""
         if background or idle or idle_background:
             lane.background += background
             lane.idle += idle
@@ -176,7 +176,7 @@ class PortFlows:
                 self._touched[port_id] = None
 
     def forget_handshakes(self, now_ns: int) -> None:
-        """Leave behind, in two steps, the times of HANDSHAKES_FOR_NS ago."""
+        """Forget, in two steps, the handshakes of HANDSHAKES_FOR_NS ago."""
         if now_ns - self._handshakes_since_ns >= HANDSHAKES_FOR_NS:
             self._handshakes_since_ns = now_ns
             for port_id, port in list(self._ports.items()):

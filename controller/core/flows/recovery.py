@@ -1,4 +1,4 @@
-"""What switches remember of connections that a restarted controller has not seen yet.
+"""Flows that switches still hold entries of, and that a restarted controller has not seen yet.
 
 Flow counters and flow windows outlive the controller. What they tell of a connection is kept here
 until the connection is known again.
@@ -14,7 +14,7 @@ from controller.model.values import FlowClass, class_of
 
 @dataclass(frozen=True, slots=True)
 class SurvivingFlow:
-    """One flow as its counter on a switch tells it."""
+    """A flow, by its counter on a switch."""
 
     forward: bool
     volume_bytes: int
@@ -23,7 +23,7 @@ class SurvivingFlow:
 
 
 class SurvivingFlows:
-    """Flows that survived on switches, by the direction of their data."""
+    """Flows with entries on switches, by the direction of their data."""
 
     def __init__(self) -> None:
         self._counters: dict[FlowKey, SurvivingFlow] = {}
@@ -43,12 +43,12 @@ class SurvivingFlows:
                     self._windows[segments.reverse] = class_of(register), window_scale
 
     def initiators(self) -> list[FlowKey]:
-        """The initiators' flows among those that were not claimed yet."""
+        """The initiators' flows that were not claimed yet."""
         return [flow for flow, remembered in self._counters.items() if remembered.forward]
 
     def claim(self, flow: FlowKey) -> tuple[SurvivingFlow | None, FlowClass, int | None]:
-        """What is remembered of a flow, its class, and its window scale if it had a window entry
-        of its own; it is then forgotten here."""
+        """What is remembered of a flow, its class, and its window scale if it has a FlowWindow. The
+        flow is then forgotten here."""
         cls, window_scale = self._windows.pop(flow, (FlowClass.BURST, None))
         return self._counters.pop(flow, None), cls, window_scale
 

@@ -1,4 +1,4 @@
-"""Discovery and forwarding: hosts reach each other, by paths installed ahead, without loops.
+"""Link discovery and forwarding: paths are installed before frames need them, and have no loops.
 
 It knows nothing of TCP.
 """
@@ -37,13 +37,13 @@ class Forwarding:
         self._tables = tables
         self._emit = emit
         self._next_hops = NextHops(fabric, tables)
-        self._furnished: set[int] = set()
+        self._provisioned: set[int] = set()
         self._installed_version = fabric.version
 
     def connect(
         self, switch: int, ports: Iterable[Port], held: Iterable[Entry], now_ns: int
     ) -> None:
-        """A switch is there; what it holds tells where links and hosts are."""
+        """A switch is connected. What it holds tells where links and hosts were."""
         fabric, entries = self._fabric, list(held)
         fabric.connect(switch, ports, now_ns)
         for entry in entries:
@@ -82,7 +82,7 @@ class Forwarding:
             self._report_lost(before)
 
     def distrust(self, now_ns: int) -> None:
-        """Have paths avoid the switches that have been out of reach for too long."""
+        """Make paths avoid the switches that have been unreachable for too long."""
         for switch in self._fabric.distrust_silent(now_ns):
             self._emit(Record("switch_avoided", {"switch": switch}))
 
@@ -102,16 +102,16 @@ class Forwarding:
         self._report_changes(before, links)
 
     def forget_switch(self, switch: int) -> None:
-        """A switch without ports and links will not be heard of any more."""
-        self._furnished.discard(switch)
+        """Forget a switch without ports and links."""
+        self._provisioned.discard(switch)
         self._fabric.forget_switch(switch)
 
     def install(self) -> set[bytes]:
-        """Bring all switches in line. Returns the hosts whose paths may have changed."""
+        """Update the entries of all switches. Returns the hosts whose paths may have changed."""
         fabric, tables = self._fabric, self._tables
         changed = fabric.take_changed_hosts()
         same_links = self._installed_version == fabric.version
-        if same_links and not changed and tables.n_switches == len(self._furnished):
+        if same_links and not changed and tables.n_switches == len(self._provisioned):
             return changed
         if not same_links:
             self._installed_version = fabric.version
@@ -119,9 +119,9 @@ class Forwarding:
         moved = self._next_hops.install()
         for mac in changed:
             self._install_host(mac, tables.switches())
-        new = set(tables.switches()) - self._furnished
+        new = set(tables.switches()) - self._provisioned
         if new:
-            self._furnished |= new
+            self._provisioned |= new
             for mac in fabric.hosts:
                 self._install_host(mac, new)
         if moved:

@@ -1,4 +1,4 @@
-"""Who sends more than his budget: the ports whose packet-ins are dropped, named while it lasts."""
+"""Ports that exceed their packet-in budget: reported when it begins and when it ends."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _LIMIT = 4096
 
 @dataclass(slots=True)
 class Offender:
-    """A port that is over budget with one class of packet-ins, or was until just now."""
+    """A port that is, or was until a moment ago, over budget with a class of packet-ins."""
 
     port: PortId
     packets: str
@@ -26,9 +26,9 @@ class Offender:
 
 
 class Offenders:
-    """Tells when a port begins to be limited and when it has been quiet for QUIET_NS.
+    """Reports when a port begins to be limited, and when it has not been for QUIET_NS.
 
-    `dropped` counts all that was over budget, by port and class, also of those that are quiet now.
+    `dropped` counts all packet-ins that were over budget, by port and class.
     """
 
     def __init__(self, fabric: Fabric, emit: Callable[[Effect], None]) -> None:
@@ -39,11 +39,11 @@ class Offenders:
 
     @property
     def active(self) -> list[Offender]:
-        """Those that are limited now."""
+        """The ports and classes that are limited now."""
         return list(self._active.values())
 
     def report(self, switch: int, over_budget: Iterable[OverBudget], now_ns: int) -> None:
-        """What a switch, or the controller in its stead, has dropped lately."""
+        """Packet-ins that a switch or the controller has dropped lately."""
         for port, packets, dropped, per_s in over_budget:
             key = PortId(switch, port), packets.word
             if key in self.dropped or len(self.dropped) < _LIMIT:
@@ -58,7 +58,7 @@ class Offenders:
                 self._begin(self._active[key])
 
     def tend(self, now_ns: int) -> None:
-        """Let go of those that have been quiet."""
+        """Report the ports that have not been over budget for QUIET_NS."""
         for key, offender in list(self._active.items()):
             if now_ns - offender.seen_ns >= QUIET_NS:
                 del self._active[key]

@@ -1,7 +1,7 @@
-"""The next hops between switches: what each switch is to hold so that frames follow the trees.
+"""The next hops between switches: the entries by which frames follow the trees.
 
-They are per switch that has hosts, not per host; and where all path ids leave by the same port they
-are one entry. So a failure changes few of them, and hosts come and go without any.
+There is one for each destination switch, not for each host, and one for all path ids that leave by
+the same port. So a failure changes few entries, and a host that comes or goes changes none.
 """
 
 from controller.core.desired.tables import Tables
@@ -14,7 +14,7 @@ _Ports = dict[tuple[int, int | None], int]
 
 
 class NextHops:
-    """Keeps the hops of all switches in step with the fabric."""
+    """Keeps the next hops of all switches in step with the fabric."""
 
     def __init__(self, fabric: Fabric, tables: Tables) -> None:
         self._fabric = fabric
@@ -23,7 +23,7 @@ class NextHops:
         self._version = fabric.version
 
     def install(self) -> set[int]:
-        """Bring all switches in line. Returns those to or from which paths have changed."""
+        """Update all switches. Returns the switches to which paths have changed."""
         destinations = {host.port.switch for host in self._fabric.hosts.values()}
         if self._version == self._fabric.version:
             due = destinations ^ self._installed.keys()

@@ -2,7 +2,7 @@
 
 A frame's *path id* is a hash of its connection, the same for both directions; for the datagrams of
 announced flows the controller chooses it. The path between two switches is the least of all by, in
-this order: links that are in doubt or have an end at a switch that is, length, nearness to the root
+this order: the number of doubtful links and distrusted switches, length, nearness to the root
 of the path id, and a sum over its links that is drawn from the path id. All of these add up link by
 link and are the same in both directions. So paths are symmetric, the rest of a path is a path
 itself and nothing loops. A failure moves only the paths that led over it: the least of all the
@@ -33,12 +33,11 @@ _MASK = (1 << 64) - 1
 
 
 class Trees:
-    """The paths of one state of the fabric, found as they are asked for.
+    """The paths of one state of the fabric, computed on demand.
 
-    `edges` are the switches that hosts are, or may be, at; `distrusted` switches and `doubtful`
-    links are to be avoided where there is another way. `former_roots`, of an earlier state, keep
-    their place in the dealing of path ids although they are gone, so that only their own ids go
-    elsewhere.
+    `edges` are the switches that hosts are, or may be, at. Paths avoid `distrusted` switches and
+    `doubtful` links where they can. `former_roots`, of an earlier state, keep their place when path
+    ids are dealt although they are gone, so that only their own path ids move.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class Trees:
         former_roots: Collection[int] = (),
     ) -> None:
         self._graph: nx.Graph[int] = nx.Graph()
-        # The doubtful ones last, so that they are left out where there are others.
+        # The doubtful ones last, so that they are not used where there are parallel links.
         for link in sorted(links, key=lambda link: link in doubtful):
             a, b = link[0].switch, link[1].switch
             known = self._graph.get_edge_data(a, b)
@@ -73,7 +72,7 @@ class Trees:
         return self._graph.nodes
 
     def next_ports(self, destination: int, path_id: int) -> dict[int, int]:
-        """For every other switch that reaches `destination`: its port towards it."""
+        """The port towards `destination` of every other switch that reaches it."""
         key = destination, path_id
         if key not in self._next:
             self._next[key] = self._find(destination, path_id)
@@ -93,8 +92,8 @@ class Trees:
 
     def _weigh(self, root: int, distrusted: Collection[int]) -> None:
         away = nx.single_source_shortest_path_length(self._graph, root)
-        # Not by `edges`: its view and the graph would hold each other for as long as the collector
-        # does not come round to them, an hour here.
+        # Not by `edges`: its view and the graph would refer to each other, and such cycles are
+        # collected once in an hour only.
         for a, others in self._graph.adjacency():
             for b, edge in others.items():
                 edge[str(root)] = (
@@ -105,7 +104,7 @@ class Trees:
 
 
 class _EqualCostPaths:
-    """All the shortest paths to a destination that are equally near to a root."""
+    """The equally good paths to a destination for the path ids of one root."""
 
     def __init__(self, graph: "nx.Graph[int]", destination: int, root: int) -> None:
         predecessors, distances = nx.dijkstra_predecessor_and_distance(

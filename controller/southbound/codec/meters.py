@@ -1,7 +1,6 @@
-"""The meters of OpenFlow 1.3, packed and unpacked: packets a second, whose excess is dropped.
+"""Packs and unpacks meters of OpenFlow 1.3 that drop packets above a rate.
 
-Layouts: OpenFlow Switch Specification 1.3.5, sections 7.3.4.4 and 7.3.5.13 to 7.3.5.15. Nothing
-here knows what a meter is for.
+Layouts: OpenFlow Switch Specification 1.3.5, sections 7.3.4.4 and 7.3.5.13 to 7.3.5.15.
 """
 
 import struct
@@ -12,7 +11,7 @@ from controller.southbound.codec.match import MalformedMessageError
 from controller.southbound.codec.openflow import HEADER, VERSION, Type
 
 ALL_METERS = 0xFFFFFFFF
-# What goes to the controller and has no meter of its own.
+# The meter of packet-ins without a meter of their own.
 CONTROLLER_METER = 0xFFFFFFFD
 
 STATS, CONFIG, FEATURES = 9, 10, 11
@@ -37,7 +36,7 @@ class MeterModCommand(IntEnum):
 
 
 class Meter(NamedTuple):
-    """Lets `rate_pps` packets a second pass, and `burst` more after a silence."""
+    """Passes `rate_pps` packets a second, and `burst` more after a pause."""
 
     number: int
     rate_pps: int
@@ -45,7 +44,7 @@ class Meter(NamedTuple):
 
 
 class MeterStats(NamedTuple):
-    """`duration_ns` is the meter's age; both counts begin with it."""
+    """Counts since the meter was set up, `duration_ns` ago."""
 
     number: int
     duration_ns: int
@@ -85,8 +84,8 @@ def unpack_features(message: bytes) -> int:
 
 
 def unpack_config(message: bytes) -> list[Meter]:
-    """The meters in one part of a reply. One that is of another form than `meter_mod` gives it has
-    a rate of 0. Raises MalformedMessageError."""
+    """The meters in one part of a reply. A meter that `meter_mod` cannot have made has a rate of 0.
+    Raises MalformedMessageError."""
     meters = []
     offset = _MULTIPART.size
     while offset < len(message):

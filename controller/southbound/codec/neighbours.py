@@ -1,7 +1,7 @@
-"""Neighbour discovery for IPv6 (RFC 4861) and ARP (RFC 826): read, and written.
+"""Reads and writes messages of IPv6 neighbour discovery (RFC 4861) and ARP (RFC 826).
 
-A message of neighbour discovery is believed only if it is valid by RFC 4861 section 7.1: no router
-has passed it on, its checksum is right, its options are whole.
+Messages of neighbour discovery must be valid by RFC 4861 section 7.1: not forwarded by a router,
+with a correct checksum and complete options.
 """
 
 import struct
@@ -36,7 +36,7 @@ def parse_arp(frame: bytes, offset: int) -> NeighbourMessage:
 
 
 def parse_nd(frame: bytes, ip_at: int, offset: int, size_bytes: int) -> NeighbourMessage:
-    """A solicitation or advertisement at `offset`, of so many bytes, in the IPv6 packet at `ip_at`.
+    """A solicitation or advertisement of `size_bytes` at `offset`, in the IPv6 packet at `ip_at`.
 
     Raises MalformedFrameError.
     """
@@ -64,7 +64,7 @@ def parse_nd(frame: bytes, ip_at: int, offset: int, size_bytes: int) -> Neighbou
 
 
 def reply(mac: bytes, address: bytes, asker_mac: bytes, asker_address: bytes, tags: bytes) -> bytes:
-    """Tells the asker that `address` is at `mac`, by ARP or by neighbour discovery."""
+    """An ARP reply or an advertisement that tells the asker that `address` is at `mac`."""
     if len(address) == 4:
         return _arp(_REPLY, asker_mac, mac, mac, address, asker_mac, asker_address, tags)
     option = struct.pack("!BB6s", _TARGET_MAC, 1, mac)
@@ -74,8 +74,8 @@ def reply(mac: bytes, address: bytes, asker_mac: bytes, asker_address: bytes, ta
 
 
 def probe(mac: bytes, address: bytes, asker_mac: bytes, tags: bytes) -> bytes:
-    """Asks one host whether it has `address`, as somebody who would like to have it himself: so no
-    host takes the asker for a neighbour (RFC 5227 section 2.1, RFC 4862 section 5.4.2)."""
+    """An ARP probe or a solicitation that asks one host whether it has `address`. It has no source
+    address, so no host learns one from it (RFC 5227 section 2.1, RFC 4862 section 5.4.2)."""
     if len(address) == 4:
         return _arp(_REQUEST, mac, asker_mac, asker_mac, bytes(4), bytes(6), address, tags)
     body = _ND.pack(SOLICITATION, 0, 0, 0, address)

@@ -1,8 +1,7 @@
-"""The part of OpenFlow 1.3 that the controller speaks after the handshake, packed and unpacked.
+"""Packs and unpacks the messages of OpenFlow 1.3 that the controller uses after the handshake.
 
-By `struct`, because building and parsing Ryu's message objects costs ten to a hundred times as
-much. Layouts: OpenFlow Switch Specification 1.3.5, section 7. Nothing here knows what the messages
-are for.
+By `struct`, because Ryu's message objects cost ten to a hundred times as much. Layouts: OpenFlow
+Switch Specification 1.3.5, section 7.
 """
 
 import struct
@@ -101,8 +100,8 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FlowEntry:
-    """A flow entry to be sent: `actions` (packed) are applied, `metadata` is set, then the table
-    `goto` follows."""
+    """A flow entry to be sent: it applies `actions` (packed), sets `metadata`, and continues in the
+    table `goto`."""
 
     table: int
     priority: int
@@ -141,7 +140,7 @@ class FlowStats(NamedTuple):
 
 
 class PortStats(NamedTuple):
-    """What left by a port in its `duration_ns`, by the switch's clock."""
+    """What has left by a port in the `duration_ns` that it has existed."""
 
     port: int
     tx_bytes: int
@@ -149,7 +148,7 @@ class PortStats(NamedTuple):
 
 
 class PacketIn(NamedTuple):
-    """`register` is register 0 as the packet had it, 0 if the switch does not tell."""
+    """`register` is the packet's register 0, or 0 if the switch did not send it."""
 
     table: int
     cookie: int
@@ -167,10 +166,8 @@ class FlowRemoved(NamedTuple):
 
 
 class Error(NamedTuple):
-    """`request` is the beginning of the message that was refused, at least 64 bytes of it.
-
-    `experimenter` has defined the code, None if OpenFlow has.
-    """
+    """`request` is the beginning of the refused message, at least 64 bytes of it. `experimenter` is
+    the one that has defined the code, None for OpenFlow."""
 
     kind: int
     code: int
@@ -331,8 +328,8 @@ def unpack_flow_stats(message: bytes) -> tuple[list[FlowStats], bool]:
 
 
 def unpack_port_stats(message: bytes) -> tuple[list[PortStats], bool]:
-    """The counters of one part of a reply, and whether more parts follow. Ports without counters,
-    and those of the switch itself, are left out."""
+    """The counters in one part of a reply, and whether more parts follow. Ports without counters
+    and the switch's own ports are left out."""
     kind, flags = _unpack(_MULTIPART, message)
     if kind != MULTIPART_PORTS:
         raise MalformedMessageError(f"a multipart reply of type {kind}")
@@ -375,10 +372,10 @@ _HANDSHAKE = {Type.ERROR, Type.ECHO_REQUEST, Type.ECHO_REPLY, Type.FEATURES_REPL
 
 
 def is_of_handshake(message: bytes) -> bool:
-    """Whether a message has a part in Ryu's handshake and echo. Raises MalformedMessageError.
+    """Whether Ryu needs a message for its handshake or echo. Raises MalformedMessageError.
 
-    Ryu's parsers never come back from some messages, of which one suffices to stop the controller:
-    those with elements or statistics of length 0. So what it has no use for is kept from it.
+    Ryu's parsers loop for ever on elements or statistics of length 0, so one message could stop the
+    controller. Messages that Ryu does not need are kept from it.
     """
     kind = message[1]
     if kind == Type.HELLO:
@@ -390,7 +387,7 @@ def is_of_handshake(message: bytes) -> bool:
 
 
 def _check_hello(message: bytes) -> None:
-    """OpenFlow 1.3.5 section A.5.1: elements tell their length, and start at multiples of 8."""
+    """OpenFlow 1.3.5 section A.5.1: elements have a length, and start at multiples of 8."""
     offset = HEADER.size
     while offset < len(message):
         _, length = _unpack(_HELLO_ELEMENT, message, offset)

@@ -1,7 +1,7 @@
-"""Frames that switches copy up, read byte by byte: TCP segments, ARP, neighbour and link discovery.
+"""Parses frames that switches copy up: TCP segments, ARP, neighbour and link discovery.
 
-No objects per header, and no trust: a frame may be cut off anywhere and hold anything. What cannot
-be read raises MalformedFrameError, nothing else.
+Frames are not trusted: they may be cut off anywhere and hold anything. A frame that cannot be read
+raises MalformedFrameError, nothing else.
 """
 
 import struct
@@ -38,7 +38,7 @@ _TCP = struct.Struct("!HHIIBBHHH")
 
 
 class TcpSegment(NamedTuple):
-    """What counts in a TCP segment. `mss_bytes`, `window_scale`: None without the option."""
+    """The fields of a TCP segment. `mss_bytes` and `window_scale` are None without the option."""
 
     src_mac: bytes
     dst_mac: bytes
@@ -77,7 +77,7 @@ def parse(frame: bytes) -> Frame:
 
 
 def addresses(frame: bytes) -> OtherFrame:
-    """Only where it comes from and where it goes. Raises MalformedFrameError."""
+    """The Ethernet addresses of any frame. Raises MalformedFrameError."""
     if len(frame) < 14:
         raise MalformedFrameError(f"cut off after {len(frame)} bytes")
     return OtherFrame(frame[6:12], frame[:6])
@@ -144,7 +144,7 @@ def _ipv6(frame: bytes, offset: int) -> Frame:
 
 
 def _tcp(frame: bytes, offset: int, src: bytes, dst: bytes, size_bytes: int) -> TcpSegment:
-    """`size_bytes` is the size of the segment by the IP header, whatever the copy holds of it."""
+    """`size_bytes` is the size of the segment by the IP header; the copy may be shorter."""
     src_port, dst_port, sequence, acknowledgment, head, flags, _, _, _ = _TCP.unpack_from(
         frame, offset
     )

@@ -1,9 +1,8 @@
-"""How much of what a switch copies up is read at all: the budgets once more, before parsing.
+"""The budgets of packet-ins once more, before parsing, for switches without meters of their own.
 
-The meters of the switches keep what arrives within bounds; this is for a switch that has none, or
-that cannot be trusted. Copied segments are paid for in batches, after they were read: who has
-overdrawn has his segments thrown away, unread, until he has paid off. So the normal case costs
-nothing by the packet.
+A switch's meters limit what it sends up. Some switches have none, and none can be trusted. Copied
+segments are charged in batches after they are read; a switch that has overdrawn its budget has its
+segments dropped unread until the budget has recovered. So the normal case costs nothing per packet.
 """
 
 from collections import Counter
@@ -21,7 +20,7 @@ _SEGMENTS = (PacketClass.SYN, PacketClass.SEGMENT, PacketClass.END)
 
 
 class Admission:
-    """The budgets of one switch."""
+    """The budgets of one switch, as token buckets."""
 
     def __init__(self, limits: Limits, clock_ns: Callable[[], int]) -> None:
         self._clock_ns = clock_ns
@@ -30,7 +29,7 @@ class Admission:
         self.limit(limits)
 
     def limit(self, limits: Limits) -> None:
-        """These are the limits from now on."""
+        """Use these limits from now on."""
         now_ns = self._clock_ns()
         self._segments = TokenBucket(limits.switch_segments_pps, now_ns)
         self._ends = TokenBucket(limits.switch_ends_pps, now_ns)
@@ -45,11 +44,11 @@ class Admission:
         return self._segments.has_any(self._clock_ns())
 
     def read(self, n_segments: int) -> None:
-        """So many were."""
+        """So many copied segments were read."""
         self._segments.pay(n_segments)
 
     def admits(self, packet_in: bytes) -> bool:
-        """Whether this packet-in, which is in no batch, is read."""
+        """Whether to read this packet-in, which is not part of a batch."""
         packets = packet_class(int.from_bytes(packet_in[_COOKIE], "big"))
         now_ns = self._clock_ns()
         if packets in _SEGMENTS:
@@ -70,7 +69,7 @@ class Admission:
         return False
 
     def take_dropped(self) -> list[OverBudget]:
-        """What was thrown away since this was asked before, by port (0 if there are too many)."""
+        """What was dropped since the last call, by port (0 if there are too many ports)."""
         now_ns = self._clock_ns()
         elapsed_s = max(1, now_ns - self._over_since_ns) / 1e9
         over, self._over = self._over, Counter()

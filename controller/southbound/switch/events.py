@@ -1,4 +1,4 @@
-"""What a session has to tell of its switch."""
+"""The events that a session reports of its switch."""
 
 from collections.abc import Hashable
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from controller.southbound.codec import discovery, extension, openflow
 
 
 class Ready(NamedTuple):
-    """The switch can be used. `held` are the entries it had."""
+    """The switch can be used. `held` are the core's entries that it holds."""
 
     n_registers: int
     held: list[HeldEntry]
@@ -89,25 +89,25 @@ class PortsCounted(NamedTuple):
 
 
 class ControlTimed(NamedTuple):
-    """What was asked at that time has been answered just now."""
+    """The switch has answered the question that was sent at this time."""
 
     sent_ns: int
 
 
 class Acknowledged(NamedTuple):
-    """What was installed under these tags is in force."""
+    """The entries of these keys are in force."""
 
     tags: list[Hashable]
 
 
 class EntryRefused(NamedTuple):
-    """The switch does not take what was installed under this tag."""
+    """The switch has refused the entry of this key."""
 
     tag: Hashable
 
 
 class AuditRead(NamedTuple):
-    """A part of what the switch holds; `more` of the same audit follow.
+    """A part of what the switch holds; `more` parts of the same audit follow.
 
     `restored` and `removed` count the session's own entries and meters that were put right.
     """
@@ -119,7 +119,7 @@ class AuditRead(NamedTuple):
 
 
 class CopiesDropped(NamedTuple):
-    """Packet-ins that the switch's meters have dropped lately."""
+    """What the switch's meters have dropped since they were last read."""
 
     dropped: list[OverBudget]
 

@@ -1,6 +1,6 @@
-"""The budgets of one switch: which of its meters are missing, and what its meters have dropped.
+"""The meters of one switch: which have to be changed, and what they have dropped.
 
-Pure: it answers what has to be sent, and is told what the switch says.
+Pure: it is told what the switch says, and returns what has to be sent.
 """
 
 from collections.abc import Collection, Iterable
@@ -15,7 +15,7 @@ MeterChange = tuple[MeterModCommand, Meter]
 
 
 class Guard:
-    """Wants meters and entries for `ports`, as far as the switch has meters."""
+    """Wants meters and entries for `ports`, as far as the switch supports meters."""
 
     def __init__(self, limits: Limits, ports: Iterable[int]) -> None:
         self._limits = limits
@@ -27,11 +27,11 @@ class Guard:
 
     @property
     def metered(self) -> bool:
-        """Whether the switch has meters at all."""
+        """Whether the switch supports meters."""
         return self._max_meters > 0
 
     def has_meters(self, max_meters: int) -> None:
-        """The switch goes up to this number."""
+        """The switch supports meters up to this number."""
         self._max_meters = max_meters
         self._wanted = {}
         if self.metered:
@@ -41,7 +41,7 @@ class Guard:
                 self._wanted |= self._of_port(port)
 
     def limit(self, limits: Limits) -> list[MeterChange]:
-        """What has to be sent when the limits are these from now on."""
+        """Use these limits from now on; returns the changes."""
         former, self._limits = self._wanted, limits
         self.has_meters(self._max_meters)
         wanted = self._wanted.items()
@@ -50,15 +50,18 @@ class Guard:
         ]
 
     def uncovered(self) -> list[int]:
-        """The ports that have no meters, because their numbers are too large for the switch."""
+        """The ports whose meters would have numbers that the switch does not support."""
         return sorted(port for port in self._ports if self.metered and not self._of_port(port))
 
     def read_back(self, meters: Iterable[Meter]) -> None:
-        """Some of the meters that the switch has."""
+        """Some of the meters that the switch holds."""
         self._read += meters
 
     def reconcile(self) -> list[MeterChange]:
-        """What is different of the meters that were read back. Others' meters are left alone."""
+        """The changes that make the switch's meters, as read back, those that are wanted.
+
+        Meters that are not Weir's are left alone.
+        """
         actual = {meter.number: meter for meter in self._read}
         self._read = []
         changes = [
@@ -72,7 +75,7 @@ class Guard:
         ]
 
     def forget_read(self) -> None:
-        """What was read back so far does not count."""
+        """Ignore what was read back so far."""
         self._read = []
 
     def entries_using(self, numbers: Collection[int]) -> list[FlowEntry]:
@@ -85,7 +88,7 @@ class Guard:
         return [entry for port in sorted(self._ports) for entry in self._entries(port)]
 
     def add_port(self, port: int) -> tuple[list[MeterChange], list[FlowEntry]]:
-        """What has to be sent for a port, nothing if it is known already."""
+        """The changes and entries for a new port; nothing if the port is known already."""
         if port in self._ports:
             return [], []
         self._ports.add(port)
@@ -94,7 +97,7 @@ class Guard:
         return [(MeterModCommand.ADD, meter) for meter in meters.values()], self._entries(port)
 
     def remove_port(self, port: int) -> tuple[list[MeterChange], list[FlowEntry]]:
-        """What has to be taken back of a port that is gone: the entries before the meters."""
+        """The changes and the entries to delete for a port that is gone, entries first."""
         if port not in self._ports:
             return [], []
         entries, meters = self._entries(port), self._of_port(port)
@@ -105,8 +108,8 @@ class Guard:
         return [(MeterModCommand.DELETE, meter) for meter in meters.values()], entries
 
     def counted(self, stats: Iterable[MeterStats]) -> list[OverBudget]:
-        """What was dropped since the counters were read before. A meter that is read for the first
-        time tells nothing: what it has counted may be old."""
+        """What was dropped since the last reading of the counters. The first reading of a meter
+        tells nothing, because its counts may be old."""
         dropped = []
         for now in stats:
             if now.number not in self._wanted:

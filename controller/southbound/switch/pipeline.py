@@ -11,8 +11,8 @@
     4 forward   by destination: out of a port, or to the switch in the metadata; others go up
     5 path      to another switch, by path id; to one that cannot be reached, nowhere
 
-Every entry carries a cookie that tells whose it is, of which layout and what for. What the core
-wants on top of these entries, and only that, is in `encoding`.
+Every entry has a cookie that says that it is Weir's, of which layout and what for. The entries that
+the core wants in these tables are in `encoding`.
 """
 
 from dataclasses import replace
@@ -38,7 +38,7 @@ from controller.southbound.codec.match import (
 from controller.southbound.codec.neighbours import ADVERTISEMENT, PROTO_ICMPV6, SOLICITATION
 from controller.southbound.codec.openflow import FlowEntry
 
-COPY_BYTES = 192  # Room for Ethernet, two VLAN tags, IPv6 with options and a full TCP header.
+COPY_BYTES = 192  # Enough for Ethernet, two VLAN tags, IPv6 with options and a full TCP header.
 
 _OWNER = 0x57454952  # "WEIR"
 _LAYOUT = 2
@@ -143,8 +143,8 @@ STATIC: tuple[FlowEntry, ...] = (
         )
         for resolution in _RESOLUTION
     ),
-    # Hosts ask those that they know anew now and then (RFC 1122 section 2.3.2.1, RFC 4861 section
-    # 7.3), and must not find them gone because a controller is.
+    # Hosts check now and then whether those that they know are still there (RFC 1122 section
+    # 2.3.2.1, RFC 4861 section 7.3). That must work without a controller.
     *(
         _static(
             *(Table.EDGE, 250, resolution, output(CONTROLLER), Table.COUNT),
@@ -188,8 +188,7 @@ def packet_class(cookie: int) -> PacketClass:
 
 
 def budgeted(static: FlowEntry, port: int, meter: int) -> FlowEntry | None:
-    """The same for what enters by one port, with the copy limited by a meter; None if nothing is
-    copied up."""
+    """A static entry for one port, with its copy through a meter; None if it copies nothing."""
     max_len = copied_bytes(static.actions)
     if max_len is None:
         return None

@@ -1,7 +1,6 @@
-"""What a switch was found to hold, sorted: what the session itself has put there, what the core
-has, and what nobody can have meant.
+"""Sorts the flow entries that a switch holds: the session's own, the core's, and stale ones.
 
-An entry that consists of several flow entries counts only when all of them are there.
+An entry that consists of several flow entries counts only if all of them are there.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,9 +15,10 @@ from controller.southbound.switch.encoding import Decoded
 
 
 class ReadBack:
-    """Takes a reply part by part. `own` are the entries that the session wants there.
+    """Takes a reply part by part. `own` are the session's own flow entries.
 
-    `stale` holds what is not as anybody would have made it; `missing` what of `own` was not there.
+    `stale` are those that neither the session nor the core can have made; `missing` are those of
+    `own` that the switch does not hold.
     """
 
     def __init__(self, own: Mapping[Place, FlowEntry]) -> None:
@@ -28,7 +28,7 @@ class ReadBack:
         self._partial: dict[Entry, list[FlowStats]] = {}
 
     def take(self, flow_entries: Iterable[FlowStats]) -> list[HeldEntry]:
-        """What of a part is the core's."""
+        """The core's entries in a part."""
         held = []
         for stats in flow_entries:
             decoded = _decode(stats)
@@ -47,7 +47,7 @@ class ReadBack:
         return held
 
     def finish(self) -> None:
-        """There are no more: what has not come together is stale."""
+        """The reply is complete: entries of which a part is missing are stale."""
         for siblings in self._partial.values():
             for stats in siblings:
                 self.stale[stats.place] = stats
@@ -78,11 +78,8 @@ def _is(wanted: FlowEntry, stats: FlowStats) -> bool:
 
 
 def _decode(stats: FlowStats) -> Decoded | None:
-    """An audit reads the same entries again and again; flow counters are many, and come and
-    go.
-
-    What has been decoded is remembered for some audits only: what is gone would stay in it.
-    """
+    """Audits read the same entries again and again, so what was decoded is cached. Flow counters
+    come and go, so they are not; they are recognised by their form, which is quick."""
     kind = stats.cookie & pipeline.FLOW_COUNTER_COOKIE_MASK
     if kind == pipeline.FLOW_COUNTER_COOKIE and _form(stats) in _COUNTER_FORMS:
         try:

@@ -1,10 +1,9 @@
-"""The usual packet-in, read in one step: a TCP segment that a switch copied up.
+"""A fast path for the most frequent packet-in: a TCP segment that a switch copied up.
 
-A copied segment is almost always the same bytes at the same places: OpenFlow 1.3, in the match
-in_port alone or with register 0, no VLAN tag, IPv4 without options or IPv6 without extension
-headers. Those are taken from the receive buffer by one precompiled layout each, into plain tuples;
-of anything else this keeps its hands off, and `packet_in.py` reads it field by field. Both ways
-agree on every frame.
+Almost all copied segments have the same layout: OpenFlow 1.3, a match of in_port alone or with
+register 0, no VLAN tag, IPv4 without options or IPv6 without extension headers. They are unpacked
+from the receive buffer by one `struct` layout each, into plain tuples. Everything else is left to
+`packet_in.py`, which reads field by field. Both agree on every frame.
 """
 
 import struct
@@ -23,7 +22,7 @@ _HEAD = VERSION << 8 | Type.PACKET_IN
 
 
 class _Layout(NamedTuple):
-    """Packet-ins with the same match; `tcp_at` is where TCP begins over IPv4, over IPv6."""
+    """Packet-ins with the same match. `tcp_at` is where TCP begins over IPv4 and over IPv6."""
 
     match: int
     ipv4: struct.Struct
@@ -32,7 +31,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(match: int, more_bytes: int) -> _Layout:
-    """`match` is how it begins; `more_bytes` come after the in_port beyond the padding of 4."""
+    """`match` is the beginning of the match; `more_bytes` is how much it is longer than in_port."""
     gap = f"{6 + more_bytes}x"
     return _Layout(
         match,
@@ -63,7 +62,7 @@ _known_timed: dict[bytes, _Options] = {}
 
 
 def take(buffer: bytes, offset: int) -> tuple[list[SegmentFields], int]:
-    """The usual packet-ins that stand one after the other at `offset`, and where they end."""
+    """The copied segments that begin at `offset`, as far as they are usual ones, and their end."""
     segments: list[SegmentFields] = []
     has_register = buffer[offset + _MATCH_LENGTH_AT : offset + _MATCH_LENGTH_AT + 1] == b"\x14"
     match_as_usual, ipv4, ipv6, (tcp_at_ipv4, tcp_at_ipv6) = (
@@ -136,7 +135,7 @@ def take(buffer: bytes, offset: int) -> tuple[list[SegmentFields], int]:
 
 
 def copied(in_port: int, register: int, segment: TcpSegment) -> SegmentFields:
-    """The same of a segment that was read field by field."""
+    """The tuple of a segment that was read field by field."""
     ports = segment.src_port << 16 | segment.dst_port
     return (
         in_port,

@@ -1,8 +1,8 @@
-"""One switch after the handshake: what it says becomes events, what is wanted becomes messages.
+"""One switch after the handshake: its messages become events, orders become messages to it.
 
-No socket and no clock: bytes come in by `receive`, go out by the function that was given. A switch
-is `Ready` once it has said what it can do and what it holds; nothing is told of it before. Whatever
-a switch sends, nothing but events comes out: what cannot be read is counted and told once.
+No socket and no clock: messages come in by `receive` and go out by a function. A switch is `Ready`
+once it has said what it can do and what it holds; events that come earlier are kept until then.
+Whatever a switch sends, only events come out: what cannot be read is counted, and logged once.
 """
 
 import logging
@@ -46,7 +46,8 @@ from controller.southbound.switch.sender import Sender
 
 LOG = logging.getLogger("weir.session")
 
-# How many kinds of what is of no use are told apart, and how many queues are followed.
+# How many reasons of unusable messages are counted one by one, and of how many queues the sequence
+# numbers are checked.
 _REASONS, _SEQUENCES = 64, 65_536
 _NOTHING_ASKED = -1
 _TELL_LIMIT = 1000
@@ -55,9 +56,9 @@ _REGULATES = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER
 
 
 class Session:
-    """The conversation with one switch. `counters` counts what could not be used, by reason.
+    """The session with one switch. `counters` counts unusable messages, by reason.
 
-    `told` holds what was said of the switch already, by this or by an earlier session.
+    `told` holds what was logged about the switch already, by this or an earlier session.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Session:
         self._flow_counters_xids: deque[int] = deque(maxlen=_READINGS_UNDER_WAY)
 
     def start(self, ports: Iterable[int]) -> None:
-        """Ask what the switch can do and what it holds; these are the ports that it has."""
+        """Ask what the switch can do and what it holds. `ports` are the numbers of its ports."""
         subscribe = extension.Subscribe(extension.SubscribeFlag.QUEUE_EVENTS)
         self._subscribe_xid = self._extension(extension.MessageType.SUBSCRIBE, subscribe.pack())
         ports = [port for port in ports if port < openflow.MAX_PORT]
@@ -96,25 +97,25 @@ class Session:
 
     @property
     def depths(self) -> dict[str, int]:
-        """How much waits: events until the switch is ready, changes until it has taken them."""
+        """How many events wait for the switch to be ready, and how many changes are unconfirmed."""
         return {"events": len(self._backlog), "unacknowledged": len(self._resync.ledger)}
 
     # What is wanted of the switch
 
     def install(self, entry: Entry) -> None:
-        """Add an entry, or replace the one of its key; what is told of it later is by its key."""
+        """Add an entry, or replace the one of its key. Events will name it by its key."""
         self._resync.install(encoding.encode(entry), entry.key)
 
     def withdraw(self, entry: Entry) -> None:
         self._resync.withdraw(encoding.encode(entry))
 
     def limit(self, limits: Limits) -> None:
-        """These are the limits of packet-ins from now on."""
+        """Use these limits of packet-ins from now on."""
         self._resync.limit(limits)
 
     def audit(self) -> None:
-        """Have the switch tell what it holds, and put right what is the session's own. An audit
-        that was not finished is given up."""
+        """Read what the switch holds, and put the session's own entries right. An audit that is not
+        finished is abandoned."""
         self._resync.audit()
 
     def read_meters(self) -> None:
@@ -127,28 +128,28 @@ class Session:
         self._sender.send(partial(openflow.packet_out, actions, frame))
 
     def set_windows(self, windows: Iterable[extension.Window]) -> None:
-        """Set registers, all at once."""
+        """Set registers, in one message."""
         message = extension.WindowSet(tuple(windows))
         self._extension(extension.MessageType.WINDOW_SET, message.pack())
 
     def repeat_notices(self, port: int, interval_us: int) -> None:
-        """Have the notice of a port repeated after this time, or as its queue is configured."""
+        """Have the notice of a port repeated at this interval; 0 as its queue is configured."""
         flags = extension.SubscribeFlag.QUEUE_EVENTS
         message = extension.Subscribe(flags, port, repeat_us=interval_us)
         self._extension(extension.MessageType.SUBSCRIBE, message.pack())
 
     def read_queues(self) -> None:
-        """Ask for all egress queues. What is not answered before the next time is given up."""
+        """Ask for all egress queues. An earlier request that is not answered yet is abandoned."""
         self._queues = []
         request = extension.QueueStatsRequest().pack()
         self._queues_xid = self._extension(extension.MessageType.QUEUE_STATS_REQUEST, request)
 
     def read_ports(self) -> None:
-        """Ask for the counters of all ports; those of an earlier question do not count any more."""
+        """Ask for the counters of all ports. Answers to earlier requests are ignored."""
         self._ports_xid = self._sender.send(openflow.port_stats_request)
 
     def time_control(self, sent_ns: int) -> None:
-        """Ask for an answer, to see how long it takes; one question at a time."""
+        """Measure the round trip to the switch; one measurement at a time."""
         self._timed_xid, self._timed_from_ns = self._sender.send(openflow.barrier_request), sent_ns
 
     def read_flow_counters(self) -> None:
@@ -160,7 +161,7 @@ class Session:
     # What the switch says
 
     def receive(self, message: bytes) -> list[Event]:
-        """The events that a message amounts to."""
+        """The events of a message."""
         try:
             events = self._receive(message)
         except ValueError as error:
@@ -169,7 +170,7 @@ class Session:
         return self._pass(events)
 
     def receive_segments(self, copied: list[SegmentFields]) -> list[Event]:
-        """The same for packet-ins that were read already."""
+        """The events of copied segments, which were unpacked before."""
         return self._pass([SegmentsCopied(copied)])
 
     def _pass(self, events: list[Event]) -> list[Event]:
@@ -178,7 +179,7 @@ class Session:
         for event in events:
             if not self._hold(event):
                 self.counters["held back too long"] += 1
-                self._tell_once("says so much before it is ready that some of it is lost")
+                self._tell_once("sent so much before it was ready that some of it was dropped")
         return []
 
     def _hold(self, event: Event) -> bool:
@@ -236,7 +237,7 @@ class Session:
         return [Acknowledged(tags)] if tags else []
 
     def _become_ready(self) -> list[Event]:
-        """All questions are answered: the fixed entries go in, then the switch may be used."""
+        """All questions are answered: install the static entries; the switch may be used."""
         self.ready = True
         self._say_what_is_missing()
         held = self._resync.begin()
@@ -252,11 +253,11 @@ class Session:
             missing.append("it cannot lower TCP windows")
             self._n_registers = 0
         if not self.capabilities & Capability.QUEUE_EVENT:
-            missing.append("it does not tell when a queue is congested")
+            missing.append("it does not report congested queues")
         guard = self._resync.guard
         if not guard.metered:
             self._tell_once(
-                "has no meters: what one host has copied up is limited for the whole switch only"
+                "has no meters: packet-ins are limited for the whole switch, not for each port"
             )
         elif uncovered := guard.uncovered():
             self._tell_once(f"has too few meters for its ports {uncovered}")
@@ -320,7 +321,7 @@ class Session:
         # A sequence that starts again is a queue that was set up again.
         missed = max(0, notice.sequence - last - 1) if notice.sequence > last else 0
         LOG.warning(
-            "notice %d follows notice %d",
+            "notices were lost: number %d follows number %d",
             *(notice.sequence, last),
             extra=about(switch=self.switch, port=notice.port),
         )
@@ -393,7 +394,7 @@ class Session:
             reason, detail = "and more", ""
         self.counters[reason] += 1
         if self.counters[reason] == 1:
-            self._tell_once(f"sent what is of no use: {reason} {detail}")
+            self._tell_once(f"sent what cannot be used: {reason} {detail}")
 
     def _tell_once(self, text: str) -> None:
         if text not in self._told and len(self._told) < 2 * _REASONS:

@@ -1,11 +1,11 @@
-"""The TCP connection to a switch: Ryu's handshake and echo, our own reading and writing.
+"""The TCP connection to a switch: Ryu's handshake and echo, but reading and writing of our own.
 
-Ryu's Datapath reads a message with two system calls, hands it over through a queue of 128, and
-blocks whoever sends while 16 messages wait. Here the socket is read in large pieces, messages go
-straight to the listener, copied segments in batches, and sending never blocks: a switch that does
-not read is disconnected, and resynchronised when it comes back.
+Ryu's Datapath needs two system calls for each message, passes messages on through a queue of 128,
+and blocks senders while 16 messages wait. Here the socket is read in large pieces, messages go
+straight to the listener, copied segments go in batches, and sending never blocks: a switch that
+does not read is disconnected, and resynchronised when it comes back.
 
-Reading and the first attempt to send happen right in Eventlet's main loop. A thread that waits in
+Reading and the first attempt to send run in Eventlet's main loop. A green thread that waits in
 `recv` registers and unregisters its socket for every message, which takes longer than the answer.
 """
 
@@ -39,14 +39,14 @@ from controller.southbound.switch.admission import Admission
 
 LOG = logging.getLogger("weir.channel")
 
-# The other switches wait no longer than one such read takes. More in one costs less by the segment.
+# Other switches wait for one such read at most. A larger read costs less per segment.
 _READ_BYTES = 262_144
-# What may wait in the kernel, and with it how long a notice that is behind it all.
+# What may wait in the kernel. A notice behind it waits for all of it.
 _WINDOW_BYTES = 524_288
 _QUEUE_LIMIT_BYTES = 16 * 2**20
 _HANDSHAKE_S = 20.0
 _SIGN_OF_LIFE_S = 1.0
-# What happened in the datapath.
+# Events of the datapath, whose order matters.
 _IN_ORDER = frozenset({Type.PACKET_IN, Type.FLOW_REMOVED, Type.PORT_STATUS})
 _FOR_THE_LISTENER = frozenset(
     {
@@ -65,7 +65,7 @@ _ANY_VERSION = frozenset({Type.HELLO, Type.ERROR})
 
 
 class Listener(Protocol):
-    """Whom the channels tell. None of these may block."""
+    """Receives what the channels receive. None of the methods may block."""
 
     def connected(self, channel: "Channel") -> None:
         """The handshake is done: `id` and `port_descriptions` are known."""
@@ -74,24 +74,24 @@ class Listener(Protocol):
         """A whole message, header included, of a connected switch."""
 
     def received_segments(self, channel: "Channel", copied: list[SegmentFields]) -> None:
-        """Messages, too: packet-ins of copied TCP segments, as they came one after the other."""
+        """Copied TCP segments: packet-ins that came one after the other, unpacked."""
 
     def disconnected(self, channel: "Channel") -> None:
-        """The last word of a channel that was connected."""
+        """A channel that was connected has ended."""
 
 
 class Secured(Protocol):
-    """TLS between a socket and a channel, its handshake done. Bytes in, bytes out, no socket."""
+    """TLS between a socket and a channel, after its handshake: bytes in, bytes out, no socket."""
 
     @property
     def owes(self) -> bool:
-        """Whether `seal` has something to give even for nothing, as an answer to the peer."""
+        """Whether TLS itself has something to send, which `seal(b"")` returns."""
 
     def seal(self, data: bytes) -> bytes:
-        """What to send for this data. Raises OSError."""
+        """Encrypt; returns what to send. Raises OSError."""
 
     def open(self, received: bytes) -> bytes:
-        """The data, if any is whole, in what was received. Raises OSError, at the end as well."""
+        """Decrypt; returns the data that is complete. Raises OSError, also at the end."""
 
 
 class Handshake(OFPHandler):
@@ -129,7 +129,7 @@ class Channel(Datapath):
         super().__init__(sock, address)
 
     def serve(self) -> None:
-        """Until the connection ends."""
+        """Serve the connection until it ends."""
         deadline = get_hub().schedule_call_global(_HANDSHAKE_S, self._require_handshake)
         try:
             super().serve()
@@ -142,7 +142,7 @@ class Channel(Datapath):
 
     @property
     def port_descriptions(self) -> list[Port]:
-        """The ports as the handshake told them."""
+        """The ports that the switch described in the handshake."""
         return [
             Port(
                 port.port_no,
@@ -168,7 +168,7 @@ class Channel(Datapath):
             self._ended.set()
 
     def queue(self, message: bytes) -> bool:
-        """Have a message sent by the next `flush`. Returns whether the channel still takes any."""
+        """Have the next `flush` send a message. Returns whether the channel accepts it."""
         if self.state == DEAD_DISPATCHER:
             return False
         if self.queued_bytes > _QUEUE_LIMIT_BYTES:
@@ -215,7 +215,7 @@ class Channel(Datapath):
         return sealed
 
     def send(self, buf: bytes, close_socket: bool = False) -> bool:
-        """Queue and flush, for Ryu's own messages."""
+        """Queue and flush a message of Ryu's own."""
         taken = self.queue(bytes(buf))
         self.flush()
         if close_socket:
@@ -229,9 +229,9 @@ class Channel(Datapath):
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def probe(self) -> None:
-        """Have the channel end unless its switch gives a sign of life within _SIGN_OF_LIFE_S.
+        """End the channel unless its switch sends something within _SIGN_OF_LIFE_S.
 
-        One probe at a time: who asks often must not have the answer to an earlier one forgotten.
+        One probe at a time: otherwise frequent probes would never count an answer.
         """
         if not self._probing and self.state != DEAD_DISPATCHER:
             self._probing, self._heard = True, False
@@ -247,7 +247,7 @@ class Channel(Datapath):
     def _require_handshake(self) -> None:
         if self.state not in (MAIN_DISPATCHER, DEAD_DISPATCHER):
             LOG.warning(
-                "%s:%d has not told within %d s which switch it is; disconnecting it",
+                "%s:%d has not said within %d s which switch it is; disconnecting it",
                 *(*self.address[:2], _HANDSHAKE_S),
             )
             self.abort()
@@ -285,11 +285,11 @@ class Channel(Datapath):
             self.socket.close()
 
     def _closed(self, *_: object) -> None:
-        """Somebody has closed the socket under the main loop."""
+        """The socket was closed while the main loop was reading from it."""
         self._ended.set()
 
     def _read(self, _fileno: int, early: bool = False) -> None:
-        """There is something to read, or the end; `early` if it is in TLS' hands already."""
+        """Read what is there, or the end of the stream. `early`: TLS has received it already."""
         try:
             data = b"" if early else self.socket.fd.recv(_READ_BYTES)
             self._heard = self._heard or bool(data)
@@ -318,11 +318,11 @@ class Channel(Datapath):
             self._buffer = self._messages(self._buffer + data)
 
     def _messages(self, buffer: bytes) -> bytes:
-        """Hand over all whole messages; returns what is left. Raises ValueError on nonsense.
+        """Hand over all whole messages; returns the rest. Raises ValueError for invalid messages.
 
-        Copied segments take long to work on, so what is behind them in the buffer overtakes them:
-        notices of queues above all. But what happened to hosts and connections stays in order: the
-        last word of a host comes before the port that goes down.
+        Segments take long to process, so they are deferred and messages behind them in the buffer
+        overtake them, above all notices of queues. Events of the datapath stay in order: a host's
+        last segment is handed over before its port goes down.
         """
         offset, end = 0, len(buffer)
         deferred: list[list[SegmentFields]] = []
@@ -370,7 +370,7 @@ class Channel(Datapath):
         if not is_of_handshake(message):
             return
         if kind == Type.MULTIPART_REPLY and self.id is None:
-            raise ValueError("ports of a switch that has not told who it is")
+            raise ValueError("ports of a switch that has not said which it is")
         try:
             parsed = ofproto_parser.msg(self, version, kind, length, xid, message)
             if parsed is None:
@@ -384,8 +384,8 @@ class Channel(Datapath):
 
 
 def refuse_duplicate(connected: Channel, newcomer: Channel) -> None:
-    """Somebody claims to be a switch that is connected. It may be anybody; a switch that has lost
-    its former connection tries again."""
+    """Refuse a newcomer that claims to be a connected switch: it may be anybody. If the switch has
+    lost its connection, the probe ends that, and the switch will try again."""
     LOG.warning(
         "is connected from %s:%d: refusing %s:%d, which claims to be it, too",
         *(*connected.address[:2], *newcomer.address[:2]),
