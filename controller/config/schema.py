@@ -209,7 +209,7 @@ class StandbySection(_Section):
         return self
 
 
-class Queue(_Section):
+class QueueSection(_Section):
     """The egress queue of one port, where it differs from the rest of the fabric."""
 
     switch: int = Field(ge=0)
@@ -229,7 +229,7 @@ class FabricSection(_Section):
     switch_grace: Time = 60 * 10**9
     host_age: Time = 1800 * 10**9
     flood_rate: int = Field(default=100, ge=1, le=10**6)
-    queues: tuple[Queue, ...] = ()
+    queues: tuple[QueueSection, ...] = ()
 
     @model_validator(mode="after")
     def _links_outlive_probes(self) -> Self:
@@ -244,10 +244,10 @@ class ClassifierSection(_Section):
     poll_interval: Time = 5 * 10**8
     quiet: Time = 10 * 10**9
     expiry: Time = Field(default=1800 * 10**9, le=3600 * 10**9)
-    accounts_per_switch: int = Field(default=16_384, ge=0)
+    counted_per_switch: int = Field(default=16_384, ge=0)
 
 
-class Regulation(_Section):
+class RegulationSection(_Section):
     """`repeat_notices` is for scheme `sdtcp`: switches repeat notices while a port is congested,
     and windows follow the flows meanwhile; without it, that is the letter of the paper's
     Algorithm 1.
@@ -431,7 +431,7 @@ class Config(_Section):
     openflow: OpenFlow = OpenFlow()
     fabric: FabricSection = FabricSection()
     classifier: ClassifierSection = ClassifierSection()
-    regulation: Regulation = Regulation()
+    regulation: RegulationSection = RegulationSection()
     policies: tuple[PolicyRule, ...] = ()
     budgets: BudgetsSection = BudgetsSection()
     bandwidth: BandwidthSection = BandwidthSection()
@@ -476,7 +476,7 @@ class Config(_Section):
                 ),
                 classifier.poll_interval,
                 classifier.expiry,
-                classifier.accounts_per_switch,
+                classifier.counted_per_switch,
                 self.log.connections,
             ),
             regulator=RegulatorSettings(
@@ -585,7 +585,7 @@ def _keys_of(path: list[int | str]) -> list[str]:
     section: type[BaseModel] = Config
     # Of these the default does not tell.
     named: dict[str, type[BaseModel]] = {
-        "queues": Queue,
+        "queues": QueueSection,
         "policies": PolicyRule,
         "api": ApiSection,
     }

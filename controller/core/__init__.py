@@ -1,6 +1,6 @@
 """The decisions, pure: events and the time in, effects out. No I/O, no clock, no OpenFlow.
 
-`engine` puts the parts together. Each part uses those below it only:
+`engine` puts the parts together. Each part uses only those below it:
 
     bandwidth/     what paths have left, and what announced flows may send
     congestion/    how large windows may be, and which registers say so

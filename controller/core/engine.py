@@ -1,7 +1,7 @@
-"""The core's front: an event comes in, a list of effects goes out.
+"""The front of the core: each method takes an event and returns a list of effects.
 
-It joins fabric, connections and regulation, and holds no rule of its own beyond how they meet.
-Every method takes the present as `now_ns` (any monotonic clock) and returns plain values.
+It joins hosts, connections, regulation and bandwidth, and has no rules of its own beyond that.
+Every method takes the time as `now_ns`, of any monotonic clock.
 """
 
 from collections.abc import Hashable, Iterable
@@ -9,47 +9,48 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.core.bandwidth.announced import Announced, BandwidthSettings, PathBandwidth
-from controller.core.bandwidth.estimation import Counted, Estimation
-from controller.core.congestion.egress_ports import PortOverride, Queue
+from controller.core.bandwidth.estimation import Estimation, PortReading
+from controller.core.congestion.egress_ports import EgressQueue, PortOverride
 from controller.core.congestion.enforcer import Enforcer
 from controller.core.congestion.regulation import Features, Regulation
 from controller.core.congestion.regulator import RegulatorSettings
 from controller.core.congestion.windows import PortLimits
-from controller.core.desired.audits import Audits, InStep
+from controller.core.desired.audits import Audits, SyncState
 from controller.core.desired.tables import Tables
-from controller.core.flows.connections import Connections, ConnectionSettings, Reading
+from controller.core.flows.connections import Connections, ConnectionSettings
 from controller.core.flows.flow_table import GlobalFlowTable
 from controller.core.flows.policy import Policy, Rule
-from controller.core.hosts.edge_filter import Places
+from controller.core.hosts.edge_filter import EdgeFilter
 from controller.core.hosts.forwarding import Forwarding
-from controller.core.hosts.over_budget import Excess, Offenders
-from controller.core.hosts.resolution import Resolution, Resolver, ResolverSettings
-from controller.core.topology.fabric import Fabric, Port
+from controller.core.hosts.over_budget import Offenders
+from controller.core.hosts.resolution import Resolver, ResolverSettings
+from controller.core.topology.fabric import Fabric
 from controller.core.topology.rtt import RoundTrips
 from controller.model.effects import Effect, Install, Record
 from controller.model.entries import (
-    Account,
     Entry,
     Exempt,
+    FlowCounter,
+    HeldEntry,
     HostWindow,
     PortWindow,
     Relearn,
-    Survivor,
 )
-from controller.model.flow import SegmentFields
-from controller.model.values import Notice, PortId
+from controller.model.flow import Reading, SegmentFields
+from controller.model.packet_ins import NeighbourMessage, OverBudget
+from controller.model.values import Notice, Port, PortId
 
 RELEARN_AFTER_NS = 1 * 10**9  # By then the other switches are back, and discovery has been round.
 # Open vSwitch tries to connect again after at most 8 s, so all switches are back before it is over.
 RELEARN_FOR_NS = 10 * 10**9
-# A little longer than entries that copy up what has no account, `Relearn`, stay on a switch.
+# A little longer than `Relearn` entries, which copy up uncounted flows, stay on a switch.
 COPIED_FOR_NS = 6 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """A switch that was away for `control_grace_ns` is avoided where there is another way; after
-    `switch_grace_ns` it is taken for gone."""
+    """After `control_grace_ns` without its control channel, paths avoid a switch where they can;
+    after `switch_grace_ns` it is given up."""
 
     connections: ConnectionSettings
     regulator: RegulatorSettings
@@ -65,7 +66,7 @@ class EngineSettings:
 
 
 class QueueReport(NamedTuple):
-    """A notice of an egress queue. `missed` counts its notices that were lost just before."""
+    """A notice of an egress queue. `missed` counts the notices of it lost just before."""
 
     notice: Notice
     packets: int
@@ -77,7 +78,7 @@ class QueueReport(NamedTuple):
 
 
 class Engine:
-    """All that the controller knows and decides."""
+    """All state and all decisions of the controller."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._out: list[Effect] = []
@@ -113,7 +114,7 @@ class Engine:
         self._sweep_at: dict[int, int] = {}
         self._audits = Audits(settings.audit_interval_ns, self._tables, self._out.append)
         self.offenders = Offenders(self._fabric, self._out.append)
-        self._places = Places(self._fabric, self._resolver)
+        self._edge_filter = EdgeFilter(self._fabric, self._resolver)
         self.estimation = Estimation(
             settings.bandwidth,
             self._fabric,
@@ -124,14 +125,14 @@ class Engine:
         )
 
     def reconfigure(self, settings: EngineSettings, now_ns: int) -> list[Effect]:
-        """Go by other policies, rules of regulation, classification and audits from now on.
+        """Use other policies and settings of regulation, classification, audits and bandwidth.
 
-        Of all other settings, those that it was made with stay.
+        All other settings stay as they were at the start.
         """
         if settings.policies != self._policies:
             self._set_policies(settings.policies, now_ns)
         if self._regulation.reconfigure(settings.regulator, now_ns):
-            self._enforcer.renew(self.flow_table.bundles)
+            self._enforcer.renew(self.flow_table.host_pairs)
         self._connections.reconfigure(settings.connections)
         self._audits.interval_ns = settings.audit_interval_ns
         self.estimation.bandwidth.reconfigure(settings.bandwidth)
@@ -156,11 +157,11 @@ class Engine:
         switch: int,
         ports: Iterable[Port],
         features: Features,
-        survivors: Iterable[Survivor],
+        held: Iterable[HeldEntry],
         now_ns: int,
     ) -> list[Effect]:
-        """A switch is connected and tells what it has, can do and holds."""
-        ports, survivors = list(ports), list(survivors)
+        """A switch is connected: its ports, what it can do, and what it holds."""
+        ports, held = list(ports), list(held)
         fields: dict[str, object] = {"switch": switch, "registers": features.registers}
         self._out.append(Record("switch_up", fields))
         returns = self._gone_at.pop(switch, None) is not None
@@ -169,27 +170,27 @@ class Engine:
         for port_id in set(self._regulation.ports_of(switch)) - present:
             self._leave_port(port_id, now_ns)
         self._regulation.connect(switch, ports, features)
-        held = [survivor.entry for survivor in survivors]
+        entries = [one.entry for one in held]
         # A switch that holds nothing has been restarted, and does not tell what is over.
-        over = self._tables.missing(switch, held, Account) if held else []
-        for account in over:
-            self._connections.account_expired(switch, account.flow.pack())
+        over = self._tables.missing(switch, entries, FlowCounter) if held else []
+        for counter in over:
+            self._connections.flow_counter_expired(switch, counter.flow.pack())
         if not held:
             self._connections.restarted(switch)
         self._connections.switch_up(switch, returns or bool(held), now_ns)
-        self._tables.connect(switch, held)
+        self._tables.connect(switch, entries)
         self._audits.connect(switch, now_ns)
-        self._forwarding.connect(switch, ports, survivors, now_ns)
-        for entry in held:
+        self._forwarding.connect(switch, ports, entries, now_ns)
+        for entry in entries:
             if isinstance(entry, PortWindow):
                 self._regulation.adopt(switch, entry)
-        for entry in held:
+        for entry in entries:
             if isinstance(entry, HostWindow):
                 self._enforcer.adopt(switch, entry, now_ns)
-        if survivors or returns:
-            self._connections.remember(survivors)
-            for account in over:
-                self._connections.forget_remembered(account.flow)
+        if held or returns:
+            self._connections.remember(held)
+            for counter in over:
+                self._connections.forget_remembered(counter.flow)
             self._sweep_at[switch] = 0
             # Nothing is known of a connection before both its ends are back: with every switch that
             # returns, those that are back already start anew.
@@ -225,7 +226,7 @@ class Engine:
         return self._finish(now_ns)
 
     def link_seen(self, a: PortId, b: PortId, sent_ns: int, now_ns: int) -> list[Effect]:
-        """A discovery frame sent out of `a` then came in by `b`; one that was kept is void."""
+        """A discovery frame that left by `a` at `sent_ns` came in by `b`. An old one is ignored."""
         if 0 <= now_ns - sent_ns <= self._link_timeout_ns:
             self._forwarding.link_seen(a, b, now_ns)
             self._regulation.link_seen(a, b, now_ns)
@@ -237,8 +238,8 @@ class Engine:
 
     # Frames
 
-    def resolve(self, port_id: PortId, said: Resolution, now_ns: int) -> list[Effect]:
-        """A message of ARP or of neighbour discovery came in by a port."""
+    def resolve(self, port_id: PortId, said: NeighbourMessage, now_ns: int) -> list[Effect]:
+        """A message of ARP or neighbour discovery came in by a port."""
         self._resolver.resolve(port_id, said, now_ns)
         return self._finish(now_ns)
 
@@ -250,24 +251,24 @@ class Engine:
         return self._finish(now_ns)
 
     def segments(self, switch: int, batch: list[SegmentFields], now_ns: int) -> list[Effect]:
-        """Copies of TCP segments that entered the fabric by this switch, in order."""
-        from_edges = self._places.admit(switch, batch, now_ns)
+        """Copies of TCP segments that entered this switch, in order."""
+        from_edges = self._edge_filter.admit(switch, batch, now_ns)
         if from_edges:
             self._connections.observe(from_edges, now_ns)
         return self._finish(now_ns)
 
     # Counters and queues
 
-    def accounts_read(
+    def flow_counters_read(
         self, switch: int, readings: Iterable[Reading], more: bool, now_ns: int
     ) -> list[Effect]:
-        """The counters of some of a switch's accounts, the last ones unless `more` come."""
+        """Some of a switch's flow counters, the last ones unless `more` come."""
         self._connections.read(switch, readings, more, now_ns)
         return self._finish(now_ns)
 
-    def account_expired(self, switch: int, key: bytes, now_ns: int) -> list[Effect]:
-        """A switch has dropped an account because the flow was idle for long."""
-        self._connections.account_expired(switch, key)
+    def flow_counter_expired(self, switch: int, key: bytes, now_ns: int) -> list[Effect]:
+        """A switch has removed a flow counter because the flow was idle for long."""
+        self._connections.flow_counter_expired(switch, key)
         return self._finish(now_ns)
 
     def queue_event(self, port_id: PortId, report: QueueReport, now_ns: int) -> list[Effect]:
@@ -296,74 +297,74 @@ class Engine:
         )
         return self._finish(now_ns)
 
-    def queues_read(self, switch: int, queues: dict[int, Queue], now_ns: int) -> list[Effect]:
+    def queues_read(self, switch: int, queues: dict[int, EgressQueue], now_ns: int) -> list[Effect]:
         """The egress queues of a switch, all of them, by port number."""
         self._regulation.queues_read(switch, queues, now_ns)
         self.estimation.queues_read(switch, queues, now_ns)
         return self._finish(now_ns)
 
     def ports_counted(
-        self, switch: int, counted: Iterable[Counted], more: bool, now_ns: int
+        self, switch: int, counted: Iterable[PortReading], more: bool, now_ns: int
     ) -> list[Effect]:
         """The counters of some of a switch's ports, the last ones unless `more` come."""
         self.estimation.ports_counted(switch, counted, more, now_ns)
         return self._finish(now_ns)
 
     def control_timed(self, switch: int, sent_ns: int, now_ns: int) -> list[Effect]:
-        """A switch has answered what it was asked then."""
+        """A switch has answered the question of `sent_ns`."""
         self._regulation.round_trips.control_timed(switch, now_ns - sent_ns)
         return []
 
     # Announced flows
 
     def announce(self, name: str, announced: Announced, now_ns: int) -> list[Effect]:
-        """A sender is about to send, or wants another rate at most. Raises UnknownPathError."""
+        """Announce a flow, or change its maximum rate. Raises UnknownPathError."""
         self.estimation.announce(name, announced, now_ns)
         return self._finish(now_ns)
 
     def withdraw(self, name: str, now_ns: int) -> list[Effect]:
-        """A sender has ended."""
+        """An announced flow has ended."""
         self.estimation.withdraw(name, now_ns)
         return self._finish(now_ns)
 
     def path_bandwidth(self, src: bytes, dst: bytes, now_ns: int) -> PathBandwidth:
-        """What there is between packed addresses. Raises UnknownPathError."""
+        """The bandwidth between two packed addresses. Raises UnknownPathError."""
         return self.estimation.path(src, dst, now_ns)
 
-    # What is wanted and what is in force
+    # Whether switches hold what is wanted
 
     def acknowledged(self, switch: int, keys: Iterable[Hashable]) -> list[Effect]:
-        """A switch has taken what was installed under these keys."""
+        """A switch has installed the entries of these keys."""
         self._tables.acknowledged(switch, keys)
         return []
 
     def refused(self, switch: int, key: Hashable) -> list[Effect]:
-        """A switch has not taken what was installed under this key."""
+        """A switch has refused the entry of this key."""
         self._tables.refused(switch, key)
         return []
 
     def audit_read(self, switch: int, held: Iterable[Entry], now_ns: int) -> list[Effect]:
-        """A part of what a switch was found to hold."""
+        """A part of what an audit has found on a switch."""
         self._audits.read(switch, held)
         return self._finish(now_ns)
 
     def audited(self, switch: int, restored: int, removed: int, now_ns: int) -> list[Effect]:
-        """That was all; so many entries that are not the core's were put right already."""
+        """An audit has ended. It has put right so many entries that are not the core's."""
         self._audits.end(switch, restored, removed, now_ns)
         return self._finish(now_ns)
 
-    def in_step(self, switch: int) -> InStep:
-        """How far a switch is with what is wanted of it."""
-        return self._audits.in_step(switch)
+    def sync_state(self, switch: int) -> SyncState:
+        """How far a switch holds what is wanted."""
+        return self._audits.sync_state(switch)
 
     def packet_ins_dropped(
-        self, switch: int, excesses: Iterable[Excess], now_ns: int
+        self, switch: int, over_budget: Iterable[OverBudget], now_ns: int
     ) -> list[Effect]:
-        """What a switch sent, or would have sent, over its budgets."""
-        self.offenders.report(switch, excesses, now_ns)
+        """Packet-ins of a switch that were over budget."""
+        self.offenders.report(switch, over_budget, now_ns)
         return self._finish(now_ns)
 
-    # To look at
+    # For inspection
 
     @property
     def flow_table(self) -> GlobalFlowTable:
@@ -384,38 +385,38 @@ class Engine:
 
     @property
     def tables(self) -> Tables:
-        """What every switch is meant to hold."""
+        """What every switch should hold."""
         return self._tables
 
     @property
     def round_trips(self) -> RoundTrips:
-        """What was measured of control channels and links."""
+        """The measured round trips of control channels and links."""
         return self._regulation.round_trips
 
-    def queue(self, port_id: PortId) -> Queue | None:
-        """An egress queue as its switch last told it."""
+    def queue(self, port_id: PortId) -> EgressQueue | None:
+        """An egress queue as its switch last reported it."""
         return self._regulation.queue(port_id)
 
     def limits(self, port_id: PortId) -> PortLimits | None:
-        """What an egress port is taken to stand, with its RTT as measured; None without a queue."""
+        """The limits of an egress port, with the RTT as measured; None without a queue."""
         return self._regulation.limits(port_id)
 
     # Periodic work
 
     def probe_links(self, now_ns: int) -> list[Effect]:
-        """Discover links; drop those that have gone silent."""
+        """Send discovery frames; drop the links that are no longer seen."""
         self.round_trips.probed(self._fabric.live_ports(), now_ns)
         self._forwarding.probe()
         self._forwarding.expire(now_ns)
         return self._finish(now_ns)
 
-    def read_accounts(self, now_ns: int) -> list[Effect]:
-        """Open the accounts that are due and ask the switches for the counters that are."""
-        self._connections.open_accounts(now_ns)
+    def read_flow_counters(self, now_ns: int) -> list[Effect]:
+        """Install the flow counters that are due, and ask the switches for those to be read."""
+        self._connections.open_counters(now_ns)
         return self._finish(now_ns)
 
     def refresh_windows(self, now_ns: int) -> list[Effect]:
-        """Send again what would soon expire on the switches."""
+        """Renew windows before they expire on the switches."""
         self._regulation.refresh(now_ns)
         return self._finish(now_ns)
 
@@ -430,13 +431,13 @@ class Engine:
             self._regulation.look(switch, now_ns)
         return self._finish(now_ns)
 
-    def read_counters(self, now_ns: int) -> list[Effect]:
-        """Ask the switches for the counters of their ports that are due."""
+    def read_port_counters(self, now_ns: int) -> list[Effect]:
+        """Ask the switches whose port counters are due."""
         self.estimation.look(now_ns)
         return self._finish(now_ns)
 
     def tend(self, now_ns: int) -> list[Effect]:
-        """Drop what was never answered; start and end the relearning of reconnected switches."""
+        """Do what is due by now: expiries, audits, and the relearning of reconnected switches."""
         self.estimation.tend(now_ns)
         self._forwarding.distrust(now_ns)
         self._resolver.tend(now_ns)
@@ -448,8 +449,8 @@ class Engine:
         for switch in _due(self._relearn_at, now_ns):
             self._connections.relearning.add(switch)
             self._relearnt_at[switch] = now_ns + COPIED_FOR_NS
-            # An account that could not be adopted would keep its flow from being copied up.
-            self._tables.sweep(switch, Account)
+            # A counter whose connection is not known would keep its flow from being copied up.
+            self._tables.sweep(switch, FlowCounter)
             for port_id in self._fabric.edge_ports(now_ns):
                 if port_id.switch == switch:
                     self._out.append(Install(switch, Relearn(port_id.port)))
@@ -470,16 +471,16 @@ class Engine:
     # What follows from an event
 
     def _leave_port(self, port_id: PortId, now_ns: int) -> None:
-        """Regulate a port no more that is gone, and leave nothing that names its registers."""
+        """A port is gone: stop its regulation, and remove entries that name its registers."""
         self._replaying.discard(port_id)
         self.estimation.forget_port(port_id)
         self._regulation.remove_port(port_id, now_ns)
         self._enforcer.remove_port(port_id)
 
     def _forget_switch(self, switch: int, now_ns: int) -> None:
-        """It is given up, and no other switch leads to it: leave nothing that names it.
+        """Forget a switch that was given up and has no links any more.
 
-        As long as others do, it may be forwarding yet, and so they go on sending there.
+        While it has links it may still be forwarding, so other switches go on sending there.
         """
         self._given_up.discard(switch)
         for port_id in self._fabric.ports_of(switch):
@@ -490,7 +491,7 @@ class Engine:
         self._tables.forget(switch)
 
     def _finish(self, now_ns: int) -> list[Effect]:
-        """Forwarding follows the fabric, routes follow forwarding, windows follow the routes."""
+        """Bring forwarding, routes and windows up to date, in this order; returns the effects."""
         changed_hosts = self._forwarding.install()
         if changed_hosts:
             self._connections.reroute(changed_hosts, now_ns)
@@ -510,7 +511,7 @@ def _exempt(rule: Rule) -> Exempt:
 
 
 def _due(deadlines: dict[int, int], now_ns: int) -> list[int]:
-    """Take the keys whose time has come."""
+    """Remove and return the keys whose time has come."""
     due = [key for key, at_ns in deadlines.items() if at_ns <= now_ns]
     for key in due:
         del deadlines[key]

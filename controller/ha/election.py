@@ -1,9 +1,10 @@
-"""Which of several controllers of the same switches is the master.
+"""The election of a master among several controllers of the same switches.
 
-Pure: heartbeats and the time in, the decision out. The master says so in its heartbeats, and claims
-the switches with ever newer generations; when neither is seen for the timeout, the first of those
-who are left takes over. So a master that peers cannot hear, but see at work, is left alone. Who is
-right if two think that they are is for the switches to say, which heed the newest generation only.
+Pure: heartbeats and the time in, the decision out. The master announces itself in its heartbeats,
+and claims the switches with ever newer generations. If standbys see neither for the timeout, the
+first of them takes over. So a master that cannot be heard, but whose claims are seen at the
+switches, stays master. If two controllers both claim to be master, the switches decide: they obey
+the newest generation only.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ _LONGEST_HOLD_NS = 60 * 10**9
 
 
 class Rank(Enum):
-    """`leaving` is a master that wants another one to take over at once."""
+    """`leaving` is a master that wants a standby to take over at once."""
 
     STANDBY = "standby"
     MASTER = "master"
@@ -26,7 +27,7 @@ class Rank(Enum):
 
 
 class Heartbeat(NamedTuple):
-    """What a controller says of itself; `generation` is the newest that it knows."""
+    """What a controller says about itself; `generation` is the newest that it knows."""
 
     name: str
     rank: Rank
@@ -35,7 +36,7 @@ class Heartbeat(NamedTuple):
 
 
 class Election:
-    """One controller's part in it. Times are of one monotonic clock, in nanoseconds."""
+    """One controller's part in the election."""
 
     def __init__(
         self, name: str, priority: int, peers: Iterable[str], timeout_ns: int, now_ns: int
@@ -47,7 +48,7 @@ class Election:
         self._place = sorted({name, *peers}).index(name)
         self._timeout_ns = timeout_ns
         self._heard: dict[str, tuple[Heartbeat, int]] = {}
-        # Until it is known whether there is one.
+        # A controller that starts waits longer, to learn whether there is a master.
         self._master_seen_ns = now_ns + (_STARTING_TIMEOUTS - 1) * timeout_ns
         self._hold_ns = _FENCED_TIMEOUTS * timeout_ns
 
@@ -60,12 +61,12 @@ class Election:
         return Heartbeat(self.name, self.rank, self.generation, self._priority)
 
     def live_peers(self, now_ns: int) -> list[Heartbeat]:
-        """Those heard of within the timeout."""
+        """The latest heartbeats of the peers that were heard within the timeout."""
         since_ns = now_ns - self._timeout_ns
         return [beat for beat, heard_ns in self._heard.values() if heard_ns >= since_ns]
 
     def heard(self, beat: Heartbeat, now_ns: int) -> bool:
-        """A peer's heartbeat. Returns whether it shows that this master was replaced."""
+        """A peer's heartbeat. Returns whether it shows that this master has been replaced."""
         self._heard[beat.name] = beat, now_ns
         mine = self.generation
         self.seen(beat.generation)
@@ -80,19 +81,19 @@ class Election:
         return False
 
     def seen_at_work(self, now_ns: int) -> None:
-        """Another one is master now."""
+        """Another controller is master, as its claims or heartbeats show."""
         self._master_seen_ns = now_ns
         self._hold_ns = _FENCED_TIMEOUTS * self._timeout_ns
 
     def seen(self, generation: int) -> None:
-        """A switch or a peer knows of this generation. A master's own stays what it is."""
+        """A switch or a peer knows this generation. A master keeps its own."""
         if self.master or generation == UNDEFINED:
             return
         if self.generation == UNDEFINED or newer(generation, self.generation):
             self.generation = generation
 
     def due(self, now_ns: int) -> bool:
-        """Whether it is time to take over: there is no master, and nobody goes before."""
+        """Whether it is time to take over: there is no master, and no peer comes first."""
         if self.master:
             return False
         before = sum(
@@ -103,28 +104,28 @@ class Election:
         return now_ns - self._master_seen_ns >= self._timeout_ns * (1 + before)
 
     def take_over(self, seen: int = UNDEFINED) -> None:
-        """Be master, with a generation newer than any known, `seen` among them."""
+        """Become master, with a generation newer than `seen` and than all that are known."""
         latest = self.generation
         if seen != UNDEFINED and (latest == UNDEFINED or newer(seen, latest)):
             latest = seen
         self.rank, self.generation = Rank.MASTER, next_generation(latest, self._place)
 
     def renew(self) -> None:
-        """Go on being master, with a newer generation; one that leaves has no newer one."""
+        """Go on as master, with a newer generation. A master that leaves keeps its generation."""
         if self.rank is Rank.MASTER:
             self.generation = next_generation(self.generation, self._place)
 
     def mine(self, generation: int) -> bool:
-        """Whether this controller has made a generation."""
+        """Whether this controller has created a generation."""
         return generation != UNDEFINED and place_of(generation) == self._place
 
     def leave(self) -> None:
-        """Have another one take over."""
+        """Let a standby take over."""
         self.rank = Rank.LEAVING
 
     def step_down(self, now_ns: int) -> None:
-        """Somebody else is master. If nothing is heard of it, it is not challenged at once, and
-        each time later: two that do not hear each other would take the switches in turn."""
+        """Another controller is master. If it is not heard, wait before challenging it, longer each
+        time: two masters that do not hear each other would take the switches in turn."""
         self.rank = Rank.STANDBY
         self._master_seen_ns = now_ns + self._hold_ns
         self._hold_ns = min(2 * self._hold_ns, _LONGEST_HOLD_NS)

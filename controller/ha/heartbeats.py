@@ -1,8 +1,9 @@
-"""Heartbeats between the controllers of the same switches, each over a connection of its own.
+"""Heartbeats between the controllers of the same switches.
 
-Every controller calls every other one and tells how it is, as one JSON object a line. Who is called
-opens with a challenge; each line carries a tag over it, keyed with the shared secret if there is
-one. Over TLS the certificate must bear the peer's name as well.
+Every controller connects to every other one and sends its heartbeats, one JSON object a line. The
+side that accepts begins with a challenge. Each line is authenticated by a tag over the challenge
+and the line, keyed with the shared secret if there is one. Over TLS, the certificate must also bear
+the peer's name.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from controller.config.schema import Endpoint, StandbySection
 from controller.ha.election import Heartbeat, Rank
 from controller.ops.failure import fatal
 from controller.ops.refusals import Refusals
-from controller.southbound.transport.tls import Credentials, HandshakeError, Secured
+from controller.southbound.transport.tls import Credentials, HandshakeError, TlsConnection
 
 LOG = logging.getLogger("weir.peers")
 
@@ -32,11 +33,11 @@ _STRANGERS = 64
 
 
 class StrangerError(Exception):
-    """What was said is not of a peer."""
+    """What was received is not from a peer."""
 
 
 class Line:
-    """One direction of one connection: lines out, or lines in, of one numbering."""
+    """One direction of a connection: its lines are numbered and authenticated."""
 
     def __init__(self, challenge: str, secret: bytes) -> None:
         self._challenge = challenge.encode()
@@ -57,10 +58,10 @@ class Line:
                 raise StrangerError("it does not know the secret")
             number, name, rank, generation, priority = json.loads(said)
             if not isinstance(number, int) or number <= self._number:
-                raise StrangerError("it repeats what was said before")
+                raise StrangerError("it repeats an earlier line")
             beat = Heartbeat(str(name), Rank(rank), int(generation), int(priority))
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise StrangerError("it says what no controller says") from None
+            raise StrangerError("it sends what no controller sends") from None
         if not 0 <= beat.generation < 2**64:
             raise StrangerError("its generation has more than 64 bits")
         self._number = number
@@ -73,7 +74,7 @@ class Line:
 
 
 class Peers:
-    """`beat` tells what to say of this controller."""
+    """`beat` returns this controller's heartbeat."""
 
     def __init__(
         self,
@@ -95,17 +96,17 @@ class Peers:
         self._said: dict[str, str] = {}
 
     def start(self, listening: socket.socket, heard: Callable[[Heartbeat], None]) -> None:
-        """`heard` is told what peers say."""
+        """Exchange heartbeats from now on; those of peers are passed to `heard`."""
         eventlet.spawn(self._accept, listening, heard)
         for name, endpoint in self._section.peers.items():
             eventlet.spawn(self._call, name, endpoint)
 
     def beat_now(self) -> None:
-        """Do not wait for the next time to send a heartbeat."""
+        """Send a heartbeat at once."""
         for event in self._urgent.values():
             event.set()
 
-    # Calling
+    # Sending
 
     @fatal
     def _call(self, name: str, endpoint: Endpoint) -> None:
@@ -117,7 +118,7 @@ class Peers:
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     self._tell(name, sock, pause_s)
             except (OSError, HandshakeError, StrangerError, ValueError) as error:
-                self._say(name, f"cannot be told: {error}")
+                self._say(name, f"cannot be reached: {error}")
             eventlet.sleep(pause_s)
 
     def _tell(self, name: str, sock: socket.socket, pause_s: float) -> None:
@@ -133,7 +134,7 @@ class Peers:
             urgent.wait(timeout=pause_s)
             urgent.clear()
 
-    # Being called
+    # Receiving
 
     @fatal
     def _accept(self, listening: socket.socket, heard: Callable[[Heartbeat], None]) -> None:
@@ -153,7 +154,7 @@ class Peers:
     def _listen(
         self, sock: socket.socket, address: tuple[str, int], heard: Callable[[Heartbeat], None]
     ) -> None:
-        """One who calls, until it hangs up."""
+        """Read a peer's heartbeats until it closes the connection."""
         self._strangers += 1
         known = False
         try:
@@ -178,34 +179,34 @@ class Peers:
         except (OSError, HandshakeError, StrangerError, eventlet.Timeout) as error:
             if not known:
                 self._strangers -= 1
-                self._refusals.tell(address, str(error) or "it says nothing")
+                self._refusals.tell(address, str(error) or "it sends nothing")
 
     def _say(self, who: str, what: str) -> None:
-        """Tell of a peer when it is not what was told last."""
+        """Log the state of a peer, unless it is the one that was logged last."""
         if self._said.get(who, "") != what:
             self._said[who] = what
             if what:
                 LOG.warning("controller %s %s", who, what)
             else:
-                LOG.info("controller %s is told how this one is", who)
+                LOG.info("controller %s is reached", who)
 
 
 class _Reader:
-    """Lines of a connection."""
+    """Reads the lines of a connection."""
 
-    def __init__(self, sock: socket.socket, secured: Secured | None) -> None:
+    def __init__(self, sock: socket.socket, secured: TlsConnection | None) -> None:
         self._sock = sock
         self._secured = secured
         self._buffer = secured.open(b"") if secured else b""
 
     def line(self) -> bytes:
-        """Raises OSError at the end of the connection, StrangerError if a line has none."""
+        """Raises OSError at the end of the connection, StrangerError if a line is too long."""
         while b"\n" not in self._buffer:
             if len(self._buffer) > _LINE_BYTES:
-                raise StrangerError("it says too much at once")
+                raise StrangerError("its line is too long")
             data = self._sock.recv(_LINE_BYTES)
             if not data:
-                raise ConnectionResetError("it has hung up")
+                raise ConnectionResetError("it has closed the connection")
             self._buffer += self._secured.open(data) if self._secured else data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
@@ -213,7 +214,7 @@ class _Reader:
 
 @contextlib.contextmanager
 def _limit(seconds: float) -> Iterator[eventlet.Timeout]:
-    """A Timeout that is over with the block, or before."""
+    """A Timeout that ends with the block, or is cancelled earlier."""
     limit = eventlet.Timeout(seconds)
     try:
         yield limit

@@ -1,8 +1,8 @@
-"""Stands between the switches and the application where several controllers share the switches.
+"""Mastership of switches that several controllers share: between the channels and the application.
 
-The application hears of those switches only at which this controller is master. At all others it
-is SLAVE: connected, told of port changes, silent. Losing one switch to another master is losing
-all: whoever took it has taken, or is taking, the rest.
+The application sees only the switches of which this controller is master. At the others it is
+SLAVE: connected and told of port changes, but silent. If another controller takes one switch, this
+one gives up all of them, since the other is taking the rest, too.
 """
 
 import logging
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from controller.ha.election import Election, Heartbeat, Rank
+from controller.model.flow import SegmentFields
 from controller.ops.failure import fatal
 from controller.ops.logs import about
 from controller.southbound.codec import roles
 from controller.southbound.codec.openflow import MAX_PORT, Type, unpack_port_status
-from controller.southbound.codec.roles import UNDEFINED, NotMaster, Refused, Role, RoleReply
-from controller.southbound.switch.segments import Copied
-from controller.southbound.transport.channel import Channel, Listener, refuse_twin
+from controller.southbound.codec.roles import UNDEFINED, NotMaster, Role, RoleRefused, RoleReply
+from controller.southbound.transport.channel import Channel, Listener, refuse_duplicate
 
 LOG = logging.getLogger("weir.standby")
 
@@ -25,8 +25,8 @@ _OF_ROLES = frozenset({Type.ROLE_REPLY, Type.ERROR, Type.EXPERIMENTER})
 
 @dataclass(slots=True)
 class _Switch:
-    """`passed` if the application has it. `ports` holds the last word on each port that changed,
-    `generation` is what it told last."""
+    """`passed` if the application has the switch. `ports` holds the latest PORT_STATUS of each port
+    that changed, `generation` is what the switch reported last."""
 
     channel: Channel
     asked: bool = False
@@ -37,9 +37,12 @@ class _Switch:
 
 
 class Mastership:
-    """The listener of all channels. `forget` is to drop all that the application knows; `beat` is
-    to send a heartbeat at once; `record` writes to the event log. Every `period_ns` the master
-    tells the switches so, and the others ask them."""
+    """The listener of all channels.
+
+    `forget` makes the application forget all that it knows, `beat` sends a heartbeat at once, and
+    `record` writes to the event log. Every `period_ns` the master claims the switches again, and
+    standbys ask them for their generation.
+    """
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class Mastership:
 
     @property
     def channels(self) -> dict[int, Channel]:
-        """Of all connected switches, whoever is their master."""
+        """The channels of all connected switches, whoever is their master."""
         return {number: switch.channel for number, switch in self._switches.items()}
 
     # From the channels
@@ -75,7 +78,7 @@ class Mastership:
     def connected(self, channel: Channel) -> None:
         previous = self._switches.get(channel.id)
         if previous is not None:
-            refuse_twin(previous.channel, channel)
+            refuse_duplicate(previous.channel, channel)
             return
         switch = self._switches[channel.id] = _Switch(channel)
         self._ask(switch)
@@ -113,7 +116,7 @@ class Mastership:
             self._listener.received(channel, message)
 
     @fatal
-    def received_segments(self, channel: Channel, copied: list[Copied]) -> None:
+    def received_segments(self, channel: Channel, copied: list[SegmentFields]) -> None:
         switch = self._switches.get(channel.id)
         if switch is not None and switch.passed and switch.channel is channel:
             self._listener.received_segments(channel, copied)
@@ -127,13 +130,13 @@ class Mastership:
 
     @fatal
     def tend(self) -> None:
-        """To be called often: take over when it is time."""
+        """Take over when it is time. To be called often."""
         now_ns = self._clock_ns()
         if self.election.due(now_ns):
             self._take_over(UNDEFINED)
         elif now_ns - self._asserted_ns >= self._period_ns:
-            # By this a master that was replaced while it could hear nobody learns of it, and a
-            # standby that a master is at work which it cannot hear.
+            # So a master that was replaced while it was isolated learns of that, and a standby
+            # learns of a master that it cannot hear.
             self._asserted_ns = now_ns
             self.election.renew()
             for switch in self._switches.values():
@@ -143,7 +146,7 @@ class Mastership:
                     self._ask(switch)
 
     def hand_over(self) -> bool:
-        """Ask for a successor. Returns whether there is anybody who can be one."""
+        """Let a standby take over. Returns whether there is one."""
         if not self.election.master or not self.election.live_peers(self._clock_ns()):
             return False
         self.election.leave()
@@ -175,7 +178,7 @@ class Mastership:
         )
         self.election.step_down(self._clock_ns())
         self._record("rank", {"rank": self.election.rank.value, "reason": reason})
-        # First of all, or the application would go on at those switches that it is not told of yet.
+        # First of all: the application must not go on with any switch meanwhile.
         self._forget()
         for switch in self._switches.values():
             if switch.passed:
@@ -184,7 +187,7 @@ class Mastership:
             self._ask(switch)
         self._beat()
 
-    def _told(self, switch: _Switch, said: RoleReply | Refused | NotMaster) -> None:
+    def _told(self, switch: _Switch, said: RoleReply | RoleRefused | NotMaster) -> None:
         election, number = self.election, switch.channel.id
         match said:
             case RoleReply(role, generation):
@@ -194,21 +197,21 @@ class Mastership:
                 if renewed and not election.master:
                     election.seen_at_work(self._clock_ns())
                 self._placed(switch, role, generation, asked)
-            case Refused(stale=True) if election.master:
+            case RoleRefused(stale=True) if election.master:
                 self._step_down(f"switch {number} knows of a newer generation")
-            case Refused(stale=True):
+            case RoleRefused(stale=True):
                 self._ask(switch)
-            case Refused() if not switch.complained:
+            case RoleRefused() if not switch.complained:
                 switch.complained = True
                 LOG.error(
-                    "does not do roles; it cannot have several controllers",
+                    "does not support roles, so it cannot have several controllers",
                     extra=about(switch=number),
                 )
             case NotMaster() if switch.passed:
                 self._step_down(f"switch {number} has another master")
 
     def _placed(self, switch: _Switch, role: Role, generation: int, asked: bool) -> None:
-        """What role this controller has there."""
+        """A switch has told this controller's role there."""
         election = self.election
         election.seen(generation)
         if not election.master:
@@ -221,7 +224,7 @@ class Mastership:
                 for message in switch.ports.values():
                     self._listener.received(switch.channel, message)
         elif asked and generation != UNDEFINED and roles.newer(generation, election.generation):
-            # It was with a later master, of whom nobody has heard since.
+            # It had a later master, which is not heard of any more.
             self._take_over(generation)
         elif asked:
             self._claim(switch, Role.MASTER)

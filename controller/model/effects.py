@@ -1,4 +1,4 @@
-"""What the core wants done: plain values that the application turns into messages."""
+"""What the core wants done: plain values. The application turns them into messages."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from controller.model.values import FlowClass, Hold, PortId
 
 @dataclass(frozen=True, slots=True)
 class Install:
-    """Add the entry, or give the entry of the same key this value."""
+    """Add the entry; it replaces one with the same key."""
 
     switch: int
     entry: Entry
@@ -17,12 +17,14 @@ class Install:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
+    """Delete the entry."""
+
     switch: int
     entry: Entry
 
 
 class RegisterWindow(NamedTuple):
-    """A window register's new value, and the egress port and class of flows that it belongs to."""
+    """The new limit of a window register, and the egress port and flow class that it is for."""
 
     register: int
     port: int
@@ -31,7 +33,7 @@ class RegisterWindow(NamedTuple):
 
 
 class SetWindows(NamedTuple):
-    """Set window registers of a switch, all at once."""
+    """Set window registers of a switch, in one message."""
 
     switch: int
     windows: tuple[RegisterWindow, ...]
@@ -40,7 +42,7 @@ class SetWindows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Remind:
-    """Call `Engine.widen` then."""
+    """Call `Engine.widen` at this time."""
 
     at_ns: int
 
@@ -54,8 +56,11 @@ class Deliver:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Tell the asker, out of `port`, that `address` is at `mac`, under the same VLAN tags."""
+class NeighbourReply:
+    """Answer ARP or neighbour discovery: send the asker, out of `port`, that `address` is at `mac`.
+
+    `tags` are the VLAN tags of the question.
+    """
 
     port: PortId
     mac: bytes
@@ -66,8 +71,11 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Ask a host, out of its `port`, whether it still has the address; `asker_mac` is nobody's."""
+class AddressProbe:
+    """Ask a host, out of its `port`, whether it still has the address (RFC 5227, RFC 4862).
+
+    `asker_mac` is no host's address.
+    """
 
     port: PortId
     mac: bytes
@@ -77,7 +85,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class LinkProbe:
     """Send a discovery frame out of this port."""
 
     port: PortId
@@ -85,8 +93,8 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAccounts:
-    """Ask a switch for the counters of its accounts."""
+class ReadFlowCounters:
+    """Ask a switch for its flow counters."""
 
     switch: int
 
@@ -100,8 +108,10 @@ class ReadQueues:
 
 @dataclass(frozen=True, slots=True)
 class RepeatNotices:
-    """Have a switch repeat the notice of a port after this time while it is congested; 0: as its
-    queue is configured."""
+    """Have a switch repeat the notice of a port at this interval while the port is congested.
+
+    0 leaves the interval to the queue's configuration.
+    """
 
     switch: int
     port: int
@@ -124,7 +134,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class TimeControl:
-    """Ask a switch something, to see how long it takes to answer; it is `sent_ns` now."""
+    """Measure the round trip of a control channel: ask the switch for an answer, at `sent_ns`."""
 
     switch: int
     sent_ns: int
@@ -132,21 +142,21 @@ class TimeControl:
 
 @dataclass(frozen=True, slots=True)
 class TellShare:
-    """Tell those who follow it what an announced flow may send, or that there is no such flow."""
+    """Tell the followers of an announced flow its new share, or that the flow is gone."""
 
     flow: str
 
 
 @dataclass(frozen=True, slots=True)
-class Complain:
-    """Something is wrong with a switch that a person can mend."""
+class Warn:
+    """Log that something is wrong with a switch which a person can mend."""
 
     switch: int
     text: str
 
 
 class Record(NamedTuple):
-    """Something that an operator or an experiment wants to know: a line of the event log."""
+    """Write a line to the event log."""
 
     event: str
     fields: dict[str, object]
@@ -157,10 +167,12 @@ Order = (
     | Withdraw
     | SetWindows
     | RepeatNotices
-    | ReadAccounts
+    | ReadFlowCounters
     | ReadQueues
     | ReadPorts
     | TimeControl
     | Audit
 )
-Effect = Order | Remind | Deliver | Answer | Ask | Probe | TellShare | Complain | Record
+Effect = (
+    Order | Remind | Deliver | NeighbourReply | AddressProbe | LinkProbe | TellShare | Warn | Record
+)

@@ -1,7 +1,8 @@
-"""What a switch holds, entry by entry, free of OpenFlow.
+"""What the core has a switch hold, entry by entry, in terms that are not OpenFlow's.
 
-An entry has a `key`, which says which entry it is, and a value, which may change under the same
-key. `southbound/switch/pipeline.py` turns them into rules of the flow tables and back.
+An entry has a key and a value: an entry with the same key and another value replaces it.
+`southbound/switch/encoding.py` turns entries into flow entries and back, so a new kind of entry
+needs a class here and a pair of functions there.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ class EntryKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LinkPort:
-    """What enters by this port comes from another switch and was looked at there."""
+    """The port leads to another switch, so what enters by it was copied up elsewhere."""
 
     port: int
 
@@ -30,7 +31,7 @@ class LinkPort:
 
 @dataclass(frozen=True, slots=True)
 class Relearn:
-    """For a short while, copy up what enters by this edge port and belongs to no account."""
+    """For a few seconds, copy up the segments that enter by this edge port and are not counted."""
 
     port: int
 
@@ -40,22 +41,21 @@ class Relearn:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelling:
-    """Frames get a label from a hash of their connection; without it they have none."""
+class AssignPathIds:
+    """Frames get a path id from a hash of their connection; without this entry they have none."""
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("labelling", ())
+        return EntryKey("path-ids", ())
 
 
 @dataclass(frozen=True, slots=True)
 class Steer:
-    """Datagrams of UDP from `src` to `dst`, packed addresses, have this label, whatever their
-    ports."""
+    """All UDP datagrams from `src` to `dst` (packed addresses) get this path id."""
 
     src: bytes
     dst: bytes
-    label: int
+    path_id: int
 
     @property
     def key(self) -> EntryKey:
@@ -63,24 +63,25 @@ class Steer:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """Count the bytes of one flow. `forward` tells whether its data is the initiator's.
+class FlowCounter:
+    """Count the bytes of one flow.
 
-    The label is that of its frames, None if they have none.
+    `forward` if the flow is the initiator's data. `path_id` is that of its frames, None if they
+    have none.
     """
 
     flow: FlowKey
     forward: bool
-    label: int | None = None
+    path_id: int | None = None
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("account", (self.flow,))
+        return EntryKey("flow-counter", (self.flow,))
 
 
 @dataclass(frozen=True, slots=True)
 class HostWindow:
-    """Segments that enter by `port` from `address` carry no larger window than the register's."""
+    """Lower the window in segments from `address` that enter by `port` to the register's window."""
 
     port: int
     address: bytes
@@ -94,8 +95,8 @@ class HostWindow:
 
 @dataclass(frozen=True, slots=True)
 class PortWindow:
-    """Segments that enter by `port` from hosts without a HostWindow are in the register's account
-    of credit; the switch goes by the window scales that it has seen in their SYNs."""
+    """Put segments that enter by `port` from hosts without a HostWindow into the register's account
+    of credit. The switch reads their window scales from their SYNs."""
 
     port: int
     register: int
@@ -107,7 +108,7 @@ class PortWindow:
 
 @dataclass(frozen=True, slots=True)
 class FlowWindow:
-    """An exception to HostWindow for one connection; `segments` is the direction of its ACKs."""
+    """A HostWindow for one connection, before that of its host; `segments` names its ACKs."""
 
     port: int
     segments: FlowKey
@@ -132,8 +133,8 @@ class Forward:
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
-    """Frames to `mac` go to another switch first, that of this datapath id."""
+class ForwardVia:
+    """Frames to `mac` go to another switch, by NextHop; `switch` is its datapath id."""
 
     mac: bytes
     switch: int
@@ -144,28 +145,31 @@ class Behind:
 
 
 def forward_key(mac: bytes) -> EntryKey:
-    """There is one entry for a host, wherever it is."""
+    """Forward and ForwardVia share a key, so there is one entry for each host."""
     return EntryKey("forward", (mac,))
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
-    """Frames to another switch leave by `port`; without `label`, those of all other labels."""
+class NextHop:
+    """Frames to switch `destination` with this path id leave by `port`.
+
+    If `path_id` is None, it is for all path ids that have no entry of their own.
+    """
 
     destination: int
-    label: int | None
+    path_id: int | None
     port: int
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("hop", (self.destination, self.label))
+        return EntryKey("next-hop", (self.destination, self.path_id))
 
 
 @dataclass(frozen=True, slots=True)
 class Exempt:
-    """Windows stay as they are of all connections with an end in the network and at the TCP port.
+    """Do not touch the windows of connections with one end in the network and at the TCP port.
 
-    As `policy.Rule` has them: no network is empty, no port 0.
+    An empty network stands for any address, port 0 for any port.
     """
 
     network: bytes
@@ -180,22 +184,23 @@ class Exempt:
 Entry = (
     LinkPort
     | Relearn
-    | Labelling
+    | AssignPathIds
     | Steer
-    | Account
+    | FlowCounter
     | HostWindow
     | PortWindow
     | FlowWindow
     | Forward
-    | Behind
-    | Hop
+    | ForwardVia
+    | NextHop
     | Exempt
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Survivor:
-    """An entry that a switch already held when it connected, with its counter and its age."""
+class HeldEntry:
+    """An entry that a switch holds, and its age. `volume_bytes` is the payload that a FlowCounter
+    has counted, 0 for all other entries."""
 
     entry: Entry
     volume_bytes: int

@@ -1,7 +1,7 @@
 """TCP flows and segments, as the controller knows them from copied segments.
 
-In bulk a flow is named by its *packed key*: the addresses and then the ports of one direction,
-12 bytes or 36, just as they stand in a segment. `FlowKey` is the same to read.
+On hot paths a flow is named by its *packed key*: both addresses, then both ports of one direction,
+12 bytes or 36, in the order in which they stand in a segment. `FlowKey` is the same unpacked.
 """
 
 from ipaddress import ip_address
@@ -55,16 +55,16 @@ def reverse(key: bytes) -> bytes:
 
 
 def payload_bytes(key: bytes, n_bytes: int, n_packets: int) -> int:
-    """What frames of a flow held beside their headers, so that pure ACKs weigh nothing.
+    """The payload of `n_packets` frames of a flow with `n_bytes` together: 0 for pure ACKs.
 
-    `n_bytes` counts the whole frames. Never negative: some frames have less headers than most.
+    It assumes the usual headers. The result is never negative, although some frames have less.
     """
     return max(0, n_bytes - n_packets * HEADERS_BYTES[len(key)])
 
 
 class Segment(NamedTuple):
-    """What a copied segment tells; `mss_bytes`, `window_scale` are None without the option, `label`
-    is if its switch gives none.
+    """What a copied segment tells. `mss_bytes` and `window_scale` are None without the option,
+    `path_id` is None if the switch gives none.
 
     `macs` are the Ethernet addresses as in the frame: the receiver's, then the sender's. In bulk,
     segments come as plain tuples of the same fields (`SegmentFields`).
@@ -79,7 +79,10 @@ class Segment(NamedTuple):
     payload_bytes: int = 0
     mss_bytes: int | None = None
     window_scale: int | None = None
-    label: int | None = None
+    path_id: int | None = None
 
+
+# The packed key of a flow, and the bytes and packets of its frames.
+Reading = tuple[bytes, int, int]
 
 SegmentFields = tuple[int, bytes, bytes, int, int, int, int, int | None, int | None, int | None]

@@ -1,7 +1,11 @@
-"""The small values that all the core speaks of: egress ports, classes of flows, holds, notices."""
+"""The small values that several parts speak of: ports, classes of flows, holds, notices."""
 
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple
+
+# Between two switches a frame takes one of so many paths; they may coincide.
+N_PATH_IDS = 16
 
 
 class PortId(NamedTuple):
@@ -14,27 +18,37 @@ class PortId(NamedTuple):
         return f"{self.switch:x}:{self.port}"
 
 
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A switch's own description of one of its ports; a speed of 0 is not known."""
+
+    number: int
+    name: str
+    mac: bytes
+    up: bool
+    speed_bps: int = 0
+
+
 class FlowClass(Enum):
-    """SDTCP section 3.3: every flow is a burst flow until it has proved a background flow."""
+    """SDTCP section 3.3. Every flow begins as a burst flow."""
 
     BURST = "burst"
     BACKGROUND = "background"
 
-    # Classes are keys wherever windows are reckoned; an Enum's own hash is Python code.
+    # Classes are keys of dictionaries on hot paths, and an Enum's own hash is slow.
     __hash__ = object.__hash__
 
 
 def class_of(register: int) -> FlowClass:
-    """The class whose window a register holds: of the pair of a port, the odd one is for background
-    flows."""
+    """The class that a register is for: each port has a pair, the odd one for background flows."""
     return FlowClass.BACKGROUND if register & 1 else FlowClass.BURST
 
 
 class Credit(NamedTuple):
-    """The part of a class of flows in the account of credit that a switch keeps for an egress port.
+    """The terms of a flow class in the account of credit that a switch keeps for an egress port.
 
-    `bound_bytes` is of frames, queued and expected, for which credit is given, 0 leaves it to the
-    switch. No request is held for longer than `max_hold_ms`. Classes share the port by `weight`.
+    Credit is given for up to `bound_bytes` of frames, queued and expected; 0 leaves the bound to
+    the switch. A request is held for `max_hold_ms` at most. Classes share the port by `weight`.
     """
 
     bound_bytes: int
@@ -43,9 +57,10 @@ class Credit(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """What a class of flows of an egress port is held to; without either, it is released.
+    """What a flow class of an egress port is held to.
 
-    `window_bytes` is the largest window, 0 sets no limit; `credit` is None without an account.
+    `window_bytes` is the largest window, 0 if there is no limit. `credit` is None if the switch
+    keeps no account of credit for the port. Without either, the class is released.
     """
 
     window_bytes: int
@@ -56,7 +71,7 @@ RELEASED = Hold(0)
 
 
 class Notice(IntEnum):
-    """What a switch says of an egress queue (SDTCP section 3.2); numbered as on the wire."""
+    """A switch's notice of an egress queue (SDTCP section 3.2); numbered as on the wire."""
 
     CN_L = 0
     CN_M = 1

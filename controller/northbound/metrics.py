@@ -177,11 +177,15 @@ class Exposition:
         for name, text, value in (
             ("connections", "Established TCP connections (GVT).", told["connections"]),
             ("half_open_connections", "Connections not answered yet.", told["half_open"]),
-            ("bundles", "Pairs of ends that connections have in common.", told["bundles"]),
+            (
+                "host_pairs",
+                "Pairs of hosts with connections that share a path.",
+                told["host_pairs"],
+            ),
             ("idle_burst_flows", "Burst flows known to send nothing.", told["idle_flows"]),
             ("hosts", "Hosts whose place is known.", told["hosts"]),
             ("links", "Links between switches.", told["links"]),
-            ("paths_by_label", "1 if paths differ by connection.", told["labelled"]),
+            ("multipath", "1 if paths differ by connection.", told["multipath"]),
         ):
             yield self._gauge(f"weir_{name}", text, (), [((), value)])
         yield self._gauge(
@@ -194,10 +198,10 @@ class Exposition:
             ],
         )
         yield self._counter(
-            "weir_unlabelled_bundles",
-            "Pairs of ends whose switches do not tell the label of their paths.",
+            "weir_host_pairs_without_path_id",
+            "Host pairs whose switches do not tell which path they take.",
             (),
-            [((), told["unlabelled"])],
+            [((), told["without_path_id"])],
         )
         yield self._counter(
             "weir_connections_opened",

@@ -47,7 +47,7 @@ class ControllerView(TypedDict):
 class TablesView(TypedDict):
     """The global-view flow table; `opened`, `adopted`, `closed` and `given_up` are counters.
 
-    `given_up` are half-open connections. `labelled`: paths differ by connection; `unlabelled`
+    `given_up` are half-open connections. `multipath`: paths differ by connection; `without_path_id`
     counts the ends whose switches do not tell by which one. The flows of a table are counted by
     direction, so there are two to a connection; `idle_flows` are burst flows, too.
     """
@@ -57,11 +57,11 @@ class TablesView(TypedDict):
     burst_flows: int
     idle_flows: int
     half_open: int
-    bundles: int
+    host_pairs: int
     hosts: int
     links: int
-    labelled: bool
-    unlabelled: int
+    multipath: bool
+    without_path_id: int
     opened: int
     adopted: int
     closed: dict[str, int]
@@ -320,7 +320,7 @@ class Source(Protocol):
         """The same ports."""
 
     def flows(self, query: FlowQuery, checkpoint: Callable[[], None]) -> FlowPage:
-        """Calls `checkpoint` all the time, to let the controller go on."""
+        """Calls `checkpoint` often, so that the controller can go on."""
 
     def events_after(self, serial: int) -> list[EventView]:
         """The recent events after this one, oldest first; serial numbers have no gaps."""

@@ -1,7 +1,7 @@
-"""The event log: one JSON object a line, flushed line by line, for experiments and for operators.
+"""The event log: one JSON object a line, flushed line by line, for experiments and operators.
 
 Every line has `event`, `time_ns` (CLOCK_MONOTONIC of the controller's machine) and `wall_s`
-(seconds since 1970). What else is in it, by event; ports are "datapath id in hex:port":
+(seconds since 1970). Its other fields, by event; ports are "datapath id in hex:port":
 
 * start: version, scheme, listen
 * stop: reason (the signal, or failure; then also cause, what was raised where)
@@ -14,7 +14,8 @@ Every line has `event`, `time_ns` (CLOCK_MONOTONIC of the controller's machine) 
 * host_lost: mac
 * host_address: mac, address
 * connection_opened: src, src_port, dst, dst_port (src is the initiator), mss_bytes, window_scales
-  [initiator's, responder's], adopted (true if its handshake was not seen)
+  [initiator's, responder's], path_id (null: not known), adopted (true if its handshake was not
+  seen)
 * connection_closed: src .. dst_port, reason (finished, reset, replaced, expired, lost, unwatched:
   it was young when the channel to a switch was lost), volumes_bytes [initiator's, responder's],
   payload as far as it was counted
@@ -44,12 +45,12 @@ from typing import IO, NamedTuple
 LOG = logging.getLogger("weir.eventlog")
 
 _RECENT = 4096
-# There may be 100,000 of these a second, and nothing else would be left.
+# There may be 100,000 of these a second, which would displace all others.
 _OF_CONNECTIONS = frozenset({"connection_opened", "connection_closed", "flow_classified"})
 
 
 class Event(NamedTuple):
-    """A line of the log; `serial` counts from 1 on since the start."""
+    """A line of the log. `serial` counts lines, from 1."""
 
     serial: int
     event: str
@@ -58,13 +59,13 @@ class Event(NamedTuple):
     wall_s: float
 
     def line(self) -> dict[str, object]:
-        """The object that stands in the log."""
+        """The object as it is written to the log."""
         head = {"event": self.event, "time_ns": self.time_ns, "wall_s": round(self.wall_s, 6)}
         return head | self.fields
 
 
 class Recent:
-    """The latest events, but those of single connections and windows that were only renewed."""
+    """The latest events, without those of single connections and of windows only renewed."""
 
     def __init__(self, limit: int = _RECENT) -> None:
         self._events: deque[Event] = deque(maxlen=limit)
@@ -76,16 +77,13 @@ class Recent:
             self._events.append(Event(self.last, event, fields, time_ns, wall_s))
 
     def after(self, serial: int) -> list[Event]:
-        """What came after that, as far as it is remembered, the oldest first."""
+        """The events after this one that are still remembered, oldest first."""
         newer = list(takewhile(lambda event: event.serial > serial, reversed(self._events)))
         return newer[::-1]
 
 
 class EventLog:
-    """Writes to a file, or nowhere. Raises OSError if it cannot be opened.
-
-    `recent` is there either way.
-    """
+    """Writes to a file, or only keeps `recent`. Raises OSError if the file cannot be opened."""
 
     def __init__(self, path: str | None) -> None:
         self.recent = Recent()
@@ -93,8 +91,8 @@ class EventLog:
         self._file: IO[str] | None = open(path, "a", buffering=1) if path else None  # noqa: SIM115, PTH123
 
     def write(self, event: str, fields: dict[str, object], time_ns: int, wall_s: float) -> None:
-        """Append a line. A file that cannot take it, as on a full disk, is given up, and said so:
-        the log must not take the controller with it."""
+        """Append a line. If the file cannot be written, as on a full disk, the log is closed and an
+        error logged: the event log must not end the controller."""
         self.recent.add(event, fields, time_ns, wall_s)
         if self._file is None:
             return

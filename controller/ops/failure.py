@@ -1,4 +1,4 @@
-"""A bug must not turn into a half-dead controller: it ends the process, loudly."""
+"""A bug must not leave a controller half dead, so an unexpected exception ends the process."""
 
 import functools
 import logging
@@ -19,7 +19,7 @@ S = TypeVar("S", bound=Failing)
 
 
 def fatal(handler: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
-    """Whatever escapes from this handler ends the controller."""
+    """An exception that escapes from this handler ends the controller."""
 
     @functools.wraps(handler)
     def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:

@@ -1,8 +1,7 @@
-"""How the log is written: lines for people or objects for programs, which name what they are about.
+"""The log: text lines for people or JSON objects for programs. Each says what it is about.
 
-A call says that beside its message: `LOG.warning("disconnected", extra=about(switch=1))` becomes
-`switch=1 disconnected`, or an object with the key `switch`. What repeats itself is written a few
-times, then counted.
+`LOG.warning("disconnected", extra=about(switch=1))` becomes `switch=1 disconnected`, or an object
+with the key `switch`. Lines that repeat are written a few times, then counted.
 """
 
 import json
@@ -32,8 +31,8 @@ _BARE = re.compile(r"[^\s\"=\\]+")
 def about(
     switch: int | None = None, port: int | None = None, flow: str | None = None
 ) -> dict[str, object]:
-    """The `extra` of a log call: the switch, port or flow (as `10.0.0.1:1024>10.0.0.2:80`) that it
-    is about."""
+    """The `extra` of a log call: the switch, port or flow (`10.0.0.1:1024>10.0.0.2:80`) that the
+    line is about."""
     named = {"switch": switch, "port": port, "flow": flow}
     return {_ABOUT: {key: value for key, value in named.items() if value is not None}}
 
@@ -45,7 +44,7 @@ def configure(
     as_json: bool,
     clock_s: Callable[[], float],
 ) -> None:
-    """Write the log to a stream from now on; `levels` are those of components that differ."""
+    """Write the log to a stream from now on. `levels` are for components whose level differs."""
     formatter = JsonFormatter() if as_json else TextFormatter(_is_journal(stream))
     handler = Handler(stream, clock_s)
     handler.setFormatter(formatter)
@@ -65,7 +64,7 @@ def configure(
 
 
 class TextFormatter(logging.Formatter):
-    """`TIME LEVEL component: switch=1 port=3 message`; a journal knows time and level by itself."""
+    """`TIME LEVEL component: switch=1 port=3 message`, without time and level for a journal."""
 
     def __init__(self, for_journal: bool = False) -> None:
         head = "" if for_journal else "%(asctime)s %(levelname)-7s "
@@ -102,7 +101,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class _Kind:
-    """Lines that differ in nothing but numbers."""
+    """Lines that count as alike."""
 
     __slots__ = ("last", "left_out", "n", "since_s")
 
@@ -113,10 +112,10 @@ class _Kind:
 
 
 class Handler(logging.StreamHandler[IO[str]]):
-    """Writes few of the lines that repeat themselves, and then how many there were.
+    """Writes the first few of lines that repeat, then how many more there were.
 
-    Lines are alike if they are from the same place, about the same. A count is written with the
-    next line of whatever kind after its period, or in the end.
+    Lines are alike if the same call logs them about the same things. The count is written before
+    the first line, of any kind, after the period, or when the handler is closed.
     """
 
     def __init__(self, stream: IO[str], clock_s: Callable[[], float]) -> None:
@@ -126,7 +125,7 @@ class Handler(logging.StreamHandler[IO[str]]):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno <= logging.DEBUG:
-            # Whoever wants that wants all of it.
+            # Debug lines are wanted in full.
             super().emit(record)
             return
         now_s = self._clock_s()
@@ -138,7 +137,7 @@ class Handler(logging.StreamHandler[IO[str]]):
             if len(self._kinds) > _KINDS:
                 self._end(next(iter(self._kinds)))
         kind.n += 1
-        # The last words of a controller are not to be missed.
+        # Critical lines are never left out.
         if kind.n <= _AT_ONCE or record.levelno >= logging.CRITICAL:
             super().emit(record)
         else:
@@ -177,7 +176,7 @@ def _word(value: object) -> str:
 
 
 def _one_line(text: str) -> str:
-    """What others have said may hold line breaks, which would look like lines of ours."""
+    """Escape line breaks: text of peers must not look like lines of ours."""
     return (
         text
         if text.isprintable()

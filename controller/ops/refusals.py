@@ -1,4 +1,4 @@
-"""Tells of those who were turned away: once for each host and reason, then how often."""
+"""Logs refused connections: once for each host and reason, then a count."""
 
 import logging
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _REMEMBERED = 1024
 
 
 class Refusals:
-    """`who` is what those want to be that are turned away."""
+    """`who` names the kind of peer that is refused, for the log."""
 
     def __init__(self, who: str, clock_ns: Callable[[], int]) -> None:
         self._who = who
@@ -26,5 +26,5 @@ class Refusals:
         if len(self._said) >= _REMEMBERED:
             self._said.clear()
         self._said[key] = now_ns + _QUIET_NS, 0
-        again = f" (and {unsaid} times since it was last said)" if unsaid else ""
+        again = f" (and {unsaid} times since the last such line)" if unsaid else ""
         LOG.warning("refused the %s at %s:%d: %s%s", self._who, *address[:2], reason, again)

@@ -1,7 +1,7 @@
-"""Between the northbound's announcements of fountain flows and the core, which reckons shares.
+"""Passes announcements of flows from the northbound to the core, and shares back to followers.
 
-Whoever follows the shares hears of each change as soon as it is reckoned. Followers that do not
-read are left behind: theirs ends, and what they are told when they come again is all there is.
+Followers receive each new share at once. A follower that does not read is disconnected; when it
+connects again it receives all shares.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ _NEWS, _QUIET_S = 10_000, 10.0
 
 
 class Broker:
-    """`engine` is the core as it is now, `apply` does what it wants."""
+    """`engine` returns the present core, `apply` carries out its effects."""
 
     def __init__(
         self,
@@ -32,10 +32,10 @@ class Broker:
         self._clock_ns = clock_ns
         self._followers: set[LightQueue] = set()
 
-    # What senders say
+    # From senders
 
     def announce(self, flow: str, src: str, dst: str, most_bps: float | None) -> ShareView:
-        """A flow joins, or wants another rate at most. Raises UnknownError."""
+        """Announce a flow, or change its maximum rate. Raises UnknownError."""
         ends = ip_address(src).packed, ip_address(dst).packed
         announced = Announced(*ends, inf if most_bps is None else most_bps)
         try:
@@ -45,7 +45,7 @@ class Broker:
         return self._share(flow)
 
     def renew(self, flow: str, sends_bps: float | None) -> ShareView:
-        """A flow goes on, and sends no more than that. Raises UnknownError."""
+        """A flow goes on, and sends `sends_bps` at most. Raises UnknownError."""
         sends_bps = inf if sends_bps is None else sends_bps
         if not self._engine().estimation.bandwidth.renew(flow, self._clock_ns(), sends_bps):
             raise _unknown(flow)
@@ -57,7 +57,7 @@ class Broker:
             raise _unknown(flow)
         self._apply(self._engine().withdraw(flow, self._clock_ns()))
 
-    # What is told
+    # To those who ask
 
     def path(self, src: str, dst: str) -> PathView:
         """Raises UnknownError."""
@@ -85,12 +85,12 @@ class Broker:
         }
 
     def shares(self) -> Iterator[ShareView]:
-        """Of all announced flows."""
+        """The shares of all announced flows."""
         for flow in list(self._engine().estimation.bandwidth.flows):
             yield self._share(flow)
 
     def told(self, flow: str) -> None:
-        """The core has reckoned a flow's share anew, or the flow is gone."""
+        """A flow has a new share, or is gone: send it to the followers."""
         if not self._followers:
             return
         share = self._share(flow)
@@ -101,7 +101,7 @@ class Broker:
                 self._followers.discard(news)
 
     def news(self) -> Iterator[list[ShareView]]:
-        """What changes from the call on, as soon as it does; an empty list now and then."""
+        """All changes from now on, as they come; an empty list if there are none for a while."""
         news = LightQueue(_NEWS)
         self._followers.add(news)
         return self._news_of(news)
@@ -121,7 +121,7 @@ class Broker:
             self._followers.discard(news)
 
     def _share(self, flow: str) -> ShareView:
-        """Without ends if the flow is not announced (any more)."""
+        """The share of a flow; without ends if the flow is not announced."""
         view: ShareView = {
             "flow": flow,
             "src": None,

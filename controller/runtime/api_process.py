@@ -1,7 +1,7 @@
-"""Starts the process that serves HTTP, and again whenever it has failed.
+"""Runs the process that serves HTTP, and restarts it when it fails.
 
-It is told what it needs on its standard input, whose end ends it: so it never outlives the
-controller. What it is born with stays open for the next one.
+The process reads its settings from its standard input and ends when that is closed, so it never
+outlives the controller. The sockets that it inherits stay open for the next one.
 """
 
 import logging

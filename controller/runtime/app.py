@@ -1,8 +1,8 @@
-"""The Ryu shell: messages become calls of the core, the core's effects become messages.
+"""The Ryu application: events become calls of the core, the core's effects become messages.
 
-No decision is taken here. All of it runs in Eventlet's one thread and none of it blocks, so the
-core sees one event at a time. A bug must not turn into a half-dead controller: what escapes from a
-handler ends the process, whose successor takes up from what the switches hold.
+No decision is taken here. Everything runs in Eventlet's one thread and nothing blocks, so the core
+sees one event at a time. An exception that escapes from a handler ends the process; the next one
+takes up from what the switches hold.
 """
 
 import functools
@@ -17,11 +17,9 @@ from ryu.ofproto import ofproto_v1_3
 from controller.config.schema import Config
 from controller.core.congestion.regulation import Features
 from controller.core.engine import Engine, QueueReport
-from controller.core.hosts.over_budget import Excess
-from controller.core.hosts.resolution import Resolution
-from controller.core.topology.fabric import Port
 from controller.model import effects
 from controller.model.effects import Effect
+from controller.model.flow import SegmentFields
 from controller.model.values import Notice, PortId
 from controller.ops.event_log import EventLog, Recent
 from controller.ops.failure import fatal
@@ -31,24 +29,22 @@ from controller.runtime.announcements import Broker
 from controller.runtime.busy_poll import BusyPoll
 from controller.runtime.tallies import Tallies
 from controller.southbound.codec import discovery, neighbours, openflow
-from controller.southbound.codec.openflow import PortDescription
-from controller.southbound.switch import session
-from controller.southbound.switch.budgets import Dropped, Limits
-from controller.southbound.switch.segments import Copied
+from controller.southbound.switch import events
+from controller.southbound.switch.budgets import Limits
 from controller.southbound.switch.session import Session
-from controller.southbound.transport.channel import Channel, refuse_twin
+from controller.southbound.transport.channel import Channel, refuse_duplicate
 
 LOG = logging.getLogger("weir.app")
 
 _TEND_S = 0.25
 _WATCH_S = 2.0
 _LOOK_S = 1.0
-_ACCOUNTS_S = 0.05
-_COUNTERS_S = 0.05
+_FLOW_COUNTERS_S = 0.05
+_PORT_COUNTERS_S = 0.05
 _REFRESHES_PER_TTL = 6
 _FULL_COLLECTION_S = 3600.0
 _NEVER = 2**31 - 1
-# Of switches that something was said of.
+# Of how many switches it is remembered what was logged about them.
 _REMEMBERED = 1024
 
 Work = Callable[[Engine, int], list[Effect]]
@@ -89,17 +85,17 @@ class Weir(RyuApp):
         super().start()
         periodic: tuple[tuple[Work, Callable[[], float]], ...] = (
             (Engine.probe_links, lambda: self._config.fabric.lldp_interval / 1e9),
-            (Engine.read_accounts, lambda: _ACCOUNTS_S),
+            (Engine.read_flow_counters, lambda: _FLOW_COUNTERS_S),
             (Engine.refresh_windows, self._refresh_s),
             (Engine.look_at_switches, lambda: _LOOK_S),
-            (Engine.read_counters, lambda: _COUNTERS_S),
+            (Engine.read_port_counters, lambda: _PORT_COUNTERS_S),
             (Engine.tend, lambda: _TEND_S),
             (lambda _, now_ns: self.watch_budgets(now_ns), lambda: _WATCH_S),
         )
         for work, period_s in periodic:
             hub.spawn(self._repeat, work, period_s)
-        # A million connections take the collector long to walk through, and are no garbage: so it
-        # looks at what is new, and only rarely at all there is.
+        # The garbage collector takes long for a million connections, which are no garbage. So it
+        # collects young objects only, and all of them once in an hour.
         gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
         hub.spawn(self._collect_garbage)
 
@@ -109,7 +105,7 @@ class Weir(RyuApp):
             hub.sleep(_FULL_COLLECTION_S)
             gc.collect()
 
-    # To look at
+    # For inspection
 
     @property
     def config(self) -> Config:
@@ -157,7 +153,7 @@ class Weir(RyuApp):
 
     @fatal
     def reconfigure(self, config: Config) -> None:
-        """Go by this configuration from now on, as far as a core can that is at work."""
+        """Use this configuration from now on, as far as a running core can."""
         self._config = config
         limits = self.limits
         for switch, target in self._sessions.items():
@@ -167,13 +163,12 @@ class Weir(RyuApp):
 
     @property
     def limits(self) -> Limits:
-        """The budgets of packet-ins, as they are now."""
+        """The present budgets of packet-ins."""
         return translate.limits(self._config)
 
     @fatal
     def forget(self) -> None:
-        """Start anew with nothing known, and without a word to the switches: what was known is
-        another controller's to change now."""
+        """Forget everything, and send nothing to the switches: they have another master now."""
         for switch, target in self._sessions.items():
             self.tallies.left(switch, target.counters)
         self._channels.clear()
@@ -181,14 +176,13 @@ class Weir(RyuApp):
         self._engine = Engine(self._config.engine_settings())
 
     def watch_budgets(self, now_ns: int) -> list[Effect]:
-        """Ask the switches what their meters have dropped; tell the core what was dropped here."""
+        """Read the meters of the switches; tell the core which packet-ins were dropped here."""
         wanted = []
         for switch, target in self._sessions.items():
             target.read_meters()
             dropped = self._channels[switch].admission.take_dropped()
             if dropped and target.ready:
-                excesses = _excesses(dropped)
-                wanted += self._engine.packet_ins_dropped(switch, excesses, now_ns)
+                wanted += self._engine.packet_ins_dropped(switch, dropped, now_ns)
         return wanted
 
     # From the switches
@@ -198,7 +192,7 @@ class Weir(RyuApp):
         switch = channel.id
         previous = self._channels.get(switch)
         if previous is not None:
-            refuse_twin(previous, channel)
+            refuse_duplicate(previous, channel)
             return
         LOG.info("connected from %s:%d", *channel.address[:2], extra=about(switch=switch))
         self._channels[switch] = channel
@@ -221,14 +215,14 @@ class Weir(RyuApp):
         if self._channels.get(channel.id) is channel:
             began_ns = self._clock_ns()
             for event in self._sessions[channel.id].receive(message):
-                is_notice = isinstance(event, session.QueueNotice)
+                is_notice = isinstance(event, events.QueueNotice)
                 self._apply(self._tell(channel, event), began_ns if is_notice else None)
                 self.tallies.count(channel.id, event)
                 if is_notice:
                     self._busy_poll.keep()
 
     @fatal
-    def received_segments(self, channel: Channel, copied: list[Copied]) -> None:
+    def received_segments(self, channel: Channel, copied: list[SegmentFields]) -> None:
         if self._channels.get(channel.id) is channel:
             for event in self._sessions[channel.id].receive_segments(copied):
                 self.tallies.count(channel.id, event)
@@ -241,13 +235,13 @@ class Weir(RyuApp):
         if was_ready:
             self._apply(self._engine.switch_down(switch, self._clock_ns()))
 
-    def _tell(self, channel: Channel, event: session.Event) -> list[Effect]:
-        """Tell the core of an event."""
+    def _tell(self, channel: Channel, event: events.Event) -> list[Effect]:
+        """Pass an event to the core."""
         engine, switch, now_ns = self._engine, channel.id, self._clock_ns()
         match event:
-            case session.SegmentsCopied(segments):
+            case events.SegmentsCopied(segments):
                 return engine.segments(switch, segments, now_ns)
-            case session.QueueNotice(notice, missed):
+            case events.QueueNotice(notice, missed):
                 report = QueueReport(
                     Notice(notice.event),
                     notice.packets,
@@ -258,58 +252,57 @@ class Weir(RyuApp):
                     missed,
                 )
                 return engine.queue_event(PortId(switch, notice.port), report, now_ns)
-            case session.Ready(n_registers, held) as ready:
-                ports = _ports(channel.port_descriptions)
-                survivors = [translate.survivor(entry) for entry in held]
+            case events.Ready(n_registers, held) as ready:
+                # Those that frames can come from; the switch's own ones are left out.
+                described = channel.port_descriptions
+                ports = [port for port in described if port.number < openflow.MAX_PORT]
                 LOG.info(
                     "is ready: %d ports, %d window registers, %d entries held",
-                    *(len(ports), n_registers, len(survivors)),
+                    *(len(ports), n_registers, len(held)),
                     extra=about(switch=switch),
                 )
                 features = Features(n_registers, *ready[2:])
-                return engine.switch_up(switch, ports, features, survivors, now_ns)
-            case session.ResolutionReceived(in_port, said, frame):
-                message = Resolution(*said[:5], frame, said.tags)
+                return engine.switch_up(switch, ports, features, held, now_ns)
+            case events.NeighbourMessageReceived(in_port, message):
                 return engine.resolve(PortId(switch, in_port), message, now_ns)
-            case session.LinkDiscovered(in_port, origin):
+            case events.LinkDiscovered(in_port, origin):
                 peer = PortId(origin.switch, origin.port)
                 return engine.link_seen(peer, PortId(switch, in_port), origin.sent_ns, now_ns)
-            case session.FrameMissed(in_port, src_mac, dst_mac, frame):
+            case events.FrameMissed(in_port, src_mac, dst_mac, frame):
                 return engine.frame(PortId(switch, in_port), src_mac, dst_mac, frame, now_ns)
-            case session.AccountsRead(counters, more):
-                readings = [translate.reading(*account) for account in counters]
-                return engine.accounts_read(switch, readings, more, now_ns)
-            case session.AccountExpired(flow):
-                return engine.account_expired(switch, translate.packed(flow), now_ns)
-            case session.PortChanged(port):
-                return engine.port_changed(switch, _port(port), now_ns)
-            case session.PortRemoved(number):
+            case events.FlowCountersRead(readings, more):
+                return engine.flow_counters_read(switch, readings, more, now_ns)
+            case events.FlowCounterExpired(key):
+                return engine.flow_counter_expired(switch, key, now_ns)
+            case events.PortChanged(port):
+                return engine.port_changed(switch, port, now_ns)
+            case events.PortRemoved(number):
                 return engine.port_removed(PortId(switch, number), now_ns)
-            case session.QueuesRead(queues):
+            case events.QueuesRead(queues):
                 return engine.queues_read(switch, translate.queues(queues), now_ns)
-            case session.PortsCounted(ports, more):
+            case events.PortsCounted(ports, more):
                 return engine.ports_counted(switch, ports, more, now_ns)
-            case session.ControlTimed(sent_ns):
+            case events.ControlTimed(sent_ns):
                 return engine.control_timed(switch, sent_ns, now_ns)
-            case session.Acknowledged(tags):
+            case events.Acknowledged(tags):
                 return engine.acknowledged(switch, tags)
-            case session.Refused(tag):
+            case events.EntryRefused(tag):
                 return engine.refused(switch, tag)
-            case session.AuditRead(held, restored, removed, more):
-                entries = [translate.entry_of(one.decoded) for one in held]
+            case events.AuditRead(held, restored, removed, more):
+                entries = [one.entry for one in held]
                 wanted = engine.audit_read(switch, entries, now_ns)
                 if not more:
                     wanted += engine.audited(switch, restored, removed, now_ns)
                 return wanted
-            case session.CopiesDropped(dropped):
-                return engine.packet_ins_dropped(switch, _excesses(dropped), now_ns)
+            case events.CopiesDropped(dropped):
+                return engine.packet_ins_dropped(switch, dropped, now_ns)
 
     # To the switches
 
     def _apply(self, wanted: Iterable[Effect], noticed_ns: int | None = None) -> None:
-        """Do what the core wants; the log is written when the messages are on their way.
+        """Carry out effects. The event log is written once the messages are sent.
 
-        If a notice is answered by this, it came at `noticed_ns`.
+        `noticed_ns` is when the notice arrived that the effects answer, if they answer one.
         """
         records = []
         for effect in wanted:
@@ -318,21 +311,21 @@ class Weir(RyuApp):
                     records.append(effect)
                 case effects.TellShare(flow):
                     self.broker.told(flow)
-                case effects.Complain(switch, text):
+                case effects.Warn(switch, text):
                     LOG.warning(text, extra=about(switch=switch))
                 case effects.Remind(at_ns):
                     hub.spawn_after(max(0, at_ns - self._clock_ns()) / 1e9, self._widen)
                 case effects.Deliver(port_ids, frame):
                     self._deliver(port_ids, frame)
-                case effects.Probe(port_id, mac):
+                case effects.LinkProbe(port_id, mac):
                     origin = discovery.Origin(*port_id, self._clock_ns())
                     frame = discovery.pack(origin, mac, self._link_ttl_s, self._secret)
                     self._transmit(port_id, frame)
-                case effects.Answer(port_id, mac, address, asker_mac, asker_address, tags):
-                    frame = neighbours.answer(mac, address, asker_mac, asker_address, tags)
+                case effects.NeighbourReply(port_id, mac, address, asker_mac, asker_address, tags):
+                    frame = neighbours.reply(mac, address, asker_mac, asker_address, tags)
                     self._transmit(port_id, frame)
-                case effects.Ask(port_id, mac, address, asker_mac, tags):
-                    self._transmit(port_id, neighbours.ask(mac, address, asker_mac, tags))
+                case effects.AddressProbe(port_id, mac, address, asker_mac, tags):
+                    self._transmit(port_id, neighbours.probe(mac, address, asker_mac, tags))
                 case _:
                     target = self._sessions.get(effect.switch)
                     if target is not None:
@@ -363,15 +356,15 @@ class Weir(RyuApp):
 def _order(target: Session, effect: effects.Order) -> None:
     match effect:
         case effects.Install(_, entry):
-            target.install(translate.flow_entries(entry), entry.key)
+            target.install(entry)
         case effects.Withdraw(_, entry):
-            target.withdraw(translate.flow_entries(entry))
+            target.withdraw(entry)
         case effects.SetWindows(_, windows, ttl_ms):
             target.set_windows(translate.window(window, ttl_ms) for window in windows)
         case effects.RepeatNotices(_, port, interval_us):
             target.repeat_notices(port, interval_us)
-        case effects.ReadAccounts():
-            target.read_accounts()
+        case effects.ReadFlowCounters():
+            target.read_flow_counters()
         case effects.Audit():
             target.audit()
         case effects.ReadQueues():
@@ -380,18 +373,3 @@ def _order(target: Session, effect: effects.Order) -> None:
             target.read_ports()
         case effects.TimeControl(_, sent_ns):
             target.time_control(sent_ns)
-
-
-def _excesses(excess: Iterable[Dropped]) -> list[Excess]:
-    return [
-        Excess(port, packets.name.lower(), count, per_s) for port, packets, count, per_s in excess
-    ]
-
-
-def _ports(descriptions: Iterable[PortDescription]) -> list[Port]:
-    """The ports that frames can come from; the switch's own ones are left out."""
-    return [_port(port) for port in descriptions if port.number < openflow.MAX_PORT]
-
-
-def _port(port: PortDescription) -> Port:
-    return Port(port.number, port.name, port.mac, port.up, port.speed_bps)

@@ -1,8 +1,8 @@
-"""Staying awake for a while after a notice of a queue, because the next one may be near.
+"""Busy polling for a short time after a notice of a queue, because more notices may follow.
 
-A processor that sleeps takes tens of microseconds to wake up, and more in a virtual machine, as
-long as the answer to a notice takes. Thresholds are crossed one after the other while a queue
-fills, and by many queues at once.
+A sleeping processor takes tens of microseconds to wake up, more in a virtual machine: as long as
+the answer to a notice. While a queue fills it crosses one threshold after the other, and several
+queues fill at once.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _AWAKE_NS = 500_000
 
 
 class BusyPoll:
-    """Has Eventlet's loop look for input again and again, instead of waiting for it."""
+    """Makes Eventlet's loop poll for input instead of waiting for it."""
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
         self._clock_ns = clock_ns
@@ -21,7 +21,7 @@ class BusyPoll:
         self._awake = False
 
     def keep(self) -> None:
-        """Stay awake for as long again."""
+        """Poll for the full time from now on."""
         self._until_ns = self._clock_ns() + _AWAKE_NS
         if not self._awake:
             self._awake = True

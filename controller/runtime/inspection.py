@@ -1,7 +1,7 @@
-"""Looks at the running application, for the northbound's views. It changes nothing.
+"""The northbound's views of the running application. It changes nothing.
 
-What is long is handed out piece by piece, and the controller goes on in between: so nothing here
-keeps hold of a table while it waits.
+Long listings are produced piece by piece while the controller goes on, so nothing here iterates
+over a table that may change in between.
 """
 
 import platform
@@ -12,11 +12,10 @@ from importlib.metadata import version
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from controller import __version__
-from controller.core.flows.host_pairs import Bundle, Connection, Lane
-from controller.core.topology.fabric import Port
+from controller.core.flows.host_pairs import Connection, HostPair, Lane
 from controller.ha.mastership import Mastership
 from controller.model.flow import FlowKey
-from controller.model.values import FlowClass, Notice, PortId
+from controller.model.values import FlowClass, Notice, Port, PortId
 from controller.northbound.views import (
     AccountView,
     ControllerView,
@@ -47,7 +46,7 @@ from controller.southbound.codec.extension import (
 from controller.southbound.codec.roles import UNDEFINED
 from controller.southbound.transport.channel import Channel
 
-# How many flows are looked at before others may go on.
+# How many flows are looked at between two checkpoints.
 _FLOWS_PER_CHECKPOINT = 64
 
 _Ranked = tuple[int, bytes, Lane, Connection]
@@ -86,11 +85,11 @@ class Inspection:
             "burst_flows": 2 * len(table) - table.background,
             "idle_flows": table.idle,
             "half_open": table.half_open,
-            "bundles": table.n_bundles,
+            "host_pairs": table.n_host_pairs,
             "hosts": len(engine.fabric.hosts),
             "links": len(engine.fabric.links()),
-            "labelled": engine.fabric.labelled,
-            "unlabelled": connections.unlabelled,
+            "multipath": engine.fabric.multipath,
+            "without_path_id": connections.without_path_id,
             "opened": connections.opened,
             "adopted": connections.adopted,
             "closed": dict(connections.counters),
@@ -106,7 +105,7 @@ class Inspection:
 
     @property
     def _channels(self) -> Mapping[int, Channel]:
-        """Of all connected switches, also of those that have another master."""
+        """The channels of all connected switches, also of those with another master."""
         return self._mastership.channels if self._mastership else self._weir.channels
 
     def _role(self, switch: int) -> str | None:
@@ -119,7 +118,7 @@ class Inspection:
     def _switch(self, switch: int) -> SwitchView:
         engine, tallies = self._weir.engine, self._weir.tallies
         channel, session = self._channels.get(switch), self._weir.sessions.get(switch)
-        in_step = engine.in_step(switch)
+        sync_state = engine.sync_state(switch)
         depths = session.depths if session else {}
         used, registers = engine.regulation.registers.usage(switch)
         rtt_ns = engine.round_trips.control_ns.get(switch)
@@ -137,12 +136,12 @@ class Inspection:
             "ports": len(engine.regulation.ports_of(switch)),
             "registers": registers,
             "registers_used": used,
-            "entries_wanted": in_step.applied.wanted,
-            "entries_confirmed": in_step.applied.confirmed,
-            "entries_refused": in_step.applied.refused,
-            "entries_restored": in_step.restored,
-            "entries_removed": in_step.removed,
-            "audited_s": self._since_s(in_step.audited_ns),
+            "entries_wanted": sync_state.applied.wanted,
+            "entries_confirmed": sync_state.applied.confirmed,
+            "entries_refused": sync_state.applied.refused,
+            "entries_restored": sync_state.restored,
+            "entries_removed": sync_state.removed,
+            "audited_s": self._since_s(sync_state.audited_ns),
             "waiting_bytes": channel.queued_bytes if channel else 0,
             "waiting_messages": channel.queued_messages if channel else 0,
             "waiting_events": depths.get("events", 0),
@@ -268,41 +267,41 @@ class Inspection:
                     if query.tcp_port is not None and query.tcp_port not in _tcp_ports(key):
                         continue
                     seen += 1
-                    meter = lane.meter(connection)
-                    yield meter.volume_bytes if meter else 0, key, lane, connection
+                    record = lane.record(connection)
+                    yield record.volume_bytes if record else 0, key, lane, connection
 
         largest = nlargest(query.offset + query.limit, fitting(), key=lambda ranked: ranked[:2])
         page = (
-            self._flow(connection.bundle, lane, connection)
+            self._flow(connection.pair, lane, connection)
             for _, _, lane, connection in largest[query.offset :]
         )
         return FlowPage(page, seen)
 
     def _lanes(self, query: FlowQuery) -> Iterator[Lane]:
-        """All whose flows may be asked for: of one port, those that lead out of it."""
+        """The lanes whose flows may match; for one port, those that lead out of it."""
         table = self._weir.engine.flow_table
         lanes: Iterable[Lane]
         if query.switch is not None and query.port is not None:
             lanes = table.lanes(PortId(query.switch, query.port))
         else:
-            lanes = (lane for bundle in table.bundles for lane in bundle.lanes)
+            lanes = (lane for pair in table.host_pairs for lane in pair.lanes)
         return (lane for lane in lanes if _fits(query, lane))
 
-    def _flow(self, bundle: Bundle, lane: Lane, connection: Connection) -> FlowView:
-        flow, meter = FlowKey.unpack(lane.key(connection)), lane.meter(connection)
+    def _flow(self, pair: HostPair, lane: Lane, connection: Connection) -> FlowView:
+        flow, record = FlowKey.unpack(lane.key(connection)), lane.record(connection)
         return {
             "src": str(ip_address(flow.src)),
             "src_port": flow.src_port,
             "dst": str(ip_address(flow.dst)),
             "dst_port": flow.dst_port,
             "class": lane.cls(connection).value,
-            "counted": meter is not None,
-            "idle": meter is not None and meter.idle,
-            "volume_bytes": meter.volume_bytes if meter else 0,
+            "counted": record is not None,
+            "idle": record is not None and record.idle,
+            "volume_bytes": record.volume_bytes if record else 0,
             "age_s": (self._weir.now_ns() - connection.opened_ns) / 1e9,
-            "mss_bytes": bundle.mss_bytes,
+            "mss_bytes": pair.mss_bytes,
             "window_scale": lane.window_scale,
-            "treatment": bundle.treatment.value,
+            "treatment": pair.treatment.value,
             "ports": [str(port_id) for port_id in lane.ports],
         }
 
@@ -352,7 +351,7 @@ def _asked_for(query: FlowQuery, lane: Lane) -> Set[Connection]:
 
 
 def _fits(query: FlowQuery, lane: Lane) -> bool:
-    """Whether flows of this lane may be asked for."""
+    """Whether flows of this lane may match."""
     if query.host is not None and not any(_in(query.host, end) for end in (lane.src, lane.dst)):
         return False
     if query.switch is None and query.port is None:

@@ -1,8 +1,8 @@
 """The command `weir-controller`, and the only place that knows how Ryu is started.
 
-Ryu 4.34, the last release, needs three things to run today: Eventlet's monkey patch before anything
-else is imported (it walks through all objects there are, which Pydantic's do not bear), a name that
-newer Eventlets no longer have, and options set from here, because its own command line is not ours.
+Ryu 4.34, the last release, needs three things today. Eventlet's monkey patch comes before all other
+imports: it visits every object, which Pydantic's do not survive. A name that newer Eventlets have
+dropped is added. And Ryu's options are set here, because its command line is not used.
 """
 
 import argparse
@@ -108,7 +108,7 @@ Forwarding goes on without it; windows are released when their time to live is o
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the controller until a signal comes, or a command; returns the exit status."""
+    """Run the controller until a signal comes, or run a command; returns the exit status."""
     argv = sys.argv[1:] if argv is None else argv
     if argv and argv[0] in cli.COMMANDS:
         return cli.main(argv)
@@ -163,7 +163,7 @@ def _unusable(reason: str) -> int:
 
 
 def prepare_ryu() -> None:
-    """Make Ryu importable. Nothing of Ryu may be imported before."""
+    """Make Ryu importable. Nothing of Ryu may be imported earlier."""
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
     import eventlet
 
@@ -180,13 +180,13 @@ def prepare_ryu() -> None:
     # A switch that has silently gone is noticed after three unanswered echoes; by default never.
     CONF.set_override("echo_request_interval", 5.0)
     CONF.set_override("maximum_unreplied_echo_requests", 3)
-    # The channel tells in a line what Ryu cannot read; Ryu would do so in as many bytes as it was
-    # sent, four times over.
+    # The channel logs a line for a message that Ryu cannot parse; Ryu would log all of its bytes,
+    # four times.
     logging.getLogger("ryu.ofproto.ofproto_parser").setLevel(logging.CRITICAL)
 
 
 def _run(config: "Config", file: Path | None) -> int:
-    """Raises OSError or ConfigError, told for a human, if it cannot start as told."""
+    """Raises OSError or ConfigError, with a text for people, if it cannot start."""
     faulthandler.enable()
     _return_large_blocks()
     from controller.runtime.service import Service, configure_log
@@ -219,10 +219,10 @@ def _run(config: "Config", file: Path | None) -> int:
 
 
 def _return_large_blocks() -> None:
-    """Have malloc give large tables back to the system as soon as they have been outgrown.
+    """Make malloc return large tables to the system when they are freed.
 
-    glibc stops to do so once such a block has been freed (mallopt(3), M_MMAP_THRESHOLD): then each
-    table that grows leaves a hole of its former size, and memory climbs by steps for weeks.
+    By default glibc no longer does once such a block has been freed (mallopt(3), M_MMAP_THRESHOLD).
+    Then each growing table leaves a hole of its former size, and memory use climbs for weeks.
     """
     with contextlib.suppress(AttributeError):  # Another C library has no such function.
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)

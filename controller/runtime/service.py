@@ -1,4 +1,4 @@
-"""The running controller: its parts, made and joined; started, reloaded, stopped.
+"""The running controller: makes and joins its parts, starts, reloads and stops them.
 
 Ryu must have been prepared (launcher.py) before this is imported.
 """
@@ -52,7 +52,7 @@ def configure_log(config: Config) -> None:
 
 
 class Service:
-    """What is opened is closed with `resources`. `fail` is called when a handler has failed."""
+    """Everything that is opened is closed with `resources`. `fail` is called if a handler fails."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Service:
         fail: Callable[[], object],
         resources: contextlib.ExitStack,
     ) -> None:
-        """Raises OSError or ConfigError, told for a human, if it cannot be as told."""
+        """Raises OSError or ConfigError, with a text for people, if it cannot start."""
         self._config = config
         self._file = file
         self._wake = fail
@@ -114,7 +114,7 @@ class Service:
         hub.spawn(self._notifier.watch)
 
     def reload(self) -> None:
-        """Read the configuration and the TLS files again. Bad ones change nothing."""
+        """Read the configuration and the TLS files again. Invalid ones change nothing."""
         self._notifier.reloading()
         try:
             change = reload.merge(self._config, load(self._file) if self._file else self._config)
@@ -128,7 +128,10 @@ class Service:
             self._weir.reconfigure(change.config)
             LOG.info("configuration reloaded; changed: %s", ", ".join(change.changed) or "nothing")
             for key in change.kept:
-                LOG.warning("%s cannot change at work; its former value stays in use", key)
+                LOG.warning(
+                    "%s cannot be changed while the controller runs; its former value stays in use",
+                    key,
+                )
             self._weir.record("reload", {"changed": change.changed, "kept": change.kept})
         self._notifier.ready()
 
@@ -143,7 +146,7 @@ class Service:
         self._weir.record("stop", {"reason": reason})
 
     def failed(self) -> None:
-        """A handler has failed: a standby need not wait until nothing is heard any more."""
+        """A handler has failed: let a standby take over without waiting for the timeout."""
         self._notifier.stopping()
         if self._mastership is not None and self._mastership.hand_over():
             hub.sleep(_LAST_WORD_S)
@@ -176,8 +179,8 @@ class Service:
             hub.spawn(api.run, hub.sleep)
 
     def _take(self, config: Config) -> None:
-        """Use what may turn out not to be usable. Raises ConfigError or ListenError; then all is as
-        it was."""
+        """Apply the parts of a configuration that may fail. If they do, raises ConfigError or
+        ListenError and restores what was in use."""
         moves = config.northbound != self._config.northbound
         try:
             if moves:
@@ -219,7 +222,7 @@ class Service:
 
     @fatal
     def _follow_files(self, credentials: Credentials) -> None:
-        """Use new TLS files as soon as they are there, for ever."""
+        """Use new TLS files as soon as they are there."""
         while True:
             hub.sleep(_LOOK_S)
             if credentials.changed():
@@ -239,7 +242,7 @@ class Service:
 
 
 def _listen(listen: Listen, section: str) -> socket.socket:
-    """A listening socket. Not Eventlet's: that one shares the port with whoever has it already."""
+    """A listening socket. Not Eventlet's, which would share the port with another process."""
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
     try:
         return socket.create_server((listen.host, listen.port), family=family, backlog=128)

@@ -1,6 +1,6 @@
-"""Keeps a controller running where no service manager does: starts it again when it has failed.
+"""Restarts a controller that has failed, for machines without a service manager.
 
-The supervisor does nothing but wait, so nothing that a network sends can bring it down.
+The supervisor only waits for its child, so nothing from the network can bring it down.
 """
 
 import logging
@@ -17,7 +17,7 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class Backoff:
-    """How long to wait before the next start: longer each time, until one has lasted."""
+    """How long to wait before a restart: longer each time, until a run has lasted."""
 
     def __init__(self, first_s: float = 1.0, longest_s: float = 30.0, lasting_s: float = 60.0):
         self._first_s = self._next_s = first_s
@@ -33,7 +33,7 @@ class Backoff:
 
 
 class Supervisor:
-    """`final` are the exit statuses after which there is no use in trying again."""
+    """`final` are the exit statuses after which there is no restart."""
 
     def __init__(
         self, command: Sequence[str], final: Sequence[int], backoff: Backoff | None = None
@@ -45,7 +45,7 @@ class Supervisor:
         self._ending = threading.Event()
 
     def run(self) -> int:
-        """Until it ends by itself or is told to; returns the last exit status."""
+        """Run until the controller ends for good or a signal comes; returns its exit status."""
         for number in _PASSED_ON:
             signal.signal(number, self._pass_on)
         while True:

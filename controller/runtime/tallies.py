@@ -1,6 +1,6 @@
-"""What the application counts on its way, in plain numbers: a count costs next to nothing.
+"""Counters of the application, as plain numbers, so that counting costs next to nothing.
 
-Everything else that operators want to know is read from the core when they ask.
+All else that operators want to know is read from the core when they ask.
 """
 
 from bisect import bisect_left
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 
 from controller.southbound.codec.extension import QueueStats
-from controller.southbound.switch import session
+from controller.southbound.switch import events
 
 _US, _MS = 10**3, 10**6
 DELAY_BOUNDS_NS = tuple(
@@ -17,18 +17,18 @@ DELAY_BOUNDS_NS = tuple(
     + [ms * _MS for ms in (1, 2, 5, 10, 25, 50, 100)]
 )
 _LOOK_AT_LOOP_S = 0.1
-# Of switches that are not connected: anybody may come and go as one where TLS is not asked for.
+# How many disconnected switches are remembered: without TLS, anybody may connect as a switch.
 _GONE_KEPT = 1024
 
-_PACKET_INS: Mapping[type[session.Event], str] = {
-    session.ResolutionReceived: "neighbour",
-    session.LinkDiscovered: "discovery",
-    session.FrameMissed: "unknown",
+_PACKET_INS: Mapping[type[events.Event], str] = {
+    events.NeighbourMessageReceived: "neighbour",
+    events.LinkDiscovered: "discovery",
+    events.FrameMissed: "unknown",
 }
 
 
 class Histogram:
-    """Counts durations by `bounds_ns`, the upper bounds of the buckets; what is longer, too."""
+    """Counts durations in buckets. `bounds_ns` are their upper bounds; the last has none."""
 
     __slots__ = ("bounds_ns", "counts", "sum_ns")
 
@@ -42,17 +42,17 @@ class Histogram:
         self.sum_ns += duration_ns
 
     def cumulative(self) -> list[int]:
-        """How many durations were within each bound, and in the end how many there were."""
+        """How many durations were within each bound, and last how many there were."""
         return list(accumulate(self.counts))
 
 
 class Tallies:
-    """Counters since the start of the controller, by switch or by switch and more; of the switches
-    that are gone, those of the latest.
+    """Counters since the start of the controller, by switch. Of disconnected switches, those of the
+    latest are kept.
 
-    `packet_ins` are by kind, `notices` those of egress queues by port and label, `windows` those
-    set and those renewed; `unusable` is what past sessions could not use, by kind. `queues` are the
-    egress queues as last told.
+    `packet_ins` are by kind, `notices` by port and label, `windows` by whether they only renew what
+    is in force. `unusable` are the messages that past sessions could not use, by kind. `queues` are
+    the egress queues as last reported.
     """
 
     def __init__(self) -> None:
@@ -68,14 +68,14 @@ class Tallies:
         self.loop_lag = Histogram()
         self._gone: dict[int, None] = {}
 
-    def count(self, switch: int, event: session.Event) -> None:
-        """What a switch has told; segments come in batches."""
-        if isinstance(event, session.SegmentsCopied):
+    def count(self, switch: int, event: events.Event) -> None:
+        """Count an event of a session."""
+        if isinstance(event, events.SegmentsCopied):
             self.packet_ins[switch]["segment"] += len(event.segments)
-        elif isinstance(event, session.QueueNotice):
+        elif isinstance(event, events.QueueNotice):
             if event.missed:
                 self.missed_notices[switch] += event.missed
-        elif isinstance(event, session.QueuesRead):
+        elif isinstance(event, events.QueuesRead):
             self.queues[switch] = event.queues
         else:
             kind = _PACKET_INS.get(type(event))
@@ -83,7 +83,7 @@ class Tallies:
                 self.packet_ins[switch][kind] += 1
 
     def record(self, event: str, fields: Mapping[str, object]) -> None:
-        """A line of the event log."""
+        """Count a line of the event log."""
         self.events[event] += 1
         if event == "queue_event":
             self.notices[fields["switch"], fields["port"], fields["notice"]] += 1
@@ -93,11 +93,11 @@ class Tallies:
             self.windows[fields["switch"], fields["refresh"]] += len(windows)
 
     def came(self, switch: int) -> None:
-        """A session begins."""
+        """A session has begun."""
         self._gone.pop(switch, None)
 
     def left(self, switch: int, unusable: Mapping[str, int]) -> None:
-        """A session is over; that is what it could not use."""
+        """A session has ended; `unusable` counts what it could not use, by reason."""
         self.disconnections[switch] += 1
         for reason, n in unusable.items():
             self.unusable[switch][kind_of(reason)] += n
@@ -117,7 +117,7 @@ class Tallies:
                 del by_more[key]
 
     def watch_loop(self, clock_ns: Callable[[], int], sleep: Callable[[float], object]) -> None:
-        """Time, for ever, how late the main loop gives a timer its turn."""
+        """Measure, without end, how late timers of the main loop fire."""
         while True:
             due_ns = clock_ns() + int(_LOOK_AT_LOOP_S * 10**9)
             sleep(_LOOK_AT_LOOP_S)
@@ -125,8 +125,10 @@ class Tallies:
 
 
 def kind_of(reason: str) -> str:
-    """One of a few kinds for why a session could not use something: reasons quote the sender, who
-    may think up ever new ones."""
+    """The kind of a reason why a session could not use a message.
+
+    Reasons quote the sender, so there may be ever new ones; kinds are few.
+    """
     if reason.startswith("experimenter message"):
         return "foreign_experimenter"
     if reason.startswith("unexpected "):

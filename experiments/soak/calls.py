@@ -13,7 +13,7 @@ from random import Random
 
 from controller.core.engine import RELEARN_AFTER_NS
 from controller.model.flow import ACK, FIN, RST, SYN, FlowKey
-from controller.southbound.switch import pipeline
+from controller.southbound.switch import encoding, pipeline
 from experiments.soak.fake_switch import Held
 from experiments.soak.hosts import Call, Host, Place
 from experiments.soak.network import EDGES, HOST_PORTS, Network
@@ -254,7 +254,7 @@ class Calls:
     def _counters(self, match: bytes) -> tuple[int, int]:
         """Packets and bytes of an entry."""
         try:
-            flow = FlowKey(*pipeline.decode_account(match))
+            flow = encoding.counted_flow(match)
         except ValueError:
             return 0, 0
         call = self.open.get(flow)
@@ -342,8 +342,8 @@ class Calls:
         entries = self._network.switches[edge].entries
         counted = set()
         for place, held in entries.items():
-            if held.cookie & pipeline.ACCOUNT_COOKIE_MASK == pipeline.ACCOUNT_COOKIE:
-                counted.add(FlowKey(*pipeline.decode_account(place.match)))
+            if held.cookie & pipeline.FLOW_COUNTER_COOKIE_MASK == pipeline.FLOW_COUNTER_COOKIE:
+                counted.add(encoding.counted_flow(place.match))
         for call in set(self.open.values()):
             if call.key in counted:
                 continue

@@ -20,7 +20,7 @@ from pathlib import Path
 from controller.model.values import Notice
 from controller.southbound.codec.extension import TcpRwndRegister, Window, unpack_action
 from controller.southbound.codec.match import IN_PORT, unpack_instructions, unpack_match
-from controller.southbound.switch import pipeline
+from controller.southbound.switch import encoding, pipeline
 from experiments.bench.controller.fake_switch import notice
 from experiments.bench.controller.process import PORT, Weir
 from experiments.soak import SUMMARY, ControllerSpec, entry
@@ -270,8 +270,8 @@ class Soak:
             stale = strange = 0
             for place, held in switch.entries.items():
                 kind = held.cookie & 0xFF
-                if kind == pipeline.Kind.ACCOUNT:
-                    stale += pipeline.decode_account(place.match) not in open_keys
+                if kind == pipeline.Kind.FLOW_COUNTER:
+                    stale += encoding.counted_flow(place.match) not in open_keys
                 elif kind == pipeline.Kind.FORWARD:
                     strange += unpack_match(place.match)[0][1] not in addresses
             if stale:

@@ -125,7 +125,7 @@ class Switch:
         )
         match, end = _take_match(whole, _FLOW_MOD.size)
         place = Place(table, priority, match)
-        if command == openflow.Command.ADD:
+        if command == openflow.FlowModCommand.ADD:
             held = Held(cookie, flags, whole[end:])
             if not hard_timeout_s:
                 self.entries[place] = held

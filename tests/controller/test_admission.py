@@ -5,17 +5,19 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.entries import Relearn
+from controller.model.packet_ins import OverBudget, PacketClass
 from controller.southbound.switch import pipeline
-from controller.southbound.switch.admission import Admission, Bucket
-from controller.southbound.switch.budgets import Dropped, Limits
-from controller.southbound.switch.pipeline import PacketClass
+from controller.southbound.switch.admission import Admission
+from controller.southbound.switch.budgets import Limits
+from controller.southbound.switch.encoding import encode
 
 S = 10**9
 LIMITS = Limits(500, 200, 20, 20_000, 20_000, 20_000, 1000, 100, 50)
 COOKIES = {
     packets: next(
         entry.cookie
-        for entry in (*pipeline.STATIC, *pipeline.relearn(1))
+        for entry in (*pipeline.STATIC, *encode(Relearn(1)))
         if pipeline.packet_class(entry.cookie) is packets and entry.actions
     )
     for packets in PacketClass
@@ -32,37 +34,6 @@ class Subject:
         head = struct.pack("!BBHIIHBBQ", 4, 10, 42, 0, 0, 0, 1, 0, COOKIES[packets])
         message = head + struct.pack("!QII", 0x0001000C80000004, port, 0) + bytes(2)
         return sum(self.admission.admits(message) for _ in range(n))
-
-
-@given(
-    st.integers(1, 10**6),
-    st.lists(st.tuples(st.integers(0, 2 * S), st.integers(1, 3000)), max_size=50),
-)
-def test_a_bucket_lets_its_rate_pass_and_a_second_more_and_the_last_batch(
-    rate_pps: int, batches: list[tuple[int, int]]
-) -> None:
-    bucket, now_ns, passed, largest = Bucket(rate_pps, 0), 0, 0, 0
-    for pause_ns, n in batches:
-        now_ns += pause_ns
-        if bucket.open(now_ns):
-            bucket.pay(n)
-            passed += n
-            largest = max(largest, n)
-    assert passed <= rate_pps * (now_ns / S + 1) + largest + 1
-
-
-def test_who_is_quiet_for_long_enough_is_let_in_again() -> None:
-    bucket = Bucket(100, 0)
-    bucket.pay(150)
-    assert not bucket.open(S // 2)
-    assert bucket.open(S)
-
-
-def test_a_clock_that_goes_back_gives_nothing_away() -> None:
-    bucket = Bucket(10, S)
-    bucket.pay(10)
-    assert not bucket.open(0)
-    assert bucket.open(3 * S)
 
 
 def test_classes_do_not_starve_each_other() -> None:
@@ -92,8 +63,8 @@ def test_what_was_thrown_away_is_told_once_by_port_and_class() -> None:
     subject.says(PacketClass.NEIGHBOUR, port=8, n=10)
     subject.now_ns = 2 * S
     assert subject.admission.take_dropped() == [
-        Dropped(7, PacketClass.NEIGHBOUR, 30, 15.0),
-        Dropped(8, PacketClass.NEIGHBOUR, 10, 5.0),
+        OverBudget(7, PacketClass.NEIGHBOUR, 30, 15.0),
+        OverBudget(8, PacketClass.NEIGHBOUR, 10, 5.0),
     ]
     assert subject.admission.take_dropped() == []
 

@@ -22,7 +22,7 @@ from controller.northbound.dispatcher import Dispatcher
 from controller.northbound.handlers import Handlers
 from controller.northbound.scheduler import Scheduler
 from controller.rpc.messages import Assembly, CallError, Kind, request
-from northbound_world import Told
+from fake_source import Told
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 FLOW = {"src": "10.0.0.1", "dst": "10.0.0.2", "most_bps": 1000}

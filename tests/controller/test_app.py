@@ -12,6 +12,7 @@ from controller.config.schema import Config
 from controller.core.engine import Engine
 from controller.model import effects
 from controller.model.effects import Record
+from controller.model.values import Port
 from controller.ops.event_log import EventLog
 from controller.runtime import translate
 from controller.runtime.app import Weir
@@ -19,13 +20,13 @@ from controller.southbound.codec import match, neighbours, openflow
 from controller.southbound.codec.openflow import Type
 from controller.southbound.switch.admission import Admission
 from packets import Host, arp
-from session_world import Switch
+from scripted_switch import ScriptedSwitch
 
 H1, H2 = Host(1), Host(2)
 SECRET = b"secret"
 
 
-class FakeChannel(Switch):
+class FakeChannel(ScriptedSwitch):
     """The switch of the session's tests, as far as the application sees a channel."""
 
     def __init__(self, weir: Weir, switch: int, n_ports: int = 3) -> None:
@@ -35,7 +36,7 @@ class FakeChannel(Switch):
         self.flushed = 0
         self.got: list[bytes] = []
         self.port_descriptions = [
-            openflow.PortDescription(n, bytes([2, 9, 0, 0, switch, n & 0xFF]), f"eth{n}", True)
+            Port(n, f"eth{n}", bytes([2, 9, 0, 0, switch, n & 0xFF]), True)
             for n in (*range(1, n_ports + 1), 0xFFFFFFFE)
         ]
         self.ports = ()
@@ -126,7 +127,7 @@ def test_arp_is_passed_on_and_answered(world: World) -> None:
     channel.packet_in(0, 2, arp(2, H2, H1))
     channel.got.clear()
     channel.packet_in(0, 1, arp(1, H1, H2))
-    reply = neighbours.answer(H2.mac, H2.address, H1.mac, H1.address, b"")
+    reply = neighbours.reply(H2.mac, H2.address, H1.mac, H1.address, b"")
     assert channel.sent_frames() == [([1], reply)]
 
 

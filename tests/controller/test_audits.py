@@ -1,8 +1,8 @@
 """When switches are audited, and what is told of it."""
 
-from controller.core.desired.audits import Audits, InStep
+from controller.core.desired.audits import Audits, SyncState
 from controller.core.desired.tables import Applied, Tables
-from controller.model.effects import Audit, Complain, Effect, Install, Record
+from controller.model.effects import Audit, Effect, Install, Record, Warn
 from controller.model.entries import LinkPort
 
 S = 10**9
@@ -83,7 +83,7 @@ def test_what_is_in_step_is_recorded_without_a_complaint() -> None:
             "removed": 0,
         },
     )
-    assert subject.audits.in_step(switch) == InStep(Applied(1, 1, 0), subject.now_ns, 0, 0)
+    assert subject.audits.sync_state(switch) == SyncState(Applied(1, 1, 0), subject.now_ns, 0, 0)
 
 
 def test_what_had_to_be_put_right_is_complained_of() -> None:
@@ -93,7 +93,7 @@ def test_what_had_to_be_put_right_is_complained_of() -> None:
     assert install == Install(switch, LinkPort(1))
     assert isinstance(record, Record)
     assert record.fields["restored"] == 3
-    assert isinstance(complaint, Complain)
+    assert isinstance(complaint, Warn)
     assert "lacked 3 entries" in complaint.text
 
 
@@ -102,4 +102,4 @@ def test_an_answer_that_was_given_up_changes_nothing() -> None:
     (switch,) = subject.tend(301)
     subject.tend(31)
     assert subject.answer(switch) == []
-    assert subject.audits.in_step(switch).audited_ns is None
+    assert subject.audits.sync_state(switch).audited_ns is None

@@ -12,8 +12,8 @@ from controller.core.bandwidth.announced import (
     UnknownPathError,
     Uplink,
 )
-from controller.core.topology.fabric import Fabric, Port
-from controller.model.values import PortId
+from controller.core.topology.fabric import Fabric
+from controller.model.values import Port, PortId
 
 MS, S = 10**6, 10**9
 MBPS = 10**6
@@ -258,8 +258,8 @@ def test_a_switch_that_was_restarted_counts_from_nothing() -> None:
     world = World()
     world.tell(30, 3)
     world.bandwidth.read(world.between, 0, 1, world.now_ns)
-    meter = world.bandwidth.meter(world.between)
-    assert meter is not None
-    assert meter.use is None
+    estimator = world.bandwidth.estimator(world.between)
+    assert estimator is not None
+    assert estimator.use is None
     world.bandwidth.forget_port(world.between)
-    assert world.bandwidth.meter(world.between) is None
+    assert world.bandwidth.estimator(world.between) is None

@@ -11,7 +11,7 @@ from controller.model.effects import Effect, TellShare
 from controller.model.values import PortId
 from controller.northbound.views import ShareView, UnknownError
 from controller.runtime.announcements import Broker
-from engine_world import QUEUE, SECOND, World, records, star
+from engine_bench import QUEUE, SECOND, EngineBench, records, star
 
 MBPS = 10**6
 S1, S2 = "10.0.0.1", "10.0.0.2"
@@ -22,12 +22,12 @@ class Brokered:
     """A broker over a star of 100 Mb/s links, of which nothing is to be spared."""
 
     def __init__(self) -> None:
-        self.world: World = star()
+        self.bench: EngineBench = star()
         self.seen: list[Effect] = []
-        self.broker = Broker(lambda: self.world.engine, self.apply, lambda: self.world.now_ns)
+        self.broker = Broker(lambda: self.bench.engine, self.apply, lambda: self.bench.now_ns)
 
     def apply(self, wanted: list[Effect]) -> None:
-        self.seen += self.world.do(wanted)
+        self.seen += self.bench.do(wanted)
         for effect in wanted:
             if isinstance(effect, TellShare):
                 self.broker.told(effect.flow)
@@ -69,7 +69,7 @@ def test_a_flow_gets_its_share_at_once_and_others_theirs(brokered: Brokered) -> 
 
 
 def test_senders_are_told_what_the_switches_know_their_packets_by(brokered: Brokered) -> None:
-    broker, bandwidth = brokered.broker, brokered.world.engine.estimation.bandwidth
+    broker, bandwidth = brokered.broker, brokered.bench.engine.estimation.bandwidth
     bandwidth.reconfigure(BandwidthSettings(reserved=0.3, dscp=18))
     assert broker.announce("a", S1, R, None)["dscp"] == 18
     assert broker.renew("a", None)["dscp"] == 18
@@ -91,26 +91,26 @@ def test_what_is_not_known_is_told(brokered: Brokered) -> None:
 
 
 def test_a_flow_that_is_not_renewed_expires(brokered: Brokered) -> None:
-    world, broker = brokered.world, brokered.broker
+    bench, broker = brokered.bench, brokered.broker
     broker.announce("a", S1, R, None)
     broker.announce("b", S2, R, None)
-    brokered.apply(world.sleep(4 * SECOND))
+    brokered.apply(bench.sleep(4 * SECOND))
     assert broker.renew("b", None)["rate_bps"] == pytest.approx(49.5 * MBPS)
     news = broker.news()
-    brokered.apply(world.sleep(2 * SECOND))
+    brokered.apply(bench.sleep(2 * SECOND))
     assert records(brokered.seen, "flow_expired") == [{"flow": "a"}]
     assert next_of(news) == {"a": None, "b": pytest.approx(99 * MBPS)}
     assert brokered.mbps() == {"b": 99}
 
 
 def test_counters_of_queues_tell_what_a_path_has_left(brokered: Brokered) -> None:
-    world, broker = brokered.world, brokered.broker
+    bench, broker = brokered.bench, brokered.broker
     receiver = PortId(1, 40)
-    start_ns = world.now_ns
+    start_ns = bench.now_ns
     for n in range(1, 40):
         queue = replace(QUEUE, tx_bytes=n * 250_000, at_ns=start_ns + n * SECOND // 10)
-        world.now_ns = start_ns + n * SECOND // 10
-        brokered.apply(world.engine.queues_read(1, {40: queue}, world.now_ns))
+        bench.now_ns = start_ns + n * SECOND // 10
+        brokered.apply(bench.engine.queues_read(1, {40: queue}, bench.now_ns))
     path = broker.path(S1, R)
     assert path["available_bps"] == pytest.approx(80 * MBPS, rel=1e-6)
     assert path["error_bps"] is not None
@@ -123,29 +123,29 @@ def test_counters_of_queues_tell_what_a_path_has_left(brokered: Brokered) -> Non
 
 
 def test_ports_without_a_queue_are_counted_by_themselves(brokered: Brokered) -> None:
-    world = brokered.world
+    bench = brokered.bench
     for n in range(1, 30):
         at_ns = n * SECOND // 10
-        world.engine.ports_counted(1, [(40, n * 125_000, at_ns)], False, at_ns)
+        bench.engine.ports_counted(1, [(40, n * 125_000, at_ns)], False, at_ns)
     assert brokered.broker.path(S1, R)["available_bps"] == pytest.approx(90 * MBPS, rel=1e-6)
 
 
 def test_counters_are_asked_for_and_more_often_while_somebody_cares(brokered: Brokered) -> None:
-    world, n_bytes = brokered.world, 0
+    bench, n_bytes = brokered.bench, 0
 
     def asked(seconds: int) -> int:
         """How often, while every second one of them is busy."""
         nonlocal n_bytes
         count = 0
         for n in range(seconds * 20):
-            world.now_ns += SECOND // 20
+            bench.now_ns += SECOND // 20
             n_bytes += 500_000 if n // 20 % 2 else 0
-            effects = world.engine.read_counters(world.now_ns)
-            world.do(effects)
+            effects = bench.engine.read_port_counters(bench.now_ns)
+            bench.do(effects)
             if effects:
                 count += 1
-                at_ns = world.now_ns
-                world.engine.ports_counted(1, [(40, n_bytes, at_ns)], False, at_ns)
+                at_ns = bench.now_ns
+                bench.engine.ports_counted(1, [(40, n_bytes, at_ns)], False, at_ns)
         return count
 
     asked(10)
@@ -167,7 +167,7 @@ def test_a_follower_that_does_not_read_is_left_behind(brokered: Brokered) -> Non
 
 def test_shares_follow_another_core(brokered: Brokered) -> None:
     brokered.broker.announce("a", S1, R, None)
-    brokered.world.engine = star().engine
-    assert isinstance(brokered.world.engine, Engine)
+    brokered.bench.engine = star().engine
+    assert isinstance(brokered.bench.engine, Engine)
     with pytest.raises(UnknownError):
         brokered.broker.renew("a", None)

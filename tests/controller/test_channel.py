@@ -16,10 +16,13 @@ from ryu.lib import hub
 from ryu.ofproto import ofproto_protocol, ofproto_v1_3
 
 from controller.config.schema import Config
+from controller.model.flow import SegmentFields
+from controller.model.packet_ins import PacketClass
+from controller.model.values import Port
 from controller.runtime import translate
 from controller.southbound.codec import match, openflow
 from controller.southbound.codec.openflow import HEADER, Type
-from controller.southbound.switch import pipeline, segments
+from controller.southbound.switch import pipeline
 from controller.southbound.switch.admission import Admission
 from controller.southbound.transport import acceptor, channel
 from controller.southbound.transport.channel import Channel, Handshake
@@ -45,7 +48,7 @@ class Ear:
         self.messages.append(message)
         self.order.append(message[1])
 
-    def received_segments(self, _: Channel, copied: list[segments.Copied]) -> None:
+    def received_segments(self, _: Channel, copied: list[SegmentFields]) -> None:
         self.order.append(len(copied))
 
     def disconnected(self, channel: Channel) -> None:
@@ -139,9 +142,7 @@ def peer() -> Iterator[Peer]:
 def test_the_handshake_tells_who_it_is(peer: Peer) -> None:
     (connected,) = peer.ear.connections
     assert connected.id == 7
-    assert connected.port_descriptions == [
-        openflow.PortDescription(3, b"\2\0\0\0\0\3", "s1-eth3", True)
-    ]
+    assert connected.port_descriptions == [Port(3, "s1-eth3", b"\2\0\0\0\0\3", True)]
 
 
 def test_messages_arrive_whole_however_they_are_cut(peer: Peer) -> None:
@@ -264,7 +265,7 @@ def test_the_end_of_the_connection_is_told_once(peer: Peer) -> None:
 SYN_COOKIE = next(
     entry.cookie
     for entry in pipeline.STATIC
-    if pipeline.packet_class(entry.cookie) is pipeline.PacketClass.SYN
+    if pipeline.packet_class(entry.cookie) is PacketClass.SYN
 )
 
 

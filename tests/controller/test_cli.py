@@ -25,7 +25,7 @@ from controller.cli.top import Look, Rates, Screen
 from controller.rpc import messages
 from controller.rpc.messages import Kind
 from dummy_ovs import REPOSITORY
-from northbound_world import ACCOUNT, Told, flow
+from fake_source import ACCOUNT, Told, flow
 
 
 def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.config import quantity, schema
-from controller.config.schema import Config, ConfigError, Regulation
+from controller.config.schema import Config, ConfigError, RegulationSection
 from controller.core.congestion.egress_ports import PortOverride
 from controller.core.congestion.regulator import Scheme
 from controller.core.congestion.windows import CreditRules, PortLimits, WindowRules
@@ -54,7 +54,7 @@ classifier:
   poll_interval: 250 ms
   quiet: 20 s
   expiry: 5 min
-  accounts_per_switch: 1000
+  counted_per_switch: 1000
 regulation:
   {scheme: sdtcp, window_ttl: 2 s, max_hold: 20 ms, background_share: 0.3, buffer_share: 0.8,
    floor_segments: 1}
@@ -303,7 +303,7 @@ def test_shares_are_told_as_weights(share: float, weights: tuple[int, int]) -> N
 @given(st.floats(0.01, 0.99), st.integers(10**6, 10**9))
 def test_weights_fit_a_byte_and_are_near_the_share(share: float, max_hold_ns: int) -> None:
     told = {"background_share": share, "max_hold": max_hold_ns / 10**9}
-    rules = Regulation.model_validate(told).credit_rules()
+    rules = RegulationSection.model_validate(told).credit_rules()
     assert 1 <= rules.burst_weight <= 255
     assert 1 <= rules.background_weight <= 255
     assert 1 <= rules.max_hold_ms <= 1000

@@ -11,7 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.northbound.metrics import Exposition
-from northbound_world import Told
+from fake_source import Told
 
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
 BOARDS = sorted((DASHBOARDS / "grafana").glob("*.json"))

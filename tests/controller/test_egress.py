@@ -1,9 +1,8 @@
 """What a port can take, and who says so."""
 
-from controller.core.congestion.egress_ports import EgressPorts, PortOverride, Queue
+from controller.core.congestion.egress_ports import EgressPorts, EgressQueue, PortOverride
 from controller.core.congestion.windows import PortLimits
-from controller.core.topology.fabric import Port
-from controller.model.values import PortId
+from controller.model.values import Port, PortId
 
 P1, P2 = PortId(1, 1), PortId(1, 2)
 DEFAULT = PortLimits(10**8, 500_000, 65_536)
@@ -30,7 +29,7 @@ def test_where_queues_are_not_told_every_port_has_one() -> None:
 
 def test_the_queues_own_record_comes_before_the_ports_speed() -> None:
     subject = ports()
-    subject.set_queues(1, {1: Queue(10**9, 10_000)})
+    subject.set_queues(1, {1: EgressQueue(10**9, 10_000)})
     assert subject.limits(P1, every_port=False) == PortLimits(10**9, 500_000, 10_000)
     assert subject.limits(P2, every_port=False) is None
     subject.set_queues(1, {})
@@ -39,7 +38,7 @@ def test_the_queues_own_record_comes_before_the_ports_speed() -> None:
 
 def test_the_operator_comes_first() -> None:
     subject = ports(PortOverride(1, "eth1", 7, None, 8), PortOverride(1, 2, rtt_ns=9))
-    subject.set_queues(1, {1: Queue(10**9, 10_000)})
+    subject.set_queues(1, {1: EgressQueue(10**9, 10_000)})
     assert subject.limits(P1, every_port=False) == PortLimits(7, 500_000, 8)
     assert subject.limits(P2, every_port=False) == PortLimits(10**8, 9, 65_536)
 
@@ -77,6 +76,6 @@ def test_a_notice_tells_of_a_queue_but_not_of_a_port() -> None:
     assert subject.limits(P2, every_port=False) == PortLimits(10**8, 500_000, 10_000)
     assert not subject.notice(P2, 0)
     assert not subject.notice(P2, 10_000)
-    assert subject.queue(P2) == Queue(0, 10_000)
+    assert subject.queue(P2) == EgressQueue(0, 10_000)
     assert subject.notice(P2, 20_000)
-    assert subject.queue(P2) == Queue(0, 20_000)
+    assert subject.queue(P2) == EgressQueue(0, 20_000)

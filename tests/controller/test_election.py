@@ -11,7 +11,14 @@ from controller.ha.election import Election, Heartbeat, Rank
 from controller.ha.heartbeats import Line, StrangerError
 from controller.southbound.codec import openflow, roles
 from controller.southbound.codec.match import MalformedMessageError
-from controller.southbound.codec.roles import UNDEFINED, NotMaster, Refused, Role, RoleReply, newer
+from controller.southbound.codec.roles import (
+    UNDEFINED,
+    NotMaster,
+    Role,
+    RoleRefused,
+    RoleReply,
+    newer,
+)
 
 MS = 10**6
 TIMEOUT_NS = 600 * MS
@@ -164,8 +171,8 @@ def test_role_messages() -> None:
     reply = bytes.fromhex("0419001800000009 00000003 00000000 ffffffffffffffff")
     assert roles.unpack(reply) == RoleReply(Role.SLAVE, UNDEFINED)
     for kind, code, said in (
-        (11, 0, Refused(True)),
-        (11, 1, Refused(False)),
+        (11, 0, RoleRefused(True)),
+        (11, 1, RoleRefused(False)),
         (1, 10, NotMaster()),
         (1, 6, None),
     ):

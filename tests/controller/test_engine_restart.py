@@ -6,28 +6,27 @@ from controller.core.engine import (
     RELEARN_AFTER_NS,
     RELEARN_FOR_NS,
 )
-from controller.core.topology.fabric import Port
 from controller.model.effects import (
     Install,
     Withdraw,
 )
 from controller.model.entries import (
-    Account,
-    Behind,
+    FlowCounter,
     FlowWindow,
     Forward,
+    ForwardVia,
+    HeldEntry,
     HostWindow,
     Relearn,
-    Survivor,
 )
 from controller.model.flow import ACK, FIN, RST, SYN, FlowKey
-from controller.model.values import PortId
-from engine_world import (
+from controller.model.values import Port, PortId
+from engine_bench import (
     MSS,
     RECEIVER,
     SECOND,
     SENDERS,
-    World,
+    EngineBench,
     make_engine,
     records,
     register_of,
@@ -41,15 +40,15 @@ class TestRestart:
     """A new engine meets switches that an old one has set up."""
 
     def restarted(
-        self, before: World, volumes: dict[FlowKey, int] | None = None, apart_ns: int = 0
-    ) -> World:
-        after = World(make_engine(), now_ns=before.now_ns + SECOND)
+        self, before: EngineBench, volumes: dict[FlowKey, int] | None = None, apart_ns: int = 0
+    ) -> EngineBench:
+        after = EngineBench(make_engine(), now_ns=before.now_ns + SECOND)
         after.places = before.places
         for switch, held in before.held.items():
             survivors = [
-                Survivor(
+                HeldEntry(
                     entry,
-                    (volumes or {}).get(entry.flow, 0) if isinstance(entry, Account) else 0,
+                    (volumes or {}).get(entry.flow, 0) if isinstance(entry, FlowCounter) else 0,
                     5 * SECOND,
                 )
                 for entry in held.values()
@@ -73,7 +72,7 @@ class TestRestart:
             seen += after.link(PortId(1, 40), PortId(2, 40))
         changes = [e for e in seen if isinstance(e, Install | Withdraw)]
         # Accounts are added at the other end, too, because there the segments are copied up.
-        assert all(isinstance(change.entry, Account | Relearn) for change in changes)
+        assert all(isinstance(change.entry, FlowCounter | Relearn) for change in changes)
         for switch in kept:
             assert kept[switch].items() <= after.held[switch].items()
 
@@ -139,7 +138,10 @@ class TestRestart:
         opened = records(after.segment(key, ACK, payload_bytes=100), "connection_opened")
         assert opened[0]["adopted"] is True
         assert opened[0]["window_scales"] == [7, 9]
-        assert after.entries(1, Account) == {Account(key, True), Account(key.reverse, False)}
+        assert after.entries(1, FlowCounter) == {
+            FlowCounter(key, True),
+            FlowCounter(key.reverse, False),
+        }
 
     def test_a_new_connection_is_accounted_at_once_while_switches_relearn(self) -> None:
         before = two_switches()
@@ -149,11 +151,11 @@ class TestRestart:
         after.sleep(RELEARN_AFTER_NS)
         key = after.connect(SENDERS[1], RECEIVER, 7)
         for switch in (1, 2):
-            assert Account(key, True) in after.entries(switch, Account)
+            assert FlowCounter(key, True) in after.entries(switch, FlowCounter)
         after.sleep(RELEARN_FOR_NS)
         key = after.connect(SENDERS[1], RECEIVER, 8)
         for switch in (1, 2):
-            assert Account(key, True) not in after.entries(switch, Account)
+            assert FlowCounter(key, True) not in after.entries(switch, FlowCounter)
 
     def test_what_has_ended_before_it_was_known_is_not_brought_back(self) -> None:
         before = two_switches()
@@ -166,22 +168,22 @@ class TestRestart:
 
     @pytest.mark.parametrize("end", ["reset", "expiry"])
     def test_what_has_ended_is_not_brought_back_by_what_a_switch_held(self, end: str) -> None:
-        world = two_switches()
-        key = world.connect(RECEIVER, SENDERS[0])
-        world.sleep(2 * SECOND)
+        bench = two_switches()
+        key = bench.connect(RECEIVER, SENDERS[0])
+        bench.sleep(2 * SECOND)
         # Its switch loses the channel for a moment.
-        held = world.held[2].values()
-        world.do(world.engine.switch_down(2, world.now_ns))
-        world.switch_up(2, *(Survivor(entry, 0, SECOND) for entry in held))
+        held = bench.held[2].values()
+        bench.do(bench.engine.switch_down(2, bench.now_ns))
+        bench.switch_up(2, *(HeldEntry(entry, 0, SECOND) for entry in held))
         if end == "reset":
-            world.segment(key, RST)
+            bench.segment(key, RST)
         else:
-            world.do(world.engine.account_expired(2, key.pack(), world.now_ns))
-        world.link(PortId(1, 40), PortId(2, 40))
-        world.sleep(SECOND)  # By then new ports are taken for edges, and so a host comes.
-        world.place(Host(200), PortId(2, 39))
-        assert Host(200).mac in world.engine.fabric.hosts
-        assert len(world.engine.flow_table) == 0
+            bench.do(bench.engine.flow_counter_expired(2, key.pack(), bench.now_ns))
+        bench.link(PortId(1, 40), PortId(2, 40))
+        bench.sleep(SECOND)  # By then new ports are taken for edges, and so a host comes.
+        bench.place(Host(200), PortId(2, 39))
+        assert Host(200).mac in bench.engine.fabric.hosts
+        assert len(bench.engine.flow_table) == 0
 
     def test_what_nobody_claims_is_withdrawn_in_the_end(self) -> None:
         before = star()
@@ -193,113 +195,118 @@ class TestRestart:
         assert gone not in after.entries(1, FlowWindow)
 
     def test_a_syn_ack_whose_syn_was_missed_is_enough(self) -> None:
-        world = star()
-        world.connect(SENDERS[0], RECEIVER, 1, scales=(7, 9))
+        bench = star()
+        bench.connect(SENDERS[0], RECEIVER, 1, scales=(7, 9))
         key = FlowKey(SENDERS[0].address, 2, RECEIVER.address, 80)
-        world.segment(key.reverse, SYN | ACK, 9)
-        opened = records(world.sleep(2 * SECOND), "connection_opened")
+        bench.segment(key.reverse, SYN | ACK, 9)
+        opened = records(bench.sleep(2 * SECOND), "connection_opened")
         assert opened[0]["src_port"] == 2
         assert opened[0]["window_scales"] == [7, 9]
 
     def test_a_syn_ack_that_overtook_its_syn_is_no_adoption(self) -> None:
-        world = two_switches()
+        bench = two_switches()
         key = FlowKey(SENDERS[0].address, 2, RECEIVER.address, 80)
-        assert records(world.segment(key.reverse, SYN | ACK, 9), "connection_opened") == []
-        opened = records(world.segment(key, SYN, 7), "connection_opened")
+        assert records(bench.segment(key.reverse, SYN | ACK, 9), "connection_opened") == []
+        opened = records(bench.segment(key, SYN, 7), "connection_opened")
         assert opened[0]["adopted"] is False
         assert opened[0]["window_scales"] == [7, 9]
 
     @pytest.mark.parametrize("flags", [FIN | ACK, RST, RST | ACK, SYN])
     def test_ends_and_bare_syns_are_not_adopted(self, flags: int) -> None:
-        world = star()
+        bench = star()
         key = FlowKey(SENDERS[0].address, 2, RECEIVER.address, 80)
-        world.segment(key, flags, payload_bytes=10)
-        assert len(world.engine.flow_table) == 0
+        bench.segment(key, flags, payload_bytes=10)
+        assert len(bench.engine.flow_table) == 0
 
 
-def kept(world: World, switch: int) -> list[Survivor]:
-    return [Survivor(entry, 0, 5 * SECOND) for entry in world.held[switch].values()]
+def kept(bench: EngineBench, switch: int) -> list[HeldEntry]:
+    return [HeldEntry(entry, 0, 5 * SECOND) for entry in bench.held[switch].values()]
 
 
 class TestReturn:
     """A switch is lost to an engine for a while, and goes on forwarding."""
 
     def test_what_the_switch_has_seen_the_end_of_is_over(self) -> None:
-        world = two_switches()
-        over, on = (world.connect(RECEIVER, SENDERS[0], src_port=n) for n in (1, 2))
-        world.sleep(2 * SECOND)
-        world.do(world.engine.switch_down(2, world.now_ns))
-        survivors = [s for s in kept(world, 2) if getattr(s.entry, "flow", None) != over]
-        assert len(survivors) == len(world.held[2]) - 1
-        effects = world.switch_up(2, *survivors)
+        bench = two_switches()
+        over, on = (bench.connect(RECEIVER, SENDERS[0], src_port=n) for n in (1, 2))
+        bench.sleep(2 * SECOND)
+        bench.do(bench.engine.switch_down(2, bench.now_ns))
+        survivors = [s for s in kept(bench, 2) if getattr(s.entry, "flow", None) != over]
+        assert len(survivors) == len(bench.held[2]) - 1
+        effects = bench.switch_up(2, *survivors)
         (closed,) = records(effects, "connection_closed")
         assert (closed["src_port"], closed["reason"]) == (1, "expired")
-        world.sleep(2 * RELEARN_AFTER_NS)
-        assert world.entries(2, Account) == {Account(on, True), Account(on.reverse, False)}
+        bench.sleep(2 * RELEARN_AFTER_NS)
+        assert bench.entries(2, FlowCounter) == {
+            FlowCounter(on, True),
+            FlowCounter(on.reverse, False),
+        }
 
     def test_an_account_that_it_was_never_told_of_is_installed(self) -> None:
-        world = star()
-        key = world.connect(SENDERS[0], RECEIVER)
-        survivors = kept(world, 1)
-        world.sleep(SECOND - 1)
-        world.do(world.engine.switch_down(1, world.now_ns))
-        world.switch_up(1, *survivors)
-        world.segment(key, ACK, payload_bytes=100)
-        assert len(world.engine.flow_table) == 1
+        bench = star()
+        key = bench.connect(SENDERS[0], RECEIVER)
+        survivors = kept(bench, 1)
+        bench.sleep(SECOND - 1)
+        bench.do(bench.engine.switch_down(1, bench.now_ns))
+        bench.switch_up(1, *survivors)
+        bench.segment(key, ACK, payload_bytes=100)
+        assert len(bench.engine.flow_table) == 1
 
     def test_a_switch_that_starts_empty_is_told_everything_again(self) -> None:
-        world = two_switches()
-        world.connect(RECEIVER, SENDERS[0])
-        world.sleep(2 * SECOND)
-        before = dict(world.held[2])
-        world.do(world.engine.switch_down(2, world.now_ns))
-        world.switch_up(2)
-        assert world.held[2] == before
-        assert len(world.engine.flow_table) == 1
+        bench = two_switches()
+        bench.connect(RECEIVER, SENDERS[0])
+        bench.sleep(2 * SECOND)
+        before = dict(bench.held[2])
+        bench.do(bench.engine.switch_down(2, bench.now_ns))
+        bench.switch_up(2)
+        assert bench.held[2] == before
+        assert len(bench.engine.flow_table) == 1
 
     def test_one_that_starts_empty_has_forgotten_what_it_was_about_to_tell(self) -> None:
-        world = two_switches()
-        over, on = (world.connect(RECEIVER, SENDERS[0], src_port=n) for n in (1, 2))
-        world.sleep(2 * SECOND)
-        survivors = kept(world, 2)
+        bench = two_switches()
+        over, on = (bench.connect(RECEIVER, SENDERS[0], src_port=n) for n in (1, 2))
+        bench.sleep(2 * SECOND)
+        survivors = kept(bench, 2)
         for came_back_with in (survivors, []):
-            world.do(world.engine.switch_down(2, world.now_ns))
-            world.sleep(SECOND)
-            world.switch_up(2, *came_back_with)
-            world.sleep(10 * SECOND)
-            world.volume(2, on, world.now_ns // SECOND * MSS)
-        assert world.engine.flow_table.find(on.pack()) is not None
-        assert world.engine.flow_table.find(over.pack()) is None
+            bench.do(bench.engine.switch_down(2, bench.now_ns))
+            bench.sleep(SECOND)
+            bench.switch_up(2, *came_back_with)
+            bench.sleep(10 * SECOND)
+            bench.volume(2, on, bench.now_ns // SECOND * MSS)
+        assert bench.engine.flow_table.find(on.pack()) is not None
+        assert bench.engine.flow_table.find(over.pack()) is None
 
     def test_a_young_connection_may_have_ended_unseen(self) -> None:
-        world = two_switches()
-        world.sleep(SECOND)
-        silent, goes_on = (world.connect(RECEIVER, SENDERS[0], src_port=n) for n in (1, 2))
-        world.do(world.engine.switch_down(1, world.now_ns))
-        seen = world.sleep(2 * SECOND)
+        bench = two_switches()
+        bench.sleep(SECOND)
+        silent, goes_on = (bench.connect(RECEIVER, SENDERS[0], src_port=n) for n in (1, 2))
+        bench.do(bench.engine.switch_down(1, bench.now_ns))
+        seen = bench.sleep(2 * SECOND)
         reasons = [record["reason"] for record in records(seen, "connection_closed")]
         assert reasons == ["unwatched", "unwatched"]
-        world.switch_up(1, *kept(world, 1))
-        assert Install(1, Relearn(1)) in world.sleep(RELEARN_AFTER_NS)
-        world.segment(goes_on, ACK, payload_bytes=100)
-        assert world.engine.flow_table.find(goes_on.pack()) is not None
-        assert world.engine.flow_table.find(silent.pack()) is None
+        bench.switch_up(1, *kept(bench, 1))
+        assert Install(1, Relearn(1)) in bench.sleep(RELEARN_AFTER_NS)
+        bench.segment(goes_on, ACK, payload_bytes=100)
+        assert bench.engine.flow_table.find(goes_on.pack()) is not None
+        assert bench.engine.flow_table.find(silent.pack()) is None
 
 
 class TestGone:
     """A switch never comes back."""
 
     def test_nothing_is_left_of_one_that_nobody_leads_to(self) -> None:
-        world = two_switches()
-        world.connect(RECEIVER, SENDERS[0])
-        world.do(world.engine.switch_down(2, world.now_ns))
-        world.sleep(61 * SECOND)
-        assert Behind(RECEIVER.mac, 2) in world.entries(1, Behind), "it may be forwarding yet"
+        bench = two_switches()
+        bench.connect(RECEIVER, SENDERS[0])
+        bench.do(bench.engine.switch_down(2, bench.now_ns))
+        bench.sleep(61 * SECOND)
+        assert ForwardVia(RECEIVER.mac, 2) in bench.entries(1, ForwardVia), (
+            "it may be forwarding yet"
+        )
         port = Port(40, "s1-eth40", b"\2\1\0\0\1\0", up=False)
-        world.do(world.engine.port_changed(1, port, world.now_ns))
-        world.sleep(SECOND)
-        assert RECEIVER.mac not in {entry.mac for entry in world.entries(1, Forward)}
-        assert RECEIVER.mac not in {entry.mac for entry in world.entries(1, Behind)}
-        assert all(switch == 1 for switch, _ in world.engine._tables.entries(object))  # type: ignore[type-var]
-        world.switch_up(2)
-        assert Behind(SENDERS[0].mac, 1) in world.entries(2, Behind), "it is furnished anew"
+        bench.do(bench.engine.port_changed(1, port, bench.now_ns))
+        bench.sleep(SECOND)
+        known = bench.entries(1, Forward) | bench.entries(1, ForwardVia)
+        assert RECEIVER.mac not in {entry.mac for entry in known}
+        assert all(switch == 1 for switch, _ in bench.engine._tables.entries(object))  # type: ignore[type-var]
+        bench.switch_up(2)
+        assert ForwardVia(SENDERS[0].mac, 1) in bench.entries(2, ForwardVia), "it is furnished anew"

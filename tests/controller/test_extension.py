@@ -14,7 +14,6 @@ from controller.southbound.codec.extension import (
     Capability,
     CreditStats,
     ExtensionError,
-    PacketInReason,
     QueueEvent,
     QueueStats,
     QueueStatsReply,
@@ -196,9 +195,6 @@ class TestBytes:
     def test_requests_are_counted_by_how_long_they_were_held(self) -> None:
         assert HELD_BOUNDS_NS == (10**5, 3 * 10**5, 10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8)
         assert len(NO_ACCOUNT.held_for) == len(HELD_BOUNDS_NS) + 1
-
-    def test_packet_in_reasons_are_those_of_notices(self) -> None:
-        assert [reason - PacketInReason.CN_L for reason in PacketInReason] == [0, 1, 2, 3]
 
     def test_actions(self) -> None:
         assert TcpRwnd(1460).pack() == bytes.fromhex("ffff0010 00025d7c 000105b4 00000000")

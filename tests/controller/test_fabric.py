@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core.topology.fabric import PORT_GRACE_NS, Fabric, Port
+from controller.core.topology.fabric import PORT_GRACE_NS, Fabric
 from controller.core.topology.links import PRESUMED_FOR_NS
-from controller.model.values import PortId
+from controller.model.values import Port, PortId
 
 TIMEOUT_NS = 4 * 10**9
 H1, H2 = b"\2\0\0\0\0\1", b"\2\0\0\0\0\2"

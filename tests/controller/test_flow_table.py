@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core.flows.flow_table import (
-    BUNDLE_KEPT_NS,
-    Change,
+    PAIR_KEPT_NS,
+    ConnectionEvent,
     GlobalFlowTable,
 )
-from controller.core.flows.host_pairs import Account, Connection, Meter
+from controller.core.flows.host_pairs import Connection, ConnectionRecord, FlowRecord
 from controller.core.flows.port_counts import HANDSHAKES_FOR_NS, NO_FLOWS, PortCounts
 from controller.model.flow import ACK, FIN, RST, SYN, FlowKey, Segment
 from controller.model.values import FlowClass, PortId
@@ -38,13 +38,15 @@ def seg(
 def opened(table: GlobalFlowTable, key: FlowKey = CALL, mss_bytes: int = 1460) -> Connection:
     question, answer = seg(key, SYN, 1, mss_bytes, 7), seg(key.reverse, SYN | ACK, 1, 1460, 9)
     ((change, connection),) = table.observe([question], 0) + table.observe([answer], 5)
-    assert change is Change.OPENED
+    assert change is ConnectionEvent.OPENED
     return connection
 
 
 def metered(table: GlobalFlowTable, connection: Connection) -> None:
     """Have a connection counted."""
-    table.count(connection, Account((1,), Meter.started(0, 0), Meter.started(0, 0)))
+    table.count(
+        connection, ConnectionRecord((1,), FlowRecord.started(0, 0), FlowRecord.started(0, 0))
+    )
 
 
 class TestHandshake:
@@ -59,7 +61,7 @@ class TestHandshake:
         assert (len(table), table.half_open) == (1, 0)
         assert connection.key == CALL.pack()
         assert connection.opened_ns == 5
-        assert (connection.bundle.initiator_mac, connection.bundle.responder_mac) == (
+        assert (connection.pair.initiator_mac, connection.pair.responder_mac) == (
             CLIENT_MAC,
             SERVER_MAC,
         )
@@ -67,8 +69,8 @@ class TestHandshake:
 
     def test_a_flow_goes_by_the_scale_of_its_receiver(self) -> None:
         connection = opened(GlobalFlowTable())
-        assert connection.bundle.forward.window_scale == 9
-        assert connection.bundle.reverse.window_scale == 7
+        assert connection.pair.forward.window_scale == 9
+        assert connection.pair.reverse.window_scale == 7
 
     @pytest.mark.parametrize(("ours", "theirs"), [(7, None), (None, 7), (None, None)])
     def test_scaling_needs_both(self, ours: int | None, theirs: int | None) -> None:
@@ -76,22 +78,22 @@ class TestHandshake:
         table.observe([seg(CALL, SYN, window_scale=ours)], 0)
         answer = seg(CALL.reverse, SYN | ACK, window_scale=theirs)
         ((_, connection),) = table.observe([answer], 0)
-        assert connection.bundle.forward.window_scale == connection.bundle.reverse.window_scale == 0
+        assert connection.pair.forward.window_scale == connection.pair.reverse.window_scale == 0
 
     def test_a_scale_above_14_is_taken_as_14(self) -> None:
         table = GlobalFlowTable()
         table.observe([seg(CALL, SYN, window_scale=7)], 0)
         ((_, connection),) = table.observe([seg(CALL.reverse, SYN | ACK, window_scale=200)], 0)
-        assert connection.bundle.forward.window_scale == 14
+        assert connection.pair.forward.window_scale == 14
 
     def test_the_smaller_mss_counts(self) -> None:
-        assert opened(GlobalFlowTable(), mss_bytes=1200).bundle.mss_bytes == 1200
+        assert opened(GlobalFlowTable(), mss_bytes=1200).pair.mss_bytes == 1200
 
     def test_without_the_option_the_mss_is_the_default_of_its_family(self) -> None:
         table = GlobalFlowTable()
         table.observe([seg(CALL, SYN)], 0)
         ((_, connection),) = table.observe([seg(CALL.reverse, SYN | ACK, mss_bytes=1460)], 0)
-        assert connection.bundle.mss_bytes == 536
+        assert connection.pair.mss_bytes == 536
 
     def test_repeated_segments_change_nothing(self) -> None:
         table = GlobalFlowTable()
@@ -115,13 +117,13 @@ class TestHandshake:
         assert table.observe([seg(CALL.reverse, SYN | ACK, 1, 1460, 9)], 0) == []
         assert table.observe([seg(CALL.reverse, FIN | ACK)], 1) == []
         ((change, connection),) = table.observe([seg(CALL, SYN, 1, 1200, 7)], 2)
-        assert change is Change.OPENED
-        assert (connection.key, connection.bundle.mss_bytes) == (CALL.pack(), 1200)
-        assert (connection.bundle.forward.window_scale, connection.bundle.reverse.window_scale) == (
+        assert change is ConnectionEvent.OPENED
+        assert (connection.key, connection.pair.mss_bytes) == (CALL.pack(), 1200)
+        assert (connection.pair.forward.window_scale, connection.pair.reverse.window_scale) == (
             9,
             7,
         )
-        assert table.observe([seg(CALL, FIN | ACK)], 3) == [(Change.FINISHED, connection)]
+        assert table.observe([seg(CALL, FIN | ACK)], 3) == [(ConnectionEvent.FINISHED, connection)]
 
     def test_an_answer_to_another_question_is_none(self) -> None:
         table = GlobalFlowTable()
@@ -145,20 +147,22 @@ class TestHandshake:
         answer = seg(CALL.reverse, SYN | ACK)._replace(acknowledgment=78)
         assert table.observe([answer], 1) == []
         (replaced, again) = table.observe([seg(CALL, SYN, 77)], 2)
-        assert replaced == (Change.REPLACED, former)
-        assert again == (Change.OPENED, table.find(CALL.pack()))
+        assert replaced == (ConnectionEvent.REPLACED, former)
+        assert again == (ConnectionEvent.OPENED, table.find(CALL.pack()))
 
     def test_an_end_may_overtake_the_answer(self) -> None:
         table = GlobalFlowTable()
         table.observe([seg(CALL, SYN)], 0)
         table.observe([seg(CALL, FIN | ACK)], 0)
         ((_, connection),) = table.observe([seg(CALL.reverse, SYN | ACK)], 0)
-        assert table.observe([seg(CALL.reverse, FIN | ACK)], 0) == [(Change.FINISHED, connection)]
+        assert table.observe([seg(CALL.reverse, FIN | ACK)], 0) == [
+            (ConnectionEvent.FINISHED, connection)
+        ]
 
     def test_a_reused_port_replaces_the_old_connection(self) -> None:
         table = GlobalFlowTable()
         old = opened(table)
-        assert table.observe([seg(CALL, SYN, 99)], 9) == [(Change.REPLACED, old)]
+        assert table.observe([seg(CALL, SYN, 99)], 9) == [(ConnectionEvent.REPLACED, old)]
         assert (len(table), table.half_open) == (0, 1)
 
 
@@ -169,14 +173,16 @@ class TestEnd:
         assert table.observe([seg(CALL, FIN | ACK)], 0) == []
         assert table.observe([seg(CALL, FIN | ACK)], 0) == []
         assert table.find(CALL.pack()) is connection
-        assert table.observe([seg(CALL.reverse, FIN | ACK)], 0) == [(Change.FINISHED, connection)]
+        assert table.observe([seg(CALL.reverse, FIN | ACK)], 0) == [
+            (ConnectionEvent.FINISHED, connection)
+        ]
         assert len(table) == 0
 
     def test_a_reset_from_either_side_ends_it(self) -> None:
         for key in (CALL, CALL.reverse):
             table = GlobalFlowTable()
             connection = opened(table)
-            assert table.observe([seg(key, RST)], 0) == [(Change.RESET, connection)]
+            assert table.observe([seg(key, RST)], 0) == [(ConnectionEvent.RESET, connection)]
 
     def test_a_refused_connection_leaves_nothing(self) -> None:
         table = GlobalFlowTable()
@@ -238,8 +244,8 @@ class TestPorts:
     def test_a_flow_counts_on_every_port_of_its_route(self) -> None:
         table = GlobalFlowTable()
         connection = opened(table)
-        assert table.take_new_bundles() == [connection.bundle]
-        table.route(connection.bundle, (P1, P2), ())
+        assert table.take_new_pairs() == [connection.pair]
+        table.route(connection.pair, (P1, P2), ())
         assert table.counts(P1) == table.counts(P2) == PortCounts(0, 1, 1460, 0, 5)
         assert table.flows(P1, BURST) == {CALL}
         assert table.take_touched() == [P1, P2]
@@ -248,18 +254,18 @@ class TestPorts:
     def test_connections_between_the_same_ends_share_a_route(self) -> None:
         table = GlobalFlowTable()
         first = opened(table)
-        table.route(first.bundle, (P1,), (P2,))
+        table.route(first.pair, (P1,), (P2,))
         second = opened(table, CALL._replace(src_port=2))
-        assert second.bundle is first.bundle
+        assert second.pair is first.pair
         assert table.counts(P1).burst == table.counts(P2).burst == 2
-        assert table.bundles_of(CLIENT_MAC) == table.bundles_of(SERVER_MAC) == {first.bundle}
+        assert table.pairs_of(CLIENT_MAC) == table.pairs_of(SERVER_MAC) == {first.pair}
 
     def test_a_new_class_moves_it_from_brt_to_bgt(self) -> None:
         table = GlobalFlowTable()
         connection = opened(table)
-        table.route(connection.bundle, (P1,), (P2,))
+        table.route(connection.pair, (P1,), (P2,))
         metered(table, connection)
-        table.classify(connection, connection.bundle.forward, BACKGROUND, idle=False)
+        table.classify(connection, connection.pair.forward, BACKGROUND, idle=False)
         assert table.counts(P1)[:3] == (1, 0, 1460)
         assert table.counts(P2)[:3] == (0, 1, 1460)
         assert table.flows(P1, BACKGROUND) == {CALL}
@@ -268,17 +274,17 @@ class TestPorts:
     def test_idle_flows_are_told_by_class(self) -> None:
         table = GlobalFlowTable()
         connection = opened(table)
-        table.route(connection.bundle, (P1,), (P2,))
+        table.route(connection.pair, (P1,), (P2,))
         metered(table, connection)
         for cls, idle, expected in (
             (BURST, True, (0, 1, 0)),
             (BACKGROUND, True, (0, 0, 1)),
             (BACKGROUND, False, (1, 0, 0)),
         ):
-            table.classify(connection, connection.bundle.forward, cls, idle)
+            table.classify(connection, connection.pair.forward, cls, idle)
             counts = table.counts(P1)
             assert (counts.active_flows, counts.idle, counts.idle_background) == expected
-        table.classify(connection, connection.bundle.forward, BURST, idle=True)
+        table.classify(connection, connection.pair.forward, BURST, idle=True)
         table.observe([seg(CALL, RST)], 9)
         assert table.counts(P1) == NO_FLOWS
 
@@ -287,7 +293,7 @@ class TestPorts:
         small = opened(table, CALL, 536)
         large = opened(table, CALL._replace(src_port=2), 1460)
         for connection in (small, large):
-            table.route(connection.bundle, (P1,), ())
+            table.route(connection.pair, (P1,), ())
         assert table.counts(P1).mss_bytes == 1460
         table.remove(large)
         assert table.counts(P1).mss_bytes == 536
@@ -295,18 +301,18 @@ class TestPorts:
     def test_the_end_of_a_connection_takes_it_off_its_ports(self) -> None:
         table = GlobalFlowTable()
         connection = opened(table)
-        table.route(connection.bundle, (P1,), (P2,))
+        table.route(connection.pair, (P1,), (P2,))
         table.observe([seg(CALL, RST)], 0)
         assert table.counts(P1) == table.counts(P2) == NO_FLOWS
 
     def test_what_two_ends_had_in_common_is_forgotten_in_the_end(self) -> None:
         table = GlobalFlowTable()
-        bundle = opened(table).bundle
-        table.route(bundle, (P1,), (P2,))
+        pair = opened(table).pair
+        table.route(pair, (P1,), (P2,))
         table.observe([seg(CALL, RST)], 9)
         assert table.drop_unused(10) == []
-        assert table.drop_unused(10 + BUNDLE_KEPT_NS) == [bundle]
-        assert (table.bundles, table.bundles_of(CLIENT_MAC)) == ([], frozenset())
+        assert table.drop_unused(10 + PAIR_KEPT_NS) == [pair]
+        assert (table.host_pairs, table.pairs_of(CLIENT_MAC)) == ([], frozenset())
 
     def test_the_least_handshake_of_late_is_told(self) -> None:
         table = GlobalFlowTable()
@@ -314,7 +320,7 @@ class TestPorts:
             call = CALL._replace(src_port=port)
             table.observe([seg(call, SYN)], 0)
             table.observe([seg(call.reverse, SYN | ACK)], took_ns)
-            table.route(table.connections[0].bundle, (P1,), ())
+            table.route(table.connections[0].pair, (P1,), ())
         assert table.counts(P1).handshake_ns == 500
         table.expire(HANDSHAKES_FOR_NS)
         assert table.counts(P1).handshake_ns == 500
@@ -327,7 +333,7 @@ class TestPorts:
         table.observe([seg(CALL.reverse, SYN | ACK)], 500)
         call = CALL._replace(src_port=2)
         table.observe([seg(call, SYN), seg(call.reverse, SYN | ACK)], 500)
-        table.route(table.connections[0].bundle, (P1,), ())
+        table.route(table.connections[0].pair, (P1,), ())
         assert table.counts(P1)[1:5] == (2, 536, 0, 500)
 
     def test_a_repeated_question_does_not_tell_the_time(self) -> None:
@@ -335,7 +341,7 @@ class TestPorts:
         table.observe([seg(CALL, SYN)], 0)
         table.observe([seg(CALL, SYN)], 1000)
         table.observe([seg(CALL.reverse, SYN | ACK)], 1001)
-        table.route(table.connections[0].bundle, (P1,), ())
+        table.route(table.connections[0].pair, (P1,), ())
         assert table.counts(P1).handshake_ns == 0
 
 
@@ -357,5 +363,5 @@ def test_any_flags_in_any_order_leave_the_table_sound(sequence: list[tuple[FlowK
     table = GlobalFlowTable()
     for key, flags in sequence:
         for change, connection in table.observe([seg(key, flags)], 0):
-            assert connection.established == (change is Change.OPENED)
+            assert connection.established == (change is ConnectionEvent.OPENED)
     assert len(table.connections) == len(table) <= 1

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from controller.core.flows.flow_table import EARLY_ANSWER_TIMEOUT_NS, GlobalFlowTable
-from controller.core.flows.host_pairs import Account, Meter
+from controller.core.flows.host_pairs import ConnectionRecord, FlowRecord
 from controller.core.flows.policy import Treatment
 from controller.model.flow import ACK, FIN, RST, SYN, FlowKey, Segment
 from controller.model.values import FlowClass, PortId
@@ -57,8 +57,8 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         sequence, mss_bytes, scale = rest or (1, None, None)
         segment = Segment(1, macs, key.pack(), flags, sequence or 1, 2, 0, mss_bytes, scale)
         self.table.observe([segment], self.now_ns)
-        for bundle in self.table.take_new_bundles():
-            self.table.route(bundle, (), ())
+        for pair in self.table.take_new_pairs():
+            self.table.route(pair, (), ())
 
     def known(self, key: FlowKey) -> FlowKey | None:
         return next((k for k in (key, key.reverse) if k in self.open), None)
@@ -148,8 +148,8 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         if self.table.find(key.pack()) is None:
             macs = MACS[key.src], MACS[key.dst]
             self.table.adopt(key.pack(), macs, 1460, (None, None), None, self.now_ns)
-            for bundle in self.table.take_new_bundles():
-                self.table.route(bundle, (), ())
+            for pair in self.table.take_new_pairs():
+                self.table.route(pair, (), ())
             for side in (key, key.reverse):
                 self.half_open.pop(side, None)
                 self.early.pop(side, None)
@@ -160,20 +160,20 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         connection, known = self.table.find(key.pack()), self.known(key)
         assert (connection is None) == (known is None)
         if connection is not None and known is not None:
-            self.table.route(connection.bundle, forward, reverse)
+            self.table.route(connection.pair, forward, reverse)
             self.routes[self.together(known)] = {True: forward, False: reverse}  # type: ignore[dict-item]
 
     @rule(key=keys, cls=st.sampled_from(list(FlowClass)), idle=st.booleans())
     def classify(self, key: FlowKey, cls: FlowClass, idle: bool) -> None:
         connection, known = self.table.find(key.pack()), self.known(key)
         if connection is not None and known is not None:
-            born = connection.bundle.born
-            if connection.account is None:
-                meters = [Meter.started(0, 0, flow_class=born) for _ in range(2)]
-                self.table.count(connection, Account((1,), *meters))
+            born = connection.pair.born
+            if connection.record is None:
+                records = [FlowRecord.started(0, 0, flow_class=born) for _ in range(2)]
+                self.table.count(connection, ConnectionRecord((1,), *records))
             if treat(key) is not Treatment.ORDINARY:
                 cls = born
-            lane = connection.bundle.forward if key == known else connection.bundle.reverse
+            lane = connection.pair.forward if key == known else connection.pair.reverse
             self.table.classify(connection, lane, cls, idle)
             self.open[known].classes[key] = cls, idle
 

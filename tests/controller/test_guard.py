@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.config.schema import Config
+from controller.model.packet_ins import OverBudget, PacketClass
 from controller.runtime import translate
 from controller.southbound.codec import match
-from controller.southbound.codec.meters import CONTROLLER_METER, Command, Meter, MeterStats
+from controller.southbound.codec.meters import CONTROLLER_METER, Meter, MeterModCommand, MeterStats
 from controller.southbound.switch import budgets, pipeline
-from controller.southbound.switch.budgets import METERED, Dropped
+from controller.southbound.switch.budgets import METERED
 from controller.southbound.switch.guard import Guard
-from controller.southbound.switch.pipeline import PacketClass
 
 LIMITS = translate.limits(Config())
 S = 10**9
@@ -57,7 +57,7 @@ def test_every_copy_of_a_port_goes_through_the_meter_of_its_class() -> None:
 def test_an_empty_switch_gets_all_meters_and_one_in_step_none() -> None:
     subject = guard(1, 2)
     changes = subject.reconcile()
-    assert {command for command, _ in changes} == {Command.ADD}
+    assert {command for command, _ in changes} == {MeterModCommand.ADD}
     assert len(changes) == 2 * len(METERED) + 1
     subject.read_back(meter for _, meter in changes)
     assert subject.reconcile() == []
@@ -69,7 +69,10 @@ def test_what_differs_is_modified_what_is_not_wanted_goes_and_others_meters_stay
     gone = budgets.meters(9, LIMITS)[0]
     foreign = Meter(5, 100, 100)
     subject.read_back([right[0]._replace(rate_pps=7), *right[1:], gone, foreign])
-    assert subject.reconcile() == [(Command.MODIFY, right[0]), (Command.DELETE, gone)]
+    assert subject.reconcile() == [
+        (MeterModCommand.MODIFY, right[0]),
+        (MeterModCommand.DELETE, gone),
+    ]
 
 
 def test_a_switch_without_meters_gets_none_and_no_entries_that_need_them() -> None:
@@ -89,12 +92,12 @@ def test_a_port_that_the_meters_do_not_reach_has_none_and_is_known() -> None:
 def test_ports_come_and_go_with_their_meters() -> None:
     subject = guard(1)
     changes, entries = subject.add_port(2)
-    assert changes == [(Command.ADD, meter) for meter in budgets.meters(2, LIMITS)]
+    assert changes == [(MeterModCommand.ADD, meter) for meter in budgets.meters(2, LIMITS)]
     assert entries == budgets.entries(2)
     assert subject.add_port(2) == ([], [])
     changes, gone = subject.remove_port(2)
     assert gone == entries
-    assert changes == [(Command.DELETE, meter) for meter in budgets.meters(2, LIMITS)]
+    assert changes == [(MeterModCommand.DELETE, meter) for meter in budgets.meters(2, LIMITS)]
     assert subject.remove_port(2) == ([], [])
 
 
@@ -110,14 +113,13 @@ class TestCounters:
         assert subject.counted([MeterStats(syn, 10 * S, 9, 5), MeterStats(arp, S, 0, 0)]) == []
         assert subject.counted(
             [MeterStats(syn, 12 * S, 1009, 905), MeterStats(arp, 3 * S, 50, 0)]
-        ) == [Dropped(1, PacketClass.SYN, 900, 450.0)]
-        assert subject.copied == {PacketClass.SYN: 100, PacketClass.NEIGHBOUR: 50}
+        ) == [OverBudget(1, PacketClass.SYN, 900, 450.0)]
 
     def test_a_meter_that_was_set_up_anew_counts_from_zero(self, subject: Guard) -> None:
         syn = number(1, PacketClass.SYN)
         subject.counted([MeterStats(syn, 10 * S, 5000, 4000)])
         (found,) = subject.counted([MeterStats(syn, S, 30, 20)])
-        assert found == Dropped(1, PacketClass.SYN, 20, 20.0)
+        assert found == OverBudget(1, PacketClass.SYN, 20, 20.0)
 
     def test_what_has_no_meter_of_its_own_is_of_no_port(self, subject: Guard) -> None:
         subject.counted([MeterStats(CONTROLLER_METER, S, 0, 0)])

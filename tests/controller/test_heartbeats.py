@@ -152,13 +152,13 @@ def test_strangers_are_turned_away(world: World) -> None:
     sock, _ = world.call()
     sock.sendall(b"\0" * 10_000)
     assert closed(sock)
-    world.refused("it says too much at once")
+    world.refused("its line is too long")
 
     for nonsense in (b"\n", b"[]\n", b"{}\n", b"nonsense\n", b"[" * 1000 + b"\n", b"\xff\n"):
         sock, _ = world.call()
         sock.sendall(nonsense)
         assert closed(sock)
-    world.refused("it says what no controller says")
+    world.refused("it sends what no controller sends")
     wait_for(lambda: world.ranks == ["master"], "nobody of them was taken for the master")
     assert "Traceback" not in world.controller.log
 

@@ -17,15 +17,15 @@ from controller.rpc.methods import FlowQuery
 from controller.runtime.inspection import Inspection
 from controller.runtime.tallies import Tallies
 from controller.southbound.codec.extension import CreditStats, QueueStats
-from engine_world import MSS, RECEIVER, SECOND, SENDERS, World, star, two_switches
-from northbound_world import ACCOUNT
+from engine_bench import MSS, RECEIVER, SECOND, SENDERS, EngineBench, star, two_switches
+from fake_source import ACCOUNT
 
 
 @dataclass
 class App:
     """As much of the application as is looked at."""
 
-    world: World
+    bench: EngineBench
     config: Config = field(default_factory=Config)
     tallies: Tallies = field(default_factory=Tallies)
     recent: Recent = field(default_factory=lambda: EventLog(None).recent)
@@ -34,66 +34,66 @@ class App:
 
     @property
     def engine(self) -> Engine:
-        return self.world.engine
+        return self.bench.engine
 
     def now_ns(self) -> int:
-        return self.world.now_ns
+        return self.bench.now_ns
 
 
-def inspect(world: World) -> Inspection:
-    return Inspection(App(world))  # type: ignore[arg-type]
+def inspect(bench: EngineBench) -> Inspection:
+    return Inspection(App(bench))  # type: ignore[arg-type]
 
 
 def nothing() -> None: ...
 
 
 def test_the_tables_are_counted() -> None:
-    world = star()
-    keys = [world.connect(host, RECEIVER) for host in SENDERS]
-    world.sleep(2 * SECOND)
-    world.volume(1, keys[0], 2_000_000)
-    told = inspect(world).tables()
+    bench = star()
+    keys = [bench.connect(host, RECEIVER) for host in SENDERS]
+    bench.sleep(2 * SECOND)
+    bench.volume(1, keys[0], 2_000_000)
+    told = inspect(bench).tables()
     assert told["connections"] == 32
     assert (told["background_flows"], told["burst_flows"]) == (1, 63)
     assert (told["opened"], told["adopted"], told["closed"]) == (32, 0, {})
     assert told["hosts"] == 33
-    world.segment(keys[0], 0x04)
-    told = inspect(world).tables()
+    bench.segment(keys[0], 0x04)
+    told = inspect(bench).tables()
     assert (told["connections"], told["background_flows"]) == (31, 0)
     assert told["closed"] == {"reset": 1}
 
 
 def test_background_is_the_sum_of_all_bgt() -> None:
-    world = two_switches()
-    keys = [world.connect(host, RECEIVER) for host in SENDERS[:6]]
-    world.sleep(2 * SECOND)
+    bench = two_switches()
+    keys = [bench.connect(host, RECEIVER) for host in SENDERS[:6]]
+    bench.sleep(2 * SECOND)
     for key in keys[:4]:
-        world.volume(1, key, 2_000_000)
-    assert world.engine.flow_table.background == 4
+        bench.volume(1, key, 2_000_000)
+    assert bench.engine.flow_table.background == 4
     port = PortId(2, 1)
-    assert len(world.engine.flow_table.flows(port, FlowClass.BACKGROUND)) == 4
+    assert len(bench.engine.flow_table.flows(port, FlowClass.BACKGROUND)) == 4
     for key in keys:
-        world.segment(key, 0x04)
-    assert world.engine.flow_table.background == world.engine.flow_table.idle == 0
+        bench.segment(key, 0x04)
+    assert bench.engine.flow_table.background == bench.engine.flow_table.idle == 0
 
 
 def test_regulation_follows_the_port() -> None:
-    world = star()
+    bench = star()
     for host in SENDERS:
-        world.connect(host, RECEIVER)
-    world.notice(PortId(1, 40), Notice.CN_M)
-    (row,) = (row for row in inspect(world).regulation(1) if row["port"] == 40)
+        bench.connect(host, RECEIVER)
+    bench.notice(PortId(1, 40), Notice.CN_M)
+    (row,) = (row for row in inspect(bench).regulation(1) if row["port"] == 40)
     assert (row["burst_flows"], row["notice"], row["mss_bytes"]) == (32, "CN-M", MSS)
     assert (row["capacity_bps"], row["buffer_bytes"]) == (10**8, 65_536)
     assert row["holds"]["burst"]["window_bytes"] >= 2 * MSS
-    world.notice(PortId(1, 40), Notice.CR)
-    (row,) = (row for row in inspect(world).regulation() if row["port"] == 40)
+    bench.notice(PortId(1, 40), Notice.CR)
+    (row,) = (row for row in inspect(bench).regulation() if row["port"] == 40)
     assert row["notice"] is None
 
 
 def test_what_a_switch_counts_of_credit_is_told_of_its_port() -> None:
-    world = star(keeps_accounts=True)
-    subject = App(world)
+    bench = star(keeps_accounts=True)
+    subject = App(bench)
     queue = QueueStats(1, 0, 0, 1, 10**8, 65_536, None, *(0, 0, 0, 0, 0, 0, 0, 0), (0, 0, 0, 0), 0)
     counted = CreditStats(
         *(32, 4, 24_000, 1000, 120, 2, 1, 500_000_000, 160_000_000),
@@ -115,31 +115,31 @@ def test_an_account_is_what_classes_are_held_to() -> None:
 
 
 def test_ports_know_what_they_lead_to() -> None:
-    world = two_switches()
-    rows = {(row["switch"], row["port"]): row for row in inspect(world).ports()}
+    bench = two_switches()
+    rows = {(row["switch"], row["port"]): row for row in inspect(bench).ports()}
     assert rows[1, 40]["peer"] == "2:40"
     assert rows[2, 40]["peer"] == "1:40"
     assert (rows[2, 1]["peer"], rows[2, 1]["hosts"]) == (None, 1)
     assert len(rows) == 80
     assert {switch for switch, _ in rows} == {1, 2}
-    assert list(inspect(world).ports(3)) == []
+    assert list(inspect(bench).ports(3)) == []
 
 
 def test_a_switch_that_went_is_still_told_of() -> None:
-    world = star()
-    app = App(world)
+    bench = star()
+    app = App(bench)
     app.tallies.left(1, {"refused": 2, "experimenter message of 0x00000001": 3})
     (row,) = Inspection(app).switches()  # type: ignore[arg-type]
     assert (row["switch"], row["connected"], row["ready"]) == (1, False, False)
     assert row["unusable"] == {"refused": 2, "foreign_experimenter": 3}
     assert row["registers_used"] > 0
-    assert row["entries_wanted"] == world.engine.tables.applied(1).wanted
+    assert row["entries_wanted"] == bench.engine.tables.applied(1).wanted
     assert row["disconnections"] == 1
 
 
 def test_readiness() -> None:
-    world = star()
-    app = App(world)
+    bench = star()
+    app = App(bench)
     inspection = Inspection(app)  # type: ignore[arg-type]
     assert inspection.not_ready() is None
     app.sessions[7] = SimpleNamespace(ready=False)
@@ -147,28 +147,28 @@ def test_readiness() -> None:
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
-    world = star()
+def bench() -> EngineBench:
+    bench = star()
     keys = [
-        world.connect(host, RECEIVER, src_port)
+        bench.connect(host, RECEIVER, src_port)
         for host in SENDERS[:8]
         for src_port in (1000, 1001, 1002)
     ]
-    world.sleep(2 * SECOND)
+    bench.sleep(2 * SECOND)
     for n, key in enumerate(keys[:10]):
-        world.volume(1, key, 300_000 * n)
-    return world
+        bench.volume(1, key, 300_000 * n)
+    return bench
 
 
 class TestFlows:
-    def all(self, world: World) -> list[dict[str, Any]]:
-        page = inspect(world).flows(FlowQuery(limit=1000), nothing)
+    def all(self, bench: EngineBench) -> list[dict[str, Any]]:
+        page = inspect(bench).flows(FlowQuery(limit=1000), nothing)
         flows: list[dict[str, Any]] = [dict(flow) for flow in page.flows]
         assert page.total == len(flows) == 48
         return flows
 
-    def test_the_largest_come_first(self, world: World) -> None:
-        flows = self.all(world)
+    def test_the_largest_come_first(self, bench: EngineBench) -> None:
+        flows = self.all(bench)
         volumes = [flow["volume_bytes"] for flow in flows]
         assert volumes == sorted(volumes, reverse=True)
         assert volumes[0] == 2_700_000
@@ -178,8 +178,10 @@ class TestFlows:
 
     @settings(max_examples=60, deadline=None)
     @given(data=st.data())
-    def test_filters_and_pages_select_from_them(self, world: World, data: st.DataObject) -> None:
-        flows = self.all(world)
+    def test_filters_and_pages_select_from_them(
+        self, bench: EngineBench, data: st.DataObject
+    ) -> None:
+        flows = self.all(bench)
         hosts = st.sampled_from(sorted({flow["src"] for flow in flows}))
         networks = st.builds(
             lambda host, bits: ip_network(f"{host}/{bits}", strict=False),
@@ -211,26 +213,26 @@ class TestFlows:
                 and by
             )
 
-        page = inspect(world).flows(query, nothing)
+        page = inspect(bench).flows(query, nothing)
         wanted = [flow for flow in flows if fits(flow)]
         assert page.total == len(wanted)
         assert list(page.flows) == wanted[query.offset : query.offset + query.limit]
 
-    def test_others_may_go_on_meanwhile(self, world: World) -> None:
+    def test_others_may_go_on_meanwhile(self, bench: EngineBench) -> None:
         checkpoints = []
-        inspect(world).flows(FlowQuery(limit=1), lambda: checkpoints.append(1))
-        assert len(checkpoints) >= world.engine.flow_table.n_bundles
+        inspect(bench).flows(FlowQuery(limit=1), lambda: checkpoints.append(1))
+        assert len(checkpoints) >= bench.engine.flow_table.n_host_pairs
 
     def test_the_table_may_change_meanwhile(self) -> None:
-        world = star()
-        keys = [world.connect(host, RECEIVER) for host in SENDERS]
+        bench = star()
+        keys = [bench.connect(host, RECEIVER) for host in SENDERS]
 
         def change() -> None:
             if keys:
-                world.segment(keys.pop(), 0x04)
-                world.sleep(SECOND)
+                bench.segment(keys.pop(), 0x04)
+                bench.sleep(SECOND)
 
-        page = inspect(world).flows(FlowQuery(limit=1000), change)
+        page = inspect(bench).flows(FlowQuery(limit=1000), change)
         assert len(list(page.flows)) <= 64
 
 

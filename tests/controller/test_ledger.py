@@ -3,11 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.entries import Forward
 from controller.southbound.codec.meters import Meter
-from controller.southbound.switch import pipeline
+from controller.southbound.switch.encoding import encode
 from controller.southbound.switch.ledger import Ledger, Sent
 
-(ENTRY,) = pipeline.forward(b"\2\0\0\0\0\1", 3)
+(ENTRY,) = encode(Forward(b"\2\0\0\0\0\1", 3))
 
 
 class Subject:
@@ -88,7 +89,6 @@ def test_a_switch_that_never_answers_does_not_fill_the_memory() -> None:
     for n in range(100_000):
         subject.send(n)
     assert len(subject.ledger) < 70_000
-    assert subject.ledger.unrecorded > 30_000
     assert len(subject.barriers) == 1
 
 

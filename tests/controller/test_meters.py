@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controller.southbound.codec import meters
 from controller.southbound.codec.match import MalformedMessageError
-from controller.southbound.codec.meters import Command, Meter, MeterStats
+from controller.southbound.codec.meters import Meter, MeterModCommand, MeterStats
 
 HEAD = struct.pack("!BBHIHH4x", 4, 19, 0, 1, 0, 0)
 
@@ -23,7 +23,7 @@ METERS = st.builds(
 
 def as_told(meter: Meter) -> bytes:
     """A meter as a reply has it, from what was sent to set it up."""
-    body = meters.meter_mod(Command.ADD, meter, 1)[8:]
+    body = meters.meter_mod(MeterModCommand.ADD, meter, 1)[8:]
     _, flags, number = struct.unpack_from("!HHI", body)
     return struct.pack("!HHI", len(body), flags, number) + body[8:]
 
@@ -40,7 +40,7 @@ def test_a_meter_of_another_form_has_no_rate() -> None:
 
 
 def test_a_deletion_names_the_meter_alone() -> None:
-    message = meters.meter_mod(Command.DELETE, Meter(7, 100, 50), 3)
+    message = meters.meter_mod(MeterModCommand.DELETE, Meter(7, 100, 50), 3)
     assert message == bytes.fromhex("041d0010 00000003 0002 000e 00000007")
 
 

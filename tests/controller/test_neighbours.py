@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.packet_ins import NeighbourMessage
 from controller.southbound.codec import neighbours, packet_in
 from controller.southbound.codec.ethernet import MalformedFrameError
-from controller.southbound.codec.neighbours import Resolution
 from packets import Host, arp, neighbour_discovery, option, solicited_node
 
 H1, H2 = Host(1), Host(2)
@@ -34,30 +34,34 @@ SOLICITED_BY_H1 = nd(
 
 class TestReading:
     def test_arp(self) -> None:
-        asked = Resolution(True, H1.mac, H1.address, H2.address, b"\xff" * 6, b"")
-        assert packet_in.parse(arp(1, H1, H2)) == asked
-        told = Resolution(False, H1.mac, H1.address, H2.address, H2.mac, b"")
-        assert packet_in.parse(arp(2, H1, H2)) == told
+        frame = arp(1, H1, H2)
+        asked = NeighbourMessage(True, H1.mac, H1.address, H2.address, b"\xff" * 6, b"", frame)
+        assert packet_in.parse(frame) == asked
+        frame = arp(2, H1, H2)
+        told = NeighbourMessage(False, H1.mac, H1.address, H2.address, H2.mac, b"", frame)
+        assert packet_in.parse(frame) == told
 
     def test_under_a_tag(self) -> None:
         frame = arp(1, H1, H2)
         tagged = frame[:12] + TAG + frame[12:]
         parsed = packet_in.parse(tagged)
-        assert isinstance(parsed, Resolution)
+        assert isinstance(parsed, NeighbourMessage)
         assert parsed.tags == TAG
         parsed = packet_in.parse(
             nd(SOLICITATION, H1.address6, H2.address6, H2.address6, vlans=(7, 8))
         )
-        assert isinstance(parsed, Resolution)
+        assert isinstance(parsed, NeighbourMessage)
         assert parsed.tags == bytes.fromhex("8100 0007 8100 0008")
 
     def test_a_solicitation(self) -> None:
-        asked = Resolution(True, H1.mac, H1.address6, H2.address6, H2.mac, b"")
-        assert packet_in.parse(SOLICITED_BY_H1) == asked
+        frame = SOLICITED_BY_H1
+        asked = NeighbourMessage(True, H1.mac, H1.address6, H2.address6, H2.mac, b"", frame)
+        assert packet_in.parse(frame) == asked
 
     def test_duplicate_address_detection(self) -> None:
-        parsed = packet_in.parse(nd(SOLICITATION, NOBODY, solicited_node(H1.address6), H1.address6))
-        assert parsed == Resolution(True, H1.mac, NOBODY, H1.address6, H2.mac, b"")
+        frame = nd(SOLICITATION, NOBODY, solicited_node(H1.address6), H1.address6)
+        asked = NeighbourMessage(True, H1.mac, NOBODY, H1.address6, H2.mac, b"", frame)
+        assert packet_in.parse(frame) == asked
 
     def test_an_advertisement_tells_of_the_address_in_it(self) -> None:
         other = Host(9).mac
@@ -67,7 +71,7 @@ class TestReading:
             flags=OVERRIDE,
             dst_mac=ALL_NODES_MAC,
         )
-        told = Resolution(False, other, Host(3).address6, NOBODY, ALL_NODES_MAC, b"")
+        told = NeighbourMessage(False, other, Host(3).address6, NOBODY, ALL_NODES_MAC, b"", frame)
         assert packet_in.parse(frame) == told
 
     @pytest.mark.parametrize(
@@ -113,13 +117,13 @@ class TestReading:
 class TestWriting:
     @pytest.mark.parametrize("tags", [b"", TAG])
     def test_an_arp_reply(self, tags: bytes) -> None:
-        frame = neighbours.answer(H1.mac, H1.address, H2.mac, H2.address, tags)
+        frame = neighbours.reply(H1.mac, H1.address, H2.mac, H2.address, tags)
         usual = arp(2, H1, H2)
         assert frame == usual[:12] + tags + usual[12:]
 
     @pytest.mark.parametrize("tags", [b"", TAG])
     def test_an_advertisement(self, tags: bytes) -> None:
-        frame = neighbours.answer(H1.mac, H1.address6, H2.mac, H2.address6, tags)
+        frame = neighbours.reply(H1.mac, H1.address6, H2.mac, H2.address6, tags)
         usual = nd(
             ADVERTISEMENT,
             *(H1.address6, H2.address6, H1.address6, option(TARGET, H1.mac)),
@@ -129,6 +133,7 @@ class TestWriting:
 
     @pytest.mark.parametrize("host_address", [H2.address, H2.address6])
     def test_a_question_is_of_nobody_and_to_one(self, host_address: bytes) -> None:
-        frame = neighbours.ask(H2.mac, host_address, H1.mac, TAG)
-        asked = Resolution(True, H1.mac, bytes(len(host_address)), host_address, H2.mac, TAG)
+        frame = neighbours.probe(H2.mac, host_address, H1.mac, TAG)
+        nobody = bytes(len(host_address))
+        asked = NeighbourMessage(True, H1.mac, nobody, host_address, H2.mac, TAG, frame)
         assert packet_in.parse(frame) == asked

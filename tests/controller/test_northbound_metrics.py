@@ -7,7 +7,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.northbound.metrics import Exposition
-from northbound_world import Told
+from fake_source import Told
 
 
 def scrape(told: Told | None = None) -> dict[str, Metric]:

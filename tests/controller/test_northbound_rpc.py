@@ -18,7 +18,7 @@ from controller.northbound.server import ListenError, serving
 from controller.rpc import messages
 from controller.rpc.messages import CallError, Kind
 from controller.rpc.methods import FARTHEST_ROW, METHODS, MOST_ROWS, FlowQuery, read
-from northbound_world import Told
+from fake_source import Told
 
 
 class World:

@@ -11,8 +11,9 @@ from ryu.ofproto import ofproto_parser, ofproto_v1_3
 from ryu.ofproto import ofproto_v1_3_parser as parser
 from ryu.ofproto.ofproto_protocol import ProtocolDesc
 
+from controller.model.values import Port
 from controller.southbound.codec import match, openflow
-from controller.southbound.codec.openflow import Command, FlowEntry, FlowStats
+from controller.southbound.codec.openflow import FlowEntry, FlowModCommand, FlowStats
 
 DATAPATH = ProtocolDesc(version=ofproto_v1_3.OFP_VERSION)
 
@@ -80,7 +81,7 @@ class TestToTheSwitch:
                 parser.OFPInstructionGotoTable(2),
             ],
         )
-        assert openflow.flow_mod(Command.ADD, entry, 7) == of_ryu(theirs)
+        assert openflow.flow_mod(FlowModCommand.ADD, entry, 7) == of_ryu(theirs)
 
     def test_delete(self) -> None:
         entry = FlowEntry(3, 100, 0xABC, ((match.ETH_DST, b"\2\0\0\0\0\1", None),), b"x" * 8)
@@ -94,7 +95,7 @@ class TestToTheSwitch:
             out_group=ofproto_v1_3.OFPG_ANY,
             match=parser.OFPMatch(eth_dst="02:00:00:00:00:01"),
         )
-        assert openflow.flow_mod(Command.DELETE_STRICT, entry, 7) == of_ryu(theirs)
+        assert openflow.flow_mod(FlowModCommand.DELETE_STRICT, entry, 7) == of_ryu(theirs)
 
     def test_packet_out(self) -> None:
         theirs = parser.OFPPacketOut(
@@ -163,7 +164,7 @@ class TestFromTheSwitch:
         head = openflow._FLOW_MOD.unpack_from(message)
         assert head[2] == len(message)
         assert (head[4], head[5]) == (0xAB, 2**64 - 1)
-        assert (head[6], head[7], head[10]) == (1, Command.DELETE_STRICT, 100)
+        assert (head[6], head[7], head[10]) == (1, FlowModCommand.DELETE_STRICT, 100)
         assert message[48:] == stats.match
 
     @pytest.mark.parametrize("extra", [{}, {"metadata": 5}, {"tunnel_id": 6}])
@@ -203,7 +204,7 @@ class TestFromTheSwitch:
         message = openflow.HEADER.pack(4, 12, 80, 1) + bytes([2]) + bytes(7) + port
         reason, described = openflow.unpack_port_status(message)
         assert reason == by_ryu(message).reason == 2
-        assert described == openflow.PortDescription(3, b"\2\0\0\0\0\3", "s1-eth3", False)
+        assert described == Port(3, "s1-eth3", b"\2\0\0\0\0\3", False)
         assert by_ryu(message).desc.port_no == 3
 
     def test_error(self) -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.packet_ins import NeighbourMessage
 from controller.southbound.codec import packet_in
 from controller.southbound.codec.ethernet import MalformedFrameError
-from controller.southbound.codec.neighbours import Resolution
 from controller.southbound.codec.packet_in import (
     Discovery,
     OtherFrame,
@@ -21,7 +21,7 @@ H1, H2 = Host(1), Host(2)
 OPTIONS = tcp_options(1460, 7, sack=True)
 TCP = tcp_header((40_000, 80), SYN, 12_345, OPTIONS, acknowledgment=678)
 EXPECTED = TcpSegment(
-    H1.mac, H2.mac, H1.address, 40_000, H2.address, 80, SYN, 12_345, 678, 0, 1460, 7, True
+    H1.mac, H2.mac, H1.address, 40_000, H2.address, 80, SYN, 12_345, 678, 0, 1460, 7
 )
 EXPECTED6 = EXPECTED._replace(src=H1.address6, dst=H2.address6)
 
@@ -73,7 +73,7 @@ class TestTcp:
     def test_no_options(self) -> None:
         parsed = packet_in.parse(over_ipv4(tcp_header((1, 2), ACK, 1)))
         assert isinstance(parsed, TcpSegment)
-        assert (parsed.mss_bytes, parsed.window_scale, parsed.sack_permitted) == (None, None, False)
+        assert (parsed.mss_bytes, parsed.window_scale) == (None, None)
 
     def test_unknown_options_are_skipped_and_the_end_ends_them(self) -> None:
         timestamps = bytes([8, 10]) + bytes(8)
@@ -85,8 +85,9 @@ class TestTcp:
 
 class TestOthers:
     def test_arp(self) -> None:
-        parsed = packet_in.parse(arp(1, H1, H2))
-        assert parsed == Resolution(True, H1.mac, H1.address, H2.address, b"\xff" * 6, b"")
+        frame = arp(1, H1, H2)
+        asked = NeighbourMessage(True, H1.mac, H1.address, H2.address, b"\xff" * 6, b"", frame)
+        assert packet_in.parse(frame) == asked
 
     def test_discovery(self) -> None:
         assert packet_in.parse(ethernet(H2.mac, H1.mac, 0x88CC, b"tlvs")) == Discovery(b"tlvs")

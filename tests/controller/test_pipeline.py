@@ -6,31 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.topology.trees import LABELS
 from controller.model.entries import (
-    Account,
-    Behind,
+    AssignPathIds,
     Entry,
     Exempt,
+    FlowCounter,
     FlowWindow,
     Forward,
-    Hop,
+    ForwardVia,
+    HeldEntry,
     HostWindow,
-    Labelling,
     LinkPort,
+    NextHop,
     PortWindow,
     Relearn,
     Steer,
-    Survivor,
 )
 from controller.model.flow import FlowKey
-from controller.runtime import translate
+from controller.model.values import N_PATH_IDS
 from controller.southbound.codec import match, openflow
 from controller.southbound.codec.extension import TcpRwndRegister
 from controller.southbound.codec.openflow import FlowEntry, FlowStats
-from controller.southbound.switch import pipeline
+from controller.southbound.switch import encoding, pipeline
+from controller.southbound.switch.encoding import counted_flow, decode, encode
 from controller.southbound.switch.pipeline import STATIC, Table
-from controller.southbound.switch.readback import Held
+from controller.southbound.switch.readback import ReadBack
 
 ports = st.integers(1, 0xFFFFFEFF)
 u16 = st.integers(0, 65_535)
@@ -45,7 +45,7 @@ keys6 = st.builds(
 keys = keys4 | keys6
 registers = st.integers(0, 1023)
 scales = st.integers(0, 14)
-labels = st.none() | st.integers(0, LABELS - 1)
+path_ids = st.none() | st.integers(0, N_PATH_IDS - 1)
 datapath_ids = st.integers(0, 2**64 - 1)
 
 
@@ -67,16 +67,16 @@ def exemptions(draw: st.DrawFn) -> Exempt:
 entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(LinkPort, ports),
     st.builds(Relearn, ports),
-    st.builds(Labelling),
-    st.builds(Steer, *[st.binary(min_size=4, max_size=4)] * 2, st.integers(0, LABELS - 1)),
-    st.builds(Steer, *[st.binary(min_size=16, max_size=16)] * 2, st.integers(0, LABELS - 1)),
-    st.builds(Account, keys, st.booleans(), labels),
+    st.builds(AssignPathIds),
+    st.builds(Steer, *[st.binary(min_size=4, max_size=4)] * 2, st.integers(0, N_PATH_IDS - 1)),
+    st.builds(Steer, *[st.binary(min_size=16, max_size=16)] * 2, st.integers(0, N_PATH_IDS - 1)),
+    st.builds(FlowCounter, keys, st.booleans(), path_ids),
     st.builds(HostWindow, ports, addresses, registers, scales),
     st.builds(PortWindow, ports, registers),
     st.builds(FlowWindow, ports, keys, registers, scales),
     st.builds(Forward, macs, ports),
-    st.builds(Behind, macs, datapath_ids),
-    st.builds(Hop, datapath_ids, labels, ports),
+    st.builds(ForwardVia, macs, datapath_ids),
+    st.builds(NextHop, datapath_ids, path_ids, ports),
     exemptions(),
 )
 
@@ -97,26 +97,26 @@ def read_back(entry: FlowEntry) -> FlowStats:
 
 @given(entries)
 def test_every_entry_is_read_back_as_it_was_meant(entry: Entry) -> None:
-    for flow_entry in translate.flow_entries(entry):
-        decoded = pipeline.decode(read_back(flow_entry))
-        assert decoded is not None
-        volume_bytes = 0
-        if isinstance(entry, Account):
-            volume_bytes = 777 - 7 * (66 if len(entry.flow.src) == 4 else 86)
-        held = Held(decoded, 777, 7, 5 * 10**9)
-        assert translate.survivor(held) == Survivor(entry, volume_bytes, 5 * 10**9)
+    flow_entries = encode(entry)
+    for flow_entry in flow_entries:
+        assert decode(read_back(flow_entry)) == (entry, len(flow_entries))
+    volume_bytes = 0
+    if isinstance(entry, FlowCounter):
+        volume_bytes = 777 - 7 * (66 if len(entry.flow.src) == 4 else 86)
+    held = ReadBack({}).take(map(read_back, flow_entries))
+    assert held == [HeldEntry(entry, volume_bytes, 5 * 10**9)]
 
 
 @given(entries, entries)
 def test_entries_of_different_keys_never_share_a_place(a: Entry, b: Entry) -> None:
     if a.key != b.key:
-        places = [pipeline.place(e) for entry in (a, b) for e in translate.flow_entries(entry)]
+        places = [e.place for entry in (a, b) for e in encode(entry)]
         assert len(places) == len(set(places))
 
 
 @given(entries, st.data())
 def test_what_somebody_has_changed_is_not_taken_for_ours(entry: Entry, data: st.DataObject) -> None:
-    stats = read_back(translate.flow_entries(entry)[0])
+    stats = read_back(encode(entry)[0])
     changed = data.draw(
         st.sampled_from(
             [
@@ -133,26 +133,26 @@ def test_what_somebody_has_changed_is_not_taken_for_ours(entry: Entry, data: st.
             ]
         )
     )
-    assert pipeline.decode(changed) is None
+    assert decode(changed) is None
 
 
 @given(st.integers(0, 6), st.binary(max_size=64), st.binary(max_size=64))
 def test_garbage_that_is_read_back_raises_nothing(kind: int, match_: bytes, rest: bytes) -> None:
     cookie = pipeline.STATIC[0].cookie | kind
-    assert pipeline.decode(FlowStats(2, 100, cookie, 0, 0, 0, match_, rest)) is None
+    assert decode(FlowStats(2, 100, cookie, 0, 0, 0, match_, rest)) is None
 
 
 @given(keys)
 def test_the_counters_of_an_account_name_their_flow(key: FlowKey) -> None:
-    (entry,) = pipeline.account(pipeline.FiveTuple(*key), True, None)
-    assert pipeline.decode_account(match.pack_match(entry.match)) == key
+    (entry,) = encode(FlowCounter(key, True, None))
+    assert counted_flow(match.pack_match(entry.match)) == key
 
 
 def test_fixed_entries_are_nobody_elses() -> None:
     for entry in STATIC:
-        assert pipeline.decode(read_back(entry)) is None
+        assert decode(read_back(entry)) is None
         assert entry.cookie & pipeline.COOKIE_MASK == pipeline.COOKIE
-    assert len({pipeline.place(entry) for entry in STATIC}) == len(STATIC)
+    assert len({entry.place for entry in STATIC}) == len(STATIC)
 
 
 class TestLayout:
@@ -178,7 +178,7 @@ class TestLayout:
         assert len(copies) == 6
         for entry in copies:
             assert entry.actions == match.output(match.CONTROLLER, 192)
-            assert entry.goto == Table.ACCOUNT
+            assert entry.goto == Table.COUNT
 
     def test_arp_between_two_hosts_needs_no_controller(self) -> None:
         of_group, of_one = (
@@ -188,23 +188,23 @@ class TestLayout:
         )
         group_bit = bytes.fromhex("010000000000")
         assert (match.ETH_DST, group_bit, group_bit) in of_group.match
-        assert (of_group.goto, of_one.goto) == (None, Table.ACCOUNT)
+        assert (of_group.goto, of_one.goto) == (None, Table.COUNT)
         assert of_group.actions == of_one.actions == match.output(match.CONTROLLER)
 
     def test_what_comes_over_a_link_is_not_copied_again(self) -> None:
         copies = [entry for entry in self.fixed(Table.EDGE) if entry.goto and entry.actions]
-        assert pipeline.link(1)[0].priority > max(entry.priority for entry in copies)
+        assert encode(LinkPort(1))[0].priority > max(entry.priority for entry in copies)
 
     def test_an_exception_comes_before_its_host(self) -> None:
-        key = pipeline.FiveTuple(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
-        exception = pipeline.flow_window(1, key, 0, 7)[0]
-        host = pipeline.host_window(1, key.src, 0, 7)[0]
+        key = FlowKey(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
+        exception = encode(FlowWindow(1, key, 0, 7))[0]
+        host = encode(HostWindow(1, key.src, 0, 7))[0]
         assert exception.table == host.table == Table.REGULATE
         assert exception.priority > host.priority > 0
 
     def test_a_host_comes_before_its_port(self) -> None:
-        host = pipeline.host_window(1, b"\x0a\0\0\1", 0, 7)[0]
-        of_ipv4, of_ipv6 = pipeline.port_window(1, 0)
+        host = encode(HostWindow(1, b"\x0a\0\0\1", 0, 7))[0]
+        of_ipv4, of_ipv6 = encode(PortWindow(1, 0))
         for entry, eth_type in ((of_ipv4, b"\x08\x00"), (of_ipv6, b"\x86\xdd")):
             assert (entry.table, entry.goto) == (Table.REGULATE, Table.FORWARD)
             assert host.priority > entry.priority > 0
@@ -217,20 +217,20 @@ class TestLayout:
     @pytest.mark.parametrize(
         ("entry", "scale"),
         [
-            (pipeline.port_window(1, 4)[0], 7),
-            (pipeline.host_window(1, b"\x0a\0\0\1", 4, 7)[0], None),
+            (encode(PortWindow(1, 4))[0], 7),
+            (encode(HostWindow(1, b"\x0a\0\0\1", 4, 7))[0], None),
         ],
     )
     def test_a_port_has_no_scale_and_a_host_has_one(
         self, entry: FlowEntry, scale: int | None
     ) -> None:
         other = dataclasses.replace(entry, actions=TcpRwndRegister(4, scale).pack())
-        assert pipeline.decode(read_back(other)) is None
+        assert decode(read_back(other)) is None
 
     def test_an_exemption_comes_before_all_windows(self) -> None:
-        key = pipeline.FiveTuple(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
-        window = pipeline.flow_window(1, key, 0, 7)[0]
-        for exempt in pipeline.exempt(bytes([10, 0, 0, 0]), 8, 80):
+        key = FlowKey(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
+        window = encode(FlowWindow(1, key, 0, 7))[0]
+        for exempt in encode(Exempt(bytes([10, 0, 0, 0]), 8, 80)):
             assert (exempt.table, exempt.goto) == (Table.REGULATE, Table.FORWARD)
             assert exempt.priority > window.priority
             assert exempt.actions == b""
@@ -238,28 +238,28 @@ class TestLayout:
     def test_an_exemption_is_of_both_directions_and_without_a_network_of_both_families(
         self,
     ) -> None:
-        (of_data, of_acks) = pipeline.exempt(bytes([10, 0, 0, 0]), 8, 80)
+        (of_data, of_acks) = encode(Exempt(bytes([10, 0, 0, 0]), 8, 80))
         mask = bytes([255, 0, 0, 0])
         assert (match.IPV4_SRC, bytes([10, 0, 0, 0]), mask) in of_data.match
         assert (match.TCP_SRC, bytes([0, 80]), None) in of_data.match
         assert (match.IPV4_DST, bytes([10, 0, 0, 0]), mask) in of_acks.match
         assert (match.TCP_DST, bytes([0, 80]), None) in of_acks.match
-        assert len(pipeline.exempt(b"", 0, 80)) == 4
+        assert len(encode(Exempt(b"", 0, 80))) == 4
 
     def test_an_account_ends_the_relearning_of_its_flow(self) -> None:
-        key = pipeline.FiveTuple(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
-        account, relearn = pipeline.account(key, True, None)[0], pipeline.relearn(1)[0]
-        assert account.table == relearn.table == Table.ACCOUNT
+        key = FlowKey(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
+        account, relearn = encode(FlowCounter(key, True, None))[0], encode(Relearn(1))[0]
+        assert account.table == relearn.table == Table.COUNT
         assert account.priority > relearn.priority > 0
         assert relearn.hard_timeout_s > 0
         assert account.flags == openflow.SEND_FLOW_REMOVED
 
     def test_an_account_outlives_its_connection_only_for_a_while(self) -> None:
-        key = pipeline.FiveTuple(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
-        (account,) = pipeline.account(key, True, None)
+        key = FlowKey(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
+        (account,) = encode(FlowCounter(key, True, None))
         # struct nx_action_fin_timeout: experimenter, 16 bytes, Nicira, 19, idle and hard timeout.
         assert account.actions == bytes.fromhex("ffff 0010 00002320 0013 001e 0000 0000")
-        assert account.idle_timeout_s > pipeline.FINISHED_IDLE_S
+        assert account.idle_timeout_s > encoding.FINISHED_IDLE_S
 
     @pytest.mark.parametrize("last", range(16))
     def test_frames_between_neighbours_are_not_forwarded(self, last: int) -> None:

@@ -8,10 +8,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from controller.core.congestion.regulator import (
     KEPT_NS,
     NOTICE_LIFE_NS,
+    HoldUpdate,
     Regulator,
     RegulatorSettings,
     Scheme,
-    WindowSet,
 )
 from controller.core.congestion.windows import (
     CreditRules,
@@ -52,7 +52,7 @@ def regulator(
     return subject
 
 
-def windows(sets: list[WindowSet]) -> dict[FlowClass, int]:
+def windows(sets: list[HoldUpdate]) -> dict[FlowClass, int]:
     assert {window.port for window in sets} <= {PORT}
     return {window.cls: window.hold.window_bytes for window in sets}
 
@@ -73,7 +73,7 @@ class TestSchemes:
         subject = regulator(Scheme.SDTCP)
         assert subject.flows_changed(PORT, PortCounts(1, 4, MSS), 0) == []
         assert subject.queue_event(PORT, Notice.CN_L, 20_000, 0) == [
-            WindowSet(PORT, BACKGROUND, Hold(3500), refresh=False)
+            HoldUpdate(PORT, BACKGROUND, Hold(3500), refresh=False)
         ]
         assert windows(subject.queue_event(PORT, Notice.CN_H, 20_000, 0)) == {
             BACKGROUND: 1460,
@@ -225,7 +225,7 @@ class TestTime:
     def test_what_is_in_force_is_refreshed_every_third_of_its_life(self) -> None:
         subject = regulator(Scheme.WEIR)
         assert set(subject.refresh(TTL_NS // 3)) == {
-            WindowSet(PORT, cls, subject.in_force(PORT, cls), refresh=True) for cls in FlowClass
+            HoldUpdate(PORT, cls, subject.in_force(PORT, cls), refresh=True) for cls in FlowClass
         }
         assert subject.refresh(TTL_NS // 3) == []
         assert len(subject.refresh(2 * TTL_NS // 3)) == 2
@@ -328,7 +328,7 @@ class TestAccounts:
 
     def test_it_is_kept_open_while_the_port_is_regulated(self, subject: Regulator) -> None:
         assert set(subject.refresh(TTL_NS // 3)) == {
-            WindowSet(PORT, cls, hold, refresh=True) for cls, hold in self.HOLDS.items()
+            HoldUpdate(PORT, cls, hold, refresh=True) for cls, hold in self.HOLDS.items()
         }
         assert {(window.cls, window.hold) for window in subject.withdraw(PORT, SECOND)} == {
             (BURST, RELEASED),
@@ -358,7 +358,7 @@ class TestAccounts:
         assert {window.hold for window in sets} == {RELEASED}
         subject.flows_changed(PORT, PortCounts(1, 4, MSS), 1)
         assert subject.queue_event(PORT, Notice.CN_L, 20_000, 2) == [
-            WindowSet(PORT, BACKGROUND, Hold(3500), refresh=False)
+            HoldUpdate(PORT, BACKGROUND, Hold(3500), refresh=False)
         ]
 
     def test_none_lets_go_of_it(self, subject: Regulator) -> None:
@@ -384,7 +384,7 @@ class AnyHistory(RuleBasedStateMachine):
         for port in self.counts:
             self.carry_out(self.subject.configure(port, LIMITS, has_account, 0), port)
 
-    def carry_out(self, sets: list[WindowSet], port: PortId | None = None) -> None:
+    def carry_out(self, sets: list[HoldUpdate], port: PortId | None = None) -> None:
         for window in sets:
             assert port in (None, window.port), "a window for a port other than the event's"
             self.held[window.port, window.cls] = window.hold, self.now_ns

@@ -11,18 +11,18 @@ from controller.core.congestion.regulator import RegulatorSettings, Scheme
 from controller.core.congestion.windows import CreditRules, WindowRules
 from controller.core.engine import EngineSettings
 from controller.core.flows.policy import Rule, Treatment
-from controller.model.entries import Account, Exempt, FlowWindow, HostWindow
+from controller.model.entries import Exempt, FlowCounter, FlowWindow, HostWindow
 from controller.model.flow import ACK, FIN
 from controller.model.values import PortId
 from dummy_ovs import Controller, free_endpoint, wait_for
-from engine_world import (
+from engine_bench import (
     CONNECTIONS,
     CREDIT,
     LIMITS,
     RECEIVER,
     SECOND,
     SENDERS,
-    World,
+    EngineBench,
     records,
     star,
 )
@@ -37,7 +37,7 @@ def settings(
     buffer_share: float = 0.9,
     credit: CreditRules = CREDIT,
 ) -> EngineSettings:
-    """Those of the world, but for this."""
+    """Those of the bench, but for this."""
     return EngineSettings(
         CONNECTIONS,
         RegulatorSettings(scheme, 3 * SECOND, WindowRules(buffer_share, 2), credit),
@@ -48,129 +48,129 @@ def settings(
     )
 
 
-def reconfigure(world: World, new: EngineSettings) -> list:
-    return world.do(world.engine.reconfigure(new, world.now_ns))
+def reconfigure(bench: EngineBench, new: EngineSettings) -> list:
+    return bench.do(bench.engine.reconfigure(new, bench.now_ns))
 
 
-def held(world: World) -> dict[int, int]:
+def held(bench: EngineBench) -> dict[int, int]:
     """The windows in force, by register."""
-    return {register: size for register, size in world.windows[1].items() if size}
+    return {register: size for register, size in bench.windows[1].items() if size}
 
 
-def incast(world: World) -> None:
+def incast(bench: EngineBench) -> None:
     for host in SENDERS:
-        world.connect(host, RECEIVER)
-    world.sleep(2 * SECOND)
+        bench.connect(host, RECEIVER)
+    bench.sleep(2 * SECOND)
 
 
 class TestPolicies:
     def test_an_exemption_is_installed_and_withdrawn(self) -> None:
-        world = star()
+        bench = star()
         rule = Rule(Treatment.EXEMPT, port=WEB)
-        reconfigure(world, settings(policies=(rule,)))
-        assert world.entries(1, Exempt) == {Exempt(b"", 0, WEB)}
+        reconfigure(bench, settings(policies=(rule,)))
+        assert bench.entries(1, Exempt) == {Exempt(b"", 0, WEB)}
         other = Rule(Treatment.EXEMPT, port=443)
-        reconfigure(world, settings(policies=(other,)))
-        assert world.entries(1, Exempt) == {Exempt(b"", 0, 443)}
-        reconfigure(world, settings())
-        assert world.entries(1, Exempt) == set()
+        reconfigure(bench, settings(policies=(other,)))
+        assert bench.entries(1, Exempt) == {Exempt(b"", 0, 443)}
+        reconfigure(bench, settings())
+        assert bench.entries(1, Exempt) == set()
 
     def test_connections_that_are_exempt_now_are_let_go_and_counted_again_later(self) -> None:
-        world = star()
-        incast(world)
-        assert world.entries(1, Account)
-        reconfigure(world, settings(policies=(Rule(Treatment.EXEMPT, port=WEB),)))
-        assert len(world.engine.flow_table) == len(SENDERS)
-        assert world.engine.flow_table.counts(PORT).flows == 0
-        assert world.entries(1, Account) == set()
-        reconfigure(world, settings())
-        assert world.engine.flow_table.counts(PORT).burst == len(SENDERS)
-        world.sleep(3 * SECOND)
-        assert len(world.entries(1, Account)) == 2 * len(SENDERS)
+        bench = star()
+        incast(bench)
+        assert bench.entries(1, FlowCounter)
+        reconfigure(bench, settings(policies=(Rule(Treatment.EXEMPT, port=WEB),)))
+        assert len(bench.engine.flow_table) == len(SENDERS)
+        assert bench.engine.flow_table.counts(PORT).flows == 0
+        assert bench.entries(1, FlowCounter) == set()
+        reconfigure(bench, settings())
+        assert bench.engine.flow_table.counts(PORT).burst == len(SENDERS)
+        bench.sleep(3 * SECOND)
+        assert len(bench.entries(1, FlowCounter)) == 2 * len(SENDERS)
 
     def test_many_are_treated_some_at_a_time(self) -> None:
-        world = star()
+        bench = star()
         n = 6000
         for number in range(n):
-            world.connect(SENDERS[number % 32], RECEIVER, src_port=1000 + number)
-        reconfigure(world, settings(policies=(Rule(Treatment.EXEMPT, port=WEB),)))
-        left = world.engine.flow_table.counts(PORT).flows
+            bench.connect(SENDERS[number % 32], RECEIVER, src_port=1000 + number)
+        reconfigure(bench, settings(policies=(Rule(Treatment.EXEMPT, port=WEB),)))
+        left = bench.engine.flow_table.counts(PORT).flows
         assert 0 < left < n, "nobody waits until all are done"
-        world.sleep(SECOND)
-        assert world.engine.flow_table.counts(PORT).flows == 0
-        assert len(world.engine.flow_table) == n
+        bench.sleep(SECOND)
+        assert bench.engine.flow_table.counts(PORT).flows == 0
+        assert len(bench.engine.flow_table) == n
 
     def test_background_from_now_on_and_no_longer(self) -> None:
-        world = star()
-        key = world.connect(SENDERS[0], RECEIVER)
-        reconfigure(world, settings(policies=(Rule(Treatment.BACKGROUND, port=WEB),)))
-        assert world.engine.flow_table.counts(PORT).background == 1
-        assert len(world.entries(1, FlowWindow)) == 2
-        reconfigure(world, settings())
-        counts = world.engine.flow_table.counts(PORT)
+        bench = star()
+        key = bench.connect(SENDERS[0], RECEIVER)
+        reconfigure(bench, settings(policies=(Rule(Treatment.BACKGROUND, port=WEB),)))
+        assert bench.engine.flow_table.counts(PORT).background == 1
+        assert len(bench.entries(1, FlowWindow)) == 2
+        reconfigure(bench, settings())
+        counts = bench.engine.flow_table.counts(PORT)
         assert (counts.background, counts.burst) == (0, 1)
-        assert world.entries(1, FlowWindow) == set()
-        world.segment(key, FIN | ACK)
-        world.segment(key.reverse, FIN | ACK)
-        assert len(world.engine.flow_table) == 0
+        assert bench.entries(1, FlowWindow) == set()
+        bench.segment(key, FIN | ACK)
+        bench.segment(key.reverse, FIN | ACK)
+        assert len(bench.engine.flow_table) == 0
 
     def test_those_whom_it_does_not_concern_keep_what_was_counted(self) -> None:
-        world = star()
-        key = world.connect(SENDERS[0], RECEIVER)
-        world.sleep(2 * SECOND)
-        world.volume(1, key, 5_000_000)
-        assert world.engine.flow_table.counts(PORT).background == 1
-        assert not reconfigure(world, settings(policies=(Rule(Treatment.PROTECT, port=443),)))
-        assert world.engine.flow_table.counts(PORT).background == 1
+        bench = star()
+        key = bench.connect(SENDERS[0], RECEIVER)
+        bench.sleep(2 * SECOND)
+        bench.volume(1, key, 5_000_000)
+        assert bench.engine.flow_table.counts(PORT).background == 1
+        assert not reconfigure(bench, settings(policies=(Rule(Treatment.PROTECT, port=443),)))
+        assert bench.engine.flow_table.counts(PORT).background == 1
 
     def test_the_event_log_does_not_take_it_for_another_connection(self) -> None:
-        world = star()
-        incast(world)
-        effects = reconfigure(world, settings(policies=(Rule(Treatment.PROTECT, port=WEB),)))
+        bench = star()
+        incast(bench)
+        effects = reconfigure(bench, settings(policies=(Rule(Treatment.PROTECT, port=WEB),)))
         for event in ("connection_opened", "connection_closed"):
             assert records(effects, event) == []
 
 
 class TestRegulation:
     def test_other_rules_are_in_force_at_once(self) -> None:
-        world = star()
-        incast(world)
-        before = held(world)
-        reconfigure(world, settings(buffer_share=0.5))
-        assert held(world).keys() == before.keys()
-        assert sum(held(world).values()) < sum(before.values())
-        reconfigure(world, settings())
-        assert held(world) == before
+        bench = star()
+        incast(bench)
+        before = held(bench)
+        reconfigure(bench, settings(buffer_share=0.5))
+        assert held(bench).keys() == before.keys()
+        assert sum(held(bench).values()) < sum(before.values())
+        reconfigure(bench, settings())
+        assert held(bench) == before
 
     def test_regulation_ends_and_begins(self) -> None:
-        world = star()
-        incast(world)
-        before = held(world)
-        reconfigure(world, settings(Scheme.NONE))
-        assert held(world) == {}
-        world.sleep(5 * SECOND)
-        assert held(world) == {}
-        reconfigure(world, settings())
-        assert held(world) == before
+        bench = star()
+        incast(bench)
+        before = held(bench)
+        reconfigure(bench, settings(Scheme.NONE))
+        assert held(bench) == {}
+        bench.sleep(5 * SECOND)
+        assert held(bench) == {}
+        reconfigure(bench, settings())
+        assert held(bench) == before
 
     def test_regulation_begins_where_there_was_never_any(self) -> None:
-        world = star(Scheme.NONE)
-        incast(world)
-        assert not world.windows
-        assert world.entries(1, HostWindow) == set()
-        reconfigure(world, settings())
+        bench = star(Scheme.NONE)
+        incast(bench)
+        assert not bench.windows
+        assert bench.entries(1, HostWindow) == set()
+        reconfigure(bench, settings())
         regulated = star()
         incast(regulated)
-        assert sorted(held(world).values()) == sorted(held(regulated).values())
-        entries, expected = (w.entries(1, HostWindow) for w in (world, regulated))
+        assert sorted(held(bench).values()) == sorted(held(regulated).values())
+        entries, expected = (w.entries(1, HostWindow) for w in (bench, regulated))
         assert {(e.port, e.address) for e in entries} == {(e.port, e.address) for e in expected}
 
     def test_a_switch_that_comes_later_has_the_new_policy(self) -> None:
-        world = star()
+        bench = star()
         rule = Rule(Treatment.EXEMPT, port=WEB)
-        reconfigure(world, settings(policies=(rule,)))
-        world.switch_up(2)
-        assert world.entries(2, Exempt) == {Exempt(b"", 0, WEB)}
+        reconfigure(bench, settings(policies=(rule,)))
+        bench.switch_up(2)
+        assert bench.entries(2, Exempt) == {Exempt(b"", 0, WEB)}
 
 
 # What can change
@@ -245,13 +245,13 @@ def test_sighup(tmp_path: Path) -> None:
     # The file that was refused has left no trace: this is compared with what was there before.
     done = running.reload("regulation: {scheme: none}\nfabric: {rtt: 1 ms}")
     assert (done["changed"], done["kept"]) == ([], ["fabric.rtt"])
-    assert "fabric.rtt cannot change at work" in log.log
+    assert "fabric.rtt cannot be changed while the controller runs" in log.log
     assert log.stop() == 0
     assert "Traceback" not in log.log
 
 
 def test_settings_are_those_of_the_world() -> None:
     """So that a reload with them changes nothing."""
-    world = star()
-    incast(world)
-    assert reconfigure(world, settings()) == []
+    bench = star()
+    incast(bench)
+    assert reconfigure(bench, settings()) == []

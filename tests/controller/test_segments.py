@@ -5,13 +5,13 @@ import struct
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from controller.model.flow import SegmentFields
 from controller.southbound.codec import match, openflow, packet_in
 from controller.southbound.codec.ethernet import MalformedFrameError
 from controller.southbound.codec.openflow import HEADER, Type
 from controller.southbound.codec.packet_in import TcpSegment
 from controller.southbound.switch import segments
 from controller.southbound.switch.pipeline import Table
-from controller.southbound.switch.segments import Copied
 from packets import ACK, FIN, SYN, Host, ethernet, ipv4, ipv6, segment, tcp_header, tcp_options
 
 H1, H2 = Host(1), Host(2)
@@ -38,7 +38,7 @@ def over_ipv6(tcp: bytes) -> bytes:
     return ethernet(H2.mac, H1.mac, 0x86DD, ipv6(H1.address6, H2.address6, tcp))
 
 
-def carefully(message: bytes) -> Copied | None:
+def carefully(message: bytes) -> SegmentFields | None:
     """What the fields say, one after the other; None if it is no TCP segment."""
     packet = openflow.unpack_packet_in(message)
     try:
@@ -81,12 +81,12 @@ def test_one_that_is_not_whole_yet_is_left() -> None:
         assert segments.take(message[:length], 0) == ([], 0)
 
 
-def test_a_label_is_told_and_ends_a_run_without() -> None:
+def test_a_path_id_is_told_and_ends_a_run_without() -> None:
     frame = over_ipv4(tcp_header((40_000, 80), SYN, 9, LINUX))
-    plain, labelled = wrapped(frame), wrapped(frame, register=16 + 11)
-    found, end = segments.take(labelled * 2 + plain, 0)
+    plain, with_register = wrapped(frame), wrapped(frame, register=16 + 11)
+    found, end = segments.take(with_register * 2 + plain, 0)
     assert [segment[-1] for segment in found] == [11, 11]
-    assert end == 2 * len(labelled)
+    assert end == 2 * len(with_register)
 
 
 def test_what_found_no_entry_is_no_copy() -> None:
@@ -105,7 +105,7 @@ frames = st.builds(
 )
 
 
-# With the label 5, with none, and with what none of ours has set.
+# With the path id 5, with none, and with what none of ours has set.
 registers = st.sampled_from([None, 16 + 5, 16, 3, 1 << 31])
 
 

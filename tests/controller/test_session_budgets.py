@@ -4,11 +4,10 @@ import struct
 
 import pytest
 
+from controller.model.packet_ins import OverBudget, PacketClass
 from controller.southbound.codec.openflow import Type
-from controller.southbound.switch import budgets, pipeline, session
-from controller.southbound.switch.budgets import Dropped
-from controller.southbound.switch.pipeline import PacketClass
-from session_world import H1, LIMITS, Switch
+from controller.southbound.switch import budgets, events, pipeline
+from scripted_switch import H1, LIMITS, ScriptedSwitch
 
 
 def changes_of(message: bytes) -> tuple[int, int]:
@@ -21,13 +20,15 @@ class TestBudgets:
     """Ports 1 and 2 with their meters."""
 
     @pytest.fixture
-    def switch(self) -> Switch:
-        return Switch((1, 2, 0xFFFFFFFE))
+    def switch(self) -> ScriptedSwitch:
+        return ScriptedSwitch((1, 2, 0xFFFFFFFE))
 
-    def meter_mods(self, switch: Switch) -> list[tuple[int, int]]:
+    def meter_mods(self, switch: ScriptedSwitch) -> list[tuple[int, int]]:
         return [changes_of(message) for message in switch.got if message[1] == Type.METER_MOD]
 
-    def test_the_meters_go_in_before_the_entries_that_use_them(self, switch: Switch) -> None:
+    def test_the_meters_go_in_before_the_entries_that_use_them(
+        self, switch: ScriptedSwitch
+    ) -> None:
         switch.become_ready()
         kinds = [kind for kind in switch.kinds() if kind in (Type.METER_MOD, Type.FLOW_MOD)]
         n_meters = 2 * len(budgets.METERED) + 1
@@ -35,7 +36,7 @@ class TestBudgets:
         assert kinds == [Type.METER_MOD] * n_meters + [Type.FLOW_MOD] * n_entries
 
     def test_without_meters_the_fixed_entries_do(
-        self, switch: Switch, caplog: pytest.LogCaptureFixture
+        self, switch: ScriptedSwitch, caplog: pytest.LogCaptureFixture
     ) -> None:
         switch.subscribe_answer()
         for kind in (11, 10):
@@ -47,14 +48,14 @@ class TestBudgets:
             switch.say(Type.ERROR, struct.pack("!HH", 1, 2) + request)
         switch.say_flows()
         (ready,) = switch.barrier()
-        assert isinstance(ready, session.Ready)
+        assert isinstance(ready, events.Ready)
         assert self.meter_mods(switch) == []
         assert switch.kinds().count(Type.FLOW_MOD) == len(pipeline.STATIC)
         (record,) = caplog.records
         assert "has no meters" in record.getMessage()
 
     def test_a_port_that_comes_is_guarded_and_one_that_goes_leaves_nothing(
-        self, switch: Switch
+        self, switch: ScriptedSwitch
     ) -> None:
         switch.become_ready()
         for reason, command in ((0, 0), (1, 2)):
@@ -65,16 +66,19 @@ class TestBudgets:
             assert self.meter_mods(switch) == wanted
             assert switch.kinds().count(Type.FLOW_MOD) == len(budgets.entries(9))
 
-    def test_the_offenders_are_told(self, switch: Switch) -> None:
+    def test_the_offenders_are_told(self, switch: ScriptedSwitch) -> None:
         switch.become_ready()
         number = next(
             meter.number
             for meter in budgets.meters(2, LIMITS)
             if budgets.owner(meter.number) == (2, PacketClass.SYN)
         )
-        for age_s, dropped, told in ((1, 0, []), (3, 80, [Dropped(2, PacketClass.SYN, 80, 40.0)])):
+        for age_s, dropped, expected in (
+            (1, 0, []),
+            (3, 80, [OverBudget(2, PacketClass.SYN, 80, 40.0)]),
+        ):
             switch.session.read_meters()
             counters = struct.pack("!IH6xIQQIIQQ", number, 56, 0, 500, 0, age_s, 0, dropped, 0)
             body = struct.pack("!HH4x", 9, 0) + counters
-            events = switch.say(Type.MULTIPART_REPLY, body, switch.asked(9))
-            assert events == ([session.CopiesDropped(told)] if told else [])
+            told = switch.say(Type.MULTIPART_REPLY, body, switch.asked(9))
+            assert told == ([events.CopiesDropped(expected)] if expected else [])

@@ -15,7 +15,6 @@ from controller.southbound.codec.extension import (
     NO_ACCOUNT,
     Capability,
     MessageType,
-    PacketInReason,
     QueueStats,
     QueueStatsReply,
     QueueStatsRequest,
@@ -194,6 +193,10 @@ def test_statistics_of_an_account(world: World) -> None:
     )
 
 
+# The reasons of packet-ins that are notices (SDTCP Figure 4).
+CN_L, CN_M, CN_H = 16, 17, 18
+
+
 @pytest.mark.parametrize("world", ["notify=packet-in"], indirect=True)
 def test_ryu_parses_notices_in_packet_ins(world: World) -> None:
     world.connection.send(SET_CONFIG)
@@ -203,12 +206,12 @@ def test_ryu_parses_notices_in_packet_ins(world: World) -> None:
 
     description = ofproto_protocol.ProtocolDesc(ofproto_v1_3.OFP_VERSION)
     for reason, length in (
-        (PacketInReason.CN_L, 1000),
-        (PacketInReason.CN_M, 2000),
-        (PacketInReason.CN_H, 3000),
+        (CN_L, 1000),
+        (CN_M, 2000),
+        (CN_H, 3000),
     ):
         data = world.connection.receive(openflow.Type.PACKET_IN)
-        while data[14] < PacketInReason.CN_L:
+        while data[14] < CN_L:
             data = world.connection.receive(openflow.Type.PACKET_IN)
         version, kind, size, xid = openflow.HEADER.unpack_from(data)
         message = ofproto_parser.msg(description, version, kind, size, xid, data)

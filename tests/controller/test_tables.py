@@ -2,9 +2,9 @@
 
 import pytest
 
-from controller.core.desired.tables import Applied, Found, Tables
+from controller.core.desired.tables import Applied, AuditResult, Tables
 from controller.model.effects import Effect, Install, Withdraw
-from controller.model.entries import Account, Entry, Forward, LinkPort, Relearn
+from controller.model.entries import Entry, FlowCounter, Forward, LinkPort, Relearn
 from controller.model.flow import FlowKey
 
 M1, M2 = b"\2\0\0\0\0\1", b"\2\0\0\0\0\2"
@@ -58,11 +58,11 @@ def test_what_it_holds_otherwise_is_replaced_in_place(subject: Subject) -> None:
 
 
 def test_what_nobody_wants_goes_with_the_sweep_and_not_before(subject: Subject) -> None:
-    held: list[Entry] = [Forward(M1, 3), LinkPort(7), Account(FLOW, True)]
+    held: list[Entry] = [Forward(M1, 3), LinkPort(7), FlowCounter(FLOW, True)]
     subject.tables.connect(1, held)
     assert subject.take() == []
-    subject.tables.sweep(1, Account)
-    assert subject.take() == [Withdraw(1, Account(FLOW, True))]
+    subject.tables.sweep(1, FlowCounter)
+    assert subject.take() == [Withdraw(1, FlowCounter(FLOW, True))]
     subject.tables.sweep(1)
     assert subject.take() == [Withdraw(1, Forward(M1, 3)), Withdraw(1, LinkPort(7))]
 
@@ -81,10 +81,10 @@ def test_a_switch_that_is_away_is_not_told(subject: Subject) -> None:
 
 def test_what_the_switch_removed_itself_is_not_withdrawn(subject: Subject) -> None:
     subject.tables.connect(1, [])
-    subject.tables.put(1, Account(FLOW, True))
+    subject.tables.put(1, FlowCounter(FLOW, True))
     subject.take()
-    subject.tables.vanished(1, Account(FLOW, True).key)
-    subject.tables.remove(1, Account(FLOW, True).key)
+    subject.tables.vanished(1, FlowCounter(FLOW, True).key)
+    subject.tables.remove(1, FlowCounter(FLOW, True).key)
     assert subject.take() == []
 
 
@@ -138,12 +138,12 @@ class TestAudit:
     def test_what_is_there_is_left_alone(self, subject: Subject) -> None:
         subject.tables.audit(1, [Forward(M1, 3)])
         subject.tables.audit(1, [LinkPort(1), Forward(M2, 4)])
-        assert subject.tables.end_audit(1) == Found(0, 0)
+        assert subject.tables.end_audit(1) == AuditResult(0, 0)
         assert subject.take() == []
 
     def test_what_is_missing_or_different_is_put_back(self, subject: Subject) -> None:
         subject.tables.audit(1, [Forward(M1, 9), LinkPort(1)])
-        assert subject.tables.end_audit(1) == Found(2, 0)
+        assert subject.tables.end_audit(1) == AuditResult(2, 0)
         effects = subject.take()
         assert len(effects) == 2
         assert Install(1, Forward(M1, 3)) in effects
@@ -153,7 +153,7 @@ class TestAudit:
     def test_what_nobody_wants_goes_but_what_goes_by_itself(self, subject: Subject) -> None:
         held: list[Entry] = [Forward(M1, 3), Forward(M2, 4), LinkPort(1), LinkPort(7), Relearn(2)]
         subject.tables.audit(1, held)
-        assert subject.tables.end_audit(1) == Found(0, 1)
+        assert subject.tables.end_audit(1) == AuditResult(0, 1)
         assert subject.take() == [Withdraw(1, LinkPort(7))]
 
     def test_what_was_changed_meanwhile_is_not_judged(self, subject: Subject) -> None:
@@ -163,7 +163,7 @@ class TestAudit:
         subject.tables.vanished(1, LinkPort(1).key)
         subject.take()
         subject.tables.audit(1, [Forward(M1, 3), Forward(M2, 4), LinkPort(1)])
-        assert subject.tables.end_audit(1) == Found(0, 0)
+        assert subject.tables.end_audit(1) == AuditResult(0, 0)
         assert subject.take() == []
 
     def test_what_waits_for_the_sweep_is_not_withdrawn_before(self) -> None:
@@ -171,7 +171,7 @@ class TestAudit:
         subject.tables.connect(1, [LinkPort(7)])
         subject.tables.begin_audit(1)
         subject.tables.audit(1, [LinkPort(7)])
-        assert subject.tables.end_audit(1) == Found(0, 0)
+        assert subject.tables.end_audit(1) == AuditResult(0, 0)
         assert subject.take() == []
 
     def test_what_was_refused_is_tried_again(self, subject: Subject) -> None:
@@ -180,7 +180,7 @@ class TestAudit:
         subject.tables.begin_audit(1)
         subject.take()
         subject.tables.audit(1, [Forward(M1, 3), Forward(M2, 4), LinkPort(1)])
-        assert subject.tables.end_audit(1) == Found(0, 0)
+        assert subject.tables.end_audit(1) == AuditResult(0, 0)
         assert subject.take() == [Install(1, LinkPort(2))]
         assert subject.tables.applied(1) == Applied(4, 3, 0)
 

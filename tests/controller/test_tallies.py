@@ -8,7 +8,7 @@ from controller.ops.event_log import EventLog, Recent
 from controller.runtime.tallies import DELAY_BOUNDS_NS, Histogram, Tallies, kind_of
 from controller.southbound.codec import extension
 from controller.southbound.codec.discovery import Origin
-from controller.southbound.switch import session
+from controller.southbound.switch import events
 
 
 @given(st.lists(st.integers(0, 10**9)))
@@ -26,16 +26,16 @@ def test_a_histogram_counts_what_is_within_its_bounds(durations_ns: list[int]) -
 def test_packet_ins_are_counted_by_the_batch() -> None:
     tallies = Tallies()
     segment = (1, b"", b"", 2, 0, 0, 0, None, None, None)
-    tallies.count(7, session.SegmentsCopied([segment] * 5))
-    tallies.count(7, session.FrameMissed(1, b"", b"", b""))
-    tallies.count(8, session.LinkDiscovered(1, Origin(7, 1, 0)))
+    tallies.count(7, events.SegmentsCopied([segment] * 5))
+    tallies.count(7, events.FrameMissed(1, b"", b"", b""))
+    tallies.count(8, events.LinkDiscovered(1, Origin(7, 1, 0)))
     assert tallies.packet_ins == {7: {"segment": 5, "unknown": 1}, 8: {"discovery": 1}}
 
 
 def test_notices_and_windows_are_counted_as_they_are_recorded() -> None:
     tallies = Tallies()
     event = extension.QueueEvent(2, 3, 0, 14, 20_000, 65_536, 1, 1)
-    tallies.count(7, session.QueueNotice(event, 4))
+    tallies.count(7, events.QueueNotice(event, 4))
     tallies.record("queue_event", {"switch": 7, "port": 3, "notice": "CN-H"})
     tallies.record("window_set", {"switch": 7, "refresh": False, "windows": [{}, {}]})
     tallies.record("window_set", {"switch": 7, "refresh": True, "windows": [{}]})

@@ -13,20 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core.topology.links import Link
-from controller.core.topology.trees import LABELS, Trees
-from controller.model.values import PortId
+from controller.core.topology.trees import Trees
+from controller.model.values import N_PATH_IDS, PortId
 from fabrics import AGGREGATION, CORE, EDGE, SPINE, Wiring, fat_tree, leaf_spine
 
 Path = tuple[PortId, ...]
 
 
-def walk(trees: Trees, links: Collection[Link], src: int, dst: int, label: int) -> Path | None:
+def walk(trees: Trees, links: Collection[Link], src: int, dst: int, path_id: int) -> Path | None:
     """The egress ports from switch to switch, hop by hop."""
     peers = {a: b for link in links for a, b in (link, link[::-1])}
     path: list[PortId] = []
     switch = src
     while switch != dst:
-        port = trees.next_ports(dst, label).get(switch)
+        port = trees.next_ports(dst, path_id).get(switch)
         if port is None:
             return None
         path.append(PortId(switch, port))
@@ -58,28 +58,28 @@ def wirings(draw: st.DrawFn) -> Wiring:
     return wiring
 
 
-labels = st.integers(0, LABELS - 1)
+path_ids = st.integers(0, N_PATH_IDS - 1)
 
 
-@given(wirings(), labels)
+@given(wirings(), path_ids)
 @settings(deadline=None)
-def test_paths_are_symmetric_and_shortest_in_any_fabric(wiring: Wiring, label: int) -> None:
+def test_paths_are_symmetric_and_shortest_in_any_fabric(wiring: Wiring, path_id: int) -> None:
     trees = Trees(wiring.links, wiring.edges)
     distances = dict(nx.all_pairs_shortest_path_length(graph(wiring.links)))
     for src, dst in permutations(distances, 2):
-        path = walk(trees, wiring.links, src, dst, label)
+        path = walk(trees, wiring.links, src, dst, path_id)
         if dst not in distances[src]:
             assert path is None
             continue
         assert path is not None
         assert len(path) == distances[src][dst]
-        assert walk(trees, wiring.links, dst, src, label) == entered(path, wiring.links)
+        assert walk(trees, wiring.links, dst, src, path_id) == entered(path, wiring.links)
 
 
-@given(wirings(), labels, st.data())
+@given(wirings(), path_ids, st.data())
 @settings(deadline=None)
 def test_a_lost_switch_moves_only_what_led_over_it_in_any_rooted_fabric(
-    wiring: Wiring, label: int, data: st.DataObject
+    wiring: Wiring, path_id: int, data: st.DataObject
 ) -> None:
     trees = Trees(wiring.links, wiring.edges)
     spare = sorted(set(trees.switches) - set(trees.roots) - set(wiring.edges))
@@ -88,8 +88,8 @@ def test_a_lost_switch_moves_only_what_led_over_it_in_any_rooted_fabric(
     lost = data.draw(st.sampled_from(spare))
     left = wiring.without(lost)
     after = Trees(left, wiring.edges, former_roots=trees.roots)
-    root = trees.root_of[label]
-    if not after.switches or after.root_of[label] != root:
+    root = trees.root_of[path_id]
+    if not after.switches or after.root_of[path_id] != root:
         return
     near, nearer = (
         nx.single_source_shortest_path_length(graph(links), root) for links in (wiring.links, left)
@@ -97,15 +97,15 @@ def test_a_lost_switch_moves_only_what_led_over_it_in_any_rooted_fabric(
     if any(near.get(switch) != nearer.get(switch) for switch in after.switches):
         return  # What is near to the root is another thing.
     for src, dst in permutations(after.switches, 2):
-        path = walk(trees, wiring.links, src, dst, label)
+        path = walk(trees, wiring.links, src, dst, path_id)
         if path is not None and lost not in {port.switch for port in path}:
-            assert walk(after, left, src, dst, label) == path
+            assert walk(after, left, src, dst, path_id) == path
 
 
-@given(wirings(), labels, st.data())
+@given(wirings(), path_ids, st.data())
 @settings(deadline=None)
 def test_distrusted_switches_are_gone_round_where_that_is_possible(
-    wiring: Wiring, label: int, data: st.DataObject
+    wiring: Wiring, path_id: int, data: st.DataObject
 ) -> None:
     switches = sorted(graph(wiring.links).nodes)
     distrusted = data.draw(st.sets(st.sampled_from(switches))) if switches else set()
@@ -113,19 +113,19 @@ def test_distrusted_switches_are_gone_round_where_that_is_possible(
     trusted = graph(wiring.without(*distrusted))
     whole = graph(wiring.links)
     for src, dst in permutations(switches, 2):
-        path = walk(trees, wiring.links, src, dst, label)
+        path = walk(trees, wiring.links, src, dst, path_id)
         assert (path is not None) == nx.has_path(whole, src, dst)
         if path is None:
             continue
-        assert walk(trees, wiring.links, dst, src, label) == entered(path, wiring.links)
+        assert walk(trees, wiring.links, dst, src, path_id) == entered(path, wiring.links)
         if src in trusted and dst in trusted and nx.has_path(trusted, src, dst):
             assert not distrusted & {port.switch for port in path}
 
 
-@given(wirings(), labels, st.data())
+@given(wirings(), path_ids, st.data())
 @settings(deadline=None)
 def test_doubtful_links_are_gone_round_where_that_is_possible(
-    wiring: Wiring, label: int, data: st.DataObject
+    wiring: Wiring, path_id: int, data: st.DataObject
 ) -> None:
     if not wiring.links:
         return
@@ -133,7 +133,7 @@ def test_doubtful_links_are_gone_round_where_that_is_possible(
     trees = Trees(wiring.links, wiring.edges, doubtful=doubtful)
     trusted = graph([link for link in wiring.links if link not in doubtful])
     for src, dst in permutations(graph(wiring.links).nodes, 2):
-        path = walk(trees, wiring.links, src, dst, label)
+        path = walk(trees, wiring.links, src, dst, path_id)
         assert (path is not None) == nx.has_path(graph(wiring.links), src, dst)
         if path and src in trusted and dst in trusted and nx.has_path(trusted, src, dst):
             used = {*path, *entered(path, wiring.links)}
@@ -151,13 +151,13 @@ def test_the_roots_of_a_fat_tree_are_its_cores_and_get_their_share(k: int) -> No
 
 
 @pytest.mark.parametrize("wiring", [fat_tree(4), leaf_spine(4, 5)], ids=["fat-tree", "leaf-spine"])
-def test_between_any_two_edges_labels_are_spread_evenly_over_the_roots(wiring: Wiring) -> None:
+def test_between_any_two_edges_path_ids_are_spread_evenly_over_the_roots(wiring: Wiring) -> None:
     trees = Trees(wiring.links, wiring.edges)
     for src, dst in permutations(wiring.edges, 2):
-        paths = [walk(trees, wiring.links, src, dst, label) for label in range(LABELS)]
+        paths = [walk(trees, wiring.links, src, dst, path_id) for path_id in range(N_PATH_IDS)]
         counts = Counter(paths)
         ways = nx.all_shortest_paths(graph(wiring.links), src, dst)
-        assert set(counts.values()) == {LABELS // len(list(ways))}
+        assert set(counts.values()) == {N_PATH_IDS // len(list(ways))}
 
 
 def test_of_a_leaf_spine_the_roots_are_the_spines() -> None:
@@ -166,23 +166,23 @@ def test_of_a_leaf_spine_the_roots_are_the_spines() -> None:
 
 
 @pytest.mark.parametrize("wiring", [fat_tree(4), leaf_spine(4, 5)], ids=["fat-tree", "leaf-spine"])
-def test_the_loss_of_a_root_moves_only_its_labels_and_its_return_brings_them_back(
+def test_the_loss_of_a_root_moves_only_its_path_ids_and_its_return_brings_them_back(
     wiring: Wiring,
 ) -> None:
     before = Trees(wiring.links, wiring.edges)
     for lost in before.roots:
         left = wiring.without(lost)
         after = Trees(left, wiring.edges, former_roots=before.roots)
-        for label in range(LABELS):
-            if before.root_of[label] == lost:
-                assert after.root_of[label] != lost
+        for path_id in range(N_PATH_IDS):
+            if before.root_of[path_id] == lost:
+                assert after.root_of[path_id] != lost
                 continue
-            assert after.root_of[label] == before.root_of[label]
+            assert after.root_of[path_id] == before.root_of[path_id]
             for src, dst in permutations(wiring.edges, 2):
-                path = walk(before, wiring.links, src, dst, label)
-                assert walk(after, left, src, dst, label) == path
+                path = walk(before, wiring.links, src, dst, path_id)
+                assert walk(after, left, src, dst, path_id) == path
         # They are dealt to all the others, not to one of them.
-        heirs = {after.root_of[i] for i in range(LABELS) if before.root_of[i] == lost}
+        heirs = {after.root_of[i] for i in range(N_PATH_IDS) if before.root_of[i] == lost}
         assert len(heirs) == len(before.roots) - 1
         back = Trees(wiring.links, wiring.edges, former_roots=after.roots)
         assert back.root_of == before.root_of
@@ -194,25 +194,25 @@ def test_a_lost_aggregation_switch_leaves_all_cores_to_the_other_pods() -> None:
     trees = Trees(left, wiring.edges)
     used = {
         port.switch
-        for label in range(LABELS)
-        for port in walk(trees, left, EDGE + 2, EDGE + 6, label) or ()
+        for path_id in range(N_PATH_IDS)
+        for port in walk(trees, left, EDGE + 2, EDGE + 6, path_id) or ()
     }
     assert used >= {CORE, CORE + 1, CORE + 2, CORE + 3}
 
 
-def test_parallel_links_draw_the_labels_and_the_loss_of_one_moves_only_its_own() -> None:
+def test_parallel_links_draw_the_path_ids_and_the_loss_of_one_moves_only_its_own() -> None:
     wiring = leaf_spine(1, 2, parallel=4)
     trees = Trees(wiring.links, wiring.edges)
     src, dst = wiring.edges
-    paths = {label: walk(trees, wiring.links, src, dst, label) for label in range(LABELS)}
+    paths = {path_id: walk(trees, wiring.links, src, dst, path_id) for path_id in range(N_PATH_IDS)}
     assert len({path[0] for path in paths.values() if path}) >= 3
     lost = wiring.links[0]
     left = wiring.links[1:]
     after = Trees(left, wiring.edges)
-    for label, path in paths.items():
+    for path_id, path in paths.items():
         assert path is not None
         if not {*path, *entered(path, wiring.links)} & set(lost):
-            assert walk(after, left, src, dst, label) == path
+            assert walk(after, left, src, dst, path_id) == path
 
 
 @given(st.randoms(use_true_random=False))
@@ -222,9 +222,9 @@ def test_the_order_in_which_links_are_found_does_not_matter(order: Random) -> No
     shuffled = wiring.links.copy()
     order.shuffle(shuffled)
     a, b = (Trees(links, wiring.edges) for links in (wiring.links, shuffled))
-    for label in range(LABELS):
+    for path_id in range(N_PATH_IDS):
         for edge in wiring.edges:
-            assert a.next_ports(edge, label) == b.next_ports(edge, label)
+            assert a.next_ports(edge, path_id) == b.next_ports(edge, path_id)
 
 
 def test_a_fabric_without_links_or_hosts_has_no_paths() -> None:
@@ -240,8 +240,8 @@ def test_what_is_outdated_is_gone_at_once() -> None:
     gc.disable()
     try:
         trees = Trees(wiring.links, wiring.edges)
-        for edge, label in product(wiring.edges, range(LABELS)):
-            trees.next_ports(edge, label)
+        for edge, path_id in product(wiring.edges, range(N_PATH_IDS)):
+            trees.next_ports(edge, path_id)
         graph = weakref.ref(trees._graph)
         del trees
         assert graph() is None

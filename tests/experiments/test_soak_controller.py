@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.entries import FlowCounter, Forward
+from controller.model.flow import FlowKey
 from controller.southbound.codec import extension, openflow, packet_in
 from controller.southbound.codec.openflow import HEADER, Type
 from controller.southbound.switch import pipeline
+from controller.southbound.switch.encoding import counted_flow, decode, encode
 from experiments import cli
 from experiments.soak import SUMMARY, trend
 from experiments.soak.controller_verdict import Minute, judge, unexpected
@@ -137,28 +140,31 @@ class TestSwitch:
         return found
 
     def test_it_holds_what_it_is_told_and_tells_it_back(self, switch: Switch) -> None:
-        flow = pipeline.FiveTuple(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
-        (account,), (forward,) = pipeline.account(flow, True, None), pipeline.forward(b"\2" * 6, 1)
+        flow = FlowKey(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
+        (account,), (forward,) = (
+            encode(FlowCounter(flow, True, None)),
+            encode(Forward(b"\2" * 6, 1)),
+        )
         for entry in (account, forward):
-            switch.receive(openflow.flow_mod(openflow.Command.ADD, entry, 1))
+            switch.receive(openflow.flow_mod(openflow.FlowModCommand.ADD, entry, 1))
         switch.counters = lambda match: (3, 333) if match else (0, 0)
         asked = openflow.flow_stats_request(
-            pipeline.Table.ACCOUNT, pipeline.ACCOUNT_COOKIE, pipeline.ACCOUNT_COOKIE_MASK, 5
+            pipeline.Table.COUNT, pipeline.FLOW_COUNTER_COOKIE, pipeline.FLOW_COUNTER_COOKIE_MASK, 5
         )
         ((kind, reply),) = self.answer(switch, asked)
         assert kind == Type.MULTIPART_REPLY
         ((stats,), more) = openflow.unpack_flow_stats(reply)
         assert not more
-        assert pipeline.decode_account(stats.match) == flow
-        assert pipeline.decode(stats) == (pipeline.Kind.ACCOUNT, (flow, True, None))
+        assert counted_flow(stats.match) == flow
+        assert decode(stats) == (FlowCounter(flow, True, None), 1)
         assert (stats.packet_count, stats.byte_count) == (3, 333)
-        switch.receive(openflow.flow_mod(openflow.Command.DELETE_STRICT, account, 1))
+        switch.receive(openflow.flow_mod(openflow.FlowModCommand.DELETE_STRICT, account, 1))
         assert len(switch.entries) == 1
 
     def test_many_entries_come_in_parts(self, switch: Switch) -> None:
         for number in range(1000):
-            (entry,) = pipeline.forward(b"\2\0\0\0" + number.to_bytes(2, "big"), 1)
-            switch.receive(openflow.flow_mod(openflow.Command.ADD, entry, 1))
+            (entry,) = encode(Forward(b"\2\0\0\0" + number.to_bytes(2, "big"), 1))
+            switch.receive(openflow.flow_mod(openflow.FlowModCommand.ADD, entry, 1))
         asked = openflow.flow_stats_request(
             openflow.ALL_TABLES, pipeline.COOKIE, pipeline.COOKIE_MASK, 5
         )

@@ -2,11 +2,14 @@
 
 import struct
 
+from controller.model.entries import FlowCounter
+from controller.model.flow import FlowKey
 from controller.southbound.codec import discovery, extension, match, neighbours
 from controller.southbound.codec.openflow import HEADER, Type
 from controller.southbound.switch import pipeline
+from controller.southbound.switch.encoding import encode
 from packets import ACK, FIN, RST, SYN, Host, arp, segment, tcp_options
-from session_world import SECRET, stats_of
+from scripted_switch import SECRET, stats_of
 
 
 def message(kind: Type, body: bytes) -> bytes:
@@ -38,7 +41,7 @@ def messages(a: Host, b: Host) -> list[bytes]:
         copy(segment(b, a, back, RST, 10), 2),
     ]
     event = extension.QueueEvent(2, 2, 0, 30, 45_000, 65_536, 7, 1)
-    account = pipeline.account(pipeline.FiveTuple(a.address, 5000, b.address, 80), True, 3)[0]
+    account = encode(FlowCounter(FlowKey(a.address, 5000, b.address, 80), True, 3))[0]
     return [
         b"".join(life),
         *life,
@@ -46,8 +49,11 @@ def messages(a: Host, b: Host) -> list[bytes]:
         copy(discovery.pack(discovery.Origin(2, 1, 0), a.mac, 4, SECRET)),
         copy(segment(a, b, there, ACK, 5), table=pipeline.Table.FORWARD),
         copy(segment(a, b, there, SYN, 1, options=options), register=16 + 5),
-        *(copy(neighbours.ask(b.mac, address, a.mac, b"")) for address in (b.address, b.address6)),
-        copy(neighbours.answer(b.mac, b.address6, a.mac, a.address6, b"")),
+        *(
+            copy(neighbours.probe(b.mac, address, a.mac, b""))
+            for address in (b.address, b.address6)
+        ),
+        copy(neighbours.reply(b.mac, b.address6, a.mac, a.address6, b"")),
         weir(extension.MessageType.QUEUE_EVENT, event.pack()),
         message(Type.MULTIPART_REPLY, struct.pack("!HH4x", 1, 0) + stats_of(account, 999)),
         message(Type.PORT_STATUS, b"\2" + bytes(7) + _port(a)),

@@ -33,6 +33,7 @@ from ryu.controller.handler import MAIN_DISPATCHER  # noqa: E402
 from ryu.ofproto import ofproto_protocol, ofproto_v1_3  # noqa: E402
 
 from controller.config.schema import Config  # noqa: E402
+from controller.model.flow import SegmentFields  # noqa: E402
 from controller.runtime import translate  # noqa: E402
 from controller.southbound.codec.openflow import HEADER  # noqa: E402
 from controller.southbound.switch.admission import Admission  # noqa: E402
@@ -76,7 +77,7 @@ class Relay:
     def received(self, _channel: object, message: bytes) -> None:
         self._world.weir.received(self._switch, message)
 
-    def received_segments(self, _channel: object, copied: list[segments.Copied]) -> None:
+    def received_segments(self, _channel: object, copied: list[SegmentFields]) -> None:
         self._world.weir.received_segments(self._switch, copied)
 
 

@@ -1,2 +1,2 @@
-"""Available bandwidth: what links carry (`usage`), which flows have been announced (`announced`),
-what each may send (`max_min`), put together in `estimation`."""
+"""Available bandwidth: what links carry (`usage`), the announced flows (`announced`), and what each
+of them may send (`max_min`), put together in `estimation`."""

@@ -1,14 +1,14 @@
-"""What fountain-coded senders may send: announced flows, and what the links of their paths have.
+"""Announced flows, of fountain-coded senders, and the bandwidth that they may use.
 
 The controller knows the paths, the capacities and, from counters, the use of all links; OpenNetMon,
-PayLess and FlowSense show that this suffices (DFCP, section 7.6). A flow that is announced gets its
-max-min fair share over its path, as the fair queues of the switches would give it, against the
-other announced flows and the TCP connections of each link. Shares are reckoned anew when a flow
-joins or leaves, without waiting for counters.
+PayLess and FlowSense show that this suffices (DFCP, section 7.6). An announced flow gets its
+max-min fair share over its path, as the fair queues of the switches would give it, against other
+announced flows and the TCP connections on each link. Shares are computed again when a flow joins
+or leaves, without waiting for counters.
 
-Where there are several ways between two hosts, their announced flows go by the one that has most
-for them when the first is announced, and stay there: switches would send them by a hash of ports,
-which nobody has announced.
+If there are several paths between two hosts, their announced flows take the one that has most left
+when the first of them is announced, and stay on it. Otherwise switches would choose the path by a
+hash of the ports, which are not announced.
 """
 
 from collections import Counter
@@ -19,30 +19,30 @@ from math import inf
 from typing import NamedTuple
 
 from controller.core.bandwidth.max_min import Contention, Demand, max_min
-from controller.core.bandwidth.usage import WINDOW_NS, Meter, Use
+from controller.core.bandwidth.usage import WINDOW_NS, RateEstimator, Use
 from controller.core.topology.fabric import Fabric, Host
-from controller.core.topology.trees import LABELS
 from controller.model.entries import Steer
-from controller.model.values import PortId
+from controller.model.values import N_PATH_IDS, PortId
 
-# A link is full, and a TCP connection greedy, from this part of what it can be or have.
+# A link is full if this part of its capacity is used, and its TCP connections are greedy if they
+# have this part of their fair share.
 _FULL, _GREEDY = 0.95, 0.9
-# What is not greedy may want this part of the capacity more than it has.
+# TCP connections that are not greedy may want more than they have by this part of the capacity.
 _GROWTH = 0.02
-# A share that has changed by less is not told: of itself.
+# Smaller relative changes of a share are not reported.
 _NEWS = 0.01
 
 
 class UnknownPathError(ValueError):
-    """There is no host of this address, or no path; the message says which."""
+    """There is no host with this address, or no path; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class BandwidthSettings:
-    """`spare` is the part of every link that is not given away, against bursts and errors.
-    `reserved` is the part of the capacity that announced flows get together, whoever else wants it;
-    without it every flow counts alike. By `dscp` the switches know what that part is for. A flow
-    that is not renewed is forgotten after `expiry_ns`."""
+    """`spare` is the part of every link that is left free for bursts and errors. `reserved` is the
+    part of the capacity that is for announced flows; if it is None, all flows count alike. Switches
+    recognise packets of announced flows by `dscp`. A flow that is not renewed is removed after
+    `expiry_ns`."""
 
     spare: float = 0.01
     reserved: float | None = None
@@ -51,16 +51,16 @@ class BandwidthSettings:
 
 
 class Uplink(NamedTuple):
-    """What a host sends into the fabric by its port."""
+    """The link from a host into the fabric, by its port."""
 
     port: PortId
 
 
-Link = PortId | Uplink
+PathLink = PortId | Uplink
 
 
 class Announced(NamedTuple):
-    """A flow that a sender has announced: between packed addresses, at most `most_bps`."""
+    """An announced flow between two packed addresses, with a rate of `most_bps` at most."""
 
     src: bytes
     dst: bytes
@@ -68,26 +68,28 @@ class Announced(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What a flow may send, in bit/s of whole frames; `narrowest` is the link that says so, None if
-    it is the flow's own demand."""
+    """What a flow may send, in bit/s of whole frames. `narrowest` is the link that limits it, None
+    if only its own demand does."""
 
     flow: str
     rate_bps: float
-    narrowest: Link | None
+    narrowest: PathLink | None
 
 
 class LinkState(NamedTuple):
     """A link of a path: its capacity and use."""
 
-    link: Link
+    link: PathLink
     capacity_bps: float
     use: Use | None
 
 
 class PathBandwidth(NamedTuple):
-    """Of the path from host to host: `available_bps` is what its narrowest link has left, within
-    `error_bps` with a probability of 95 % (None: nothing was measured yet); `share_bps` what one
-    more announced flow would get."""
+    """The bandwidth of a path between hosts.
+
+    `available_bps` is what the narrowest link has left, within `error_bps` with a probability of
+    95 % (None: not measured yet). `share_bps` is what one more announced flow would get.
+    """
 
     available_bps: float
     error_bps: float | None
@@ -99,25 +101,27 @@ class PathBandwidth(NamedTuple):
 class _Flow:
     announced: Announced
     renewed_ns: int
-    links: tuple[Link, ...] = ()
+    links: tuple[PathLink, ...] = ()
     share: Share | None = None
     told_bps: float | None = None
     sends_most_bps: float = inf
 
     @property
     def sends_bps(self) -> float:
-        """What it is taken to send: its share, unless it has said that it is less."""
+        """What it presumably sends: its share, unless it has said that it sends less."""
         return min(self.share.rate_bps, self.sends_most_bps) if self.share else 0.0
 
 
 @dataclass(slots=True)
 class _Port:
-    """What has left by a port, `whole`, and `local`, what has come to it that is none of the
-    announced flows', whose bytes are reckoned by what they send: `sent_bytes` until `sent_ns`, and
-    `sends_bps` since."""
+    """A port: `whole` estimates all that leaves by it, `local` the part not of announced flows.
 
-    whole: Meter
-    local: Meter
+    The bytes of announced flows are computed from their rates: `sent_bytes` until `sent_ns`, and
+    `sends_bps` since then.
+    """
+
+    whole: RateEstimator
+    local: RateEstimator
     n_bytes: int = 0
     at_ns: int = -1
     sent_bytes: float = 0.0
@@ -130,8 +134,8 @@ class _Port:
 
 
 class Bandwidth:
-    """`capacity` is that of a port in bit/s, None if it is not known; `tcp_flows` tells how many
-    TCP flows that send leave by it."""
+    """`capacity` returns that of a port in bit/s, None if it is unknown; `tcp_flows` returns how
+    many active TCP flows leave by it."""
 
     def __init__(
         self,
@@ -147,15 +151,15 @@ class Bandwidth:
         self._ports: dict[PortId, _Port] = {}
         self._changed: set[int] = set()
         self._flows: dict[str, _Flow] = {}
-        # The label of the path that announced flows go by, by their ends.
-        self._labels: dict[tuple[bytes, bytes], int] = {}
-        # Those to be told of whatever their shares are.
+        # By their ends, the path that announced flows take.
+        self._path_ids: dict[tuple[bytes, bytes], int] = {}
+        # Flows to be reported, whatever their shares are.
         self._news: dict[str, None] = {}
         self._fabric_changes = -1
-        self._stale = self._sending = self._ways_stale = False
+        self._stale = self._sending = self._steering_stale = False
 
     def reconfigure(self, settings: BandwidthSettings) -> None:
-        """Go by these from now on."""
+        """Use these settings from now on."""
         self.settings = settings
         self._stale = True
 
@@ -164,23 +168,23 @@ class Bandwidth:
     def read(
         self, port_id: PortId, n_bytes: int, at_ns: int, now_ns: int, dropped_bytes: int = 0
     ) -> None:
-        """So many bytes of frames had left by a port at a time of its switch's clock, and so many
-        had been dropped there."""
+        """Enter a reading: how many bytes of frames had left by a port, and been dropped there, at
+        `at_ns` of its switch's clock."""
         capacity_bps = self._capacity(port_id)
         port = self._ports.get(port_id)
         if capacity_bps is None or (port is not None and at_ns == port.at_ns):
             return
         restarted = port is not None and (at_ns < port.at_ns or n_bytes < port.n_bytes)
         if port is None or restarted or port.whole.capacity_bps != capacity_bps:
-            # What is left to others is to follow at once, and forecasts are to be near.
-            local = Meter(capacity_bps, window_ns=WINDOW_NS)
-            port = _Port(Meter(capacity_bps), local, sent_ns=now_ns)
+            # `local` follows changes at once, because shares depend on it.
+            local = RateEstimator(capacity_bps, window_ns=WINDOW_NS)
+            port = _Port(RateEstimator(capacity_bps), local, sent_ns=now_ns)
             port.sends_bps = self._sends_bps(port_id)
             self._ports[port_id] = port
         port.n_bytes, port.at_ns = n_bytes, at_ns
         port.pass_time(now_ns)
-        # Of what announced flows send, some may be among what was dropped: only of both together it
-        # is known to be a part.
+        # Packets of announced flows may be among those that left or those that were dropped, so
+        # they are subtracted from the sum of both.
         port.local.read(n_bytes + dropped_bytes - round(port.sent_bytes), at_ns)
         self._stale |= bool(self._flows)
         if port.whole.read(n_bytes, at_ns):
@@ -195,8 +199,8 @@ class Bandwidth:
     def forget_port(self, port_id: PortId) -> None:
         self._ports.pop(port_id, None)
 
-    def meter(self, port_id: PortId) -> Meter | None:
-        """What is known of the use of a port."""
+    def estimator(self, port_id: PortId) -> RateEstimator | None:
+        """The estimate of the use of a port."""
         port = self._ports.get(port_id)
         return port.whole if port else None
 
@@ -204,7 +208,7 @@ class Bandwidth:
         return sum(flow.sends_bps for flow in self._flows.values() if port_id in flow.links)
 
     def _note_sending(self, now_ns: int) -> None:
-        """What announced flows send is another from now on."""
+        """The rates of announced flows have changed."""
         sends_bps = dict.fromkeys(self._ports, 0.0)
         for flow in self._flows.values():
             for link in flow.links:
@@ -222,20 +226,19 @@ class Bandwidth:
         return self._flows.keys()
 
     def announced(self, name: str) -> tuple[Announced, Share | None] | None:
-        """A flow, and what it was given last, None if it has no path now; None if it is not
-        announced."""
+        """A flow and its latest share (None: it has no path now); None if it is not announced."""
         flow = self._flows.get(name)
         return (flow.announced, flow.share) if flow else None
 
     def announce(self, name: str, announced: Announced, now_ns: int) -> None:
-        """A sender is about to send, or wants another rate at most. Raises UnknownPathError."""
+        """Announce a flow, or change its maximum rate. Raises UnknownPathError."""
         ends = announced.src, announced.dst
         known = self._flows.get(name)
-        # Another rate for the same flow changes no way.
+        # Another rate for the same flow does not change its path.
         if known is None or (known.announced.src, known.announced.dst) != ends:
-            self._ways_stale = True
-        if ends not in self._labels:
-            self._labels[ends] = self._best_label(*ends)
+            self._steering_stale = True
+        if ends not in self._path_ids:
+            self._path_ids[ends] = self._best_path_id(*ends)
         flow = _Flow(announced, now_ns, self._links(*ends))
         if known is not None:
             flow.told_bps = known.told_bps
@@ -243,23 +246,22 @@ class Bandwidth:
         self._stale = True
 
     def renew(self, name: str, now_ns: int, sends_bps: float = inf) -> bool:
-        """A sender is still there, and sends no more than so much; returns whether its flow is
-        known."""
+        """A flow goes on, and sends `sends_bps` at most. Returns whether it is announced."""
         flow = self._flows.get(name)
         if flow is not None:
             flow.renewed_ns, flow.sends_most_bps = now_ns, sends_bps
         return flow is not None
 
     def withdraw(self, name: str) -> bool:
-        """A sender has ended; returns whether its flow was known."""
+        """A flow has ended. Returns whether it was announced."""
         if self._flows.pop(name, None) is None:
             return False
         self._news[name] = None
-        self._stale = self._ways_stale = True
+        self._stale = self._steering_stale = True
         return True
 
     def expire(self, now_ns: int) -> list[str]:
-        """Forget the flows that were not renewed; returns them."""
+        """Remove the flows that were not renewed; returns them."""
         lost = [
             name
             for name, flow in self._flows.items()
@@ -270,7 +272,7 @@ class Bandwidth:
         return lost
 
     def take_news(self, now_ns: int) -> list[str]:
-        """The flows whose shares have changed since the last call, and those that are gone."""
+        """The flows whose shares have changed since the last call, or that are gone."""
         if self._fabric_changes != self._fabric.changes:
             self._fabric_changes = self._fabric.changes
             for name, flow in self._flows.items():
@@ -280,12 +282,12 @@ class Bandwidth:
                     if flow.share is not None:
                         self._news[name] = None
                     flow.links, flow.share, flow.told_bps = (), None, None
-            self._stale = self._ways_stale = True
-        # Asked after every event, so quick where nobody has announced anything.
+            self._stale = self._steering_stale = True
+        # Called after every event, so it must be quick if no flow is announced.
         if not self._stale or not (self._flows or self._sending or self._news):
             return []
         self._stale = False
-        for share in self._reckon(self._demands()):
+        for share in self._compute_shares(self._demands()):
             flow = self._flows[share.flow]
             flow.share = share
             told_bps = flow.told_bps
@@ -299,35 +301,37 @@ class Bandwidth:
 
     # Paths
 
-    def take_ways(self) -> set[tuple[int, Steer]] | None:
-        """What the switches on the ways of announced flows are to hold, where there are several;
-        None if that is as it was at the last call. To be asked after their news."""
-        if not self._ways_stale:
+    def take_steering(self) -> set[tuple[int, Steer]] | None:
+        """The entries that steer announced flows where there are several paths, by switch; None if
+        they have not changed since the last call. To be called after `take_news`."""
+        if not self._steering_stale:
             return None
-        self._ways_stale = False
+        self._steering_stale = False
         wanted = {(flow.announced.src, flow.announced.dst) for flow in self._flows.values()}
-        self._labels = {ends: label for ends, label in self._labels.items() if ends in wanted}
-        if not self._fabric.labelled:
+        self._path_ids = {
+            ends: path_id for ends, path_id in self._path_ids.items() if ends in wanted
+        }
+        if not self._fabric.multipath:
             return set()
-        ways: set[tuple[int, Steer]] = set()
-        for (src, dst), label in self._labels.items():
+        steering: set[tuple[int, Steer]] = set()
+        for (src, dst), path_id in self._path_ids.items():
             try:
-                path = self._path(src, dst, label)
+                path = self._path(src, dst, path_id)
             except UnknownPathError:
                 continue
             # The last port is that of the host.
-            ways.update((port.switch, Steer(src, dst, label)) for port in path[:-1])
-        return ways
+            steering.update((port.switch, Steer(src, dst, path_id)) for port in path[:-1])
+        return steering
 
     def path(self, src: bytes, dst: bytes) -> PathBandwidth:
-        """What there is from one packed address to another. Raises UnknownPathError."""
+        """The bandwidth from one packed address to another. Raises UnknownPathError."""
         links = self._links(src, dst)
         states = tuple(self._state(link) for link in links)
         narrowest = min(states, key=_left_bps)
         measured = [state.use.error_bps for state in states if state.use is not None]
         demands = self._demands()
         demands[""] = Demand(links)
-        (share,) = (share for share in self._reckon(demands) if share.flow == "")
+        (share,) = (share for share in self._compute_shares(demands) if share.flow == "")
         return PathBandwidth(
             max(0.0, _left_bps(narrowest)),
             narrowest.use.error_bps if narrowest.use else max(measured, default=None),
@@ -335,17 +339,17 @@ class Bandwidth:
             states,
         )
 
-    def _links(self, src: bytes, dst: bytes) -> tuple[Link, ...]:
-        label = self._labels.get((src, dst))
-        if label is None:
-            label = self._best_label(src, dst)
-        links: tuple[Link, ...] = (Uplink(self._host(src).port), *self._path(src, dst, label))
+    def _links(self, src: bytes, dst: bytes) -> tuple[PathLink, ...]:
+        path_id = self._path_ids.get((src, dst))
+        if path_id is None:
+            path_id = self._best_path_id(src, dst)
+        links: tuple[PathLink, ...] = (Uplink(self._host(src).port), *self._path(src, dst, path_id))
         return tuple(link for link in links if self._capacity(_port_of(link)) is not None)
 
-    def _path(self, src: bytes, dst: bytes, label: int) -> tuple[PortId, ...]:
+    def _path(self, src: bytes, dst: bytes, path_id: int) -> tuple[PortId, ...]:
         if len(src) != len(dst):
             raise UnknownPathError(f"{_written(src)} and {_written(dst)} are of different families")
-        path = self._fabric.path(self._host(src).mac, self._host(dst).mac, label)
+        path = self._fabric.path(self._host(src).mac, self._host(dst).mac, path_id)
         if path is None:
             raise UnknownPathError(f"there is no path from {_written(src)} to {_written(dst)}")
         return path
@@ -356,15 +360,18 @@ class Bandwidth:
             raise UnknownPathError("no host of this address is known: " + _written(address))
         return host
 
-    def _best_label(self, src: bytes, dst: bytes) -> int:
-        """The label whose path has most for one more announced flow at its narrowest link or, where
-        that is alike, at the next one; of those alike, one that few others have, so that they part
-        where there will be several ways. Raises UnknownPathError."""
+    def _best_path_id(self, src: bytes, dst: bytes) -> int:
+        """The path id whose path has most for one more announced flow.
+
+        What counts is the narrowest link of a path, then the next one. Among equal paths, one that
+        few announced flows have, so that they part where there will be several paths. Raises
+        UnknownPathError.
+        """
         announced = Counter(link for flow in self._flows.values() for link in flow.links)
-        taken = Counter(self._labels.values())
+        taken = Counter(self._path_ids.values())
 
         def part_bps(link: PortId) -> float:
-            """What a flow more would have there, in equal parts of what TCP leaves."""
+            """The equal part, of what TCP leaves there, that one more flow would have."""
             capacity_bps = self._capacity(link)
             if capacity_bps is None:
                 return inf
@@ -373,27 +380,27 @@ class Bandwidth:
             left_bps = capacity_bps - (max(0.0, use.used_bps) if use else 0.0)
             return left_bps / (1 + announced[link])
 
-        paths = [self._path(src, dst, label) for label in range(LABELS)]
+        paths = [self._path(src, dst, path_id) for path_id in range(N_PATH_IDS)]
         parts = {path: sorted(map(part_bps, path)) for path in dict.fromkeys(paths)}
-        return max(range(LABELS), key=lambda label: (parts[paths[label]], -taken[label]))
+        return max(range(N_PATH_IDS), key=lambda path_id: (parts[paths[path_id]], -taken[path_id]))
 
-    def _state(self, link: Link) -> LinkState:
-        # What comes in by a port is counted as what leaves by the ports after it.
-        meter = None if isinstance(link, Uplink) else self.meter(link)
+    def _state(self, link: PathLink) -> LinkState:
+        # Uplinks are not measured: what enters by them is counted where it leaves.
+        estimator = None if isinstance(link, Uplink) else self.estimator(link)
         capacity_bps = self._capacity(_port_of(link))
         assert capacity_bps is not None
-        return LinkState(link, capacity_bps, meter.use if meter else None)
+        return LinkState(link, capacity_bps, estimator.use if estimator else None)
 
     # Shares
 
-    def _demands(self) -> dict[str, Demand[Link]]:
+    def _demands(self) -> dict[str, Demand[PathLink]]:
         return {
             name: Demand(flow.links, flow.announced.most_bps)
             for name, flow in self._flows.items()
             if flow.links
         }
 
-    def _reckon(self, demands: dict[str, Demand[Link]]) -> Iterable[Share]:
+    def _compute_shares(self, demands: dict[str, Demand[PathLink]]) -> Iterable[Share]:
         links = {link for demand in demands.values() for link in demand.links}
         contentions = {link: self._contention(link) for link in links}
         shares = max_min(contentions, demands)
@@ -409,7 +416,7 @@ class Bandwidth:
                 )
             yield Share(flow, shares[flow], narrowest)
 
-    def _contention(self, link: Link) -> Contention:
+    def _contention(self, link: PathLink) -> Contention:
         whole_bps = self._capacity(_port_of(link))
         assert whole_bps is not None
         capacity_bps = whole_bps * (1 - self.settings.spare)
@@ -419,14 +426,14 @@ class Bandwidth:
         whole, local = port.whole.use, port.local.use
         if whole is None or local is None:
             return Contention(capacity_bps)
-        fountains = sum(link in flow.links for flow in self._flows.values())
+        announced_flows = sum(link in flow.links for flow in self._flows.values())
         local_bps, local_flows = max(0.0, local.used_bps), max(1, self._tcp_flows(link))
         reserved = self.settings.reserved
         if reserved is None:
-            fair_bps = capacity_bps * local_flows / (local_flows + fountains)
+            fair_bps = capacity_bps * local_flows / (local_flows + announced_flows)
         else:
             fair_bps = capacity_bps * (1 - reserved)
-        # Fair queues would let them have more than they have, if they wanted it.
+        # Fair queues would give them more than they have if they wanted it.
         if whole.used_bps >= _FULL * whole_bps and local_bps >= _GREEDY * fair_bps:
             local_bps = inf
         elif local_bps > local.error_bps:
@@ -434,7 +441,7 @@ class Bandwidth:
         return Contention(capacity_bps, local_flows, local_bps, reserved)
 
 
-def _port_of(link: Link) -> PortId:
+def _port_of(link: PathLink) -> PortId:
     return link.port if isinstance(link, Uplink) else link
 
 

@@ -1,4 +1,4 @@
-"""The counters of all links read when it is time, and the shares of announced flows that follow."""
+"""Reads the counters of all links when they are due, and serves the shares of announced flows."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -9,7 +9,7 @@ from controller.core.bandwidth.announced import (
     PathBandwidth,
 )
 from controller.core.bandwidth.usage import Pace
-from controller.core.congestion.egress_ports import Queue
+from controller.core.congestion.egress_ports import EgressQueue
 from controller.core.congestion.regulation import Regulation
 from controller.core.desired.tables import Tables
 from controller.core.topology.fabric import Fabric
@@ -17,16 +17,19 @@ from controller.model.effects import Effect, ReadPorts, ReadQueues, Record, Tell
 from controller.model.entries import EntryKey
 from controller.model.values import PortId
 
-# For so long after somebody has asked for a path, counters that change are read often.
-_WATCHED_NS = 60 * 10**9
+# For so long after a request for a path, counters that change are read often.
+_READ_OFTEN_NS = 60 * 10**9
 
 # A port, the bytes that have left by it, and the switch's time.
-Counted = tuple[int, int, int]
+PortReading = tuple[int, int, int]
 
 
 class Estimation:
-    """What the controller serves to fountain-coded senders. Effects go to `emit`, shares not before
-    `send`. `tcp_flows` tells how many TCP flows that send leave by a port."""
+    """The available bandwidth that is served to senders of announced flows.
+
+    Shares are not emitted before `send`. `tcp_flows` returns how many active TCP flows leave by a
+    port.
+    """
 
     def __init__(
         self,
@@ -44,20 +47,20 @@ class Estimation:
         self._emit = emit
         self._steered: set[tuple[int, EntryKey]] = set()
         self._paces: dict[int, Pace] = {}
-        self._watched_until_ns = 0
+        self._often_until_ns = 0
 
     # Counters
 
     def look(self, now_ns: int) -> None:
-        """Ask the switches whose counters are due."""
+        """Read the counters of the switches that are due."""
         for switch in self._fabric.connected():
             if self._paces.setdefault(switch, Pace()).due(now_ns):
                 if self._regulation.tells_queues(switch):
                     self._emit(ReadQueues(switch))
                 self._emit(ReadPorts(switch))
 
-    def queues_read(self, switch: int, queues: Mapping[int, Queue], now_ns: int) -> None:
-        """The egress queues, which know best what has left by their ports."""
+    def queues_read(self, switch: int, queues: Mapping[int, EgressQueue], now_ns: int) -> None:
+        """The egress queues of a switch, whose counters are the best for their ports."""
         for number, queue in queues.items():
             if queue.at_ns is not None:
                 port_id = PortId(switch, number)
@@ -65,9 +68,9 @@ class Estimation:
                 self.bandwidth.read(port_id, queue.tx_bytes, queue.at_ns, now_ns, dropped_bytes)
 
     def ports_counted(
-        self, switch: int, counted: Iterable[Counted], more: bool, now_ns: int
+        self, switch: int, counted: Iterable[PortReading], more: bool, now_ns: int
     ) -> None:
-        """Of ports; those with a queue are left to it. The last ones unless `more` come."""
+        """Counters of ports, the last unless `more` follow. Ports with a queue are ignored."""
         for number, n_bytes, at_ns in counted:
             port_id = PortId(switch, number)
             queue = self._regulation.queue(port_id)
@@ -75,14 +78,14 @@ class Estimation:
                 self.bandwidth.read(port_id, n_bytes, at_ns, now_ns)
         if not more and switch in self._paces:
             changed = self.bandwidth.take_changed(switch)
-            watched = bool(self.bandwidth.flows) or now_ns < self._watched_until_ns
-            self._paces[switch].answered(changed and watched, now_ns)
+            wanted = bool(self.bandwidth.flows) or now_ns < self._often_until_ns
+            self._paces[switch].answered(changed and wanted, now_ns)
 
     def forget_port(self, port_id: PortId) -> None:
         self.bandwidth.forget_port(port_id)
 
     def forget_switch(self, switch: int) -> None:
-        """A switch is gone for good, or its control channel is lost."""
+        """A switch is gone, or its control channel is lost."""
         self._paces.pop(switch, None)
 
     # Flows and paths
@@ -93,45 +96,45 @@ class Estimation:
         self.bandwidth.announce(name, announced, now_ns)
         if is_new:
             self._emit(Record("flow_announced", {"flow": name}))
-        self._watch(now_ns)
+        self._read_often(now_ns)
 
     def withdraw(self, name: str, now_ns: int) -> bool:
-        """Whether the flow was known."""
+        """Returns whether the flow was announced."""
         known = self.bandwidth.withdraw(name)
         if known:
             self._emit(Record("flow_withdrawn", {"flow": name}))
-        self._watch(now_ns)
+        self._read_often(now_ns)
         return known
 
     def path(self, src: bytes, dst: bytes, now_ns: int) -> PathBandwidth:
         """Raises UnknownPathError."""
-        self._watch(now_ns)
+        self._read_often(now_ns)
         return self.bandwidth.path(src, dst)
 
     def tend(self, now_ns: int) -> None:
-        """Forget flows that were not renewed."""
+        """Remove flows that were not renewed."""
         for name in self.bandwidth.expire(now_ns):
             self._emit(Record("flow_expired", {"flow": name}))
 
     def send(self, now_ns: int) -> None:
-        """Tell of the flows whose shares have changed; those that are new find their way then."""
+        """Emit the shares that have changed, and steer new flows."""
         news = self.bandwidth.take_news(now_ns)
         self._steer()
         for flow in news:
             self._emit(TellShare(flow))
 
     def _steer(self) -> None:
-        ways = self.bandwidth.take_ways()
-        if ways is None:
+        steering = self.bandwidth.take_steering()
+        if steering is None:
             return
-        for switch, entry in ways:
+        for switch, entry in steering:
             self._tables.put(switch, entry)
-        wanted = {(switch, entry.key) for switch, entry in ways}
+        wanted = {(switch, entry.key) for switch, entry in steering}
         for switch, key in self._steered - wanted:
             self._tables.remove(switch, key)
         self._steered = wanted
 
-    def _watch(self, now_ns: int) -> None:
-        self._watched_until_ns = now_ns + _WATCHED_NS
+    def _read_often(self, now_ns: int) -> None:
+        self._often_until_ns = now_ns + _READ_OFTEN_NS
         for pace in self._paces.values():
             pace.hurry(now_ns)

@@ -1,9 +1,9 @@
-"""Max-min fair shares of flows over the links of their paths, as fair queues give them.
+"""Max-min fair shares of flows over the links of their paths, as fair queueing gives them.
 
 Bertsekas and Gallager, Data Networks, section 6.5.2.
 
-A link's capacity may be contended by local flows as well, those that nobody has announced: TCP
-connections. Each of them counts as a flow over this link alone.
+A link may also carry local flows, which nobody has announced: TCP connections. Each of them counts
+as a flow over this link alone.
 """
 
 from collections.abc import Hashable, Mapping
@@ -17,9 +17,11 @@ Link = TypeVar("Link", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """A link of `capacity_bps`, where `local_flows` want `local_bps` together (`inf`: all they can
-    get). With a `reserved` share (0 to 1) of the capacity, announced flows get at least that
-    together, and local ones at least the rest; without, each flow counts as much as any other."""
+    """A link of `capacity_bps`, of which `local_flows` want `local_bps` together (`inf`: all).
+
+    With a `reserved` share (0 to 1), announced flows together get at least that part of the
+    capacity, and local flows at least the rest. Without, all flows count alike.
+    """
 
     capacity_bps: float
     local_flows: int = 0
@@ -37,8 +39,8 @@ class Demand(Generic[Link]):
 
 @dataclass(slots=True)
 class _Link:
-    """What is left for flows whose share is open yet, and how many these are; the local ones among
-    them each want `local_each_bps`."""
+    """The capacity that is left for flows whose share is still open, and how many these are. Each
+    of the open local flows wants `local_each_bps`."""
 
     left_bps: float
     open_flows: int = 0
@@ -47,7 +49,7 @@ class _Link:
 
     @property
     def level_bps(self) -> float:
-        """What each open flow would get of it."""
+        """What each open flow would get."""
         open_flows = self.open_flows + self.open_local
         return self.left_bps / open_flows if open_flows else inf
 
@@ -55,9 +57,10 @@ class _Link:
 def max_min(
     links: Mapping[Link, Contention], demands: Mapping[Flow, Demand[Link]]
 ) -> dict[Flow, float]:
-    """The share of each flow in bit/s. All links of all flows must be given.
+    """The share of each flow in bit/s. `links` must hold all links of all flows.
 
-    Shares rise together; a flow's stops where it has what it wants, or one of its links is full.
+    All shares rise together. The share of a flow is fixed when it has what it wants, or when one of
+    its links is full.
     """
     state = {link: _begin(links[link]) for demand in demands.values() for link in demand.links}
     for demand in demands.values():
@@ -70,7 +73,7 @@ def max_min(
     while open_flows:
         levels = [link.level_bps for link in state.values()]
         level_bps = min(levels + [demand.most_bps for demand in open_flows.values()])
-        # Local flows that want less than everybody gets by now give back the rest.
+        # Local flows that want less than the present level leave the rest to others.
         modest = [
             one for one in state.values() if one.open_local and one.local_each_bps <= level_bps
         ]
@@ -86,7 +89,7 @@ def max_min(
             if demand.most_bps <= level_bps or not full.isdisjoint(demand.links)
         ]
         for key in full:
-            # They have their part; what is left is for nobody.
+            # The local flows have their part; nothing is left for others.
             state[key].left_bps -= state[key].open_local * level_bps
             state[key].open_local = 0
         for flow in done:

@@ -1,15 +1,15 @@
-"""How much of its capacity a link uses, from its counters, and how far that can be trusted.
+"""How much of its capacity a link uses, estimated from its counters, with an error bound.
 
-The estimate is the mean of the last `LONG_WINDOW_NS`; if that of the last `WINDOW_NS` differs from
-it by more than chance explains, or the last reading is odd, it is that one. Its error bound is that
-of a forecast, of the mean of the next `HORIZON_NS` if the traffic goes on as it does: what the
-spread of the latest readings makes likely if they are independent, times a factor that follows the
-share of forecasts that missed until that is one in twenty, whatever the traffic is like (adaptive
-conformal inference: Gibbs and Candes, NeurIPS 2021). Where the traffic has become another, what was
-before does not count.
+The estimate is the mean rate of the last `LONG_WINDOW_NS`. It is the mean of the last `WINDOW_NS`
+instead if the two differ by more than chance explains, or if the last reading is far off.
 
-Counters are asked for as PayLess does (Chowdhury et al., NOMS 2014): more often while they change,
-seldom while they do not.
+The error bound is that of a forecast: of the mean of the next `HORIZON_NS`, if the traffic goes on
+as it does. It is the error that the spread of the latest readings makes likely if they are
+independent, times a factor. The factor follows the share of forecasts that missed, until that is
+one in twenty, whatever the traffic is like (adaptive conformal inference: Gibbs and Candes, NeurIPS
+2021). When the traffic changes, earlier readings are forgotten.
+
+Counters are read as in PayLess (Chowdhury et al., NOMS 2014): more often while they change.
 """
 
 from collections import deque
@@ -26,29 +26,29 @@ _STEP = 0.1
 _LEAST_FACTOR, _MOST_FACTOR = 0.5, 32.0
 # 95 % of a normal distribution.
 _NORMAL = 1.96
-# Of the capacity: what a timer, a packet and a counter are off by.
+# Of the capacity: the error of a timer, a packet and a counter.
 _LEAST_ERROR = 0.005
-# And before there are so many intervals to tell the spread of.
+# The spread, of the capacity, until there are so many intervals to compute it.
 _FIRST_SPREAD, _ENOUGH = 0.05, 4
-# Traffic is another if it is off by that many spreads, and by a part of the capacity, twice.
+# Traffic has changed if it is off by so many spreads, and by this part of the capacity, twice.
 _OFF_SPREADS, _OFF = 5.0, 0.03
 
 SHORTEST_PAUSE_NS, LONGEST_PAUSE_NS = 100_000_000, 2_000_000_000
-# Of the capacity: by this much the use changes if it changes.
+# Of the capacity: a smaller change of the use does not count as one.
 _NEWS = 0.02
 
 
 class Use(NamedTuple):
-    """Of a link, in bit/s of whole frames. If the traffic goes on as it does, the mean over the
-    next HORIZON_NS is within `error_bps` with a probability of 95 %. It was read last at
-    `at_ns`."""
+    """The use of a link, in bit/s of whole frames, as last read at `at_ns`. If the traffic goes on
+    as it does, the mean over the next HORIZON_NS is within `error_bps` with a probability of 95 %.
+    """
 
     used_bps: float
     error_bps: float
     at_ns: int
 
 
-# When, and the counter's value then.
+# A time, and the counter's value then.
 _Reading = tuple[int, int]
 
 
@@ -59,9 +59,9 @@ class _Forecast(NamedTuple):
     error_bps: float
 
 
-class Meter:
-    """The use of one link of `capacity_bps`, by a counter of bytes; of steady traffic the mean of
-    the last `window_ns` counts."""
+class RateEstimator:
+    """Estimates the use of a link of `capacity_bps` from a counter of bytes. For steady traffic it
+    is the mean of the last `window_ns`."""
 
     def __init__(self, capacity_bps: float, window_ns: int = LONG_WINDOW_NS) -> None:
         self.capacity_bps = capacity_bps
@@ -69,20 +69,20 @@ class Meter:
         self.use: Use | None = None
         self.forecasts = self.misses = 0
         self._readings: deque[_Reading] = deque()
-        # Of the intervals between them: what makes their variance, without their mean.
+        # Over the intervals between them, the sum for their variance, without their mean.
         self._squares = 0.0
-        # The same of the steps from each to the next, which a change of the mean is hardly in.
+        # The same for the steps from each to the next, which a change of the mean hardly affects.
         self._steps = 0.0
         self._forecasts: deque[_Forecast] = deque()
         self._factor = 1.0
-        # Of means over a second; over another time it is inverse to the root of that.
+        # Of means over a second; over another time it is divided by the root of that.
         self._spread_bps = 0.0
-        # The mean and what is off it, before a reading that was.
+        # After a reading that was off: the mean before it, and the distance that counts as off.
         self._doubted: tuple[float, float] | None = None
 
     def read(self, n_bytes: int, at_ns: int) -> bool:
-        """The counter's value then, later than before; returns whether the use has changed, or has
-        not been read often enough since it has."""
+        """Enter a reading. Returns whether the use has changed, or has not been read often enough
+        since its last change."""
         before = self.use
         latest_bps = 0.0
         if self._readings:
@@ -106,8 +106,8 @@ class Meter:
         return is_news or len(self._readings) <= _ENOUGH
 
     def _notice_change(self, latest_bps: float, length_ns: int) -> None:
-        """Twice in a row as it never was: begin anew with the second; the change was in the
-        first."""
+        """If two readings in a row are off, begin anew with the second: the traffic changed during
+        the first."""
         if self.use is None:
             return
         spread_bps = self._spread_bps / sqrt(length_ns / 1e9)
@@ -124,7 +124,7 @@ class Meter:
             self._doubted = (mean_bps, off_bps) if is_off else None
 
     def _short(self) -> _Reading:
-        """Where the last WINDOW_NS begin."""
+        """The reading at which the last WINDOW_NS begin."""
         since_ns = self._readings[-1][0] - WINDOW_NS
         old = (reading for reading in reversed(self._readings) if reading[0] <= since_ns)
         return next(old, self._readings[0])
@@ -134,11 +134,11 @@ class Meter:
         used_bps = _rate_bps(begin, last)
         degrees = len(self._readings) - 2
         if degrees + 1 < _ENOUGH:
-            # As one of a tenth of a second, the first ones, would have it.
+            # That of readings a tenth of a second apart, as the first ones are.
             spread_bps = step_bps = _FIRST_SPREAD * self.capacity_bps * sqrt(0.1)
             quantile = _NORMAL
         else:
-            # The variance of a mean is inverse to its interval: each tells of that of a second.
+            # The variance of a mean is inverse to its interval, so each one is scaled to a second.
             spread_bps = 8 * sqrt(max(0.0, self._squares - _square(begin, last)) / degrees)
             step_bps = min(spread_bps, 8 * sqrt(max(0.0, self._steps) / degrees))
             quantile = _student(degrees)
@@ -148,14 +148,14 @@ class Meter:
         if self._doubted or abs(latest_bps - used_bps) > different_bps:
             begin, used_bps = short, latest_bps
         self._spread_bps = spread_bps
-        # Both the estimate and what it forecasts are off what the traffic is in the long run.
+        # Both the estimate and the forecast mean deviate from the long-run rate.
         uncertain = sqrt(1e9 / (last[0] - begin[0]) + 1e9 / HORIZON_NS)
         least_bps = _LEAST_ERROR * self.capacity_bps
         error_bps = max(self._factor * max(quantile * uncertain * spread_bps, least_bps), least_bps)
         return Use(used_bps, min(error_bps, self.capacity_bps), last[0])
 
     def _judge(self, now_ns: int) -> None:
-        """Hold the forecasts whose horizon is over against what came."""
+        """Compare the forecasts whose horizon is over with what came."""
         while self._forecasts and now_ns - self._forecasts[0].made_ns >= HORIZON_NS:
             forecast = self._forecasts.popleft()
             came_bps = _rate_bps((forecast.made_ns, forecast.bytes_then), self._readings[-1])
@@ -193,7 +193,7 @@ def _rate_bps(first: _Reading, last: _Reading) -> float:
 
 
 class Pace:
-    """When to read a switch's counters again."""
+    """When to read a switch's counters next."""
 
     def __init__(self) -> None:
         self._pause_ns = SHORTEST_PAUSE_NS
@@ -201,7 +201,7 @@ class Pace:
         self._asked_ns: int | None = None
 
     def due(self, now_ns: int) -> bool:
-        """Whether to ask now; if so, it is taken for asked. Lost answers are not waited for."""
+        """Whether to read now. If so, the request counts as sent. A lost answer is not awaited."""
         waits = self._asked_ns is not None and now_ns - self._asked_ns < LONGEST_PAUSE_NS
         if now_ns < self._due_ns or waits:
             return False
@@ -215,6 +215,6 @@ class Pace:
         self._asked_ns = None
 
     def hurry(self, now_ns: int) -> None:
-        """Something is about to change."""
+        """The use may change soon: read often again."""
         self._pause_ns = SHORTEST_PAUSE_NS
         self._due_ns = min(self._due_ns, now_ns)

@@ -1,20 +1,19 @@
-"""What is known of the egress ports: who has a queue, and what it can take.
+"""What is known of the egress ports: which have a queue, their capacity, RTT and buffer.
 
-Where several sources tell the same thing, the operator comes first, then the queue's own record,
-then, for the capacity, the port's speed, then what holds for the whole fabric.
+If several sources give the same value, the operator's comes first, then the queue's own record,
+then, for the capacity, the port's speed, and last the default of the fabric.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from controller.core.congestion.windows import PortLimits, measured_rtt_ns
-from controller.core.topology.fabric import Port
-from controller.model.values import PortId
+from controller.model.values import Port, PortId
 
 
 @dataclass(frozen=True, slots=True)
 class PortOverride:
-    """What the operator knows better of one port; `port` is its number or its name."""
+    """What the operator has configured for one port; `port` is its number or name."""
 
     switch: int
     port: int | str
@@ -24,13 +23,13 @@ class PortOverride:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
-    """An egress queue as its switch tells it; a rate or a limit of 0 is not known.
+class EgressQueue:
+    """An egress queue as its switch reports it. A rate or a limit of 0 is unknown.
 
-    `level` is 0 if the queue is not congested, otherwise 1, 2, 3 after CN-L, CN-M, CN-H. At
-    `at_ns` of its switch's clock `tx_bytes` had left it, and `dropped_bytes` had not been let in or
-    been thrown out; that is not known if it is None. Not every port of a switch that keeps accounts
-    of credit `can_have_account`.
+    `level` is 0 if the queue is not congested, otherwise 1, 2, 3 after CN-L, CN-M, CN-H. At `at_ns`
+    of the switch's clock, `tx_bytes` had left the queue and `dropped_bytes` had been dropped; if it
+    is None, both are unknown. Some ports cannot have an account of credit although their switch
+    keeps accounts.
     """
 
     rate_bps: int
@@ -45,16 +44,16 @@ class Queue:
 
 
 class EgressPorts:
-    """The ports of all switches. A port has limits if there is a queue to keep."""
+    """The ports of all switches. A port has limits if it has a queue."""
 
     def __init__(self, overrides: Iterable[PortOverride], default_limits: PortLimits) -> None:
         self._overrides = {(override.switch, override.port): override for override in overrides}
         self._default_limits = default_limits
         self._ports: dict[int, dict[int, Port]] = {}
-        self._queues: dict[int, dict[int, Queue]] = {}
+        self._queues: dict[int, dict[int, EgressQueue]] = {}
 
     def connect(self, switch: int, ports: Iterable[Port]) -> None:
-        """A switch is there, with these ports. Its queues are taken to be as before, until told."""
+        """A switch is connected, with these ports. Its queues count as unchanged until reported."""
         self._ports[switch] = {port.number: port for port in ports}
 
     def forget(self, switch: int) -> None:
@@ -65,14 +64,14 @@ class EgressPorts:
         return [PortId(switch, number) for number in self._ports.get(switch, ())]
 
     def set_port(self, switch: int, port: Port) -> None:
-        """Enter a port or its new description."""
+        """Add a port or update its description."""
         self._ports[switch][port.number] = port
 
     def remove_port(self, port_id: PortId) -> None:
         self._ports.get(port_id.switch, {}).pop(port_id.port, None)
         self._queues.get(port_id.switch, {}).pop(port_id.port, None)
 
-    def set_queues(self, switch: int, queues: dict[int, Queue]) -> None:
+    def set_queues(self, switch: int, queues: dict[int, EgressQueue]) -> None:
         """These are all the queues of a switch, by port number."""
         self._queues[switch] = queues
 
@@ -80,24 +79,24 @@ class EgressPorts:
         return port_id.port in self._ports.get(port_id.switch, ())
 
     def notice(self, port_id: PortId, limit_bytes: int) -> bool:
-        """A notice came of a port, so it has a queue, of this limit if that is not 0.
+        """A notice came from a port, so it has a queue, with this limit if that is not 0.
 
-        Returns whether that is news.
+        Returns whether that was unknown.
         """
         queues = self._queues.setdefault(port_id.switch, {})
         known = queues.get(port_id.port)
         if known is not None and known.limit_bytes == (limit_bytes or known.limit_bytes):
             return False
-        known = known or Queue(0, 0)
+        known = known or EgressQueue(0, 0)
         queues[port_id.port] = replace(known, limit_bytes=limit_bytes or known.limit_bytes)
         return True
 
-    def queue(self, port_id: PortId) -> Queue | None:
-        """The queue as last told, for operators."""
+    def queue(self, port_id: PortId) -> EgressQueue | None:
+        """The queue as last reported."""
         return self._queues.get(port_id.switch, {}).get(port_id.port)
 
     def capacity_bps(self, port_id: PortId) -> int | None:
-        """What a link can take, whether or not it has a queue; None if there is no such port."""
+        """The capacity of a port, with or without a queue; None if there is no such port."""
         switch, number = port_id
         port = self._ports.get(switch, {}).get(number)
         if port is None:
@@ -114,10 +113,11 @@ class EgressPorts:
     def limits(
         self, port_id: PortId, every_port: bool, link_rtt_ns: int | None = None
     ) -> PortLimits | None:
-        """What the port can take; None if there is none, or it is not known to have a queue.
+        """The limits of a port; None if there is no such port, or no queue is known there.
 
-        With `every_port`, every one has a queue: that is for switches that cannot tell. Of others
-        nothing is known before they have told. The RTT is that of the link, if it was measured.
+        With `every_port`, every port counts as having a queue, for switches that cannot report
+        theirs. Other switches must have reported first. `link_rtt_ns` is that of the port's link,
+        if it was measured.
         """
         switch, number = port_id
         port = self._ports.get(switch, {}).get(number)
@@ -127,7 +127,7 @@ class EgressPorts:
         capacity_bps = self.capacity_bps(port_id)
         if capacity_bps is None or (queue is None and override is None and not every_port):
             return None
-        queue, override = queue or Queue(0, 0), override or PortOverride(switch, number)
+        queue, override = queue or EgressQueue(0, 0), override or PortOverride(switch, number)
         default, rtt_ns = self._default_limits, override.rtt_ns or self._default_limits.rtt_ns
         if link_rtt_ns is not None:
             rtt_ns = measured_rtt_ns(link_rtt_ns)

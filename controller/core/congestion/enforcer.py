@@ -1,10 +1,10 @@
-"""From flows to the window entries of the switches that their ACKs come through.
+"""The window entries of switches, by the flows whose ACKs come through them.
 
-With symmetric paths, the segments that enter a switch by port P carry the windows that govern the
-data that leaves by P. So one entry per port and host puts all the host's burst flows under the
-port's burst register, without any state per connection; only background flows and odd window scales
-need their own. Where the switch keeps accounts of credit, `Regulation` has a port's other segments
-under the same register.
+Paths are symmetric: segments that enter a switch by port P carry the windows for the data that
+leaves by P. So one entry for each port and host puts all burst flows of the host under the port's
+burst register, without state for each connection. Only background flows and flows with odd window
+scales need entries of their own. On switches that keep accounts of credit, `Regulation` puts all
+other segments of the port under the same register.
 """
 
 from collections import Counter
@@ -12,14 +12,14 @@ from collections.abc import Iterable, Set
 
 from controller.core.congestion.registers import Registers
 from controller.core.desired.tables import Tables
-from controller.core.flows.host_pairs import Bundle, Connection, Lane
+from controller.core.flows.host_pairs import Connection, HostPair, Lane
 from controller.model.entries import EntryKey, FlowWindow, HostWindow
 from controller.model.flow import FlowKey
 from controller.model.values import FlowClass, PortId
 
 
 class Enforcer:
-    """Keeps window entries in step with flows. Flows of unknown window scale are left alone."""
+    """Keeps window entries in step with flows. Flows of unknown window scale have none."""
 
     def __init__(self, tables: Tables, registers: Registers) -> None:
         self._tables = tables
@@ -37,7 +37,7 @@ class Enforcer:
         return self._scales.get(address)
 
     def adopt(self, switch: int, entry: HostWindow, now_ns: int) -> None:
-        """Take over an entry that survived on a switch."""
+        """Keep an entry that a switch held when it connected."""
         port_id = PortId(switch, entry.port)
         self._registers.adopt(port_id, entry.register)
         self._scales.setdefault(entry.address, entry.window_scale)
@@ -45,20 +45,20 @@ class Enforcer:
             self._unused[entry.address] = now_ns
         self._put_host_window(port_id, entry.address)
 
-    def renew(self, bundles: Iterable[Bundle]) -> None:
-        """There are registers now where there were none."""
-        for bundle in bundles:
-            if bundle.forward.ports or bundle.reverse.ports:
-                self.reroute(bundle)
+    def renew(self, pairs: Iterable[HostPair]) -> None:
+        """Install the window entries of all pairs, because there are registers now."""
+        for pair in pairs:
+            if pair.forward.ports or pair.reverse.ports:
+                self.reroute(pair)
 
     # Lanes
 
-    def reroute(self, bundle: Bundle) -> None:
-        """A bundle has its route, or another one: bring its receivers' entries in line."""
-        was_apart = bundle.apart
-        for lane in bundle.lanes:
+    def reroute(self, pair: HostPair) -> None:
+        """The route of a pair is known, or has changed: update its receivers' entries."""
+        needed_own_entries = pair.needs_own_entries
+        for lane in pair.lanes:
             self._reroute(lane)
-            if was_apart or bundle.apart or lane.background:
+            if needed_own_entries or pair.needs_own_entries or lane.background:
                 for connection in lane.members:
                     self._apply_if_own(lane, connection)
 
@@ -70,7 +70,7 @@ class Enforcer:
         self._uses.setdefault(address, Counter())
         self._unused.pop(address, None)
         scale = self._scales.setdefault(address, lane.window_scale)
-        lane.odd = scale != lane.window_scale
+        lane.odd_scale = scale != lane.window_scale
         left = self._lead(lane, lane.ports)
         for port_id in lane.ports:
             self._put_host_window(port_id, address)
@@ -79,7 +79,7 @@ class Enforcer:
             self._remove_host_window(port_id, address)
 
     def leave(self, lane: Lane, now_ns: int) -> None:
-        """The lane is no more. What serves its whole host stays, for the next connection."""
+        """A lane is gone. The entries of its host stay, for the next connection."""
         lanes = self._lanes.get(lane.dst)
         if lanes is not None and lane in lanes:
             self._lead(lane, ())
@@ -89,7 +89,7 @@ class Enforcer:
                 self._unused[lane.dst] = now_ns
 
     def _lead(self, lane: Lane, ports: tuple[PortId, ...]) -> set[PortId]:
-        """Note the ports of a lane; returns those that no lane to its receiver has any more."""
+        """Set the ports of a lane; returns those that no lane to its receiver uses any more."""
         uses = self._uses[lane.dst]
         previous = self._ways.pop(lane, ())
         if ports:
@@ -102,7 +102,7 @@ class Enforcer:
         return left
 
     def forget_unused(self, unused_since_ns: int) -> None:
-        """Withdraw what serves hosts that have had no connection since then."""
+        """Withdraw the entries of hosts without a connection since then."""
         for address, since_ns in list(self._unused.items()):
             if since_ns > unused_since_ns:
                 break
@@ -112,7 +112,7 @@ class Enforcer:
             del self._scales[address]
 
     def remove_port(self, port_id: PortId) -> None:
-        """A port is gone, and with it what its registers were for."""
+        """A port is gone: remove the entries that name its registers."""
         for address, ports in self._host_ports.items():
             if port_id in ports:
                 ports.remove(port_id)
@@ -121,9 +121,9 @@ class Enforcer:
     # Single flows
 
     def apply(self, lane: Lane, connection: Connection) -> None:
-        """Give a flow entries of its own, if its class or its scale wants them."""
-        if lane.odd and not any(
-            peer.members and not peer.odd for peer in self._lanes.get(lane.dst, ())
+        """Give a flow entries of its own, if its class or its scale needs them."""
+        if lane.odd_scale and not any(
+            peer.members and not peer.odd_scale for peer in self._lanes.get(lane.dst, ())
         ):
             self._rescale(lane)
         self._apply(lane, connection)
@@ -134,19 +134,19 @@ class Enforcer:
             self._withdraw(self._exceptions.pop(key, {}), frozenset())
 
     def _rescale(self, lane: Lane) -> None:
-        """No flow goes by the host's old scale any more, so the host has changed it."""
+        """No flow has the host's old scale any more, so the host has changed it."""
         address, scale = lane.dst, lane.window_scale
         assert scale is not None
         self._scales[address] = scale
         for port_id in self._host_ports.get(address, set()):
             self._put_host_window(port_id, address)
         for peer in self._lanes[address]:
-            peer.odd = peer.window_scale != scale
+            peer.odd_scale = peer.window_scale != scale
             for connection in peer.members:
                 self._apply_if_own(peer, connection)
 
     def _apply_if_own(self, lane: Lane, connection: Connection) -> None:
-        wants_own = lane.odd or lane.cls(connection) is FlowClass.BACKGROUND
+        wants_own = lane.odd_scale or lane.cls(connection) is FlowClass.BACKGROUND
         if wants_own or lane.key(connection) in self._exceptions:
             self._apply(lane, connection)
 
@@ -157,7 +157,7 @@ class Enforcer:
         key = lane.key(connection)
         cls = lane.cls(connection)
         exceptions: dict[PortId, EntryKey] = {}
-        if lane.odd or cls is FlowClass.BACKGROUND:
+        if lane.odd_scale or cls is FlowClass.BACKGROUND:
             segments = FlowKey.unpack(key).reverse
             for port_id in lane.ports:
                 register = self._registers.register(port_id, cls)

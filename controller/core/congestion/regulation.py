@@ -1,22 +1,20 @@
-"""From what is known of the egress ports to the registers of the switches.
+"""Regulation: from what is known of the egress ports to the registers of the switches.
 
-It joins ports, regulator and registers: a port is regulated from the time it is known to have a
-queue, by what it can take, and what is to be set is sent in one message a switch.
+It joins ports, regulator and registers. A port is regulated as soon as it is known to have a queue,
+by its limits. Changes go out in one message for each switch.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from controller.core.congestion.egress_ports import EgressPorts, PortOverride, Queue
+from controller.core.congestion.egress_ports import EgressPorts, EgressQueue, PortOverride
 from controller.core.congestion.registers import Registers
-from controller.core.congestion.regulator import Regulator, RegulatorSettings, Scheme, WindowSet
+from controller.core.congestion.regulator import HoldUpdate, Regulator, RegulatorSettings, Scheme
 from controller.core.congestion.windows import PortLimits
 from controller.core.desired.tables import Tables
 from controller.core.flows.port_counts import PortCounts
-from controller.core.topology.fabric import Port
 from controller.core.topology.rtt import RoundTrips
 from controller.model.effects import (
-    Complain,
     Effect,
     ReadQueues,
     Record,
@@ -25,18 +23,18 @@ from controller.model.effects import (
     RepeatNotices,
     SetWindows,
     TimeControl,
+    Warn,
 )
 from controller.model.entries import PortWindow
-from controller.model.values import FlowClass, Hold, Notice, PortId
+from controller.model.values import FlowClass, Hold, Notice, Port, PortId
 
 _SAME_INTERVAL = 4  # Within a quarter.
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a switch can do: `registers` of windows it has, 0 if it cannot lower any, whether it
-    keeps accounts of credit, whether it tells the state of its egress queues, and whether it
-    repeats notices."""
+    """What a switch can do: how many window `registers` it has (0 if it cannot lower windows), and
+    whether it keeps accounts of credit, reports its egress queues, and repeats notices."""
 
     registers: int
     keeps_accounts: bool = False
@@ -45,7 +43,7 @@ class Features:
 
 
 class Regulation:
-    """All egress ports of all switches. Effects go to `emit`, windows not before `send`."""
+    """All egress ports of all switches. Windows are not emitted before `send`."""
 
     def __init__(
         self,
@@ -64,21 +62,21 @@ class Regulation:
         self._regulator = Regulator(settings)
         self._features: dict[int, Features] = {}
         self._short_of_registers: set[int] = set()
-        self._windows: list[WindowSet] = []
-        # After what time switches repeat notices, as they were told.
+        self._windows: list[HoldUpdate] = []
+        # The intervals at which switches repeat notices, as they were ordered to.
         self._intervals_us: dict[PortId, int] = {}
         self._gone: list[PortId] = []
         self._reminded_ns: int | None = None
 
     def reconfigure(self, settings: RegulatorSettings, now_ns: int) -> bool:
-        """Go by these from now on. Returns whether there are registers where there were none."""
+        """Use these settings from now on. Returns whether regulation begins by that."""
         watched = self._scheme is Scheme.NONE
         self._scheme = settings.scheme
         self._windows += self._regulator.reconfigure(settings, now_ns)
         regulates = watched and self._scheme is not Scheme.NONE
         for switch, features in self._features.items():
             if regulates:
-                # Where nothing is regulated any more they are kept: the entries name them still.
+                # If regulation ends, registers are kept, because entries still name them.
                 self.registers.connect(switch, features.registers)
             self._follow_all(switch, now_ns)
         return regulates
@@ -92,20 +90,20 @@ class Regulation:
         self._egress.connect(switch, ports)
 
     def restart(self, switch: int, now_ns: int) -> None:
-        """The switch is ready to be told; what it said before is void, what it holds is unknown."""
+        """A switch is ready. Its earlier notices are void, and its windows are unknown."""
         self._forget_intervals(switch)
         self._windows += self._regulator.restart(switch, now_ns)
         self._follow_all(switch, now_ns)
         self.look(switch, now_ns)
 
     def look(self, switch: int, now_ns: int) -> None:
-        """Ask a switch for the state of its queues, and how far away it is."""
+        """Ask a switch for the state of its queues, and measure its control channel."""
         self._emit(TimeControl(switch, now_ns))
         if self._features[switch].tells_queues:
             self._emit(ReadQueues(switch))
 
     def forget(self, switch: int, in_use: bool) -> None:
-        """A switch is gone for good; its registers are still `in_use` if entries name them."""
+        """A switch is gone for good. Its registers are `in_use` if entries still name them."""
         for port_id in self._egress.ports_of(switch):
             self._cover(port_id, False)
         self._egress.forget(switch)
@@ -118,7 +116,7 @@ class Regulation:
             self.registers.forget(switch)
 
     def adopt(self, switch: int, entry: PortWindow) -> None:
-        """Keep the register that a port has by an entry that survived on its switch."""
+        """Keep the register of a port that an entry on its switch names."""
         self.registers.adopt(PortId(switch, entry.port), entry.register)
 
     def set_port(self, switch: int, port: Port, now_ns: int) -> None:
@@ -126,7 +124,7 @@ class Regulation:
         self._follow(PortId(switch, port.number), now_ns)
 
     def remove_port(self, port_id: PortId, now_ns: int) -> None:
-        """A port is gone; with the next `send` its registers are free for others."""
+        """A port is gone. The next `send` frees its registers."""
         self._gone.append(port_id)
         self._cover(port_id, False)
         self._egress.remove_port(port_id)
@@ -143,10 +141,10 @@ class Regulation:
     def queue_event(
         self, port_id: PortId, notice: Notice, queue_bytes: int, limit_bytes: int, now_ns: int
     ) -> None:
-        """A notice; the last one of a port may be that it is gone, and its congestion with it.
+        """A notice of an egress queue.
 
-        A queue may be far slower than its port, so one that is not known yet is asked for: its
-        record tells what the notice does.
+        It may come after its port is gone. If the queue is not known yet, its record is requested
+        instead, since the queue may be far slower than its port, and the record says its level.
         """
         if not self._egress.has_port(port_id):
             return
@@ -157,7 +155,7 @@ class Regulation:
             self._follow(port_id, now_ns)
         self._windows += self._regulator.queue_event(port_id, notice, queue_bytes, now_ns)
 
-    def queues_read(self, switch: int, queues: dict[int, Queue], now_ns: int) -> None:
+    def queues_read(self, switch: int, queues: dict[int, EgressQueue], now_ns: int) -> None:
         """The egress queues of a switch, all of them, by port number."""
         self._egress.set_queues(switch, queues)
         self._follow_all(switch, now_ns)
@@ -173,14 +171,14 @@ class Regulation:
             self._follow(b, now_ns)
 
     def refresh(self, now_ns: int) -> None:
-        """Send again what would soon expire on the switches."""
+        """Renew windows before they expire on the switches."""
         self._windows += self._regulator.refresh(now_ns)
 
     def widen(self, now_ns: int) -> None:
         """Widen the windows whose time has come."""
         self._windows += self._regulator.widen(now_ns)
 
-    # To look at
+    # For inspection
 
     def can_lower(self, switch: int) -> bool:
         """Whether a switch has window registers."""
@@ -190,20 +188,20 @@ class Regulation:
     def ports_of(self, switch: int) -> list[PortId]:
         return self._egress.ports_of(switch)
 
-    def queue(self, port_id: PortId) -> Queue | None:
-        """An egress queue as its switch last told it."""
+    def queue(self, port_id: PortId) -> EgressQueue | None:
+        """An egress queue as its switch last reported it."""
         return self._egress.queue(port_id)
 
     def limits(self, port_id: PortId) -> PortLimits | None:
-        """What a port is taken to stand, with its RTT as measured."""
+        """The limits of a port, with the RTT as measured."""
         return self._regulator.limits(port_id)
 
     def capacity_bps(self, port_id: PortId) -> int | None:
-        """What a port's link can take; None if there is no such port."""
+        """The capacity of a port; None if there is no such port."""
         return self._egress.capacity_bps(port_id)
 
     def tells_queues(self, switch: int) -> bool:
-        """Whether a switch tells the state of its egress queues."""
+        """Whether a switch reports its egress queues."""
         features = self._features.get(switch)
         return features is not None and features.tells_queues
 
@@ -214,11 +212,11 @@ class Regulation:
         return keeps and (queue is None or queue.can_have_account)
 
     def in_force(self, port_id: PortId, cls: FlowClass) -> Hold:
-        """What a class of flows of a port is held to now."""
+        """What a flow class of a port is held to now."""
         return self._regulator.in_force(port_id, cls)
 
     def notice(self, port_id: PortId) -> Notice | None:
-        """The notice that the windows of a port go by."""
+        """The notice that determines the windows of a port."""
         return self._regulator.notice(port_id)
 
     # What follows
@@ -228,7 +226,7 @@ class Regulation:
             self._follow(port_id, now_ns)
 
     def _follow(self, port_id: PortId, now_ns: int) -> None:
-        """Regulate a port by what is known of it now, or not at all."""
+        """Regulate a port by what is known of it now, or stop its regulation."""
         features = self._features.get(port_id.switch)
         if features is None:
             return
@@ -246,20 +244,20 @@ class Regulation:
         self._have_notices_repeated(port_id)
 
     def _have_notices_repeated(self, port_id: PortId) -> None:
-        """Tell the switch after what time to repeat notices of a port, if that is news."""
+        """Order the interval at which the switch repeats notices of a port, if it has changed."""
         features = self._features.get(port_id.switch)
         if features is None or not features.repeats_notices:
             return
         told_us = self._intervals_us.get(port_id, 0)
         wanted_us = self._regulator.notice_interval_us(port_id)
-        # The RTT is measured anew all the time: a little more or less is not worth a message.
+        # The RTT is measured all the time; small changes are not worth a message.
         slack_us = told_us // _SAME_INTERVAL if wanted_us else 0
         if abs(wanted_us - told_us) > slack_us:
             self._intervals_us[port_id] = wanted_us
             self._emit(RepeatNotices(*port_id, wanted_us))
 
     def _forget_intervals(self, switch: int) -> None:
-        """Its connection is gone, and what it was asked on it."""
+        """The orders ended with the connection."""
         self._intervals_us = {
             port_id: told
             for port_id, told in self._intervals_us.items()
@@ -267,7 +265,7 @@ class Regulation:
         }
 
     def _cover(self, port_id: PortId, wanted: bool) -> None:
-        """Have all that enters by a port in its account, before its hosts are known to connect."""
+        """Put segments that enter by a port into its account, before any connection is known."""
         register = self.registers.register(port_id, FlowClass.BURST) if wanted else None
         if register is None:
             self._tables.remove(port_id.switch, PortWindow(port_id.port, 0).key)
@@ -275,8 +273,8 @@ class Regulation:
             self._tables.put(port_id.switch, PortWindow(port_id.port, register))
 
     def send(self) -> None:
-        """Send what has changed, to the switches that are there."""
-        by_switch: dict[int, dict[int, WindowSet]] = {}
+        """Emit the changes for connected switches."""
+        by_switch: dict[int, dict[int, HoldUpdate]] = {}
         for window in self._windows:
             switch = window.port.switch
             if not self._tables.connected(switch):
@@ -297,7 +295,7 @@ class Regulation:
             self.registers.free(port_id)
         self._gone.clear()
 
-    def _send(self, switch: int, windows: dict[int, WindowSet]) -> None:
+    def _send(self, switch: int, windows: dict[int, HoldUpdate]) -> None:
         ttl_ms = self._regulator.ttl_ms
         registers = tuple(
             RegisterWindow(register, window.port.port, window.cls, window.hold)
@@ -322,7 +320,7 @@ class Regulation:
         self._emit(Record("window_set", fields))
 
     def _tell_shortage(self, port_id: PortId) -> None:
-        """A switch without any register has said so already."""
+        """Warn, once for each switch, unless it was known to have no registers."""
         switch = port_id.switch
         if self.registers.any(switch) and switch not in self._short_of_registers:
             self._short_of_registers.add(switch)
@@ -330,4 +328,4 @@ class Regulation:
                 "has more egress queues than pairs of window registers: "
                 f"port {port_id.port} and further ones are not regulated"
             )
-            self._emit(Complain(switch, text))
+            self._emit(Warn(switch, text))

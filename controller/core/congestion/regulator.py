@@ -1,14 +1,16 @@
-"""Queue notices and flow counts in, what every egress port is held to out.
+"""Decides what every egress port is held to, from queue notices and flow counts.
 
-Scheme `sdtcp` is the paper: windows by Eq. (5)-(8) from a notice until CR. By the letter, they are
-worked out when a notice comes, and a level comes once. With `repeat_notices` they are worked out
-anew when flows come, go or change their class, and switches repeat notices while a port is
-congested. Scheme `weir` holds every port that has a queue at all times. Where the switch keeps an
-account of credit for the port, its flows are in that, and nothing changes with flows and notices.
-Elsewhere they have standing windows, which a notice lowers as in the paper.
+Scheme `sdtcp` is the paper: windows by Eq. (5)-(8) from a notice until CR. By the letter of the
+paper, they are computed when a notice comes, and each level is notified once. With
+`repeat_notices`, they are computed again when flows come, go or change their class, and switches
+repeat notices while a port is congested.
 
-Pure: the state of each egress port, no I/O, no clock. It never looks at a connection, only at the
-counts of the port. Eq. (9), the minimum with the receiver's own window, is done by the switch.
+Scheme `weir` holds every port with a queue at all times. If the switch keeps an account of credit
+for the port, its flows are in that account, and nothing depends on flows and notices. Otherwise the
+flows have standing windows, which notices lower as in the paper.
+
+It looks at the counts of a port only, never at a connection. Eq. (9), the minimum with the
+receiver's own window, is computed by the switch.
 """
 
 from collections.abc import Mapping
@@ -31,19 +33,19 @@ from controller.core.congestion.windows import (
 from controller.core.flows.port_counts import HANDSHAKES_FOR_NS, NO_FLOWS, PortCounts
 from controller.model.values import RELEASED, FlowClass, Hold, Notice, PortId
 
-# Three times the longest `cr-hold` of a queue: by then CR has come, or is lost.
+# Three times the longest `cr-hold` of a queue. By then CR has come, or was lost.
 NOTICE_LIFE_NS = 15 * 10**9
-# So long after a congestion no handshake is known any more that may have waited in the queue.
+# This long after congestion, all handshakes that may have waited in the queue are forgotten.
 _CALM_NS = 2 * HANDSHAKES_FOR_NS
-# Where connections come and go all the time, what one leaves is not worth a message before the next
-# one needs it: for so long after a change, windows only fall.
+# Where connections come and go all the time, a wider window is not worth a message before the next
+# connection needs a smaller one: for this long after a change, windows only fall.
 KEPT_NS = 100 * 10**6
 
 _CLASSES = tuple(FlowClass)
 
 
 class Scheme(Enum):
-    """`none` only watches, `sdtcp` is the paper, `weir` holds ports at all times."""
+    """`none` does not regulate, `sdtcp` is the paper, `weir` holds ports at all times."""
 
     NONE = "none"
     SDTCP = "sdtcp"
@@ -52,7 +54,7 @@ class Scheme(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RegulatorSettings:
-    """`repeat_notices` is for scheme `sdtcp`; without it, that is the letter of Algorithm 1."""
+    """`repeat_notices` is for scheme `sdtcp`, which without it is the letter of Algorithm 1."""
 
     scheme: Scheme
     window_ttl_ns: int
@@ -61,8 +63,8 @@ class RegulatorSettings:
     repeat_notices: bool = True
 
 
-class WindowSet(NamedTuple):
-    """What a class of flows of a port is held to from now on."""
+class HoldUpdate(NamedTuple):
+    """What a flow class of a port is held to from now on. A `refresh` only renews it."""
 
     port: PortId
     cls: FlowClass
@@ -73,17 +75,17 @@ class WindowSet(NamedTuple):
 @dataclass(slots=True)
 class _Port:
     limits: PortLimits | None = None
-    measured: PortLimits | None = None  # the same with the RTT of handshakes, once reckoned
+    measured: PortLimits | None = None  # `limits` with the RTT of handshakes
     has_account: bool = False
     counts: PortCounts = NO_FLOWS
-    # The last notice but CR. For each class, the last one that tells something to its flows, with
-    # the length of the queue then, and what follows from it.
+    # The last notice but CR. For each class, the last notice that sets its windows, with the length
+    # of the queue then, and the window that follows.
     notice: Notice | None = None
     told: dict[FlowClass, tuple[Notice, int]] = field(default_factory=dict)
     notified: dict[FlowClass, int] = field(default_factory=dict)
     confirmed_ns: int = 0
-    # The least handshake through the port that did not wait in its queue, 0 if there was none, and
-    # when the port was last known to be congested.
+    # The least handshake through the port that did not wait in its queue (0: none), and when the
+    # port was last known to be congested.
     handshake_ns: int = 0
     congested_ns: int = -_CALM_NS
     wanted: Mapping[FlowClass, Hold] | None = None
@@ -91,21 +93,21 @@ class _Port:
 
 
 class Regulator:
-    """Holds what is in force on every egress port and says which of it to send."""
+    """Keeps what is in force on every egress port, and returns what to send."""
 
     def __init__(self, settings: RegulatorSettings) -> None:
         self._settings = settings
         self._account_holds = account_holds(settings.credit)
         self._ports: dict[PortId, _Port] = {}
-        self._waiting: dict[PortId, int] = {}
+        self._postponed: dict[PortId, int] = {}
         self._widens_ns: int | None = None
 
     @property
     def ttl_ms(self) -> int:
         return self._settings.window_ttl_ns // 1_000_000
 
-    def reconfigure(self, settings: RegulatorSettings, now_ns: int) -> list[WindowSet]:
-        """Go by these from now on; what follows from a notice is forgotten with the old rules."""
+    def reconfigure(self, settings: RegulatorSettings, now_ns: int) -> list[HoldUpdate]:
+        """Use these settings from now on. Windows that notices have set are released."""
         self._settings = settings
         self._account_holds = account_holds(settings.credit)
         windows = []
@@ -118,19 +120,19 @@ class Regulator:
 
     def configure(
         self, port: PortId, limits: PortLimits, has_account: bool, now_ns: int
-    ) -> list[WindowSet]:
-        """The port has a queue of these limits; `has_account` if its switch can keep one for it."""
+    ) -> list[HoldUpdate]:
+        """A port has a queue with these limits; `has_account` if its switch keeps one for it."""
         state = self._port(port)
         if state.limits is not None and state.notice is not None:
-            # What is timed now may have waited in the queue, and be more than the RTT.
+            # An RTT that is measured now may include waiting in the queue.
             limits = limits._replace(rtt_ns=state.limits.rtt_ns)
         if (state.limits, state.has_account) == (limits, has_account):
             return []
         state.limits, state.measured, state.has_account = limits, None, has_account
         return self._update(port, now_ns)
 
-    def withdraw(self, port: PortId, now_ns: int) -> list[WindowSet]:
-        """The port has no queue (any more): let go of what it is held to."""
+    def withdraw(self, port: PortId, now_ns: int) -> list[HoldUpdate]:
+        """A port has no queue (any more): release it."""
         state = self._ports.get(port)
         if state is None:
             return []
@@ -146,8 +148,8 @@ class Regulator:
         for port in self._ports_of(switch):
             self._drop(port)
 
-    def restart(self, switch: int, now_ns: int) -> list[WindowSet]:
-        """A switch is back: what it said before is void, what it holds is unknown."""
+    def restart(self, switch: int, now_ns: int) -> list[HoldUpdate]:
+        """A switch is back. Its earlier notices are void, and its windows are unknown."""
         windows = []
         for port in self._ports_of(switch):
             state = self._ports[port]
@@ -158,32 +160,32 @@ class Regulator:
 
     # Events
 
-    def flows_changed(self, port: PortId, counts: PortCounts, now_ns: int) -> list[WindowSet]:
-        """The flows that leave through a port are now these."""
+    def flows_changed(self, port: PortId, counts: PortCounts, now_ns: int) -> list[HoldUpdate]:
+        """The counts of the flows that leave through a port have changed."""
         state = self._port(port)
-        # Segments that are longer than ever need windows of that length at once. Background flows
-        # last, so what a change leaves them and others is worth a message.
+        # A larger MSS needs larger windows at once. Background flows last, so it is worth a message
+        # if they, or others beside them, may have more.
         lazily = counts.mss_bytes == state.counts.mss_bytes and not (
             counts.background or state.counts.background
         )
         state.counts = counts
-        self._time(state, now_ns)
+        self._measure(state, now_ns)
         if state.limits is None:
             if not counts.flows:
                 self._drop(port)
             return []
         if self._settings.scheme is Scheme.WEIR or self._settings.repeat_notices:
-            self._heed(state)
+            self._apply_notices(state)
         return self._update(port, now_ns, lazily)
 
     def queue_event(
         self, port: PortId, notice: Notice, queue_bytes: int, now_ns: int
-    ) -> list[WindowSet]:
-        """A switch's notice: CN-L, CN-M and CN-H by Eq. (5)-(8), CR releases what they set.
+    ) -> list[HoldUpdate]:
+        """A notice: CN-L, CN-M and CN-H set windows by Eq. (5)-(8), CR releases them.
 
-        `queue_bytes` is Q(t) of Eq. (2). The port must have been configured. What CN-H tells burst
-        flows stands until CR: Eq. (5) and (6) tell them nothing else, and a longer queue does not
-        allow them more. Scheme `weir` goes by the last notice alone.
+        `queue_bytes` is Q(t) of Eq. (2). The port must have been configured. The windows of burst
+        flows that CN-H has set stand until CR: Eq. (5) and (6) do not set them, and a longer queue
+        does not allow more. In scheme `weir` the last notice alone counts.
         """
         state = self._ports[port]
         state.congested_ns = now_ns
@@ -195,18 +197,18 @@ class Regulator:
             if self._settings.scheme is Scheme.WEIR:
                 state.told[FlowClass.BURST] = notice, queue_bytes
             elif notice is Notice.CN_H:
-                # Algorithm 1 tells Q as it passes H. By that of a repetition, Eq. (8) would share
-                # out all that is in flight, and so keep the queue as long as it is.
+                # In Algorithm 1, Q is the length as it passes H. With the length at a repetition,
+                # Eq. (8) would share out all that is in flight, and so keep the queue that long.
                 _, least_bytes = state.told.get(FlowClass.BURST, (notice, queue_bytes))
                 state.told[FlowClass.BURST] = notice, min(queue_bytes, least_bytes)
-            self._heed(state)
+            self._apply_notices(state)
         return self._update(port, now_ns)
 
     def congested(
         self, port: PortId, notice: Notice, queue_bytes: int, now_ns: int
-    ) -> list[WindowSet]:
-        """The queue of a port was read, after this notice and before CR: if the notice has not been
-        heard, it is now."""
+    ) -> list[HoldUpdate]:
+        """The queue of a port was read, and is at the level of this notice. It counts as the notice
+        if that was lost."""
         state = self._ports.get(port)
         if state is None or state.limits is None:
             return []
@@ -215,10 +217,10 @@ class Regulator:
         state.confirmed_ns = state.congested_ns = now_ns
         return []
 
-    def refresh(self, now_ns: int) -> list[WindowSet]:
-        """What is in force and has to be sent again, lest the switch releases it.
+    def refresh(self, now_ns: int) -> list[HoldUpdate]:
+        """Return what is in force and must be renewed before the switch releases it.
 
-        A window that a notice has set is let go if nothing has confirmed it for NOTICE_LIFE_NS.
+        Windows that a notice has set are released if nothing has confirmed it for NOTICE_LIFE_NS.
         """
         due_ns = now_ns - self._settings.window_ttl_ns // 3
         windows = self.widen(now_ns)
@@ -226,31 +228,31 @@ class Regulator:
             if state.notice is not None and now_ns - state.confirmed_ns >= NOTICE_LIFE_NS:
                 _recover(state)
                 windows += self._update(port, now_ns)
-            if self._time(state, now_ns):
+            if self._measure(state, now_ns):
                 windows += self._update(port, now_ns)
             for cls, (hold, sent_ns) in state.sent.items():
                 if hold != RELEASED and sent_ns <= due_ns:
                     state.sent[cls] = (hold, now_ns)
-                    windows.append(WindowSet(port, cls, hold, refresh=True))
+                    windows.append(HoldUpdate(port, cls, hold, refresh=True))
         return windows
 
     @property
     def widens_ns(self) -> int | None:
-        """When `widen` is to be called next, if at all; there may be nothing to do then."""
-        return self._widens_ns if self._waiting else None
+        """When `widen` must be called next, if at all. There may be nothing to do then."""
+        return self._widens_ns if self._postponed else None
 
-    def widen(self, now_ns: int) -> list[WindowSet]:
+    def widen(self, now_ns: int) -> list[HoldUpdate]:
         """Widen the windows whose time has come."""
         if self._widens_ns is None or now_ns < self._widens_ns:
             return []
         windows = []
-        for port in [port for port, at_ns in self._waiting.items() if at_ns <= now_ns]:
+        for port in [port for port, at_ns in self._postponed.items() if at_ns <= now_ns]:
             windows += self._update(port, now_ns)
-        self._widens_ns = min(self._waiting.values(), default=None)
+        self._widens_ns = min(self._postponed.values(), default=None)
         return windows
 
-    def _wait(self, port: PortId, until_ns: int) -> None:
-        self._waiting[port] = until_ns
+    def _postpone(self, port: PortId, until_ns: int) -> None:
+        self._postponed[port] = until_ns
         self._widens_ns = until_ns if self._widens_ns is None else min(self._widens_ns, until_ns)
 
     def in_force(self, port: PortId, cls: FlowClass) -> Hold:
@@ -258,17 +260,17 @@ class Regulator:
         return state.sent.get(cls, (RELEASED, 0))[0] if state else RELEASED
 
     def notice(self, port: PortId) -> Notice | None:
-        """The notice that the windows of a port go by; None after CR, or without any."""
+        """The notice that determines the windows of a port; None after CR or without any."""
         state = self._ports.get(port)
         return state.notice if state else None
 
     def limits(self, port: PortId) -> PortLimits | None:
-        """What a port is taken to stand, with its RTT as measured; None if it has no queue."""
+        """The limits of a port, with the RTT as measured; None if it has no queue."""
         state = self._ports.get(port)
         return self._limits(state) if state else None
 
     def notice_interval_us(self, port: PortId) -> int:
-        """After what time the switch is to repeat a notice; 0 if it need not."""
+        """At what interval the switch must repeat notices; 0 if it need not."""
         limits = self.limits(port)
         if self._settings.scheme is not Scheme.SDTCP or not self._settings.repeat_notices:
             return 0
@@ -281,50 +283,48 @@ class Regulator:
 
     def _drop(self, port: PortId) -> None:
         del self._ports[port]
-        self._waiting.pop(port, None)
+        self._postponed.pop(port, None)
 
     def _ports_of(self, switch: int) -> list[PortId]:
         return [port for port in self._ports if port.switch == switch]
 
-    def _heed(self, state: _Port) -> None:
-        """Draw the consequences of the notices since CR, if there were any, for the flows that the
-        port has now."""
+    def _apply_notices(self, state: _Port) -> None:
+        """Compute the windows by the notices since CR, for the flows that the port has now."""
         limits = self._limits(state)
         if limits is None:
             return
-        # a and b are of who sends: the others cannot be slowed down, nor do they leave less.
+        # a and b count active flows: the others cannot be slowed down, and take nothing.
         counts = state.counts.active
         state.notified = {}
         for cls, (notice, queue_bytes) in state.told.items():
-            heeded = min(notice, Notice.CN_M) if self._spares(counts) else notice
-            windows = paper_windows(heeded, counts, limits.bdp_bytes + queue_bytes)
+            applied = min(notice, Notice.CN_M) if self._skips_eq_7(counts) else notice
+            windows = paper_windows(applied, counts, limits.bdp_bytes + queue_bytes)
             if cls in windows:
                 state.notified[cls] = windows[cls]
         if self._settings.scheme is Scheme.WEIR and not counts.burst:
             state.notified.pop(FlowClass.BACKGROUND, None)
 
-    def _spares(self, counts: PortCounts) -> bool:
-        """Whether to leave Eq. (7) be: it reserves bandwidth for burst flows, and where there are
-        none it would leave it to nobody."""
+    def _skips_eq_7(self, counts: PortCounts) -> bool:
+        """Whether not to apply Eq. (7): it reserves bandwidth for burst flows, which nobody would
+        use if there are none."""
         return self._settings.repeat_notices and not counts.burst
 
-    def _time(self, state: _Port, now_ns: int) -> bool:
-        """Take note of the least handshake through the port, unless it may have waited in its
-        queue: that is Q(t) of Eq. (2), and not RTT. Returns whether it is another one."""
+    def _measure(self, state: _Port, now_ns: int) -> bool:
+        """Update the least handshake through the port, unless it may have waited in the queue: that
+        time is Q(t) of Eq. (2), not RTT. Returns whether it has changed."""
         before_ns, took_ns = state.handshake_ns, state.counts.handshake_ns
         if 0 < took_ns < before_ns or now_ns - state.congested_ns >= _CALM_NS:
             state.handshake_ns = took_ns
         return state.handshake_ns != before_ns
 
-    def _update(self, port: PortId, now_ns: int, lazily: bool = False) -> list[WindowSet]:
-        """What has to be said for the port to be held to what is right now; `lazily`, windows that
-        could be wider may wait."""
+    def _update(self, port: PortId, now_ns: int, lazily: bool = False) -> list[HoldUpdate]:
+        """Return the changes to what the port is held to. If `lazily`, wider windows may wait."""
         state = self._ports[port]
         wanted = self._wanted(state)
-        if wanted == state.wanted and port not in self._waiting:
+        if wanted == state.wanted and port not in self._postponed:
             return []
         state.wanted = wanted
-        self._waiting.pop(port, None)
+        self._postponed.pop(port, None)
         changed = []
         for cls in _CLASSES:
             hold = wanted.get(cls, RELEASED)
@@ -333,10 +333,10 @@ class Regulator:
                 continue
             is_wider = hold.window_bytes > former.window_bytes > 0
             if lazily and is_wider and now_ns < sent_ns + KEPT_NS:
-                self._wait(port, sent_ns + KEPT_NS)
+                self._postpone(port, sent_ns + KEPT_NS)
                 continue
             state.sent[cls] = (hold, now_ns)
-            changed.append(WindowSet(port, cls, hold, refresh=False))
+            changed.append(HoldUpdate(port, cls, hold, refresh=False))
         return changed
 
     def _wanted(self, state: _Port) -> Mapping[FlowClass, Hold]:
@@ -358,7 +358,7 @@ class Regulator:
         }
 
     def _limits(self, state: _Port) -> PortLimits | None:
-        """The limits, with the RTT that handshakes through the port took, if there were any."""
+        """The limits, with the RTT of handshakes through the port, if there were any."""
         if state.limits is None or not state.handshake_ns:
             return state.limits
         rtt_ns = measured_rtt_ns(state.handshake_ns)
@@ -368,5 +368,5 @@ class Regulator:
 
 
 def _recover(state: _Port) -> None:
-    """The queue of a port is short again, or nothing is known of it."""
+    """Forget notices: the queue of a port is short again, or nothing is known of it."""
     state.notice, state.told, state.notified = None, {}, {}

@@ -1,6 +1,6 @@
 """How large windows may be: SDTCP Eq. (2)-(8), and the standing windows of scheme `weir`.
 
-Pure arithmetic on the counts and the limits of one egress port. It never looks at a connection.
+Arithmetic on the counts and limits of one egress port. It never looks at a connection.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ DEFAULT_MSS_BYTES = 1460
 HEADERS_BYTES = flow.HEADERS_BYTES[flow.IPV4_KEY_BYTES]
 MAX_WINDOW_BYTES = 2**32 - 1  # What a register can hold.
 
-# What a measurement can tell of a path within a data centre. The rest is a busy host or controller.
+# The RTTs of a data centre. A measurement beyond is due to a busy host or controller.
 RTT_BOUNDS_NS = 50_000, 10_000_000
-# A notice is repeated after so many round trips through the full queue: after the first, a window
-# that was told has shown in what arrives, after the second in the queue.
+# A notice is repeated after so many round trips through the full queue: after the first, a changed
+# window shows in what arrives, after the second in the queue.
 _ROUND_TRIPS_A_NOTICE = 2
-_SHORTEST_INTERVAL_US = 1000  # A controller that is woken up takes half of that to answer.
+_SHORTEST_INTERVAL_US = 1000  # A controller that has to wake up takes half of that to answer.
 
 _MU = {Notice.CN_L: (2, 3), Notice.CN_M: (1, 2)}  # Eq. (5) and (6): 2/3 and 1/2.
 _NS_PER_S = 10**9
@@ -31,7 +31,7 @@ _REMEMBERED = 8192
 
 
 class PortLimits(NamedTuple):
-    """What an egress port can take: C, RTT and the buffer of its queue."""
+    """The limits of an egress port: C, RTT and the buffer of its queue."""
 
     capacity_bps: int
     rtt_ns: int
@@ -44,10 +44,9 @@ class PortLimits(NamedTuple):
 
 
 class WindowRules(NamedTuple):
-    """The operator's say in the standing windows of switches that keep no accounts of credit.
+    """The operator's settings of standing windows, for switches without accounts of credit.
 
-    `buffer_share` is how much of a buffer is planned for, `floor_segments` what no window is ever
-    below.
+    `buffer_share` is the part of a buffer that windows may fill, `floor_segments` the least window.
     """
 
     buffer_share: float
@@ -55,8 +54,8 @@ class WindowRules(NamedTuple):
 
 
 class CreditRules(NamedTuple):
-    """The operator's say in the accounts of credit: for how long a request may be held, and how the
-    classes share a port."""
+    """The operator's settings of accounts of credit: for how long a request may be held, and how
+    the classes share a port."""
 
     max_hold_ms: int
     burst_weight: int
@@ -64,7 +63,7 @@ class CreditRules(NamedTuple):
 
 
 def measured_rtt_ns(took_ns: int) -> int:
-    """The RTT to reckon with where something took this time to and fro."""
+    """The RTT by a measured round trip, within the bounds of a data centre."""
     return min(max(took_ns, RTT_BOUNDS_NS[0]), RTT_BOUNDS_NS[1])
 
 
@@ -88,17 +87,17 @@ def paper_windows(notice: Notice, counts: PortCounts, total_bytes: int) -> dict[
 
 
 def notice_interval_us(limits: PortLimits) -> int:
-    """How long after a notice it is worth to look at a congested queue again."""
+    """How long after a notice a congested queue should be looked at again."""
     full_ns = limits.buffer_bytes * 8 * _NS_PER_S // limits.capacity_bps
     interval_us = _ROUND_TRIPS_A_NOTICE * (limits.rtt_ns + full_ns) // 1000
     return max(interval_us, _SHORTEST_INTERVAL_US)
 
 
 def account_holds(rules: CreditRules) -> Mapping[FlowClass, Hold]:
-    """What each class is held to where the switch keeps an account of credit for the port.
+    """What each class is held to if the switch keeps an account of credit for the port.
 
-    That is the same whatever the flows: the switch sees what they send, so there is no window
-    beside the account, and its bound is the switch's own.
+    It does not depend on the flows: the switch sees what they send. So there is no window beside
+    the account, and the bound is left to the switch.
     """
     return {
         FlowClass.BURST: Hold(0, Credit(0, rules.max_hold_ms, rules.burst_weight)),
@@ -110,11 +109,11 @@ def account_holds(rules: CreditRules) -> Mapping[FlowClass, Hold]:
 def standing_holds(
     counts: PortCounts, limits: PortLimits, rules: WindowRules
 ) -> Mapping[FlowClass, Hold]:
-    """What each class is held to while nothing is wrong, for the flows that are active, where the
-    switch keeps no account of credit.
+    """What each class is held to without a notice, by its active flows, if the switch keeps no
+    account of credit.
 
-    With it, what all flows send at once fits buffer and path, unless even the least window of each
-    does not. No window is below the floor, nor, but for the floor, above buffer and path.
+    What all flows send at once then fits into buffer and path, unless even the least windows do
+    not. No window is below the floor, nor above buffer and path except by the floor.
     """
     mss_bytes = counts.mss_bytes or DEFAULT_MSS_BYTES
     wire_bytes = mss_bytes + HEADERS_BYTES
@@ -137,15 +136,15 @@ def standing_holds(
 
 
 def lowered_hold(hold: Hold, window_bytes: int, counts: PortCounts, rules: WindowRules) -> Hold:
-    """A standing hold with the window of a notice, if that is lower; never below the floor."""
+    """A standing hold with the window of a notice, if that is lower, but not below the floor."""
     mss_bytes = counts.mss_bytes or DEFAULT_MSS_BYTES
-    # A fraction of a segment lets out nothing but small ones, so whole segments only.
+    # A fraction of a segment would let out small segments only, so windows are whole segments.
     lowered_bytes = max(window_bytes // mss_bytes, rules.floor_segments) * mss_bytes
     return hold._replace(window_bytes=min(lowered_bytes, hold.window_bytes))
 
 
 def _background_bytes(counts: PortCounts, data_bytes: int, rules: WindowRules) -> int:
-    """The part of what the buffer holds for background flows; the rest is for burst flows."""
+    """The part of the buffer's data that is for background flows; the rest is for burst flows."""
     if not counts.background:
         return DEFAULT_MSS_BYTES
     if not counts.active_burst:

@@ -1,1 +1,1 @@
-"""What every switch is to hold (`tables`), and the audits that find out whether it does."""
+"""What every switch should hold (`tables`), and the audits that check whether it does."""

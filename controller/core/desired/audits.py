@@ -1,21 +1,21 @@
-"""When which switch is audited: every one once in an interval, one at a time."""
+"""The schedule of audits: each switch once in an interval, one switch at a time."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from controller.core.desired.tables import Applied, Tables
-from controller.model.effects import Audit, Complain, Effect, Record
+from controller.model.effects import Audit, Effect, Record, Warn
 from controller.model.entries import Entry
 
-# A switch that has not told what it holds by then is passed over until its turn comes again.
+# A switch that has not answered by then is skipped until its turn comes again.
 _PATIENCE_NS = 30 * 10**9
 
 
-class InStep(NamedTuple):
-    """How far a switch is with what is wanted of it.
+class SyncState(NamedTuple):
+    """How far a switch holds what is wanted.
 
-    `audited_ns` is when it last told what it holds, None if it never did since it connected;
-    `restored` and `removed` are what had to be put right then.
+    `audited_ns` is when it was last audited, None if it was not since it connected; `restored` and
+    `removed` count what was put right then.
     """
 
     applied: Applied
@@ -25,8 +25,7 @@ class InStep(NamedTuple):
 
 
 class Audits:
-    """Has every switch tell once in `interval_ns` what it holds, and puts right what is not as
-    wanted."""
+    """Reads once in `interval_ns` what each switch holds, and puts right what is different."""
 
     def __init__(self, interval_ns: int, tables: Tables, emit: Callable[[Effect], None]) -> None:
         self.interval_ns = interval_ns
@@ -39,7 +38,7 @@ class Audits:
         self._not_before_ns = 0
 
     def connect(self, switch: int, now_ns: int) -> None:
-        """A switch has just told what it holds, so it need not soon."""
+        """A switch has just reported what it holds, so its first audit is an interval away."""
         self._due_ns[switch] = now_ns + self.interval_ns
 
     def disconnect(self, switch: int) -> None:
@@ -49,7 +48,7 @@ class Audits:
             self._asked = None
 
     def tend(self, now_ns: int) -> None:
-        """Ask the switch that has waited longest, if one is due and none is being asked."""
+        """Audit the switch that has waited longest, if one is due and no audit is under way."""
         if self._asked is not None:
             if now_ns < self._give_up_ns:
                 return
@@ -69,7 +68,7 @@ class Audits:
         self._tables.audit(switch, held)
 
     def end(self, switch: int, restored: int, removed: int, now_ns: int) -> None:
-        """That was all; so much beside the entries of the core was put right already."""
+        """The audit has ended; the session has put right so many entries of its own."""
         if self._asked == switch:
             self._asked = None
         found = self._tables.end_audit(switch)
@@ -89,9 +88,9 @@ class Audits:
         self._emit(Record("switch_audited", fields))
         if restored or removed:
             text = f"lacked {restored} entries and held {removed} that are not wanted: put right"
-            self._emit(Complain(switch, text))
+            self._emit(Warn(switch, text))
 
-    def in_step(self, switch: int) -> InStep:
-        """How far the switch is."""
+    def sync_state(self, switch: int) -> SyncState:
+        """How far the switch holds what is wanted."""
         audited_ns, restored, removed = self._last.get(switch, (None, 0, 0))
-        return InStep(self._tables.applied(switch), audited_ns, restored, removed)
+        return SyncState(self._tables.applied(switch), audited_ns, restored, removed)

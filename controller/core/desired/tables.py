@@ -1,8 +1,8 @@
-"""What every switch is meant to hold, and the difference to what it does hold.
+"""What every switch should hold, and the difference to what it holds.
 
-Entries that a switch already has are taken over without touching them; those that nothing claims
-are withdrawn only when `sweep` is called, so that a fresh controller never breaks a working switch.
-An entry counts as confirmed when the switch has acknowledged it, or an audit has found it there.
+Entries that a switch holds already are kept. Those that nobody wants are withdrawn only by `sweep`,
+so a controller that has just started does not break a working switch. An entry is confirmed when
+the switch has acknowledged it or an audit has found it.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -15,24 +15,23 @@ E = TypeVar("E", bound=Entry)
 
 
 class Applied(NamedTuple):
-    """How far what is wanted of a switch is in force, in entries. What is wanted and neither
-    confirmed nor refused is on its way, or waits for the switch to come back."""
+    """How many entries a switch should hold, and how many of them are confirmed or refused. The
+    others are on their way, or wait for the switch to reconnect."""
 
     wanted: int
     confirmed: int
     refused: int
 
 
-class Found(NamedTuple):
-    """What an audit has put right: entries that were missing or different, and entries that nobody
-    wants."""
+class AuditResult(NamedTuple):
+    """How many entries an audit has put right: those missing or different, and those unwanted."""
 
     restored: int
     removed: int
 
 
 class _Audit:
-    """An audit under way. What was changed since it began is not judged by it."""
+    """An audit under way. Entries that were changed since it began are not judged."""
 
     def __init__(self, wanted: Iterable[EntryKey]) -> None:
         self.unseen = set(wanted)
@@ -41,7 +40,7 @@ class _Audit:
 
 
 class Tables:
-    """Wanted entries per switch. Effects go to `emit`, only for switches that are connected."""
+    """The wanted entries of each switch. Effects are emitted for connected switches only."""
 
     def __init__(self, emit: Callable[[Effect], None]) -> None:
         self._emit = emit
@@ -53,8 +52,8 @@ class Tables:
         self._audits: dict[int, _Audit] = {}
 
     def missing(self, switch: int, held: Iterable[Entry], kind: type[E]) -> list[E]:
-        """The entries of a kind that a switch was told, before its channel was lost, and does not
-        hold any more: it has removed them by itself."""
+        """The entries of a kind that were installed before the channel was lost and that the switch
+        no longer holds: it has removed them itself."""
         known = self._never_sent.get(switch, set()) | {entry.key for entry in held}
         return [
             entry
@@ -63,7 +62,7 @@ class Tables:
         ]
 
     def connect(self, switch: int, held: list[Entry]) -> None:
-        """A switch is there and holds these entries: install what it lacks."""
+        """A switch is connected and holds these entries: install what it lacks."""
         unclaimed = self._unclaimed[switch] = {entry.key: entry for entry in held}
         self._never_sent.pop(switch, None)
         self._unconfirmed[switch], self._refused[switch] = set(), set()
@@ -87,7 +86,7 @@ class Tables:
         return switch in self._unclaimed
 
     def sweep(self, switch: int, kind: type[object] = object) -> None:
-        """Withdraw what the switch holds and nobody wants, of one kind or of all."""
+        """Withdraw entries that the switch holds and nobody wants, of one kind or all."""
         unclaimed = self._unclaimed.get(switch, {})
         for key, entry in list(unclaimed.items()):
             if isinstance(entry, kind):
@@ -104,7 +103,7 @@ class Tables:
         return list(self._wanted)
 
     def entries(self, kind: type[E]) -> list[tuple[int, E]]:
-        """The wanted entries of one kind, with their switches."""
+        """The wanted entries of a kind, with their switches."""
         return [
             (switch, entry)
             for switch, entries in self._wanted.items()
@@ -113,7 +112,7 @@ class Tables:
         ]
 
     def put(self, switch: int, entry: Entry) -> None:
-        """Want this entry, in place of one with the same key."""
+        """Want this entry; it replaces one with the same key."""
         wanted = self._wanted.setdefault(switch, {})
         if wanted.get(entry.key) == entry:
             return
@@ -128,7 +127,7 @@ class Tables:
             self._install(switch, entry)
 
     def remove(self, switch: int, key: EntryKey) -> None:
-        """No longer want the entry of this key, if there is one."""
+        """Stop wanting the entry of this key, if there is one."""
         entry = self._wanted.get(switch, {}).pop(key, None)
         if entry is None:
             return
@@ -140,27 +139,27 @@ class Tables:
             self._never_sent.get(switch, set()).discard(key)
 
     def vanished(self, switch: int, key: EntryKey) -> None:
-        """The switch has removed this entry by itself."""
+        """The switch has removed this entry itself."""
         self._wanted.get(switch, {}).pop(key, None)
         self._unclaimed.get(switch, {}).pop(key, None)
         self._touch(switch, key)
         self._forget(switch, key)
 
-    # What the switches say of it
+    # Confirmation
 
     def acknowledged(self, switch: int, keys: Iterable[Hashable]) -> None:
-        """The switch has taken what was installed last under these keys."""
+        """The switch has installed the latest entries of these keys."""
         if self.connected(switch):
             self._unconfirmed[switch].difference_update(keys)
 
     def refused(self, switch: int, key: Hashable) -> None:
-        """The switch has not taken it; the next audit tries again."""
+        """The switch has refused the entry; the next audit tries again."""
         if self.connected(switch) and key in self._unconfirmed[switch]:
             self._unconfirmed[switch].discard(key)
             self._refused[switch].add(key)
 
     def applied(self, switch: int) -> Applied:
-        """How far the switch is."""
+        """How far the switch holds what is wanted."""
         wanted = len(self._wanted.get(switch, {}))
         if not self.connected(switch):
             return Applied(wanted, 0, 0)
@@ -168,15 +167,15 @@ class Tables:
         return Applied(wanted, wanted - len(self._unconfirmed[switch]) - refused, refused)
 
     def begin_audit(self, switch: int) -> None:
-        """From now on, what changes is not judged by what the switch is about to tell."""
+        """An audit begins; entries that change from now on are not judged by it."""
         self._audits[switch] = _Audit(self._wanted.get(switch, {}))
 
     def give_up_audit(self, switch: int) -> None:
-        """The switch does not tell."""
+        """The switch has not answered the audit."""
         self._audits.pop(switch, None)
 
     def audit(self, switch: int, held: Iterable[Entry]) -> None:
-        """A part of what the switch holds: put right what is different or wanted by nobody."""
+        """A part of what the switch holds: withdraw entries that nobody wants."""
         audit = self._audits.get(switch)
         if audit is None:
             return
@@ -192,8 +191,8 @@ class Tables:
                 audit.removed += 1
                 self._emit(Withdraw(switch, entry))
 
-    def end_audit(self, switch: int) -> Found | None:
-        """The switch has told all it holds: install what it lacks. None without an audit."""
+    def end_audit(self, switch: int) -> AuditResult | None:
+        """The audit is complete: install what is missing or different. None without an audit."""
         audit = self._audits.pop(switch, None)
         if audit is None:
             return None
@@ -202,7 +201,7 @@ class Tables:
             audit.restored += key not in refused
             refused.discard(key)
             self._install(switch, wanted[key])
-        return Found(audit.restored, audit.removed)
+        return AuditResult(audit.restored, audit.removed)
 
     def _install(self, switch: int, entry: Entry) -> None:
         self._refused[switch].discard(entry.key)
@@ -215,7 +214,7 @@ class Tables:
             audit.touched.add(key)
 
     def _forget(self, switch: int, key: EntryKey) -> None:
-        """It is confirmed, or not wanted any more."""
+        """The entry is confirmed, or no longer wanted."""
         if self.connected(switch):
             self._unconfirmed[switch].discard(key)
             self._refused[switch].discard(key)

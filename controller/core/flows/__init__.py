@@ -1,2 +1,2 @@
-"""TCP connections: the global-view flow table (GVT), who is in BGT and BRT, and when a connection
-begins, is counted, changes its class, is found again after a restart, and ends (`connections`)."""
+"""TCP connections: the global-view flow table (GVT) with BGT and BRT, and the life of connections:
+opened, counted, classified, recovered after a restart, closed (`connections`)."""

@@ -1,8 +1,8 @@
-"""Burst or background (SDTCP section 3.3), and what is idle."""
+"""Whether a flow is a burst or a background flow (SDTCP section 3.3), and whether it is idle."""
 
 from dataclasses import dataclass
 
-from controller.core.flows.host_pairs import Meter
+from controller.core.flows.host_pairs import FlowRecord
 from controller.model.values import FlowClass
 
 IDLE_AFTER_NS = 10**9
@@ -13,10 +13,10 @@ IDLE_AFTER_READINGS = 2
 class Classifier:
     """A flow is a burst flow until its volume and its lifetime both exceed their bounds.
 
-    The paper says what happens if both bounds are exceeded and if neither is; in between, a flow is
-    treated as a burst flow: the class that is slowed down last. There, a background flow stays one.
-    With `quiet_ns`, one that moves no more than `background_bytes` in that time, or is idle, starts
-    anew as a burst flow.
+    The paper does not say what happens if only one bound is exceeded; here such a flow is a burst
+    flow, the class that is slowed down last. In the paper a background flow stays one. With
+    `quiet_ns`, a background flow that is idle, or moves no more than `background_bytes` in that
+    time, becomes a burst flow again.
     """
 
     background_bytes: int
@@ -28,35 +28,36 @@ class Classifier:
             return FlowClass.BACKGROUND
         return FlowClass.BURST
 
-    def read(self, meter: Meter, volume_bytes: int, now_ns: int) -> tuple[FlowClass, bool]:
-        """Enter a reading of a flow's volume; returns the class it has by now and if it is idle."""
-        if volume_bytes > meter.volume_bytes:
-            meter.volume_bytes = volume_bytes
-            meter.grown_ns = now_ns
-            meter.still_readings = 0
+    def read(self, record: FlowRecord, volume_bytes: int, now_ns: int) -> tuple[FlowClass, bool]:
+        """Enter a reading of a flow's volume; returns its class now and whether it is idle."""
+        if volume_bytes > record.volume_bytes:
+            record.volume_bytes = volume_bytes
+            record.grown_ns = now_ns
+            record.still_readings = 0
         else:
-            meter.still_readings += 1
+            record.still_readings += 1
         idle = (
-            meter.still_readings >= IDLE_AFTER_READINGS and now_ns - meter.grown_ns >= IDLE_AFTER_NS
+            record.still_readings >= IDLE_AFTER_READINGS
+            and now_ns - record.grown_ns >= IDLE_AFTER_NS
         )
-        if meter.cls is FlowClass.BURST:
-            return self._promoted(meter, now_ns), idle
-        return self._demoted(meter, idle, now_ns), idle
+        if record.cls is FlowClass.BURST:
+            return self._promoted(record, now_ns), idle
+        return self._demoted(record, idle, now_ns), idle
 
-    def _promoted(self, meter: Meter, now_ns: int) -> FlowClass:
+    def _promoted(self, record: FlowRecord, now_ns: int) -> FlowClass:
         cls = self.classify(
-            meter.volume_bytes - meter.counted_from_bytes, now_ns - meter.counted_from_ns
+            record.volume_bytes - record.counted_from_bytes, now_ns - record.counted_from_ns
         )
         if cls is FlowClass.BACKGROUND:
-            meter.mark_bytes, meter.mark_ns = meter.volume_bytes, now_ns
+            record.mark_bytes, record.mark_ns = record.volume_bytes, now_ns
         return cls
 
-    def _demoted(self, meter: Meter, idle: bool, now_ns: int) -> FlowClass:
+    def _demoted(self, record: FlowRecord, idle: bool, now_ns: int) -> FlowClass:
         if self.quiet_ns is None:
             return FlowClass.BACKGROUND
-        if meter.volume_bytes - meter.mark_bytes > self.background_bytes:
-            meter.mark_bytes, meter.mark_ns = meter.volume_bytes, now_ns
-        elif idle or now_ns - meter.mark_ns >= self.quiet_ns:
-            meter.counted_from_bytes, meter.counted_from_ns = meter.volume_bytes, now_ns
+        if record.volume_bytes - record.mark_bytes > self.background_bytes:
+            record.mark_bytes, record.mark_ns = record.volume_bytes, now_ns
+        elif idle or now_ns - record.mark_ns >= self.quiet_ns:
+            record.counted_from_bytes, record.counted_from_ns = record.volume_bytes, now_ns
             return FlowClass.BURST
         return FlowClass.BACKGROUND

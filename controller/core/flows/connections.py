@@ -1,7 +1,7 @@
-"""The life of connections: opened, routed, accounted, classified, adopted, closed.
+"""The life of connections: opened, routed, counted, classified, adopted, closed.
 
-It keeps the GVT, the accounts and the window entries of the switches in step. Windows themselves
-are none of its business: they follow from the counts of the ports.
+It keeps the GVT and the flow counters and window entries of switches in step. It does not decide
+how large windows are: that follows from the counts of the ports.
 """
 
 from collections import Counter, deque
@@ -10,54 +10,65 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from controller.core.desired.tables import Tables
-from controller.core.flows.channel_history import Watch
+from controller.core.flows.channel_history import ChannelHistory
 from controller.core.flows.classifier import Classifier
-from controller.core.flows.flow_table import Change, GlobalFlowTable
-from controller.core.flows.host_pairs import Account, Bundle, Connection, Lane, Meter
+from controller.core.flows.flow_table import ConnectionEvent, GlobalFlowTable
+from controller.core.flows.host_pairs import (
+    Connection,
+    ConnectionRecord,
+    FlowRecord,
+    HostPair,
+    Lane,
+)
 from controller.core.flows.policy import Policy, Treatment
 from controller.core.flows.polling import Polling
-from controller.core.flows.recovery import Memory
+from controller.core.flows.recovery import SurvivingFlows
 from controller.core.topology.fabric import Fabric
-from controller.model.effects import Complain, Effect, ReadAccounts, Record
-from controller.model.entries import Account as AccountEntry
-from controller.model.entries import Survivor
-from controller.model.flow import FIN, RST, FlowKey, SegmentFields, payload_bytes, reverse
+from controller.model.effects import Effect, ReadFlowCounters, Record, Warn
+from controller.model.entries import FlowCounter, HeldEntry
+from controller.model.flow import (
+    FIN,
+    MAX_WINDOW_SCALE,
+    RST,
+    FlowKey,
+    Reading,
+    SegmentFields,
+    payload_bytes,
+    reverse,
+)
 
 ADOPTED_MSS_BYTES = 1460
 _OPENED_PER_TURN, _REVIEWED_PER_TURN = 64, 2048
 _UNCOUNTED_PER_TURN = 256
 _TREATED_PER_TURN = 4096
 
-# The packed key of the direction of the data, and the bytes and packets of its frames.
-Reading = tuple[bytes, int, int]
-
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """`expiry_ns` is how long a connection may be without a trace. No switch counts more than
-    `accounts_per_switch` connections. `log` has every connection recorded."""
+    """A connection without any packet for `expiry_ns` is removed. No switch counts more than
+    `counted_per_switch` connections. With `log`, every connection is in the event log."""
 
     classifier: Classifier
     poll_interval_ns: int = 5 * 10**8
     expiry_ns: int = 1800 * 10**9
-    accounts_per_switch: int = 16_384
+    counted_per_switch: int = 16_384
     log: bool = False
 
 
 class WindowEntries(Protocol):
-    """Who has the switches hold what a flow's window needs: `congestion.enforcer.Enforcer`."""
+    """Keeps the window entries of flows: implemented by `congestion.enforcer.Enforcer`."""
 
     def scale(self, address: bytes) -> int | None:
         """The window scale that a host is known to announce."""
 
     def apply(self, lane: Lane, connection: Connection) -> None:
-        """A flow has begun, or has another class."""
+        """A flow has begun, or its class has changed."""
 
     def release(self, connection: Connection) -> None:
         """A connection is gone."""
 
-    def reroute(self, bundle: Bundle) -> None:
-        """A bundle has its route, or another one."""
+    def reroute(self, pair: HostPair) -> None:
+        """The route of a pair is known, or has changed."""
 
     def leave(self, lane: Lane, now_ns: int) -> None:
         """A lane is gone."""
@@ -69,9 +80,9 @@ class WindowEntries(Protocol):
 class Connections:
     """All connections of the fabric. `table` is the GVT.
 
-    `opened` and `adopted` count those that came, with and without their handshake, `counters` those
-    that went, by reason. `unlabelled` counts the bundles that should have a label and have none.
-    `relearning` are the switches that copy up what has no account.
+    `opened` and `adopted` count the connections whose handshake was and was not seen, `counters`
+    the closed ones, by reason. `without_path_id` counts the host pairs that should have a path id
+    but have none. `relearning` are the switches that copy up uncounted flows.
     """
 
     def __init__(
@@ -84,7 +95,7 @@ class Connections:
         emit: Callable[[Effect], None],
     ) -> None:
         self.table = GlobalFlowTable(treat=policy.treatment if policy else None)
-        self.opened = self.adopted = self.unlabelled = 0
+        self.opened = self.adopted = self.without_path_id = 0
         self.counters: Counter[str] = Counter()
         self._fabric = fabric
         self._tables = tables
@@ -92,200 +103,206 @@ class Connections:
         self._settings = settings
         self._classifier = settings.classifier
         self._emit = emit
-        self._memory = Memory()
+        self._surviving = SurvivingFlows()
         self._young: deque[Connection] = deque()  # the oldest first
         self._uncounted: deque[Connection] = deque()
         self._polling = Polling(settings.poll_interval_ns)
         self._policy = policy
         self._untreated: deque[Connection] = deque()
         self._gone: set[int] = set()
-        self._unlabelled: set[int] = set()
-        self._watch = Watch()
+        self._told_without_path_id: set[int] = set()
+        self._channel_history = ChannelHistory()
         self.relearning: set[int] = set()
 
     def reconfigure(self, settings: ConnectionSettings) -> None:
-        """Go by these from now on."""
+        """Use these settings from now on."""
         self._settings, self._classifier = settings, settings.classifier
         self._polling.interval_ns = settings.poll_interval_ns
 
     def set_policy(self, policy: Policy, now_ns: int) -> None:
-        """Go by this from now on. Connections that it treats differently start anew, as if they had
-        been adopted: what was counted of them is counted again. Many take several turns."""
+        """Use this policy from now on.
+
+        Connections that it treats differently start anew, as if they were adopted, and their counts
+        begin again. If there are many, `tend` goes on with them.
+        """
         self._policy = policy
         self.table.treat = policy.treatment if policy else None
         self._untreated = deque(self.table.connections)
         self._treat_some(now_ns)
 
     def observe(self, segments: Sequence[SegmentFields], now_ns: int) -> None:
-        """Copied segments that entered at an edge, from hosts that the fabric knows."""
+        """Copied segments that entered at edge ports, from hosts that the fabric knows."""
         changes = self.table.observe(segments, now_ns)
-        if self._memory:
+        if self._surviving:
             for segment in segments:
                 if segment[3] & (FIN | RST) and self.table.find(segment[2]) is None:
                     self.forget_remembered(FlowKey.unpack(segment[2]))
-        for bundle in self._route_new_bundles():
-            if bundle.label is None and self._fabric.labelled and bundle.edges:
-                self._tell_unlabelled(bundle.edges[0])
+        for pair in self._route_new_pairs():
+            if pair.path_id is None and self._fabric.multipath and pair.edges:
+                self._tell_missing_path_id(pair.edges[0])
         for change, connection in changes:
-            if change == Change.OPENED:
+            if change == ConnectionEvent.OPENED:
                 self.opened += 1
                 if self._settings.log:
                     self._tell_opened(connection, adopted=False)
                 self._begin(connection)
             else:
                 self._closed(connection, change)
-        for _, macs, key, *_, label in self.table.take_strays():
+        for _, macs, key, *_, path_id in self.table.take_strays():
             if self.table.find(key) is None:
-                # Its handshake was not seen. A bare ACK may be the last word of a dead connection.
-                self._adopt(key, (macs[6:], macs[:6]), self._known_scales(key), label, now_ns)
+                # Its handshake was not seen. Data only: an ACK may be a dead connection's last.
+                self._adopt(key, (macs[6:], macs[:6]), self._known_scales(key), path_id, now_ns)
 
     def read(self, switch: int, readings: Iterable[Reading], more: bool, now_ns: int) -> None:
-        """A part of a switch's accounts, the last one unless `more` come: classify anew."""
+        """A part of a switch's flow counters, the last unless `more` follow: classify anew."""
         for key, n_bytes, n_packets in readings:
             connection = self.table.find(key)
-            if connection is None or connection.account is None:
+            if connection is None or connection.record is None:
                 continue
-            account, bundle = connection.account, connection.bundle
-            if account.switches[:1] == (switch,):
-                lane = bundle.forward if key == connection.key else bundle.reverse
+            record, pair = connection.record, connection.pair
+            if record.switches[:1] == (switch,):
+                lane = pair.forward if key == connection.key else pair.reverse
                 self._classify(connection, lane, payload_bytes(key, n_bytes, n_packets), now_ns)
-                meter = account.forward if lane.forward else account.reverse
-                if n_packets != meter.packets:
-                    # Less than before says nothing: the entry is another one.
-                    if n_packets > meter.packets >= 0:
-                        meter.traced_ns = now_ns
-                    meter.packets = n_packets
-                elif self._expired(
-                    max(account.forward.traced_ns, account.reverse.traced_ns), now_ns
-                ):
+                flow = record.forward if lane.forward else record.reverse
+                if n_packets != flow.packets:
+                    # If it is less than before, the entry is a new one.
+                    if n_packets > flow.packets >= 0:
+                        flow.traced_ns = now_ns
+                    flow.packets = n_packets
+                elif self._expired(record.traced_ns, now_ns):
                     self._remove(connection, "expired")
         if not more:
             self._polling.answered(switch, now_ns)
 
-    def account_expired(self, switch: int, key: bytes) -> None:
-        """A switch has dropped an account because its flow was idle for long."""
-        self._tables.vanished(switch, AccountEntry(FlowKey.unpack(key), forward=True).key)
+    def flow_counter_expired(self, switch: int, key: bytes) -> None:
+        """A switch has removed a flow counter because the flow was idle for long."""
+        self._tables.vanished(switch, FlowCounter(FlowKey.unpack(key), forward=True).key)
         connection = self.table.find(key)
-        if connection is None or connection.account is None:
+        if connection is None or connection.record is None:
             return
-        if switch in connection.account.switches:
+        if switch in connection.record.switches:
             self._remove(connection, "expired")
 
-    def open_accounts(self, now_ns: int) -> None:
-        """Open some of the accounts that are due, and ask for the counters that are."""
+    def open_counters(self, now_ns: int) -> None:
+        """Install some of the flow counters that are due, and ask for those to be read."""
         opened_ns = now_ns - self._classifier.background_age_ns
         opened = reviewed = 0
         while self._young and self._young[0].opened_ns <= opened_ns:
             if opened == _OPENED_PER_TURN or reviewed == _REVIEWED_PER_TURN:
                 break
             connection = self._young.popleft()
-            if connection.established and connection.account is None:
-                if self._watch.saw_all(connection.bundle.edges, connection.opened_ns):
-                    opened += self._account_if_room(connection, now_ns)
+            if connection.established and connection.record is None:
+                if self._channel_history.saw_all(connection.pair.edges, connection.opened_ns):
+                    opened += self._count_unless_full(connection, now_ns)
                 else:
-                    # Its end may have gone unseen. If it goes on, the switch's return relearns it.
+                    # It may have ended unseen. If not, it is relearnt when the switch is back.
                     self._remove(connection, "unwatched")
                 reviewed += 1
         for switch in self._fabric.connected():
             if self._polling.due(switch, now_ns):
-                self._emit(ReadAccounts(switch))
+                self._emit(ReadFlowCounters(switch))
 
     def switch_up(self, switch: int, has_past: bool, now_ns: int) -> None:
-        """A switch is heard; connections may have ended unseen if it `has_past`."""
+        """A switch is connected. If it `has_past`, connections may have ended unseen before."""
         self._gone.discard(switch)
-        self._watch.begin(switch, has_past, now_ns)
+        self._channel_history.connected(switch, has_past, now_ns)
         self._polling.reconnected(switch)
 
     def switch_down(self, switch: int, now_ns: int) -> None:
-        """Nothing is heard of what ends at this switch."""
-        self._watch.end(switch, now_ns)
+        """The channel to a switch is lost: the ends of its connections are not seen."""
+        self._channel_history.disconnected(switch, now_ns)
         self.relearning.discard(switch)
 
     def restarted(self, switch: int) -> None:
-        """A switch has lost all it held, and with it what it was about to tell: which connections
-        had ended while it was not heard. Those that go on are relearnt."""
-        lost_ns = self._watch.lost_ns(switch)
-        for bundle in self.table.bundles:
-            if switch in bundle.edges:
-                for connection in list(bundle.members):
-                    account = connection.account
-                    if account is not None and switch in account.switches:
-                        traced_ns = max(account.forward.traced_ns, account.reverse.traced_ns)
-                        if self._watch.may_be_untold(bundle.edges, traced_ns, lost_ns):
-                            self._remove(connection, "unwatched")
+        """A switch has lost all its entries, so it cannot report which connections ended while its
+        channel was lost. Remove those that may have; the ones that go on are relearnt."""
+        lost_ns = self._channel_history.lost_ns(switch)
+        for pair in self.table.host_pairs:
+            if switch in pair.edges:
+                for connection in list(pair.members):
+                    record = connection.record
+                    if (
+                        record is not None
+                        and switch in record.switches
+                        and self._channel_history.may_have_ended_unseen(
+                            pair.edges, record.traced_ns, lost_ns
+                        )
+                    ):
+                        self._remove(connection, "unwatched")
 
     def give_up(self, switch: int, now_ns: int) -> None:
-        """A switch stays away: forget what was wholly behind it, count the rest elsewhere."""
+        """A switch stays away: remove its own connections, and count others elsewhere."""
         self._gone.add(switch)
-        for bundle in self.table.bundles:
-            bundle.edges = self._edges(bundle)
-            for connection in list(bundle.members):
-                account = connection.account
-                if not bundle.edges:
+        for pair in self.table.host_pairs:
+            pair.edges = self._edges(pair)
+            for connection in list(pair.members):
+                record = connection.record
+                if not pair.edges:
                     self._remove(connection, "lost")
-                elif account is not None and account.switches[:1] == (switch,):
-                    self._move_account(connection, account, bundle.edges[:1], now_ns)
+                elif record is not None and record.switches[:1] == (switch,):
+                    self._count_elsewhere(connection, record, pair.edges[:1], now_ns)
 
     def forget_switch(self, switch: int) -> None:
-        """A switch that was given up will not be heard of any more."""
+        """Forget a switch that was given up."""
         self._gone.discard(switch)
-        self._watch.forget(switch)
+        self._channel_history.forget(switch)
         self._polling.forget(switch)
 
     def reroute(self, hosts: set[bytes], now_ns: int) -> None:
         """The paths of these hosts may have changed."""
-        for bundle in {bundle for mac in hosts for bundle in self.table.bundles_of(mac)}:
-            before = bundle.edges[:1]
-            self._route(bundle)
-            switch = bundle.edges[:1]
+        for pair in {pair for mac in hosts for pair in self.table.pairs_of(mac)}:
+            before = pair.edges[:1]
+            self._route(pair)
+            switch = pair.edges[:1]
             if switch and switch != before:
-                for connection in bundle.members:
-                    if connection.account is not None:
-                        self._move_account(connection, connection.account, switch, now_ns)
+                for connection in pair.members:
+                    if connection.record is not None:
+                        self._count_elsewhere(connection, connection.record, switch, now_ns)
 
-    def remember(self, survivors: Iterable[Survivor]) -> None:
-        """What a switch held when it connected may tell of connections that are not known."""
-        self._memory.remember(survivors)
+    def remember(self, held: Iterable[HeldEntry]) -> None:
+        """What a switch held when it connected may stand for connections that are not known."""
+        self._surviving.remember(held)
 
     def tend(self, now_ns: int) -> None:
-        """Drop what has left no trace; adopt those of which only the answer was ever seen."""
+        """Remove expired state; adopt connections of which only the SYN-ACK was seen."""
         for answer, finished in self.table.expire(now_ns):
             key = reverse(answer.key)
             if self.table.find(key) is None:
                 # RFC 7323 section 2.2: the option is in a SYN-ACK only if it was in the SYN.
                 scaled = answer.window_scale is not None
                 _, ours = self._known_scales(key)
-                scales = min(answer.window_scale or 0, 14), ours if scaled else 0
+                scale = min(answer.window_scale or 0, MAX_WINDOW_SCALE)
+                scales = scale, ours if scaled else 0
                 macs = answer.macs[:6], answer.macs[6:]
-                self._adopt(key, macs, scales, answer.label, now_ns, finished)
-        for bundle in self.table.drop_unused(now_ns):
-            for lane in bundle.lanes:
+                self._adopt(key, macs, scales, answer.path_id, now_ns, finished)
+        for pair in self.table.drop_unused(now_ns):
+            for lane in pair.lanes:
                 self._window_entries.leave(lane, now_ns)
         self._window_entries.forget_unused(now_ns - self._settings.expiry_ns)
         self._review_uncounted(now_ns)
         self._treat_some(now_ns)
 
     def adopt_remembered(self, now_ns: int) -> None:
-        """Accounts that survived stand for connections, as soon as both ends are located."""
-        for flow in self._memory.initiators():
+        """Flow counters that survived stand for connections, as soon as both ends are located."""
+        for flow in self._surviving.initiators():
             src, dst = self._fabric.owner(flow.src), self._fabric.owner(flow.dst)
             key = flow.pack()
             if src and dst and self.table.find(key) is None:
-                # Its account tells the label.
+                # Its flow counter tells the path id.
                 self._adopt(key, (src.mac, dst.mac), self._known_scales(key), None, now_ns)
 
     def forget_remembered(self, flow: FlowKey) -> None:
-        """What a switch holds of this connection, in either direction, is of the past."""
+        """Forget what switches hold of this connection, in either direction."""
         for side in (flow, flow.reverse):
-            self._memory.claim(side)
+            self._surviving.claim(side)
 
     def forget_all_remembered(self) -> None:
-        self._memory.clear()
+        self._surviving.clear()
 
     # From the first segment to the last
 
     def _known_scales(self, key: bytes) -> tuple[int | None, int | None]:
-        """The scales that the receivers of either direction are known to announce."""
+        """The scales that the receivers of both directions are known to announce."""
         flow = FlowKey.unpack(key)
         return self._window_entries.scale(flow.dst), self._window_entries.scale(flow.src)
 
@@ -294,44 +311,44 @@ class Connections:
         key: bytes,
         macs: tuple[bytes, bytes],
         scales: tuple[int | None, int | None],
-        label: int | None,
+        path_id: int | None,
         now_ns: int,
         finished: int = 0,
     ) -> None:
-        if self._fabric.path(*macs, label) is None:
+        if self._fabric.path(*macs, path_id) is None:
             return
         own_scales = list(scales)
         remembered = []
         for i, side in enumerate((key, reverse(key))):
-            known, cls, window_scale = self._memory.claim(FlowKey.unpack(side))
+            known, cls, window_scale = self._surviving.claim(FlowKey.unpack(side))
             remembered.append((known, cls))
-            if label is None and known is not None:
-                label = known.label
+            if path_id is None and known is not None:
+                path_id = known.path_id
             if window_scale is not None:
-                # An exception on a switch knows this connection better than its host's entry.
+                # A FlowWindow is more specific than the HostWindow.
                 own_scales[i] = window_scale
         age_ns = max(known.age_ns if known else 0 for known, _ in remembered)
         opened_ns = now_ns - age_ns
         connection = self.table.adopt(
-            key, macs, ADOPTED_MSS_BYTES, (own_scales[0], own_scales[1]), label, opened_ns
+            key, macs, ADOPTED_MSS_BYTES, (own_scales[0], own_scales[1]), path_id, opened_ns
         )
         connection.finished = finished
-        self._route_new_bundles()
-        bundle = connection.bundle
-        if bundle.treatment is not Treatment.EXEMPT:
-            fixed = bundle.treatment is not Treatment.ORDINARY
-            meters = [
-                Meter.started(
+        self._route_new_pairs()
+        pair = connection.pair
+        if pair.treatment is not Treatment.EXEMPT:
+            fixed = pair.treatment is not Treatment.ORDINARY
+            records = [
+                FlowRecord.started(
                     opened_ns,
                     now_ns,
                     known.volume_bytes if known else 0,
-                    bundle.born if fixed else cls,
+                    pair.born if fixed else cls,
                     packets=-1 if known else 0,
                 )
                 for known, cls in remembered
             ]
-            # While switches relearn, they copy up what has no account: at both ends.
-            self._account(connection, Account(bundle.edges, meters[0], meters[1]))
+            # While switches relearn, they copy up uncounted flows: at both ends.
+            self._count(connection, ConnectionRecord(pair.edges, records[0], records[1]))
             self._apply(connection)
         self.adopted += 1
         if self._settings.log:
@@ -339,92 +356,92 @@ class Connections:
         self._begin(connection)
 
     def _tell_opened(self, connection: Connection, adopted: bool) -> None:
-        bundle = connection.bundle
-        scales = [bundle.reverse.window_scale, bundle.forward.window_scale]
+        pair = connection.pair
+        scales = [pair.reverse.window_scale, pair.forward.window_scale]
         fields: dict[str, object] = {
-            "mss_bytes": bundle.mss_bytes,
+            "mss_bytes": pair.mss_bytes,
             "window_scales": scales,
-            "label": bundle.label,
+            "path_id": pair.path_id,
             "adopted": adopted,
         }
         self._emit(Record("connection_opened", connection.fields() | fields))
 
     def _begin(self, connection: Connection) -> None:
-        """Regulate a connection, and have it counted when its time comes."""
-        if not connection.established or connection.account is not None:
+        """Regulate a connection; count it at once, or when it is old enough."""
+        if not connection.established or connection.record is not None:
             return
-        bundle = connection.bundle
-        self._apply_apart(connection)
-        is_copied = self.relearning and not self.relearning.isdisjoint(bundle.edges)
-        if is_copied and bundle.treatment is not Treatment.EXEMPT:
-            self._start_account(connection, bundle.edges, connection.opened_ns)
+        pair = connection.pair
+        self._apply_from_start(connection)
+        is_copied = self.relearning and not self.relearning.isdisjoint(pair.edges)
+        if is_copied and pair.treatment is not Treatment.EXEMPT:
+            self._start_counting(connection, pair.edges, connection.opened_ns)
         else:
             self._young.append(connection)
 
-    def _apply_apart(self, connection: Connection) -> None:
-        """What its host's entry does not serve needs one of its own from the start."""
-        if connection.bundle.apart:
+    def _apply_from_start(self, connection: Connection) -> None:
+        """Install window entries at once if those of the hosts do not fit the connection."""
+        if connection.pair.needs_own_entries:
             self._apply(connection)
 
     def _apply(self, connection: Connection) -> None:
-        for lane in connection.bundle.lanes:
+        for lane in connection.pair.lanes:
             self._window_entries.apply(lane, connection)
 
     def _treat_some(self, now_ns: int) -> None:
-        """Look at the next few of those that were open when the policy changed."""
+        """Apply a changed policy to the next few connections that were open then."""
         for _ in range(min(_TREATED_PER_TURN, len(self._untreated))):
             connection = self._untreated.popleft()
             treatment = self._policy.treatment(FlowKey.unpack(connection.key))
-            if connection.established and treatment is not connection.bundle.treatment:
+            if connection.established and treatment is not connection.pair.treatment:
                 self._treat_anew(connection, now_ns)
 
     def _treat_anew(self, connection: Connection, now_ns: int) -> None:
-        bundle = connection.bundle
+        pair = connection.pair
         self.table.remove(connection)
         self._let_go(connection)
         renewed = self.table.adopt(
             connection.key,
-            (bundle.initiator_mac, bundle.responder_mac),
-            bundle.mss_bytes,
-            (bundle.forward.window_scale, bundle.reverse.window_scale),
-            bundle.label,
+            (pair.initiator_mac, pair.responder_mac),
+            pair.mss_bytes,
+            (pair.forward.window_scale, pair.reverse.window_scale),
+            pair.path_id,
             connection.opened_ns,
         )
         renewed.initial_sequence = connection.initial_sequence
         renewed.finished = connection.finished
-        self._route_new_bundles()
+        self._route_new_pairs()
         if now_ns - renewed.opened_ns < self._classifier.background_age_ns:
             self._begin(renewed)
         else:
-            # Its former account has told so far that it goes on, and the new one is to.
-            self._apply_apart(renewed)
-            self._account_if_room(renewed, now_ns)
+            # Its former counters showed that it goes on; new ones must do so, too.
+            self._apply_from_start(renewed)
+            self._count_unless_full(renewed, now_ns)
 
     def _closed(self, connection: Connection, reason: str) -> None:
         self.counters[reason] += 1
-        if self._memory:
-            # Or what a switch held of it would bring it back.
+        if self._surviving:
+            # Otherwise what a switch held of it would bring it back.
             self.forget_remembered(FlowKey.unpack(connection.key))
         self._let_go(connection)
-        account = connection.account
+        record = connection.record
         if self._settings.log:
-            meters = (account.forward, account.reverse) if account else ()
+            flows = (record.forward, record.reverse) if record else ()
             fields: dict[str, object] = {
                 "reason": reason,
-                "volumes_bytes": [meter.volume_bytes for meter in meters] or [0, 0],
+                "volumes_bytes": [flow.volume_bytes for flow in flows] or [0, 0],
             }
             self._emit(Record("connection_closed", connection.fields() | fields))
 
     def _let_go(self, connection: Connection) -> None:
-        """Have the switches hold nothing for a connection any more."""
-        bundle, account = connection.bundle, connection.account
-        if account is not None:
-            for switch in account.switches:
+        """Remove all entries of a connection from the switches."""
+        pair, record = connection.pair, connection.record
+        if record is not None:
+            for switch in record.switches:
                 self._polling.closed(switch)
-                for lane in bundle.lanes:
-                    entry = AccountEntry(FlowKey.unpack(lane.key(connection)), lane.forward)
+                for lane in pair.lanes:
+                    entry = FlowCounter(FlowKey.unpack(lane.key(connection)), lane.forward)
                     self._tables.remove(switch, entry.key)
-        if account is not None or bundle.apart:
+        if record is not None or pair.needs_own_entries:
             self._window_entries.release(connection)
 
     def _remove(self, connection: Connection, reason: str) -> None:
@@ -433,122 +450,128 @@ class Connections:
 
     # Routes
 
-    def _route_new_bundles(self) -> list[Bundle]:
-        new = self.table.take_new_bundles()
-        for bundle in new:
-            self._route(bundle)
+    def _route_new_pairs(self) -> list[HostPair]:
+        new = self.table.take_new_pairs()
+        for pair in new:
+            self._route(pair)
         return new
 
-    def _tell_unlabelled(self, switch: int) -> None:
-        self.unlabelled += 1
-        if switch not in self._unlabelled:
-            self._unlabelled.add(switch)
+    def _tell_missing_path_id(self, switch: int) -> None:
+        self.without_path_id += 1
+        if switch not in self._told_without_path_id:
+            self._told_without_path_id.add(switch)
             text = (
-                "copies segments without the label of their path (action multipath, register 0): "
+                "copies segments without their path id (action multipath, register 0): "
                 "connections that begin there are regulated as if all went by one path"
             )
-            self._emit(Complain(switch, text))
+            self._emit(Warn(switch, text))
 
-    def _route(self, bundle: Bundle) -> None:
-        """What is exempt has no route: it counts for no port."""
-        if bundle.treatment is Treatment.EXEMPT:
+    def _route(self, pair: HostPair) -> None:
+        """Route a pair. An exempt pair has no route and counts for no port."""
+        if pair.treatment is Treatment.EXEMPT:
             return
-        ends = bundle.initiator_mac, bundle.responder_mac
-        bundle.edges = self._edges(bundle)
-        paths = [self._fabric.path(*way, bundle.label) or () for way in (ends, ends[::-1])]
-        self.table.route(bundle, paths[0], paths[1])
-        self._window_entries.reroute(bundle)
+        ends = pair.initiator_mac, pair.responder_mac
+        pair.edges = self._edges(pair)
+        paths = [self._fabric.path(*way, pair.path_id) or () for way in (ends, ends[::-1])]
+        self.table.route(pair, paths[0], paths[1])
+        self._window_entries.reroute(pair)
 
-    def _edges(self, bundle: Bundle) -> tuple[int, ...]:
-        """The switches of both ends, the initiator's first; once if they are the same.
+    def _edges(self, pair: HostPair) -> tuple[int, ...]:
+        """The switches of both ends, the initiator's first; only one if they are the same.
 
-        Those that were given up are left out.
+        Switches that were given up are left out.
         """
         hosts = self._fabric.hosts
-        macs = bundle.initiator_mac, bundle.responder_mac
+        macs = pair.initiator_mac, pair.responder_mac
         switches = dict.fromkeys(hosts[mac].port.switch for mac in macs if mac in hosts)
         return tuple(switch for switch in switches if switch not in self._gone)
 
-    # Accounts
+    # Flow counters
 
-    def _account_if_room(self, connection: Connection, now_ns: int) -> bool:
-        """Have a connection counted at the initiator's edge, unless that counts many already.
+    def _count_unless_full(self, connection: Connection, now_ns: int) -> bool:
+        """Count a connection at the initiator's edge, unless that switch counts too many already.
 
-        What is exempt is never counted.
+        Exempt connections are never counted. Returns whether it is counted.
         """
-        bundle = connection.bundle
-        switches = () if bundle.treatment is Treatment.EXEMPT else bundle.edges[:1]
-        limit = self._settings.accounts_per_switch
-        if not switches or self._polling.n_accounts(switches[0]) >= limit:
+        pair = connection.pair
+        switches = () if pair.treatment is Treatment.EXEMPT else pair.edges[:1]
+        limit = self._settings.counted_per_switch
+        if not switches or self._polling.n_counted(switches[0]) >= limit:
             self._uncounted.append(connection)
             return False
-        self._start_account(connection, switches, now_ns)
+        self._start_counting(connection, switches, now_ns)
         return True
 
-    def _start_account(
+    def _start_counting(
         self, connection: Connection, switches: tuple[int, ...], now_ns: int
     ) -> None:
-        born = connection.bundle.born
-        meters = [Meter.started(connection.opened_ns, now_ns, flow_class=born) for _ in range(2)]
-        self._account(connection, Account(switches, meters[0], meters[1]))
+        born = connection.pair.born
+        records = [
+            FlowRecord.started(connection.opened_ns, now_ns, flow_class=born) for _ in range(2)
+        ]
+        self._count(connection, ConnectionRecord(switches, records[0], records[1]))
 
-    def _account(self, connection: Connection, account: Account) -> None:
-        self.table.count(connection, account)
-        for switch in account.switches:
+    def _count(self, connection: Connection, record: ConnectionRecord) -> None:
+        self.table.count(connection, record)
+        for switch in record.switches:
             self._polling.opened(switch)
-            for lane in connection.bundle.lanes:
-                key, label = FlowKey.unpack(lane.key(connection)), connection.bundle.label
-                self._tables.put(switch, AccountEntry(key, lane.forward, label))
+            for lane in connection.pair.lanes:
+                key, path_id = FlowKey.unpack(lane.key(connection)), connection.pair.path_id
+                self._tables.put(switch, FlowCounter(key, lane.forward, path_id))
 
-    def _move_account(
-        self, connection: Connection, account: Account, switches: tuple[int, ...], now_ns: int
+    def _count_elsewhere(
+        self,
+        connection: Connection,
+        record: ConnectionRecord,
+        switches: tuple[int, ...],
+        now_ns: int,
     ) -> None:
-        """The initiator is at another switch now, where counting starts from nothing."""
-        for switch in account.switches:
+        """The initiator is at another switch now, where the counters start at zero."""
+        for switch in record.switches:
             self._polling.closed(switch)
-            for lane in connection.bundle.lanes:
-                entry = AccountEntry(FlowKey.unpack(lane.key(connection)), lane.forward)
+            for lane in connection.pair.lanes:
+                entry = FlowCounter(FlowKey.unpack(lane.key(connection)), lane.forward)
                 self._tables.remove(switch, entry.key)
-        for meter in (account.forward, account.reverse):
-            meter.offset_bytes = meter.volume_bytes
-            meter.grown_ns = now_ns
-            meter.packets = 0
-        self._account(connection, Account(switches, account.forward, account.reverse))
+        for flow in (record.forward, record.reverse):
+            flow.offset_bytes = flow.volume_bytes
+            flow.grown_ns = now_ns
+            flow.packets = 0
+        self._count(connection, ConnectionRecord(switches, record.forward, record.reverse))
 
     def _classify(
         self, connection: Connection, lane: Lane, counted_bytes: int, now_ns: int
     ) -> None:
-        meter = lane.meter(connection)
-        assert meter is not None and connection.account is not None
-        before = meter.cls, meter.idle
-        cls, idle = self._classifier.read(meter, meter.offset_bytes + counted_bytes, now_ns)
-        if meter.still_readings <= 1:
-            self._polling.moved(connection.account.switches[0])
-        if connection.bundle.treatment is not Treatment.ORDINARY:
-            cls = before[0]  # The operator has fixed it.
+        record = lane.record(connection)
+        assert record is not None and connection.record is not None
+        before = record.cls, record.idle
+        cls, idle = self._classifier.read(record, record.offset_bytes + counted_bytes, now_ns)
+        if record.still_readings <= 1:
+            self._polling.moved(connection.record.switches[0])
+        if connection.pair.treatment is not Treatment.ORDINARY:
+            cls = before[0]  # The operator has set it.
         if (cls, idle) == before:
             return
         self.table.classify(connection, lane, cls, idle)
         if cls is not before[0]:
             self._window_entries.apply(lane, connection)
             if self._settings.log:
-                fields = {"class": cls.value, "volume_bytes": meter.volume_bytes}
+                fields = {"class": cls.value, "volume_bytes": record.volume_bytes}
                 key = FlowKey.unpack(lane.key(connection))
                 self._emit(Record("flow_classified", key.fields() | fields))
 
-    # What has left no trace
+    # Connections that are not counted
 
     def _review_uncounted(self, now_ns: int) -> None:
-        """The next few of those that found no room: it may have come, or their time may be over."""
+        """Count the next few uncounted connections if that is possible by now, or expire them."""
         turns = max(_UNCOUNTED_PER_TURN, len(self._uncounted) // 1000)
         for _ in range(min(turns, len(self._uncounted))):
             connection = self._uncounted.popleft()
-            if not connection.established or connection.account is not None:
+            if not connection.established or connection.record is not None:
                 continue
             if self._expired(connection.opened_ns, now_ns):
                 self._remove(connection, "expired")
             else:
-                self._account_if_room(connection, now_ns)
+                self._count_unless_full(connection, now_ns)
         if len(self._uncounted) > 2 * len(self.table) + _UNCOUNTED_PER_TURN:
             self._uncounted = deque(c for c in self._uncounted if c.established)
 

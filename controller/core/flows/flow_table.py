@@ -1,9 +1,9 @@
 """The global-view flow table (GVT) of SDTCP section 3.3, with its tables BRT and BGT.
 
-Segments that entered by different switches may come in any order, an answer before its question.
+Segments from different switches may come in any order, a SYN-ACK before its SYN.
 
-It is kept up to date segment by segment, a batch at a time: this is where a controller spends its
-time. It does not know paths: it is told them, bundle by bundle.
+The table is updated segment by segment, in batches; this is where the controller spends its time.
+It does not compute paths: it is told the route of each host pair.
 """
 
 from collections import Counter
@@ -14,11 +14,11 @@ from typing import Final, Literal
 from controller.core.flows.host_pairs import (
     FINISHED_INITIATOR,
     FINISHED_RESPONDER,
-    Account,
-    Bundle,
     Connection,
+    ConnectionRecord,
+    HostPair,
     Lane,
-    bundle_of,
+    host_pair_of,
 )
 from controller.core.flows.policy import Treatment
 from controller.core.flows.port_counts import PortCounts, PortFlows
@@ -39,18 +39,18 @@ from controller.model.values import FlowClass, PortId
 HALF_OPEN_LIMIT = 16_384
 HALF_OPEN_TIMEOUT_NS = 30 * 10**9
 EARLY_ANSWER_TIMEOUT_NS = 10**9
-BUNDLE_KEPT_NS = 10 * 10**9
+PAIR_KEPT_NS = 10 * 10**9
 
-_ROOM_SHARE = 256
+_DROPPED_SHARE = 256
 _BOTH_FINISHED = FINISHED_INITIATOR | FINISHED_RESPONDER
 
-# A SYN without its answer, or an answer without its SYN: the segment, when it was last seen, if
-# it was seen once only, who has finished since. A tuple, because most live for a moment.
+# A SYN without its SYN-ACK, or a SYN-ACK without its SYN: the segment, when it was last seen, if it
+# was seen only once, and which sides have finished. A tuple, because most live for a moment.
 _Half = tuple[SegmentFields, int, bool, int]
 
 
-class Change:
-    """What became of a connection. Plain words: an Enum's members are slow to read."""
+class ConnectionEvent:
+    """What happened to a connection. Strings, because an Enum's members are slow to access."""
 
     OPENED: Final = "opened"
     FINISHED: Final = "finished"
@@ -59,10 +59,10 @@ class Change:
 
 
 class GlobalFlowTable:
-    """All TCP connections of the fabric. Only established ones are counted.
+    """All TCP connections of the fabric; only established ones count.
 
-    `counters` counts half-open connections that were given up, by reason. `treat`, if there is any
-    policy, is asked once for each connection that opens; those that are open keep their treatment.
+    `counters` counts half-open connections that were given up, by reason. `treat` is called once
+    for each new connection, if there is a policy; a connection keeps its treatment.
     """
 
     def __init__(
@@ -76,17 +76,17 @@ class GlobalFlowTable:
         self._half_open_timeout_ns = half_open_timeout_ns
         self.treat = treat
         self._connections: dict[bytes, Connection] = {}  # by both keys
-        # Both by the key that what is awaited carries, the answer's or the SYN's; oldest first.
+        # Both by the key of the awaited segment, the SYN-ACK's or the SYN's; oldest first.
         self._half_open: dict[bytes, _Half] = {}
         self._early_answers: dict[bytes, _Half] = {}
-        # The keys of answers that are no use: who has asked has given up, at that time.
+        # Keys of SYN-ACKs whose initiator has reset the connection, and when.
         self._given_up: dict[bytes, int] = {}
-        self._bundles: dict[tuple[object, ...], Bundle] = {}
-        self._new_bundles: list[Bundle] = []
-        self._unsettled: set[Bundle] = set()
-        self._unused: dict[Bundle, int] = {}  # Since when; the longest first.
+        self._host_pairs: dict[tuple[object, ...], HostPair] = {}
+        self._new_pairs: list[HostPair] = []
+        self._unsettled: set[HostPair] = set()
+        self._unused: dict[HostPair, int] = {}  # Since when; longest first.
         self._now_ns = 0
-        self._by_host: dict[bytes, set[Bundle]] = {}
+        self._by_host: dict[bytes, set[HostPair]] = {}
         self._ports = PortFlows()
         self._strays: list[SegmentFields] = []
 
@@ -99,12 +99,12 @@ class GlobalFlowTable:
         return len(self._half_open)
 
     @property
-    def n_bundles(self) -> int:
-        return len(self._bundles)
+    def n_host_pairs(self) -> int:
+        return len(self._host_pairs)
 
     @property
     def background(self) -> int:
-        """The size of all BGT together; all other flows, two to a connection, are in a BRT."""
+        """The size of all BGTs together. All other flows, two to a connection, are in a BRT."""
         return self._ports.background
 
     @property
@@ -115,19 +115,19 @@ class GlobalFlowTable:
     @property
     def connections(self) -> list[Connection]:
         """The established connections."""
-        return [member for bundle in self._bundles.values() for member in bundle.members]
+        return [member for pair in self._host_pairs.values() for member in pair.members]
 
     @property
-    def bundles(self) -> list[Bundle]:
-        """All that connections have in common, also of ends without any at the moment."""
-        return list(self._bundles.values())
+    def host_pairs(self) -> list[HostPair]:
+        """All host pairs, also those without a connection at the moment."""
+        return list(self._host_pairs.values())
 
-    def bundles_of(self, mac: bytes) -> frozenset[Bundle]:
-        """The bundles that begin or end at a host."""
+    def pairs_of(self, mac: bytes) -> frozenset[HostPair]:
+        """The host pairs that begin or end at a host."""
         return frozenset(self._by_host.get(mac, ()))
 
     def find(self, key: bytes) -> Connection | None:
-        """The established connection that a segment of either direction belongs to."""
+        """The established connection of a packed key of either direction."""
         return self._connections.get(key)
 
     def counts(self, port: PortId) -> PortCounts:
@@ -143,7 +143,7 @@ class GlobalFlowTable:
         }
 
     def lanes(self, port: PortId) -> frozenset[Lane]:
-        """What leads out of an egress port; its BRT and BGT are of these."""
+        """The lanes that lead out of an egress port. Its BRT and BGT consist of their flows."""
         return self._ports.lanes(port)
 
     def take_touched(self) -> list[PortId]:
@@ -151,9 +151,9 @@ class GlobalFlowTable:
         self._settle()
         return self._ports.take_touched()
 
-    def take_new_bundles(self) -> list[Bundle]:
-        """The bundles that came since the last call; they have no route yet."""
-        new, self._new_bundles = self._new_bundles, []
+    def take_new_pairs(self) -> list[HostPair]:
+        """The new host pairs since the last call; they have no route yet."""
+        new, self._new_pairs = self._new_pairs, []
         return new
 
     def take_strays(self) -> list[SegmentFields]:
@@ -166,7 +166,7 @@ class GlobalFlowTable:
     def observe(
         self, segments: Iterable[SegmentFields], now_ns: int
     ) -> list[tuple[str, Connection]]:
-        """Enter copied segments, in this order; returns what changed by them."""
+        """Enter copied segments, in this order; returns what happened to connections."""
         self._now_ns = now_ns
         changes: list[tuple[str, Connection]] = []
         connections, half_open = self._connections, self._half_open
@@ -180,7 +180,7 @@ class GlobalFlowTable:
                     if half is not None:
                         if half[3] == _BOTH_FINISHED:
                             continue
-                        changes.append((Change.OPENED, self._open(half, segment, now_ns)))
+                        changes.append((ConnectionEvent.OPENED, self._open(half, segment, now_ns)))
                     elif key not in self._given_up and not self._is_answered(segment):
                         self._answered_early(segment, now_ns)
                 else:
@@ -195,7 +195,7 @@ class GlobalFlowTable:
                 )
                 if connection.finished == _BOTH_FINISHED:
                     self.remove(connection)
-                    changes.append((Change.FINISHED, connection))
+                    changes.append((ConnectionEvent.FINISHED, connection))
             elif segment[6] and key not in connections:
                 self._strays.append(segment)
         return changes
@@ -209,56 +209,56 @@ class GlobalFlowTable:
             if known.key == key and known.initial_sequence == segment[4]:
                 return
             self.remove(known)
-            changes.append((Change.REPLACED, known))
+            changes.append((ConnectionEvent.REPLACED, known))
         half_open = self._half_open
         crossing = half_open.pop(key, None)
         if crossing is not None and crossing[3] != _BOTH_FINISHED:
-            # RFC 9293 section 3.5, simultaneous open: the first SYN stays the initiator's.
+            # RFC 9293 section 3.5, simultaneous open: the sender of the first SYN is the initiator.
             half_open[key] = (crossing[0], now_ns, False, crossing[3])
             return
         if self._early_answers:
             early = self._early_answers.pop(key, None)
             if early is not None and early[0][5] == (segment[4] + 1) & 0xFFFFFFFF:
                 half = segment, now_ns, False, early[3]
-                changes.append((Change.OPENED, self._open(half, early[0], now_ns)))
+                changes.append((ConnectionEvent.OPENED, self._open(half, early[0], now_ns)))
                 return
         answer_key = reverse(key)
         repeated = half_open.pop(answer_key, None) is not None
         half_open[answer_key] = (segment, now_ns, not repeated, 0)
         if len(half_open) > self._half_open_limit:
-            self._make_room(half_open)
+            self._drop_oldest(half_open)
 
     def _is_answered(self, answer: SegmentFields) -> bool:
-        """Whether this is the answer of an established connection, once more; else it may be that
-        of a new one of the same ports."""
+        """Whether this SYN-ACK repeats that of an established connection. If not, it may be that of
+        a new connection with the same ports."""
         known = self._connections.get(answer[2])
         return known is not None and (
             known.key == answer[2]  # RFC 9293 section 3.5, simultaneous open: either side answers.
-            or known.initial_sequence < 0  # Adopted: the question was not seen.
+            or known.initial_sequence < 0  # Adopted: its SYN was not seen.
             or (known.initial_sequence + 1) & 0xFFFFFFFF == answer[5]
         )
 
     def _answered_early(self, segment: SegmentFields, now_ns: int) -> None:
-        """It came by another switch than the SYN, whose copy may be on its way yet."""
+        """A SYN-ACK from another switch than the SYN, whose copy may still be on its way."""
         awaited = reverse(segment[2])
         self._early_answers.pop(awaited, None)
         self._early_answers[awaited] = (segment, now_ns, False, 0)
         if len(self._early_answers) > self._half_open_limit:
-            self._make_room(self._early_answers)
+            self._drop_oldest(self._early_answers)
 
-    def _make_room(self, halves: dict[bytes, _Half]) -> None:
-        """Drop the oldest: some at once, because the way to the first of a dict is long when those
+    def _drop_oldest(self, halves: dict[bytes, _Half]) -> None:
+        """Drop the oldest, several at once: to find the first key of a dict is slow after those
         before it were deleted one by one."""
-        oldest = list(islice(halves, 1 + self._half_open_limit // _ROOM_SHARE))
+        oldest = list(islice(halves, 1 + self._half_open_limit // _DROPPED_SHARE))
         for key in oldest:
             del halves[key]
         self.counters["flooded"] += len(oldest)
 
     def _open(self, half: _Half, answer: SegmentFields, now_ns: int) -> Connection:
-        (_, macs, key, _, sequence, _, _, mss_bytes, scale, label), seen_ns, once, finished = half
-        _, _, answer_key, _, _, _, _, answer_mss_bytes, answer_scale, answer_label = answer
-        if label is None:
-            label = answer_label
+        (_, macs, key, _, sequence, _, _, mss_bytes, scale, path_id), seen_ns, once, finished = half
+        _, _, answer_key, _, _, _, _, answer_mss_bytes, answer_scale, answer_path_id = answer
+        if path_id is None:
+            path_id = answer_path_id
         least_mss_bytes = mss_bytes or DEFAULT_MSS_BYTES[len(key)]
         answer_mss_bytes = answer_mss_bytes or DEFAULT_MSS_BYTES[len(key)]
         if answer_mss_bytes < least_mss_bytes:
@@ -266,30 +266,37 @@ class GlobalFlowTable:
         if scale is None or answer_scale is None:
             # RFC 7323 section 2.2: windows are scaled only if both ends offered to.
             scale = answer_scale = 0
-        identity: tuple[object, ...] = (key[:-4], macs, label, least_mss_bytes, scale, answer_scale)
+        identity: tuple[object, ...] = (
+            key[:-4],
+            macs,
+            path_id,
+            least_mss_bytes,
+            scale,
+            answer_scale,
+        )
         treatment = Treatment.ORDINARY
         if self.treat is not None:
             treatment = self.treat(FlowKey.unpack(key))
             identity = (*identity, treatment)
-        bundle = self._bundles.get(identity)
-        if bundle is None:
+        pair = self._host_pairs.get(identity)
+        if pair is None:
             scales = min(answer_scale, MAX_WINDOW_SCALE), min(scale, MAX_WINDOW_SCALE)
             ends = macs[6:], macs[:6]
-            bundle = self._add_bundle(
-                identity, bundle_of(key, ends, least_mss_bytes, scales, treatment, label)
+            pair = self._add_pair(
+                identity, host_pair_of(key, ends, least_mss_bytes, scales, treatment, path_id)
             )
-        # Both in one batch: then it was too quick to be timed.
+        # If both came in one batch, it was too quick to be measured.
         took_ns = now_ns - seen_ns
-        if once and took_ns and not 0 < bundle.handshake_ns <= took_ns:
-            bundle.handshake_ns = took_ns
-        connection = Connection(key, answer_key, bundle, sequence, now_ns, finished)
+        if once and took_ns and not 0 < pair.handshake_ns <= took_ns:
+            pair.handshake_ns = took_ns
+        connection = Connection(key, answer_key, pair, sequence, now_ns, finished)
         self._connections[key] = self._connections[answer_key] = connection
-        bundle.members.add(connection)
-        self._unsettled.add(bundle)
+        pair.members.add(connection)
+        self._unsettled.add(pair)
         return connection
 
     def _finish_half(self, key: bytes) -> None:
-        """One side of a connection that is not open yet, as far as is known, has finished."""
+        """A FIN of a connection that is not known to be open yet."""
         answer_key = reverse(key)
         for halves, responder, initiator in (
             (self._half_open, key, answer_key),
@@ -308,7 +315,7 @@ class GlobalFlowTable:
         if self._half_open or self._early_answers:
             answer_key = reverse(key)
             if answer_key in self._half_open:
-                # The initiator's: the answer may be on its way yet, by another switch.
+                # The initiator's: the SYN-ACK may still come, from another switch.
                 self._given_up.pop(answer_key, None)
                 self._given_up[answer_key] = self._now_ns
                 if len(self._given_up) > self._half_open_limit:
@@ -317,7 +324,7 @@ class GlobalFlowTable:
         connection = self._connections.get(key)
         if connection is not None:
             self.remove(connection)
-            changes.append((Change.RESET, connection))
+            changes.append((ConnectionEvent.RESET, connection))
 
     # Changes that do not come from a segment
 
@@ -327,62 +334,63 @@ class GlobalFlowTable:
         macs: tuple[bytes, bytes],
         mss_bytes: int,
         window_scales: tuple[int | None, int | None],
-        label: int | None,
+        path_id: int | None,
         opened_ns: int,
     ) -> Connection:
         """Enter a connection whose handshake was not seen. `key` must not be known.
 
-        Of the pairs, the initiator's address, and the scale that governs its data, stand first.
+        Of `macs` and `window_scales`, the initiator's address comes first, and the scale for its
+        data.
         """
         self._forget_handshake(key)
         treatment = Treatment.ORDINARY if self.treat is None else self.treat(FlowKey.unpack(key))
-        identity = (key[:-4], *macs, label, mss_bytes, *window_scales, treatment)
-        bundle = self._bundles.get(identity)
-        if bundle is None:
-            bundle = self._add_bundle(
-                identity, bundle_of(key, macs, mss_bytes, window_scales, treatment, label)
+        identity = (key[:-4], *macs, path_id, mss_bytes, *window_scales, treatment)
+        pair = self._host_pairs.get(identity)
+        if pair is None:
+            pair = self._add_pair(
+                identity, host_pair_of(key, macs, mss_bytes, window_scales, treatment, path_id)
             )
         answer_key = reverse(key)
-        connection = Connection(key, answer_key, bundle, -1, opened_ns, 0)
+        connection = Connection(key, answer_key, pair, -1, opened_ns, 0)
         self._connections[key] = self._connections[answer_key] = connection
-        bundle.members.add(connection)
-        self._unsettled.add(bundle)
+        pair.members.add(connection)
+        self._unsettled.add(pair)
         return connection
 
     def route(
-        self, bundle: Bundle, forward: tuple[PortId, ...], reverse: tuple[PortId, ...]
+        self, pair: HostPair, forward: tuple[PortId, ...], reverse: tuple[PortId, ...]
     ) -> None:
-        """Tell the egress ports that a bundle's data leaves through, in either direction."""
-        self._ports.route(bundle, bundle.forward, forward)
-        self._ports.route(bundle, bundle.reverse, reverse)
+        """Set the egress ports through which a pair's data leaves, in both directions."""
+        self._ports.route(pair, pair.forward, forward)
+        self._ports.route(pair, pair.reverse, reverse)
 
-    def count(self, connection: Connection, account: Account) -> None:
-        """A connection is counted from now on, or counted elsewhere."""
+    def count(self, connection: Connection, record: ConnectionRecord) -> None:
+        """A connection is counted from now on, or by other switches."""
         self._weigh(connection, -1)
-        connection.account = account
+        connection.record = record
         self._weigh(connection, 1)
 
     def classify(self, connection: Connection, lane: Lane, cls: FlowClass, idle: bool) -> None:
-        """Move a counted flow between BRT and BGT; tell whether it is idle."""
+        """Set the class of a counted flow, BRT or BGT, and whether it is idle."""
         self._weigh(connection, -1, lane)
-        meter = lane.meter(connection)
-        assert meter is not None
-        meter.cls, meter.idle = cls, idle
+        record = lane.record(connection)
+        assert record is not None
+        record.cls, record.idle = cls, idle
         self._weigh(connection, 1, lane)
 
     def remove(self, connection: Connection) -> None:
         """Forget an established connection."""
         del self._connections[connection.key], self._connections[connection.answer_key]
         connection.established = False
-        if connection.account is not None:
+        if connection.record is not None:
             self._weigh(connection, -1)
-        bundle = connection.bundle
-        bundle.members.discard(connection)
-        self._unsettled.add(bundle)
+        pair = connection.pair
+        pair.members.discard(connection)
+        self._unsettled.add(pair)
 
     def expire(self, now_ns: int) -> list[tuple[Segment, int]]:
-        """Drop the SYNs that were never answered; returns the answers whose SYN never came, with
-        who has finished since."""
+        """Drop SYNs that were never answered. Returns the SYN-ACKs whose SYN never came, each with
+        the sides that have finished since."""
         self._now_ns = now_ns
         self.counters["unanswered"] += len(
             _take_older(self._half_open, now_ns - self._half_open_timeout_ns)
@@ -397,40 +405,40 @@ class GlobalFlowTable:
         self._ports.forget_handshakes(now_ns)
         return [(Segment(*half[0]), half[3]) for half in orphans if half[3] != _BOTH_FINISHED]
 
-    def drop_unused(self, now_ns: int) -> list[Bundle]:
-        """Forget the bundles that have had no connection for BUNDLE_KEPT_NS; returns them."""
+    def drop_unused(self, now_ns: int) -> list[HostPair]:
+        """Remove the host pairs without a connection for PAIR_KEPT_NS; returns them."""
         self._now_ns = now_ns
         self._settle()
         dropped = []
-        for bundle, since_ns in self._unused.items():
-            if now_ns - since_ns < BUNDLE_KEPT_NS:
+        for pair, since_ns in self._unused.items():
+            if now_ns - since_ns < PAIR_KEPT_NS:
                 break
-            dropped.append(bundle)
-        for bundle in dropped:
-            del self._unused[bundle], self._bundles[bundle.identity]
-            self.route(bundle, (), ())
-            for mac in {bundle.initiator_mac, bundle.responder_mac}:
-                self._by_host[mac].discard(bundle)
+            dropped.append(pair)
+        for pair in dropped:
+            del self._unused[pair], self._host_pairs[pair.identity]
+            self.route(pair, (), ())
+            for mac in {pair.initiator_mac, pair.responder_mac}:
+                self._by_host[mac].discard(pair)
                 if not self._by_host[mac]:
                     del self._by_host[mac]
         return dropped
 
-    def _add_bundle(self, identity: tuple[object, ...], bundle: Bundle) -> Bundle:
-        bundle.identity = identity
-        self._bundles[identity] = bundle
-        self._new_bundles.append(bundle)
-        for mac in (bundle.initiator_mac, bundle.responder_mac):
-            self._by_host.setdefault(mac, set()).add(bundle)
-        return bundle
+    def _add_pair(self, identity: tuple[object, ...], pair: HostPair) -> HostPair:
+        pair.identity = identity
+        self._host_pairs[identity] = pair
+        self._new_pairs.append(pair)
+        for mac in (pair.initiator_mac, pair.responder_mac):
+            self._by_host.setdefault(mac, set()).add(pair)
+        return pair
 
     def _weigh(self, connection: Connection, sign: int, only: Lane | None = None) -> None:
-        """Add to the counts, or take from them, what is known of a counted connection's flows."""
-        # Flows that are born into BGT are listed and counted with the members.
-        moves = connection.bundle.born is FlowClass.BURST
-        for lane in connection.bundle.lanes:
-            meter = lane.meter(connection)
-            if meter is not None and only in (None, lane):
-                is_background = meter.cls is FlowClass.BACKGROUND
+        """Add the flows of a counted connection to the counts, or subtract them."""
+        # Flows that are background flows from birth are counted with the members.
+        moves = connection.pair.born is FlowClass.BURST
+        for lane in connection.pair.lanes:
+            record = lane.record(connection)
+            if record is not None and only in (None, lane):
+                is_background = record.cls is FlowClass.BACKGROUND
                 if moves and is_background and sign > 0:
                     lane.bgt.add(connection)
                 elif moves:
@@ -438,8 +446,8 @@ class GlobalFlowTable:
                 self._ports.change(
                     lane,
                     background=sign if moves and is_background else 0,
-                    idle=sign if meter.idle and not is_background else 0,
-                    idle_background=sign if meter.idle and is_background else 0,
+                    idle=sign if record.idle and not is_background else 0,
+                    idle_background=sign if record.idle and is_background else 0,
                 )
 
     def _forget_handshake(self, key: bytes) -> None:
@@ -448,17 +456,17 @@ class GlobalFlowTable:
             self._early_answers.pop(side, None)
 
     def _settle(self) -> None:
-        for bundle in self._unsettled:
-            self._ports.settle(bundle)
-            if bundle.members:
-                self._unused.pop(bundle, None)
+        for pair in self._unsettled:
+            self._ports.settle(pair)
+            if pair.members:
+                self._unused.pop(pair, None)
             else:
-                self._unused.setdefault(bundle, self._now_ns)
+                self._unused.setdefault(pair, self._now_ns)
         self._unsettled.clear()
 
 
 def _take_older(halves: dict[bytes, _Half], seen_ns: int) -> list[_Half]:
-    """Take those that were seen last then or before; the oldest stand first."""
+    """Remove and return those last seen at `seen_ns` or earlier; the oldest come first."""
     keys = []
     for key, half in halves.items():
         if half[1] > seen_ns:

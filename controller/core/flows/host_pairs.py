@@ -1,9 +1,8 @@
-"""Connections, and what those between the same two ends have in common.
+"""Connections, and what all connections between the same two hosts share.
 
-There may be a million connections, but only so many pairs of hosts, and a few paths between two
-switches. Route, MSS and window scales
-are kept once per `Bundle`; a connection itself is its two keys and little else until it has lived
-long enough to be counted.
+There may be a million connections, but only so many pairs of hosts, and few paths between two
+switches. So route, MSS and window scales are kept once for each `HostPair`. A connection itself is
+little more than its two keys until it has lived long enough to be counted.
 """
 
 from dataclasses import dataclass
@@ -15,13 +14,14 @@ from controller.model.values import FlowClass, PortId
 
 
 @dataclass(slots=True, eq=False)
-class Meter:
-    """What is known of a flow that is counted. Volumes are payload, in bytes.
+class FlowRecord:
+    """What is known of a counted flow. Volumes are payload, in bytes.
 
-    `grown_ns` is when it last had payload, `traced_ns` when it last had any packet, `packets` how
-    many its entry had counted when that was read last (-1: unknown).
-    `counted_from_bytes` and `counted_from_ns` are where its present life as a burst flow began,
-    `mark_bytes` and `mark_ns` where its rate as a background flow is measured from.
+    `grown_ns` is when it last had payload, `traced_ns` when it last had any packet. `packets` is
+    how many packets its counter had at the last reading (-1: unknown). `counted_from_bytes` and
+    `counted_from_ns` are where its present life as a burst flow began; from `mark_bytes` and
+    `mark_ns` its rate as a background flow is measured. `offset_bytes` were counted by former
+    counters.
     """
 
     volume_bytes: int
@@ -46,7 +46,7 @@ class Meter:
         flow_class: FlowClass = FlowClass.BURST,
         packets: int = 0,
     ) -> Self:
-        """Of a flow that is counted from now on."""
+        """The record of a flow that is counted from now on."""
         return cls(
             volume_bytes,
             now_ns,
@@ -60,23 +60,28 @@ class Meter:
 
 
 @dataclass(slots=True, eq=False)
-class Account:
-    """A connection that is counted, at these switches; the first one's counters are read."""
+class ConnectionRecord:
+    """A counted connection. Of `switches` that count it, the counters of the first are read."""
 
     switches: tuple[int, ...]
-    forward: Meter
-    reverse: Meter
+    forward: FlowRecord
+    reverse: FlowRecord
+
+    @property
+    def traced_ns(self) -> int:
+        """When the connection last had any packet."""
+        return max(self.forward.traced_ns, self.reverse.traced_ns)
 
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """One direction of a bundle: data from `src` to `dst` leaves through `ports`.
+    """One direction of a host pair: data from `src` to `dst` leaves through `ports`.
 
-    `window_scale` is the receiver's: the windows that govern this data stand in segments that come
-    back. None means unknown, and such flows' windows are left alone. `odd` marks a lane that does
-    not go by its receiver's usual scale. `members` are the bundle's, and `bgt` those of them whose
-    flow of this direction is a background flow: the lane's part of BGT (SDTCP section 3.3), the
-    others being its part of BRT.
+    `window_scale` is the receiver's, for the windows in the segments that come back. If it is None
+    it is unknown, and the windows are not touched. `odd_scale` marks a lane whose scale is not its
+    receiver's usual one. `members` are the pair's connections. Those whose flow in this direction
+    is a background flow are in `bgt`, the lane's part of BGT (SDTCP section 3.3); the others are
+    its part of BRT.
     """
 
     forward: bool
@@ -86,7 +91,7 @@ class Lane:
     members: set["Connection"]
     bgt: set["Connection"]
     ports: tuple[PortId, ...] = ()
-    odd: bool = False
+    odd_scale: bool = False
     background: int = 0
     idle: int = 0
     idle_background: int = 0
@@ -95,30 +100,30 @@ class Lane:
         """The connection's packed key in this direction."""
         return connection.key if self.forward else connection.answer_key
 
-    def meter(self, connection: "Connection") -> Meter | None:
-        """The flow of this direction, if it is counted."""
-        account = connection.account
-        if account is None:
+    def record(self, connection: "Connection") -> FlowRecord | None:
+        """The record of a connection's flow in this direction, if it is counted."""
+        record = connection.record
+        if record is None:
             return None
-        return account.forward if self.forward else account.reverse
+        return record.forward if self.forward else record.reverse
 
     def cls(self, connection: "Connection") -> FlowClass:
-        """The class of the flow of this direction."""
+        """The class of a connection's flow in this direction."""
         return FlowClass.BACKGROUND if connection in self.bgt else FlowClass.BURST
 
     def of(self, cls: FlowClass) -> set["Connection"]:
-        """The connections whose flow of this direction is of a class."""
+        """The connections whose flow in this direction is of a class."""
         return self.bgt if cls is FlowClass.BACKGROUND else self.members - self.bgt
 
 
 @dataclass(slots=True, eq=False)
-class Bundle:
-    """All connections between two ends that are alike in label, MSS, window scales and treatment.
+class HostPair:
+    """The connections between two hosts with the same path id, MSS, window scales and treatment.
 
-    `label` decides their path; None: their switches give no labels. `edges` are the switches that
-    its ends are at, the initiator's first, once if it is the same. `counted` is how many of the
-    members stand in the counts of the ports, `handshake_ns` the least SYN-to-SYN-ACK time among
-    those that came since (0: none was timed).
+    `path_id` decides their path; it is None if the switches assign none. `edges` are the switches
+    of both hosts, the initiator's first, only one if they are the same. `counted` is how many
+    members are in the counts of the ports. `handshake_ns` is the least time from SYN to SYN-ACK
+    among the members that came since (0: none was measured).
     """
 
     initiator_mac: bytes
@@ -129,22 +134,26 @@ class Bundle:
     members: set["Connection"]
     identity: tuple[object, ...] = ()
     treatment: Treatment = Treatment.ORDINARY
-    label: int | None = None
+    path_id: int | None = None
     edges: tuple[int, ...] = ()
     counted: int = 0
     handshake_ns: int = 0
 
     @property
     def born(self) -> FlowClass:
-        """The class that flows have as long as they are not counted."""
+        """The class of flows that are not counted yet."""
         if self.treatment is Treatment.BACKGROUND:
             return FlowClass.BACKGROUND
         return FlowClass.BURST
 
     @property
-    def apart(self) -> bool:
-        """Its flows need window entries of their own from birth."""
-        return self.forward.odd or self.reverse.odd or self.treatment is Treatment.BACKGROUND
+    def needs_own_entries(self) -> bool:
+        """Whether its flows need window entries of their own from the start."""
+        return (
+            self.forward.odd_scale
+            or self.reverse.odd_scale
+            or self.treatment is Treatment.BACKGROUND
+        )
 
     @property
     def lanes(self) -> tuple[Lane, Lane]:
@@ -155,33 +164,33 @@ class Connection:
     """`key` is the packed key of the initiator's data, `answer_key` of the responder's."""
 
     __slots__ = (
-        "account",
         "answer_key",
-        "bundle",
         "established",
         "finished",
         "initial_sequence",
         "key",
         "opened_ns",
+        "pair",
+        "record",
     )
 
     def __init__(
         self,
         key: bytes,
         answer_key: bytes,
-        bundle: Bundle,
+        pair: HostPair,
         initial_sequence: int,
         opened_ns: int,
         finished: int,
     ) -> None:
         self.key = key
         self.answer_key = answer_key
-        self.bundle = bundle
+        self.pair = pair
         self.initial_sequence = initial_sequence
         self.opened_ns = opened_ns
         self.finished = finished
         self.established = True
-        self.account: Account | None = None
+        self.record: ConnectionRecord | None = None
 
     def fields(self) -> dict[str, object]:
         """The connection as it stands in the event log."""
@@ -191,25 +200,25 @@ class Connection:
 FINISHED_INITIATOR, FINISHED_RESPONDER = 1, 2
 
 
-def bundle_of(
+def host_pair_of(
     key: bytes,
     macs: tuple[bytes, bytes],
     mss_bytes: int,
     window_scales: tuple[int | None, int | None],
     treatment: Treatment,
-    label: int | None,
-) -> Bundle:
-    """A bundle without members. `key` is of the initiator's data; so is the first scale."""
+    path_id: int | None,
+) -> HostPair:
+    """A host pair without members. `key` and the first scale are for the initiator's data."""
     src, _, dst, _ = FlowKey.unpack(key)
     members: set[Connection] = set()
-    # If the operator says so, all are background flows as long as they live.
+    # If the policy says so, all of them are background flows, always.
     always = treatment is Treatment.BACKGROUND
-    return Bundle(
+    return HostPair(
         *macs,
         mss_bytes,
         Lane(True, src, dst, window_scales[0], members, members if always else set()),
         Lane(False, dst, src, window_scales[1], members, members if always else set()),
         members,
         treatment=treatment,
-        label=label,
+        path_id=path_id,
     )

@@ -1,7 +1,4 @@
-"""What the operator wants of some connections, whatever they do: by subnet, by TCP port.
-
-Pure: a connection's addresses and ports in, its treatment out.
-"""
+"""The operator's policy: how connections are treated, by subnet and TCP port."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,8 +10,8 @@ _REMEMBERED_ADDRESSES = 65_536
 
 
 class Treatment(Enum):
-    """`exempt` connections are not regulated and not counted, `protect`ed ones never become
-    background flows, `background` ones are from birth; all others are `ordinary`."""
+    """`exempt` connections are neither regulated nor counted, `protect` ones never become
+    background flows, and `background` ones always are; all others are `ordinary`."""
 
     ORDINARY = "ordinary"
     EXEMPT = "exempt"
@@ -24,10 +21,10 @@ class Treatment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One end of a connection is in the network and has the TCP port, as far as they are given.
+    """Matches connections with one end in the network and at the TCP port.
 
-    `network` is a packed address with no bit set past `prefix_bits`; without a network it is empty.
-    `port` is 0 if it may be any.
+    `network` is a packed address with no bit set past `prefix_bits`, empty for any address. `port`
+    is 0 for any port.
     """
 
     treatment: Treatment
@@ -47,7 +44,7 @@ class Rule:
 
 
 class Policy:
-    """Rules in order; the first one that fits a connection decides."""
+    """Rules in order; the first one that matches a connection decides."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)

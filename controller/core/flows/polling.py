@@ -1,19 +1,20 @@
-"""When to ask which switch for the counters of its accounts.
+"""When to read the flow counters of each switch.
 
-One request at a time per switch: the next one comes when the answer is in, or has not come for so
-long that it is lost. The pause grows with the number of accounts, and while nothing changes.
+One request at a time for each switch: the next one follows when the answer is in, or is so late
+that it must be lost. The pause grows with the number of counted connections, and while nothing
+changes.
 """
 
 from dataclasses import dataclass
 
 LONGEST_PAUSE = 8
 LOST_AFTER_NS = 10 * 10**9
-_ACCOUNTS_PER_INTERVAL = 2048
+_COUNTED_PER_INTERVAL = 2048
 
 
 @dataclass(slots=True)
 class _Switch:
-    n_accounts: int = 0
+    n_counted: int = 0
     asked_ns: int | None = None
     due_ns: int = 0
     pause: int = 1
@@ -27,22 +28,22 @@ class Polling:
         self.interval_ns = interval_ns
         self._switches: dict[int, _Switch] = {}
 
-    def n_accounts(self, switch: int) -> int:
+    def n_counted(self, switch: int) -> int:
         state = self._switches.get(switch)
-        return state.n_accounts if state else 0
+        return state.n_counted if state else 0
 
     def opened(self, switch: int) -> None:
-        """A switch has another account."""
+        """A switch counts one more connection."""
         state = self._switches.setdefault(switch, _Switch())
-        state.n_accounts += 1
+        state.n_counted += 1
         self._hurry(state)
 
     def closed(self, switch: int) -> None:
         if switch in self._switches:
-            self._switches[switch].n_accounts -= 1
+            self._switches[switch].n_counted -= 1
 
     def moved(self, switch: int) -> None:
-        """Something has changed since the last reading."""
+        """A flow has changed since the last reading."""
         self._hurry(self._switches[switch])
 
     def answered(self, switch: int, now_ns: int) -> None:
@@ -50,7 +51,7 @@ class Polling:
         state = self._switches.get(switch)
         if state is None:
             return
-        least = 1 + state.n_accounts // _ACCOUNTS_PER_INTERVAL
+        least = 1 + state.n_counted // _COUNTED_PER_INTERVAL
         state.pause = least if state.news else max(least, 2 * state.pause)
         state.pause = min(state.pause, LONGEST_PAUSE)
         state.news = False
@@ -59,19 +60,19 @@ class Polling:
         state.asked_ns = None
 
     def reconnected(self, switch: int) -> None:
-        """What was asked will not be answered any more."""
+        """The switch is connected again, so an open request will not be answered."""
         if switch in self._switches:
             self._switches[switch].asked_ns = None
             self._switches[switch].due_ns = 0
 
     def forget(self, switch: int) -> None:
-        """A switch is gone for good, and its accounts with it."""
+        """The switch is gone for good."""
         self._switches.pop(switch, None)
 
     def due(self, switch: int, now_ns: int) -> bool:
-        """Whether to ask a switch now; if so, it is taken for asked."""
+        """Whether to read a switch's counters now. If so, the request counts as sent."""
         state = self._switches.get(switch)
-        if state is None or not state.n_accounts or now_ns < state.due_ns:
+        if state is None or not state.n_counted or now_ns < state.due_ns:
             return False
         if state.asked_ns is not None and now_ns - state.asked_ns < LOST_AFTER_NS:
             return False

@@ -1,12 +1,12 @@
-"""What leaves through each egress port, counted.
+"""The counts of the flows that leave through each egress port.
 
-Kept up bundle by bundle, so that a queue event is answered without a walk over connections.
+They are updated host pair by host pair, so a queue event needs no walk over connections.
 """
 
 from collections import Counter
 from typing import NamedTuple
 
-from controller.core.flows.host_pairs import Bundle, Lane
+from controller.core.flows.host_pairs import HostPair, Lane
 from controller.model.values import FlowClass, PortId
 
 HANDSHAKES_FOR_NS = 10 * 10**9
@@ -15,9 +15,9 @@ HANDSHAKES_FOR_NS = 10 * 10**9
 class PortCounts(NamedTuple):
     """a = |G| and b = |B| of a port (SDTCP section 3.4), and the largest MSS (0 without flows).
 
-    `idle` and `idle_background` are how many of the burst and of the background flows are known to
-    send nothing at present, `handshake_ns` the least SYN-to-SYN-ACK time lately seen through the
-    port (0: unknown).
+    `idle` and `idle_background` are how many burst and background flows are known to send nothing
+    at present. `handshake_ns` is the least recent time from SYN to SYN-ACK through the port (0:
+    unknown).
     """
 
     background: int
@@ -46,7 +46,7 @@ class PortCounts(NamedTuple):
 
     @property
     def active(self) -> "PortCounts":
-        """The same without those that send nothing, nor what was measured."""
+        """The counts of the active flows only, without the handshake."""
         return PortCounts(self.active_background, self.active_burst, self.mss_bytes)
 
 
@@ -75,7 +75,7 @@ class _Largest:
 
 
 class _Port:
-    """The flows that leave through one port, and the largest of what their bundles have."""
+    """The counts of one port, and the largest MSS of its host pairs."""
 
     __slots__ = ("background", "flows", "handshakes_ns", "idle", "idle_background", "lanes", "mss")
 
@@ -90,7 +90,7 @@ class _Port:
 
 
 class PortFlows:
-    """The counts of all ports. `background` and `idle` count the flows of that kind everywhere."""
+    """The counts of all ports. `background` and `idle` are sums over all flows."""
 
     def __init__(self) -> None:
         self.background = 0
@@ -123,45 +123,45 @@ class PortFlows:
         touched, self._touched = list(self._touched), {}
         return touched
 
-    def route(self, bundle: Bundle, lane: Lane, ports: tuple[PortId, ...]) -> None:
+    def route(self, pair: HostPair, lane: Lane, ports: tuple[PortId, ...]) -> None:
         """The lane's data leaves through these ports from now on."""
         if lane.ports == ports:
             return
-        self._unlist(bundle, lane)
+        self._unlist(pair, lane)
         lane.ports = ports
-        self._list(bundle, lane)
+        self._list(pair, lane)
 
-    def settle(self, bundle: Bundle) -> None:
-        """Bring the counts in line with the bundle's members."""
-        added = len(bundle.members) - bundle.counted
-        if added and not (bundle.counted and bundle.members):
-            # It had no members, or has none any more: its MSS comes or goes.
-            for lane in bundle.lanes:
-                self._unlist(bundle, lane)
-            bundle.counted += added
-            for lane in bundle.lanes:
-                self._list(bundle, lane)
+    def settle(self, pair: HostPair) -> None:
+        """Update the counts to the pair's members."""
+        added = len(pair.members) - pair.counted
+        if added and not (pair.counted and pair.members):
+            # It has its first members, or none any more: its MSS is added or removed.
+            for lane in pair.lanes:
+                self._unlist(pair, lane)
+            pair.counted += added
+            for lane in pair.lanes:
+                self._list(pair, lane)
         elif added:
-            bundle.counted += added
-            for lane in bundle.lanes:
+            pair.counted += added
+            for lane in pair.lanes:
                 for port_id in lane.ports:
                     self._ports[port_id].flows += added
                     self._touched[port_id] = None
-        if added and bundle.born is FlowClass.BACKGROUND:
-            for lane in bundle.lanes:
+        if added and pair.born is FlowClass.BACKGROUND:
+            for lane in pair.lanes:
                 self.change(lane, background=added)
-        if bundle.handshake_ns:
-            for lane in bundle.lanes:
+        if pair.handshake_ns:
+            for lane in pair.lanes:
                 for port_id in lane.ports:
                     handshakes_ns = self._ports[port_id].handshakes_ns
-                    if not 0 < handshakes_ns[0] <= bundle.handshake_ns:
-                        handshakes_ns[0] = bundle.handshake_ns
-            bundle.handshake_ns = 0
+                    if not 0 < handshakes_ns[0] <= pair.handshake_ns:
+                        handshakes_ns[0] = pair.handshake_ns
+            pair.handshake_ns = 0
 
     def change(
         self, lane: Lane, background: int = 0, idle: int = 0, idle_background: int = 0
     ) -> None:
-        """So many more flows of a lane are background flows, or idle ones of either class."""
+        """Add to a lane's numbers of background flows and of idle flows of either class."""
         if background or idle or idle_background:
             lane.background += background
             lane.idle += idle
@@ -176,7 +176,7 @@ class PortFlows:
                 self._touched[port_id] = None
 
     def forget_handshakes(self, now_ns: int) -> None:
-        """Leave behind, in two steps, the times of HANDSHAKES_FOR_NS ago."""
+        """Forget, in two steps, the handshakes of HANDSHAKES_FOR_NS ago."""
         if now_ns - self._handshakes_since_ns >= HANDSHAKES_FOR_NS:
             self._handshakes_since_ns = now_ns
             for port_id, port in list(self._ports.items()):
@@ -186,7 +186,7 @@ class PortFlows:
                 if not port.lanes and not any(port.handshakes_ns):
                     del self._ports[port_id]
 
-    def _list(self, bundle: Bundle, lane: Lane) -> None:
+    def _list(self, pair: HostPair, lane: Lane) -> None:
         for port_id in lane.ports:
             port = self._ports.get(port_id)
             if port is None:
@@ -195,19 +195,19 @@ class PortFlows:
             port.background += lane.background
             port.idle += lane.idle
             port.idle_background += lane.idle_background
-            if bundle.counted:
-                port.flows += bundle.counted
-                port.mss.add(bundle.mss_bytes)
+            if pair.counted:
+                port.flows += pair.counted
+                port.mss.add(pair.mss_bytes)
                 self._touched[port_id] = None
 
-    def _unlist(self, bundle: Bundle, lane: Lane) -> None:
+    def _unlist(self, pair: HostPair, lane: Lane) -> None:
         for port_id in lane.ports:
             port = self._ports[port_id]
             port.lanes.discard(lane)
             port.background -= lane.background
             port.idle -= lane.idle
             port.idle_background -= lane.idle_background
-            if bundle.counted:
-                port.flows -= bundle.counted
-                port.mss.remove(bundle.mss_bytes)
+            if pair.counted:
+                port.flows -= pair.counted
+                port.mss.remove(pair.mss_bytes)
                 self._touched[port_id] = None

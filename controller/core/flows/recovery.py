@@ -1,57 +1,57 @@
-"""What switches remember of connections that a restarted controller has not seen yet.
+"""Flows that switches still hold entries of, and that a restarted controller has not seen yet.
 
-The accounts and exceptions on the switches outlive a controller. Until a connection is known again,
-what they tell of it is kept here.
+Flow counters and flow windows outlive the controller. What they tell of a connection is kept here
+until the connection is known again.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from controller.model.entries import Account, FlowWindow, Survivor
+from controller.model.entries import FlowCounter, FlowWindow, HeldEntry
 from controller.model.flow import FlowKey
 from controller.model.values import FlowClass, class_of
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """One flow as its account on a switch tells it."""
+class SurvivingFlow:
+    """A flow, by its counter on a switch."""
 
     forward: bool
     volume_bytes: int
     age_ns: int
-    label: int | None
+    path_id: int | None
 
 
-class Memory:
-    """Flows that survived on switches, by the direction of their data."""
+class SurvivingFlows:
+    """Flows with entries on switches, by the direction of their data."""
 
     def __init__(self) -> None:
-        self._accounts: dict[FlowKey, Remembered] = {}
+        self._counters: dict[FlowKey, SurvivingFlow] = {}
         self._windows: dict[FlowKey, tuple[FlowClass, int]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._accounts or self._windows)
+        return bool(self._counters or self._windows)
 
-    def remember(self, survivors: Iterable[Survivor]) -> None:
-        for survivor in survivors:
-            match survivor.entry:
-                case Account(flow, forward, label):
-                    self._accounts[flow] = Remembered(
-                        forward, survivor.volume_bytes, survivor.age_ns, label
+    def remember(self, held: Iterable[HeldEntry]) -> None:
+        for one in held:
+            match one.entry:
+                case FlowCounter(flow, forward, path_id):
+                    self._counters[flow] = SurvivingFlow(
+                        forward, one.volume_bytes, one.age_ns, path_id
                     )
                 case FlowWindow(_, segments, register, window_scale):
                     self._windows[segments.reverse] = class_of(register), window_scale
 
     def initiators(self) -> list[FlowKey]:
-        """The initiators' flows among those that were not claimed yet."""
-        return [flow for flow, remembered in self._accounts.items() if remembered.forward]
+        """The initiators' flows that were not claimed yet."""
+        return [flow for flow, remembered in self._counters.items() if remembered.forward]
 
-    def claim(self, flow: FlowKey) -> tuple[Remembered | None, FlowClass, int | None]:
-        """What is remembered of a flow, its class, and its window scale if it had a window entry
-        of its own; it is then forgotten here."""
+    def claim(self, flow: FlowKey) -> tuple[SurvivingFlow | None, FlowClass, int | None]:
+        """What is remembered of a flow, its class, and its window scale if it has a FlowWindow. The
+        flow is then forgotten here."""
         cls, window_scale = self._windows.pop(flow, (FlowClass.BURST, None))
-        return self._accounts.pop(flow, None), cls, window_scale
+        return self._counters.pop(flow, None), cls, window_scale
 
     def clear(self) -> None:
-        self._accounts.clear()
+        self._counters.clear()
         self._windows.clear()

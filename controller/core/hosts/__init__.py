@@ -1,2 +1,2 @@
-"""Hosts: learnt, asked for and answered (`resolution`), reached (`forwarding`), and kept within
-what they may ask of the fabric (`edge_filter`, `flooding`, `over_budget`)."""
+"""Hosts: learning them and answering for their addresses (`resolution`), forwarding to them
+(`forwarding`), and limiting what they send (`edge_filter`, `flooding`, `over_budget`)."""

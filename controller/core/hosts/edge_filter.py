@@ -1,6 +1,6 @@
-"""Which segments come from hosts, and where those are.
+"""Drops copied segments that did not enter at an edge port, and learns hosts from the others.
 
-Asked for every copied segment; so what was found out once is believed until the fabric changes.
+Called for every copied segment, so results are cached until the topology changes.
 """
 
 from controller.core.hosts.resolution import Resolver
@@ -11,22 +11,22 @@ from controller.model.values import PortId
 _LIMIT = 65_536
 
 
-class Places:
-    """Learns hosts from copied segments, and lets pass what entered by an edge port."""
+class EdgeFilter:
+    """Passes segments that entered by edge ports, and learns their senders."""
 
     def __init__(self, fabric: Fabric, resolver: Resolver) -> None:
         self._fabric = fabric
         self._resolver = resolver
         self._known: dict[int, dict[bytes, int]] = {}  # by switch: Ethernet addresses, in_port
         self._n_known = 0
-        self._believed_at = 0
+        self._cached_at = 0
 
     def admit(self, switch: int, batch: list[SegmentFields], now_ns: int) -> list[SegmentFields]:
-        """Those of a batch that entered by edge ports; their senders are known from now on."""
-        if self._believed_at != self._fabric.changes or self._n_known > _LIMIT:
+        """The segments of a batch that entered by edge ports; their senders are learnt."""
+        if self._cached_at != self._fabric.changes or self._n_known > _LIMIT:
             self._known.clear()
             self._n_known = 0
-            self._believed_at = self._fabric.changes
+            self._cached_at = self._fabric.changes
         known = self._known.setdefault(switch, {})
         for segment in batch:
             if known.get(segment[1]) != segment[0]:
@@ -47,7 +47,7 @@ class Places:
         before = self._fabric.changes
         self._resolver.learn(macs[6:], port_id)
         if self._fabric.changes != before:
-            # Somebody came or moved: whoever was known with the same address may be elsewhere.
+            # A host came or moved, so cached places may be wrong.
             known.clear()
         known[macs] = in_port
         self._n_known += 1

@@ -1,57 +1,34 @@
-"""How many frames of an edge port may go to all edges: no storm, whatever hosts do.
+"""Limits the frames of an edge port that are flooded to all edge ports, to prevent storms.
 
-Such a frame leaves by every edge port of the fabric, so a few hosts could keep everybody busy: a
-loop behind two ports, a scan, a thousand hosts that start at once.
+A flooded frame leaves by every edge port of the fabric, so a few hosts could load all of it: by a
+loop behind two ports, a scan, or a thousand hosts that start at once.
 """
 
+from controller.model.token_bucket import TokenBucket
 from controller.model.values import PortId
 
-# So many ports may use up their share at the same time.
+# So many ports may use their whole share at the same time.
 _PORTS_AT_ONCE = 10
 
 
 class Floods:
-    """Token buckets that hold the frames of a second, one for each port and one for all."""
+    """A token bucket for each port and one for all, each holding the frames of a second."""
 
     def __init__(self, frames_per_s: int) -> None:
         self._frames_per_s = frames_per_s
-        self._ports: dict[PortId, _Bucket] = {}
-        self._all = _Bucket(frames_per_s * _PORTS_AT_ONCE)
-        self.refused = 0
+        self._ports: dict[PortId, TokenBucket] = {}
+        self._all = TokenBucket(frames_per_s * _PORTS_AT_ONCE)
 
     def admit(self, port_id: PortId, now_ns: int) -> bool:
-        """Whether one more frame of this port may go to all edges."""
+        """Whether one more frame of this port may be flooded."""
         bucket = self._ports.get(port_id)
         if bucket is None:
-            bucket = self._ports[port_id] = _Bucket(self._frames_per_s)
-        if bucket.take(now_ns) and self._all.take(now_ns):
-            return True
-        self.refused += 1
-        return False
+            bucket = self._ports[port_id] = TokenBucket(self._frames_per_s)
+        return bucket.take(now_ns) and self._all.take(now_ns)
 
     def full_again(self, now_ns: int) -> list[PortId]:
-        """Forget the ports that have their whole share again; returns them."""
-        quiet = [port_id for port_id, bucket in self._ports.items() if bucket.full(now_ns)]
+        """Forget the ports whose buckets are full again; returns them."""
+        quiet = [port_id for port_id, bucket in self._ports.items() if bucket.is_full(now_ns)]
         for port_id in quiet:
             del self._ports[port_id]
         return quiet
-
-
-class _Bucket:
-    """Full after a second. Kept as the time at which it would have been empty."""
-
-    __slots__ = ("_empty_ns", "_frame_ns")
-
-    def __init__(self, frames_per_s: int) -> None:
-        self._frame_ns = 10**9 // frames_per_s
-        self._empty_ns = -(10**9)
-
-    def take(self, now_ns: int) -> bool:
-        empty_ns = max(self._empty_ns, now_ns - 10**9) + self._frame_ns
-        if empty_ns > now_ns:
-            return False
-        self._empty_ns = empty_ns
-        return True
-
-    def full(self, now_ns: int) -> bool:
-        return now_ns - self._empty_ns >= 10**9

@@ -1,4 +1,4 @@
-"""Discovery and forwarding: hosts reach each other, by paths installed ahead, without loops.
+"""Link discovery and forwarding: paths are installed before frames need them, and have no loops.
 
 It knows nothing of TCP.
 """
@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable
 
 from controller.core.desired.tables import Tables
 from controller.core.hosts.resolution import Resolver
-from controller.core.topology.fabric import Fabric, Port
-from controller.core.topology.next_hops import Hops
-from controller.model.effects import Effect, Probe, Record
+from controller.core.topology.fabric import Fabric
+from controller.core.topology.next_hops import NextHops
+from controller.model.effects import Effect, LinkProbe, Record
 from controller.model.entries import (
-    Behind,
+    AssignPathIds,
+    Entry,
     Forward,
+    ForwardVia,
     HostWindow,
-    Labelling,
     LinkPort,
-    Survivor,
     forward_key,
 )
-from controller.model.values import PortId
+from controller.model.values import Port, PortId
 
 
 class Forwarding:
@@ -36,22 +36,21 @@ class Forwarding:
         self._resolver = resolver
         self._tables = tables
         self._emit = emit
-        self._hops = Hops(fabric, tables)
-        self._furnished: set[int] = set()
+        self._next_hops = NextHops(fabric, tables)
+        self._provisioned: set[int] = set()
         self._installed_version = fabric.version
 
     def connect(
-        self, switch: int, ports: Iterable[Port], survivors: Iterable[Survivor], now_ns: int
+        self, switch: int, ports: Iterable[Port], held: Iterable[Entry], now_ns: int
     ) -> None:
-        """A switch is there; what survived on it tells where links and hosts are."""
-        fabric = self._fabric
+        """A switch is connected. What it holds tells where links and hosts were."""
+        fabric, entries = self._fabric, list(held)
         fabric.connect(switch, ports, now_ns)
-        entries = [survivor.entry for survivor in survivors]
         for entry in entries:
             if isinstance(entry, LinkPort):
                 fabric.presume_link(PortId(switch, entry.port), now_ns)
-            elif isinstance(entry, Labelling):
-                fabric.labelled = True
+            elif isinstance(entry, AssignPathIds):
+                fabric.multipath = True
         for entry in entries:
             if isinstance(entry, Forward) and entry.mac not in fabric.hosts:
                 port_id = PortId(switch, entry.port)
@@ -74,7 +73,7 @@ class Forwarding:
         for port_id in port_ids:
             port = self._fabric.port(port_id)
             if port is not None and port.up:
-                self._emit(Probe(port_id, port.mac))
+                self._emit(LinkProbe(port_id, port.mac))
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> None:
         before = list(self._fabric.hosts)
@@ -83,7 +82,7 @@ class Forwarding:
             self._report_lost(before)
 
     def distrust(self, now_ns: int) -> None:
-        """Have paths avoid the switches that have been out of reach for too long."""
+        """Make paths avoid the switches that have been unreachable for too long."""
         for switch in self._fabric.distrust_silent(now_ns):
             self._emit(Record("switch_avoided", {"switch": switch}))
 
@@ -103,26 +102,26 @@ class Forwarding:
         self._report_changes(before, links)
 
     def forget_switch(self, switch: int) -> None:
-        """A switch without ports and links will not be heard of any more."""
-        self._furnished.discard(switch)
+        """Forget a switch without ports and links."""
+        self._provisioned.discard(switch)
         self._fabric.forget_switch(switch)
 
     def install(self) -> set[bytes]:
-        """Bring all switches in line. Returns the hosts whose paths may have changed."""
+        """Update the entries of all switches. Returns the hosts whose paths may have changed."""
         fabric, tables = self._fabric, self._tables
         changed = fabric.take_changed_hosts()
         same_links = self._installed_version == fabric.version
-        if same_links and not changed and tables.n_switches == len(self._furnished):
+        if same_links and not changed and tables.n_switches == len(self._provisioned):
             return changed
         if not same_links:
             self._installed_version = fabric.version
             self._install_links()
-        moved = self._hops.install()
+        moved = self._next_hops.install()
         for mac in changed:
             self._install_host(mac, tables.switches())
-        new = set(tables.switches()) - self._furnished
+        new = set(tables.switches()) - self._provisioned
         if new:
-            self._furnished |= new
+            self._provisioned |= new
             for mac in fabric.hosts:
                 self._install_host(mac, new)
         if moved:
@@ -137,7 +136,7 @@ class Forwarding:
             elif host.port.switch == switch:
                 self._tables.put(switch, Forward(mac, host.port.port))
             else:
-                self._tables.put(switch, Behind(mac, host.port.switch))
+                self._tables.put(switch, ForwardVia(mac, host.port.switch))
 
     def _install_links(self) -> None:
         links = set(self._fabric.link_ports())

@@ -1,11 +1,11 @@
-"""Who sends more than his budget: the ports whose packet-ins are dropped, named while it lasts."""
+"""Ports that exceed their packet-in budget: reported when it begins and when it ends."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from controller.core.topology.fabric import Fabric
-from controller.model.effects import Complain, Effect, Record
+from controller.model.effects import Effect, Record, Warn
+from controller.model.packet_ins import OverBudget
 from controller.model.values import PortId
 
 QUIET_NS = 10 * 10**9
@@ -13,18 +13,9 @@ QUIET_NS = 10 * 10**9
 _LIMIT = 4096
 
 
-class Excess(NamedTuple):
-    """Packet-ins of one class that were over budget at a port (0 if that is not known)."""
-
-    port: int
-    packets: str
-    dropped: int
-    per_s: float
-
-
 @dataclass(slots=True)
 class Offender:
-    """A port that is over budget with one class of packet-ins, or was until just now."""
+    """A port that is, or was until a moment ago, over budget with a class of packet-ins."""
 
     port: PortId
     packets: str
@@ -35,9 +26,9 @@ class Offender:
 
 
 class Offenders:
-    """Tells when a port begins to be limited and when it has been quiet for QUIET_NS.
+    """Reports when a port begins to be limited, and when it has not been for QUIET_NS.
 
-    `dropped` counts all that was over budget, by port and class, also of those that are quiet now.
+    `dropped` counts all packet-ins that were over budget, by port and class.
     """
 
     def __init__(self, fabric: Fabric, emit: Callable[[Effect], None]) -> None:
@@ -48,26 +39,26 @@ class Offenders:
 
     @property
     def active(self) -> list[Offender]:
-        """Those that are limited now."""
+        """The ports and classes that are limited now."""
         return list(self._active.values())
 
-    def report(self, switch: int, excesses: Iterable[Excess], now_ns: int) -> None:
-        """What a switch, or the controller in its stead, has dropped lately."""
-        for excess in excesses:
-            key = PortId(switch, excess.port), excess.packets
+    def report(self, switch: int, over_budget: Iterable[OverBudget], now_ns: int) -> None:
+        """Packet-ins that a switch or the controller has dropped lately."""
+        for port, packets, dropped, per_s in over_budget:
+            key = PortId(switch, port), packets.word
             if key in self.dropped or len(self.dropped) < _LIMIT:
-                self.dropped[key] = self.dropped.get(key, 0) + excess.dropped
+                self.dropped[key] = self.dropped.get(key, 0) + dropped
             offender = self._active.get(key)
             if offender is not None:
-                offender.dropped_per_s = excess.per_s
-                offender.dropped += excess.dropped
+                offender.dropped_per_s = per_s
+                offender.dropped += dropped
                 offender.seen_ns = now_ns
             elif len(self._active) < _LIMIT:
-                self._active[key] = Offender(*key, excess.per_s, excess.dropped, now_ns, now_ns)
+                self._active[key] = Offender(*key, per_s, dropped, now_ns, now_ns)
                 self._begin(self._active[key])
 
     def tend(self, now_ns: int) -> None:
-        """Let go of those that have been quiet."""
+        """Report the ports that have not been over budget for QUIET_NS."""
         for key, offender in list(self._active.items()):
             if now_ns - offender.seen_ns >= QUIET_NS:
                 del self._active[key]
@@ -75,7 +66,7 @@ class Offenders:
                 self._emit(Record("packet_ins_in_budget", fields))
                 text = f"is within its budget of {offender.packets} packet-ins again"
                 text = f"{self._where(offender)} {text}: {offender.dropped} were dropped"
-                self._emit(Complain(offender.port.switch, text))
+                self._emit(Warn(offender.port.switch, text))
 
     def forget(self, switch: int) -> None:
         """A switch is gone for good."""
@@ -88,7 +79,7 @@ class Offenders:
         per_s = round(offender.dropped_per_s)
         self._emit(Record("packet_ins_limited", fields | {"dropped_per_s": per_s}))
         text = f"is over its budget of {offender.packets} packet-ins by {per_s} a second"
-        self._emit(Complain(offender.port.switch, f"{self._where(offender)} {text}"))
+        self._emit(Warn(offender.port.switch, f"{self._where(offender)} {text}"))
 
     def _where(self, offender: Offender) -> str:
         if not offender.port.port:

@@ -1,12 +1,12 @@
-"""Who is where: hosts are learnt, their addresses answered for, and both forgotten in time.
+"""Address resolution: learns hosts and their addresses, answers for them, and forgets them in time.
 
-It speaks for ARP (RFC 826, RFC 5227) and for IPv6 neighbour discovery (RFC 4861) alike. Frames to
-unknown and to group addresses go through the controller to every edge port, never over a link, so
-there is nothing to loop, and only so many of them.
+ARP (RFC 826, RFC 5227) and IPv6 neighbour discovery (RFC 4861) are treated alike. Frames to unknown
+and to group addresses go through the controller to every edge port, never over a link, so they
+cannot loop; how many there are is limited.
 
-An address is another one in each VLAN. But every edge port is in every VLAN, and an Ethernet
-address is at one port in all of them. A host without any known address is never asked, so it stays
-until its port goes down or it is seen elsewhere.
+An IP address belongs to a VLAN: the same address in another VLAN is another one. But every edge
+port is in every VLAN, and an Ethernet address is at one port in all of them. A host without any
+known address is never probed, so it stays until its port goes down or it is seen elsewhere.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,8 @@ from ipaddress import ip_address
 
 from controller.core.hosts.flooding import Floods
 from controller.core.topology.fabric import Fabric
-from controller.model.effects import Answer, Ask, Deliver, Effect, Record
+from controller.model.effects import AddressProbe, Deliver, Effect, NeighbourReply, Record
+from controller.model.packet_ins import NeighbourMessage
 from controller.model.values import PortId
 
 _ASK_TIMES, _ASK_AGAIN_NS = 3, 10**9
@@ -23,26 +24,9 @@ _ASKED_PER_TURN = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution:
-    """A message of ARP or of neighbour discovery; `frame` is the whole frame that carried it.
-
-    Who has `mac` and `address` (empty: it has none yet) `asks` who has `target`, or tells that it
-    has them. `tags` are the frame's VLAN tags.
-    """
-
-    asks: bool
-    mac: bytes
-    address: bytes
-    target: bytes
-    dst_mac: bytes
-    frame: bytes
-    tags: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
 class ResolverSettings:
-    """Who was not heard of for `host_age_ns` is asked whether he is still there. `floods_per_s` is
-    how many frames of one port may go to all edges."""
+    """A host that was not heard for `host_age_ns` is probed. `floods_per_s` is how many frames of
+    one port may be flooded."""
 
     host_age_ns: int = 1800 * 10**9
     floods_per_s: int = 100
@@ -50,7 +34,7 @@ class ResolverSettings:
 
 @dataclass(slots=True)
 class _Binding:
-    """`tags` are those of the frames to ask with; `asked` is how often that was done in vain."""
+    """The owner of an address. `tags` are those for probes; `asked` counts unanswered probes."""
 
     mac: bytes
     tags: bytes
@@ -62,7 +46,7 @@ _Key = tuple[bytes, bytes]
 
 
 class Resolver:
-    """Learns, answers, passes on. Effects go to `emit`."""
+    """Learns hosts, answers questions, and passes on frames. Effects go to `emit`."""
 
     def __init__(
         self, fabric: Fabric, settings: ResolverSettings, emit: Callable[[Effect], None]
@@ -72,12 +56,12 @@ class Resolver:
         self._emit = emit
         self.floods = Floods(settings.floods_per_s)
         self._flooding: set[PortId] = set()
-        # By VLAN and address, those that are due first standing first.
+        # By VLAN and address, the earliest due first.
         self._heard: dict[_Key, _Binding] = {}
         self._asked: dict[_Key, _Binding] = {}
 
     def learn(self, mac: bytes, port_id: PortId) -> None:
-        """A frame from this source entered by this edge port."""
+        """A host with this Ethernet address is behind this edge port."""
         host = self._fabric.hosts.get(mac)
         is_group = mac[0] & 1
         if not is_group and any(mac) and (host is None or host.port != port_id):
@@ -86,7 +70,7 @@ class Resolver:
             self._emit(Record(event, {"mac": mac.hex(":"), "port": str(port_id)}))
 
     def bind(self, mac: bytes, address: bytes, tags: bytes, now_ns: int) -> None:
-        """A known host has this address, as of now."""
+        """A known host has this address now."""
         vlan = vlan_of(tags)
         owner = self._fabric.owner(address, vlan)
         if owner is None or owner.mac != mac:
@@ -100,8 +84,8 @@ class Resolver:
         self._heard.pop(key, None)
         self._heard[key] = _Binding(mac, tags, now_ns + self._age_ns)
 
-    def resolve(self, port_id: PortId, said: Resolution, now_ns: int) -> None:
-        """Learn from it, answer it if the answer is known, else pass it on."""
+    def resolve(self, port_id: PortId, said: NeighbourMessage, now_ns: int) -> None:
+        """Learn from a message, and answer it if the answer is known; otherwise pass it on."""
         fabric = self._fabric
         if not fabric.is_edge(port_id, now_ns):
             return
@@ -111,17 +95,19 @@ class Resolver:
         if any(said.address) and said.mac in fabric.hosts:
             self.bind(said.mac, said.address, said.tags, now_ns)
         if expected or not said.dst_mac[0] & 1:
-            return  # Switches forward what is for one host; this was a copy.
+            return  # Switches forward messages to one host; this was a copy.
         owner = fabric.owner(said.target, vlan)
         if owner is None or not said.asks or said.target == said.address:
             self._flood(port_id, said.frame, now_ns)
         elif any(said.address):
             if owner.mac != said.mac:
-                answer = Answer(port_id, owner.mac, said.target, said.mac, said.address, said.tags)
+                answer = NeighbourReply(
+                    port_id, owner.mac, said.target, said.mac, said.address, said.tags
+                )
                 self._emit(answer)
         elif owner.mac != said.mac:
-            # RFC 5227 section 2.1.1, RFC 4862 section 5.4: whoever wants to have an address asks
-            # whether it is taken. Only the owner can tell that he still has it.
+            # RFC 5227 section 2.1.1, RFC 4862 section 5.4: a host asks whether an address that it
+            # wants is taken. Only the owner can say that it still has it.
             self._emit(Deliver((owner.port,), said.frame))
         else:
             self._flood(port_id, said.frame, now_ns)
@@ -129,24 +115,24 @@ class Resolver:
     def frame(
         self, port_id: PortId, src_mac: bytes, dst_mac: bytes, frame: bytes, now_ns: int
     ) -> None:
-        """A frame whose destination the switch has no entry for."""
+        """A frame to a destination that the switch has no entry for."""
         port = self._fabric.port(port_id)
         if port is not None and dst_mac == port.mac:
-            return  # An answer to what was asked in the port's name.
+            return  # An answer to a probe, which bears the port's address.
         if self._fabric.is_edge(port_id, now_ns):
             self.learn(src_mac, port_id)
             self._pass_on(port_id, dst_mac, frame, now_ns)
 
     def tend(self, now_ns: int) -> None:
-        """Ask those that were not heard of for long; forget those that do not answer."""
-        for waiting in (self._asked, self._heard):
+        """Probe hosts that were not heard for long; forget those that do not answer."""
+        for bindings in (self._asked, self._heard):
             due: list[_Key] = []
-            for key, binding in waiting.items():
+            for key, binding in bindings.items():
                 if binding.due_ns > now_ns or len(due) == _ASKED_PER_TURN:
                     break
                 due.append(key)
             for key in due:
-                self._ask(key, waiting.pop(key), now_ns)
+                self._ask(key, bindings.pop(key), now_ns)
         self._flooding.difference_update(self.floods.full_again(now_ns))
 
     def _ask(self, key: _Key, binding: _Binding, now_ns: int) -> None:
@@ -162,7 +148,7 @@ class Resolver:
             return
         port = self._fabric.port(host.port)
         if port is not None:
-            self._emit(Ask(host.port, host.mac, address, port.mac, binding.tags))
+            self._emit(AddressProbe(host.port, host.mac, address, port.mac, binding.tags))
         binding.asked += 1
         binding.due_ns = now_ns + _ASK_AGAIN_NS
         self._asked[key] = binding

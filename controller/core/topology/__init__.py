@@ -1,2 +1,2 @@
 """The fabric as a graph: switches and ports (`fabric`), links, the trees that paths follow, the
-next hops that switches are given for them, round trips."""
+next hops that switches hold for them, and round trips."""

@@ -8,26 +8,15 @@ from dataclasses import dataclass, field
 
 from controller.core.topology.links import Link, Links
 from controller.core.topology.trees import Trees
-from controller.model.values import PortId
+from controller.model.values import Port, PortId
 
 # A port that came up this recently may yet turn out to lead to a switch.
 PORT_GRACE_NS = 250_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
-    """A switch's own description of one of its ports; a speed of 0 is not known."""
-
-    number: int
-    name: str
-    mac: bytes
-    up: bool
-    speed_bps: int = 0
-
-
 @dataclass(slots=True)
 class Host:
-    """`addresses` are packed, and stand behind the VLAN that they are of (empty: none)."""
+    """`addresses` are pairs of a VLAN (empty: none) and a packed address in it."""
 
     mac: bytes
     port: PortId
@@ -41,14 +30,14 @@ class _PortState:
 
 
 class Fabric:
-    """The graph. `version` rises when paths may have changed; `take_changed_hosts` tells which
-    hosts did.
+    """Switches, ports, links and hosts.
 
-    `changes` rises whenever a port, a link or the place of a host may have changed. A switch whose
-    control channel is lost for `control_grace_ns` is distrusted: paths avoid it if they can.
+    `version` rises when paths between switches may have changed, `changes` whenever a port, a link
+    or the place of a host may have changed. A switch whose control channel has been lost for
+    `control_grace_ns` is distrusted: paths avoid it if they can.
 
-    Frames are `labelled` from the time on that paths differ by labels. It does not end, because a
-    connection's label would not be known later if it opened in the meantime.
+    `multipath` is set from the time on that paths differ by path id. It stays set, because the path
+    id of a connection that opened in the meantime would not be known later.
     """
 
     def __init__(self, link_timeout_ns: int, control_grace_ns: int = 5 * 10**8) -> None:
@@ -58,7 +47,7 @@ class Fabric:
         self._silent_since: dict[int, int] = {}
         self._distrusted: set[int] = set()
         self._fabric_ports: set[PortId] = set()
-        self.labelled = False
+        self.multipath = False
         self._links = Links(link_timeout_ns)
         self.hosts: dict[bytes, Host] = {}
         self._owners: dict[tuple[bytes, bytes], bytes] = {}
@@ -90,17 +79,17 @@ class Fabric:
         self._links.renew(switch, now_ns)
 
     def disconnect(self, switch: int, now_ns: int) -> None:
-        """The control channel is lost. Forwarding may go on, so nothing is taken for gone."""
+        """The control channel is lost. The switch may go on forwarding, so nothing is removed."""
         self._connected.discard(switch)
         self._silent_since[switch] = now_ns
 
     def forget_switch(self, switch: int) -> None:
-        """A switch without ports and links will not be heard of any more."""
+        """Forget a switch without ports and links."""
         self._silent_since.pop(switch, None)
         self._distrusted.discard(switch)
 
     def distrust_silent(self, now_ns: int) -> list[int]:
-        """Avoid the switches whose control channel has been lost for too long; returns them."""
+        """Distrust the switches whose control channel has been lost for too long; returns them."""
         silent = [
             switch
             for switch, since_ns in self._silent_since.items()
@@ -113,7 +102,7 @@ class Fabric:
         return silent
 
     def set_port(self, switch: int, port: Port, now_ns: int) -> None:
-        """Enter a port or its new state; one that goes down loses its link and its hosts."""
+        """Add a port or update its state. A port that goes down loses its link and its hosts."""
         self.changes += 1
         port_id = PortId(switch, port.number)
         known = self._ports.get(port_id)
@@ -134,7 +123,7 @@ class Fabric:
         self._fabric_ports.discard(port_id)
 
     def settle(self, port_id: PortId) -> None:
-        """It is known what this port leads to; waive the grace."""
+        """It is known that this port leads to hosts: end its grace period."""
         if port_id in self._ports:
             self._ports[port_id].settled_ns = 0
 
@@ -149,7 +138,7 @@ class Fabric:
         return [port_id for port_id in self._ports if port_id.switch == switch]
 
     def live_ports(self) -> list[PortId]:
-        """The ports that are up, of the switches that can be reached now."""
+        """The ports that are up, of connected switches."""
         return [
             port_id
             for port_id, state in self._ports.items()
@@ -160,7 +149,7 @@ class Fabric:
         return port_id in self._links
 
     def is_edge(self, port_id: PortId, now_ns: int) -> bool:
-        """Whether hosts are behind this port. While that is not certain yet, it is no edge."""
+        """Whether hosts are behind this port; False while that is not certain."""
         state = self._ports.get(port_id)
         return (
             state is not None
@@ -176,14 +165,14 @@ class Fabric:
     # Links
 
     def presume_link(self, port_id: PortId, now_ns: int) -> None:
-        """This port was a link before the controller came; discovery has time to confirm it."""
+        """This port was a link before the controller started; discovery has time to confirm it."""
         if port_id not in self._links:
             self.changes += 1
             self._fabric_ports.add(port_id)
             self._links.presume(port_id, now_ns)
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> bool:
-        """A discovery frame went from `a` to `b`. Returns whether that is news."""
+        """A discovery frame went from `a` to `b`. Returns whether the link is new."""
         if a == b or a not in self._ports or b not in self._ports:
             return False
         known = self._links.knows(a, b)
@@ -196,7 +185,7 @@ class Fabric:
         return True
 
     def expire_links(self, now_ns: int) -> list[Link]:
-        """Drop the links that have gone silent; to be called more often than the timeout."""
+        """Drop the links that are no longer seen. To be called more often than the timeout."""
         expired = self._links.expire(now_ns, self._connected)
         self.changes += bool(expired)
         return expired
@@ -218,7 +207,7 @@ class Fabric:
     # Hosts
 
     def learn(self, mac: bytes, port_id: PortId) -> bool:
-        """A host sent from an edge port. Returns whether it is new there."""
+        """A host is behind an edge port. Returns whether it is new there."""
         host = self.hosts.get(mac)
         if host is not None and host.port == port_id:
             return False
@@ -231,13 +220,13 @@ class Fabric:
         return True
 
     def bind(self, mac: bytes, address: bytes, vlan: bytes = b"") -> None:
-        """A known host has this address; whoever had it before has it no longer."""
+        """A known host has this address; its former owner does not any more."""
         self.unbind(address, vlan)
         self._owners[vlan, address] = mac
         self.hosts[mac].addresses.add((vlan, address))
 
     def unbind(self, address: bytes, vlan: bytes = b"") -> None:
-        """Nobody is known to have this address."""
+        """No host has this address."""
         previous = self._owners.pop((vlan, address), None)
         if previous is not None:
             self.hosts[previous].addresses.discard((vlan, address))
@@ -257,7 +246,7 @@ class Fabric:
         self._changed_hosts.add(mac)
 
     def take_changed_hosts(self) -> set[bytes]:
-        """The hosts that came, moved or went since the last call."""
+        """The hosts that appeared, moved or disappeared since the last call."""
         changed, self._changed_hosts = self._changed_hosts, set()
         return changed
 
@@ -265,7 +254,7 @@ class Fabric:
 
     @property
     def trees(self) -> Trees:
-        """The paths between switches, of the links as they are now."""
+        """The paths between switches over the present links."""
         if self._trees_version != self.version:
             self._trees_version = self.version
             self._paths = {}
@@ -278,20 +267,22 @@ class Fabric:
             )
         return self._trees
 
-    def path(self, src_mac: bytes, dst_mac: bytes, label: int | None) -> tuple[PortId, ...] | None:
-        """The egress ports from host to host, the last one the receiver's; None without a path.
+    def path(
+        self, src_mac: bytes, dst_mac: bytes, path_id: int | None
+    ) -> tuple[PortId, ...] | None:
+        """The egress ports from host to host, ending with the receiver's; None without a path.
 
-        A label that is not known counts as 0.
+        An unknown path id counts as 0.
         """
         src, dst = self.hosts.get(src_mac), self.hosts.get(dst_mac)
         if src is None or dst is None:
             return None
-        between = self._between(src.port.switch, dst.port.switch, label or 0)
+        between = self._between(src.port.switch, dst.port.switch, path_id or 0)
         return None if between is None else (*between, dst.port)
 
-    def _between(self, src: int, dst: int, label: int) -> tuple[PortId, ...] | None:
-        next_ports = self.trees.next_ports(dst, label)
-        key = src, dst, label
+    def _between(self, src: int, dst: int, path_id: int) -> tuple[PortId, ...] | None:
+        next_ports = self.trees.next_ports(dst, path_id)
+        key = src, dst, path_id
         if key not in self._paths:
             path = []
             switch = src
@@ -302,7 +293,7 @@ class Fabric:
         return self._paths[key]
 
     def _edge_switches(self) -> set[int]:
-        """The switches that have a port for hosts: one that is up and never led to a switch."""
+        """The switches with a port for hosts: one that is up and never led to a switch."""
         return {
             port_id.switch
             for port_id, state in self._ports.items()

@@ -1,7 +1,7 @@
-"""The links between switches: found by discovery, trusted while both directions are seen.
+"""The links between switches: found by discovery, and kept while both directions are seen.
 
-A link that keeps failing is on trial each time it is back, for longer and longer: what leads over
-it would be interrupted again. A link that has worked one way only has to show both to be believed.
+A link that keeps failing is on trial whenever it is back, longer each time, because it may fail
+again. A link that worked in one direction only must be seen in both before it is used again.
 """
 
 from collections.abc import Collection
@@ -10,22 +10,22 @@ from controller.model.values import PortId
 
 Link = tuple[PortId, PortId]
 
-# A link that was there before the controller came is believed until its other switch is back: Open
-# vSwitch tries to connect again after at most 8 s.
+# A link from before the controller's start is presumed until its other switch is back: Open vSwitch
+# tries to reconnect after at most 8 s.
 PRESUMED_FOR_NS = 12 * 10**9
-# A silent port that stays up most likely still leads to a switch, whose hosts are not to be taken
-# for its own.
+# A port whose link expired while it is up most likely still leads to a switch, whose hosts must not
+# be learnt at this port.
 QUARANTINE_TIMEOUTS = 10
 _FLAPS_WITHIN_NS = 60 * 10**9
 _LONGEST_TRIAL_NS = 60 * 10**9
 
 
 class Links:
-    """Both ends of every link. `version` rises when paths may have changed."""
+    """All links, by their ends. `version` rises when paths may have changed."""
 
     def __init__(self, timeout_ns: int) -> None:
         self._timeout_ns = timeout_ns
-        # By the port that frames leave by: the other end, and when one arrived there last.
+        # By egress port: the other end, and when a discovery frame last arrived there.
         self._seen: dict[PortId, tuple[PortId, int]] = {}
         self._presumed: dict[PortId, int] = {}
         self._quarantine: dict[PortId, int] = {}
@@ -39,7 +39,7 @@ class Links:
         return port_id in self._seen or port_id in self._presumed
 
     def is_quarantined(self, port_id: PortId, now_ns: int) -> bool:
-        """Whether this port led to a switch until a while ago."""
+        """Whether this port led to a switch until recently."""
         return now_ns < self._quarantine.get(port_id, now_ns)
 
     def far_end(self, port_id: PortId) -> PortId:
@@ -56,11 +56,11 @@ class Links:
 
     @property
     def doubtful(self) -> set[Link]:
-        """Those that are on trial."""
+        """The links that are on trial."""
         return {link for link in self.all if self._trials.keys() & set(link)}
 
     def presume(self, port_id: PortId, now_ns: int) -> None:
-        """This port was a link before the controller came; discovery has time to confirm it."""
+        """This port was a link before the controller started; discovery has time to confirm it."""
         if port_id not in self._seen:
             self._presumed[port_id] = now_ns + max(self._timeout_ns, PRESUMED_FOR_NS)
             self.version += 1
@@ -69,9 +69,9 @@ class Links:
         return a in self._seen and self._seen[a][0] == b
 
     def seen(self, a: PortId, b: PortId, now_ns: int) -> bool:
-        """A discovery frame went from `a` to `b`. Returns whether there is a link between them now.
+        """A discovery frame went from `a` to `b`. Returns whether there is a link between them.
 
-        If it is new, the other direction has a timeout to show itself.
+        If it is new, the other direction must be seen within the timeout.
         """
         if self.knows(a, b):
             self._seen[a] = b, now_ns
@@ -90,7 +90,7 @@ class Links:
         return True
 
     def failed(self, port_id: PortId, now_ns: int) -> None:
-        """A port went down; if it was a link, that is remembered."""
+        """A port went down. If it was a link, the failure is remembered."""
         if port_id in self._seen:
             for end in (port_id, self.far_end(port_id)):
                 times, last_ns = self._lost.get(end, (0, 0))
@@ -98,7 +98,7 @@ class Links:
         self.lose(port_id)
 
     def lose(self, port_id: PortId) -> None:
-        """Forget what this port leads to."""
+        """Remove the link of this port, if it has one."""
         self._quarantine.pop(port_id, None)
         if self._presumed.pop(port_id, None) is not None:
             self.version += 1
@@ -110,17 +110,17 @@ class Links:
             self.version += 1
 
     def renew(self, switch: int, now_ns: int) -> None:
-        """Discovery frames could not pass this switch; that says nothing about its links."""
+        """A switch was disconnected and its links could not be seen: restart their timeout."""
         for a, (b, _) in self._seen.items():
             if switch in (a.switch, b.switch):
                 self._seen[a] = b, now_ns
 
     def expire(self, now_ns: int, reachable: Collection[int]) -> list[Link]:
-        """Drop the links of which a direction was not seen for the timeout, except those of a
-        switch out of reach.
+        """Drop the links of which a direction was not seen within the timeout, unless a switch at
+        an end is not `reachable`.
 
-        To be called more often than the timeout. After a longer pause it is the controller that was
-        not there to see them, and every link gets another chance.
+        To be called more often than the timeout. After a longer pause, the controller itself was
+        stopped, and the timeout of all links starts again.
         """
         if now_ns - self._looked_ns > self._timeout_ns:
             self._seen = {a: (b, now_ns) for a, (b, _) in self._seen.items()}
@@ -144,7 +144,7 @@ class Links:
         return expired
 
     def remove_port(self, port_id: PortId) -> None:
-        """There is no such port any more."""
+        """The port does not exist any more."""
         self.lose(port_id)
         self._lost.pop(port_id, None)
         for link in [link for link in self._one_way if port_id in link]:

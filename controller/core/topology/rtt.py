@@ -1,7 +1,7 @@
-"""How long it takes: to the switches and back, and over the links between them.
+"""Round-trip times of control channels, and of the links between switches.
 
-A discovery frame takes half a round trip of the control channel down to the one switch, crosses the
-link, and takes half of another one up from the other switch; what is left is the link.
+A discovery frame takes half a round trip of one switch's control channel, the link, and half a
+round trip of the other switch's control channel. The rest is the time of the link.
 """
 
 from collections.abc import Iterable
@@ -15,8 +15,8 @@ K = TypeVar("K")
 
 
 class RoundTrips:
-    """Smoothed round trips: `control_ns` of each switch's control channel, `link_ns` of each port's
-    link, as far as they were measured."""
+    """Smoothed round trips: `control_ns` of the control channels, by switch, and `link_ns` of the
+    links, by port, as far as they were measured."""
 
     def __init__(self) -> None:
         self.control_ns: dict[int, int] = {}
@@ -24,15 +24,15 @@ class RoundTrips:
         self._probed: dict[PortId, int] = {}
 
     def control_timed(self, switch: int, took_ns: int) -> None:
-        """A question to a switch was answered after this time."""
+        """A switch has answered after this time."""
         _smooth(self.control_ns, switch, took_ns)
 
     def probed(self, ports: Iterable[PortId], now_ns: int) -> None:
-        """Discovery frames go out of these ports now."""
+        """Discovery frames leave by these ports now."""
         self._probed.update(dict.fromkeys(ports, now_ns))
 
     def probe_seen(self, a: PortId, b: PortId, now_ns: int) -> bool:
-        """The discovery frame sent out of `a` came in by `b`; returns if that told anything."""
+        """The discovery frame of `a` came in by `b`. Returns whether the link was measured."""
         sent_ns = self._probed.pop(a, None)
         if sent_ns is None or not {a.switch, b.switch} <= self.control_ns.keys():
             return False

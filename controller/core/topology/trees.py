@@ -1,17 +1,17 @@
-"""Which way frames go from switch to switch: for each label the shortest path that is its own.
+"""The paths from switch to switch: for each path id a shortest path of its own (ECMP).
 
-A frame's *label* is a hash of its connection, the same for both directions (datagrams of announced
-flows are given theirs by the controller). The path between two
-switches under a label is the least of all by, in this order: links that are in doubt or have an end
-at a switch that is, length, nearness to the label's root, and a sum over its links that is drawn
-from the label. All of these add up link by link and are the same in both directions. So paths are
-symmetric, the rest of a path is a path itself and nothing loops, and what is lost moves only the
-paths that led over it: another path that was least before is so still.
+A frame's *path id* is a hash of its connection, the same for both directions; for the datagrams of
+announced flows the controller chooses it. The path between two switches is the least of all by, in
+this order: the number of doubtful links and distrusted switches, length, nearness to the root
+of the path id, and a sum over its links that is drawn from the path id. All of these add up link by
+link and are the same in both directions. So paths are symmetric, the rest of a path is a path
+itself and nothing loops. A failure moves only the paths that led over it: the least of all the
+others stays what it was.
 
 The roots are what multi-rooted fabrics call so: of the switches that lie on shortest paths between
 hosts, those farthest from hosts; the cores of a fat-tree (Al-Fares et al., SIGCOMM 2008), the
-spines of a leaf-spine. Labels are dealt to them in turn, which spreads traffic evenly; where the
-root is not on a shortest path the label takes another.
+spines of a leaf-spine. Path ids are dealt to them in turn, which spreads traffic evenly; where the
+root is not on a shortest path the path id takes another.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -21,9 +21,7 @@ from itertools import chain
 import networkx as nx
 
 from controller.core.topology.links import Link
-from controller.model.values import PortId
-
-LABELS = 16
+from controller.model.values import N_PATH_IDS, PortId
 
 # A path has less than 2**8 links, a root is less than 2**8 links away.
 _NEAR = 1
@@ -35,12 +33,11 @@ _MASK = (1 << 64) - 1
 
 
 class Trees:
-    """The paths of one state of the fabric, found as they are asked for.
+    """The paths of one state of the fabric, computed on demand.
 
-    `edges` are the switches that hosts are, or may be, at; `distrusted` switches and `doubtful`
-    links are to be avoided where there is another way. `former_roots`, of an earlier state, keep
-    their place in the dealing of labels although they are gone, so that only their own labels go
-    elsewhere.
+    `edges` are the switches that hosts are, or may be, at. Paths avoid `distrusted` switches and
+    `doubtful` links where they can. `former_roots`, of an earlier state, keep their place when path
+    ids are dealt although they are gone, so that only their own path ids move.
     """
 
     def __init__(
@@ -52,7 +49,7 @@ class Trees:
         former_roots: Collection[int] = (),
     ) -> None:
         self._graph: nx.Graph[int] = nx.Graph()
-        # The doubtful ones last, so that they are left out where there are others.
+        # The doubtful ones last, so that they are not used where there are parallel links.
         for link in sorted(links, key=lambda link: link in doubtful):
             a, b = link[0].switch, link[1].switch
             known = self._graph.get_edge_data(a, b)
@@ -66,7 +63,7 @@ class Trees:
         self.root_of = _deal(self.roots, live)
         for root in set(self.root_of):
             self._weigh(root, distrusted)
-        self._ways: dict[tuple[int, int], _Ways] = {}
+        self._ways: dict[tuple[int, int], _EqualCostPaths] = {}
         self._next: dict[tuple[int, int], dict[int, int]] = {}
 
     @property
@@ -74,29 +71,29 @@ class Trees:
         """The switches that have links."""
         return self._graph.nodes
 
-    def next_ports(self, destination: int, label: int) -> dict[int, int]:
-        """For every other switch that reaches `destination`: its port towards it."""
-        key = destination, label
+    def next_ports(self, destination: int, path_id: int) -> dict[int, int]:
+        """The port towards `destination` of every other switch that reaches it."""
+        key = destination, path_id
         if key not in self._next:
-            self._next[key] = self._find(destination, label)
+            self._next[key] = self._find(destination, path_id)
         return self._next[key]
 
-    def _find(self, destination: int, label: int) -> dict[int, int]:
+    def _find(self, destination: int, path_id: int) -> dict[int, int]:
         if destination not in self._graph:
             return {}
-        root = self.root_of[label]
+        root = self.root_of[path_id]
         ways = self._ways.get((destination, root))
         if ways is None:
-            ways = self._ways[destination, root] = _Ways(self._graph, destination, root)
+            ways = self._ways[destination, root] = _EqualCostPaths(self._graph, destination, root)
         return {
-            switch: _port(self._graph[switch][parent]["links"], switch, label)
-            for switch, parent in ways.parents(label).items()
+            switch: _port(self._graph[switch][parent]["links"], switch, path_id)
+            for switch, parent in ways.parents(path_id).items()
         }
 
     def _weigh(self, root: int, distrusted: Collection[int]) -> None:
         away = nx.single_source_shortest_path_length(self._graph, root)
-        # Not by `edges`: its view and the graph would hold each other for as long as the collector
-        # does not come round to them, an hour here.
+        # Not by `edges`: its view and the graph would refer to each other, and such cycles are
+        # collected once in an hour only.
         for a, others in self._graph.adjacency():
             for b, edge in others.items():
                 edge[str(root)] = (
@@ -106,8 +103,8 @@ class Trees:
                 )
 
 
-class _Ways:
-    """All the shortest paths to a destination that are equally near to a root."""
+class _EqualCostPaths:
+    """The equally good paths to a destination for the path ids of one root."""
 
     def __init__(self, graph: "nx.Graph[int]", destination: int, root: int) -> None:
         predecessors, distances = nx.dijkstra_predecessor_and_distance(
@@ -118,8 +115,8 @@ class _Ways:
         self._ties = any(len(parents) > 1 for parents in self._parents.values())
         self._only = {s: parents[0] for s, parents in self._parents.items() if parents}
 
-    def parents(self, label: int) -> dict[int, int]:
-        """For every switch the next one, with ties broken for this label."""
+    def parents(self, path_id: int) -> dict[int, int]:
+        """For every switch the next one, with ties broken for this path id."""
         if not self._ties:
             return self._only
         chosen: dict[int, int] = {}
@@ -127,7 +124,7 @@ class _Ways:
         for switch, parents in self._parents.items():
             if parents:
                 drawn[switch], chosen[switch] = min(
-                    (drawn[parent] + _draw(label, switch, parent), parent) for parent in parents
+                    (drawn[parent] + _draw(path_id, switch, parent), parent) for parent in parents
                 )
             else:
                 drawn[switch] = 0
@@ -161,12 +158,12 @@ def _roots(graph: "nx.Graph[int]", edges: Collection[int], distrusted: Collectio
 
 
 def _deal(roots: tuple[int, ...], live: Collection[int]) -> tuple[int, ...]:
-    """The root of each label; that of a gone root is the next live one, another for each label."""
+    """The root of each path id; where that is gone the next live one, another for each path id."""
     if not live:
         return ()
     dealt = []
-    for label in range(LABELS):
-        turn, place = divmod(label, len(roots))
+    for path_id in range(N_PATH_IDS):
+        turn, place = divmod(path_id, len(roots))
         others = roots[:place] + roots[place + 1 :]
         turn %= max(1, len(others))
         choice = chain([roots[place]], others[turn:], others[:turn])
@@ -174,25 +171,25 @@ def _deal(roots: tuple[int, ...], live: Collection[int]) -> tuple[int, ...]:
     return tuple(dealt)
 
 
-def _port(links: Sequence[Link], switch: int, label: int) -> int:
+def _port(links: Sequence[Link], switch: int, path_id: int) -> int:
     """The port of one of the links between two switches, the same link from either side."""
     if len(links) == 1:
         a, b = links[0]
     else:
-        a, b = max(links, key=lambda link: (_draw_link(label, *link), link))
+        a, b = max(links, key=lambda link: (_draw_link(path_id, *link), link))
     return a.port if a.switch == switch else b.port
 
 
-def _draw_link(label: int, a: PortId, b: PortId) -> int:
-    """Rendezvous hashing: the loss of a link moves only the labels that used it."""
-    return _draw(label, _mix(a.switch) ^ a.port, _mix(b.switch) ^ b.port)
+def _draw_link(path_id: int, a: PortId, b: PortId) -> int:
+    """Rendezvous hashing: the loss of a link moves only the path ids that used it."""
+    return _draw(path_id, _mix(a.switch) ^ a.port, _mix(b.switch) ^ b.port)
 
 
 @lru_cache(maxsize=1 << 18)
-def _draw(label: int, a: int, b: int) -> int:
+def _draw(path_id: int, a: int, b: int) -> int:
     """A number of 32 bits, the same for both directions and after a restart."""
     low, high = (a, b) if a < b else (b, a)
-    return _mix(_mix(_mix(label + 1) ^ low) ^ high) >> 32
+    return _mix(_mix(_mix(path_id + 1) ^ low) ^ high) >> 32
 
 
 def _mix(value: int) -> int:

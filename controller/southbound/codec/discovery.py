@@ -1,8 +1,7 @@
 """Frames of link discovery (LLDP, IEEE 802.1AB).
 
-A discovery frame carries a tag over what it says, keyed with a secret of this process, and the time
-at which it was sent: a host must not be able to make the controller believe in a link, neither by
-frames that it makes nor by those that it has kept.
+A discovery frame is authenticated with a secret of this process and carries the time at which it
+was sent. So a host cannot fake a link, neither by frames of its own nor by replaying old ones.
 """
 
 import struct
@@ -23,11 +22,11 @@ _SIGNED_BYTES = 4 + _ORIGIN.size + _TAG_BYTES
 
 
 class ForeignDiscoveryError(ValueError):
-    """A discovery frame that this controller has not made."""
+    """A discovery frame that this controller has not sent."""
 
 
 class Origin(NamedTuple):
-    """Where a discovery frame left the fabric, and when by the clock of its maker."""
+    """The port by which a discovery frame left, and when, by the controller's clock."""
 
     switch: int
     port: int
@@ -35,7 +34,7 @@ class Origin(NamedTuple):
 
 
 def pack(origin: Origin, mac: bytes, ttl_s: int, secret: bytes) -> bytes:
-    """The frame that leaves by a port, whose address is `mac`."""
+    """A discovery frame for a port whose Ethernet address is `mac`."""
     switch, port, _ = origin
     said = _ORIGIN.pack(*origin)
     return b"".join(
@@ -53,7 +52,7 @@ def pack(origin: Origin, mac: bytes, ttl_s: int, secret: bytes) -> bytes:
 
 
 def unpack(payload: bytes, secret: bytes) -> Origin:
-    """Where a frame's payload comes from. Raises ForeignDiscoveryError."""
+    """The origin in a frame's payload. Raises ForeignDiscoveryError."""
     offset = 0
     while offset + 2 <= len(payload):
         head = int.from_bytes(payload[offset : offset + 2], "big")

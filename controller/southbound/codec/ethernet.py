@@ -1,4 +1,4 @@
-"""What all that reads and writes frames has in common."""
+"""What all modules that read or write frames share."""
 
 ETH_ARP = 0x0806
 ETH_IPV4 = 0x0800
@@ -7,4 +7,4 @@ ETH_LLDP = 0x88CC
 
 
 class MalformedFrameError(ValueError):
-    """A frame that cannot be what it says it is."""
+    """A frame that is not valid by its own fields."""

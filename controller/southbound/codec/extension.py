@@ -1,7 +1,7 @@
-"""Weir's extension of OpenFlow: experimenter messages and actions, packed and unpacked.
+"""Packs and unpacks Weir's extension of OpenFlow: experimenter messages and actions.
 
-The mirror image of `include/openvswitch/weir-ext.h` of the patched switch. Bodies only: the 16
-bytes of the experimenter header are `openflow.py`'s. All integers are big-endian.
+It mirrors `include/openvswitch/weir-ext.h` of the patched switch. Messages are without the 16 bytes
+of the experimenter header, which are `openflow.py`'s. All integers are big-endian.
 """
 
 import struct
@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import NamedTuple, Self
 
+from controller.model.flow import MAX_WINDOW_SCALE
+
 EXPERIMENTER = 0x00025D7C
 VERSION = 2
 ANY_PORT = 0xFFFFFFFF
-MAX_WINDOW_SCALE = 14
 LEAST_REPEAT_US = 100
 
 _SCALE_OF_SYN = 255
@@ -21,7 +22,7 @@ _OFPAT_EXPERIMENTER = 0xFFFF
 
 
 class ExtensionError(ValueError):
-    """A message that claims to be of the extension and is not well-formed."""
+    """A malformed message of the extension."""
 
 
 class MessageType(IntEnum):
@@ -33,7 +34,7 @@ class MessageType(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Of errors whose experimenter is EXPERIMENTER."""
+    """The codes of errors with experimenter EXPERIMENTER."""
 
     BAD_VERSION = 1
     BAD_FLAGS = 2
@@ -44,21 +45,8 @@ class ErrorCode(IntEnum):
     BAD_INTERVAL = 7
 
 
-class PacketInReason(IntEnum):
-    """A notice as a Packet-In, from ports with `notify=packet-in` (SDTCP Figure 4).
-
-    Only connections that have not subscribed get them. `in_port` is the congested port, `cookie`
-    the length of its queue in bytes; `total_len` is that too, as far as 16 bits go.
-    """
-
-    CN_L = 16
-    CN_M = 17
-    CN_H = 18
-    CR = 19
-
-
 class Capability(IntFlag):
-    """What a switch says in its answer to SUBSCRIBE."""
+    """What a switch can do, by its answer to SUBSCRIBE."""
 
     TCP_RWND = 1 << 0
     TCP_RWND_REGISTER = 1 << 1
@@ -77,10 +65,11 @@ class SubscribeFlag(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """Both the request and its answer; a request has no capabilities and no registers.
+    """The request and its answer; a request has no capabilities and no registers.
 
-    While the queue of the port is congested, its notice is repeated after `repeat_us`; 0 leaves
-    that to the queue's configuration. The switch goes by the shortest that anybody wants.
+    While the queue of the port is congested, its notice is repeated every `repeat_us`; 0 leaves
+    that to the queue's configuration. The switch uses the shortest interval that a controller
+    wants.
     """
 
     flags: SubscribeFlag
@@ -99,7 +88,7 @@ class Subscribe:
 
     @classmethod
     def unpack(cls, body: bytes) -> Self:
-        """Raises ExtensionError. Capabilities that are not known here are kept."""
+        """Raises ExtensionError. Unknown capabilities are kept."""
         _check_length("SUBSCRIBE", body, cls._FORMAT.size)
         version, flags, port, capabilities, n_registers, repeat_us = cls._FORMAT.unpack(body)
         _check_version("SUBSCRIBE", version)
@@ -148,13 +137,13 @@ class QueueEvent(NamedTuple):
 class Window(NamedTuple):
     """One register of a WINDOW_SET.
 
-    `port` is the one in whose account of credit the register's segments are, ANY_PORT if they are
-    in none; then the fields after it are 0, and without a window the register is released. Only a
-    released register may have a `ttl_ms` of 0.
+    The register's segments are in the account of credit of `port`; ANY_PORT stands for no account.
+    Then the fields after it are 0, and without a window the register is released. Only a released
+    register may have a `ttl_ms` of 0.
 
-    `bound_bytes` is of frames, queued and expected, for which the account gives credit, 0 leaves it
-    to the switch. No request is held for longer than `max_hold_ms`. `flow_class` is 0 or 1, and
-    each class has its `weight` in the account, from 1.
+    The account gives credit for up to `bound_bytes` of frames, queued and expected; 0 leaves that
+    to the switch. A request is held for `max_hold_ms` at most. `flow_class` is 0 or 1; `weight`, at
+    least 1, is its share in the account.
     """
 
     register: int
@@ -172,7 +161,7 @@ _WINDOW = struct.Struct("!IIIIIHBB")
 
 
 class WindowSet(NamedTuple):
-    """Set registers, all or none of them."""
+    """Sets registers, all or none of them."""
 
     windows: tuple[Window, ...]
 
@@ -208,7 +197,7 @@ def _check_window(window: Window) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatsRequest:
-    """Ask for the egress queue of a port, or of every port that has one."""
+    """Asks for the egress queue of a port, or of all ports that have one."""
 
     port: int = ANY_PORT
 
@@ -231,11 +220,11 @@ HELD_BOUNDS_NS = tuple(1000 * us for us in (100, 300, 1000, 3000, 10_000, 30_000
 
 
 class CreditStats(NamedTuple):
-    """The account of credit of an egress queue's port; all zero where there never was one.
+    """The account of credit of a port; all zero if there never was one.
 
-    The first three are as of now, the others count since the account was opened, `max_held_ns` is
-    the longest of all. A request is a segment that asks for data. `expected_bytes` are those of
-    frames, the others those of payload.
+    The first three fields are of now. The others count since the account was opened, except
+    `max_held_ns`, the longest time. A request is a segment that asks for data. `expected_bytes`
+    counts frames, the other bytes are payload.
     """
 
     connections: int = 0
@@ -246,14 +235,14 @@ class CreditStats(NamedTuple):
     requests: int = 0
     held_requests: int = 0
     overdue_requests: int = 0
-    """Held for as long as is allowed."""
+    """Requests that were held for as long as is allowed."""
     full_requests: int = 0
-    """Not held, for want of memory."""
+    """Requests that were not held because memory was short."""
     held_ns: int = 0
     max_held_ns: int = 0
     held_for: tuple[int, ...] = (0,) * (len(HELD_BOUNDS_NS) + 1)
-    """Segments that were held for less than each of HELD_BOUNDS_NS but not the one before, and for
-    longer than all."""
+    """How many segments were held for less than each of HELD_BOUNDS_NS but not less than the one
+    before, and last, how many for longer than all."""
     window_updates: int = 0
     charged_bytes: int = 0
     """What was expected of senders."""
@@ -269,8 +258,8 @@ NO_ACCOUNT = CreditStats()
 class QueueStats(NamedTuple):
     """An egress queue, at `time_ns` (the switch's CLOCK_MONOTONIC), and its counters.
 
-    Counters, and `max_queue_bytes`, start with the queue. Bytes of the queue and its limit include
-    the configured overhead of every packet, the other bytes are those of frames.
+    Counters and `max_queue_bytes` start with the queue. Bytes of the queue and its limit include
+    the configured overhead of every packet; the other bytes are of frames.
     """
 
     port: int
@@ -296,7 +285,7 @@ class QueueStats(NamedTuple):
     """Of the latest notice, 0 if there was none."""
     credit: CreditStats = NO_ACCOUNT
     can_have_account: bool = True
-    """Not if it is of PMD threads, whatever its switch is capable of."""
+    """False for ports of PMD threads, even if the switch keeps accounts."""
 
 
 _NO_LIMIT = 2**64 - 1
@@ -306,7 +295,7 @@ _CAN_HAVE_ACCOUNT = 1 << 0
 
 @dataclass(frozen=True, slots=True)
 class QueueStatsReply:
-    """Answers one request, together with the messages that follow as long as `more` is set."""
+    """Answers a request; while `more` is set, further messages follow."""
 
     queues: tuple[QueueStats, ...]
     more: bool = False
@@ -384,7 +373,7 @@ def unpack(exp_type: int, body: bytes) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class TcpRwnd:
-    """Action: lower the raw window field of a segment to this value, never raise it."""
+    """Action: lower the raw window field of a segment to this value; never raise it."""
 
     max_raw_window: int
 
@@ -399,9 +388,9 @@ class TcpRwnd:
 
 @dataclass(frozen=True, slots=True)
 class TcpRwndRegister:
-    """Action: lower the window of a segment to a register's, for a sender of this window scale.
+    """Action: lower the window of a segment to a register's, for a sender with this window scale.
 
-    Without one, the account of credit goes by the scale in the sender's SYN.
+    Without a scale, the account of credit uses the one in the sender's SYN.
     """
 
     register: int

@@ -1,4 +1,4 @@
-"""Match fields, actions and instructions of OpenFlow 1.3: what flow entries are made of.
+"""Match fields, actions and instructions of OpenFlow 1.3: the parts of flow entries.
 
 Layouts: OpenFlow Switch Specification 1.3.5, sections 7.2.3 to 7.2.5.
 """
@@ -33,7 +33,7 @@ _ALL_ONES = (1 << 64) - 1
 
 
 class MalformedMessageError(ValueError):
-    """A message of a switch that does not have the layout of its type."""
+    """A message that does not have the layout of its type."""
 
 
 class Field(NamedTuple):
@@ -71,6 +71,19 @@ _FIELDS = {
 }
 
 Match = tuple[tuple[Field, bytes, bytes | None], ...]
+
+
+def exact(field: Field, value: int | bytes) -> tuple[Field, bytes, None]:
+    """The part of a match for this value of a field."""
+    return field, value if isinstance(value, bytes) else value.to_bytes(field.length, "big"), None
+
+
+def prefix(field: Field, network: bytes, bits: int) -> tuple[Field, bytes, bytes | None]:
+    """The part of a match for addresses of a network. A mask of ones only is left out, as Open
+    vSwitch does when it reports the entry."""
+    host_bits = 8 * len(network) - bits
+    mask = ((1 << 8 * len(network)) - 1 >> host_bits << host_bits).to_bytes(len(network), "big")
+    return field, network, mask if host_bits else None
 
 
 def pack_match(match: Match) -> bytes:
@@ -127,8 +140,8 @@ def output(port: int, max_len: int = WHOLE_PACKET) -> bytes:
 
 
 def metered_copy(max_len: int, meter: int) -> bytes:
-    """Copy up `max_len` bytes of the packet as far as the meter lets it; the packet itself goes on
-    whatever the meter says."""
+    """The action to copy up `max_len` bytes of a packet through a meter, which drops copies only,
+    never the packet."""
     head = _ACTION_EXPERIMENTER, _NICIRA, _NXAST_CONTROLLER2
     if max_len == WHOLE_PACKET:
         return _WHOLE_METERED_COPY.pack(
@@ -142,8 +155,8 @@ def metered_copy(max_len: int, meter: int) -> bytes:
 
 
 def fin_timeout(idle_timeout_s: int) -> bytes:
-    """Open vSwitch's action of that name: once a FIN or RST has passed, the entry is to be idle no
-    longer than this (ovs-actions(7), fin_timeout)."""
+    """The action fin_timeout (ovs-actions(7)): after a FIN or RST, the entry's idle timeout is
+    reduced to this."""
     return _FIN_TIMEOUT.pack(
         *(_ACTION_EXPERIMENTER, 16, _NICIRA, _NXAST_FIN_TIMEOUT), idle_timeout_s, 0
     )
@@ -155,7 +168,7 @@ def unpack_output(action: bytes) -> int:
 
 
 def copied_bytes(actions: bytes) -> int | None:
-    """How much of a packet goes up by these actions; None if they do not copy it up alone."""
+    """How many bytes of a packet these actions copy up; None if that is not all they do."""
     try:
         port, max_len = _unpack_output(actions)
     except MalformedMessageError:
@@ -172,7 +185,7 @@ def _unpack_output(action: bytes) -> tuple[int, int]:
 
 
 def load(field: Field, shift: int, n_bits: int, value: int) -> bytes:
-    """The action reg_load: write `n_bits` of a register, beginning at bit `shift`."""
+    """The action reg_load: write `value` to `n_bits` of a register, from bit `shift` on."""
     place = shift << 6 | n_bits - 1
     size = _REG_LOAD.size
     return _REG_LOAD.pack(
@@ -190,7 +203,7 @@ def unpack_load(action: bytes) -> int:
 
 
 def multipath(field: Field, n_bits: int) -> bytes:
-    """The action multipath: the lowest `n_bits` of a register become a hash of addresses, protocol
+    """The action multipath: set the lowest `n_bits` of a register to a hash of addresses, protocol
     and ports that is the same for both directions."""
     return _MULTIPATH.pack(
         *(_ACTION_EXPERIMENTER, _MULTIPATH.size, _NICIRA, _NXAST_MULTIPATH),
@@ -204,7 +217,7 @@ def _oxm_head(field: Field) -> int:
 
 
 class Instructions(NamedTuple):
-    """What an entry does: `actions` (packed), then the metadata is set, then `goto` follows."""
+    """An entry applies `actions` (packed), sets `metadata`, and continues in the table `goto`."""
 
     actions: bytes
     goto: int | None

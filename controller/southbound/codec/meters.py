@@ -1,7 +1,6 @@
-"""The meters of OpenFlow 1.3, packed and unpacked: packets a second, whose excess is dropped.
+"""Packs and unpacks meters of OpenFlow 1.3 that drop packets above a rate.
 
-Layouts: OpenFlow Switch Specification 1.3.5, sections 7.3.4.4 and 7.3.5.13 to 7.3.5.15. Nothing
-here knows what a meter is for.
+Layouts: OpenFlow Switch Specification 1.3.5, sections 7.3.4.4 and 7.3.5.13 to 7.3.5.15.
 """
 
 import struct
@@ -12,7 +11,7 @@ from controller.southbound.codec.match import MalformedMessageError
 from controller.southbound.codec.openflow import HEADER, VERSION, Type
 
 ALL_METERS = 0xFFFFFFFF
-# What goes to the controller and has no meter of its own.
+# The meter of packet-ins without a meter of their own.
 CONTROLLER_METER = 0xFFFFFFFD
 
 STATS, CONFIG, FEATURES = 9, 10, 11
@@ -30,14 +29,14 @@ _FEATURES = struct.Struct("!IIIBB2x")
 _REPLY_MORE = 1 << 0
 
 
-class Command(IntEnum):
+class MeterModCommand(IntEnum):
     ADD = 0
     MODIFY = 1
     DELETE = 2
 
 
 class Meter(NamedTuple):
-    """Lets `rate_pps` packets a second pass, and `burst` more after a silence."""
+    """Passes `rate_pps` packets a second, and `burst` more after a pause."""
 
     number: int
     rate_pps: int
@@ -45,7 +44,7 @@ class Meter(NamedTuple):
 
 
 class MeterStats(NamedTuple):
-    """`duration_ns` is the meter's age; both counts begin with it."""
+    """Counts since the meter was set up, `duration_ns` ago."""
 
     number: int
     duration_ns: int
@@ -53,10 +52,10 @@ class MeterStats(NamedTuple):
     dropped: int
 
 
-def meter_mod(command: Command, meter: Meter, xid: int) -> bytes:
+def meter_mod(command: MeterModCommand, meter: Meter, xid: int) -> bytes:
     band = _BAND.pack(_DROP, _BAND.size, meter.rate_pps, meter.burst)
     body = _METER_MOD.pack(command, _FLAGS, meter.number)
-    if command is not Command.DELETE:
+    if command is not MeterModCommand.DELETE:
         body += band
     return HEADER.pack(VERSION, Type.METER_MOD, HEADER.size + len(body), xid) + body
 
@@ -85,8 +84,8 @@ def unpack_features(message: bytes) -> int:
 
 
 def unpack_config(message: bytes) -> list[Meter]:
-    """The meters in one part of a reply. One that is of another form than `meter_mod` gives it has
-    a rate of 0. Raises MalformedMessageError."""
+    """The meters in one part of a reply. A meter that `meter_mod` cannot have made has a rate of 0.
+    Raises MalformedMessageError."""
     meters = []
     offset = _MULTIPART.size
     while offset < len(message):

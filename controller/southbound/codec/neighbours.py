@@ -1,12 +1,12 @@
-"""Neighbour discovery for IPv6 (RFC 4861) and ARP (RFC 826): read, and written.
+"""Reads and writes messages of IPv6 neighbour discovery (RFC 4861) and ARP (RFC 826).
 
-A message of neighbour discovery is believed only if it is valid by RFC 4861 section 7.1: no router
-has passed it on, its checksum is right, its options are whole.
+Messages of neighbour discovery must be valid by RFC 4861 section 7.1: not forwarded by a router,
+with a correct checksum and complete options.
 """
 
 import struct
-from typing import NamedTuple
 
+from controller.model.packet_ins import NeighbourMessage
 from controller.southbound.codec.ethernet import ETH_ARP, ETH_IPV4, ETH_IPV6, MalformedFrameError
 
 PROTO_ICMPV6 = 58
@@ -24,21 +24,7 @@ _UNSPECIFIED = bytes(16)
 _SOLICITED_NODE = bytes.fromhex("ff0200000000000000000001ff")
 
 
-class Resolution(NamedTuple):
-    """Who has `mac` and `address` asks who has `target`, or tells that it has them.
-
-    An address of zeros is none yet. `tags` are the VLAN tags of the frame.
-    """
-
-    asks: bool
-    mac: bytes
-    address: bytes
-    target: bytes
-    dst_mac: bytes
-    tags: bytes
-
-
-def parse_arp(frame: bytes, offset: int) -> Resolution:
+def parse_arp(frame: bytes, offset: int) -> NeighbourMessage:
     """Raises MalformedFrameError, and struct.error if it is cut off."""
     *kind, operation, mac, address, _, target = _ARP.unpack_from(frame, offset)
     if tuple(kind) != _ARP_OVER_ETHERNET:
@@ -46,11 +32,11 @@ def parse_arp(frame: bytes, offset: int) -> Resolution:
     if operation not in (_REQUEST, _REPLY):
         raise MalformedFrameError(f"ARP operation {operation}")
     tags = frame[12 : offset - 2]
-    return Resolution(operation == _REQUEST, mac, address, target, frame[:6], tags)
+    return NeighbourMessage(operation == _REQUEST, mac, address, target, frame[:6], tags, frame)
 
 
-def parse_nd(frame: bytes, ip_at: int, offset: int, size_bytes: int) -> Resolution:
-    """A solicitation or advertisement at `offset`, of so many bytes, in the IPv6 packet at `ip_at`.
+def parse_nd(frame: bytes, ip_at: int, offset: int, size_bytes: int) -> NeighbourMessage:
+    """A solicitation or advertisement of `size_bytes` at `offset`, in the IPv6 packet at `ip_at`.
 
     Raises MalformedFrameError.
     """
@@ -69,16 +55,16 @@ def parse_nd(frame: bytes, ip_at: int, offset: int, size_bytes: int) -> Resoluti
         if dst[0] == 0xFF and flags & _SOLICITED:
             raise MalformedFrameError("an answer to everybody")
         mac = macs.get(_TARGET_MAC, frame[6:12])
-        return Resolution(False, mac, target, bytes(16), frame[:6], tags)
+        return NeighbourMessage(False, mac, target, bytes(16), frame[:6], tags, frame)
     if src == _UNSPECIFIED and (dst[:13] != _SOLICITED_NODE or _SOURCE_MAC in macs):
         raise MalformedFrameError("a solicitation of nobody")
-    return Resolution(True, macs.get(_SOURCE_MAC, frame[6:12]), src, target, frame[:6], tags)
+    return NeighbourMessage(
+        True, macs.get(_SOURCE_MAC, frame[6:12]), src, target, frame[:6], tags, frame
+    )
 
 
-def answer(
-    mac: bytes, address: bytes, asker_mac: bytes, asker_address: bytes, tags: bytes
-) -> bytes:
-    """Tells the asker that `address` is at `mac`, by ARP or by neighbour discovery."""
+def reply(mac: bytes, address: bytes, asker_mac: bytes, asker_address: bytes, tags: bytes) -> bytes:
+    """An ARP reply or an advertisement that tells the asker that `address` is at `mac`."""
     if len(address) == 4:
         return _arp(_REPLY, asker_mac, mac, mac, address, asker_mac, asker_address, tags)
     option = struct.pack("!BB6s", _TARGET_MAC, 1, mac)
@@ -87,9 +73,9 @@ def answer(
     return _nd(asker_mac, mac, address, asker_address, body, tags)
 
 
-def ask(mac: bytes, address: bytes, asker_mac: bytes, tags: bytes) -> bytes:
-    """Asks one host whether it has `address`, as somebody who would like to have it himself: so no
-    host takes the asker for a neighbour (RFC 5227 section 2.1, RFC 4862 section 5.4.2)."""
+def probe(mac: bytes, address: bytes, asker_mac: bytes, tags: bytes) -> bytes:
+    """An ARP probe or a solicitation that asks one host whether it has `address`. It has no source
+    address, so no host learns one from it (RFC 5227 section 2.1, RFC 4862 section 5.4.2)."""
     if len(address) == 4:
         return _arp(_REQUEST, mac, asker_mac, asker_mac, bytes(4), bytes(6), address, tags)
     body = _ND.pack(SOLICITATION, 0, 0, 0, address)

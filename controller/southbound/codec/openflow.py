@@ -1,8 +1,7 @@
-"""The part of OpenFlow 1.3 that the controller speaks after the handshake, packed and unpacked.
+"""Packs and unpacks the messages of OpenFlow 1.3 that the controller uses after the handshake.
 
-By `struct`, because building and parsing Ryu's message objects costs ten to a hundred times as
-much. Layouts: OpenFlow Switch Specification 1.3.5, section 7. Nothing here knows what the messages
-are for.
+By `struct`, because Ryu's message objects cost ten to a hundred times as much. Layouts: OpenFlow
+Switch Specification 1.3.5, section 7.
 """
 
 import struct
@@ -10,15 +9,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from controller.model.values import Port
 from controller.southbound.codec.match import (
     CONTROLLER,
     IN_PORT,
     REG0,
+    Field,
     MalformedMessageError,
     Match,
     oxms,
     pack_instructions,
     pack_match,
+    unpack_match,
 )
 
 VERSION = 4
@@ -33,8 +35,7 @@ SEND_FLOW_REMOVED = 1 << 0
 REASON_IDLE_TIMEOUT = 0
 PORT_DELETED = 1
 
-ERROR_BAD_REQUEST, ERROR_BAD_ACTION = 1, 2
-BAD_EXPERIMENTER = {ERROR_BAD_REQUEST: 3, ERROR_BAD_ACTION: 2}
+ERROR_BAD_REQUEST = 1
 
 _FLOW_MOD = struct.Struct("!BBHIQQBBHHHIIIH2x")
 _PACKET_OUT = struct.Struct("!BBHIIIH6x")
@@ -81,15 +82,26 @@ class Type(IntEnum):
     METER_MOD = 29
 
 
-class Command(IntEnum):
+class FlowModCommand(IntEnum):
     ADD = 0
     DELETE_STRICT = 4
 
 
+class Place(NamedTuple):
+    """What identifies a flow entry on its switch: adding another one at its place replaces it.
+
+    A match that cannot be unpacked stands for itself.
+    """
+
+    table: int
+    priority: int
+    match: frozenset[tuple[Field, bytes, bytes | None]] | bytes
+
+
 @dataclass(frozen=True, slots=True)
 class FlowEntry:
-    """A flow entry to be sent: `actions` (packed) are applied, `metadata` is set, then the table
-    `goto` follows."""
+    """A flow entry to be sent: it applies `actions` (packed), sets `metadata`, and continues in the
+    table `goto`."""
 
     table: int
     priority: int
@@ -101,6 +113,10 @@ class FlowEntry:
     hard_timeout_s: int = 0
     flags: int = 0
     metadata: int | None = None
+
+    @property
+    def place(self) -> Place:
+        return Place(self.table, self.priority, frozenset(self.match))
 
 
 class FlowStats(NamedTuple):
@@ -115,9 +131,16 @@ class FlowStats(NamedTuple):
     match: bytes
     instructions: bytes
 
+    @property
+    def place(self) -> Place:
+        try:
+            return Place(self.table, self.priority, frozenset(unpack_match(self.match)))
+        except ValueError:
+            return Place(self.table, self.priority, self.match)
+
 
 class PortStats(NamedTuple):
-    """What left by a port in its `duration_ns`, by the switch's clock."""
+    """What has left by a port in the `duration_ns` that it has existed."""
 
     port: int
     tx_bytes: int
@@ -125,7 +148,7 @@ class PortStats(NamedTuple):
 
 
 class PacketIn(NamedTuple):
-    """`register` is register 0 as the packet had it, 0 if the switch does not tell."""
+    """`register` is the packet's register 0, or 0 if the switch did not send it."""
 
     table: int
     cookie: int
@@ -142,21 +165,9 @@ class FlowRemoved(NamedTuple):
     match: bytes
 
 
-class PortDescription(NamedTuple):
-    """A port; a speed of 0 is not known."""
-
-    number: int
-    mac: bytes
-    name: str
-    up: bool
-    speed_bps: int = 0
-
-
 class Error(NamedTuple):
-    """`request` is the beginning of the message that was refused, at least 64 bytes of it.
-
-    `experimenter` has defined the code, None if OpenFlow has.
-    """
+    """`request` is the beginning of the refused message, at least 64 bytes of it. `experimenter` is
+    the one that has defined the code, None for OpenFlow."""
 
     kind: int
     code: int
@@ -167,9 +178,9 @@ class Error(NamedTuple):
 # Messages to a switch; the transaction id is the last argument
 
 
-def flow_mod(command: Command, entry: FlowEntry, xid: int) -> bytes:
+def flow_mod(command: FlowModCommand, entry: FlowEntry, xid: int) -> bytes:
     tail = pack_match(entry.match)
-    if command is Command.ADD:
+    if command is FlowModCommand.ADD:
         tail += pack_instructions(entry.actions, entry.goto, entry.metadata)
     return (
         _FLOW_MOD.pack(
@@ -204,7 +215,7 @@ def delete_read_back(stats: FlowStats, xid: int) -> bytes:
             stats.cookie,
             ANY << 32 | ANY,
             stats.table,
-            Command.DELETE_STRICT,
+            FlowModCommand.DELETE_STRICT,
             0,
             0,
             stats.priority,
@@ -317,8 +328,8 @@ def unpack_flow_stats(message: bytes) -> tuple[list[FlowStats], bool]:
 
 
 def unpack_port_stats(message: bytes) -> tuple[list[PortStats], bool]:
-    """The counters of one part of a reply, and whether more parts follow. Ports without counters,
-    and those of the switch itself, are left out."""
+    """The counters in one part of a reply, and whether more parts follow. Ports without counters
+    and the switch's own ports are left out."""
     kind, flags = _unpack(_MULTIPART, message)
     if kind != MULTIPART_PORTS:
         raise MalformedMessageError(f"a multipart reply of type {kind}")
@@ -332,7 +343,7 @@ def unpack_port_stats(message: bytes) -> tuple[list[PortStats], bool]:
     return counted, bool(flags & _REPLY_MORE)
 
 
-def unpack_port_status(message: bytes) -> tuple[int, PortDescription]:
+def unpack_port_status(message: bytes) -> tuple[int, Port]:
     """The reason and the port."""
     if len(message) != 16 + _PORT.size:
         raise MalformedMessageError(f"a port status of {len(message)} bytes")
@@ -340,7 +351,7 @@ def unpack_port_status(message: bytes) -> tuple[int, PortDescription]:
     # OFPPC_PORT_DOWN and OFPPS_LINK_DOWN are both bit 0.
     text = name.rstrip(b"\0").decode(errors="replace")
     up = not (config | state) & 1
-    return message[8], PortDescription(number, mac, text, up, speed_kbps * 1000)
+    return message[8], Port(number, text, mac, up, speed_kbps * 1000)
 
 
 def unpack_error(message: bytes) -> Error:
@@ -361,10 +372,10 @@ _HANDSHAKE = {Type.ERROR, Type.ECHO_REQUEST, Type.ECHO_REPLY, Type.FEATURES_REPL
 
 
 def is_of_handshake(message: bytes) -> bool:
-    """Whether a message has a part in Ryu's handshake and echo. Raises MalformedMessageError.
+    """Whether Ryu needs a message for its handshake or echo. Raises MalformedMessageError.
 
-    Ryu's parsers never come back from some messages, of which one suffices to stop the controller:
-    those with elements or statistics of length 0. So what it has no use for is kept from it.
+    Ryu's parsers loop for ever on elements or statistics of length 0, so one message could stop the
+    controller. Messages that Ryu does not need are kept from it.
     """
     kind = message[1]
     if kind == Type.HELLO:
@@ -376,7 +387,7 @@ def is_of_handshake(message: bytes) -> bool:
 
 
 def _check_hello(message: bytes) -> None:
-    """OpenFlow 1.3.5 section A.5.1: elements tell their length, and start at multiples of 8."""
+    """OpenFlow 1.3.5 section A.5.1: elements have a length, and start at multiples of 8."""
     offset = HEADER.size
     while offset < len(message):
         _, length = _unpack(_HELLO_ELEMENT, message, offset)

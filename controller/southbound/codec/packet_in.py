@@ -1,12 +1,13 @@
-"""Frames that switches copy up, read byte by byte: TCP segments, ARP, neighbour and link discovery.
+"""Parses frames that switches copy up: TCP segments, ARP, neighbour and link discovery.
 
-No objects per header, and no trust: a frame may be cut off anywhere and hold anything. What cannot
-be read raises MalformedFrameError, nothing else.
+Frames are not trusted: they may be cut off anywhere and hold anything. A frame that cannot be read
+raises MalformedFrameError, nothing else.
 """
 
 import struct
 from typing import NamedTuple
 
+from controller.model.packet_ins import NeighbourMessage
 from controller.southbound.codec.ethernet import (
     ETH_ARP,
     ETH_IPV4,
@@ -18,7 +19,6 @@ from controller.southbound.codec.neighbours import (
     ADVERTISEMENT,
     PROTO_ICMPV6,
     SOLICITATION,
-    Resolution,
     parse_arp,
     parse_nd,
 )
@@ -30,7 +30,7 @@ _IPV6_FRAGMENT, _IPV6_AUTH = 44, 51
 _IPV6_OPTIONS = {0, 43, 60}  # Hop-by-hop, routing, destination options: alike in length.
 _MAX_IPV6_HEADERS = 8
 
-_OPTION_END, _OPTION_NOP, _OPTION_MSS, _OPTION_SCALE, _OPTION_SACK = 0, 1, 2, 3, 4
+_OPTION_END, _OPTION_NOP, _OPTION_MSS, _OPTION_SCALE = 0, 1, 2, 3
 
 _IPV4 = struct.Struct("!BxHxxHxBxx4s4s")
 _IPV6 = struct.Struct("!4xHBx16s16s")
@@ -38,7 +38,7 @@ _TCP = struct.Struct("!HHIIBBHHH")
 
 
 class TcpSegment(NamedTuple):
-    """What counts in a TCP segment. `mss_bytes`, `window_scale`: None without the option."""
+    """The fields of a TCP segment. `mss_bytes` and `window_scale` are None without the option."""
 
     src_mac: bytes
     dst_mac: bytes
@@ -52,11 +52,10 @@ class TcpSegment(NamedTuple):
     payload_bytes: int
     mss_bytes: int | None
     window_scale: int | None
-    sack_permitted: bool
 
 
 class Discovery(NamedTuple):
-    """A frame of link discovery; its payload is `frames.py`'s to judge."""
+    """A frame of link discovery; `discovery.py` reads its payload."""
 
     payload: bytes
 
@@ -66,7 +65,7 @@ class OtherFrame(NamedTuple):
     dst_mac: bytes
 
 
-Frame = TcpSegment | Resolution | Discovery | OtherFrame
+Frame = TcpSegment | NeighbourMessage | Discovery | OtherFrame
 
 
 def parse(frame: bytes) -> Frame:
@@ -78,7 +77,7 @@ def parse(frame: bytes) -> Frame:
 
 
 def addresses(frame: bytes) -> OtherFrame:
-    """Only where it comes from and where it goes. Raises MalformedFrameError."""
+    """The Ethernet addresses of any frame. Raises MalformedFrameError."""
     if len(frame) < 14:
         raise MalformedFrameError(f"cut off after {len(frame)} bytes")
     return OtherFrame(frame[6:12], frame[:6])
@@ -145,16 +144,14 @@ def _ipv6(frame: bytes, offset: int) -> Frame:
 
 
 def _tcp(frame: bytes, offset: int, src: bytes, dst: bytes, size_bytes: int) -> TcpSegment:
-    """`size_bytes` is the size of the segment by the IP header, whatever the copy holds of it."""
+    """`size_bytes` is the size of the segment by the IP header; the copy may be shorter."""
     src_port, dst_port, sequence, acknowledgment, head, flags, _, _, _ = _TCP.unpack_from(
         frame, offset
     )
     header_bytes = (head >> 4) * 4
     if header_bytes < 20 or header_bytes > size_bytes:
         raise MalformedFrameError(f"a TCP header of {header_bytes} bytes in {size_bytes}")
-    mss_bytes, window_scale, sack_permitted = tcp_options(
-        frame[offset + 20 : offset + header_bytes]
-    )
+    mss_bytes, window_scale = tcp_options(frame[offset + 20 : offset + header_bytes])
     return TcpSegment(
         src_mac=frame[6:12],
         dst_mac=frame[:6],
@@ -168,15 +165,13 @@ def _tcp(frame: bytes, offset: int, src: bytes, dst: bytes, size_bytes: int) -> 
         payload_bytes=size_bytes - header_bytes,
         mss_bytes=mss_bytes,
         window_scale=window_scale,
-        sack_permitted=sack_permitted,
     )
 
 
-def tcp_options(options: bytes) -> tuple[int | None, int | None, bool]:
-    """MSS, window scale and SACK-permitted. RFC 9293 section 3.1, RFC 7323 section 2.2."""
+def tcp_options(options: bytes) -> tuple[int | None, int | None]:
+    """MSS and window scale. RFC 9293 section 3.1, RFC 7323 section 2.2."""
     mss_bytes: int | None = None
     window_scale: int | None = None
-    sack_permitted = False
     offset = 0
     while offset < len(options):
         kind = options[offset]
@@ -194,7 +189,5 @@ def tcp_options(options: bytes) -> tuple[int | None, int | None, bool]:
             mss_bytes = options[offset + 2] << 8 | options[offset + 3]
         elif kind == _OPTION_SCALE and length == 3:
             window_scale = options[offset + 2]
-        elif kind == _OPTION_SACK and length == 2:
-            sack_permitted = True
         offset += length
-    return mss_bytes, window_scale, sack_permitted
+    return mss_bytes, window_scale

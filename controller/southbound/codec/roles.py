@@ -1,8 +1,8 @@
 """Roles of several controllers at one switch (OpenFlow 1.3.5 section 6.3.5), packed and unpacked.
 
-A switch takes orders from its one MASTER, and sends to SLAVEs only what changes of its ports. A
-claim carries a generation; a switch refuses one that is older than the newest it has seen, so a
-master that was replaced without its knowledge cannot come back by mistake.
+A switch obeys one MASTER, and sends SLAVEs only changes of its ports. A claim carries a generation.
+A switch refuses claims that are older than the newest it has seen, so a master that was replaced
+without noticing cannot take the switch back.
 """
 
 import struct
@@ -33,28 +33,28 @@ class Role(IntEnum):
 
 
 class RoleReply(NamedTuple):
-    """The role that this controller has from now on, and the switch's newest generation."""
+    """This controller's role from now on, and the newest generation that the switch has seen."""
 
     role: Role
     generation: int
 
 
-class Refused(NamedTuple):
-    """A role that was asked for is not given; `stale` if another one has claimed it since."""
+class RoleRefused(NamedTuple):
+    """A requested role is refused; `stale` if another controller has a newer generation."""
 
     stale: bool
 
 
 class NotMaster(NamedTuple):
-    """An order was refused, or the role was taken away, because somebody else is master."""
+    """A request was refused, or the role was taken away: another controller is master."""
 
 
 def role_request(role: Role, generation: int, xid: int) -> bytes:
     return _MESSAGE.pack(VERSION, Type.ROLE_REQUEST, _MESSAGE.size, xid, role, generation)
 
 
-def unpack(message: bytes) -> RoleReply | Refused | NotMaster | None:
-    """What a message says of roles, if it does. Raises MalformedMessageError."""
+def unpack(message: bytes) -> RoleReply | RoleRefused | NotMaster | None:
+    """What a message says about roles; None for other messages. Raises MalformedMessageError."""
     kind = message[1]
     if kind == Type.ROLE_REPLY:
         return _reply(message)
@@ -64,7 +64,7 @@ def unpack(message: bytes) -> RoleReply | Refused | NotMaster | None:
         return None
     error = openflow.unpack_error(message)
     if error.kind == _FAILED_REQUEST:
-        return Refused(error.code == _STALE)
+        return RoleRefused(error.code == _STALE)
     if (error.kind, error.code) == (_BAD_REQUEST, _IS_SLAVE):
         return NotMaster()
     return None
@@ -79,7 +79,7 @@ def _reply(message: bytes) -> RoleReply:
 
 
 def _status(message: bytes) -> NotMaster | None:
-    """Sent by a switch whenever another controller changes this one's role."""
+    """A role status, which a switch sends when another controller's claim changes this role."""
     experimenter, exp_type, body = openflow.unpack_experimenter(message)
     if (experimenter, exp_type) != (_ONF, _ROLE_STATUS):
         return None
@@ -96,11 +96,11 @@ def newer(a: int, b: int) -> bool:
 
 
 def place_of(generation: int) -> int:
-    """The place of the controller that has made a generation."""
+    """The place of the controller that has created a generation."""
     return generation & (1 << _PLACE_BITS) - 1
 
 
 def next_generation(latest: int, place: int) -> int:
-    """One newer than `latest` (or the first one), that only the controller at this place makes."""
+    """A generation newer than `latest`, unique to the controller at this place."""
     count = 0 if latest == UNDEFINED else (latest >> _PLACE_BITS) + 1
     return (count << _PLACE_BITS | place) % 2**64

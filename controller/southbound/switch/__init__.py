@@ -1,2 +1,2 @@
-"""One switch: its session and its flow tables (`pipeline`), brought in step with what is wanted
-(`resync`, `ledger`, `readback`), and the budgets of what it copies up."""
+"""One switch: its session, its flow tables (`pipeline`) and the entries in them (`encoding`), which
+are kept as wanted (`resync`, `ledger`, `readback`), and the budgets of what it sends up."""

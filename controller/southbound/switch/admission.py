@@ -1,16 +1,17 @@
-"""How much of what a switch copies up is read at all: the budgets once more, before parsing.
+"""The budgets of packet-ins once more, before parsing, for switches without meters of their own.
 
-The meters of the switches keep what arrives within bounds; this is for a switch that has none, or
-that cannot be trusted. Copied segments are paid for in batches, after they were read: who has
-overdrawn has his segments thrown away, unread, until he has paid off. So the normal case costs
-nothing by the packet.
+A switch's meters limit what it sends up. Some switches have none, and none can be trusted. Copied
+segments are charged in batches after they are read; a switch that has overdrawn its budget has its
+segments dropped unread until the budget has recovered. So the normal case costs nothing per packet.
 """
 
 from collections import Counter
 from collections.abc import Callable
 
-from controller.southbound.switch.budgets import Dropped, Limits
-from controller.southbound.switch.pipeline import PacketClass, packet_class
+from controller.model.packet_ins import OverBudget, PacketClass
+from controller.model.token_bucket import TokenBucket
+from controller.southbound.switch.budgets import Limits
+from controller.southbound.switch.pipeline import packet_class
 
 _KEYS_LIMIT = 4096
 _COOKIE, _FIRST_FIELD, _IN_PORT = slice(16, 24), slice(28, 32), bytes.fromhex("80000004")
@@ -18,72 +19,46 @@ _PORT = slice(32, 36)
 _SEGMENTS = (PacketClass.SYN, PacketClass.SEGMENT, PacketClass.END)
 
 
-class Bucket:
-    """So many tokens a second, at most those of one second. It can be overdrawn."""
-
-    __slots__ = ("_at_ns", "_rate_pps", "_tokens")
-
-    def __init__(self, rate_pps: int, now_ns: int) -> None:
-        self._rate_pps = rate_pps
-        self._tokens = float(rate_pps)
-        self._at_ns = now_ns
-
-    def open(self, now_ns: int) -> bool:
-        """Whether there is anything left."""
-        earned = (now_ns - self._at_ns) * self._rate_pps / 1e9
-        if earned > 0:
-            self._tokens = min(self._rate_pps, self._tokens + earned)
-            self._at_ns = now_ns
-        return self._tokens > 0
-
-    def pay(self, tokens: int) -> None:
-        self._tokens -= tokens
-
-
 class Admission:
-    """The budgets of one switch. `counts` are the packet-ins that were read, copied segments as
-    SEGMENT, whatever they begin or end."""
+    """The budgets of one switch, as token buckets."""
 
     def __init__(self, limits: Limits, clock_ns: Callable[[], int]) -> None:
         self._clock_ns = clock_ns
-        self.counts: Counter[PacketClass] = Counter()
         self._over: Counter[tuple[int, PacketClass]] = Counter()
         self._over_since_ns = clock_ns()
         self.limit(limits)
 
     def limit(self, limits: Limits) -> None:
-        """These are the limits from now on."""
+        """Use these limits from now on."""
         now_ns = self._clock_ns()
-        self._segments = Bucket(limits.switch_segments_pps, now_ns)
-        self._ends = Bucket(limits.switch_ends_pps, now_ns)
+        self._segments = TokenBucket(limits.switch_segments_pps, now_ns)
+        self._ends = TokenBucket(limits.switch_ends_pps, now_ns)
         self._frames = {
-            packets: Bucket(limits.switch_frames_pps, now_ns)
+            packets: TokenBucket(limits.switch_frames_pps, now_ns)
             for packets in PacketClass
             if packets not in _SEGMENTS
         }
 
     def segments_open(self) -> bool:
         """Whether the next batch of copied segments is read."""
-        return self._segments.open(self._clock_ns())
+        return self._segments.has_any(self._clock_ns())
 
     def read(self, n_segments: int) -> None:
-        """So many were."""
+        """So many copied segments were read."""
         self._segments.pay(n_segments)
-        self.counts[PacketClass.SEGMENT] += n_segments
 
     def admits(self, packet_in: bytes) -> bool:
-        """Whether this packet-in, which is in no batch, is read."""
+        """Whether to read this packet-in, which is not part of a batch."""
         packets = packet_class(int.from_bytes(packet_in[_COOKIE], "big"))
         now_ns = self._clock_ns()
         if packets in _SEGMENTS:
             bucket = self._segments
-            if packets is PacketClass.END and not bucket.open(now_ns):
+            if packets is PacketClass.END and not bucket.has_any(now_ns):
                 bucket = self._ends
         else:
             bucket = self._frames[packets]
-        if bucket.open(now_ns):
+        if bucket.has_any(now_ns):
             bucket.pay(1)
-            self.counts[packets] += 1
             return True
         told = packet_in[_FIRST_FIELD] == _IN_PORT
         port = int.from_bytes(packet_in[_PORT], "big") if told else 0
@@ -93,10 +68,10 @@ class Admission:
         self._over[key] += 1
         return False
 
-    def take_dropped(self) -> list[Dropped]:
-        """What was thrown away since this was asked before, by port (0 if there are too many)."""
+    def take_dropped(self) -> list[OverBudget]:
+        """What was dropped since the last call, by port (0 if there are too many ports)."""
         now_ns = self._clock_ns()
         elapsed_s = max(1, now_ns - self._over_since_ns) / 1e9
         over, self._over = self._over, Counter()
         self._over_since_ns = now_ns
-        return [Dropped(*key, count, count / elapsed_s) for key, count in over.items()]
+        return [OverBudget(*key, count, count / elapsed_s) for key, count in over.items()]

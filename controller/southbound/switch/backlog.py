@@ -1,7 +1,7 @@
-"""What a switch says before it is ready: nothing that matters is lost, and it stays bounded.
+"""Events that come before a switch is ready: those that matter are kept, in bounded memory.
 
-Of ports, queues and accounts the last word counts, one for each; frames and segments can be spared,
-since hosts repeat themselves.
+Of each port, queue and flow counter only the latest event is kept. Frames and segments may be
+dropped, since hosts repeat themselves.
 """
 
 from collections.abc import Hashable
@@ -14,41 +14,38 @@ _LIMIT_STATES = 65_536
 
 
 class Backlog(Generic[E]):
-    """Events that wait, in order. `lost` counts those for which there was no room."""
+    """Events in order. What is put in is kept or, at the limit, refused."""
 
     def __init__(self) -> None:
         self._states: dict[Hashable, E] = {}
         self._frames: list[E] = []
         self._n_frames = 0
-        self.lost = 0
 
     def __len__(self) -> int:
         return len(self._states) + self._n_frames
 
     def last(self, key: Hashable) -> E | None:
-        """The last word on this."""
+        """The latest event of this."""
         return self._states.get(key)
 
     def put_state(self, key: Hashable, event: E) -> bool:
-        """The last word on something; returns whether there was room."""
+        """Replace the latest event of something; returns whether it is kept."""
         self._states.pop(key, None)
         if len(self._states) >= _LIMIT_STATES:
-            self.lost += 1
             return False
         self._states[key] = event
         return True
 
     def put_frames(self, event: E, n_frames: int) -> bool:
-        """Something that can be spared; returns whether there was room."""
+        """Add an event that may be dropped; returns whether it is kept."""
         if self._n_frames + n_frames > _LIMIT_FRAMES:
-            self.lost += n_frames
             return False
         self._frames.append(event)
         self._n_frames += n_frames
         return True
 
     def take(self) -> list[E]:
-        """All of it: first how things stand, then what came in."""
+        """Take all events: first the latest of each thing, then the frames."""
         events = [*self._states.values(), *self._frames]
         self._states, self._frames, self._n_frames = {}, [], 0
         return events

@@ -1,19 +1,18 @@
-"""How many packet-ins a switch may send, by what they are about and by the port of entry.
+"""How many packet-ins a switch may send, for each port and class of packet-ins.
 
-The limits stand in the switch: every port has a meter for each class of packet-ins, and entries of
-its own in front of the static ones, whose copies go through these meters. A meter limits the copy
-alone, never the traffic. So what one host sends starves neither another host nor another class.
-What has no meter of its own (while a switch is relearnt, or before a port's meters are in) shares
-the switch's controller meter. The meters with numbers from 0x10000 on belong to Weir.
+The switch itself enforces the limits. Every port has a meter for each class, and flow entries in
+front of the static ones that send their copies through these meters. A meter limits the copies,
+never the traffic, so no host can starve another host or another class. Packet-ins without such a
+meter (while flows are relearnt, or before a port's meters are installed) share the controller meter
+of the switch. Meters with numbers from 0x10000 on belong to Weir.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from controller.model.packet_ins import PacketClass
 from controller.southbound.codec.meters import CONTROLLER_METER, Meter
 from controller.southbound.codec.openflow import FlowEntry
 from controller.southbound.switch import pipeline
-from controller.southbound.switch.pipeline import PacketClass
 
 METERED = (
     PacketClass.UNKNOWN,
@@ -29,9 +28,12 @@ _CLASS_BITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Packet-ins a second: of each class by one port, of all that has no meter, and what the
-    controller reads of one switch: of copied segments, of connections' ends when the segments are
-    over their limit, and of each other class."""
+    """Packet-ins a second.
+
+    The first five are for each class by one port, `unmetered_pps` for all that have no meter of
+    their own. `switch_*` are what the controller reads of one switch: copied segments, the ends of
+    connections once the segments are over their limit, and each other class.
+    """
 
     unknown_pps: int
     neighbour_pps: int
@@ -44,7 +46,7 @@ class Limits:
     switch_frames_pps: int
 
     def of_port(self, packets: PacketClass) -> int:
-        """The limit of one class by one port."""
+        """The limit of a class by one port."""
         match packets:
             case PacketClass.NEIGHBOUR:
                 return self.neighbour_pps
@@ -57,16 +59,6 @@ class Limits:
         return self.unknown_pps
 
 
-class Dropped(NamedTuple):
-    """Packet-ins of one class that were over budget at a port (0 if that is not known): how many,
-    and how many a second lately."""
-
-    port: int
-    packets: PacketClass
-    dropped: int
-    per_s: float
-
-
 def meters(port: int, limits: Limits) -> list[Meter]:
     """The meters of a port."""
     rates = ((packets, limits.of_port(packets)) for packets in METERED)
@@ -74,7 +66,7 @@ def meters(port: int, limits: Limits) -> list[Meter]:
 
 
 def entries(port: int) -> list[FlowEntry]:
-    """The entries in front of the static ones for what enters by a port; they use its meters."""
+    """The entries in front of the static ones for a port. Their copies go through its meters."""
     metered = (
         pipeline.budgeted(entry, port, _number(port, pipeline.packet_class(entry.cookie)))
         for entry in pipeline.STATIC
@@ -83,7 +75,7 @@ def entries(port: int) -> list[FlowEntry]:
 
 
 def unmetered(limits: Limits) -> Meter:
-    """The meter of all that has no other."""
+    """The meter of all packet-ins that have no other."""
     return Meter(CONTROLLER_METER, limits.unmetered_pps, limits.unmetered_pps)
 
 
@@ -93,7 +85,7 @@ def owned(number: int) -> bool:
 
 
 def owner(number: int) -> tuple[int, PacketClass]:
-    """The port and the class of one of the meters above; the controller's meter is of no port."""
+    """The port and the class that a meter is for; the controller meter is for no port."""
     if number == CONTROLLER_METER:
         return 0, PacketClass.SEGMENT
     port, packets = divmod(number - _FIRST_METER, 1 << _CLASS_BITS)

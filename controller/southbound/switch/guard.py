@@ -1,25 +1,21 @@
-"""The budgets of one switch: which of its meters are missing, and what its meters have dropped.
+"""The meters of one switch: which have to be changed, and what they have dropped.
 
-Pure: it answers what has to be sent, and is told what the switch says.
+Pure: it is told what the switch says, and returns what has to be sent.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 
-from controller.southbound.codec.meters import Command, Meter, MeterStats
+from controller.model.packet_ins import OverBudget
+from controller.southbound.codec.meters import Meter, MeterModCommand, MeterStats
 from controller.southbound.codec.openflow import FlowEntry
 from controller.southbound.switch import budgets
-from controller.southbound.switch.budgets import Dropped, Limits
-from controller.southbound.switch.pipeline import PacketClass
+from controller.southbound.switch.budgets import Limits
 
-MeterChange = tuple[Command, Meter]
+MeterChange = tuple[MeterModCommand, Meter]
 
 
 class Guard:
-    """Wants meters and entries for `ports`, as far as the switch has meters.
-
-    `copied` counts what the meters have let go up.
-    """
+    """Wants meters and entries for `ports`, as far as the switch supports meters."""
 
     def __init__(self, limits: Limits, ports: Iterable[int]) -> None:
         self._limits = limits
@@ -28,15 +24,14 @@ class Guard:
         self._wanted: dict[int, Meter] = {}
         self._read: list[Meter] = []
         self._counted: dict[int, MeterStats] = {}
-        self.copied: Counter[PacketClass] = Counter()
 
     @property
     def metered(self) -> bool:
-        """Whether the switch has meters at all."""
+        """Whether the switch supports meters."""
         return self._max_meters > 0
 
     def has_meters(self, max_meters: int) -> None:
-        """The switch goes up to this number."""
+        """The switch supports meters up to this number."""
         self._max_meters = max_meters
         self._wanted = {}
         if self.metered:
@@ -46,34 +41,41 @@ class Guard:
                 self._wanted |= self._of_port(port)
 
     def limit(self, limits: Limits) -> list[MeterChange]:
-        """What has to be sent when the limits are these from now on."""
+        """Use these limits from now on; returns the changes."""
         former, self._limits = self._wanted, limits
         self.has_meters(self._max_meters)
         wanted = self._wanted.items()
-        return [(Command.MODIFY, meter) for number, meter in wanted if former[number] != meter]
+        return [
+            (MeterModCommand.MODIFY, meter) for number, meter in wanted if former[number] != meter
+        ]
 
     def uncovered(self) -> list[int]:
-        """The ports that have no meters, because their numbers are too large for the switch."""
+        """The ports whose meters would have numbers that the switch does not support."""
         return sorted(port for port in self._ports if self.metered and not self._of_port(port))
 
     def read_back(self, meters: Iterable[Meter]) -> None:
-        """Some of the meters that the switch has."""
+        """Some of the meters that the switch holds."""
         self._read += meters
 
     def reconcile(self) -> list[MeterChange]:
-        """What is different of the meters that were read back. Others' meters are left alone."""
+        """The changes that make the switch's meters, as read back, those that are wanted.
+
+        Meters that are not Weir's are left alone.
+        """
         actual = {meter.number: meter for meter in self._read}
         self._read = []
         changes = [
-            (Command.MODIFY if number in actual else Command.ADD, meter)
+            (MeterModCommand.MODIFY if number in actual else MeterModCommand.ADD, meter)
             for number, meter in self._wanted.items()
             if actual.get(number) != meter
         ]
         stale = (meter for number, meter in actual.items() if number not in self._wanted)
-        return changes + [(Command.DELETE, meter) for meter in stale if budgets.owned(meter.number)]
+        return changes + [
+            (MeterModCommand.DELETE, meter) for meter in stale if budgets.owned(meter.number)
+        ]
 
     def forget_read(self) -> None:
-        """What was read back so far does not count."""
+        """Ignore what was read back so far."""
         self._read = []
 
     def entries_using(self, numbers: Collection[int]) -> list[FlowEntry]:
@@ -86,16 +88,16 @@ class Guard:
         return [entry for port in sorted(self._ports) for entry in self._entries(port)]
 
     def add_port(self, port: int) -> tuple[list[MeterChange], list[FlowEntry]]:
-        """What has to be sent for a port, nothing if it is known already."""
+        """The changes and entries for a new port; nothing if the port is known already."""
         if port in self._ports:
             return [], []
         self._ports.add(port)
         meters = self._of_port(port)
         self._wanted |= meters
-        return [(Command.ADD, meter) for meter in meters.values()], self._entries(port)
+        return [(MeterModCommand.ADD, meter) for meter in meters.values()], self._entries(port)
 
     def remove_port(self, port: int) -> tuple[list[MeterChange], list[FlowEntry]]:
-        """What has to be taken back of a port that is gone: the entries before the meters."""
+        """The changes and the entries to delete for a port that is gone, entries first."""
         if port not in self._ports:
             return [], []
         entries, meters = self._entries(port), self._of_port(port)
@@ -103,11 +105,11 @@ class Guard:
         for number in meters:
             self._wanted.pop(number, None)
             self._counted.pop(number, None)
-        return [(Command.DELETE, meter) for meter in meters.values()], entries
+        return [(MeterModCommand.DELETE, meter) for meter in meters.values()], entries
 
-    def counted(self, stats: Iterable[MeterStats]) -> list[Dropped]:
-        """What was dropped since the counters were read before. A meter that is read for the first
-        time tells nothing: what it has counted may be old."""
+    def counted(self, stats: Iterable[MeterStats]) -> list[OverBudget]:
+        """What was dropped since the last reading of the counters. The first reading of a meter
+        tells nothing, because its counts may be old."""
         dropped = []
         for now in stats:
             if now.number not in self._wanted:
@@ -123,9 +125,8 @@ class Guard:
                 before = MeterStats(now.number, 0, 0, 0)  # The meter was set up anew.
             count = now.dropped - before.dropped
             port, packets = budgets.owner(now.number)
-            self.copied[packets] += now.packets - before.packets - count
             if count and elapsed_ns:
-                dropped.append(Dropped(port, packets, count, count * 1e9 / elapsed_ns))
+                dropped.append(OverBudget(port, packets, count, count * 1e9 / elapsed_ns))
         return dropped
 
     def _of_port(self, port: int) -> dict[int, Meter]:

@@ -1,8 +1,8 @@
-"""What was sent to a switch and is not known to have been taken: barriers tell.
+"""Changes that were sent to a switch and are not confirmed yet.
 
-A barrier's answer says that whatever was sent before it has been carried out or refused (OpenFlow
-1.3.5 section 6.1.2), a refusal names the message by its transaction id. One barrier is under way at
-a time, so that a batch costs two of them, however large it is.
+A barrier reply confirms that all earlier messages were carried out or refused (OpenFlow 1.3.5
+section 6.1.2), and a refusal names its message by the transaction id. One barrier is under way at a
+time, so a batch costs two barriers, however large it is.
 """
 
 from collections.abc import Callable, Hashable
@@ -20,7 +20,7 @@ _NAMES = {value: name.lower() for name, value in vars(match).items() if isinstan
 
 
 class Sent(NamedTuple):
-    """A change: `tag` is the sender's name for what it belongs to, None for what is not his."""
+    """A change. `tag` is the key of the entry that it belongs to, None for the session's own."""
 
     verb: str
     what: FlowEntry | Meter
@@ -52,15 +52,13 @@ class Ledger:
         self._before: dict[int, Sent] = {}
         self._after: dict[int, Sent] = {}
         self._open: dict[Hashable, int] = {}
-        self.unrecorded = 0
 
     def __len__(self) -> int:
         return len(self._before) + len(self._after)
 
     def sent(self, xid: int, sent: Sent) -> None:
-        """A message with this transaction id is on its way."""
+        """A change was sent with this transaction id."""
         if len(self._after) >= _LIMIT:
-            self.unrecorded += 1
             return
         self._after[xid] = sent
         if sent.tag is not None:
@@ -69,7 +67,7 @@ class Ledger:
             self._confirm()
 
     def answered(self, xid: int) -> list[Hashable]:
-        """The tags of which nothing is under way any more, now that this barrier was answered."""
+        """A barrier was answered; returns the tags that have no change under way any more."""
         if xid != self._barrier_xid:
             return []
         before, self._before, self._barrier_xid = self._before, {}, None
@@ -79,14 +77,14 @@ class Ledger:
         return settled
 
     def refused(self, xid: int) -> Sent | None:
-        """What the switch has refused, if it is known."""
+        """The switch has refused a change; returns it, None if it is not known."""
         sent = self._before.pop(xid, None) or self._after.pop(xid, None)
         if sent is not None:
             self._settle(sent.tag)
         return sent
 
     def _settle(self, tag: Hashable) -> bool:
-        """Count one off; returns whether it was the last."""
+        """One change of this tag is done; returns whether it was the last."""
         if tag is None:
             return False
         self._open[tag] -= 1

@@ -1,75 +1,72 @@
-"""What a switch was found to hold, sorted: what the session itself has put there, what the core
-has, and what nobody can have meant.
+"""Sorts the flow entries that a switch holds: the session's own, the core's, and stale ones.
 
-The entries of one decoded entry count only when all of them are there.
+An entry that consists of several flow entries counts only if all of them are there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
+from controller.model.entries import Entry, FlowCounter, HeldEntry
+from controller.model.flow import FlowKey, payload_bytes
 from controller.southbound.codec.match import pack_instructions, pack_match, unpack_instructions
-from controller.southbound.codec.openflow import FlowEntry, FlowStats
-from controller.southbound.switch import pipeline
-from controller.southbound.switch.pipeline import Decoded, Kind, Place
-
-
-class Held(NamedTuple):
-    """An entry that a switch holds, with its counters and its age."""
-
-    decoded: Decoded
-    byte_count: int
-    packet_count: int
-    age_ns: int
+from controller.southbound.codec.openflow import FlowEntry, FlowStats, Place
+from controller.southbound.switch import encoding, pipeline
+from controller.southbound.switch.encoding import Decoded
 
 
 class ReadBack:
-    """Takes a reply part by part. `own` are the entries that the session wants there.
+    """Takes a reply part by part. `own` are the session's own flow entries.
 
-    `stale` holds what is not as anybody would have made it; `missing` what of `own` was not there.
+    `stale` are those that neither the session nor the core can have made; `missing` are those of
+    `own` that the switch does not hold.
     """
 
     def __init__(self, own: Mapping[Place, FlowEntry]) -> None:
         self._own = own
         self.missing = dict(own)
         self.stale: dict[Place, FlowStats] = {}
-        self._partial: dict[Decoded, list[FlowStats]] = {}
+        self._partial: dict[Entry, list[FlowStats]] = {}
 
-    def take(self, entries: list[FlowStats]) -> list[Held]:
-        """What of a part is the core's."""
+    def take(self, flow_entries: Iterable[FlowStats]) -> list[HeldEntry]:
+        """The core's entries in a part."""
         held = []
-        for stats in entries:
+        for stats in flow_entries:
             decoded = _decode(stats)
             if decoded is None:
                 self._not_the_cores(stats)
                 continue
-            size = _size(decoded)
+            entry, size = decoded
             if size == 1:
-                held.append(Held(decoded, stats.byte_count, stats.packet_count, stats.duration_ns))
+                held.append(_held(entry, stats))
                 continue
-            siblings = self._partial.setdefault(decoded, [])
+            siblings = self._partial.setdefault(entry, [])
             siblings.append(stats)
             if len(siblings) == size:
-                del self._partial[decoded]
-                byte_count = sum(sibling.byte_count for sibling in siblings)
-                packet_count = sum(sibling.packet_count for sibling in siblings)
-                held.append(Held(decoded, byte_count, packet_count, stats.duration_ns))
+                del self._partial[entry]
+                held.append(_held(entry, stats))
         return held
 
     def finish(self) -> None:
-        """There are no more: what has not come together is stale."""
+        """The reply is complete: entries of which a part is missing are stale."""
         for siblings in self._partial.values():
             for stats in siblings:
-                self.stale[pipeline.place_read_back(stats)] = stats
+                self.stale[stats.place] = stats
         self._partial = {}
 
     def _not_the_cores(self, stats: FlowStats) -> None:
-        place = pipeline.place_read_back(stats)
+        place = stats.place
         wanted = self._own.get(place)
         if wanted is None:
             self.stale[place] = stats
         elif _is(wanted, stats):
             self.missing.pop(place, None)
+
+
+def _held(entry: Entry, stats: FlowStats) -> HeldEntry:
+    volume_bytes = 0
+    if isinstance(entry, FlowCounter):
+        volume_bytes = payload_bytes(entry.flow.pack(), stats.byte_count, stats.packet_count)
+    return HeldEntry(entry, volume_bytes, stats.duration_ns)
 
 
 def _is(wanted: FlowEntry, stats: FlowStats) -> bool:
@@ -81,17 +78,15 @@ def _is(wanted: FlowEntry, stats: FlowStats) -> bool:
 
 
 def _decode(stats: FlowStats) -> Decoded | None:
-    """An audit reads the same entries again and again; accounts are many, and come and go.
-
-    What has been decoded is remembered for some audits only: what is gone would stay in it.
-    """
-    kind = stats.cookie & pipeline.ACCOUNT_COOKIE_MASK
-    if kind == pipeline.ACCOUNT_COOKIE and _form(stats) in _ACCOUNT_FORMS:
+    """Audits read the same entries again and again, so what was decoded is cached. Flow counters
+    come and go, so they are not; they are recognised by their form, which is quick."""
+    kind = stats.cookie & pipeline.FLOW_COUNTER_COOKIE_MASK
+    if kind == pipeline.FLOW_COUNTER_COOKIE and _form(stats) in _COUNTER_FORMS:
         try:
-            flow = pipeline.decode_account(stats.match)
+            flow = encoding.counted_flow(stats.match)
         except ValueError:
             return None
-        return Decoded(Kind.ACCOUNT, (flow, *pipeline.account_detail(stats.cookie)))
+        return Decoded(encoding.flow_counter(flow, stats.cookie), 1)
     return _decoded(stats.table, stats.priority, stats.cookie, stats.match, stats.instructions)
 
 
@@ -99,27 +94,19 @@ def _decode(stats: FlowStats) -> Decoded | None:
 def _decoded(
     table: int, priority: int, cookie: int, match: bytes, instructions: bytes
 ) -> Decoded | None:
-    return pipeline.decode(FlowStats(table, priority, cookie, 0, 0, 0, match, instructions))
+    return encoding.decode(FlowStats(table, priority, cookie, 0, 0, 0, match, instructions))
 
 
 def _form(stats: FlowStats) -> tuple[int, int, int, bytes]:
     return stats.table, stats.priority, len(stats.match), stats.instructions
 
 
-def _account_form(address_bytes: int) -> tuple[int, int, int, bytes]:
+def _counter_form(address_bytes: int) -> tuple[int, int, int, bytes]:
     address = bytes(address_bytes)
-    (entry,) = pipeline.account(
-        pipeline.FiveTuple(address, 0, address, 0), forward=False, label=None
-    )
+    (entry,) = encoding.encode(FlowCounter(FlowKey(address, 0, address, 0), forward=False))
     match_bytes = len(pack_match(entry.match))
     instructions = pack_instructions(entry.actions, entry.goto)
     return entry.table, entry.priority, match_bytes, instructions
 
 
-_ACCOUNT_FORMS = _account_form(4), _account_form(16)
-_ALONE = frozenset(Kind) - {Kind.RELEARN, Kind.EXEMPT, Kind.PORT_WINDOW}
-
-
-def _size(decoded: Decoded) -> int:
-    """Of how many entries it consists."""
-    return 1 if decoded.kind in _ALONE else len(pipeline.entries(decoded))
+_COUNTER_FORMS = _counter_form(4), _counter_form(16)

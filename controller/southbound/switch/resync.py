@@ -1,40 +1,40 @@
-"""Brings one switch in step with what is wanted of it, and keeps it there.
+"""Makes one switch hold what it should hold, and keeps it so.
 
-The fixed entries, and the meters and entries of the budgets, are wanted by the session itself; what
-the core wants passes through here. After a reconnect the switch is read back, what is missing goes
-in, and then what nobody can have meant goes away. An audit does the same while the switch works.
+The session itself wants the static entries and the meters and entries of the budgets; the entries
+that the core wants pass through here. After a reconnect the switch is read back, what is missing is
+installed, and then stale entries are deleted. An audit does the same while the switch works.
 """
 
 from collections.abc import Hashable, Iterable
 from functools import partial
 from typing import NamedTuple
 
+from controller.model.entries import HeldEntry
 from controller.southbound.codec import meters, openflow
-from controller.southbound.codec.meters import Command
-from controller.southbound.codec.openflow import FlowEntry, FlowStats
+from controller.southbound.codec.meters import MeterModCommand
+from controller.southbound.codec.openflow import FlowEntry, FlowStats, Place
 from controller.southbound.switch import pipeline
 from controller.southbound.switch.budgets import Limits
 from controller.southbound.switch.guard import Guard, MeterChange
 from controller.southbound.switch.ledger import Ledger, Sent
-from controller.southbound.switch.pipeline import Place
-from controller.southbound.switch.readback import Held, ReadBack
+from controller.southbound.switch.readback import ReadBack
 from controller.southbound.switch.sender import Sender
 
 _NOTHING_ASKED = -1
 
 
 class Read(NamedTuple):
-    """A part of an audit: what of the switch's entries is the core's, and at the end how many
-    entries and meters of the session's own were put right."""
+    """A part of an audit: the core's entries in it and, in the last part, how many of the session's
+    own entries and meters were put right."""
 
-    held: list[Held]
+    held: list[HeldEntry]
     restored: int
     removed: int
     more: bool
 
 
 class Resync:
-    """Sends by `sender`. Nothing is changed on the switch before `begin`."""
+    """Changes nothing on the switch before `begin`."""
 
     def __init__(self, sender: Sender, limits: Limits, ports: Iterable[int]) -> None:
         self.guard = Guard(limits, ports)
@@ -42,7 +42,7 @@ class Resync:
         self._sender = sender
         self._begun = False
         self._own: dict[Place, FlowEntry] = {}
-        self._held: list[Held] = []
+        self._held: list[HeldEntry] = []
         self._stale: dict[Place, FlowStats] = {}
         self._touched: set[int] = set()
         self._static_xid = _NOTHING_ASKED
@@ -51,12 +51,12 @@ class Resync:
 
     @property
     def questions(self) -> tuple[int, int]:
-        """The transaction ids of what a switch without meters need not understand."""
+        """The transaction ids of requests that a switch without meters may refuse."""
         return self._features_xid, self._meters_xid
 
-    def begin(self) -> list[Held]:
-        """All questions are answered: what is missing goes in. Returns what the core's entries are
-        that the switch holds."""
+    def begin(self) -> list[HeldEntry]:
+        """All questions are answered: install what is missing. Returns the core's entries that the
+        switch holds."""
         self._begun = True
         self._read_back.finish()
         self._stale, held, self._held = self._read_back.stale, self._held, []
@@ -67,39 +67,39 @@ class Resync:
         return held
 
     def audit(self) -> None:
-        """Have the switch tell what it holds. An audit that is not finished is given up."""
+        """Read what the switch holds. An audit that is not finished is abandoned."""
         self._touched.clear()
         self.guard.forget_read()
         self._ask()
 
-    def read_counters(self) -> None:
+    def read_meters(self) -> None:
         """Ask what the meters have dropped."""
         if self._begun and self.guard.metered:
             self._sender.send(partial(meters.request, meters.STATS))
 
     def install(self, entries: Iterable[FlowEntry], tag: Hashable = None) -> None:
-        """Add entries, or replace those at their places."""
+        """Add flow entries, or replace those at the same places."""
         for entry in entries:
-            self._stale.pop(pipeline.place(entry), None)
-            xid = self._sender.send(partial(openflow.flow_mod, openflow.Command.ADD, entry))
+            self._stale.pop(entry.place, None)
+            xid = self._sender.send(partial(openflow.flow_mod, openflow.FlowModCommand.ADD, entry))
             self.ledger.sent(xid, Sent("add", entry, tag))
 
     def withdraw(self, entries: Iterable[FlowEntry]) -> None:
-        """Delete entries."""
+        """Delete flow entries."""
         for entry in entries:
             xid = self._sender.send(
-                partial(openflow.flow_mod, openflow.Command.DELETE_STRICT, entry)
+                partial(openflow.flow_mod, openflow.FlowModCommand.DELETE_STRICT, entry)
             )
             self.ledger.sent(xid, Sent("delete", entry, None))
 
     def limit(self, limits: Limits) -> None:
-        """These are the limits from now on."""
+        """Use these limits from now on."""
         changes = self.guard.limit(limits)
         if self._begun:
             self._change(changes)
 
     def port_there(self, port: int) -> None:
-        """A port is there, perhaps a new one."""
+        """The switch has this port."""
         changes, entries = self.guard.add_port(port)
         if self._begun:
             self._change(changes)
@@ -109,21 +109,21 @@ class Resync:
         changes, entries = self.guard.remove_port(port)
         if self._begun:
             for entry in entries:
-                self._own.pop(pipeline.place(entry), None)
+                self._own.pop(entry.place, None)
             self.withdraw(entries)
             self._change(changes)
 
     # What the switch says
 
     def answered(self, barrier_xid: int) -> list[Hashable]:
-        """Returns the tags of what is in force now."""
+        """A barrier was answered; returns the tags of what is in force now."""
         if barrier_xid == self._static_xid:
             self._remove(self._stale)
             self._stale = {}
         return self.ledger.answered(barrier_xid)
 
     def meters_told(self, kind: int, message: bytes, more: bool, xid: int) -> None:
-        """What meters the switch can have, or has. Raises MalformedMessageError."""
+        """How many meters the switch supports, or which it holds. Raises MalformedMessageError."""
         if kind == meters.FEATURES and xid == self._features_xid:
             self.guard.has_meters(meters.unpack_features(message))
         elif kind == meters.CONFIG and xid == self._meters_xid:
@@ -131,7 +131,7 @@ class Resync:
             self._meters_read = not more
 
     def entries_told(self, entries: list[FlowStats], more: bool, xid: int) -> Read | None:
-        """A part of what the switch holds; None if that was not asked here, or not by an audit."""
+        """A part of what the switch holds; None unless an audit asked for it."""
         if xid != self._flows_xid:
             return None
         held = self._read_back.take(entries)
@@ -147,7 +147,7 @@ class Resync:
         ours = openflow.ALL_TABLES, pipeline.COOKIE, pipeline.COOKIE_MASK
         self._flows_xid = self._sender.send(partial(openflow.flow_stats_request, *ours))
 
-    def _audited(self, held: list[Held]) -> Read:
+    def _audited(self, held: list[HeldEntry]) -> Read:
         self._flows_xid = _NOTHING_ASKED
         self._read_back.finish()
         stale = self._read_back.stale
@@ -158,21 +158,21 @@ class Resync:
                 for command, meter in self.guard.reconcile()
                 if meter.number not in self._touched
             ]
-        anew = {meter.number for command, meter in changes if command is Command.ADD}
+        anew = {meter.number for command, meter in changes if command is MeterModCommand.ADD}
         # An entry goes on using the meter that was there when the entry came.
-        lost = {pipeline.place(entry): entry for entry in self.guard.entries_using(anew)}
+        lost = {entry.place: entry for entry in self.guard.entries_using(anew)}
         lost |= {place: e for place, e in self._read_back.missing.items() if place in self._own}
         self._remove(stale)
         self._change(changes)
         self._want(lost.values())
-        n_removed = sum(command is Command.DELETE for command, _ in changes)
+        n_removed = sum(command is MeterModCommand.DELETE for command, _ in changes)
         restored = len(lost) + len(changes) - n_removed
         return Read(held, restored, len(stale) + n_removed, more=False)
 
     def _want(self, entries: Iterable[FlowEntry]) -> None:
-        """Install entries that are the session's own."""
+        """Install flow entries of the session's own."""
         for entry in entries:
-            self._own[pipeline.place(entry)] = entry
+            self._own[entry.place] = entry
             self.install([entry])
 
     def _remove(self, stale: dict[Place, FlowStats]) -> None:

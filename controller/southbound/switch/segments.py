@@ -1,32 +1,28 @@
-"""The usual packet-in, read in one step: a TCP segment that a switch copied up.
+"""A fast path for the most frequent packet-in: a TCP segment that a switch copied up.
 
-A copied segment is almost always the same bytes at the same places: OpenFlow 1.3, in the match
-in_port alone or with register 0, no VLAN tag, IPv4 without options or IPv6 without extension
-headers. Those are taken from the receive buffer by one precompiled layout each, into plain tuples;
-of anything else this keeps its hands off, and `packet_in.py` reads it field by field. Both ways
-agree on every frame.
+Almost all copied segments have the same layout: OpenFlow 1.3, a match of in_port alone or with
+register 0, no VLAN tag, IPv4 without options or IPv6 without extension headers. They are unpacked
+from the receive buffer by one `struct` layout each, into plain tuples. Everything else is left to
+`packet_in.py`, which reads field by field. Both agree on every frame.
 """
 
 import struct
 from typing import NamedTuple
 
+from controller.model.flow import SegmentFields
+from controller.model.values import N_PATH_IDS
 from controller.southbound.codec.ethernet import ETH_IPV4, ETH_IPV6, MalformedFrameError
 from controller.southbound.codec.match import REG0
 from controller.southbound.codec.openflow import VERSION, Type
 from controller.southbound.codec.packet_in import TcpSegment, tcp_options
-from controller.southbound.switch.pipeline import LABELS, Table, label_of
-
-# in_port; the Ethernet addresses as in the frame (receiver, sender); the flow: both addresses, then
-# both ports, as in the frame; flags; sequence; acknowledgment; payload in bytes; MSS; window scale;
-# label.
-Copied = tuple[int, bytes, bytes, int, int, int, int, int | None, int | None, int | None]
+from controller.southbound.switch.pipeline import Table, path_id_of
 
 _MISSES = int(Table.FORWARD)
 _HEAD = VERSION << 8 | Type.PACKET_IN
 
 
 class _Layout(NamedTuple):
-    """Packet-ins with the same match; `tcp_at` is where TCP begins over IPv4, over IPv6."""
+    """Packet-ins with the same match. `tcp_at` is where TCP begins over IPv4 and over IPv6."""
 
     match: int
     ipv4: struct.Struct
@@ -35,7 +31,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(match: int, more_bytes: int) -> _Layout:
-    """`match` is how it begins; `more_bytes` come after the in_port beyond the padding of 4."""
+    """`match` is the beginning of the match; `more_bytes` is how much it is longer than in_port."""
     gap = f"{6 + more_bytes}x"
     return _Layout(
         match,
@@ -49,9 +45,9 @@ _IN_PORT_ALONE = _layout(0x0001000C80000004, 0)
 _WITH_REGISTER = _layout(0x0001001480000004, 8)
 _MATCH_LENGTH_AT, _REGISTER_AT, _REGISTER_END = 27, 36, 44
 _REGISTER_HEAD = (REG0.oxm_class << 16 | REG0.number << 9 | REG0.length).to_bytes(4, "big")
-_LABELS = {
-    _REGISTER_HEAD + register.to_bytes(4, "big"): label_of(register)
-    for register in range(2 * LABELS)
+_PATH_IDS = {
+    _REGISTER_HEAD + register.to_bytes(4, "big"): path_id_of(register)
+    for register in range(2 * N_PATH_IDS)
 }
 _TCP_BYTES = 20
 _PROTO_TCP = 6
@@ -65,16 +61,16 @@ _known: dict[bytes, _Options] = {}
 _known_timed: dict[bytes, _Options] = {}
 
 
-def take(buffer: bytes, offset: int) -> tuple[list[Copied], int]:
-    """The usual packet-ins that stand one after the other at `offset`, and where they end."""
-    segments: list[Copied] = []
-    labelled = buffer[offset + _MATCH_LENGTH_AT : offset + _MATCH_LENGTH_AT + 1] == b"\x14"
+def take(buffer: bytes, offset: int) -> tuple[list[SegmentFields], int]:
+    """The copied segments that begin at `offset`, as far as they are usual ones, and their end."""
+    segments: list[SegmentFields] = []
+    has_register = buffer[offset + _MATCH_LENGTH_AT : offset + _MATCH_LENGTH_AT + 1] == b"\x14"
     match_as_usual, ipv4, ipv6, (tcp_at_ipv4, tcp_at_ipv6) = (
-        _WITH_REGISTER if labelled else _IN_PORT_ALONE
+        _WITH_REGISTER if has_register else _IN_PORT_ALONE
     )
     append, unpack = segments.append, ipv4.unpack_from
-    known_timed, labels = _known_timed, _LABELS
-    label: int | None = None
+    known_timed, path_ids = _known_timed, _PATH_IDS
+    path_id: int | None = None
     last = len(buffer) - ipv4.size
     while offset <= last:
         # fmt: off
@@ -123,23 +119,23 @@ def take(buffer: bytes, offset: int) -> tuple[list[Copied], int]:
                 options = _options(buffer[start : start + header_bytes - _TCP_BYTES])
         if options is None:
             break
-        if labelled:
+        if has_register:
             register = buffer[offset + _REGISTER_AT : offset + _REGISTER_END]
-            label = labels.get(register)
-            if label is None and register[:4] != _REGISTER_HEAD:
+            path_id = path_ids.get(register)
+            if path_id is None and register[:4] != _REGISTER_HEAD:
                 break
         payload_bytes = total_bytes - header_bytes
         mss_bytes, window_scale = options
         # fmt: off
         append((in_port, macs, key, flags, sequence, acknowledgment, payload_bytes,
-                mss_bytes, window_scale, label))
+                mss_bytes, window_scale, path_id))
         # fmt: on
         offset += length
     return segments, offset
 
 
-def copied(in_port: int, register: int, segment: TcpSegment) -> Copied:
-    """The same of a segment that was read field by field."""
+def copied(in_port: int, register: int, segment: TcpSegment) -> SegmentFields:
+    """The tuple of a segment that was read field by field."""
     ports = segment.src_port << 16 | segment.dst_port
     return (
         in_port,
@@ -151,7 +147,7 @@ def copied(in_port: int, register: int, segment: TcpSegment) -> Copied:
         segment.payload_bytes,
         segment.mss_bytes,
         segment.window_scale,
-        label_of(register),
+        path_id_of(register),
     )
 
 
@@ -161,10 +157,9 @@ def _options(options: bytes) -> _Options | None:
     if found is not None:
         return found
     try:
-        mss_bytes, window_scale, _ = tcp_options(options)
+        found = tcp_options(options)
     except MalformedFrameError:
         return None
-    found = mss_bytes, window_scale
     if len(options) == 20 and options[:2] == _MSS and options[4:8] == _SACK_AND_TIMESTAMPS:
         cache, key = _known_timed, options[:8] + options[16:]
     else:

@@ -1,32 +1,53 @@
-"""One switch after the handshake: what it says becomes events, what is wanted becomes messages.
+"""One switch after the handshake: its messages become events, orders become messages to it.
 
-No socket and no clock: bytes come in by `receive`, go out by the function that was given. A switch
-is `Ready` once it has said what it can do and what it holds; nothing is told of it before. Whatever
-a switch sends, nothing but events comes out: what cannot be read is counted and told once.
+No socket and no clock: messages come in by `receive` and go out by a function. A switch is `Ready`
+once it has said what it can do and what it holds; events that come earlier are kept until then.
+Whatever a switch sends, only events come out: what cannot be read is counted, and logged once.
 """
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import NamedTuple
 
+from controller.model.entries import Entry
+from controller.model.flow import SegmentFields
+from controller.model.packet_ins import NeighbourMessage
 from controller.ops.logs import about
 from controller.southbound.codec import discovery, extension, meters, openflow, packet_in
 from controller.southbound.codec.extension import Capability
 from controller.southbound.codec.match import output
-from controller.southbound.codec.neighbours import Resolution
-from controller.southbound.codec.openflow import FlowEntry, FlowStats, PortDescription, Type
-from controller.southbound.switch import pipeline, segments
+from controller.southbound.codec.openflow import FlowStats, Type
+from controller.southbound.switch import encoding, pipeline, segments
 from controller.southbound.switch.backlog import Backlog
-from controller.southbound.switch.budgets import Dropped, Limits
-from controller.southbound.switch.readback import Held
+from controller.southbound.switch.budgets import Limits
+from controller.southbound.switch.events import (
+    Acknowledged,
+    AuditRead,
+    ControlTimed,
+    CopiesDropped,
+    EntryRefused,
+    Event,
+    FlowCounterExpired,
+    FlowCountersRead,
+    FrameMissed,
+    LinkDiscovered,
+    NeighbourMessageReceived,
+    PortChanged,
+    PortRemoved,
+    PortsCounted,
+    QueueNotice,
+    QueuesRead,
+    Ready,
+    SegmentsCopied,
+)
 from controller.southbound.switch.resync import Resync
 from controller.southbound.switch.sender import Sender
 
 LOG = logging.getLogger("weir.session")
 
-# How many kinds of what is of no use are told apart, and how many queues are followed.
+# How many reasons of unusable messages are counted one by one, and of how many queues the sequence
+# numbers are checked.
 _REASONS, _SEQUENCES = 64, 65_536
 _NOTHING_ASKED = -1
 _TELL_LIMIT = 1000
@@ -34,146 +55,10 @@ _READINGS_UNDER_WAY = 16
 _REGULATES = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER
 
 
-class Ready(NamedTuple):
-    """The switch can be used. `held` are the entries it had."""
-
-    n_registers: int
-    held: list[Held]
-    keeps_accounts: bool = False
-    tells_queues: bool = False
-    repeats_notices: bool = False
-
-
-class SegmentsCopied(NamedTuple):
-    """TCP segments in the order in which they entered."""
-
-    segments: list[segments.Copied]
-
-
-class ResolutionReceived(NamedTuple):
-    """A message of ARP or of IPv6 neighbour discovery."""
-
-    in_port: int
-    resolution: Resolution
-    frame: bytes
-
-
-class LinkDiscovered(NamedTuple):
-    """A discovery frame entered by `in_port`."""
-
-    in_port: int
-    origin: discovery.Origin
-
-
-class FrameMissed(NamedTuple):
-    """A frame whose destination the switch does not know."""
-
-    in_port: int
-    src_mac: bytes
-    dst_mac: bytes
-    frame: bytes
-
-
-class AccountsRead(NamedTuple):
-    """Accounts with the bytes and packets of their frames; `more` of the same answer follow."""
-
-    counters: list[tuple[pipeline.FiveTuple, int, int]]
-    more: bool
-
-
-class AccountExpired(NamedTuple):
-    flow: pipeline.FiveTuple
-
-
-class PortChanged(NamedTuple):
-    port: PortDescription
-
-
-class PortRemoved(NamedTuple):
-    number: int
-
-
-class QueueNotice(NamedTuple):
-    """`missed` is how many notices of this queue were lost just before this one."""
-
-    notice: extension.QueueEvent
-    missed: int
-
-
-class QueuesRead(NamedTuple):
-    """The egress queues of the switch, all of them."""
-
-    queues: list[extension.QueueStats]
-
-
-class PortsCounted(NamedTuple):
-    """Counters of ports; `more` of the same answer follow."""
-
-    ports: list[openflow.PortStats]
-    more: bool
-
-
-class ControlTimed(NamedTuple):
-    """What was asked at that time has been answered just now."""
-
-    sent_ns: int
-
-
-class Acknowledged(NamedTuple):
-    """What was installed under these tags is in force."""
-
-    tags: list[Hashable]
-
-
-class Refused(NamedTuple):
-    """The switch does not take what was installed under this tag."""
-
-    tag: Hashable
-
-
-class AuditRead(NamedTuple):
-    """A part of what the switch holds; `more` of the same audit follow.
-
-    `restored` and `removed` count the session's own entries and meters that were put right.
-    """
-
-    held: list[Held]
-    restored: int
-    removed: int
-    more: bool
-
-
-class CopiesDropped(NamedTuple):
-    """Packet-ins that the switch's meters have dropped lately."""
-
-    dropped: list[Dropped]
-
-
-Event = (
-    Ready
-    | SegmentsCopied
-    | ResolutionReceived
-    | LinkDiscovered
-    | FrameMissed
-    | AccountsRead
-    | AccountExpired
-    | PortChanged
-    | PortRemoved
-    | QueueNotice
-    | QueuesRead
-    | PortsCounted
-    | ControlTimed
-    | Acknowledged
-    | Refused
-    | AuditRead
-    | CopiesDropped
-)
-
-
 class Session:
-    """The conversation with one switch. `counters` counts what could not be used, by reason.
+    """The session with one switch. `counters` counts unusable messages, by reason.
 
-    `told` holds what was said of the switch already, by this or by an earlier session.
+    `told` holds what was logged about the switch already, by this or an earlier session.
     """
 
     def __init__(
@@ -200,10 +85,10 @@ class Session:
         self._ready_xid = _NOTHING_ASKED
         self._ports_xid = _NOTHING_ASKED
         self._timed_from_ns = 0
-        self._accounts_xids: deque[int] = deque(maxlen=_READINGS_UNDER_WAY)
+        self._flow_counters_xids: deque[int] = deque(maxlen=_READINGS_UNDER_WAY)
 
     def start(self, ports: Iterable[int]) -> None:
-        """Ask what the switch can do and what it holds; these are the ports that it has."""
+        """Ask what the switch can do and what it holds. `ports` are the numbers of its ports."""
         subscribe = extension.Subscribe(extension.SubscribeFlag.QUEUE_EVENTS)
         self._subscribe_xid = self._extension(extension.MessageType.SUBSCRIBE, subscribe.pack())
         ports = [port for port in ports if port < openflow.MAX_PORT]
@@ -212,35 +97,30 @@ class Session:
 
     @property
     def depths(self) -> dict[str, int]:
-        """How much waits: events until the switch is ready, changes until it has taken them."""
+        """How many events wait for the switch to be ready, and how many changes are unconfirmed."""
         return {"events": len(self._backlog), "unacknowledged": len(self._resync.ledger)}
-
-    @property
-    def copied(self) -> Counter[pipeline.PacketClass]:
-        """How many packets the meters of the switch have let go up."""
-        return self._resync.guard.copied
 
     # What is wanted of the switch
 
-    def install(self, entries: Iterable[FlowEntry], tag: Hashable = None) -> None:
-        """Add entries, or replace those at their places; `tag` is what is told of them later."""
-        self._resync.install(entries, tag)
+    def install(self, entry: Entry) -> None:
+        """Add an entry, or replace the one of its key. Events will name it by its key."""
+        self._resync.install(encoding.encode(entry), entry.key)
 
-    def withdraw(self, entries: Iterable[FlowEntry]) -> None:
-        self._resync.withdraw(entries)
+    def withdraw(self, entry: Entry) -> None:
+        self._resync.withdraw(encoding.encode(entry))
 
     def limit(self, limits: Limits) -> None:
-        """These are the limits of packet-ins from now on."""
+        """Use these limits of packet-ins from now on."""
         self._resync.limit(limits)
 
     def audit(self) -> None:
-        """Have the switch tell what it holds, and put right what is the session's own. An audit
-        that was not finished is given up."""
+        """Read what the switch holds, and put the session's own entries right. An audit that is not
+        finished is abandoned."""
         self._resync.audit()
 
     def read_meters(self) -> None:
         """Ask what the meters have dropped."""
-        self._resync.read_counters()
+        self._resync.read_meters()
 
     def transmit(self, ports: Iterable[int], frame: bytes) -> None:
         """Send a frame out of these ports."""
@@ -248,39 +128,40 @@ class Session:
         self._sender.send(partial(openflow.packet_out, actions, frame))
 
     def set_windows(self, windows: Iterable[extension.Window]) -> None:
-        """Set registers, all at once."""
+        """Set registers, in one message."""
         message = extension.WindowSet(tuple(windows))
         self._extension(extension.MessageType.WINDOW_SET, message.pack())
 
     def repeat_notices(self, port: int, interval_us: int) -> None:
-        """Have the notice of a port repeated after this time, or as its queue is configured."""
+        """Have the notice of a port repeated at this interval; 0 as its queue is configured."""
         flags = extension.SubscribeFlag.QUEUE_EVENTS
         message = extension.Subscribe(flags, port, repeat_us=interval_us)
         self._extension(extension.MessageType.SUBSCRIBE, message.pack())
 
     def read_queues(self) -> None:
-        """Ask for all egress queues. What is not answered before the next time is given up."""
+        """Ask for all egress queues. An earlier request that is not answered yet is abandoned."""
         self._queues = []
         request = extension.QueueStatsRequest().pack()
         self._queues_xid = self._extension(extension.MessageType.QUEUE_STATS_REQUEST, request)
 
     def read_ports(self) -> None:
-        """Ask for the counters of all ports; those of an earlier question do not count any more."""
+        """Ask for the counters of all ports. Answers to earlier requests are ignored."""
         self._ports_xid = self._sender.send(openflow.port_stats_request)
 
     def time_control(self, sent_ns: int) -> None:
-        """Ask for an answer, to see how long it takes; one question at a time."""
+        """Measure the round trip to the switch; one measurement at a time."""
         self._timed_xid, self._timed_from_ns = self._sender.send(openflow.barrier_request), sent_ns
 
-    def read_accounts(self) -> None:
-        accounts = pipeline.Table.ACCOUNT, pipeline.ACCOUNT_COOKIE, pipeline.ACCOUNT_COOKIE_MASK
-        xid = self._sender.send(partial(openflow.flow_stats_request, *accounts))
-        self._accounts_xids.append(xid)
+    def read_flow_counters(self) -> None:
+        cookie, mask = pipeline.FLOW_COUNTER_COOKIE, pipeline.FLOW_COUNTER_COOKIE_MASK
+        ask = partial(openflow.flow_stats_request, pipeline.Table.COUNT, cookie, mask)
+        xid = self._sender.send(ask)
+        self._flow_counters_xids.append(xid)
 
     # What the switch says
 
     def receive(self, message: bytes) -> list[Event]:
-        """The events that a message amounts to."""
+        """The events of a message."""
         try:
             events = self._receive(message)
         except ValueError as error:
@@ -288,8 +169,8 @@ class Session:
             return []
         return self._pass(events)
 
-    def receive_segments(self, copied: list[segments.Copied]) -> list[Event]:
-        """The same for packet-ins that were read already."""
+    def receive_segments(self, copied: list[SegmentFields]) -> list[Event]:
+        """The events of copied segments, which were unpacked before."""
         return self._pass([SegmentsCopied(copied)])
 
     def _pass(self, events: list[Event]) -> list[Event]:
@@ -298,7 +179,7 @@ class Session:
         for event in events:
             if not self._hold(event):
                 self.counters["held back too long"] += 1
-                self._tell_once("says so much before it is ready that some of it is lost")
+                self._tell_once("sent so much before it was ready that some of it was dropped")
         return []
 
     def _hold(self, event: Event) -> bool:
@@ -308,14 +189,14 @@ class Session:
                 return backlog.put_state(("port", port.number), event)
             case PortRemoved(number):
                 return backlog.put_state(("port", number), event)
-            case AccountExpired(flow):
-                return backlog.put_state(("account", flow), event)
+            case FlowCounterExpired(key):
+                return backlog.put_state(("flow counter", key), event)
             case QueueNotice(notice, missed):
-                key = "queue", notice.port, notice.queue
-                before = backlog.last(key)
+                queue = "queue", notice.port, notice.queue
+                before = backlog.last(queue)
                 if isinstance(before, QueueNotice):
                     event = QueueNotice(notice, before.missed + 1 + missed)
-                return backlog.put_state(key, event)
+                return backlog.put_state(queue, event)
             case SegmentsCopied(copied):
                 return backlog.put_frames(event, len(copied))
         return backlog.put_frames(event, 1)
@@ -356,7 +237,7 @@ class Session:
         return [Acknowledged(tags)] if tags else []
 
     def _become_ready(self) -> list[Event]:
-        """All questions are answered: the fixed entries go in, then the switch may be used."""
+        """All questions are answered: install the static entries; the switch may be used."""
         self.ready = True
         self._say_what_is_missing()
         held = self._resync.begin()
@@ -372,11 +253,11 @@ class Session:
             missing.append("it cannot lower TCP windows")
             self._n_registers = 0
         if not self.capabilities & Capability.QUEUE_EVENT:
-            missing.append("it does not tell when a queue is congested")
+            missing.append("it does not report congested queues")
         guard = self._resync.guard
         if not guard.metered:
             self._tell_once(
-                "has no meters: what one host has copied up is limited for the whole switch only"
+                "has no meters: packet-ins are limited for the whole switch, not for each port"
             )
         elif uncovered := guard.uncovered():
             self._tell_once(f"has too few meters for its ports {uncovered}")
@@ -394,8 +275,8 @@ class Session:
         match packet_in.parse(message.data):
             case packet_in.TcpSegment() as segment:
                 return [SegmentsCopied([segments.copied(in_port, message.register, segment)])]
-            case Resolution() as said:
-                return [ResolutionReceived(in_port, said, message.data)]
+            case NeighbourMessage() as said:
+                return [NeighbourMessageReceived(in_port, said)]
             case packet_in.Discovery(payload):
                 return [LinkDiscovered(in_port, discovery.unpack(payload, self._secret))]
         return []
@@ -440,7 +321,7 @@ class Session:
         # A sequence that starts again is a queue that was set up again.
         missed = max(0, notice.sequence - last - 1) if notice.sequence > last else 0
         LOG.warning(
-            "notice %d follows notice %d",
+            "notices were lost: number %d follows number %d",
             *(notice.sequence, last),
             extra=about(switch=self.switch, port=notice.port),
         )
@@ -462,19 +343,21 @@ class Session:
         return []
 
     def _flow_stats(self, entries: list[FlowStats], more: bool, xid: int) -> list[Event]:
-        if xid not in self._accounts_xids:
+        if xid not in self._flow_counters_xids:
             read = self._resync.entries_told(entries, more, xid)
             return [AuditRead(*read)] if read else []
-        counters = [
-            (pipeline.decode_account(stats.match), stats.byte_count, stats.packet_count)
+        readings = [
+            (encoding.counted_flow(stats.match).pack(), stats.byte_count, stats.packet_count)
             for stats in entries
         ]
-        return [AccountsRead(counters, more)]
+        return [FlowCountersRead(readings, more)]
 
     def _flow_removed(self, message: openflow.FlowRemoved) -> list[Event]:
-        is_account = message.cookie & pipeline.ACCOUNT_COOKIE_MASK == pipeline.ACCOUNT_COOKIE
-        if is_account and message.reason == openflow.REASON_IDLE_TIMEOUT:
-            return [AccountExpired(pipeline.decode_account(message.match))]
+        is_counter = (
+            message.cookie & pipeline.FLOW_COUNTER_COOKIE_MASK == pipeline.FLOW_COUNTER_COOKIE
+        )
+        if is_counter and message.reason == openflow.REASON_IDLE_TIMEOUT:
+            return [FlowCounterExpired(encoding.counted_flow(message.match).pack())]
         return []
 
     def _error(self, error: openflow.Error) -> list[Event]:
@@ -504,14 +387,14 @@ class Session:
             LOG.error(text, extra=about(switch=self.switch))
         if sent.tag is None:
             return []
-        return [Refused(sent.tag)]
+        return [EntryRefused(sent.tag)]
 
     def _count(self, reason: str, detail: object = "") -> None:
         if reason not in self.counters and len(self.counters) >= _REASONS:
             reason, detail = "and more", ""
         self.counters[reason] += 1
         if self.counters[reason] == 1:
-            self._tell_once(f"sent what is of no use: {reason} {detail}")
+            self._tell_once(f"sent what cannot be used: {reason} {detail}")
 
     def _tell_once(self, text: str) -> None:
         if text not in self._told and len(self._told) < 2 * _REASONS:

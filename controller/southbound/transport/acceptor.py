@@ -1,7 +1,7 @@
-"""The OpenFlow port: takes in switches, over TLS or plainly, and turns away who may not come in.
+"""The OpenFlow port: accepts switches over TLS or plain TCP, and refuses those not allowed.
 
-Each connection has a green thread of its own, and has to say in time which switch it is: whoever is
-slow, silent or many holds up nobody else.
+Each connection has a green thread of its own and must say in time which switch it is, so slow,
+silent or many clients hold up nobody else.
 """
 
 import contextlib
@@ -24,10 +24,9 @@ _NEWCOMERS = 128
 
 
 class Acceptor:
-    """`credentials` are None where the port is plain TCP; `admission` makes the budgets of one who
-    has connected.
+    """`credentials` are None for plain TCP. `admission` makes the budgets of a new connection.
 
-    Of those that have not said yet which switch they are, the oldest has to go if they are many.
+    If too many connections have not said yet which switch they are, the oldest is closed.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class Acceptor:
 
     @fatal
     def serve(self) -> None:
-        """Accept switches, for ever."""
+        """Accept switches until the process ends."""
         while True:
             try:
                 sock, address = self._listening.accept()
@@ -89,7 +88,7 @@ class Acceptor:
         return Channel(sock, address, self._listener, self._admission(), secured, admits)
 
     def _admits(self, names: Iterable[str], switch: int, address: tuple[str, int]) -> bool:
-        """Whether who has a certificate of these names may be the switch."""
+        """Whether a certificate with these names allows its owner to be this switch."""
         assert self._credentials is not None
         admitted = self._credentials.admits(names, switch)
         if not admitted:

@@ -1,11 +1,11 @@
-"""The TCP connection to a switch: Ryu's handshake and echo, our own reading and writing.
+"""The TCP connection to a switch: Ryu's handshake and echo, but reading and writing of our own.
 
-Ryu's Datapath reads a message with two system calls, hands it over through a queue of 128, and
-blocks whoever sends while 16 messages wait. Here the socket is read in large pieces, messages go
-straight to the listener, copied segments in batches, and sending never blocks: a switch that does
-not read is disconnected, and resynchronised when it comes back.
+Ryu's Datapath needs two system calls for each message, passes messages on through a queue of 128,
+and blocks senders while 16 messages wait. Here the socket is read in large pieces, messages go
+straight to the listener, copied segments go in batches, and sending never blocks: a switch that
+does not read is disconnected, and resynchronised when it comes back.
 
-Reading and the first attempt to send happen right in Eventlet's main loop. A thread that waits in
+Reading and the first attempt to send run in Eventlet's main loop. A green thread that waits in
 `recv` registers and unregisters its socket for every message, which takes longer than the answer.
 """
 
@@ -25,11 +25,12 @@ from ryu.exception import RyuException
 from ryu.lib import hub
 from ryu.ofproto import ofproto_parser
 
+from controller.model.flow import SegmentFields
+from controller.model.values import Port
 from controller.ops.logs import about
 from controller.southbound.codec.openflow import (
     HEADER,
     VERSION,
-    PortDescription,
     Type,
     is_of_handshake,
 )
@@ -38,14 +39,14 @@ from controller.southbound.switch.admission import Admission
 
 LOG = logging.getLogger("weir.channel")
 
-# The other switches wait no longer than one such read takes. More in one costs less by the segment.
+# Other switches wait for one such read at most. A larger read costs less per segment.
 _READ_BYTES = 262_144
-# What may wait in the kernel, and with it how long a notice that is behind it all.
+# What may wait in the kernel. A notice behind it waits for all of it.
 _WINDOW_BYTES = 524_288
 _QUEUE_LIMIT_BYTES = 16 * 2**20
 _HANDSHAKE_S = 20.0
 _SIGN_OF_LIFE_S = 1.0
-# What happened in the datapath.
+# Events of the datapath, whose order matters.
 _IN_ORDER = frozenset({Type.PACKET_IN, Type.FLOW_REMOVED, Type.PORT_STATUS})
 _FOR_THE_LISTENER = frozenset(
     {
@@ -64,7 +65,7 @@ _ANY_VERSION = frozenset({Type.HELLO, Type.ERROR})
 
 
 class Listener(Protocol):
-    """Whom the channels tell. None of these may block."""
+    """Receives what the channels receive. None of the methods may block."""
 
     def connected(self, channel: "Channel") -> None:
         """The handshake is done: `id` and `port_descriptions` are known."""
@@ -72,25 +73,25 @@ class Listener(Protocol):
     def received(self, channel: "Channel", message: bytes) -> None:
         """A whole message, header included, of a connected switch."""
 
-    def received_segments(self, channel: "Channel", copied: list[segments.Copied]) -> None:
-        """Messages, too: packet-ins of copied TCP segments, as they came one after the other."""
+    def received_segments(self, channel: "Channel", copied: list[SegmentFields]) -> None:
+        """Copied TCP segments: packet-ins that came one after the other, unpacked."""
 
     def disconnected(self, channel: "Channel") -> None:
-        """The last word of a channel that was connected."""
+        """A channel that was connected has ended."""
 
 
 class Secured(Protocol):
-    """TLS between a socket and a channel, its handshake done. Bytes in, bytes out, no socket."""
+    """TLS between a socket and a channel, after its handshake: bytes in, bytes out, no socket."""
 
     @property
     def owes(self) -> bool:
-        """Whether `seal` has something to give even for nothing, as an answer to the peer."""
+        """Whether TLS itself has something to send, which `seal(b"")` returns."""
 
     def seal(self, data: bytes) -> bytes:
-        """What to send for this data. Raises OSError."""
+        """Encrypt; returns what to send. Raises OSError."""
 
     def open(self, received: bytes) -> bytes:
-        """The data, if any is whole, in what was received. Raises OSError, at the end as well."""
+        """Decrypt; returns the data that is complete. Raises OSError, also at the end."""
 
 
 class Handshake(OFPHandler):
@@ -128,7 +129,7 @@ class Channel(Datapath):
         super().__init__(sock, address)
 
     def serve(self) -> None:
-        """Until the connection ends."""
+        """Serve the connection until it ends."""
         deadline = get_hub().schedule_call_global(_HANDSHAKE_S, self._require_handshake)
         try:
             super().serve()
@@ -140,13 +141,13 @@ class Channel(Datapath):
         return len(self._outgoing)
 
     @property
-    def port_descriptions(self) -> list[PortDescription]:
-        """The ports as the handshake told them."""
+    def port_descriptions(self) -> list[Port]:
+        """The ports that the switch described in the handshake."""
         return [
-            PortDescription(
+            Port(
                 port.port_no,
-                bytes.fromhex(port.hw_addr.replace(":", "")),
                 port.name.decode(errors="replace"),
+                bytes.fromhex(port.hw_addr.replace(":", "")),
                 not (port.config | port.state) & 1,
                 port.curr_speed * 1000,
             )
@@ -167,7 +168,7 @@ class Channel(Datapath):
             self._ended.set()
 
     def queue(self, message: bytes) -> bool:
-        """Have a message sent by the next `flush`. Returns whether the channel still takes any."""
+        """Have the next `flush` send a message. Returns whether the channel accepts it."""
         if self.state == DEAD_DISPATCHER:
             return False
         if self.queued_bytes > _QUEUE_LIMIT_BYTES:
@@ -214,7 +215,7 @@ class Channel(Datapath):
         return sealed
 
     def send(self, buf: bytes, close_socket: bool = False) -> bool:
-        """Queue and flush, for Ryu's own messages."""
+        """Queue and flush a message of Ryu's own."""
         taken = self.queue(bytes(buf))
         self.flush()
         if close_socket:
@@ -228,9 +229,9 @@ class Channel(Datapath):
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def probe(self) -> None:
-        """Have the channel end unless its switch gives a sign of life within _SIGN_OF_LIFE_S.
+        """End the channel unless its switch sends something within _SIGN_OF_LIFE_S.
 
-        One probe at a time: who asks often must not have the answer to an earlier one forgotten.
+        One probe at a time: otherwise frequent probes would never count an answer.
         """
         if not self._probing and self.state != DEAD_DISPATCHER:
             self._probing, self._heard = True, False
@@ -246,7 +247,7 @@ class Channel(Datapath):
     def _require_handshake(self) -> None:
         if self.state not in (MAIN_DISPATCHER, DEAD_DISPATCHER):
             LOG.warning(
-                "%s:%d has not told within %d s which switch it is; disconnecting it",
+                "%s:%d has not said within %d s which switch it is; disconnecting it",
                 *(*self.address[:2], _HANDSHAKE_S),
             )
             self.abort()
@@ -284,11 +285,11 @@ class Channel(Datapath):
             self.socket.close()
 
     def _closed(self, *_: object) -> None:
-        """Somebody has closed the socket under the main loop."""
+        """The socket was closed while the main loop was reading from it."""
         self._ended.set()
 
     def _read(self, _fileno: int, early: bool = False) -> None:
-        """There is something to read, or the end; `early` if it is in TLS' hands already."""
+        """Read what is there, or the end of the stream. `early`: TLS has received it already."""
         try:
             data = b"" if early else self.socket.fd.recv(_READ_BYTES)
             self._heard = self._heard or bool(data)
@@ -317,14 +318,14 @@ class Channel(Datapath):
             self._buffer = self._messages(self._buffer + data)
 
     def _messages(self, buffer: bytes) -> bytes:
-        """Hand over all whole messages; returns what is left. Raises ValueError on nonsense.
+        """Hand over all whole messages; returns the rest. Raises ValueError for invalid messages.
 
-        Copied segments take long to work on, so what is behind them in the buffer overtakes them:
-        notices of queues above all. But what happened to hosts and connections stays in order: the
-        last word of a host comes before the port that goes down.
+        Segments take long to process, so they are deferred and messages behind them in the buffer
+        overtake them, above all notices of queues. Events of the datapath stay in order: a host's
+        last segment is handed over before its port goes down.
         """
         offset, end = 0, len(buffer)
-        waiting: list[list[segments.Copied]] = []
+        deferred: list[list[SegmentFields]] = []
         try:
             while end - offset >= HEADER.size:
                 if (
@@ -335,7 +336,7 @@ class Channel(Datapath):
                     copied, offset = segments.take(buffer, offset)
                     if copied:
                         self.admission.read(len(copied))
-                        waiting.append(copied)
+                        deferred.append(copied)
                     if end - offset < HEADER.size:
                         break
                 version, kind, length, xid = HEADER.unpack_from(buffer, offset)
@@ -350,26 +351,26 @@ class Channel(Datapath):
                 if kind == Type.PACKET_IN and not self.admission.admits(message):
                     continue
                 if kind in _IN_ORDER:
-                    self._hand_over(waiting)
+                    self._hand_over(deferred)
                 if self.state == MAIN_DISPATCHER and kind in _FOR_THE_LISTENER:
                     self._listener.received(self, message)
                 else:
                     self._leave_to_ryu(version, kind, length, xid, message)
         finally:
-            self._hand_over(waiting)
+            self._hand_over(deferred)
         return buffer[offset:]
 
-    def _hand_over(self, waiting: list[list[segments.Copied]]) -> None:
-        for copied in waiting:
+    def _hand_over(self, deferred: list[list[SegmentFields]]) -> None:
+        for copied in deferred:
             self._listener.received_segments(self, copied)
-        waiting.clear()
+        deferred.clear()
 
     def _leave_to_ryu(self, version: int, kind: int, length: int, xid: int, message: bytes) -> None:
         """Raises ValueError if the message cannot be read."""
         if not is_of_handshake(message):
             return
         if kind == Type.MULTIPART_REPLY and self.id is None:
-            raise ValueError("ports of a switch that has not told who it is")
+            raise ValueError("ports of a switch that has not said which it is")
         try:
             parsed = ofproto_parser.msg(self, version, kind, length, xid, message)
             if parsed is None:
@@ -382,9 +383,9 @@ class Channel(Datapath):
             raise ValueError(f"a message of type {kind} that cannot be read: {error}") from error
 
 
-def refuse_twin(connected: Channel, newcomer: Channel) -> None:
-    """Somebody claims to be a switch that is connected. It may be anybody; a switch that has lost
-    its former connection tries again."""
+def refuse_duplicate(connected: Channel, newcomer: Channel) -> None:
+    """Refuse a newcomer that claims to be a connected switch: it may be anybody. If the switch has
+    lost its connection, the probe ends that, and the switch will try again."""
     LOG.warning(
         "is connected from %s:%d: refusing %s:%d, which claims to be it, too",
         *(*connected.address[:2], *newcomer.address[:2]),

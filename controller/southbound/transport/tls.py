@@ -1,7 +1,7 @@
-"""TLS of the controller's own ports: who may connect, by certificates that can be replaced.
+"""TLS for the controller's ports. Certificates can be replaced while the controller runs.
 
-OpenSSL works on bytes in memory here, not on a socket: so a connection over TLS is read and written
-by the same code as a plain one, without a second kind of "would block".
+OpenSSL works on bytes in memory here, not on a socket. So the same code reads and writes plain and
+TLS connections, and there is only one kind of "would block".
 """
 
 import contextlib
@@ -20,11 +20,11 @@ _NAMED_DIGITS = 16
 
 
 class HandshakeError(Exception):
-    """A peer that TLS keeps out; the text says why."""
+    """The TLS handshake has failed; the text says why."""
 
 
-class Secured:
-    """A connection over TLS after its handshake: the `Secured` of a channel."""
+class TlsConnection:
+    """A connection over TLS after its handshake; implements `channel.Secured`."""
 
     def __init__(self, tls: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO):
         self._tls = tls
@@ -44,18 +44,18 @@ class Secured:
 
     @property
     def owes(self) -> bool:
-        """Whether `seal` has something to give even for nothing, as an answer to the peer."""
+        """Whether TLS itself has something to send, which `seal(b"")` returns."""
         return self._outgoing.pending > 0
 
     def seal(self, data: bytes) -> bytes:
-        """What to send for this data. Raises OSError."""
+        """Encrypt; returns what to send. Raises OSError."""
         view = memoryview(data)
         while view:
             view = view[self._tls.write(view) :]  # a record at a time
         return self._outgoing.read()
 
     def open(self, received: bytes) -> bytes:
-        """The data, if any is whole, in what was received. Raises OSError, at the end as well."""
+        """Decrypt; returns the data that is complete. Raises OSError, also at the end."""
         self._incoming.write(received)
         pieces: list[bytes] = []
         while True:
@@ -67,14 +67,14 @@ class Secured:
                 piece = b""
             if not piece:
                 if pieces:
-                    break  # The end is told once more when there is nothing else.
+                    break  # The next read reports the end again.
                 raise ConnectionResetError("the peer has ended the connection")
             pieces.append(piece)
         return b"".join(pieces)
 
 
 class Credentials:
-    """Key, certificate and authorities, as they are now. New connections use what is `reload`ed."""
+    """Key, certificate and authorities. New connections use what was loaded last."""
 
     def __init__(self, section: TlsSection) -> None:
         """Raises ConfigError if a file cannot be used."""
@@ -83,19 +83,19 @@ class Credentials:
         self._server, self._client = contexts(section)
 
     def follow(self, section: TlsSection) -> None:
-        """Use another section. Raises ConfigError, and keeps the former one, if it cannot be."""
+        """Use another section. If it is invalid, raises ConfigError and keeps the former one."""
         seen = _look(section)
         self._server, self._client = contexts(section)
         self._section, self._loaded, self._seen = section, seen, seen
 
     def reload(self) -> None:
-        """Read the files again. Raises ConfigError, and keeps what is in use, if they are bad."""
+        """Read the files again. If they are invalid, raises ConfigError and keeps those in use."""
         self.follow(self._section)
 
     def changed(self) -> bool:
-        """Whether the files have changed since they were last read, and not just now.
+        """Whether the files have changed since they were read, and no longer change.
 
-        Several are replaced one after the other, and fit together only when all of them are.
+        They are replaced one after the other, and fit together only when all of them are there.
         """
         previous, self._seen = self._seen, _look(self._section)
         if self._seen != previous or self._seen == self._loaded:
@@ -104,7 +104,7 @@ class Credentials:
         return True
 
     def admits(self, names: Iterable[str], switch: int) -> bool:
-        """Whether who has a certificate of these names may be the switch of this datapath id."""
+        """Whether a certificate with these names allows its owner to be this switch."""
         switches = self._section.switches
         if switches == "any":
             return True
@@ -113,17 +113,17 @@ class Credentials:
             return f"{switch:0{_NAMED_DIGITS}x}" in plain
         return any(switch in switches.get(name, ()) for name in names)
 
-    def accept(self, sock: socket.socket) -> Secured:
-        """The handshake with one who has connected. Raises HandshakeError."""
+    def accept(self, sock: socket.socket) -> TlsConnection:
+        """The handshake with a client that has connected. Raises HandshakeError."""
         return self._handshake(sock, self._server, server_side=True)
 
-    def connect(self, sock: socket.socket) -> Secured:
-        """The handshake with one whom we have connected to. Raises HandshakeError."""
+    def connect(self, sock: socket.socket) -> TlsConnection:
+        """The handshake with a server that we have connected to. Raises HandshakeError."""
         return self._handshake(sock, self._client, server_side=False)
 
     def _handshake(
         self, sock: socket.socket, context: ssl.SSLContext, *, server_side: bool
-    ) -> Secured:
+    ) -> TlsConnection:
         limit_s = self._section.handshake_timeout / 1e9
         late = Timeout(limit_s)
         try:
@@ -140,17 +140,17 @@ class Credentials:
             late.cancel()
 
 
-def _shake(sock: socket.socket, context: ssl.SSLContext, server_side: bool) -> Secured:
+def _shake(sock: socket.socket, context: ssl.SSLContext, server_side: bool) -> TlsConnection:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = context.wrap_bio(incoming, outgoing, server_side=server_side)
     while True:
         try:
             tls.do_handshake()
-            return Secured(tls, incoming, outgoing)
+            return TlsConnection(tls, incoming, outgoing)
         except ssl.SSLWantReadError:
             pass
         finally:
-            # Also when it fails: the peer is to know why.
+            # Also if it fails, to tell the peer why.
             if outgoing.pending:
                 with contextlib.suppress(OSError):
                     sock.sendall(outgoing.read())
@@ -175,7 +175,7 @@ def _why(error: ssl.SSLError) -> str:
 
 
 def _look(section: TlsSection) -> tuple[tuple[int, int, int], ...]:
-    """What is to be seen of the files without reading them: a change of it is one of theirs."""
+    """Time, size and inode of the files: if these change, the files have changed."""
     found = []
     for path in (section.key, section.certificate, section.ca, section.crl):
         try:

@@ -19,7 +19,7 @@ from controller.southbound.codec.extension import (
     WindowSet,
 )
 from controller.southbound.codec.match import ETH_TYPE, IP_PROTO, Match, output
-from controller.southbound.codec.openflow import Command, FlowEntry
+from controller.southbound.codec.openflow import FlowEntry, FlowModCommand
 from experiments.bench.switch.channel import Channel, message
 from experiments.bench.switch.unpatched import unpatched_prefix
 from experiments.network import frames
@@ -91,7 +91,7 @@ def _program(network: Network, host: int, what: str, *options: str) -> Program:
 def _flow(actions: bytes) -> bytes:
     """The FLOW_MOD that gives the ACKs these actions, and sends them to host 1."""
     entry = FlowEntry(table=0, priority=10, cookie=1, match=_TCP, actions=actions + output(1))
-    return openflow.flow_mod(Command.ADD, entry, 0)
+    return openflow.flow_mod(FlowModCommand.ADD, entry, 0)
 
 
 def _window_set(window_bytes: int) -> bytes:

@@ -7,7 +7,7 @@ from controller.runtime import translate
 from controller.southbound.codec import discovery, match, openflow
 from controller.southbound.codec.extension import Capability, Subscribe, SubscribeFlag
 from controller.southbound.codec.openflow import Type
-from controller.southbound.switch import session
+from controller.southbound.switch import events
 from controller.southbound.switch.session import Session
 from packets import Host
 
@@ -18,7 +18,7 @@ PATCHED = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER | Capability.QUEUE_
 H1, H2 = Host(1), Host(2)
 
 
-class Switch:
+class ScriptedSwitch:
     """The other end, by hand."""
 
     def __init__(self, ports: tuple[int, ...] = ()) -> None:
@@ -39,7 +39,7 @@ class Switch:
         message = next(message for message in self.got if message[1] == kind)
         return int.from_bytes(message[4:8], "big")
 
-    def say(self, kind: Type, body: bytes, xid: int = 0) -> list[session.Event]:
+    def say(self, kind: Type, body: bytes, xid: int = 0) -> list[events.Event]:
         return self.session.receive(openflow.HEADER.pack(4, kind, 8 + len(body), xid) + body)
 
     def subscribe_answer(self, capabilities: Capability = PATCHED, n_registers: int = 1024) -> None:
@@ -52,10 +52,10 @@ class Switch:
 
     def say_experimenter(
         self, exp_type: int, body: bytes, xid: int = 0, experimenter: int = 0x25D7C
-    ) -> list[session.Event]:
+    ) -> list[events.Event]:
         return self.say(Type.EXPERIMENTER, struct.pack("!II", experimenter, exp_type) + body, xid)
 
-    def say_flows(self, *stats: bytes, xid: int | None = None) -> list[session.Event]:
+    def say_flows(self, *stats: bytes, xid: int | None = None) -> list[events.Event]:
         body = struct.pack("!HH4x", 1, 0) + b"".join(stats)
         return self.say(Type.MULTIPART_REPLY, body, self.asked(1) if xid is None else xid)
 
@@ -68,7 +68,7 @@ class Switch:
         ]
         return int.from_bytes(requests[-1][4:8], "big")
 
-    def barrier(self) -> list[session.Event]:
+    def barrier(self) -> list[events.Event]:
         request = [message for message in self.got if message[1] == Type.BARRIER_REQUEST][-1]
         return self.say(Type.BARRIER_REPLY, b"", int.from_bytes(request[4:8], "big"))
 
@@ -76,13 +76,13 @@ class Switch:
         body = struct.pack("!HH4xIIIBB2x", 11, 0, max_meters, 2, 15, 8, 0)
         self.say(Type.MULTIPART_REPLY, body, self.asked(11))
 
-    def become_ready(self, *stats: bytes) -> list[session.Event]:
+    def become_ready(self, *stats: bytes) -> list[events.Event]:
         self.subscribe_answer()
         self.say_meter_features()
         self.say_flows(*stats)
         return self.barrier()
 
-    def packet_in(self, table: int, in_port: int, frame: bytes) -> list[session.Event]:
+    def packet_in(self, table: int, in_port: int, frame: bytes) -> list[events.Event]:
         packed = match.pack_match(((match.IN_PORT, in_port.to_bytes(4, "big"), None),))
         head = struct.pack("!IHBBQ", 0xFFFFFFFF, len(frame), 1, table, 0)
         return self.say(Type.PACKET_IN, head + packed + b"\0\0" + frame)

@@ -4,7 +4,7 @@ import heapq
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from controller.core.congestion.egress_ports import PortOverride, Queue
+from controller.core.congestion.egress_ports import EgressQueue, PortOverride
 from controller.core.congestion.regulation import Features
 from controller.core.congestion.regulator import RegulatorSettings, Scheme
 from controller.core.congestion.windows import CreditRules, PortLimits, WindowRules
@@ -16,10 +16,8 @@ from controller.core.engine import (
 from controller.core.flows.classifier import Classifier
 from controller.core.flows.connections import ConnectionSettings
 from controller.core.flows.policy import Rule
-from controller.core.hosts.resolution import Resolution
-from controller.core.topology.fabric import PORT_GRACE_NS, Port
+from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import (
-    Complain,
     Effect,
     Install,
     ReadQueues,
@@ -27,16 +25,18 @@ from controller.model.effects import (
     Remind,
     RepeatNotices,
     SetWindows,
+    Warn,
     Withdraw,
 )
 from controller.model.entries import (
     Entry,
     EntryKey,
+    HeldEntry,
     HostWindow,
-    Survivor,
 )
 from controller.model.flow import ACK, SYN, FlowKey, Segment
-from controller.model.values import FlowClass, Hold, Notice, PortId
+from controller.model.packet_ins import NeighbourMessage
+from controller.model.values import FlowClass, Hold, Notice, Port, PortId
 from packets import Host
 
 E = TypeVar("E", bound=Entry)
@@ -45,7 +45,7 @@ SECOND = 10**9
 MSS = 1460
 BROADCAST = b"\xff" * 6
 LIMITS = PortLimits(10**8, 500_000, 65_536)
-QUEUE = Queue(10**8, 65_536)
+QUEUE = EgressQueue(10**8, 65_536)
 REGISTERS = 1024
 CREDIT = CreditRules(160, 7, 1)
 
@@ -78,7 +78,7 @@ def make_engine(
 
 
 @dataclass
-class World:
+class EngineBench:
     """An engine, the hosts' places, the time, and switches that do as they are told.
 
     Every port has the same egress queue, unless `queue` is None.
@@ -86,7 +86,7 @@ class World:
 
     engine: Engine = field(default_factory=make_engine)
     n_registers: int = REGISTERS
-    queue: Queue | None = QUEUE
+    queue: EgressQueue | None = QUEUE
     keeps_accounts: bool = False
     now_ns: int = 100 * SECOND
     places: dict[Host, PortId] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class World:
                     self.intervals_us[PortId(switch, port)] = interval_us
                 case Remind(at_ns):
                     heapq.heappush(self.reminders, at_ns)
-                case Complain(switch, _):
+                case Warn(switch, _):
                     self.complaints.append(switch)
                 case ReadQueues(switch) if self.queue is not None:
                     queues = dict.fromkeys(range(1, 41), self.queue)
@@ -124,7 +124,7 @@ class World:
         self.last = effects
         return effects
 
-    def switch_up(self, switch: int, *survivors: Survivor, ports: int = 40) -> list[Effect]:
+    def switch_up(self, switch: int, *survivors: HeldEntry, ports: int = 40) -> list[Effect]:
         mac = bytes([2, 1, 0, 0, switch, 0])
         descriptions = [Port(n, f"s{switch}-eth{n}", mac, True) for n in range(1, ports + 1)]
         self.held[switch] = {survivor.entry.key: survivor.entry for survivor in survivors}
@@ -154,7 +154,7 @@ class World:
             self.now_ns = next_ns
             for work in (
                 self.engine.probe_links,
-                self.engine.read_accounts,
+                self.engine.read_flow_counters,
                 self.engine.look_at_switches,
                 self.engine.refresh_windows,
                 self.engine.tend,
@@ -164,7 +164,9 @@ class World:
 
     def arp(self, operation: int, sender: Host, target: Host) -> list[Effect]:
         dst = BROADCAST if operation == 1 else target.mac
-        said = Resolution(operation == 1, sender.mac, sender.address, target.address, dst, b"arp")
+        said = NeighbourMessage(
+            operation == 1, sender.mac, sender.address, target.address, dst, b"", b"arp"
+        )
         return self.do(self.engine.resolve(self.places[sender], said, self.now_ns))
 
     def place(self, host: Host, port: PortId) -> None:
@@ -183,7 +185,7 @@ class World:
         scale: int | None = 7,
         payload_bytes: int = 0,
         sequence: int = 1,
-        label: int | None = None,
+        path_id: int | None = None,
     ) -> list[Effect]:
         by_address = {host.address: host for host in self.places}
         src, dst = by_address[key.src], by_address[key.dst]
@@ -191,7 +193,7 @@ class World:
         switch, port = self.places[src]
         macs = dst.mac + src.mac
         segment = Segment(
-            *(port, macs, key.pack(), flags, sequence, 2, payload_bytes, MSS, option, label)
+            *(port, macs, key.pack(), flags, sequence, 2, payload_bytes, MSS, option, path_id)
         )
         return self.do(self.engine.segments(switch, [segment], self.now_ns))
 
@@ -201,11 +203,11 @@ class World:
         dst: Host,
         src_port: int = 1,
         scales: tuple[int | None, int | None] = (7, 7),
-        label: int | None = None,
+        path_id: int | None = None,
     ) -> FlowKey:
         key = FlowKey(src.address, src_port, dst.address, 80)
-        self.segment(key, SYN, scales[0], label=label)
-        self.segment(key.reverse, SYN | ACK, scales[1], label=label)
+        self.segment(key, SYN, scales[0], path_id=path_id)
+        self.segment(key.reverse, SYN | ACK, scales[1], path_id=path_id)
         return key
 
     def notice(self, port: PortId, notice: Notice, queue_bytes: int = 20_000) -> list[Effect]:
@@ -216,7 +218,7 @@ class World:
         """A reading of one account: so much payload, in segments of MSS."""
         packets = -(-volume_bytes // MSS)
         reading = key.pack(), volume_bytes + packets * 66, packets
-        return self.do(self.engine.accounts_read(switch, [reading], False, self.now_ns))
+        return self.do(self.engine.flow_counters_read(switch, [reading], False, self.now_ns))
 
     def entries(self, switch: int, kind: type[E]) -> set[E]:
         return {entry for entry in self.held[switch].values() if isinstance(entry, kind)}
@@ -233,40 +235,40 @@ SENDERS = [Host(number) for number in range(1, 33)]
 def star(
     scheme: Scheme = Scheme.WEIR,
     n_registers: int = REGISTERS,
-    queue: Queue | None = QUEUE,
+    queue: EgressQueue | None = QUEUE,
     policies: tuple[Rule, ...] = (),
     keeps_accounts: bool = False,
     repeat_notices: bool = True,
-) -> World:
+) -> EngineBench:
     """One switch; the receiver at port 40, sender i at port i."""
     engine = make_engine(scheme, policies=policies, repeat_notices=repeat_notices)
-    world = World(engine, n_registers, queue, keeps_accounts)
-    world.switch_up(1)
-    world.now_ns += PORT_GRACE_NS
-    world.place(RECEIVER, PortId(1, 40))
+    bench = EngineBench(engine, n_registers, queue, keeps_accounts)
+    bench.switch_up(1)
+    bench.now_ns += PORT_GRACE_NS
+    bench.place(RECEIVER, PortId(1, 40))
     for host in SENDERS:
-        world.place(host, PortId(1, host.number))
-    return world
+        bench.place(host, PortId(1, host.number))
+    return bench
 
 
-def two_switches(scheme: Scheme = Scheme.WEIR, keeps_accounts: bool = False) -> World:
+def two_switches(scheme: Scheme = Scheme.WEIR, keeps_accounts: bool = False) -> EngineBench:
     """The paper's Fig. 8: senders at switch 1, the receiver at switch 2, port 40 between."""
-    world = World(make_engine(scheme), keeps_accounts=keeps_accounts)
-    world.switch_up(1)
-    world.switch_up(2)
-    world.link(PortId(1, 40), PortId(2, 40))
-    world.now_ns += PORT_GRACE_NS
-    world.place(RECEIVER, PortId(2, 1))
+    bench = EngineBench(make_engine(scheme), keeps_accounts=keeps_accounts)
+    bench.switch_up(1)
+    bench.switch_up(2)
+    bench.link(PortId(1, 40), PortId(2, 40))
+    bench.now_ns += PORT_GRACE_NS
+    bench.place(RECEIVER, PortId(2, 1))
     for host in SENDERS:
-        world.place(host, PortId(1, host.number))
-    return world
+        bench.place(host, PortId(1, host.number))
+    return bench
 
 
-def register_of(world: World, switch: int, port: int, host: Host) -> int:
+def register_of(bench: EngineBench, switch: int, port: int, host: Host) -> int:
     """The burst register that the host's segments are held to at that port."""
     (entry,) = (
         entry
-        for entry in world.entries(switch, HostWindow)
+        for entry in bench.entries(switch, HostWindow)
         if isinstance(entry, HostWindow) and (entry.port, entry.address) == (port, host.address)
     )
     return entry.register
