@@ -37,8 +37,8 @@ Beside `run`, which is what it does without a command:
 {cli.SUMMARY}
 Each one has a --help of its own.
 
-What links and buffers can take the controller hears from the switches' egress queues. The
-configuration says what it cannot know; only how it listens has to be said. For example:
+The controller learns the capacities of links and buffers from the switches' egress queues. The
+configuration says what it cannot learn; only how it listens is required. For example:
 
     openflow:
       listen: ssl:0.0.0.0:6653        # or tcp:127.0.0.1:6653, where nothing has to be protected
@@ -51,10 +51,10 @@ configuration says what it cannot know; only how it listens has to be said. For 
       link_capacity: 1 Gbit/s         # of ports that tell neither queue nor speed
       egress_buffer: 128 KiB          # of ports that tell no queue
       rtt: 200 us                     # between hosts, without queues, until it was measured
-      control_grace: 500 ms           # without its control channel a switch is then gone round
-      host_age: 30 min                # who was not heard of is then asked, and else forgotten
+      control_grace: 500 ms           # without its control channel a switch is then avoided
+      host_age: 30 min                # a host that was silent so long is probed, then forgotten
       flood_rate: 100                 # broadcasts a second of one port that reach all the others
-      queues:                         # what is known better of single ports
+      queues:                         # for single ports that differ
         - {{switch: 1, port: s1-eth3, capacity: 100 Mbit/s, egress_buffer: 64 KiB}}
     regulation:
       scheme: weir                    # or sdtcp: the paper; or none: only watch
@@ -62,7 +62,7 @@ configuration says what it cannot know; only how it listens has to be said. For 
     bandwidth:                        # for senders with fountain codes that announce their flows
       reserved: 0.3                   # of every link, together; 0, the default: each as any other
       reserved_dscp: 11               # of the packets that the switches reserve it for
-      spare: 0.01                     # of every link, to nobody
+      spare: 0.01                     # of every link, left free
       expiry: 5 s                     # a flow that is not renewed is forgotten
     policies:                         # the first one that fits decides; those that exempt go first
       - {{subnet: 10.9.0.0/16, treatment: exempt}}        # neither regulated nor counted

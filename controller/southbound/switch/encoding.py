@@ -89,14 +89,14 @@ class _Found(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """An entry that was read back in part: it consists of `n_flow_entries`."""
+    """The entry that a flow entry belongs to, and how many flow entries make it."""
 
     entry: Entry
     n_flow_entries: int
 
 
-# What each kind is on the switch. The functions that decode raise KeyError or ValueError for
-# something else; they need not check what `decode` finds out by encoding again.
+# Two functions for each kind. Those that decode raise KeyError or ValueError for anything else. They
+# need not check all of it, because `decode` encodes the result again and compares.
 
 
 def _encode_link_port(entry: LinkPort) -> FlowEntries:
