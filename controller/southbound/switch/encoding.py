@@ -95,8 +95,8 @@ class Decoded(NamedTuple):
     n_flow_entries: int
 
 
-# Two functions for each kind. Those that decode raise KeyError or ValueError for anything else. They
-# need not check all of it, because `decode` encodes the result again and compares.
+# Two functions for each kind. Those that decode raise KeyError or ValueError for anything else.
+# They need not check all of it, because `decode` encodes the result again and compares.
 
 
 def _encode_link_port(entry: LinkPort) -> FlowEntries:
