@@ -1,6 +1,6 @@
 """Weir's own."""
 
-from experiments.schemes import SCHEMES, Scheme
+from experiments.schemes import QUEUE, SCHEMES, Scheme
 
 SCHEMES.add(
     Scheme(
@@ -8,5 +8,14 @@ SCHEMES.add(
         "Weir",
         "TCP Reno; the controller holds every port at all times (regulation scheme weir)",
         regulation="weir",
+    )
+)
+SCHEMES.add(
+    Scheme(
+        "weir_fair",
+        "Weir, fair queue",
+        "as weir, over a fair queue for each connection (deficit round robin)",
+        regulation="weir",
+        queue=QUEUE | {"scheduler": "drr"},
     )
 )

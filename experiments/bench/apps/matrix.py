@@ -45,7 +45,14 @@ class Workload:
         return f"{self.app.name}{clients}{f'_beside_{self.beside}' if self.beside else ''}"
 
 
-CONTENDERS = {"none": "reno", "weir": "weir", "sdtcp": "sdtcp", "kernel": "kernel", "drr": "fair"}
+CONTENDERS = {
+    "none": "reno",
+    "weir": "weir",
+    "sdtcp": "sdtcp",
+    "kernel": "kernel",
+    "drr": "fair",
+    "weir_drr": "weir_fair",
+}
 """Who is compared, by the name in figures: a scheme, but for its hosts, which are the setting's."""
 
 BASELINE = "none"
