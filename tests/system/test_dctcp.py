@@ -48,11 +48,17 @@ def test_a_loss_is_answered_as_any_tcp_does(tmp_path: Path) -> None:
     """RFC 8257, section 3.5: where nothing is marked the estimate goes to zero, and a reduction by
     it would be none at all; the senders would go on as they do until most of what they send is
     lost."""
-    hosts = HostSettings(dctcp.NAME)
-    config = replace(bed_config("reno", senders=2), host=hosts, bottleneck_limit_bytes=65536)
+    limit_bytes = 65536
+    config = replace(
+        bed_config("dctcp", senders=2),
+        bottleneck_limit_bytes=limit_bytes,
+        # What finds so much in the queue is dropped.
+        queue={"release": "thread", "ecn-threshold": str(limit_bytes)},
+    )
     with standing(config) as bed:
         flows = long_flows(bed, tmp_path / "log", settle_s=1, measured_s=5)
     segments = flows.goodput_mbps * 1e6 * 6 / (8 * 1448)
+    assert flows.marks == 0
     assert 0 < flows.drops < 0.03 * segments
 
 
