@@ -50,6 +50,7 @@ def load(folder: Path) -> Run:
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 @pytest.mark.parametrize("topology", ["fig8", "star"])
 def test_four_senders(topology: str, tmp_path: Path) -> None:
     sizes = ("--senders", SENDERS, "--rounds", ROUNDS, "--block", BLOCK_BYTES)

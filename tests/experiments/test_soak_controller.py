@@ -210,6 +210,7 @@ def test_wrong_words(argv: list[str], complaint: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 @pytest.mark.netns
 def test_a_short_soak(tmp_path: Path) -> None:
     """Too short to tell whether memory grows; everything that happens in one, happens."""

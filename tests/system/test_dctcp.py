@@ -44,6 +44,7 @@ def test_the_queue_stays_at_the_threshold(tmp_path: Path) -> None:
         assert measured.echoed == pytest.approx(measured.received_ce, rel=0.02)
 
 
+@pytest.mark.timing
 def test_a_loss_is_answered_as_any_tcp_does(tmp_path: Path) -> None:
     """RFC 8257, section 3.5: where nothing is marked the estimate goes to zero, and a reduction by
     it would be none at all; the senders would go on as they do until most of what they send is

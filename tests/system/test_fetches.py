@@ -41,6 +41,7 @@ def test_two_servers_two_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(record["checks"]) == 7
 
 
+@pytest.mark.timing
 def test_flows_that_share_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fairness, "FLOWS", 2)
     monkeypatch.setattr(fairness, "_SETTLE_S", 1.0)
