@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 from controller.api.upstream import UnavailableError
@@ -101,27 +101,28 @@ class Hub:
                 except asyncio.QueueFull:
                     self._drop(listener)
 
-    def listen(self, wants: str | None = None) -> AsyncIterator[bytes]:
+    @contextlib.contextmanager
+    def listening(self, wants: str | None = None) -> Iterator[AsyncIterator[bytes]]:
         """What is told from now on, after the state as it is. Raises FullError."""
         if len(self._listeners) >= self._most:
             raise FullError(f"{self._most} listen already; try again later")
         listener = _Listener(wants)
-        self._listeners.add(listener)
         state = [text for key, text in self._state.items() if wants in (None, key)]
-        return self._told(listener, state)
+        self._listeners.add(listener)
+        try:
+            yield self._told(listener, state)
+        finally:
+            self._listeners.discard(listener)
 
     async def _told(self, listener: _Listener, state: list[bytes]) -> AsyncIterator[bytes]:
         listener.task = asyncio.current_task()
-        try:
-            # Something at once, so that whoever listens knows that it does.
-            yield b"".join(state) or _COMMENT
-            while listener in self._listeners:
-                text = await listener.waiting.get()
-                while not listener.waiting.empty():
-                    text += listener.waiting.get_nowait()
-                yield text
-        finally:
-            self._listeners.discard(listener)
+        # Something at once, so that whoever listens knows that it does.
+        yield b"".join(state) or _COMMENT
+        while listener in self._listeners:
+            text = await listener.waiting.get()
+            while not listener.waiting.empty():
+                text += listener.waiting.get_nowait()
+            yield text
 
     def _drop(self, listener: _Listener) -> None:
         """It may be waiting for its peer to read, and that for ever."""
