@@ -57,6 +57,7 @@ class _Hasty(HttpToolsProtocol):
     """Lets go of a peer that does not say in time and in few bytes what it wants."""
 
     _late: asyncio.TimerHandle | None = None
+    _in_head = True
     _read_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -66,17 +67,23 @@ class _Hasty(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._read_bytes += len(data)
         super().data_received(data)
-        if self._late is not None and self._read_bytes > _MOST_HEAD_BYTES:
+        if self._in_head and self._read_bytes > _MOST_HEAD_BYTES:
             self.transport.close()
 
     def on_headers_complete(self) -> None:
-        self._go_on()
+        self._in_head = False
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        # It may have been answered before all of it was here; then the next one is waited for.
+        if not self.cycle.response_complete:
+            self._go_on()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        # Another request may have come before this answer.
-        if self.cycle.response_complete:
+        # Another request, or a part of it, may have come before this answer.
+        if self.cycle.response_complete or self.cycle.more_body:
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -85,6 +92,8 @@ class _Hasty(HttpToolsProtocol):
 
     def _wait(self) -> None:
         """For a request."""
+        self._go_on()
+        self._in_head = self.cycle is None or self.cycle.response_complete
         self._read_bytes = 0
         self._late = self.loop.call_later(_REQUEST_S, self.transport.close)
 
