@@ -146,7 +146,8 @@ class Handlers:
 
     def follow_fountains(self, _: methods.Nothing) -> Answer:
         """All that are announced, and then each as it changes."""
-        return Stream("fountains", self._fountain_news())
+        batches = ([dict(share) for share in shares] for shares in self._source.follow_shares())
+        return Stream("fountains", batches)
 
     def announce(self, said: methods.Announce) -> Answer:
         return Document(self._announcing.announce(said.flow, said.src, said.dst, said.most_bps))
@@ -157,12 +158,6 @@ class Handlers:
     def withdraw(self, said: methods.OfFlow) -> Answer:
         self._announcing.withdraw(said.flow)
         return Document({"flow": said.flow})
-
-    def _fountain_news(self) -> Iterator[list[dict[str, object]]]:
-        news = self._source.share_news()
-        yield [dict(share) for share in self._source.shares()]
-        for shares in news:
-            yield [dict(share) for share in shares]
 
     def _follow(self, serial: int) -> Iterator[list[dict[str, object]]]:
         """What a slow listener has missed is said, and never waits for it."""

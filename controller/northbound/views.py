@@ -343,8 +343,8 @@ class Source(Protocol):
     def shares(self) -> Iterator[ShareView]:
         """Of all announced flows."""
 
-    def share_news(self) -> Iterator[list[ShareView]]:
-        """What changes from now on, as soon as it does; without news an empty list now and then."""
+    def follow_shares(self) -> Iterator[list[ShareView]]:
+        """All announced flows, then each change at once; an empty list now and then without one."""
 
     def not_ready(self) -> str | None:
         """Why the controller is not ready to be relied on; None if it is."""
