@@ -55,27 +55,36 @@ class ApiProcess:
         backoff = Backoff()
         while not self._ended:
             started_s = time.monotonic()
-            self._start()
-            assert self._child is not None
-            while self._child.poll() is None and not self._ended:
-                sleep(_LOOK_S)
+            how = self._run_once(sleep)
             if self._ended:
                 return
             pause_s = backoff.after(time.monotonic() - started_s)
             LOG.error(
-                "the process of the API and the metrics has ended with status %d; "
-                "it is started again in %.0f s",
-                *(self._child.returncode, pause_s),
+                "the process of the API and the metrics %s; it is started again in %.0f s",
+                *(how, pause_s),
             )
             sleep(pause_s)
 
-    def _start(self) -> None:
+    def _run_once(self, sleep: Callable[[float], object]) -> str:
+        """Start it and wait for its end; returns how it ended."""
+        try:
+            child = self._start()
+        except OSError as error:
+            # Such as no memory for another process: there may be some later.
+            return f"could not be started: {error.strerror or error}"
+        while child.poll() is None and not self._ended:
+            sleep(_LOOK_S)
+        return f"has ended with status {child.returncode}"
+
+    def _start(self) -> Popen:
+        """Raises OSError."""
         kept = [self._there, *([] if self._metrics is None else [self._metrics])]
         self._child = Popen(
             _COMMAND, stdin=subprocess.PIPE, pass_fds=[one.fileno() for one in kept]
         )
         self._child.stdin.write(self._settings.model_dump_json().encode() + b"\n")
         self._child.stdin.flush()
+        return self._child
 
     def stop(self) -> None:
         """End it."""
