@@ -3,7 +3,8 @@
     echo JSON | python -m controller.api
 
 The JSON is that of `settings.Settings`. Exit status: 0 at the end of standard input or on SIGTERM.
-An API that cannot be served as told is told once, and tried again and again.
+If the API cannot be served as configured, the log says why once, and the process tries again every
+second.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from controller.rpc import handover
 LOG = logging.getLogger("weir.api")
 
 _API_PEERS, _METRICS_PEERS = 8192, 512
-# What is wrong may be mended meanwhile.
+# An operator may have mended what was wrong.
 _AGAIN_S = 1.0
 
 
@@ -45,7 +46,7 @@ class _Process:
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
-        """Until it is told to end, or a server has failed."""
+        """Serve until the process is told to end, or a server fails."""
         loop = asyncio.get_running_loop()
         loop.add_reader(sys.stdin, self._read)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -58,7 +59,7 @@ class _Process:
         await asyncio.gather(*works)
 
     def _read(self) -> None:
-        # Whoever has started it is gone; nothing is ever written there after the settings.
+        # The controller is gone: it writes nothing after the settings.
         if not os.read(sys.stdin.fileno(), 1):
             asyncio.get_running_loop().remove_reader(sys.stdin)
             self._end()
@@ -91,7 +92,7 @@ class _Process:
                 return
 
     def _open(self, settings: ApiSettings) -> tuple[Server, socket.socket]:
-        """Raises TokenError or OSError, told for a human."""
+        """Raises TokenError or OSError, with a text for people."""
         api = Api(settings, self._upstream)
         listening = listen(settings.host, settings.port)
         try:
@@ -102,8 +103,7 @@ class _Process:
 
     async def _serve(self, server: Server, listening: socket.socket) -> None:
         prepare(listening)
-        # What there is by now stays: to look through all of it keeps requests waiting for
-        # milliseconds.
+        # What exists by now stays. To look through all of it delays requests by milliseconds.
         gc.collect()
         gc.freeze()
         self._servers.append(server)

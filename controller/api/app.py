@@ -1,4 +1,4 @@
-"""The application: what it is described as, who may ask from where, how errors are told."""
+"""The application: its description, cross-origin rules, errors and background tasks."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ Ethernet frames, in bit/s.
 
 
 def make(api: Api) -> FastAPI:
-    """The application over what all requests share."""
+    """Make the application."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -62,7 +62,7 @@ def make(api: Api) -> FastAPI:
 
 
 class _Counted:
-    """Counts answers by their status. Streams go through it as they are, piece by piece."""
+    """Counts answers by their status. It passes streams on piece by piece."""
 
     def __init__(self, app: ASGIApp, requests: Counter) -> None:
         self._app = app
