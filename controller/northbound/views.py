@@ -1,7 +1,7 @@
-"""What there is to see, as plain values that can be written as JSON just as they are.
+"""What there is to see, as plain values that can be encoded as JSON.
 
 Units are in the names. `switch` is a datapath id and `port` an OpenFlow port number, as in the
-event log; a switch or a port that is only named stands as "datapath id in hex:port".
+event log. The name of a port is "datapath id in hex:port".
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """Runs the process that serves HTTP, and restarts it when it fails.
 
 The process reads its settings from its standard input and ends when that is closed, so it never
-outlives the controller. The sockets that it inherits stay open for the next one.
+outlives the controller. The sockets that it inherits stay open here, for the next process.
 """
 
 import logging
@@ -29,7 +29,7 @@ _END_S = 3.0
 
 
 class ApiProcess:
-    """The process for the API and the metrics, as far as they are wanted."""
+    """The process that serves the API and the metrics, or only one of them."""
 
     def __init__(self, section: Northbound, log: Log) -> None:
         """Raises ListenError."""
@@ -47,7 +47,7 @@ class ApiProcess:
 
     @property
     def hatch(self) -> Hatch:
-        """Where it comes in to ask."""
+        """Where its connections come from."""
         return Hatch(self._here)
 
     def run(self, sleep: Callable[[float], object]) -> None:
@@ -98,14 +98,14 @@ class ApiProcess:
                 self._child.wait()
 
     def close(self) -> None:
-        """Close what it was born with."""
+        """Close the sockets that it inherits."""
         for one in (self._metrics, self._here, self._there):
             if one is not None:
                 one.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """For Prometheus. Here, so that the controller does not start if it cannot be."""
+    """The listener for Prometheus. The controller opens it, and does not start if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=_WAITING)
