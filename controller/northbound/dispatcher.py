@@ -56,6 +56,8 @@ class Dispatcher:
                     yield messages.result({}, name)
                     for batch in batches:
                         yield from self._pieces(iter(batch)) if batch else (messages.piece(()),)
+                    text = "changes were not read in time and are lost; follow again"
+                    raise CallError(Kind.BUSY, text)
                 finally:
                     self._followers -= 1
 

@@ -32,7 +32,8 @@ class Listing(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Rows without end in batches; an empty one from time to time, to see who still listens."""
+    """Rows in batches; an empty one from time to time, to see who still listens. They end only if
+    the peer has not read them in time."""
 
     name: str
     batches: Iterator[list[dict[str, object]]]
