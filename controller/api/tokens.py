@@ -105,16 +105,20 @@ class Tokens:
 def read(path: Path) -> dict[bytes, Token]:
     """The tokens of a file by their digests. Raises TokenError."""
     try:
-        written = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenError(f"{path}: {error}") from None
+    try:
+        written = yaml.safe_load(text)
+    except Exception as error:
+        # PyYAML raises other errors, too, such as ValueError for a 30th of February.
+        raise TokenError(f"{path} is no YAML: {error}") from None
+    try:
         tokens = _File.model_validate(written or {}).tokens
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise TokenError(f"{path}: {place}: {first['msg']}") from None
-    except yaml.YAMLError as error:
-        raise TokenError(f"{path} is no YAML: {error}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise TokenError(f"{path}: {error}") from None
     return {bytes.fromhex(token.sha256): token for token in tokens}
 
 
