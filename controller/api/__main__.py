@@ -77,7 +77,7 @@ class _Process:
         told = ""
         while not self._ended.is_set():
             try:
-                server, listening = self._open(settings)
+                api, server, listening = self._open(settings)
             except (TokenError, OSError) as error:
                 if str(error) != told:
                     told = str(error)
@@ -88,18 +88,23 @@ class _Process:
                 scheme = "https" if settings.key else "http"
                 place = _place(listening)
                 LOG.info("API at %s://%s/v1/, described in openapi.json there", scheme, place)
-                await self._serve(server, listening)
+                # If the work in the background fails, the process ends and is started again.
+                async with asyncio.TaskGroup() as tasks:
+                    work = tasks.create_task(api.run())
+                    await self._serve(server, listening)
+                    work.cancel()
                 return
 
-    def _open(self, settings: ApiSettings) -> tuple[Server, socket.socket]:
+    def _open(self, settings: ApiSettings) -> tuple[Api, Server, socket.socket]:
         """Raises TokenError or OSError, with a text for people."""
         api = Api(settings, self._upstream)
         listening = listen(settings.host, settings.port)
         try:
-            return Server(app.make(api), _API_PEERS, settings.key, settings.certificate), listening
+            server = Server(app.make(api), _API_PEERS, settings.key, settings.certificate)
         except OSError:
             listening.close()
             raise
+        return api, server, listening
 
     async def _serve(self, server: Server, listening: socket.socket) -> None:
         prepare(listening)

@@ -1,8 +1,4 @@
-"""The application: its description, cross-origin rules, errors and background tasks."""
-
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
+"""The application: its description, cross-origin rules and errors."""
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
@@ -26,22 +22,10 @@ Ethernet frames, in bit/s.
 
 def make(api: Api) -> FastAPI:
     """Make the application."""
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tasks = [
-            asyncio.create_task(work) for work in (api.shares.run(), api.events.run(), api.look())
-        ]
-        yield
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
     app = FastAPI(
         title="Weir",
         version=__version__,
         description=_DESCRIPTION,
-        lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",

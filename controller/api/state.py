@@ -113,7 +113,13 @@ class Api:
         answer = await self.upstream.ask(method, {**params, **more})
         return Response(answer, media_type="application/json")
 
-    async def look(self) -> None:
+    async def run(self) -> None:
+        """The work in the background, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            for work in (self.shares.run(), self.events.run(), self._look()):
+                tasks.create_task(work)
+
+    async def _look(self) -> None:
         """Follow the token file and update the metrics, for ever."""
         while True:
             await asyncio.sleep(_LOOK_S)

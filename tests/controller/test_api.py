@@ -424,6 +424,15 @@ def test_too_many_listeners_are_told_to_come_back(
     assert "0 listen already" in world.problem(503, "/v1/events/stream")
 
 
+def test_nothing_goes_on_half(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its work in the background, the API would accept tokens that are revoked."""
+    monkeypatch.setattr("controller.api.state._LOOK_S", 0.0)
+    monkeypatch.setattr(world.api.tokens, "follow", lambda: 1 / 0)
+    with pytest.raises(ExceptionGroup) as failed:
+        asyncio.run(asyncio.wait_for(world.api.run(), 5))
+    assert failed.group_contains(ZeroDivisionError)
+
+
 def test_a_controller_that_comes_back_is_followed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.api.hub._AGAIN_S", 0.0)
     attempts = 0
