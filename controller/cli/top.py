@@ -41,7 +41,7 @@ class Look(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """Of a port's egress queues, a second; as far back as the switch's last two accounts."""
+    """Of a port's egress queues, a second, between the last two reports of the switch."""
 
     bits: float
     drops: float
