@@ -3,7 +3,8 @@
     echo JSON | python -m controller.api
 
 The JSON is that of `settings.Settings`. Exit status: 0 at the end of standard input or on SIGTERM.
-An API that cannot be served as told is told once, and tried again and again.
+If the API cannot be served as configured, the log says why once, and the process tries again every
+second.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from controller.rpc import handover
 LOG = logging.getLogger("weir.api")
 
 _API_PEERS, _METRICS_PEERS = 8192, 512
-# What is wrong may be mended meanwhile.
+# An operator may have mended what was wrong.
 _AGAIN_S = 1.0
 
 
@@ -45,7 +46,7 @@ class _Process:
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
-        """Until it is told to end, or a server has failed."""
+        """Serve until the process is told to end, or a server fails."""
         loop = asyncio.get_running_loop()
         loop.add_reader(sys.stdin, self._read)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -58,7 +59,7 @@ class _Process:
         await asyncio.gather(*works)
 
     def _read(self) -> None:
-        # Whoever has started it is gone; nothing is ever written there after the settings.
+        # The controller is gone: it writes nothing after the settings.
         if not os.read(sys.stdin.fileno(), 1):
             asyncio.get_running_loop().remove_reader(sys.stdin)
             self._end()
@@ -76,7 +77,7 @@ class _Process:
         told = ""
         while not self._ended.is_set():
             try:
-                server, listening = self._open(settings)
+                api, server, listening = self._open(settings)
             except (TokenError, OSError) as error:
                 if str(error) != told:
                     told = str(error)
@@ -87,23 +88,27 @@ class _Process:
                 scheme = "https" if settings.key else "http"
                 place = _place(listening)
                 LOG.info("API at %s://%s/v1/, described in openapi.json there", scheme, place)
-                await self._serve(server, listening)
+                # If the work in the background fails, the process ends and is started again.
+                async with asyncio.TaskGroup() as tasks:
+                    work = tasks.create_task(api.run())
+                    await self._serve(server, listening)
+                    work.cancel()
                 return
 
-    def _open(self, settings: ApiSettings) -> tuple[Server, socket.socket]:
-        """Raises TokenError or OSError, told for a human."""
+    def _open(self, settings: ApiSettings) -> tuple[Api, Server, socket.socket]:
+        """Raises TokenError or OSError, with a text for people."""
         api = Api(settings, self._upstream)
         listening = listen(settings.host, settings.port)
         try:
-            return Server(app.make(api), _API_PEERS, settings.key, settings.certificate), listening
+            server = Server(app.make(api), _API_PEERS, settings.key, settings.certificate)
         except OSError:
             listening.close()
             raise
+        return api, server, listening
 
     async def _serve(self, server: Server, listening: socket.socket) -> None:
         prepare(listening)
-        # What there is by now stays: to look through all of it keeps requests waiting for
-        # milliseconds.
+        # What exists by now stays. To look through all of it delays requests by milliseconds.
         gc.collect()
         gc.freeze()
         self._servers.append(server)

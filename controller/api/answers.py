@@ -1,4 +1,5 @@
-"""What the API answers, as its description says it; the rest are the northbound's views."""
+"""The answers of the API as its description has them, as far as they are not views of the
+northbound."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from controller.northbound import views
 
 
 class Health(BaseModel):
-    """It answers, so it lives; `ready` tells whether what it says can be relied on."""
+    """`ready`: what the controller says can be relied on."""
 
     status: Literal["ready", "not ready"]
     version: str
@@ -38,7 +39,7 @@ class Regulated(BaseModel):
 
 
 class Flows(BaseModel):
-    """A page of the flows, the largest volume first. They go on changing in between."""
+    """A page of the flows, the largest volume first. Flows change between two pages."""
 
     total: int
     offset: int
@@ -47,7 +48,7 @@ class Flows(BaseModel):
 
 
 class Events(BaseModel):
-    """`next_after` is where to go on."""
+    """`next_after` is the `after` of the next request."""
 
     next_after: int
     events: list[dict[str, Any]]
@@ -73,7 +74,7 @@ class Topology(BaseModel):
 
 
 def topology(switches: Mapping[str, Any], ports: Mapping[str, Any]) -> Topology:
-    """Of the answers to `switches` and `ports`."""
+    """The topology, from the answers to `switches` and `ports`."""
     hosts: dict[int, int] = {}
     links: dict[frozenset[str], TopologyLink] = {}
     for port in ports["ports"]:

@@ -1,8 +1,4 @@
-"""The application: what it is described as, who may ask from where, how errors are told."""
-
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
+"""The application: its description, cross-origin rules and errors."""
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
@@ -25,23 +21,11 @@ Ethernet frames, in bit/s.
 
 
 def make(api: Api) -> FastAPI:
-    """The application over what all requests share."""
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tasks = [
-            asyncio.create_task(work) for work in (api.shares.run(), api.events.run(), api.look())
-        ]
-        yield
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
+    """Make the application."""
     app = FastAPI(
         title="Weir",
         version=__version__,
         description=_DESCRIPTION,
-        lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
@@ -62,7 +46,7 @@ def make(api: Api) -> FastAPI:
 
 
 class _Counted:
-    """Counts answers by their status. Streams go through it as they are, piece by piece."""
+    """Counts answers by their status. It passes streams on piece by piece."""
 
     def __init__(self, app: ASGIApp, requests: Counter) -> None:
         self._app = app

@@ -1,14 +1,14 @@
-"""One stream of the controller, for as many listeners as there are.
+"""One stream of the controller, for many listeners.
 
-Each message is written once and handed to all. Who does not take it in time is dropped: its
-connection ends, and when it comes back it begins with what there is.
+Each message is encoded once and sent to all. A listener that does not read in time is dropped: its
+connection ends, and when it connects again it starts with the present state.
 """
 
 import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 from controller.api.upstream import UnavailableError
@@ -25,11 +25,11 @@ Follow = Callable[[], AsyncIterator[dict[str, object] | None]]
 
 
 class FullError(Exception):
-    """As many listen as may."""
+    """There are as many listeners as allowed."""
 
 
 class _Listener:
-    """`wants` is the key of what it wants to hear, None for all."""
+    """`wants` is the key of the messages that it wants, None for all."""
 
     def __init__(self, wants: str | None) -> None:
         self.wants = wants
@@ -38,8 +38,8 @@ class _Listener:
 
 
 class Hub:
-    """`key` names what a message is about, of which the last one is the state; `gone` tells whether
-    it is over with it. Without `key` there is no state."""
+    """`key` names the subject of a message. The last message of each subject is the state, until
+    one for which `gone` is true. Without `key` there is no state. `most` limits the listeners."""
 
     def __init__(
         self,
@@ -59,17 +59,17 @@ class Hub:
         self.dropped = 0
 
     def __len__(self) -> int:
-        """How many listen."""
+        """The number of listeners."""
         return len(self._listeners)
 
     async def run(self) -> None:
-        """Hand on what the controller tells, for ever."""
+        """Pass on what the controller sends, for ever."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._hand_on())
             tasks.create_task(self._beat())
 
     async def _beat(self) -> None:
-        """Let nobody take a quiet stream for a broken one."""
+        """Send a comment on quiet streams, so that nobody takes them for broken."""
         while True:
             await asyncio.sleep(_QUIET_S)
             for listener in list(self._listeners):
@@ -86,7 +86,7 @@ class Hub:
             await asyncio.sleep(_AGAIN_S)
 
     def tell(self, message: Message) -> None:
-        """Hand a message to all that want it."""
+        """Send a message to all who want it."""
         key = self._key(message) if self._key else None
         written = self._written(message)
         if key is not None:
@@ -101,35 +101,36 @@ class Hub:
                 except asyncio.QueueFull:
                     self._drop(listener)
 
-    def listen(self, wants: str | None = None) -> AsyncIterator[bytes]:
-        """What is told from now on, after the state as it is. Raises FullError."""
+    @contextlib.contextmanager
+    def listening(self, wants: str | None = None) -> Iterator[AsyncIterator[bytes]]:
+        """The present state, then all messages, as long as the block lasts. Raises FullError."""
         if len(self._listeners) >= self._most:
             raise FullError(f"{self._most} listen already; try again later")
         listener = _Listener(wants)
-        self._listeners.add(listener)
         state = [text for key, text in self._state.items() if wants in (None, key)]
-        return self._told(listener, state)
-
-    async def _told(self, listener: _Listener, state: list[bytes]) -> AsyncIterator[bytes]:
-        listener.task = asyncio.current_task()
+        self._listeners.add(listener)
         try:
-            # Something at once, so that whoever listens knows that it does.
-            yield b"".join(state) or _COMMENT
-            while listener in self._listeners:
-                text = await listener.waiting.get()
-                while not listener.waiting.empty():
-                    text += listener.waiting.get_nowait()
-                yield text
+            yield self._told(listener, state)
         finally:
             self._listeners.discard(listener)
 
+    async def _told(self, listener: _Listener, state: list[bytes]) -> AsyncIterator[bytes]:
+        listener.task = asyncio.current_task()
+        # Something at once, so that the listener knows that it is connected.
+        yield b"".join(state) or _COMMENT
+        while listener in self._listeners:
+            text = await listener.waiting.get()
+            while not listener.waiting.empty():
+                text += listener.waiting.get_nowait()
+            yield text
+
     def _drop(self, listener: _Listener) -> None:
-        """It may be waiting for its peer to read, and that for ever."""
+        """Its task may wait for ever for its peer to read."""
         self.dropped += 1
         self._listeners.discard(listener)
         if listener.task is not None:
             listener.task.cancel()
-        LOG.warning("a listener to %s was dropped, which did not read", self._name)
+        LOG.warning("a listener to %s did not read and was dropped", self._name)
 
     def _written(self, message: Message) -> bytes:
         """WHATWG HTML, section 9.2: server-sent events."""

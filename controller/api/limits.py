@@ -1,4 +1,4 @@
-"""How often each may ask: a token bucket for whoever is known by a key."""
+"""Limits the requests of each client by a token bucket."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -7,7 +7,7 @@ _REMEMBERED = 10_000
 
 
 class RateLimit:
-    """`rate` a second, and twice that at once."""
+    """`rate` requests a second for each key, and twice as many at once."""
 
     def __init__(self, rate: float, clock: Callable[[], float]) -> None:
         self._rate, self._burst = rate, max(1.0, 2 * rate)
@@ -15,7 +15,7 @@ class RateLimit:
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, key: Hashable) -> float:
-        """0 if it may go on now, which then counts; else after how long it may."""
+        """0 if a request may go on now, which is then counted; else how long to wait."""
         now = self._clock()
         left, since = self._buckets.pop(key, (self._burst, now))
         left = min(self._burst, left + (now - since) * self._rate)

@@ -1,4 +1,4 @@
-"""The controller's metrics for Prometheus: an application of its own, without tokens."""
+"""The application that serves the controller's metrics to Prometheus, without tokens."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Errors as problems (RFC 9457), and what guards against requests that are too large."""
+"""Errors as problems (RFC 9457), and a limit on the size of requests."""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -69,7 +69,7 @@ def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) 
 
 
 def too_many(wait_s: float) -> HTTPException:
-    """Whoever asks too often may ask again after so long."""
+    """The answer to a client that asks too often."""
     seconds = max(1, ceil(wait_s))
     return HTTPException(
         HTTPStatus.TOO_MANY_REQUESTS,
@@ -79,33 +79,33 @@ def too_many(wait_s: float) -> HTTPException:
 
 
 async def of_http(_request: Request, error: HTTPException) -> Response:
-    """Of what is raised on purpose, and of paths and methods that there are not."""
+    """For errors that are raised on purpose, and for unknown paths and methods."""
     return problem(error.status_code, str(error.detail), error.headers)
 
 
 async def of_request(_request: Request, error: RequestValidationError) -> Response:
-    """Of a request that says what cannot be."""
+    """For invalid parameters and bodies."""
     first: ErrorDetails = error.errors()[0]
-    # Without where the parameter stands: in the path, the query or the body.
+    # The first part says whether the parameter is in the path, the query or the body.
     text = methods.explain({**first, "loc": first["loc"][1:]})
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, text)
 
 
 async def of_call(_request: Request, error: CallError) -> Response:
-    """Of what the controller refuses."""
+    """For what the controller refuses."""
     status = _STATUSES.get(error.kind, HTTPStatus.INTERNAL_SERVER_ERROR)
     return problem(status, error.detail)
 
 
 async def of_upstream(_request: Request, error: Exception) -> Response:
-    """Of a controller that does not answer, or of too many who listen."""
+    """For a controller that does not answer, and for too many listeners."""
     headers = {"Retry-After": str(_AGAIN_S)}
     text = str(error) or type(error).__name__
     return problem(HTTPStatus.SERVICE_UNAVAILABLE, f"not now: {text}", headers)
 
 
 def install(app: FastAPI) -> None:
-    """Have problems made of what is raised."""
+    """Turn exceptions into problems."""
     handlers: Mapping[type[Exception], Callable[..., Any]] = {
         HTTPException: of_http,
         RequestValidationError: of_request,
@@ -118,7 +118,7 @@ def install(app: FastAPI) -> None:
 
 
 class SmallBodies:
-    """Refuses bodies that no request of the API needs."""
+    """Refuses bodies larger than any request of the API needs."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

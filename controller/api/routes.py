@@ -2,16 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from prometheus_client import generate_latest
+from starlette import types
 
 from controller import __version__
 from controller.api import answers
+from controller.api.hub import Hub
 from controller.api.state import Api
 from controller.api.tokens import Scope, Token
 from controller.northbound import views
@@ -86,7 +87,7 @@ def add(app: FastAPI, api: Api) -> None:
     async def follow_fountains(
         flow: Annotated[methods.FlowName | None, Query(description="only this flow")] = None,
     ) -> Response:
-        return _EventStream(api.shares.listen(flow))
+        return _EventStream(api.shares, flow)
 
     @app.put(
         "/v1/fountains/{flow}",
@@ -184,12 +185,21 @@ def add(app: FastAPI, api: Api) -> None:
         **reads,
     )
     async def follow_events() -> Response:
-        return _EventStream(api.events.listen())
+        return _EventStream(api.events)
 
 
 class _EventStream(StreamingResponse):
+    """Listens for as long as the response lasts, even if its peer leaves before the first byte."""
+
     media_type = "text/event-stream"
 
-    def __init__(self, content: AsyncIterator[bytes], status_code: int = 200) -> None:
+    def __init__(self, hub: Hub, wants: str | None = None, status_code: int = 200) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(content, status_code, headers)
+        super().__init__((), status_code, headers)
+        self._hub, self._wants = hub, wants
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        """Raises FullError before anything is sent."""
+        with self._hub.listening(self._wants) as told:
+            self.body_iterator = told
+            await super().__call__(scope, receive, send)

@@ -1,4 +1,4 @@
-"""HTTP servers, several in one process: uvicorn, and what it leaves open."""
+"""HTTP servers, several in one process: uvicorn, with time limits for its peers."""
 
 import asyncio
 import contextlib
@@ -12,17 +12,17 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _WAITING = 1024
-# A peer that does not take what it is sent for so long is taken for gone (RFC 5482).
+# A peer that acknowledges nothing for so long is taken for gone (RFC 5482).
 _PEER_TIMEOUT_MS = 15_000
-# What is held for one that does not read.
+# The most that is buffered for a peer that does not read.
 _SEND_BYTES = 32 * 1024
 _REQUEST_S, _MOST_HEAD_BYTES = 30.0, 64 * 1024
 
 
 class Server(uvicorn.Server):
-    """Over TLS with a key and a certificate. Raises OSError if these cannot be used.
+    """Serves TLS if it has a key and a certificate. Raises OSError if they cannot be used.
 
-    It ends when `should_exit` is set, not by a signal: that is for all servers of the process.
+    It ends when `should_exit` is set, not by a signal: a signal is for all servers of the process.
     """
 
     def __init__(
@@ -54,9 +54,10 @@ class Server(uvicorn.Server):
 
 
 class _Hasty(HttpToolsProtocol):
-    """Lets go of a peer that does not say in time and in few bytes what it wants."""
+    """Closes connections whose requests do not arrive in time, or have too large a head."""
 
     _late: asyncio.TimerHandle | None = None
+    _in_head = True
     _read_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -66,17 +67,23 @@ class _Hasty(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._read_bytes += len(data)
         super().data_received(data)
-        if self._late is not None and self._read_bytes > _MOST_HEAD_BYTES:
+        if self._in_head and self._read_bytes > _MOST_HEAD_BYTES:
             self.transport.close()
 
     def on_headers_complete(self) -> None:
-        self._go_on()
+        self._in_head = False
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        # A request can be answered before all of it is here; the timer is then for the next one.
+        if not self.cycle.response_complete:
+            self._go_on()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        # Another request may have come before this answer.
-        if self.cycle.response_complete:
+        # Another request, or a part of it, may have come before this answer.
+        if self.cycle.response_complete or self.cycle.more_body:
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -84,18 +91,21 @@ class _Hasty(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        """For a request."""
+        """Wait for a request, but not for ever."""
+        self._go_on()
+        self._in_head = self.cycle is None or self.cycle.response_complete
         self._read_bytes = 0
         self._late = self.loop.call_later(_REQUEST_S, self.transport.close)
 
     def _go_on(self) -> None:
+        """The request is here."""
         if self._late is not None:
             self._late.cancel()
             self._late = None
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Raises OSError, told for a human."""
+    """A listening socket. Raises OSError, with a text for people."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=_WAITING)
@@ -109,9 +119,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def prepare(listening: socket.socket) -> None:
-    """Have all that it accepts let go of peers that are gone, and wait for none."""
-    # asyncio sees to TCP_NODELAY only where a socket's protocol is said to be TCP, which a
-    # listener's is not; without it an answer waits for 40 ms.
+    """Set what all accepted connections inherit: timeouts, small buffers, no delay."""
+    # asyncio sets TCP_NODELAY only on sockets that were made with protocol TCP, and a listener's
+    # was not. Without it an answer waits for 40 ms.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _PEER_TIMEOUT_MS)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)

@@ -1,4 +1,4 @@
-"""What the controller hands over to its API's process: one line of JSON on standard input."""
+"""What the controller passes to its API's process: one line of JSON on standard input."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ from pydantic import BaseModel, ConfigDict
 
 
 class ApiSettings(BaseModel):
-    """Without `key` and `certificate` everything goes in clear. `origins` are those of web pages
-    that may ask from within a browser; `rate` is how many requests a second each token may make."""
+    """Without `key` and `certificate` there is no TLS. `origins` are those of web pages that may
+    ask from a browser. `rate` is the number of requests a second of each token."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -21,8 +21,8 @@ class ApiSettings(BaseModel):
 
 
 class Settings(BaseModel):
-    """`hatch` is the descriptor that connections to the controller are handed over through,
-    `metrics` that of a listener for Prometheus."""
+    """`hatch` is the descriptor through which connections are passed to the controller, `metrics`
+    that of a listener for Prometheus."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

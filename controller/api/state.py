@@ -23,12 +23,12 @@ LOG = logging.getLogger("weir.api")
 
 _LOOK_S = 1.0
 _MOST_LISTENERS = 2048
-# Of a token's requests a second, what one address has without a token that is good for them.
+# An address without a valid token may make this part of the requests of a token.
 _STRANGERS_PART = 0.2
 
 
 class ApiMetrics:
-    """What Prometheus is told of the API itself."""
+    """The metrics of the API itself."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -42,10 +42,13 @@ class ApiMetrics:
             registry=self.registry,
         )
         self.listeners = Gauge(
-            "weir_api_listeners", "Who follows a stream", ["stream"], registry=self.registry
+            "weir_api_listeners", "Listeners of a stream", ["stream"], registry=self.registry
         )
         self.dropped = Counter(
-            "weir_api_listeners_dropped", "Who did not read", ["stream"], registry=self.registry
+            "weir_api_listeners_dropped",
+            "Listeners that did not read",
+            ["stream"],
+            registry=self.registry,
         )
 
 
@@ -105,14 +108,19 @@ class Api:
         return token
 
     async def ask(self, method: str, asked: Parameters | None = None, **more: object) -> Response:
-        """What the controller answers, as it has written it. Raises CallError and
-        UnavailableError."""
+        """The answer of the controller, unchanged. Raises CallError and UnavailableError."""
         params = asked.model_dump(mode="json", by_alias=True, exclude_none=True) if asked else {}
         answer = await self.upstream.ask(method, {**params, **more})
         return Response(answer, media_type="application/json")
 
-    async def look(self) -> None:
-        """Use the tokens as they are in the file, for ever."""
+    async def run(self) -> None:
+        """The work in the background, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            for work in (self.shares.run(), self.events.run(), self._look()):
+                tasks.create_task(work)
+
+    async def _look(self) -> None:
+        """Follow the token file and update the metrics, for ever."""
         while True:
             await asyncio.sleep(_LOOK_S)
             try:

@@ -1,4 +1,4 @@
-"""Tokens: who may ask for what, until when. Only their digests are kept.
+"""Tokens: who may ask for what, and until when. The file holds only their digests.
 
 A token is 256 random bits, so its SHA-256 is as good as a slow hash would be. The file is YAML:
 
@@ -22,7 +22,7 @@ PREFIX = "weir_"
 
 
 class Scope(StrEnum):
-    """What a token is good for: to look, or to announce fountain flows as well."""
+    """What a token allows: to read, or to announce fountain flows."""
 
     READ = "read"
     ANNOUNCE = "announce"
@@ -54,11 +54,11 @@ class _File(BaseModel):
 
 
 class TokenError(ValueError):
-    """A file that cannot be used; the message says what is wrong where."""
+    """The file cannot be used; the message says what is wrong and where."""
 
 
 class RefusedError(Exception):
-    """A token that is not good for what it was shown for. `name` is whose it was, if known."""
+    """The token does not allow the request. `name` is that of the token, if it is known."""
 
     def __init__(self, reason: str, text: str, name: str | None = None) -> None:
         super().__init__(text)
@@ -67,7 +67,7 @@ class RefusedError(Exception):
 
 
 class Tokens:
-    """Those of a file, which is read again when it has changed."""
+    """The tokens of a file, which is read again when it has changed."""
 
     def __init__(self, path: Path) -> None:
         """Raises TokenError."""
@@ -76,8 +76,8 @@ class Tokens:
         self._by_digest: Mapping[bytes, Token] = read(path)
 
     def follow(self) -> bool:
-        """Use the file as it is now; returns whether it has changed. Raises TokenError, and then
-        goes on with what there was."""
+        """Read the file if it has changed; returns whether it has. If it cannot be used, raises
+        TokenError and keeps the former tokens."""
         stamp = _stamp(self._path)
         if stamp == self._stamp:
             return False
@@ -86,11 +86,11 @@ class Tokens:
         return True
 
     def check(self, shown: str | None, scope: Scope, now: datetime) -> Token:
-        """Whose token it is. Raises RefusedError."""
+        """The token that was shown. Raises RefusedError."""
         if shown is None:
             raise RefusedError("missing", "this takes a token: Authorization: Bearer TOKEN")
         digest = hashlib.sha256(shown.encode(errors="replace")).digest()
-        # A dictionary finds by hash and by equality; of digests, neither tells anything of a token.
+        # The time that a look-up of digests takes says nothing about tokens.
         token = self._by_digest.get(digest)
         if token is None or not hmac.compare_digest(digest, bytes.fromhex(token.sha256)):
             raise RefusedError("unknown", "this token is not known here")
@@ -105,21 +105,25 @@ class Tokens:
 def read(path: Path) -> dict[bytes, Token]:
     """The tokens of a file by their digests. Raises TokenError."""
     try:
-        written = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenError(f"{path}: {error}") from None
+    try:
+        written = yaml.safe_load(text)
+    except Exception as error:
+        # PyYAML raises other errors, too, such as ValueError for a 30th of February.
+        raise TokenError(f"{path} is no YAML: {error}") from None
+    try:
         tokens = _File.model_validate(written or {}).tokens
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise TokenError(f"{path}: {place}: {first['msg']}") from None
-    except yaml.YAMLError as error:
-        raise TokenError(f"{path} is no YAML: {error}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise TokenError(f"{path}: {error}") from None
     return {bytes.fromhex(token.sha256): token for token in tokens}
 
 
 def make(name: str, scopes: frozenset[Scope], expires: datetime | None) -> tuple[str, Token]:
-    """A new token: the secret, which is told once, and the line for the file."""
+    """A new token: the secret, which is printed once, and the line for the file."""
     secret = PREFIX + secrets.token_urlsafe(32)
     digest = hashlib.sha256(secret.encode()).hexdigest()
     return secret, Token(name=name, sha256=digest, scopes=scopes, expires=expires)

@@ -1,4 +1,4 @@
-"""The controller, asked over connections that are handed over to it."""
+"""A client of the controller, over connections that are passed to it."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from controller.rpc.messages import CallError, NonsenseError
 
 _ASKED_AT_ONCE = 32
 _TIMEOUT_S = 10.0
-# A stream says something at least that often.
+# A stream sends something at least that often.
 _SILENCE_S = 30.0
 _MOST_LINE_BYTES = 16 * 1024 * 1024
 
@@ -20,16 +20,16 @@ class UnavailableError(Exception):
 
 
 class Upstream:
-    """The controller that `connect` leads to."""
+    """The controller. `connect` makes a connection to it."""
 
     def __init__(self, connect: Callable[[], socket.socket]) -> None:
         self._connect = connect
         self._free = asyncio.Semaphore(_ASKED_AT_ONCE)
 
     async def ask(self, method: str, params: Mapping[str, object] | None = None) -> bytes:
-        """An answer as one JSON object. Raises CallError and UnavailableError."""
+        """The answer as one JSON object. Raises CallError and UnavailableError."""
         answer = messages.Assembly()
-        with _told():
+        with _unavailable():
             async with (
                 asyncio.timeout(_TIMEOUT_S),
                 self._free,
@@ -42,8 +42,8 @@ class Upstream:
     async def follow(
         self, method: str, params: Mapping[str, object] | None = None
     ) -> AsyncIterator[dict[str, object] | None]:
-        """The rows of a stream, and None now and then. Raises UnavailableError."""
-        with _told():
+        """The rows of a stream, and None from time to time. Raises UnavailableError."""
+        with _unavailable():
             async with self._asked(method, params) as lines:
                 try:
                     messages.head(await _line_in_time(lines))
@@ -69,7 +69,7 @@ class Upstream:
 
 
 async def _line(lines: asyncio.StreamReader) -> bytes:
-    """Raises OSError at the end."""
+    """The next line. Raises OSError at the end."""
     line = await lines.readline()
     if not line.endswith(b"\n"):
         raise ConnectionResetError("it has ended")
@@ -82,7 +82,8 @@ async def _line_in_time(lines: asyncio.StreamReader) -> bytes:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _unavailable() -> Iterator[None]:
+    """Turn failures into UnavailableError."""
     try:
         yield
     except TimeoutError:

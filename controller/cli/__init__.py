@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """How to call it, and what it does."""
+    """The arguments of a command, and what it does."""
 
     synopsis: str
     text: str
@@ -31,9 +31,10 @@ SUMMARY = "".join(f"    {synopsis:<20}{text}\n" for synopsis, text in COMMANDS.v
 
 
 def main(argv: list[str]) -> int:
-    """Run the command that `argv` begins with as all of this process; returns the exit status."""
+    """Run the command that `argv` begins with; nothing else runs in this process. Returns the exit
+    status."""
     from controller.cli.commands import run
 
-    # As of any filter, the end of a pipe is the end of it.
+    # As with any filter, the end of the pipe ends the command.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     return run(argv)

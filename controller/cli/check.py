@@ -1,4 +1,4 @@
-"""`weir-controller check`: everything that is wrong with a configuration, before it is used."""
+"""`weir-controller check`: finds everything that is wrong with a configuration before its use."""
 
 import argparse
 import json

@@ -18,7 +18,7 @@ Params = Mapping[str, object]
 
 
 class AskError(Exception):
-    """No answer, or that it cannot be given; the message is for whoever has asked."""
+    """There is no answer, or it is an error; the message is for the user."""
 
 
 class Client:
@@ -28,7 +28,7 @@ class Client:
         self._path = path
 
     def ask(self, method: str, params: Params | None = None) -> dict[str, Any]:
-        """An answer, whole."""
+        """The whole answer."""
         answer = messages.Assembly()
         with self._asked(method, params) as lines:
             while not answer.take(_line(lines)):
@@ -62,7 +62,7 @@ class Client:
             raise self._told(error) from error
 
     def _told(self, error: OSError | EOFError) -> AskError:
-        """What an error means to whoever has asked."""
+        """What an error means to the user."""
         path = self._path
         where = "start one, or name its socket (northbound.socket) with --socket"
         match error:
@@ -80,7 +80,7 @@ class Client:
 
 
 def _line(lines: BinaryIO) -> bytes:
-    """Raises EOFError."""
+    """The next line. Raises EOFError at the end."""
     line = lines.readline()
     if not line.endswith(b"\n"):
         raise EOFError
@@ -88,7 +88,7 @@ def _line(lines: BinaryIO) -> bytes:
 
 
 def _owner(path: str) -> str:
-    """Who may open a socket: its owner, or that of the directory that it cannot be seen in."""
+    """Who may open a socket: its owner, or the owner of a directory that hides it."""
     for place in (Path(path), Path(path).parent):
         try:
             return pwd.getpwuid(os.stat(place).st_uid).pw_name  # noqa: PTH116 - of either kind

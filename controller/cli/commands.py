@@ -1,4 +1,4 @@
-"""The command line of the commands, and those that answer once."""
+"""The command line of all commands, and the commands that print an answer."""
 
 import argparse
 import json
@@ -61,8 +61,8 @@ d drops, f flows, n number""",
     weir-controller events --follow --json | jq -c 'select(.event == "queue_event")'""",
     "ask": """\
     weir-controller ask help                # all methods and their parameters
-    weir-controller ask excesses switch=1   # who is over his budget of packet-ins
-    weir-controller ask ready               # status 1 while it cannot be relied on
+    weir-controller ask excesses switch=1   # which ports exceed their packet-in budgets
+    weir-controller ask ready               # status 1 while the controller is not ready
     weir-controller ask follow_fountains    # a line for each change, until interrupted""",
 }
 
@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     events.add_argument("--follow", "-f", action="store_true", help="go on with those to come")
     events.add_argument("--limit", **_NUMBER, default=20, help="how many past ones (20)")
     ask = add("ask", _ask, asking)
-    ask.add_argument("method", metavar="METHOD", help="what to ask; help tells all")
+    ask.add_argument("method", metavar="METHOD", help="the method; help lists all")
     ask.add_argument("params", metavar="NAME=VALUE", nargs="*", type=_param, help="a parameter")
     return parser
 

@@ -1,4 +1,4 @@
-"""What the controller tells, as tables for people."""
+"""The controller's answers as tables for people."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ Row = Mapping[str, Any]
 
 
 class Column(NamedTuple):
-    """`cell` makes the text of a row; the less a column has to say, the sooner it gives way."""
+    """`cell` makes the text of a row. A column that `shrinks` is cut in a narrow terminal."""
 
     title: str
     cell: Callable[[Row], str]
@@ -37,7 +37,7 @@ def table(columns: Sequence[Column], rows: Iterable[Row]) -> Table:
 
 
 def with_regulation(ports: Iterable[Row], regulation: Iterable[Row]) -> list[dict[str, Any]]:
-    """Ports, each with how it is regulated as `regulation`."""
+    """The ports, each with its regulation under the key `regulation`."""
     by_port = {(row["switch"], row["port"]): row for row in regulation}
     return [{**row, "regulation": by_port.get((row["switch"], row["port"]))} for row in ports]
 
@@ -84,7 +84,7 @@ def _held(row: Row) -> str:
 
 
 def _held_for(row: Row) -> str:
-    """What 99 % of the held segments were held for less than."""
+    """The time below which 99 % of the held segments were held."""
     told = account(row)
     counts = told.get("held_counts", ())
     if not sum(counts):
@@ -106,7 +106,7 @@ def _state(row: Row) -> str:
 
 
 def _entries(row: Row) -> str:
-    """How many are in force, of how many that should be."""
+    """How many entries are in force, of how many that should be."""
     return f"{row['entries_confirmed']}/{row['entries_wanted']}"
 
 
@@ -127,7 +127,7 @@ def _end(side: str) -> Callable[[Row], str]:
 
 
 def _style(row: Row) -> str:
-    """What needs a look stands out."""
+    """Make what needs attention stand out."""
     if row.get("connected") is False or row.get("up") is False:
         return "dim"
     if row.get("regulation") and row["regulation"]["notice"]:

@@ -1,4 +1,4 @@
-"""`weir-controller token`: another token for the HTTP API, into its file."""
+"""`weir-controller token`: adds a token for the HTTP API to its file."""
 
 import argparse
 import json
@@ -43,7 +43,7 @@ def token(options: argparse.Namespace) -> int:
 
 
 def _append(file: Path, text: str) -> None:
-    """The whole file as it will be takes the place of what there is; only its owner may read it."""
+    """Replace the whole file at once; only its owner may read it."""
     before = file.read_text(encoding="utf-8") if file.exists() else _HEAD
     if before and not before.endswith("\n"):
         before += "\n"
@@ -54,7 +54,7 @@ def _append(file: Path, text: str) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as written:
         written.write(before + text)
     try:
-        # A line among others of another style makes no list.
+        # A line in another style than the other lines would break the list.
         read(new)
     except TokenError:
         new.unlink()

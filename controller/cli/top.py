@@ -1,4 +1,4 @@
-"""`weir-controller top`: what goes on, again and again, in a terminal of 80 by 24 or more.
+"""`weir-controller top`: the live state, in a terminal of 80 by 24 or more.
 
 What is shown follows from two looks at the controller; keys change how, never what is done.
 """
@@ -32,7 +32,7 @@ _SEQUENCE = re.compile(r"\x1b(\[[0-9;]*[@-~]|O.|.)?")  # Arrows and such: ECMA-4
 
 
 class Look(NamedTuple):
-    """What the controller told."""
+    """The answers of the controller."""
 
     controller: dict[str, Any]
     switches: list[dict[str, Any]]
@@ -41,7 +41,7 @@ class Look(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """Of a port's egress queues, a second; as far back as the switch's last two accounts."""
+    """Of a port's egress queues, a second, between the last two reports of the switch."""
 
     bits: float
     drops: float
@@ -81,7 +81,7 @@ class Rates:
             )
             before = self._counted.get(key)
             self._counted[key] = now
-            # A queue that was set up again counts from nothing.
+            # A queue that was set up again counts from zero.
             if before is None or now[1] < before[1] or now[2] < before[2]:
                 self._rates.pop(key, None)
             elif now[0] > before[0]:
@@ -91,7 +91,7 @@ class Rates:
 
 
 class Screen:
-    """How it is shown: which view, sorted by what."""
+    """What is shown: the view, and its order."""
 
     def __init__(self) -> None:
         self.view = "all"
@@ -114,7 +114,7 @@ class Screen:
         return key not in _QUIT
 
     def draw(self, seen: Look, trouble: str | None, lines: int) -> RenderableType:
-        """All of it, in so many lines."""
+        """The whole screen, in so many lines."""
         parts: list[RenderableType] = [*self._head(seen, trouble)]
         left = max(lines - _HEAD_LINES, 0)
         if self.view == "all":
@@ -172,7 +172,7 @@ class Screen:
 
 
 def top(client: Client, console: Console, interval_s: float, once: bool) -> int:
-    """Returns the exit status. Raises AskError if there is nothing to look at at first."""
+    """Returns the exit status. Raises AskError if the first answer does not come."""
     screen = Screen()
     seen = look(client)
     screen.rates.read(seen.ports)
@@ -206,7 +206,7 @@ def _keys() -> Iterator[Callable[[float], str]]:
     def pressed(timeout_s: float) -> str:
         if not select.select([descriptor], [], [], timeout_s)[0]:
             return ""
-        # An end of the input is a wish to leave, too.
+        # The end of the input means to leave, too.
         keys = os.read(descriptor, _KEYS_AT_ONCE).decode(errors="replace") or "q"
         return _SEQUENCE.sub("", keys)
 

@@ -17,7 +17,7 @@ def rate(bits_per_s: float) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """`12%`, `0.4%`; nothing can be said of nothing."""
+    """`12%`, `0.4%`; NOTHING if the whole is 0."""
     if not whole:
         return NOTHING
     number = 100 * part / whole
@@ -41,7 +41,7 @@ def duration(seconds: float) -> str:
 
 
 def plain(text: object) -> str:
-    """Text that a terminal shows as it is: switches may name their ports anything."""
+    """Text that is safe for a terminal: switches may name their ports anything."""
     return "".join(char if char.isprintable() else "\ufffd" for char in str(text))
 
 

@@ -527,7 +527,8 @@ def parse(text: str) -> Config:
     """Raises ConfigError."""
     try:
         written = yaml.load(text, _Loader)
-    except yaml.YAMLError as error:
+    except Exception as error:
+        # PyYAML raises other errors, too, such as ValueError for a 30th of February.
         raise ConfigError(f"is not YAML: {error}") from error
     return validate({} if written is None else written)
 

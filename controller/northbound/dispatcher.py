@@ -1,6 +1,6 @@
-"""Lines of requests in, lines of answers out. No sockets.
+"""Lines of requests in, lines of answers out, without sockets.
 
-What is computed for an answer is computed in slices, its rows while they are taken.
+Answers are computed in slices, and rows only when they are sent.
 """
 
 import logging
@@ -19,7 +19,7 @@ _FOLLOWERS = 32
 
 
 class Dispatcher:
-    """Answers requests, whoever they come from."""
+    """Answers the requests of all peers."""
 
     def __init__(self, handlers: Handlers, scheduler: Scheduler) -> None:
         self._handlers = handlers
@@ -27,7 +27,7 @@ class Dispatcher:
         self._followers = 0
 
     def answer(self, request: bytes) -> Generator[bytes, None, None]:
-        """Close it if not all of it is taken. Nothing is raised: errors are answers, too."""
+        """The lines of the answer; errors are answers, too. Close it if you do not take all."""
         try:
             yield from self._answer(request)
         except CallError as error:
@@ -56,11 +56,13 @@ class Dispatcher:
                     yield messages.result({}, name)
                     for batch in batches:
                         yield from self._pieces(iter(batch)) if batch else (messages.piece(()),)
+                    text = "changes were not read in time and are lost; follow again"
+                    raise CallError(Kind.BUSY, text)
                 finally:
                     self._followers -= 1
 
     def _pieces(self, rows: Iterator[object]) -> Iterator[bytes]:
-        """While the peer takes one, others compute."""
+        """The rows in pieces. While a piece is sent, others compute."""
         while True:
             piece: list[bytes] = []
             n_bytes = 0

@@ -1,7 +1,7 @@
-"""What answers a method. No transport: parameters in, an answer's parts out.
+"""The answer to each method: parameters in, parts of an answer out, without a transport.
 
-A listing is a head and rows, which are made while they are taken; whoever transmits them may let
-the controller go on at any row.
+A listing is a head and rows. Rows are made one by one as they are sent, so the controller may go on
+after any of them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from controller.rpc import methods
 from controller.rpc.messages import CallError, Kind
 
 _FOLLOW_S = 0.1
-# A follower that has gone is noticed when it is written to.
+# The controller notices that a follower has gone when it writes to it.
 _QUIET_FOLLOWS = 100
 
 
@@ -32,7 +32,8 @@ class Listing(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Rows without end, some at a time; none at all from time to time, to see who listens."""
+    """Rows in batches; an empty one from time to time, to see who still listens. They end only if
+    the peer has not read them in time."""
 
     name: str
     batches: Iterator[list[dict[str, object]]]
@@ -62,21 +63,21 @@ class Handlers:
         self._exposition = Exposition(source, checkpoint)
 
     def answer(self, method: str, given: Mapping[str, object]) -> Answer:
-        """What a method answers to these parameters."""
+        """The answer of a method to these parameters."""
         asked = methods.read(method, given)
         handler: Callable[[Any], Answer] = getattr(self, method)
         return handler(asked)
 
     def help(self, _: methods.Nothing) -> Answer:
-        """What there is to ask for, and with what."""
+        """All methods and their parameters."""
         return Document({name: taken.names() for name, taken in methods.METHODS.items()})
 
     def health(self, _: methods.Nothing) -> Answer:
-        """It answers, so it lives."""
+        """The controller answers, so it lives."""
         return Document({"status": "alive", "uptime_s": self._source.controller()["uptime_s"]})
 
     def ready(self, _: methods.Nothing) -> Answer:
-        """Whether what it tells and does can be relied on."""
+        """An error while what the controller says and does cannot be relied on."""
         reason = self._source.not_ready()
         if reason is not None:
             raise CallError(Kind.NOT_READY, f"the controller {reason}")
@@ -111,7 +112,7 @@ class Handlers:
         return Listing("ports", self._source.regulation(asked.switch), {"scheme": scheme})
 
     def flows(self, query: methods.FlowQuery) -> Answer:
-        """A page of a table that goes on changing: the next one may repeat or miss some."""
+        """A page of a table that changes meanwhile: the next page may repeat or miss flows."""
         page = self._source.flows(query, self._checkpoint)
         following = query.offset + query.limit
         more = following < page.total and following <= methods.FARTHEST_ROW
@@ -125,13 +126,13 @@ class Handlers:
     def events(self, asked: methods.EventQuery) -> Answer:
         after, limit, last = asked.after, asked.limit, self._source.last_event()
         events = self._source.events_after(after or 0)
-        # Without a place to go on from, the latest are of interest; with one, the next.
+        # Without `after` the latest are wanted, with it the next ones.
         events = events[max(0, len(events) - limit) :] if after is None else events[:limit]
         next_after = events[-1].serial if events else min(last, after or last)
         return Listing("events", (_line(event) for event in events), {"next_after": next_after})
 
     def follow_events(self, asked: methods.EventQuery) -> Answer:
-        """Those after a serial number, or the latest ones, and all that come."""
+        """The events after a serial number, or the latest, and then all new ones."""
         last = self._source.last_event()
         start = max(0, last - asked.limit) if asked.after is None else asked.after
         return Stream("events", self._follow(min(start, last)))
@@ -146,7 +147,8 @@ class Handlers:
 
     def follow_fountains(self, _: methods.Nothing) -> Answer:
         """All that are announced, and then each as it changes."""
-        return Stream("fountains", self._fountain_news())
+        batches = ([dict(share) for share in shares] for shares in self._source.follow_shares())
+        return Stream("fountains", batches)
 
     def announce(self, said: methods.Announce) -> Answer:
         return Document(self._announcing.announce(said.flow, said.src, said.dst, said.most_bps))
@@ -158,14 +160,8 @@ class Handlers:
         self._announcing.withdraw(said.flow)
         return Document({"flow": said.flow})
 
-    def _fountain_news(self) -> Iterator[list[dict[str, object]]]:
-        news = self._source.share_news()
-        yield [dict(share) for share in self._source.shares()]
-        for shares in news:
-            yield [dict(share) for share in shares]
-
     def _follow(self, serial: int) -> Iterator[list[dict[str, object]]]:
-        """What a slow listener has missed is said, and never waits for it."""
+        """A slow follower misses events and is told how many; nothing waits for it."""
         quiet = 0
         while True:
             events = self._source.events_after(serial)

@@ -25,8 +25,7 @@ class Scheduler:
 
     @contextmanager
     def slice(self) -> Iterator[None]:
-        """Compute alone, for as long as it takes, but call `checkpoint` meanwhile. Never wait for a
-        peer in here."""
+        """Compute while no other reader does. Call `checkpoint` often; never wait for a peer."""
         try:
             self._begin()
             yield
@@ -34,7 +33,7 @@ class Scheduler:
             self._end()
 
     def checkpoint(self) -> None:
-        """End a slice that was long enough, and go on in another one after all who wait."""
+        """End the slice if it was long enough, and go on in another one after all who wait."""
         if self._clock_ns() - self._began_ns >= SLICE_NS:
             self._end()
             self._begin()

@@ -1,8 +1,8 @@
 """The RPC's listeners, in the green threads of the controller.
 
-A request never holds up regulation: connections are let in one a round of the main loop, what is
-computed for them is computed in slices, and whoever does not read is dropped after a while. What
-fails here is logged; it never ends the controller.
+Requests never hold up regulation. The main loop accepts one connection a round, answers are
+computed in slices, and a peer that does not read is dropped after a while. Failures here are logged
+and never end the controller.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from controller.rpc.messages import CallError
 LOG = logging.getLogger("weir.northbound")
 
 _PEERS = 64
-# Whoever comes while those are served waits; more than these are turned away.
+# So many more peers wait; others are turned away.
 _WAITING = 512
 _PEER_TIMEOUT_S = 30.0
 _ACCEPT_AGAIN_S = 0.1
@@ -37,17 +37,17 @@ _PATH_BYTES = 107  # unix(7): sun_path, less its end.
 
 
 class ListenError(OSError):
-    """A listener that cannot be opened, told for whoever configures it."""
+    """A listener cannot be opened; the message is for the operator."""
 
 
 class Door(Protocol):
-    """Where peers come in, one at a time. Raises OSError."""
+    """Where connections come from, one at a time. `accept` raises OSError."""
 
     def accept(self) -> socket.socket: ...
 
 
 class _Listener:
-    """At a path."""
+    """Connections to a path."""
 
     def __init__(self, listening: socket.socket) -> None:
         self._listening = listening
@@ -57,7 +57,7 @@ class _Listener:
 
 
 class Hatch:
-    """Handed over by a process (`rpc.handover`)."""
+    """Connections that another process passes to this one (`rpc.handover`)."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -79,9 +79,9 @@ def serving(
     must: bool,
     hatch: Door | None = None,
 ) -> Iterator[None]:
-    """Answer who comes to a Unix socket or through a hatch, as far as there are.
+    """Answer requests at a Unix socket and through a hatch, if they are given.
 
-    Unless it `must`, a socket that cannot be had is only told. Raises ListenError.
+    A socket that cannot be opened is only logged, unless it `must` be opened. Raises ListenError.
     """
     scheduler = Scheduler(clock_ns, lambda: eventlet.sleep(0))
     handlers = Handlers(source, announcing, scheduler.checkpoint, eventlet.sleep)
@@ -119,7 +119,7 @@ def _let_in(dispatcher: Dispatcher, door: Door, peers: eventlet.GreenPool) -> No
         try:
             peer = door.accept()
         except OSError as error:
-            # Such as too many open files: what is open already may go on.
+            # Such as too many open files. Open connections go on.
             LOG.error("cannot accept a reader: %s", error.strerror)
             eventlet.sleep(_ACCEPT_AGAIN_S)
         else:
@@ -127,7 +127,7 @@ def _let_in(dispatcher: Dispatcher, door: Door, peers: eventlet.GreenPool) -> No
 
 
 def _attend(dispatcher: Dispatcher, peer: socket.socket) -> None:
-    """Answer one request after the other, until the peer has gone or does nothing for too long."""
+    """Answer one request after the other, until the peer is gone or idle for too long."""
     try:
         with contextlib.closing(peer):
             for request in _requests(peer):
@@ -160,9 +160,9 @@ def _send(peer: socket.socket, piece: bytes) -> None:
 
 @contextlib.contextmanager
 def _listen(path: Path) -> Iterator[socket.socket]:
-    """Listen at a path that only this user may open; it is gone in the end.
+    """Listen at a path that only this user may open. The socket is removed in the end.
 
-    A directory /run/NAME is made, as that is gone with every start of the machine.
+    A directory /run/NAME is made, because /run is empty after every start of the machine.
     """
     right = "set northbound.socket to another path, or to off"
     if len(os.fsencode(path)) > _PATH_BYTES:
@@ -174,7 +174,7 @@ def _listen(path: Path) -> Iterator[socket.socket]:
         if path.parent.parent == Path("/run"):
             path.parent.mkdir(mode=0o755, exist_ok=True)
         _remove(path)
-        # So that there is no moment in which others could open it.
+        # So there is no moment in which others could open it.
         before = os.umask(0o177)
         try:
             listening.bind(str(path))
@@ -196,7 +196,7 @@ def _listen(path: Path) -> Iterator[socket.socket]:
 
 
 def _answers(path: Path) -> bool:
-    """Whether somebody listens there."""
+    """Whether a process listens there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
         trial.settimeout(1.0)
         try:
@@ -207,7 +207,7 @@ def _answers(path: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Remove what a controller left behind that was killed; never anything but a socket."""
+    """Remove the socket of a controller that was killed, and never anything but a socket."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))

@@ -1,7 +1,7 @@
-"""What there is to see, as plain values that can be written as JSON just as they are.
+"""What there is to see, as plain values that can be encoded as JSON.
 
 Units are in the names. `switch` is a datapath id and `port` an OpenFlow port number, as in the
-event log; a switch or a port that is only named stands as "datapath id in hex:port".
+event log. The name of a port is "datapath id in hex:port".
 """
 
 from collections.abc import Callable, Iterator
@@ -343,8 +343,8 @@ class Source(Protocol):
     def shares(self) -> Iterator[ShareView]:
         """Of all announced flows."""
 
-    def share_news(self) -> Iterator[list[ShareView]]:
-        """What changes from now on, as soon as it does; without news an empty list now and then."""
+    def follow_shares(self) -> Iterator[list[ShareView]]:
+        """All announced flows, then each change at once; an empty list now and then without one."""
 
     def not_ready(self) -> str | None:
         """Why the controller is not ready to be relied on; None if it is."""

@@ -1,2 +1,2 @@
-"""What those who keep a controller running see of it: its log, its event log, its counts, what
-systemd is told, and how it ends when it has failed."""
+"""What those who keep a controller running see of it: its log, its event log, what systemd is told,
+and how it ends when it has failed."""

@@ -1,5 +1,6 @@
-"""The local RPC by which the command line and the HTTP API ask a running controller.
+"""The local RPC by which the commands and the HTTP API ask a running controller.
 
-A request is a line of JSON, an answer one or more of them; a connection carries requests one after
-the other. `messages` says how they are written, `methods` what may be asked.
+A request is a line of JSON, an answer is one or more lines. A connection carries one request after
+the other. `messages` has the format, `methods` the methods and their parameters, `handover` passes
+connections from one process to another.
 """

@@ -1,16 +1,16 @@
-"""How requests and answers are written: JSON, an object or an array a line.
+"""The format of requests and answers: JSON, an object or an array a line.
 
     {"method": "ports", "params": {"switch": 1}}
 
-is answered by a head; if that names rows, arrays of some of them follow, and an end:
+is answered by a head. If the head names rows, arrays of rows follow, and an end:
 
     {"result": {"scheme": "weir"}, "rows": "ports"}
     [{"switch": 1, "port": 1}, {"switch": 1, "port": 2}]
     {"end": true}
 
-A stream is rows without an end, an empty array from time to time. An error may stand in place of
-any of these lines, and ends the answer: {"error": {"kind": "unknown", "detail": "..."}}.
-No I/O, so both ends and all clients share it.
+A stream has rows and no end, and an empty array from time to time. An error may take the place of
+any of these lines; it ends the answer: {"error": {"kind": "unknown", "detail": "..."}}.
+There is no I/O here, so both ends use it, and all clients.
 """
 
 import json
@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 
 class CallError(Exception):
-    """An answer that is an error; `detail` says what would be right."""
+    """The answer is an error; `detail` says what would be right."""
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(detail)
@@ -45,7 +45,7 @@ class CallError(Exception):
 
 
 class NonsenseError(ValueError):
-    """A line that is no part of an answer."""
+    """A line is not part of an answer."""
 
 
 # Requests
@@ -73,21 +73,21 @@ def parse(line: bytes) -> tuple[str, dict[str, object]]:
 
 
 class Lines:
-    """The lines of what a peer sends, as it comes."""
+    """Splits what a peer sends into lines."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The lines that this ends. Raises CallError for one that is too long; where the next one
-        begins is not known then."""
+        """The lines that are complete now. Raises CallError for a line that is too long; nothing
+        can be read after that."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             yield _short(line)
         _short(self._rest)
 
     def end(self) -> Iterator[bytes]:
-        """A last line that has no end."""
+        """The last line, if it has no end."""
         if self._rest.strip():
             yield self._rest
 
@@ -108,7 +108,7 @@ class _TwiceError(ValueError):
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Of a name that stands twice, one value would be ignored."""
+    """Refuse a name that stands twice: one of its values would be ignored."""
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
@@ -125,7 +125,7 @@ def _no_constant(name: str) -> object:
 
 
 def result(fields: Mapping[str, object], rows: str | None = None) -> bytes:
-    """All of an answer, or its head if rows of that name follow."""
+    """A whole answer, or its head if rows of that name follow."""
     return _line({"result": fields} if rows is None else {"result": fields, "rows": rows})
 
 
@@ -147,7 +147,7 @@ def error(kind: str, detail: str) -> bytes:
 
 
 class Assembly:
-    """An answer, put together of its lines as they come."""
+    """Puts an answer together from its lines."""
 
     def __init__(self) -> None:
         self._head: dict[str, object] | None = None
@@ -156,7 +156,7 @@ class Assembly:
 
     def take(self, line: bytes) -> bool:
         """Returns whether this was the last line. Raises CallError if the answer is an error, and
-        NonsenseError for what is none."""
+        NonsenseError for a line that is not part of an answer."""
         if self._head is not None:
             if line[:1] == b"[":
                 self._rows.append(line.strip()[1:-1])
@@ -169,7 +169,7 @@ class Assembly:
 
     @property
     def body(self) -> bytes:
-        """All of it as one JSON object. Rows are as the controller has written them."""
+        """The answer as one JSON object. The rows are unchanged."""
         assert self._head is not None
         fields = json.dumps(self._head).encode()
         if self._name is None:
@@ -180,7 +180,7 @@ class Assembly:
 
 
 def head(line: bytes) -> tuple[dict[str, object], str | None]:
-    """The head of an answer, and what rows that follow are called. Raises as `Assembly.take`."""
+    """The head of an answer, and the name of the rows that follow. Raises as `Assembly.take`."""
     match _read(line):
         case {"result": dict(fields), "rows": str(name)}:
             return fields, name
@@ -198,7 +198,7 @@ def rows(line: bytes) -> list[dict[str, Any]]:
 
 
 def _read(line: bytes) -> object:
-    """Raises CallError if it is an error, and NonsenseError if it is no JSON."""
+    """Raises CallError if the line is an error, and NonsenseError if it is no JSON."""
     try:
         told = json.loads(line)
     except (ValueError, RecursionError) as error:

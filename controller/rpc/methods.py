@@ -1,8 +1,8 @@
-"""What may be asked, declared once: the controller, its HTTP API and the description of that go by
-these methods, their parameters, and what a parameter may be.
+"""The methods and their parameters, declared once, for the controller, the HTTP API and its
+description.
 
-Values may be written as text, as in a URL or on a command line. Methods that begin with follow_
-answer with a stream.
+Values may be text, as in a URL or on a command line. Methods that begin with follow_ answer with a
+stream.
 """
 
 import re
@@ -28,7 +28,7 @@ from pydantic_core import CoreSchema, ErrorDetails, core_schema
 from controller.rpc.messages import CallError, Kind
 
 _SHOWN = 64
-# All up to the end of a page of flows has to be sorted.
+# A page of flows takes sorting everything up to its end.
 FARTHEST_ROW = 100_000
 MOST_ROWS = 1000
 _DEFAULT_ROWS = 100
@@ -44,7 +44,7 @@ class Whole:
     def __get_pydantic_core_schema__(self, _: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         number = core_schema.int_schema(ge=self.least, le=self.most)
         if float(self.most) != self.most:
-            # JSON's numbers are doubles for many, of which 2^64 is one, 2^64 - 1 is none.
+            # Many read JSON's numbers as doubles. 2^64 is one, 2^64 - 1 is not.
             number = core_schema.int_schema(ge=self.least, lt=self.most + 1)
         return core_schema.no_info_before_validator_function(self._read, number)
 
@@ -60,9 +60,9 @@ class Whole:
 
 
 def _number(written: object) -> int:
-    """Raises ValueError, and OverflowError for what is infinite."""
+    """Raises ValueError, and OverflowError for infinity."""
     match written:
-        # No number of the interface is longer; int() itself takes its time with long ones.
+        # No valid number is longer, and int() is slow with long ones.
         case str() if len(written) <= 24 and written.isascii():
             return int(written, 0)
         case bool():
@@ -101,7 +101,7 @@ def _name(written: object) -> str:
 
 
 def _text(written: object) -> str:
-    """Raises ValueError. Numbers, of which Python makes addresses, are none here."""
+    """Raises ValueError, also for numbers: Python would make addresses of them."""
     if not isinstance(written, str):
         raise ValueError
     return written
@@ -136,7 +136,7 @@ FlowName = Annotated[
 
 
 class Parameters(BaseModel):
-    """What a method takes: nothing else."""
+    """The parameters of a method. Others are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -152,7 +152,7 @@ class Parameters(BaseModel):
 
     @classmethod
     def names(cls) -> list[str]:
-        """As they are written."""
+        """The names of the parameters, as they are written."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
 
@@ -161,15 +161,15 @@ class Nothing(Parameters):
 
 
 class OfSwitch(Parameters):
-    """What concerns a switch, or all."""
+    """One switch, or all."""
 
     switch: Switch | None = Field(default=None, description="datapath id")
 
 
 class FlowQuery(Parameters):
-    """Which flows, the largest volume first: those from `offset` on, `limit` of them at most.
+    """Which flows, the largest volume first: at most `limit` of them, from `offset` on.
 
-    `host` is an end, `tcp_port` of either end; `switch` and `port` are passed on the way.
+    `host` is one of the ends, `tcp_port` the port of either end. Flows leave `switch` by `port`.
     """
 
     host: Subnet | None = Field(default=None, description="an end of the flow, or its subnet")
@@ -186,7 +186,7 @@ class FlowQuery(Parameters):
 
 
 class EventQuery(Parameters):
-    """Which events: those after `after`, or the latest."""
+    """Which events: those after the serial number `after`, or the latest."""
 
     after: Serial | None = Field(default=None, description="serial number of an event")
     limit: Annotated[int, Whole(0, 10_000)] = _DEFAULT_ROWS
@@ -200,30 +200,30 @@ class Ends(Parameters):
 
 
 class Announcement(Ends):
-    """A flow that is about to send, between two hosts of the fabric. `most_bps` is what it wants at
-    most; without it, all it can get."""
+    """A flow that is about to send, between two hosts of the fabric. `most_bps` is its maximum
+    rate; without it, the flow takes all that it gets."""
 
     most_bps: Annotated[int, Whole(1, 10**15)] | None = None
 
 
 class Renewal(Parameters):
-    """A flow that goes on. `sends_bps` is what it sends if that is less than it may."""
+    """A flow goes on. `sends_bps` is its rate, if that is less than its share."""
 
     sends_bps: Annotated[int, Whole(0, 10**15)] | None = None
 
 
 class OfFlow(Parameters):
-    """What concerns an announced flow."""
+    """An announced flow."""
 
     flow: FlowName
 
 
 class Announce(Announcement, OfFlow):
-    """An announcement, and whose it is."""
+    """An announcement with the name of the flow."""
 
 
 class Renew(Renewal, OfFlow):
-    """A renewal, and whose it is."""
+    """A renewal with the name of the flow."""
 
 
 METHODS: Mapping[str, type[Parameters]] = {
@@ -261,7 +261,7 @@ def read(method: str, params: Mapping[str, object]) -> Parameters:
 
 
 def explain(error: ErrorDetails) -> str:
-    """`parameter: what is wrong; what would be right`; the parameter is the end of its place."""
+    """`parameter: what is wrong; what would be right`."""
     text = error["msg"].removeprefix("Value error, ")
     match error["type"]:
         case "missing":

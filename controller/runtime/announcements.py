@@ -100,14 +100,18 @@ class Broker:
             except Full:
                 self._followers.discard(news)
 
-    def news(self) -> Iterator[list[ShareView]]:
-        """All changes from now on, as they come; an empty list if there are none for a while."""
+    @property
+    def followers(self) -> int:
+        """How many follow."""
+        return len(self._followers)
+
+    def follow(self) -> Iterator[list[ShareView]]:
+        """The shares of all announced flows, then each change as it comes; an empty list if there
+        are none for a while."""
         news = LightQueue(_NEWS)
         self._followers.add(news)
-        return self._news_of(news)
-
-    def _news_of(self, news: LightQueue) -> Iterator[list[ShareView]]:
         try:
+            yield list(self.shares())
             while news in self._followers or not news.empty():
                 try:
                     batch = [news.get(timeout=_QUIET_S)]

@@ -1,7 +1,7 @@
 """Runs the process that serves HTTP, and restarts it when it fails.
 
 The process reads its settings from its standard input and ends when that is closed, so it never
-outlives the controller. The sockets that it inherits stay open for the next one.
+outlives the controller. The sockets that it inherits stay open here, for the next process.
 """
 
 import logging
@@ -29,7 +29,7 @@ _END_S = 3.0
 
 
 class ApiProcess:
-    """The process for the API and the metrics, as far as they are wanted."""
+    """The process that serves the API and the metrics, or only one of them."""
 
     def __init__(self, section: Northbound, log: Log) -> None:
         """Raises ListenError."""
@@ -47,7 +47,7 @@ class ApiProcess:
 
     @property
     def hatch(self) -> Hatch:
-        """Where it comes in to ask."""
+        """Where its connections come from."""
         return Hatch(self._here)
 
     def run(self, sleep: Callable[[float], object]) -> None:
@@ -55,27 +55,36 @@ class ApiProcess:
         backoff = Backoff()
         while not self._ended:
             started_s = time.monotonic()
-            self._start()
-            assert self._child is not None
-            while self._child.poll() is None and not self._ended:
-                sleep(_LOOK_S)
+            how = self._run_once(sleep)
             if self._ended:
                 return
             pause_s = backoff.after(time.monotonic() - started_s)
             LOG.error(
-                "the process of the API and the metrics has ended with status %d; "
-                "it is started again in %.0f s",
-                *(self._child.returncode, pause_s),
+                "the process of the API and the metrics %s; it is started again in %.0f s",
+                *(how, pause_s),
             )
             sleep(pause_s)
 
-    def _start(self) -> None:
+    def _run_once(self, sleep: Callable[[float], object]) -> str:
+        """Start it and wait for its end; returns how it ended."""
+        try:
+            child = self._start()
+        except OSError as error:
+            # Such as no memory for another process: there may be some later.
+            return f"could not be started: {error.strerror or error}"
+        while child.poll() is None and not self._ended:
+            sleep(_LOOK_S)
+        return f"has ended with status {child.returncode}"
+
+    def _start(self) -> Popen:
+        """Raises OSError."""
         kept = [self._there, *([] if self._metrics is None else [self._metrics])]
         self._child = Popen(
             _COMMAND, stdin=subprocess.PIPE, pass_fds=[one.fileno() for one in kept]
         )
         self._child.stdin.write(self._settings.model_dump_json().encode() + b"\n")
         self._child.stdin.flush()
+        return self._child
 
     def stop(self) -> None:
         """End it."""
@@ -89,14 +98,14 @@ class ApiProcess:
                 self._child.wait()
 
     def close(self) -> None:
-        """Close what it was born with."""
+        """Close the sockets that it inherits."""
         for one in (self._metrics, self._here, self._there):
             if one is not None:
                 one.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """For Prometheus. Here, so that the controller does not start if it cannot be."""
+    """The listener for Prometheus. The controller opens it, and does not start if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=_WAITING)

@@ -313,8 +313,8 @@ class Inspection:
     def shares(self) -> Iterator[ShareView]:
         return self._weir.broker.shares()
 
-    def share_news(self) -> Iterator[list[ShareView]]:
-        return self._weir.broker.news()
+    def follow_shares(self) -> Iterator[list[ShareView]]:
+        return self._weir.broker.follow()
 
     # What happens
 

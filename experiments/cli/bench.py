@@ -38,7 +38,7 @@ def add(commands: options.Commands) -> None:
         )
         option = suite.add_argument
         option(
-            "--group", "--only", dest="only", action="append", default=[], metavar="NAME",
+            "--group", "--only", dest="groups", action="append", default=[], metavar="NAME",
             help="one group of the suite; may be given several times (default: all)",
         )  # fmt: skip
         option("--out", type=Path, metavar="FILE", help=f"(default build/bench/{name}.json)")
@@ -58,12 +58,12 @@ def add(commands: options.Commands) -> None:
 
 def _bench(args: argparse.Namespace) -> int:
     benchmark = SUITES[args.suite]
-    for group in args.only:
+    for group in args.groups:
         if group not in benchmark.groups:
-            raise ValueError(f"--only {group}: {args.suite} has {', '.join(benchmark.groups)}")
+            raise ValueError(f"--group {group}: {args.suite} has {', '.join(benchmark.groups)}")
     host = options.host_changes(args) if benchmark.sets_hosts else {}
     names = args.schemes.split(",") if args.schemes else None
     comparison = measuring.Comparison(names, args.repeats, host)
     out = args.out or Path(f"build/bench/{args.suite}.json")
     options.folder(out.parent)
-    return measuring.run(args.suite, args.only, out, comparison, quick=args.quick)
+    return measuring.run(args.suite, args.groups, out, comparison, quick=args.quick)

@@ -232,7 +232,8 @@ class Told:
     def shares(self) -> Iterator[ShareView]:
         yield from self.announced.values()
 
-    def share_news(self) -> Iterator[list[ShareView]]:
+    def follow_shares(self) -> Iterator[list[ShareView]]:
+        yield list(self.announced.values())
         yield []
         yield list(self.announced.values())
 

@@ -346,14 +346,14 @@ def test_a_listener_hears_the_state_and_then_what_changes() -> None:
         hub.tell(share("b", 2.0))
         hub.tell(share("a", 3.0))
         hub.tell(share("b", None))
-        of_all, of_b = hub.listen(), hub.listen("b")
-        assert [told["rate_bps"] for _, told in said(await anext(of_all))] == [3.0]
-        assert said(await anext(of_b)) == []
-        hub.tell(share("a", 4.0))
-        hub.tell(share("b", 5.0))
-        told = said(await anext(of_all))
-        assert [(kind, one["rate_bps"]) for kind, one in told] == [("share", 4.0), ("share", 5.0)]
-        assert [one["rate_bps"] for _, one in said(await anext(of_b))] == [5.0]
+        with hub.listening() as of_all, hub.listening("b") as of_b:
+            assert [told["rate_bps"] for _, told in said(await anext(of_all))] == [3.0]
+            assert said(await anext(of_b)) == []
+            hub.tell(share("a", 4.0))
+            hub.tell(share("b", 5.0))
+            told = [(kind, one["rate_bps"]) for kind, one in said(await anext(of_all))]
+            assert told == [("share", 4.0), ("share", 5.0)]
+            assert [one["rate_bps"] for _, one in said(await anext(of_b))] == [5.0]
 
     asyncio.run(listen())
 
@@ -364,12 +364,14 @@ def test_a_listener_that_does_not_read_is_dropped_and_others_go_on() -> None:
         heard = []
 
         async def reads() -> None:
-            async for text in hub.listen():
-                heard.extend(said(text))
+            with hub.listening() as told:
+                async for text in told:
+                    heard.extend(said(text))
 
         async def stalls() -> None:
-            async for _ in hub.listen():
-                await asyncio.Event().wait()
+            with hub.listening() as told:
+                async for _ in told:
+                    await asyncio.Event().wait()
 
         reading, stalled = asyncio.create_task(reads()), asyncio.create_task(stalls())
         await asyncio.sleep(0)
@@ -389,10 +391,46 @@ def test_a_listener_that_does_not_read_is_dropped_and_others_go_on() -> None:
 
 def test_there_is_room_for_so_many_listeners() -> None:
     hub = shares(most=2)
-    kept = [hub.listen() for _ in range(2)]
-    with pytest.raises(FullError, match="2 listen already"):
-        hub.listen()
-    assert kept
+    with hub.listening(), hub.listening(), pytest.raises(FullError, match="2 listen already"):
+        hub.listening().__enter__()
+    with hub.listening():
+        assert len(hub) == 1
+
+
+def test_a_listener_that_leaves_before_it_hears_anything_is_forgotten(world: World) -> None:
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/v1/events/stream",
+        "query_string": b"",
+        "headers": [(b"authorization", f"Bearer {world.secrets['reader']}".encode())],
+    }
+
+    async def leave() -> dict[str, object]:
+        return {"type": "http.disconnect"}
+
+    async def never_sent(_: object) -> None:
+        await asyncio.Event().wait()
+
+    asyncio.run(world.app(scope, leave, never_sent))
+    assert len(world.api.events) == 0
+    assert world.counted("weir_api_requests_total") == {"200": 1.0}
+
+
+def test_too_many_listeners_are_told_to_come_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world.api.events, "_most", 0)
+    assert "0 listen already" in world.problem(503, "/v1/events/stream")
+
+
+def test_nothing_goes_on_half(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its work in the background, the API would accept tokens that are revoked."""
+    monkeypatch.setattr("controller.api.state._LOOK_S", 0.0)
+    monkeypatch.setattr(world.api.tokens, "follow", lambda: 1 / 0)
+    with pytest.raises(ExceptionGroup) as failed:
+        asyncio.run(asyncio.wait_for(world.api.run(), 5))
+    assert failed.group_contains(ZeroDivisionError)
 
 
 def test_a_controller_that_comes_back_is_followed_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,10 +450,11 @@ def test_a_controller_that_comes_back_is_followed_again(monkeypatch: pytest.Monk
         hub = Hub("share", follow, 5, key=lambda told: str(told["flow"]))
         running = asyncio.create_task(hub.run())
         rates: list[float] = []
-        async for text in hub.listen():
-            rates += [told["rate_bps"] for _, told in said(text)]
-            if len(rates) == 2:
-                break
+        with hub.listening() as told:
+            async for text in told:
+                rates += [one["rate_bps"] for _, one in said(text)]
+                if len(rates) == 2:
+                    break
         assert rates == [2.0, 3.0]
         running.cancel()
 

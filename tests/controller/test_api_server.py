@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Annotated
 
 import pytest
-from fastapi import FastAPI
+from fastapi import Body, FastAPI
 from fastapi.responses import StreamingResponse
 
 from controller.api.server import Server
@@ -21,6 +22,9 @@ def application(go_on: asyncio.Event) -> FastAPI:
     @app.get("/")
     async def root() -> str:
         return "here"
+
+    @app.put("/")
+    async def put(_: Annotated[bytes, Body()]) -> None: ...
 
     @app.get("/stream")
     async def stream() -> StreamingResponse:
@@ -55,7 +59,14 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.api.server._REQUEST_S", 0.2)
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET / HT", ASK + b"GET"], ids=["nothing", "a part", "two"])
+PUT = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n123"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET / HT", ASK + b"GET", PUT, ASK + PUT],
+    ids=["nothing", "a part", "two", "a part of a body", "two, a part of a body"],
+)
 def test_who_does_not_say_what_it_wants_is_let_go(sent: bytes) -> None:
     async def talk(connect: Callable[[], Awaitable[Peer]], _: asyncio.Event) -> None:
         reader, writer = await connect()

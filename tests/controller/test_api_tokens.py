@@ -73,6 +73,8 @@ def test_a_file_is_followed_and_a_bad_one_changes_nothing(file: Path) -> None:
         ("words: []", "words: Extra inputs"),
         ("- a", "Input should be"),
         ("\t", "is no YAML"),
+        ("tokens: [{expires: 2027-02-30}]", "day is out of range for month"),
+        ("[" * 10_000, "is no YAML: maximum recursion depth"),
         (b"\xff", "codec can't decode"),
     ],
 )

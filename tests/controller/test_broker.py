@@ -42,6 +42,13 @@ def brokered() -> Brokered:
     return Brokered()
 
 
+def following(broker: Broker) -> Iterator[list[ShareView]]:
+    """All changes from now on."""
+    news = broker.follow()
+    next(news)
+    return news
+
+
 def next_of(news: Iterator[list[ShareView]]) -> dict[str, float | None]:
     return {share["flow"]: share["rate_bps"] for share in next(news)}
 
@@ -59,7 +66,7 @@ def test_a_flow_gets_its_share_at_once_and_others_theirs(brokered: Brokered) -> 
         "dscp": None,
     }
     assert told["narrowest"] in ("uplink 1:1", "1:28")
-    news = broker.news()
+    news = following(broker)
     assert broker.announce("b", S2, R, 20e6)["rate_bps"] == 20e6
     assert next_of(news) == {"a": pytest.approx(79 * MBPS), "b": 20e6}
     broker.withdraw("b")
@@ -96,7 +103,7 @@ def test_a_flow_that_is_not_renewed_expires(brokered: Brokered) -> None:
     broker.announce("b", S2, R, None)
     brokered.apply(bench.sleep(4 * SECOND))
     assert broker.renew("b", None)["rate_bps"] == pytest.approx(49.5 * MBPS)
-    news = broker.news()
+    news = following(broker)
     brokered.apply(bench.sleep(2 * SECOND))
     assert records(brokered.seen, "flow_expired") == [{"flow": "a"}]
     assert next_of(news) == {"a": None, "b": pytest.approx(99 * MBPS)}
@@ -156,13 +163,32 @@ def test_counters_are_asked_for_and_more_often_while_somebody_cares(brokered: Br
 
 def test_a_follower_that_does_not_read_is_left_behind(brokered: Brokered) -> None:
     broker = brokered.broker
-    news = broker.news()
+    news = following(broker)
     broker.announce("a", S1, R, None)
     for n in range(20_000):
         broker.announce("a", S1, R, 1e6 + 1e5 * (n % 7 + 1))
         broker.announce("a", S1, R, 90e6)
     told = sum(len(batch) for batch in news)
     assert 5_000 < told <= 10_000
+
+
+def test_a_follower_hears_what_there_is_before_it_hears_of_changes(brokered: Brokered) -> None:
+    broker = brokered.broker
+    assert next(broker.follow()) == []
+    broker.announce("a", S1, R, 20e6)
+    news = broker.follow()
+    assert next_of(news) == {"a": 20e6}
+    broker.withdraw("a")
+    assert next_of(news) == {"a": None}
+
+
+@pytest.mark.parametrize("heard", range(2))
+def test_a_follower_that_leaves_is_forgotten(brokered: Brokered, heard: int) -> None:
+    news = brokered.broker.follow()
+    for _ in range(heard):
+        next(news)
+    del news
+    assert brokered.broker.followers == 0
 
 
 def test_shares_follow_another_core(brokered: Brokered) -> None:

@@ -199,6 +199,10 @@ def test_everything_can_be_said() -> None:
         ("fabric: {rtt: 1, rtt: 2}", "the key 'rtt' stands twice"),
         ("[1, 2]", "the file: should hold keys: openflow"),
         ("a: b: c", "is not YAML"),
+        ("log: {events: 2027-02-30}", "is not YAML: day is out of range for month"),
+        ("log: {connections: !!bool maybe}", "is not YAML"),
+        ("{[a, b]: c}", "is not YAML"),
+        ("[" * 10_000, "is not YAML: maximum recursion depth"),
     ],
 )
 def test_errors_name_the_key_and_what_would_be_right(text: str, told: str) -> None:

@@ -303,8 +303,8 @@ def test_a_new_controller_knows_the_path_ids_by_the_flow_counters() -> None:
     )
     key = bench.connect(A, RECEIVER, path_id=path_id)
     bench.wait(3)
-    account = bench.held[NEAR][FlowCounter(key, True).key]
-    assert account == FlowCounter(key, True, path_id)
+    counter = bench.held[NEAR][FlowCounter(key, True).key]
+    assert counter == FlowCounter(key, True, path_id)
 
     after = Fabric(make_engine(), now_ns=bench.now_ns, places=bench.places, held=bench.held)
     after.start()

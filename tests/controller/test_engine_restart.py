@@ -71,7 +71,7 @@ class TestRestart:
             seen += after.sleep(2 * SECOND)
             seen += after.link(PortId(1, 40), PortId(2, 40))
         changes = [e for e in seen if isinstance(e, Install | Withdraw)]
-        # Accounts are added at the other end, too, because there the segments are copied up.
+        # Counters are added at the other end, too, because there the segments are copied up.
         assert all(isinstance(change.entry, FlowCounter | Relearn) for change in changes)
         for switch in kept:
             assert kept[switch].items() <= after.held[switch].items()

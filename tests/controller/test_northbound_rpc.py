@@ -199,10 +199,14 @@ def test_announcements_that_cannot_be_taken_are_told(
 
 def test_shares_are_followed_from_what_there_is(world: World) -> None:
     world.told.announce("a", "10.0.0.1", "10.0.0.2", None)
-    head, *batches = world.dispatcher.answer(messages.request("follow_fountains"))
+    head, *batches, end = world.dispatcher.answer(messages.request("follow_fountains"))
     assert messages.head(head) == ({}, "fountains")
     flows = [[share["flow"] for share in messages.rows(batch)] for batch in batches]
     assert flows == [["a"], [], ["a"]]
+    # The source ends a stream that is not read in time.
+    with pytest.raises(CallError, match="follow again") as ended:
+        messages.rows(end)
+    assert ended.value.kind == Kind.BUSY
 
 
 def test_other_problems(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,7 @@ def test_garbage_that_is_read_back_raises_nothing(kind: int, match_: bytes, rest
 
 
 @given(keys)
-def test_the_counters_of_an_account_name_their_flow(key: FlowKey) -> None:
+def test_a_flow_counter_names_its_flow(key: FlowKey) -> None:
     (entry,) = encode(FlowCounter(key, True, None))
     assert counted_flow(match.pack_match(entry.match)) == key
 
@@ -246,20 +246,20 @@ class TestLayout:
         assert (match.TCP_DST, bytes([0, 80]), None) in of_acks.match
         assert len(encode(Exempt(b"", 0, 80))) == 4
 
-    def test_an_account_ends_the_relearning_of_its_flow(self) -> None:
+    def test_a_counter_ends_the_relearning_of_its_flow(self) -> None:
         key = FlowKey(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
-        account, relearn = encode(FlowCounter(key, True, None))[0], encode(Relearn(1))[0]
-        assert account.table == relearn.table == Table.COUNT
-        assert account.priority > relearn.priority > 0
+        counter, relearn = encode(FlowCounter(key, True, None))[0], encode(Relearn(1))[0]
+        assert counter.table == relearn.table == Table.COUNT
+        assert counter.priority > relearn.priority > 0
         assert relearn.hard_timeout_s > 0
-        assert account.flags == openflow.SEND_FLOW_REMOVED
+        assert counter.flags == openflow.SEND_FLOW_REMOVED
 
-    def test_an_account_outlives_its_connection_only_for_a_while(self) -> None:
+    def test_a_counter_outlives_its_connection_only_for_a_while(self) -> None:
         key = FlowKey(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
-        (account,) = encode(FlowCounter(key, True, None))
+        (counter,) = encode(FlowCounter(key, True, None))
         # struct nx_action_fin_timeout: experimenter, 16 bytes, Nicira, 19, idle and hard timeout.
-        assert account.actions == bytes.fromhex("ffff 0010 00002320 0013 001e 0000 0000")
-        assert account.idle_timeout_s > encoding.FINISHED_IDLE_S
+        assert counter.actions == bytes.fromhex("ffff 0010 00002320 0013 001e 0000 0000")
+        assert counter.idle_timeout_s > encoding.FINISHED_IDLE_S
 
     @pytest.mark.parametrize("last", range(16))
     def test_frames_between_neighbours_are_not_forwarded(self, last: int) -> None:

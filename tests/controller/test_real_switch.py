@@ -141,7 +141,7 @@ def test_a_connection_is_forwarded_known_classified_and_forgotten(world: World) 
     assert closed["reason"] == "finished"
     wait_for(
         lambda: not [flow for flow in world.switch.flows("s1") if "tp_dst=80" in flow],
-        "the accounts to go",
+        "the flow counters to go",
     )
 
 
@@ -230,7 +230,7 @@ def test_a_restarted_controller_takes_up_again(world: World) -> None:
     world.wait_events("connection_opened")
     wait_for(
         lambda: len([flow for flow in world.switch.flows("s1") if "tp_dst=80" in flow]) == 1,
-        "the account of the call",
+        "the flow counter of the call",
     )
     before = sorted(world.forwards())
 

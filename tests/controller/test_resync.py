@@ -114,7 +114,7 @@ def test_a_controller_that_comes_back_finds_meters_and_entries_as_they_are(world
     before = world.settle()
     world.controller.stop(signal.SIGKILL)
     world.controller.start()
-    # Meanwhile it has copied up what belongs to no account.
+    # Meanwhile it has copied up what has no flow counter.
     wait_for(lambda: world.settle() == before, "the entries as they were", 60)
     assert "ERROR" not in world.controller.log
 

@@ -64,7 +64,7 @@ def test_help(program, argv, taught, capsys: pytest.CaptureFixture[str]) -> None
         (["bench", "incast", "--schemes", "lttp"], "bench incast cannot compare 'lttp'"),
         (["bench", "switch", "--schemes", "weir"], "it can compare nothing"),
         (["bench", "incast", "--repeats", "0"], "repeats must be at least 1, not 0"),
-        (["bench", "incast", "--only", "n3"], "--only n3: incast has n1, n2,"),
+        (["bench", "incast", "--group", "n3"], "--group n3: incast has n1, n2,"),
         (["run", "--scheme", "weir", "--mss", "0"], "--mss must be 1 to 65535, not 0"),
         (["run", "--scheme", "weir", "--window-scale", "15"], "must be 0 to 14, not 15"),
         (["bench", "incast", "--initial-window", "-1"], "must be 1 to 65535, not -1"),

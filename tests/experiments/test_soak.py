@@ -68,7 +68,7 @@ def test_records_hold_what_the_switch_knows_and_some_nonsense() -> None:
     ("argv", "complaint"),
     [
         (["soak", "--minutes", "0"], "--minutes must be more than 0, not 0"),
-        (["bench", "switch", "--only", "latncy"], "--only latncy: switch has latency, shaping"),
+        (["bench", "switch", "--only", "latncy"], "--group latncy: switch has latency, shaping"),
     ],
 )
 def test_wrong_words(argv: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,11 +141,11 @@ class TestSwitch:
 
     def test_it_holds_what_it_is_told_and_tells_it_back(self, switch: Switch) -> None:
         flow = FlowKey(b"\x0a\0\0\1", 1, b"\x0a\0\0\2", 2)
-        (account,), (forward,) = (
+        (counter,), (forward,) = (
             encode(FlowCounter(flow, True, None)),
             encode(Forward(b"\2" * 6, 1)),
         )
-        for entry in (account, forward):
+        for entry in (counter, forward):
             switch.receive(openflow.flow_mod(openflow.FlowModCommand.ADD, entry, 1))
         switch.counters = lambda match: (3, 333) if match else (0, 0)
         asked = openflow.flow_stats_request(
@@ -158,7 +158,7 @@ class TestSwitch:
         assert counted_flow(stats.match) == flow
         assert decode(stats) == (FlowCounter(flow, True, None), 1)
         assert (stats.packet_count, stats.byte_count) == (3, 333)
-        switch.receive(openflow.flow_mod(openflow.FlowModCommand.DELETE_STRICT, account, 1))
+        switch.receive(openflow.flow_mod(openflow.FlowModCommand.DELETE_STRICT, counter, 1))
         assert len(switch.entries) == 1
 
     def test_many_entries_come_in_parts(self, switch: Switch) -> None:

@@ -41,7 +41,7 @@ def messages(a: Host, b: Host) -> list[bytes]:
         copy(segment(b, a, back, RST, 10), 2),
     ]
     event = extension.QueueEvent(2, 2, 0, 30, 45_000, 65_536, 7, 1)
-    account = encode(FlowCounter(FlowKey(a.address, 5000, b.address, 80), True, 3))[0]
+    counter = encode(FlowCounter(FlowKey(a.address, 5000, b.address, 80), True, 3))[0]
     return [
         b"".join(life),
         *life,
@@ -55,7 +55,7 @@ def messages(a: Host, b: Host) -> list[bytes]:
         ),
         copy(neighbours.reply(b.mac, b.address6, a.mac, a.address6, b"")),
         weir(extension.MessageType.QUEUE_EVENT, event.pack()),
-        message(Type.MULTIPART_REPLY, struct.pack("!HH4x", 1, 0) + stats_of(account, 999)),
+        message(Type.MULTIPART_REPLY, struct.pack("!HH4x", 1, 0) + stats_of(counter, 999)),
         message(Type.PORT_STATUS, b"\2" + bytes(7) + _port(a)),
         message(Type.ERROR, struct.pack("!HH", 1, 3) + life[0][:64]),
         message(Type.BARRIER_REPLY, b""),

@@ -17,8 +17,8 @@ TREE = {
     "mininet/testbed/lab.py": "",
     "tests/conftest.py": "import testbed.lab\n",
     "tests/controller/conftest.py": "",
-    "tests/controller/engine_world.py": "from controller.core.engine import Engine\n",
-    "tests/controller/test_engine.py": "from engine_world import World\n",
+    "tests/controller/engine_bench.py": "from controller.core.engine import Engine\n",
+    "tests/controller/test_engine.py": "from engine_bench import World\n",
     "tests/controller/test_launcher.py": 'ARGV = [python, "-m", "controller"]\n',
     "tests/controller/test_ops.py": "import controller.ops\n",
     "tests/packaging/test_docs.py": 'PAGES = (TOP / "docs").glob("*.md"), TOP / "Makefile"\n',
@@ -42,7 +42,7 @@ def project() -> Project:
         ("controller/runtime/launcher.py", {"controller/test_launcher"}),
         ("controller/ops/__init__.py", {"controller/test_ops"}),
         ("controller/core/gone.py", set()),
-        ("tests/controller/engine_world.py", {"controller/test_engine"}),
+        ("tests/controller/engine_bench.py", {"controller/test_engine"}),
         ("tests/controller/test_ops.py", {"controller/test_ops"}),
         ("docs/index.md", {"packaging/test_docs"}),
         ("docs/pictures/house.png", {"packaging/test_docs"}),
@@ -81,7 +81,7 @@ def test_a_module_that_is_gone_concerns_who_imports_it() -> None:
 
 def test_the_way_to_a_test_is_told(project: Project) -> None:
     changed = "controller/core/windows.py"
-    by_way_of = ("controller/core/engine.py", "tests/controller/engine_world.py")
+    by_way_of = ("controller/core/engine.py", "tests/controller/engine_bench.py")
     causes = project.concerned([changed])
     assert causes["tests/controller/test_engine.py"] == Cause(changed, by_way_of)
 

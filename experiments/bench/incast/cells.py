@@ -1,4 +1,4 @@
-"""Barrier reads under other conditions than ``incast``'s: a group of ``incast_plan``."""
+"""Barrier reads under one of the conditions of ``plan``: the schemes of a group, compared."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
