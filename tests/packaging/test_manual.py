@@ -75,7 +75,6 @@ def test_bash_offers_what_fits(written: Path) -> None:
     assert done.stdout.split() == ["--tcp-port"]
 
 
-@pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed")
 @pytest.mark.parametrize("name", PARSERS)
 def test_pages_are_clean(written: Path, name: str) -> None:
     argv = ["groff", "-man", "-Tutf8", "-ww", "-z", str(written / f"man/{name}.8")]
