@@ -12,11 +12,11 @@ from typing import Any
 from rich.console import Console
 
 from experiments.bench.apps import report
-from experiments.bench.apps.matrix import BASELINE, SCHEMES, SETTINGS
+from experiments.bench.apps.matrix import BASELINE, CONTENDERS, SETTINGS
 
 PICTURE = "apps.png"
 JUDGED = "weir"
-_WIDTH = 180
+_WIDTH = 260
 _OVERALL = (("throughput", min), ("p50", max), ("p99", max))
 
 
@@ -24,19 +24,19 @@ def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is added to the figures of all groups.
 
     ``min_throughput_ratio``, ``max_p50_ratio`` and ``max_p99_ratio``, each with the workload that
-    it is of (``..._of``), are Weir's; those of the other schemes begin with their name.
+    it is of (``..._of``), are Weir's; those of the other contenders begin with their name.
     ``with_timeouts`` lists the workloads with which the baseline had timeouts.
     """
     rows = cells(figures)
     found: dict[str, Any] = {}
-    for scheme in SCHEMES:
-        if scheme == BASELINE:
+    for contender in CONTENDERS:
+        if contender == BASELINE:
             continue
-        prefix = "" if scheme == JUDGED else f"{scheme}."
+        prefix = "" if contender == JUDGED else f"{contender}."
         judged = {
-            where: row[scheme]
+            where: row[contender]
             for where, row in rows.items()
-            if scheme in row and not suffers(row) and not _ratios_only(where)
+            if contender in row and not suffers(row) and not _ratios_only(where)
         }
         for figure, worst in _OVERALL:
             key = f"{figure}_ratio"

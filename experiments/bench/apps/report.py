@@ -22,7 +22,8 @@ Rows = Mapping[str, Row]
 # From Okabe and Ito's set, distinct to colour-blind eyes; every series also differs in form.
 _FORMS = {
     "weir": ("o", "#0072B2"), "sdtcp": ("D", "#009E73"),
-    "kernel": ("s", "#E69F00"), "drr": ("^", "#CC79A7"),
+    "kernel": ("s", "#E69F00"), "drr": ("^", "#CC79A7"), "weir_drr": ("v", "#D55E00"),
+    "again": (".", "#777777"),
 }  # fmt: skip
 _LINE = "#444444"
 _MARGIN = 1.25
