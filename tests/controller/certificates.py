@@ -24,15 +24,19 @@ class Authority:
             *(*_new_key(), "-keyout", self._key, "-out", self.certificate),
         )
 
-    def issue(self, name: str, days: int = 30, alternatives: str = "") -> Pair:
-        """A certificate for this CN; one of negative `days` has expired."""
-        pair = Pair(self._directory / f"{name}.key", self._directory / f"{name}.crt")
+    def issue(
+        self, name: str, days: int = 30, alternatives: str = "", key: Path | None = None
+    ) -> Pair:
+        """A certificate for this CN, and for this key or a new one; one of negative `days` has
+        expired."""
+        pair = Pair(key or self._directory / f"{name}.key", self._directory / f"{name}.crt")
+        of_key = ("-key", key) if key else (*_new_key(), "-keyout", pair.key)
         request = self._directory / f"{name}.csr"
         extensions = self._directory / f"{name}.ext"
         extensions.write_text(f"subjectAltName={alternatives}\n" if alternatives else "")
         _openssl(
-            *("req", "-nodes", "-subj", f"/CN={name}"),
-            *(*_new_key(), "-keyout", pair.key, "-out", request),
+            *("req", "-new", "-nodes", "-subj", f"/CN={name}"),
+            *(*of_key, "-out", request),
         )
         _openssl(
             *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key),

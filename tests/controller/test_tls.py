@@ -15,7 +15,7 @@ import pytest
 from certificates import Authority, Pair
 from controller.config.schema import ConfigError, TlsSection
 from controller.southbound.transport.tls import Credentials
-from dummy_ovs import Controller, DummyOvs, dummy_ovs, free_endpoint, wait_for
+from dummy_ovs import Controller, DummyOvs, dummy_ovs, free_endpoint, patched_prefix, wait_for
 
 HEADER = struct.Struct("!BBHI")
 HELLO, ECHO_REQUEST, ECHO_REPLY = 0, 2, 3
@@ -210,6 +210,25 @@ def test_certificates_are_for_the_switches_that_they_name(
             world.says("its certificate names s1, which may not be switch 0000000000000002")
             set_ssl(switch, world.authority.issue("s23"), world.authority)
             world.says("switch=2 is ready")
+    finally:
+        world.controller.stop()
+
+
+@pytest.mark.switch
+def test_a_certificate_is_renewed_without_a_new_key(tmp_path: Path) -> None:
+    world = World(tmp_path, "{s1: 1}")
+    world.controller.start()
+    directory = tmp_path / "ovs"
+    directory.mkdir()
+    try:
+        with dummy_ovs(patched_prefix(), directory) as switch:
+            former = world.authority.issue("old")
+            set_ssl(switch, former, world.authority)
+            switch.add_bridge("s1", 1, f"ssl:{world.endpoint}")
+            world.says("its certificate names old, which may not be switch 0000000000000001")
+            renewed = world.authority.issue("s1", key=former.key)
+            shutil.copy(renewed.certificate, former.certificate)
+            world.says("switch=1 is ready")
     finally:
         world.controller.stop()
 
