@@ -132,6 +132,7 @@ class Trial:
             self.hosts_are_connected,
             self.traffic_passes_the_queue,
             self.controller_reloads,
+            self.regulation_is_turned_off_and_on,
             self.what_dies_comes_back,
             self.upgrade_does_not_interrupt,
             self.new_switch_takes_over,
@@ -236,6 +237,19 @@ class Trial:
             "the log tells of the change",
         )
         expect(self._pid("weir-controller.service") == controller, "the reload restarted it")
+
+    def regulation_is_turned_off_and_on(self) -> None:
+        """regulation is turned off, stays so over a restart, and is turned on again"""
+        said = self.machine.run("weir-controller", "off", "--for", "2h")
+        expect("regulation is off for everything, for 2:00:00" in said, said)
+        self.machine.run("systemctl", "restart", "weir-controller")
+        self._connected()
+        said = self._says("weir-controller", "off", "--list")
+        expect("regulation is off for everything" in said, said)
+        self._hosts_reach_each_other()
+        said = self.machine.run("weir-controller", "on")
+        expect("regulation is on again for everything" in said, said)
+        self._hosts_reach_each_other()
 
     def what_dies_comes_back(self) -> None:
         """a database, a switch and a controller that are killed come back by themselves"""
