@@ -21,14 +21,14 @@ demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 2 minutes
 BUILT = WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_TRANSPORT_PREFIX="$$(transport/build --prefix)"
 
 test: ## lint, unit tests, the switch's own tests, the transports', the whole system in namespaces (FRESH=1: what passed, too)
-	@$(PREPARE) packages venv switch bpf transport bindings apps
+	@$(PREPARE) packages venv switch bpf transport bindings apps promtool
 	@$(MAKE) --no-print-directory lint test-switch-weir
 	@$(CARGO_TEST)
 	@$(BUILT) tools/test 'not chaos'
 
 BASE :=
 check: ## lint, types and unit tests of what has changed since the branch left its upstream (BASE=COMMIT: since then)
-	@$(PREPARE) packages venv
+	@$(PREPARE) packages venv promtool
 	@$(PY)/python tools/changed $(BASE)
 
 lint: ## format, style, types, import rules, patch style
@@ -50,7 +50,7 @@ transport: ## the programs of the coded transports alone
 	@transport/build --prefix
 
 test-unit: ## what needs neither root nor a switch
-	@$(PREPARE) packages venv bindings
+	@$(PREPARE) packages venv bindings promtool
 	@tools/test 'not netns and not switch'
 
 TRANSPORT_KEY = $$(transport/build --key && cat transport/test tools/cargo tools/rustc | sha256sum)

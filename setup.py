@@ -27,6 +27,7 @@ setup(
     install_requires=[
         "ryu==4.34",  # the last release; controller/runtime/launcher.py says what it needs
         "eventlet==0.41.3",
+        "cryptography>=42",
         "fastapi>=0.115",
         "httptools>=0.6",
         "networkx>=3.2",
@@ -47,6 +48,8 @@ setup(
             "mypy>=1.10",
             "pytest>=8",
             "pytest-timeout>=2.3",
+            # Eventlet imports it where it is there, and Debian's does not fit a newer cryptography.
+            "pyOpenSSL>=25",
             "pytest-xdist>=3.6",
             "ruff>=0.5",
             "schemathesis>=4",

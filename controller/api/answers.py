@@ -38,6 +38,10 @@ class Regulated(BaseModel):
     ports: list[views.RegulationView]
 
 
+class Bypasses(BaseModel):
+    bypasses: list[views.BypassView]
+
+
 class Flows(BaseModel):
     """A page of the flows, the largest volume first. Flows change between two pages."""
 

@@ -36,6 +36,7 @@ def add(app: FastAPI, api: Api) -> None:
         return Depends(check)
 
     reads: dict[str, Any] = {"dependencies": [needs(Scope.READ)]}
+    regulates = needs(Scope.REGULATE)
     announces: dict[str, Any] = {"dependencies": [needs(Scope.ANNOUNCE)]}
 
     @app.get("/v1/health", summary="Whether the controller is there", tags=["controller"])
@@ -156,6 +157,36 @@ def add(app: FastAPI, api: Api) -> None:
     )
     async def regulation(asked: Annotated[methods.OfSwitch, Query()]) -> Response:
         return await api.ask("regulation", asked)
+
+    @app.get(
+        "/v1/bypasses",
+        summary="Where regulation is turned off",
+        response_model=answers.Bypasses,
+        tags=["regulation"],
+        **reads,
+    )
+    async def bypasses() -> Response:
+        return await api.ask("bypasses")
+
+    @app.put(
+        "/v1/bypasses",
+        summary="Turn regulation off: everywhere, at a switch or at a port",
+        response_model=views.OffView,
+        tags=["regulation"],
+    )
+    async def off(bypass: methods.TimedBypass, token: Annotated[Token, regulates]) -> Response:
+        return await api.ask("off", bypass, by=f"token {token.name}")
+
+    @app.delete(
+        "/v1/bypasses",
+        summary="Turn regulation on again, there and within",
+        response_model=views.OnView,
+        tags=["regulation"],
+    )
+    async def on(
+        bypass: Annotated[methods.Bypass, Query()], token: Annotated[Token, regulates]
+    ) -> Response:
+        return await api.ask("on", bypass, by=f"token {token.name}")
 
     @app.get(
         "/v1/flows",

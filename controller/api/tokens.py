@@ -22,10 +22,12 @@ PREFIX = "weir_"
 
 
 class Scope(StrEnum):
-    """What a token allows: to read, or to announce fountain flows."""
+    """What a token allows: to read, to announce fountain flows, or to turn regulation off and
+    on."""
 
     READ = "read"
     ANNOUNCE = "announce"
+    REGULATE = "regulate"
 
 
 class Token(BaseModel):

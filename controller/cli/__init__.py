@@ -20,6 +20,10 @@ COMMANDS = {
     "top": Command("top", "ports, queues, flows and regulation, live"),
     "switches": Command("switches", "the switches and what they can do"),
     "ports": Command("ports", "ports, their queues, and how they are regulated"),
+    "off": Command(
+        "off [--switch ID] [--port PORT]", "stop regulating everything, a switch, a port"
+    ),
+    "on": Command("on [--switch ID] [--port PORT]", "regulate again what was turned off"),
     "flows": Command("flows", "the flows with the largest volume first"),
     "bandwidth": Command("bandwidth SRC DST", "what a path has left, link by link"),
     "fountains": Command("fountains", "announced fountain flows and what they may send"),

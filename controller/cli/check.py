@@ -1,20 +1,22 @@
-"""`weir-controller check`: finds everything that is wrong with a configuration before its use."""
+"""`weir-controller check`: finds what is wrong with a configuration, and with all that it names,
+before it is used."""
 
 import argparse
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 VALID, INVALID, UNREADABLE = 0, 1, 2
 
 
 def check(options: argparse.Namespace) -> int:
-    """Status 0: valid, 1: not, 2: the file cannot be read."""
-    from controller.config import files
+    """Status 0: valid, perhaps with warnings, 1: not, 2: the file cannot be read."""
+    from controller.config import readiness
     from controller.config.schema import ConfigError, load
 
     file: Path = options.file
-    problems: tuple[str, ...] = ()
+    found = readiness.Report([], [])
     try:
         with file.open("rb") as opened:
             opened.read(1)
@@ -22,14 +24,18 @@ def check(options: argparse.Namespace) -> int:
         print(f"weir-controller: {file}: {error.strerror}", file=sys.stderr)
         return UNREADABLE
     try:
-        files.check(load(file))
+        found = readiness.inspect(load(file), datetime.now(UTC), options.user)
     except ConfigError as error:
-        problems = tuple(problem.removeprefix(f"{file}: ") for problem in error.problems)
+        found.problems.extend(problem.removeprefix(f"{file}: ") for problem in error.problems)
+    valid = not found.problems
     if options.json:
-        print(json.dumps({"file": str(file), "valid": not problems, "problems": problems}))
-    elif problems:
-        for problem in problems:
-            print(f"{file}: {problem}")
-    else:
+        told = {"file": str(file), "valid": valid, **found._asdict()}
+        print(json.dumps(told))
+        return VALID if valid else INVALID
+    for problem in found.problems:
+        print(f"{file}: {problem}")
+    for warning in found.warnings:
+        print(f"{file}: warning: {warning}")
+    if valid:
         print(f"{file} is valid")
-    return INVALID if problems else VALID
+    return VALID if valid else INVALID

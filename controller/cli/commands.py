@@ -10,10 +10,12 @@ from typing import Any
 
 from rich.console import Console
 
-from controller.cli import COMMANDS, listing, words
+from controller.cli import COMMANDS, listing, switching, words
 from controller.cli.check import check
 from controller.cli.client import AskError, Client
 from controller.cli.token import token
+from controller.config import quantity
+from controller.model.values import switch_id
 
 _SOCKET = "/run/weir/controller.sock"
 _FAILED = 1
@@ -21,10 +23,12 @@ _WIDTH_OF_A_PIPE = 160
 
 _EXAMPLES = {
     "check": """\
-    weir-controller check /etc/weir/controller.yaml
+    sudo weir-controller check --user weir /etc/weir/controller.yaml
     weir-controller check --json new.yaml && systemctl reload weir-controller
 
-It ends with status 0 if the file is valid, 1 if not, 2 if it cannot be read.""",
+It looks at all that the file names, too: certificates, revocation lists and tokens and how long
+they are good, who may read what, directories, addresses. It ends with status 0 if all of it can be
+used, perhaps with warnings, 1 if not, 2 if the file cannot be read.""",
     "token": """\
     weir-controller token /etc/weir/tokens.yaml dashboard
     weir-controller token /etc/weir/tokens.yaml host-17 --scope announce --days 365
@@ -44,6 +48,18 @@ d drops, f flows, n number""",
     "ports": """\
     weir-controller ports --switch 1
     weir-controller ports --json | jq '.ports[] | select(.regulation.notice)'""",
+    "off": """\
+    weir-controller off --switch 1 --port eth2 --for 30min
+    weir-controller off --switch 1          # until `weir-controller on`
+    weir-controller off                     # everything
+    weir-controller off --list              # what is off, and for how long
+
+It is in force within a second, and traffic goes on. It holds over restarts of the controller. Where
+controllers stand by for each other, say it to each of them.""",
+    "on": """\
+    weir-controller on --switch 1 --port eth2
+    weir-controller on --switch 1           # and all of its ports
+    weir-controller on                      # everything""",
     "flows": """\
     weir-controller flows --class background
     weir-controller flows --host 10.0.0.7 --limit 5
@@ -108,27 +124,36 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(run=run)
         return made
 
-    add("check", check, as_json).add_argument("file", metavar="FILE", type=Path)
+    checked = add("check", check, as_json)
+    checked.add_argument("file", metavar="FILE", type=Path)
+    checked.add_argument("--user", help="look at files as this user would see them (you)")
     make = add("token", token, as_json)
     make.add_argument("file", metavar="FILE", type=Path, help="northbound.api.tokens")
     make.add_argument("name", metavar="NAME", help="whose it is: A-Z a-z 0-9 . _ -")
     make.add_argument(
         "--scope",
         action="append",
-        choices=("read", "announce"),
+        choices=("read", "announce", "regulate"),
         help="what it is good for; may be given twice (read)",
     )
     make.add_argument("--days", metavar="N", type=_days, default=90, help="how long (90)")
     top = add("top", _top, asking)
     top.add_argument("--once", action="store_true", help="print it once; so without a terminal")
     top.add_argument("--interval", metavar="SECONDS", type=_interval, default=2.0, help="default 2")
-    add("switches", _switches, asking, as_json).add_argument("--switch", **_NUMBER)
-    add("ports", _ports, asking, as_json).add_argument("--switch", **_NUMBER)
+    add("switches", _switches, asking, as_json).add_argument("--switch", **_SWITCH)
+    add("ports", _ports, asking, as_json).add_argument("--switch", **_SWITCH)
+    off = add("off", switching.off, asking, as_json)
+    _add_place(off)
+    off.add_argument(
+        "--for", dest="for_s", metavar="TIME", type=_time, help="such as 30min or 2h (no end)"
+    )
+    off.add_argument("--list", action="store_true", help="say what is off, and change nothing")
+    _add_place(add("on", switching.on, asking, as_json))
     flows = add("flows", _flows, asking, as_json)
     flows.add_argument("--host", metavar="ADDRESS", help="an end of it, or its subnet")
     flows.add_argument("--tcp-port", **_NUMBER, help="of either end")
     flows.add_argument("--class", dest="cls", choices=("burst", "background"))
-    flows.add_argument("--switch", **_NUMBER, help="a switch that it leaves by")
+    flows.add_argument("--switch", **_SWITCH, help="a switch that it leaves by")
     flows.add_argument("--port", **_NUMBER, help="a port that it leaves by")
     flows.add_argument("--limit", **_NUMBER, default=20, help="how many (20)")
     flows.add_argument("--offset", **_NUMBER, help="how many to leave out before")
@@ -150,7 +175,30 @@ def _number(written: str) -> int:
     return int(written, 0)
 
 
+def _switch(written: str) -> int:
+    try:
+        return switch_id(written)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 _NUMBER: dict[str, Any] = {"metavar": "N", "type": _number}
+_SWITCH: dict[str, Any] = {"metavar": "ID", "type": _switch}
+
+
+def _add_place(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--switch", **_SWITCH, help="only this switch, by its datapath id")
+    parser.add_argument("--port", metavar="PORT", help="only this port of it: its number or name")
+
+
+def _time(written: str) -> int:
+    try:
+        seconds = round(quantity.parse(written, quantity.TIMES_S, "seconds", "30 min"))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not 1 <= seconds <= 365 * 86_400:
+        raise argparse.ArgumentTypeError("is from 1 second to 365 days")
+    return seconds
 
 
 def _param(written: str) -> tuple[str, str]:

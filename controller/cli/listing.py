@@ -63,6 +63,10 @@ def window(cls: str) -> Callable[[Row], str]:
     return _regulation(write)
 
 
+def _notice(told: Row) -> str:
+    return "off" if told["scheme"] == "none" else told["notice"] or words.NOTHING
+
+
 def account(row: Row) -> Row:
     """The account of credit of a port's egress queue; empty without any."""
     return queue(row).get("account") or {}
@@ -151,7 +155,7 @@ DROPS = Column("DROPS", _queue("dropped_packets", str), right=True)
 MARKS = Column("MARKS", _queue("marked_packets", str), right=True)
 BURST = Column("BURST", _regulation(lambda told: str(told["burst_flows"])), right=True)
 BACKGROUND = Column("BACK", _regulation(lambda told: str(told["background_flows"])), right=True)
-NOTICE = Column("NOTICE", _regulation(lambda told: told["notice"] or words.NOTHING))
+NOTICE = Column("NOTICE", _regulation(_notice))
 WINDOW = Column("WINDOW", window("burst"), right=True)
 HELD = Column("HELD", _held, right=True)
 HELD_FOR = Column("FOR", _held_for, right=True)

@@ -1,8 +1,11 @@
 """`weir-controller token`: adds a token for the HTTP API to its file."""
 
 import argparse
+import contextlib
+import grp
 import json
 import os
+import stat
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +16,7 @@ from controller.api.tokens import Scope, TokenError, line, make, read
 
 _UNUSABLE = 2
 _HEAD = "tokens:\n"
+_SERVICE = "weir"
 
 
 def token(options: argparse.Namespace) -> int:
@@ -43,15 +47,23 @@ def token(options: argparse.Namespace) -> int:
 
 
 def _append(file: Path, text: str) -> None:
-    """Replace the whole file at once; only its owner may read it."""
+    """Replace the whole file at once. It keeps its owner and mode; a new file is for its owner and,
+    if there is one, the group of the service."""
     before = file.read_text(encoding="utf-8") if file.exists() else _HEAD
     if before and not before.endswith("\n"):
         before += "\n"
     if not before.strip().startswith(_HEAD.strip()) and "\ntokens:" not in before:
         before += _HEAD
     new = file.with_name(f".{file.name}.new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except FileNotFoundError:
+        raise TokenError(f"there is no directory {file.parent}; make it first") from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as written:
+        uid, gid, mode = _owner(file)
+        with contextlib.suppress(PermissionError):
+            os.fchown(descriptor, uid, gid)
+            os.fchmod(descriptor, mode)
         written.write(before + text)
     try:
         # A line in another style than the other lines would break the list.
@@ -62,3 +74,14 @@ def _append(file: Path, text: str) -> None:
             f"{file} is not as this command writes it; add this line:\n{text}"
         ) from None
     new.replace(file)
+
+
+def _owner(file: Path) -> tuple[int, int, int]:
+    """Owner, group and mode that the file is to have."""
+    if file.exists():
+        status = file.stat()
+        return status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)
+    try:
+        return os.geteuid(), grp.getgrnam(_SERVICE).gr_gid, 0o640
+    except KeyError:
+        return os.geteuid(), os.getegid(), 0o600

@@ -68,9 +68,10 @@ def _context(section: TlsSection, protocol: int) -> ssl.SSLContext:
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise ConfigError(f"tls.key: {key} is not the key of {certificate}") from error
+        why = f" ({error.reason})" if error.reason else "; are they swapped?"
         raise ConfigError(
             f"tls.key, tls.certificate: {key} and {certificate} do not hold a key and its "
-            f"certificate in PEM ({error.reason})"
+            f"certificate in PEM{why}"
         ) from error
     except ValueError as error:
         raise ConfigError(f"tls.key: {key} {error}") from error

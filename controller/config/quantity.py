@@ -15,6 +15,7 @@ TIMES_S = {
     "µs": Fraction(1, 10**6),
     "ns": Fraction(1, 10**9),
     "min": Fraction(60),
+    "h": Fraction(3600),
 }
 
 _WRITTEN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?)\s*(\S*)\s*")

@@ -25,15 +25,21 @@ from controller.api.settings import ApiSettings
 from controller.config import quantity
 from controller.core.bandwidth.announced import BandwidthSettings
 from controller.core.congestion.egress_ports import PortOverride
-from controller.core.congestion.regulator import RegulatorSettings, Scheme
+from controller.core.congestion.regulator import RegulatorSettings, Scheme, SchemeOverride
 from controller.core.congestion.windows import CreditRules, PortLimits, WindowRules
 from controller.core.engine import EngineSettings
 from controller.core.flows.classifier import Classifier
 from controller.core.flows.connections import ConnectionSettings
 from controller.core.flows.policy import Rule, Treatment
 from controller.core.hosts.resolution import ResolverSettings
+from controller.model.values import switch_id
 
 SOCKET = "/run/weir/controller.sock"
+
+_LONGEST_RTT_NS = 10**9
+_SWITCH_ID = re.compile(r"[0-9a-fA-F]{16}")
+_LEADING_ZEROS = re.compile(r"[-+]?0[0-7_]+")
+_PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
 
 T = TypeVar("T")
 
@@ -61,10 +67,33 @@ def _time_ns(written: object) -> int:
     return round(quantity.parse(written, quantity.TIMES_S, "seconds", "500 us") * 10**9)
 
 
-def _endpoint(written: object) -> tuple[str, int]:
+def _rtt_ns(written: object) -> int:
+    rtt_ns = _time_ns(written)
+    if rtt_ns > _LONGEST_RTT_NS:
+        raise ValueError(f"{rtt_ns / 10**9:g} s is no RTT of a fabric; write e.g. 500 us")
+    return rtt_ns
+
+
+def _share(written: object) -> object:
+    if isinstance(written, str) and (number := _PERCENT.fullmatch(written)):
+        raise ValueError(f"{written!r} is not a number; write {float(number[1]) / 100:g}")
+    return written
+
+
+def _tcp_port(written: object) -> object:
+    if isinstance(written, str) and not written.isdecimal():
+        raise ValueError(f"{written!r} is not a number; write the TCP port, e.g. 80 for http")
+    return written
+
+
+def _metrics(written: object) -> tuple[str, int]:
+    return _endpoint(written, "127.0.0.1:9464 or [::1]:9464")
+
+
+def _endpoint(written: object, example: str = "127.0.0.1:6653 or [::1]:6653") -> tuple[str, int]:
     host, colon, port = str(written).rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise ValueError(f"{written!r} is not HOST:PORT; write e.g. 127.0.0.1:6653 or [::1]:6653")
+        raise ValueError(f"{written!r} is not HOST:PORT; write e.g. {example}")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
@@ -92,8 +121,12 @@ def _listen(written: object) -> Listen:
     )
 
 
+def _switch_id(written: object) -> object:
+    return switch_id(written) if isinstance(written, str) else written
+
+
 def _switch_ids(written: object) -> object:
-    return (written,) if isinstance(written, int) else written
+    return (written,) if isinstance(written, int | str) else written
 
 
 def _or_off(read: Callable[[object], T]) -> Callable[[object], T | None]:
@@ -129,13 +162,15 @@ def _subnet(written: object) -> tuple[bytes, int]:
 Rate = Annotated[int, BeforeValidator(_rate_bps), Field(gt=0)]
 Size = Annotated[int, BeforeValidator(_size_bytes), Field(gt=0)]
 Time = Annotated[int, BeforeValidator(_time_ns), Field(gt=0)]
+Rtt = Annotated[int, BeforeValidator(_rtt_ns), Field(gt=0)]
+Share = Annotated[float, BeforeValidator(_share)]
 Subnet = Annotated[tuple[bytes, int], BeforeValidator(_subnet)]
 Endpoint = Annotated[tuple[str, int], BeforeValidator(_endpoint)]
 Listener = Annotated[Listen, PlainValidator(_listen)]
-SwitchId = Annotated[int, Field(ge=0, lt=2**64)]
+SwitchId = Annotated[int, BeforeValidator(_switch_id), Field(ge=0, lt=2**64)]
 SwitchIds = Annotated[tuple[SwitchId, ...], BeforeValidator(_switch_ids)]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
-EndpointOrOff = Annotated[tuple[str, int] | None, BeforeValidator(_or_off(_endpoint))]
+MetricsOrOff = Annotated[tuple[str, int] | None, BeforeValidator(_or_off(_metrics))]
 SocketOrOff = Annotated[str | None, BeforeValidator(_or_off(_socket_path))]
 
 
@@ -212,17 +247,17 @@ class StandbySection(_Section):
 class QueueSection(_Section):
     """The egress queue of one port, where it differs from the rest of the fabric."""
 
-    switch: int = Field(ge=0)
+    switch: SwitchId
     port: int | str
     capacity: Rate | None = None
     egress_buffer: Size | None = None
-    rtt: Time | None = None
+    rtt: Rtt | None = None
 
 
 class FabricSection(_Section):
     link_capacity: Rate = 10**8
     egress_buffer: Size = 64 * 2**10
-    rtt: Time = 500_000
+    rtt: Rtt = 500_000
     lldp_interval: Time = 10**9
     link_timeout: Time = Field(default=4 * 10**9, le=65_535 * 10**9)
     control_grace: Time = 5 * 10**8
@@ -247,8 +282,18 @@ class ClassifierSection(_Section):
     counted_per_switch: int = Field(default=16_384, ge=0)
 
 
+class SchemeSection(_Section):
+    """The scheme of one port, by number or name; without a port, of a whole switch."""
+
+    switch: SwitchId
+    port: int | str | None = None
+    scheme: Scheme
+
+
 class RegulationSection(_Section):
-    """`repeat_notices` is for scheme `sdtcp`: switches repeat notices while a port is congested,
+    """`scheme` is that of all ports but those of `schemes`.
+
+    `repeat_notices` is for scheme `sdtcp`: switches repeat notices while a port is congested,
     and windows follow the flows meanwhile; without it, that is the letter of the paper's
     Algorithm 1.
 
@@ -263,11 +308,12 @@ class RegulationSection(_Section):
     """
 
     scheme: Scheme = Scheme.WEIR
+    schemes: tuple[SchemeSection, ...] = ()
     repeat_notices: bool = True
     window_ttl: Time = Field(default=3 * 10**9, ge=10**8, le=86_400 * 10**9)
     max_hold: Time = 160 * 10**6
-    background_share: float = 0.125
-    buffer_share: float = Field(default=0.9, gt=0, le=1)
+    background_share: Share = 0.125
+    buffer_share: Share = Field(default=0.9, gt=0, le=1)
     floor_segments: int = Field(default=2, ge=1)
 
     @field_validator("max_hold")
@@ -287,6 +333,16 @@ class RegulationSection(_Section):
             raise ValueError(f"{share:g} is not within 0.01 to 0.99; write e.g. 0.125")
         return share
 
+    @field_validator("schemes")
+    @classmethod
+    def _each_place_once(cls, schemes: tuple[SchemeSection, ...]) -> tuple[SchemeSection, ...]:
+        seen = set()
+        for number, one in enumerate(schemes):
+            if (one.switch, one.port) in seen:
+                raise ValueError(f"number {number} is for the same place as one before; keep one")
+            seen.add((one.switch, one.port))
+        return schemes
+
     def credit_rules(self) -> CreditRules:
         """The shares as a ratio of weights, which are at most 99."""
         background = Fraction(self.background_share).limit_denominator(100)
@@ -299,8 +355,8 @@ class BandwidthSection(_Section):
     them together, whoever else sends (0: they count as any other flow). `reserved_dscp` is that of
     the QoS of the switches, which their senders are told to write into their packets."""
 
-    spare: float = Field(default=0.01, ge=0, le=0.5)
-    reserved: float = Field(default=0.0, ge=0, lt=1)
+    spare: Share = Field(default=0.01, ge=0, le=0.5)
+    reserved: Share = Field(default=0.0, ge=0, lt=1)
     reserved_dscp: int = Field(default=11, ge=1, le=63)
     expiry: Time = Field(default=5 * 10**9, ge=5 * 10**8, le=3600 * 10**9)
 
@@ -310,7 +366,7 @@ class PolicyRule(_Section):
 
     treatment: Literal["exempt", "protect", "background"]
     subnet: Subnet | None = None
-    port: int | None = Field(default=None, ge=1, le=65_535)
+    port: Annotated[int | None, BeforeValidator(_tcp_port)] = Field(default=None, ge=1, le=65_535)
 
     @model_validator(mode="after")
     def _says_of_whom(self) -> Self:
@@ -405,7 +461,7 @@ class Northbound(_Section):
     way. That is no harm for the socket, which is done without if it cannot be had and was not
     asked for."""
 
-    metrics: EndpointOrOff = None
+    metrics: MetricsOrOff = None
     socket: SocketOrOff = SOCKET
     api: ApiSection | None = None
 
@@ -485,6 +541,9 @@ class Config(_Section):
                 WindowRules(regulation.buffer_share, regulation.floor_segments),
                 regulation.credit_rules(),
                 regulation.repeat_notices,
+                tuple(
+                    SchemeOverride(one.scheme, one.switch, one.port) for one in regulation.schemes
+                ),
             ),
             limits=limits,
             overrides=tuple(
@@ -556,6 +615,21 @@ class _Loader(yaml.SafeLoader):
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def construct_whole(self, node: yaml.ScalarNode) -> int | str:
+        """A number. YAML would take one with leading zeros for octal, which nobody means."""
+        written = self.construct_scalar(node)
+        if _SWITCH_ID.fullmatch(written):
+            return written
+        if _LEADING_ZEROS.fullmatch(written):
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{written} has leading zeros; leave them out", node.start_mark
+            )
+        number: int = self.construct_yaml_int(node)
+        return number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_whole)
+
 
 def _explain(error: ErrorDetails) -> str:
     """`key.path: what is wrong; what would be right`."""
@@ -587,6 +661,7 @@ def _keys_of(path: list[int | str]) -> list[str]:
     # Of these the default does not tell.
     named: dict[str, type[BaseModel]] = {
         "queues": QueueSection,
+        "schemes": SchemeSection,
         "policies": PolicyRule,
         "api": ApiSection,
     }

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from controller.core.bandwidth.announced import Announced, BandwidthSettings, PathBandwidth
 from controller.core.bandwidth.estimation import Estimation, PortReading
+from controller.core.congestion.bypasses import Bypass, Place
 from controller.core.congestion.egress_ports import EgressQueue, PortOverride
 from controller.core.congestion.enforcer import Enforcer
 from controller.core.congestion.regulation import Features, Regulation
@@ -149,6 +150,31 @@ class Engine:
             for entry in wanted.values():
                 self._tables.put(switch, entry)
         self._connections.set_policy(self._policy, now_ns)
+
+    # Turning regulation off and on
+
+    def turn_off(self, bypass: Bypass, now_ns: int) -> list[Effect]:
+        """Do not regulate a place any more."""
+        self._regulation.turn_off(bypass, now_ns)
+        fields: dict[str, object] = {**bypass.place._asdict(), "by": bypass.by}
+        if bypass.until_ns is not None:
+            fields["for_s"] = round((bypass.until_ns - now_ns) / 1e9)
+        self._out.append(Record("regulation_off", fields))
+        return self._finish(now_ns)
+
+    def turn_on(self, place: Place, by: str, now_ns: int) -> list[Effect]:
+        """Regulate a place, and all within it, again."""
+        self._regulation_on(self._regulation.turn_on(place, now_ns), by)
+        return self._finish(now_ns)
+
+    def restore_bypasses(self, bypasses: Iterable[Bypass]) -> None:
+        """Regulation was off at these places before this core was made."""
+        for bypass in bypasses:
+            self._regulation.bypasses.add(bypass)
+
+    def _regulation_on(self, ended: Iterable[Bypass], by: str) -> None:
+        for bypass in ended:
+            self._out.append(Record("regulation_on", {**bypass.place._asdict(), "by": by}))
 
     # Switches, ports and links
 
@@ -416,7 +442,8 @@ class Engine:
         return self._finish(now_ns)
 
     def refresh_windows(self, now_ns: int) -> list[Effect]:
-        """Renew windows before they expire on the switches."""
+        """Renew windows before they expire on the switches; end bypasses whose time is over."""
+        self._regulation_on(self._regulation.expire_bypasses(now_ns), "expiry")
         self._regulation.refresh(now_ns)
         return self._finish(now_ns)
 

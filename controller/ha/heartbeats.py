@@ -167,6 +167,11 @@ class Peers:
                 reader, line = _Reader(sock, secured), Line(challenge, self._secret)
                 while True:
                     beat = line.read(reader.line())
+                    if beat.name == self._section.name:
+                        raise StrangerError(
+                            f"it calls itself {beat.name}, as this controller does; "
+                            "give each a standby.name of its own"
+                        )
                     if beat.name not in self._section.peers:
                         raise StrangerError(f"it calls itself {beat.name}, which is no peer")
                     if secured is not None and beat.name not in secured.names:

@@ -1,11 +1,27 @@
 """The small values that several parts speak of: ports, classes of flows, holds, notices."""
 
+import re
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
 # Between two switches a frame takes one of so many paths; they may coincide.
 N_PATH_IDS = 16
+
+
+_SWITCH_ID_DIGITS = 16
+
+
+def switch_id(written: str) -> int:
+    """A datapath id as people write it: 16 hexadecimal digits, as Open vSwitch prints it, or a
+    number, decimal or with 0x. Raises ValueError."""
+    if re.fullmatch(f"[0-9a-fA-F]{{{_SWITCH_ID_DIGITS}}}", written):
+        return int(written, 16)
+    if len(written) <= 2 + 20 and re.fullmatch(r"0[xX][0-9a-fA-F]+|0|[1-9][0-9]*", written):
+        return int(written, 0)
+    raise ValueError(
+        f"{written[:64]!r} is no datapath id; write its 16 hexadecimal digits, or a number"
+    )
 
 
 class PortId(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from controller.northbound.metrics import CONTENT_TYPE, Exposition
-from controller.northbound.views import Announcing, EventView, Source
+from controller.northbound.views import Announcing, Bypassing, EventView, Source
 from controller.rpc import methods
 from controller.rpc.messages import CallError, Kind
 
@@ -53,11 +53,13 @@ class Handlers:
         self,
         source: Source,
         announcing: Announcing,
+        bypassing: Bypassing,
         checkpoint: Callable[[], None],
         sleep: Callable[[float], object],
     ) -> None:
         self._source = source
         self._announcing = announcing
+        self._bypassing = bypassing
         self._checkpoint = checkpoint
         self._sleep = sleep
         self._exposition = Exposition(source, checkpoint)
@@ -110,6 +112,17 @@ class Handlers:
     def regulation(self, asked: methods.OfSwitch) -> Answer:
         scheme = self._source.controller()["scheme"]
         return Listing("ports", self._source.regulation(asked.switch), {"scheme": scheme})
+
+    # Turning regulation off and on
+
+    def off(self, asked: methods.Off) -> Answer:
+        return Document(self._bypassing.off(asked.switch, asked.port, asked.for_s, asked.by))
+
+    def on(self, asked: methods.On) -> Answer:
+        return Document(self._bypassing.on(asked.switch, asked.port, asked.by))
+
+    def bypasses(self, _: methods.Nothing) -> Answer:
+        return Listing("bypasses", self._bypassing.bypasses(), {})
 
     def flows(self, query: methods.FlowQuery) -> Answer:
         """A page of a table that changes meanwhile: the next page may repeat or miss flows."""

@@ -127,6 +127,7 @@ class Exposition:
 
     def _families(self) -> Iterator[Metric]:
         yield from self._controller()
+        yield from self._expiries()
         yield from self._tables()
         yield from self._switches(self._all(self._source.switches()))
         yield self._excesses(self._all(self._source.excesses()))
@@ -171,6 +172,28 @@ class Exposition:
             (),
             [((), len(told["peers"]))],
         )
+
+    def _expiries(self) -> Iterator[Metric]:
+        expiries = self._source.expiries()
+        for kind, name, text in (
+            (
+                "certificate",
+                "weir_certificate_expires_timestamp_seconds",
+                "Until when a certificate is good.",
+            ),
+            ("crl", "weir_crl_expires_timestamp_seconds", "Until when a revocation list is good."),
+            (
+                "token",
+                "weir_token_expires_timestamp_seconds",
+                "Until when a token of the HTTP API is good.",
+            ),
+        ):
+            rows: list[Row] = [
+                ((one["file"], one["name"]), one["expires_s"])
+                for one in expiries
+                if one["kind"] == kind
+            ]
+            yield self._gauge(name, text, ("file", "name"), rows)
 
     def _tables(self) -> Iterator[Metric]:
         told = self._source.tables()
@@ -376,6 +399,16 @@ class Exposition:
             for name, text, value in measures:
                 rows: list[Row] = [(named, value(queue)) for named, queue in queues]
                 yield family(f"weir_queue_{name}", text, labels, rows)
+        yield gauge(
+            "weir_port_has_queue",
+            "1 if a port that leads to hosts or to a switch has a queue, 0 if not.",
+            _PORT,
+            [
+                (_named(view), bool(view["queues"]))
+                for view in told
+                if view["up"] and (view["peer"] or view["hosts"])
+            ],
+        )
         accounts = [
             (_named(view), queue["account"])
             for view in told
@@ -421,6 +454,12 @@ class Exposition:
                     ("burst", view["burst_flows"]),
                 )
             ],
+        )
+        yield self._gauge(
+            "weir_port_regulated",
+            "1 if the port is regulated, 0 where its scheme is none or it is turned off.",
+            _PORT,
+            [(_named(view), view["scheme"] != "none") for view in told],
         )
         yield self._gauge(
             "weir_port_congested",

@@ -21,7 +21,7 @@ from eventlet.green import socket
 from controller.northbound.dispatcher import Dispatcher
 from controller.northbound.handlers import Handlers
 from controller.northbound.scheduler import Scheduler
-from controller.northbound.views import Announcing, Source
+from controller.northbound.views import Announcing, Bypassing, Source
 from controller.rpc import handover, messages
 from controller.rpc.messages import CallError
 
@@ -74,6 +74,7 @@ class Hatch:
 def serving(
     source: Source,
     announcing: Announcing,
+    bypassing: Bypassing,
     clock_ns: Callable[[], int],
     path: str | None,
     must: bool,
@@ -84,7 +85,7 @@ def serving(
     A socket that cannot be opened is only logged, unless it `must` be opened. Raises ListenError.
     """
     scheduler = Scheduler(clock_ns, lambda: eventlet.sleep(0))
-    handlers = Handlers(source, announcing, scheduler.checkpoint, eventlet.sleep)
+    handlers = Handlers(source, announcing, bypassing, scheduler.checkpoint, eventlet.sleep)
     dispatcher = Dispatcher(handlers, scheduler)
     with contextlib.ExitStack() as opened:
         if hatch is not None:

@@ -195,13 +195,14 @@ class PortView(TypedDict):
 class RegulationView(TypedDict):
     """How a port is regulated: what it can take, what leaves by it, what that is held to.
 
-    `notice` is the one that its windows go by, `notices` counts those that came, by label. A port
-    without limits is not regulated.
+    `scheme` is none where regulation is turned off. `notice` is the one that its windows go by,
+    `notices` counts those that came, by label. A port without limits is not regulated.
     """
 
     switch: int
     port: int
     name: str
+    scheme: str
     capacity_bps: int | None
     buffer_bytes: int | None
     rtt_s: float | None
@@ -274,8 +275,44 @@ class ShareView(TypedDict):
     dscp: int | None
 
 
+class BypassView(TypedDict):
+    """Where regulation is turned off: at a port, by its name; without one at a switch; without a
+    switch everywhere. It goes on again in `left_s`, or if that is None, when somebody turns it on.
+    """
+
+    switch: int | None
+    port: str | None
+    left_s: float | None
+    by: str
+
+
+class OffView(TypedDict):
+    """What is off now; `kept` if it will be after a restart of the controller, too."""
+
+    off: BypassView
+    kept: bool
+
+
+class OnView(TypedDict):
+    """What is on again, and what still keeps the place off."""
+
+    on: list[BypassView]
+    still_off: list[BypassView]
+    kept: bool
+
+
+class ExpiryView(TypedDict):
+    """Until when something is good: `kind` is certificate, crl or token; `expires_s` counts from
+    1970."""
+
+    kind: str
+    name: str
+    file: str
+    expires_s: float
+
+
 class UnknownError(LookupError):
-    """There is no such host, path or flow; the message says which."""
+    """There is no such host, path, flow, switch or port; the message says which."""
 
 
 class HistogramView(NamedTuple):
@@ -346,8 +383,25 @@ class Source(Protocol):
     def follow_shares(self) -> Iterator[list[ShareView]]:
         """All announced flows, then each change at once; an empty list now and then without one."""
 
+    def expiries(self) -> list[ExpiryView]:
+        """Of all certificates, revocation lists and tokens that the controller uses."""
+
     def not_ready(self) -> str | None:
         """Why the controller is not ready to be relied on; None if it is."""
+
+
+class Bypassing(Protocol):
+    """Who turns regulation off and on."""
+
+    def off(self, switch: int | None, port: str | None, for_s: float | None, by: str) -> OffView:
+        """Do not regulate a place for so many seconds, or until it is turned on. Raises
+        UnknownError."""
+
+    def on(self, switch: int | None, port: str | None, by: str) -> OnView:
+        """Regulate a place, and all within it, again. Raises UnknownError."""
+
+    def bypasses(self) -> Iterator[BypassView]:
+        """What is off."""
 
 
 class Announcing(Protocol):

@@ -24,9 +24,11 @@ Every line has `event`, `time_ns` (CLOCK_MONOTONIC of the controller's machine) 
 * queue_event: switch, port, notice (CN-L, CN-M, CN-H, CR), packets, bytes, limit_bytes,
   switch_time_ns (CLOCK_MONOTONIC of the switch), sequence, missed, background, burst (the flows
   that leave by the port)
-* window_set: switch, refresh (true if it only renews what is in force), ttl_ms, windows: a list of
-  {port, class, register, window_bytes (0: no limit), credit: {bound_bytes (0: left to the switch),
-  max_hold_ms, weight}, or null without an account}; without either the register is released
+* window_set: switch, ttl_ms, windows: a list of {port, class, register, window_bytes (0: no limit),
+  credit: {bound_bytes (0: left to the switch), max_hold_ms, weight}, or null without an account};
+  without either the register is released. Windows that are only renewed are left out
+* regulation_off: switch, port (null: all of them), by, for_s (if it ends by itself);
+  regulation_on: switch, port, by (or expiry)
 * packet_ins_limited: port (number 0: not known), class (unknown, neighbour, discovery, syn, end,
   segment), hosts (MAC addresses there), dropped_per_s; packet_ins_in_budget: port, class, hosts,
   dropped (how many since it was limited)
@@ -65,14 +67,14 @@ class Event(NamedTuple):
 
 
 class Recent:
-    """The latest events, without those of single connections and of windows only renewed."""
+    """The latest events, without those of single connections."""
 
     def __init__(self, limit: int = _RECENT) -> None:
         self._events: deque[Event] = deque(maxlen=limit)
         self.last = 0
 
     def add(self, event: str, fields: dict[str, object], time_ns: int, wall_s: float) -> None:
-        if event not in _OF_CONNECTIONS and not fields.get("refresh"):
+        if event not in _OF_CONNECTIONS:
             self.last += 1
             self._events.append(Event(self.last, event, fields, time_ns, wall_s))
 
@@ -83,16 +85,22 @@ class Recent:
 
 
 class EventLog:
-    """Writes to a file, or only keeps `recent`. Raises OSError if the file cannot be opened."""
+    """Writes to a file, or only keeps `recent`. Raises OSError if the file cannot be opened.
+
+    Windows that are only renewed are left out: an idle switch would have nothing else.
+    """
 
     def __init__(self, path: str | None) -> None:
         self.recent = Recent()
         self._path = path
-        self._file: IO[str] | None = open(path, "a", buffering=1) if path else None  # noqa: SIM115, PTH123
+        self._file = self._open()
 
     def write(self, event: str, fields: dict[str, object], time_ns: int, wall_s: float) -> None:
         """Append a line. If the file cannot be written, as on a full disk, the log is closed and an
         error logged: the event log must not end the controller."""
+        if fields.get("refresh"):
+            return
+        fields = {name: value for name, value in fields.items() if name != "refresh"}
         self.recent.add(event, fields, time_ns, wall_s)
         if self._file is None:
             return
@@ -102,6 +110,18 @@ class EventLog:
         except OSError as error:
             LOG.error("the event log ends here: cannot write %s: %s", self._path, error.strerror)
             self.close()
+
+    def reopen(self) -> None:
+        """Go on in a new file, if the former one has been moved away. If that cannot be opened, an
+        error is logged."""
+        self.close()
+        try:
+            self._file = self._open()
+        except OSError as error:
+            LOG.error("the event log ends here: cannot open %s: %s", self._path, error.strerror)
+
+    def _open(self) -> IO[str] | None:
+        return open(self._path, "a", buffering=1) if self._path else None  # noqa: PTH123
 
     def close(self) -> None:
         file, self._file = self._file, None

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
+from controller.model.values import switch_id
 from controller.rpc.messages import CallError, Kind
 
 _SHOWN = 64
@@ -100,6 +101,17 @@ def _name(written: object) -> str:
     return text
 
 
+def _switch(written: object) -> object:
+    return switch_id(written) if isinstance(written, str) else written
+
+
+def _port(written: object) -> str:
+    text = str(written) if type(written) is int else written
+    if not isinstance(text, str) or not re.fullmatch(r"[!-~]{1,15}", text):
+        raise ValueError(f"{_shown(written)} is no port; write its number or its name, e.g. eth2")
+    return text
+
+
 def _text(written: object) -> str:
     """Raises ValueError, also for numbers: Python would make addresses of them."""
     if not isinstance(written, str):
@@ -119,7 +131,13 @@ _IPV6_SUBNET = r"^([0-9a-f]{1,4}:){1,7}:/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$"
 _ADDRESSES = [{"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"}]
 _SUBNETS = [{"type": "string", "pattern": pattern} for pattern in (_IPV4_SUBNET, _IPV6_SUBNET)]
 
-Switch = Annotated[int, Whole(0, 2**64 - 1)]
+Switch = Annotated[int, Whole(0, 2**64 - 1), BeforeValidator(_switch)]
+PortName = Annotated[
+    str,
+    BeforeValidator(_port),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 15}),
+]
+Who = Annotated[str, Field(min_length=1, max_length=80)]
 Serial = Annotated[int, Whole(0, 2**63 - 1)]
 Address = Annotated[
     str, BeforeValidator(_address), WithJsonSchema({"anyOf": _ADDRESSES}, mode="validation")
@@ -164,6 +182,39 @@ class OfSwitch(Parameters):
     """One switch, or all."""
 
     switch: Switch | None = Field(default=None, description="datapath id")
+
+
+class Bypass(Parameters):
+    """A port, by number or name; without one a whole switch; without a switch everything."""
+
+    switch: Switch | None = Field(default=None, description="datapath id")
+    port: PortName | None = Field(default=None, description="number or name")
+
+    @model_validator(mode="after")
+    def _port_of_a_switch(self) -> Self:
+        if self.port is not None and self.switch is None:
+            raise ValueError("switch: is missing; ports of different switches have the same names")
+        return self
+
+
+class TimedBypass(Bypass):
+    """A place where regulation is to be off, `for_s` seconds or until it is turned on again."""
+
+    for_s: Annotated[int, Whole(1, 31_536_000)] | None = Field(
+        default=None, description="for how many seconds"
+    )
+
+
+class Off(TimedBypass):
+    """Who turns what off."""
+
+    by: Who = "somebody"
+
+
+class On(Bypass):
+    """Who turns what on again."""
+
+    by: Who = "somebody"
 
 
 class FlowQuery(Parameters):
@@ -235,6 +286,9 @@ METHODS: Mapping[str, type[Parameters]] = {
     "excesses": OfSwitch,
     "ports": OfSwitch,
     "regulation": OfSwitch,
+    "off": Off,
+    "on": On,
+    "bypasses": Nothing,
     "flows": FlowQuery,
     "events": EventQuery,
     "follow_events": EventQuery,

@@ -9,6 +9,7 @@ import functools
 import gc
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 from ryu.base.app_manager import RyuApp
 from ryu.lib import hub
@@ -27,6 +28,7 @@ from controller.ops.logs import about
 from controller.runtime import translate
 from controller.runtime.announcements import Broker
 from controller.runtime.busy_poll import BusyPoll
+from controller.runtime.bypassing import Bypassing
 from controller.runtime.tallies import Tallies
 from controller.southbound.codec import discovery, neighbours, openflow
 from controller.southbound.switch import events
@@ -51,7 +53,8 @@ Work = Callable[[Engine, int], list[Effect]]
 
 
 class Weir(RyuApp):
-    """The application. Clocks, the secret of discovery and `fail` come from the launcher."""
+    """The application. Clocks, the secret of discovery and `fail` come from the launcher; `kept` is
+    the file of what is turned off."""
 
     OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION]  # noqa: RUF012 - Ryu's interface
 
@@ -63,6 +66,7 @@ class Weir(RyuApp):
         wall_s: Callable[[], float],
         secret: bytes,
         fail: Callable[[], None],
+        kept: Path | None = None,
     ) -> None:
         super().__init__()
         self._config = config
@@ -75,6 +79,8 @@ class Weir(RyuApp):
         self._busy_poll = BusyPoll(clock_ns)
         self._engine = Engine(config.engine_settings())
         self.broker = Broker(lambda: self._engine, self._apply, clock_ns)
+        self.bypassing = Bypassing(lambda: self._engine, self._apply, clock_ns, wall_s, kept)
+        self.bypassing.restore()
         self._channels: dict[int, Channel] = {}
         self._sessions: dict[int, Session] = {}
         self._unsent: set[Channel] = set()
@@ -138,6 +144,9 @@ class Weir(RyuApp):
         self._event_log.write(event, fields, self._clock_ns(), self._wall_s())
         LOG.debug("%s %s", event, fields)
 
+    def reopen_event_log(self) -> None:
+        self._event_log.reopen()
+
     @fatal
     def _repeat(self, work: Work, period_s: Callable[[], float]) -> None:
         while True:
@@ -173,7 +182,9 @@ class Weir(RyuApp):
             self.tallies.left(switch, target.counters)
         self._channels.clear()
         self._sessions.clear()
+        bypasses = self._engine.regulation.bypasses
         self._engine = Engine(self._config.engine_settings())
+        self._engine.restore_bypasses(bypasses)
 
     def watch_budgets(self, now_ns: int) -> list[Effect]:
         """Read the meters of the switches; tell the core which packet-ins were dropped here."""

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from controller import __version__
+from controller.config.readiness import lifetimes
 from controller.core.flows.host_pairs import Connection, HostPair, Lane
 from controller.ha.mastership import Mastership
 from controller.model.flow import FlowKey
@@ -21,6 +22,7 @@ from controller.northbound.views import (
     ControllerView,
     EventView,
     ExcessView,
+    ExpiryView,
     FlowPage,
     FlowView,
     HistogramView,
@@ -48,6 +50,7 @@ from controller.southbound.transport.channel import Channel
 
 # How many flows are looked at between two checkpoints.
 _FLOWS_PER_CHECKPOINT = 64
+_EXPIRIES_FOR_NS = 60 * 10**9
 
 _Ranked = tuple[int, bytes, Lane, Connection]
 
@@ -59,6 +62,8 @@ class Inspection:
         self._weir = weir
         self._mastership = mastership
         self._started_ns = weir.now_ns()
+        self._expiries: list[ExpiryView] = []
+        self._expiries_ns: int | None = None
 
     def controller(self) -> ControllerView:
         mastership = self._mastership
@@ -210,6 +215,7 @@ class Inspection:
                     "switch": of,
                     "port": port_id.port,
                     "name": port.name,
+                    "scheme": regulation.scheme(port_id).value,
                     "capacity_bps": limits.capacity_bps if limits else None,
                     "buffer_bytes": limits.buffer_bytes if limits else None,
                     "rtt_s": limits.rtt_ns / 1e9 if limits else None,
@@ -332,6 +338,23 @@ class Inspection:
 
     def loop_lag(self) -> HistogramView:
         return _histogram(self._weir.tallies.loop_lag)
+
+    def expiries(self) -> list[ExpiryView]:
+        """Read from the files at most once in a minute."""
+        now_ns = self._weir.now_ns()
+        if self._expiries_ns is None or now_ns - self._expiries_ns >= _EXPIRIES_FOR_NS:
+            self._expiries_ns = now_ns
+            self._expiries = [
+                {
+                    "kind": one.kind,
+                    "name": one.name,
+                    "file": str(one.file),
+                    "expires_s": one.ends.timestamp(),
+                }
+                for one in lifetimes(self._weir.config)
+                if one.ends is not None
+            ]
+        return self._expiries
 
     def not_ready(self) -> str | None:
         if self._mastership is not None and not self._mastership.election.master:

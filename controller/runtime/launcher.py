@@ -8,6 +8,7 @@ dropped is added. And Ryu's options are set here, because its command line is no
 import argparse
 import contextlib
 import ctypes
+import difflib
 import faulthandler
 import logging
 import os
@@ -112,6 +113,8 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if argv and argv[0] in cli.COMMANDS:
         return cli.main(argv)
+    if argv and argv[0] != "run" and not argv[0].startswith("-"):
+        return _unusable(_no_command(argv[0]))
     options = _options(argv[1:] if argv[:1] == ["run"] else argv)
     prepare_ryu()
     from controller.config.schema import ConfigError, load
@@ -129,6 +132,13 @@ def main(argv: list[str] | None = None) -> int:
         return _run(config, options.config)
     except (OSError, ConfigError) as error:
         return _unusable(str(error))
+
+
+def _no_command(word: str) -> str:
+    known = ["run", *cli.COMMANDS]
+    close = difflib.get_close_matches(word, known, 1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+    return f"there is no command {word!r}; {hint}"
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:

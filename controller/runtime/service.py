@@ -28,6 +28,7 @@ from controller.ops import logs
 from controller.ops.event_log import EventLog
 from controller.ops.failure import fatal
 from controller.ops.systemd import Notifier
+from controller.runtime import bypassing
 from controller.runtime.api_process import ApiProcess
 from controller.runtime.app import Weir
 from controller.runtime.inspection import Inspection
@@ -70,7 +71,7 @@ class Service:
         self._notifier = Notifier()
         self._credentials = Credentials(config.tls) if config.tls.given else None
         self._northbound = resources.enter_context(contextlib.ExitStack())
-        event_log = resources.enter_context(contextlib.closing(EventLog(config.log.events)))
+        event_log = resources.enter_context(contextlib.closing(_event_log(config.log.events)))
         self._listening = resources.enter_context(_listen(config.openflow.listen, "openflow"))
         manager = AppManager.get_instance()
         self._handshake = manager.instantiate(Handshake)
@@ -82,6 +83,7 @@ class Service:
             wall_s=time.time,
             secret=os.urandom(16),
             fail=self.fail,
+            kept=_kept(),
         )
         self._mastership: Mastership | None = None
         if config.standby.peers:
@@ -124,6 +126,7 @@ class Service:
             self._weir.record("reload", {"error": str(error)})
         else:
             self._config = change.config
+            self._weir.reopen_event_log()
             configure_log(change.config)
             self._weir.reconfigure(change.config)
             LOG.info("configuration reloaded; changed: %s", ", ".join(change.changed) or "nothing")
@@ -168,6 +171,7 @@ class Service:
             serving(
                 self._inspection,
                 self._weir.broker,
+                self._weir.bypassing,
                 time.monotonic_ns,
                 section.socket,
                 section.socket_must,
@@ -239,6 +243,23 @@ class Service:
         while True:
             hub.sleep(period_s)
             mastership.tend()
+
+
+def _event_log(path: str | None) -> EventLog:
+    """Raises OSError with what to do."""
+    try:
+        return EventLog(path)
+    except OSError as error:
+        raise OSError(
+            f"log.events: cannot write {path}: {error.strerror}; "
+            "make its directory writable, or name another file"
+        ) from error
+
+
+def _kept() -> Path | None:
+    """The file of what is turned off, in the directory that systemd names."""
+    directory = os.environ.get("STATE_DIRECTORY")
+    return Path(directory.partition(":")[0]) / bypassing.FILE if directory else None
 
 
 def _listen(listen: Listen, section: str) -> socket.socket:

@@ -66,7 +66,6 @@ def _common(run: Run) -> dict[str, Any]:
 def figures(run: Run) -> dict[str, Any]:
     """Return a run's results and the settings of its hosts."""
     times_ms, unit = run.times_ms, run.workload.unit
-    sent = run.events("window_set")
     results = {
         "goodput_mbps": round(run.goodput_mbps, 3),
         "timeouts": run.timeouts,
@@ -78,8 +77,7 @@ def figures(run: Run) -> dict[str, Any]:
         "cn_events": len(run.notices("CN-L", "CN-M", "CN-H")),
         "cn_events_during_workload": notices_during_workload(run.data),
         "cr_events": len(run.notices("CR")),
-        "window_sets": len(sent),
-        "window_refreshes": sum(event["refresh"] for event in sent),
+        "window_sets": len(run.events("window_set")),
         "burst_s": round(run.burst_s, 3),
         "idle_rtt_ms": run.data["idle_rtt_ms"]["avg"],
     }

@@ -4,14 +4,18 @@ from collections.abc import Callable, Iterator
 
 from controller.northbound.views import (
     AccountView,
+    BypassView,
     ControllerView,
     EventView,
     ExcessView,
+    ExpiryView,
     FlowPage,
     FlowView,
     HistogramView,
     HoldView,
     LinkView,
+    OffView,
+    OnView,
     PathView,
     PortView,
     RegulationView,
@@ -47,7 +51,7 @@ ACCOUNT: AccountView = {
 
 
 class Told:
-    """`northbound.views.Source` and `Announcing`. What tests want otherwise, they set."""
+    """`northbound.views.Source`, `Announcing`, `Bypassing`. What tests want otherwise, they set."""
 
     def __init__(self, n_switches: int = 2, n_ports: int = 2) -> None:
         self.n_switches, self.n_ports = n_switches, n_ports
@@ -56,6 +60,8 @@ class Told:
         self.queries: list[FlowQuery] = []
         self.announced: dict[str, ShareView] = {}
         self.renewed: list[tuple[str, float | None]] = []
+        self.turned_on_by = ""
+        self.turned_off: dict[tuple[int | None, str | None], BypassView] = {}
 
     def controller(self) -> ControllerView:
         return {
@@ -169,6 +175,7 @@ class Told:
                 "switch": view["switch"],
                 "port": view["port"],
                 "name": view["name"],
+                "scheme": "weir",
                 "capacity_bps": 10**8,
                 "buffer_bytes": 65_536,
                 "rtt_s": 0.0005,
@@ -207,6 +214,12 @@ class Told:
 
     def events(self) -> dict[str, int]:
         return {"start": 1, "queue_event": 5}
+
+    def expiries(self) -> list[ExpiryView]:
+        return [
+            {"kind": kind, "name": f"a {kind}", "file": f"/etc/weir/{kind}", "expires_s": 1.8e9}
+            for kind in ("certificate", "crl", "token")
+        ]
 
     def not_ready(self) -> str | None:
         return self.reason
@@ -259,6 +272,21 @@ class Told:
     def withdraw(self, flow: str) -> None:
         self.renew(flow, None)
         del self.announced[flow]
+
+    def off(self, switch: int | None, port: str | None, for_s: float | None, by: str) -> OffView:
+        if switch is not None and switch > self.n_switches:
+            raise UnknownError(f"no switch {switch} is known")
+        view: BypassView = {"switch": switch, "port": port, "left_s": for_s, "by": by}
+        self.turned_off[switch, port] = view
+        return {"off": view, "kept": True}
+
+    def on(self, switch: int | None, port: str | None, by: str) -> OnView:
+        ended = self.turned_off.pop((switch, port), None)
+        self.turned_on_by = by
+        return {"on": [ended] if ended else [], "still_off": [], "kept": True}
+
+    def bypasses(self) -> Iterator[BypassView]:
+        yield from self.turned_off.values()
 
 
 def flow(number: int) -> FlowView:

@@ -35,7 +35,7 @@ class Controller:
         self.told = Told()
         self.there = True
         scheduler = Scheduler(lambda: 0, lambda: None)
-        handlers = Handlers(self.told, self.told, scheduler.checkpoint, lambda _: None)
+        handlers = Handlers(self.told, self.told, self.told, scheduler.checkpoint, lambda _: None)
         self.dispatcher = Dispatcher(handlers, scheduler)
 
     async def ask(self, method: str, params: Mapping[str, object] | None = None) -> bytes:
@@ -51,6 +51,13 @@ class Controller:
         await asyncio.Event().wait()
 
 
+_SCOPES = {
+    "reader": [Scope.READ],
+    "sender": [Scope.ANNOUNCE],
+    "operator": [Scope.READ, Scope.REGULATE],
+}
+
+
 class World:
     def __init__(self, directory: Path, **settings: Any) -> None:
         self.now, self.clock_s = NOW, 0.0
@@ -58,7 +65,7 @@ class World:
         self.tokens = directory / "tokens.yaml"
         self.tokens.write_text("tokens:\n")
         expires = NOW + timedelta(days=1)
-        for name, scopes in (("reader", [Scope.READ]), ("sender", [Scope.ANNOUNCE])):
+        for name, scopes in _SCOPES.items():
             self.secrets[name], token = make_token(name, frozenset(scopes), expires)
             with self.tokens.open("a") as file:
                 file.write(line(token) + "\n")
@@ -118,10 +125,48 @@ READING = [
     "/v1/switches",
     "/v1/ports?switch=1",
     "/v1/regulation",
+    "/v1/bypasses",
     "/v1/flows?host=10.0.0.1&class=burst&limit=5&offset=2&tcp_port=80&switch=1&port=2",
     "/v1/events?after=0",
     "/metrics",
 ]
+
+
+def test_regulation_is_turned_off_and_on(world: World) -> None:
+    asked = {"switch": 1, "port": "eth2", "for_s": 60}
+    told = world.ask("/v1/bypasses", "PUT", "operator", json=asked)
+    bypass = {"switch": 1, "port": "eth2", "left_s": 60, "by": "token operator"}
+    assert told.json() == {"off": bypass, "kept": True}
+    assert world.ask("/v1/bypasses").json() == {"bypasses": [bypass]}
+    told = world.ask("/v1/bypasses?switch=1&port=eth2", "DELETE", "operator")
+    assert told.json() == {"on": [bypass], "still_off": [], "kept": True}
+    assert world.ask("/v1/bypasses", "PUT", "operator", json={}).status_code == 200
+    assert world.ask("/v1/bypasses").json()["bypasses"][0]["switch"] is None
+
+
+@pytest.mark.parametrize("name", ["reader", "sender"])
+def test_only_operators_turn_regulation_off(world: World, name: str) -> None:
+    assert "scope regulate" in world.problem(403, "/v1/bypasses", "PUT", name=name, json={})
+    assert "scope regulate" in world.problem(403, "/v1/bypasses", "DELETE", name=name)
+    assert not world.controller.told.turned_off
+
+
+@pytest.mark.parametrize(
+    ("status", "asked", "told"),
+    [
+        (404, {"switch": 99}, "no switch 99 is known"),
+        (422, {"port": "eth2"}, "switch: is missing"),
+        (422, {"switch": 1, "for_s": 0}, "for_s: 0 is out of range"),
+        (422, {"switch": 1, "port": ""}, "port: '' is no port; write its number or its name"),
+        (422, {"switch": 1, "by": "me"}, "by: unknown parameter"),
+    ],
+)
+def test_a_place_that_cannot_be_turned_off_is_told(
+    world: World, status: int, asked: dict[str, object], told: str
+) -> None:
+    detail = world.problem(status, "/v1/bypasses", "PUT", name="operator", json=asked)
+    assert told in detail
+    assert not world.controller.told.turned_off
 
 
 @pytest.mark.parametrize("path", READING)

@@ -1,6 +1,8 @@
 """Tokens: made, kept as digests, checked, followed in their file."""
 
+import grp
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -108,7 +110,32 @@ class TestCommand:
         assert tokens.check(told["token"], Scope.ANNOUNCE, now).name == "b"
         with pytest.raises(RefusedError):
             tokens.check(told["token"], Scope.READ, now + timedelta(days=2))
-        assert file.stat().st_mode & 0o777 == 0o600
+
+    def test_a_new_file_is_for_its_owner_and_the_service(
+        self, file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert commands.run(["token", str(file), "a"]) == 0
+        assert file.stat().st_mode & 0o777 in (0o600, 0o640)
+        file.unlink()
+        mine = grp.getgrgid(os.getegid())
+        monkeypatch.setattr(grp, "getgrnam", {"weir": mine}.__getitem__)
+        assert commands.run(["token", str(file), "a"]) == 0
+        assert (file.stat().st_mode & 0o777, file.stat().st_gid) == (0o640, mine.gr_gid)
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="changes the owner of a file")
+    def test_a_file_keeps_its_owner_and_mode(self, file: Path) -> None:
+        assert commands.run(["token", str(file), "a"]) == 0
+        os.chown(file, 65_534, 65_533)
+        file.chmod(0o644)
+        assert commands.run(["token", str(file), "b"]) == 0
+        status = file.stat()
+        assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (65_534, 65_533, 0o644)
+
+    def test_a_directory_that_is_not_there_is_told(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert commands.run(["token", str(tmp_path / "none" / "tokens.yaml"), "a"]) == 2
+        assert f"there is no directory {tmp_path}/none" in capsys.readouterr().err
 
     def test_it_says_what_it_cannot_do(
         self, file: Path, capsys: pytest.CaptureFixture[str]

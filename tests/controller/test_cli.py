@@ -22,6 +22,9 @@ from rich.console import Console
 from controller.cli import COMMANDS, commands, listing, words
 from controller.cli.client import AskError, Client
 from controller.cli.top import Look, Rates, Screen
+from controller.northbound.dispatcher import Dispatcher
+from controller.northbound.handlers import Handlers
+from controller.northbound.scheduler import Scheduler
 from controller.rpc import messages
 from controller.rpc.messages import Kind
 from dummy_ovs import REPOSITORY
@@ -57,7 +60,10 @@ class TestCheck:
         file.write_text(f"tls: {{key: {key}, certificate: {key}, ca: {key}}}")
         done = run("check", file)
         assert (done.returncode, done.stderr) == (1, "")
-        assert done.stdout == f"{file}: tls.key: {key}: No such file or directory\n"
+        assert done.stdout == "".join(
+            f"{file}: tls.{name}: {key}: No such file or directory\n"
+            for name in ("key", "certificate", "ca")
+        )
 
     def test_a_valid_file(self, tmp_path: Path) -> None:
         file = tmp_path / "weir.yaml"
@@ -71,6 +77,7 @@ class TestCheck:
             "file": str(file),
             "valid": True,
             "problems": [],
+            "warnings": [],
         }
 
     def test_all_that_is_wrong_at_once(
@@ -206,6 +213,78 @@ class TestAsk:
     def test_a_parameter_stands_once(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert commands.run(["ask", "ports", "switch=1", "switch=2"]) == 1
         assert "stands twice" in capsys.readouterr().err
+
+
+class TestOffAndOn:
+    """Against the northbound of a controller that is none."""
+
+    @pytest.fixture
+    def told(self, monkeypatch: pytest.MonkeyPatch) -> Told:
+        source = Told()
+        scheduler = Scheduler(lambda: 0, lambda: None)
+        handlers = Handlers(source, source, source, scheduler.checkpoint, lambda _: None)
+        dispatcher = Dispatcher(handlers, scheduler)
+
+        def ask(_: Client, method: str, params: dict[str, object] | None = None) -> dict[str, Any]:
+            answer = messages.Assembly()
+            try:
+                for written in dispatcher.answer(messages.request(method, params)):
+                    answer.take(written)
+            except messages.CallError as error:
+                raise AskError(error.detail) from None
+            asked: dict[str, Any] = json.loads(answer.body)
+            return asked
+
+        monkeypatch.setattr(Client, "ask", ask)
+        monkeypatch.setenv("SUDO_USER", "ada")
+        return source
+
+    def test_a_port_for_half_an_hour(self, told: Told, capsys: pytest.CaptureFixture[str]) -> None:
+        place = ["--switch", "1", "--port", "eth2"]
+        assert commands.run(["off", *place, "--for", "30min"]) == 0
+        assert told.turned_off[1, "eth2"]["by"] == "user ada"
+        said = capsys.readouterr()
+        assert said.out == "regulation is off for port eth2 of switch 1, for 30:00\n"
+        assert said.err == "weir-controller: b did not hear of it: say it there, too\n"
+        assert commands.run(["off", "--list"]) == 0
+        assert "port eth2 of switch 1, for 30:00, by user ada" in capsys.readouterr().out
+        assert commands.run(["on", *place]) == 0
+        assert capsys.readouterr().out == "regulation is on again for port eth2 of switch 1\n"
+        assert commands.run(["on", *place]) == 0
+        assert capsys.readouterr().out == "nothing was turned off there\n"
+        assert commands.run(["off", "--list"]) == 0
+        assert capsys.readouterr().out == "nothing is turned off\n"
+
+    def test_everything(self, told: Told, capsys: pytest.CaptureFixture[str]) -> None:
+        assert commands.run(["off"]) == 0
+        out = capsys.readouterr().out
+        assert out == "regulation is off for everything, until it is turned on again\n"
+        assert commands.run(["off", "--list", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["bypasses"][0]["switch"] is None
+        assert commands.run(["on", "--json"]) == 0
+        assert len(json.loads(capsys.readouterr().out)["on"]) == 1
+        assert not told.turned_off
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["--port", "eth2"], "--port needs --switch"),
+            (["--switch", "9"], "no switch 9 is known"),
+            (["--switch", "1", "--port", ""], "is no port"),
+        ],
+    )
+    def test_what_cannot_be(
+        self, told: Told, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    ) -> None:
+        assert commands.run(["off", *arguments]) == 1
+        assert said in capsys.readouterr().err
+        assert not told.turned_off
+
+    @pytest.mark.parametrize("time", ["0", "soon", "5 parsecs", "2000000h"])
+    def test_times(self, capsys: pytest.CaptureFixture[str], time: str) -> None:
+        with pytest.raises(SystemExit):
+            commands.run(["off", "--for", time])
+        assert "--for" in capsys.readouterr().err
 
 
 class TestWords:

@@ -120,6 +120,28 @@ def test_everything_can_be_said() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "switch"),
+    [
+        ("17", 17),
+        ("0x11", 17),
+        ("0000000000000011", 17),
+        ("'0000000000000011'", 17),
+        ("00000a1b2c3d4e5f", 0xA1B2C3D4E5F),
+        ("1000000000000000", 1 << 60),
+    ],
+)
+def test_a_datapath_id_is_16_hexadecimal_digits_or_a_number(written: str, switch: int) -> None:
+    read = schema.parse(
+        f"fabric: {{queues: [{{switch: {written}, port: 1}}]}}\n"
+        f"tls: {{key: a, certificate: b, ca: c, switches: {{s: {written}, t: [{written}, 1]}}}}\n"
+        f"regulation: {{schemes: [{{switch: {written}, scheme: none}}]}}"
+    )
+    assert read.fabric.queues[0].switch == switch
+    assert read.tls.switches == {"s": (switch,), "t": (switch, 1)}
+    assert read.regulation.schemes[0].switch == switch
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ("fabric: {rtt: 5 parsecs}", "fabric.rtt: '5 parsecs' has the unit 'parsecs'"),
@@ -147,6 +169,21 @@ def test_everything_can_be_said() -> None:
         ("regulation: {background_share: 0}", "background_share: 0 is not within 0.01 to 0.99"),
         ("regulation: {background_share: 12.5}", "background_share: 12.5 .*; write e.g. 0.125"),
         ("regulation: {background_share: .nan}", "background_share: nan is not within"),
+        ("regulation: {schemes: [{switch: 1}]}", "regulation.schemes.0.scheme: is missing"),
+        (
+            "regulation: {schemes: [{switch: 1, prot: 3, scheme: none}]}",
+            "regulation.schemes.0.prot: unknown key; did you mean port",
+        ),
+        (
+            "regulation: {schemes: [{switch: 1, scheme: none}, {switch: 1, scheme: weir}]}",
+            "regulation.schemes: number 1 is for the same place as one before",
+        ),
+        ("regulation: {buffer_share: 90%}", "buffer_share: '90%' is not a number; write 0.9"),
+        ("bandwidth: {reserved: 12.5 %}", "reserved: '12.5 %' is not a number; write 0.125"),
+        ("fabric: {rtt: 500}", "fabric.rtt: 500 s is no RTT of a fabric; write e.g. 500 us"),
+        ("northbound: {metrics: 9464}", "metrics: 9464 is not HOST:PORT; .* 127.0.0.1:9464"),
+        ("fabric: {queues: [{switch: 011, port: 1}]}", "011 has leading zeros; leave them out"),
+        ("fabric: {queues: [{switch: 1234567890123456x, port: 1}]}", "is no datapath id; write"),
         ("regulation: {initial_window: 10}", "regulation.initial_window: unknown key"),
         ("log: {level: loud}", "log.level: 'loud' is not one of .*'debug'"),
         ("openflow: {listen: 6653}", "openflow.listen: 6653 does not say how; write ssl:HOST"),
@@ -184,6 +221,10 @@ def test_everything_can_be_said() -> None:
         ("policies: [{port: 80}]", "policies.0.treatment: is missing"),
         ("policies: [{port: 80, treatment: ban}]", "treatment: 'ban' is not one of 'exempt'"),
         ("policies: [{prot: 80, treatment: exempt}]", "policies.0.prot: unknown key; .* port"),
+        (
+            "policies: [{port: http, treatment: exempt}]",
+            "port: 'http' is not .*; write the TCP port",
+        ),
         ("policies: [{port: 0, treatment: exempt}]", "policies.0.port: 0"),
         (
             "policies: [{subnet: 10.1.2.3/8, treatment: exempt}]",

@@ -94,7 +94,8 @@ def test_alerts_say_what_is_wrong() -> None:
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert rule["annotations"]["summary"].endswith((".", "left.", "examples."))
         for label in re.findall(r"\$labels\.(\w+)", json.dumps(rule["annotations"])):
-            assert label in _ADDED_BY_PROMETHEUS | {"switch", "port", "name", "reason", "class"}
+            known = {"switch", "port", "name", "reason", "class", "file"}
+            assert label in _ADDED_BY_PROMETHEUS | known
 
 
 @pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.name)

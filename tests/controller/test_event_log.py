@@ -49,3 +49,38 @@ def test_a_full_disk_ends_the_log_and_nothing_else(caplog: pytest.LogCaptureFixt
     log.close()
     (record,) = caplog.records
     assert "cannot write /dev/full: No space left on device" in record.getMessage()
+
+
+def test_it_goes_on_in_a_new_file_once_the_old_one_is_moved_away(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    log = EventLog(str(path))
+    log.write("start", {}, 0, 0.0)
+    path.rename(tmp_path / "events.jsonl.1")
+    log.reopen()
+    log.write("stop", {}, 1, 1.0)
+    log.close()
+    assert json.loads(path.read_text())["event"] == "stop"
+
+
+def test_a_file_that_cannot_be_opened_again_ends_the_log_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    log = EventLog(str(folder / "events.jsonl"))
+    (folder / "events.jsonl").unlink()
+    folder.rmdir()
+    log.reopen()
+    log.write("stop", {}, 1, 1.0)
+    (record,) = caplog.records
+    assert "cannot open" in record.getMessage()
+
+
+def test_windows_that_are_only_renewed_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    log = EventLog(str(path))
+    log.write("window_set", {"switch": 1, "refresh": True}, 0, 0.0)
+    log.write("window_set", {"switch": 1, "refresh": False}, 1, 0.0)
+    log.close()
+    (line,) = path.read_text().splitlines()
+    assert json.loads(line) == {"event": "window_set", "time_ns": 1, "wall_s": 0.0, "switch": 1}

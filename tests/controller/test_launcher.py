@@ -52,6 +52,13 @@ def test_run_is_what_it_does_without_a_command(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (0, f"{file} is valid\n")
 
 
+def test_a_mistyped_command_is_told() -> None:
+    for word, hint in (("port", "did you mean ports?"), ("xyzzy", "there are run, check")):
+        done = run(word)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"weir-controller: there is no command '{word}'; {hint}")
+
+
 def test_version() -> None:
     assert run("--version").stdout == f"weir-controller {__version__}\n"
 
@@ -92,7 +99,7 @@ def test_an_event_log_that_cannot_be_written(tmp_path: Path) -> None:
     file.write_text(f"openflow: {{listen: 'tcp:{free_endpoint()}'}}\n{log}")
     done = run("--config", str(file))
     assert done.returncode == 2
-    assert "/none/such/events.jsonl" in done.stderr
+    assert "log.events: cannot write /none/such/events.jsonl: No such file" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -28,7 +28,9 @@ class World:
         self.pauses = 0
         self.scheduler = Scheduler(self.clock_ns, self.pause)
         self.slept_s = 0.0
-        self.handlers = Handlers(self.told, self.told, self.scheduler.checkpoint, self.sleep)
+        self.handlers = Handlers(
+            self.told, self.told, self.told, self.scheduler.checkpoint, self.sleep
+        )
         self.dispatcher = Dispatcher(self.handlers, self.scheduler)
 
     def clock_ns(self) -> int:
@@ -511,7 +513,7 @@ class TestSocketThatCannotBeHad:
     def test_it_is_done_without_unless_it_was_asked_for(
         self, path: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with serving(Told(), Told(), lambda: 0, path, must=False):
+        with serving(Told(), Told(), Told(), lambda: 0, path, must=False):
             pass
         (record,) = caplog.records
         assert path in record.getMessage()
@@ -521,7 +523,7 @@ class TestSocketThatCannotBeHad:
     def test_otherwise_the_controller_does_not_start(self, path: str) -> None:
         with (
             pytest.raises(ListenError, match=r"set northbound.socket to another path, or to off"),
-            serving(Told(), Told(), lambda: 0, path, must=True),
+            serving(Told(), Told(), Told(), lambda: 0, path, must=True),
         ):
             pass
 

@@ -122,6 +122,7 @@ def test_what_somebody_has_changed_is_not_taken_for_ours(entry: Entry, data: st.
             [
                 stats._replace(table=stats.table + 1),
                 stats._replace(priority=stats.priority + 1),
+                stats._replace(cookie=stats.cookie ^ 1 << 15),
                 stats._replace(cookie=stats.cookie ^ 1 << 16),
                 stats._replace(cookie=stats.cookie ^ 1 << 40),
                 stats._replace(

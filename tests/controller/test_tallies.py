@@ -77,13 +77,13 @@ class TestRecent:
         log = EventLog(None)
         log.write("connection_opened", {}, 1, 1.0)
         log.write("window_set", {"refresh": True}, 1, 1.0)
-        log.write("window_set", {"refresh": False}, 2, 2.0)
+        log.write("window_set", {"switch": 1, "refresh": False}, 2, 2.0)
         (event,) = log.recent.after(0)
         assert event.line() == {
             "event": "window_set",
             "time_ns": 2,
             "wall_s": 2.0,
-            "refresh": False,
+            "switch": 1,
         }
 
     @given(st.integers(0, 60), st.integers(0, 60))

@@ -96,8 +96,7 @@ def data(scheme: str = "weir", **changes: Any) -> dict[str, Any]:
                 "missed": 0,
                 "switch_time_ns": START_NS + 2000 * MS,
             },
-            {"event": "window_set", "refresh": False},
-            {"event": "window_set", "refresh": True},
+            {"event": "window_set"},
         ],
         "checks": [{"name": "shaped rate", "measured": "100", "bound": "98 to 102", "holds": True}],
     }

@@ -42,8 +42,7 @@ def test_summary_is_flat_and_has_the_figures() -> None:
         "n2.weir.bottleneck_drops": 1,
         "n2.weir.cn_events": 1,
         "n2.weir.cr_events": 1,
-        "n2.weir.window_sets": 2,
-        "n2.weir.window_refreshes": 1,
+        "n2.weir.window_sets": 1,
         "n2.weir.host.tcp_congestion_control": "reno",
         "n2.weir.check.shaped rate.holds": True,
     }

@@ -63,6 +63,15 @@ class EgressPorts:
     def ports_of(self, switch: int) -> list[PortId]:
         return [PortId(switch, number) for number in self._ports.get(switch, ())]
 
+    def names(self, switch: int) -> dict[int, str]:
+        """The names of a switch's ports, by number."""
+        return {number: port.name for number, port in self._ports.get(switch, {}).items()}
+
+    def name(self, port_id: PortId) -> str:
+        """The name of a port; empty if there is no such port."""
+        port = self._ports.get(port_id.switch, {}).get(port_id.port)
+        return port.name if port else ""
+
     def set_port(self, switch: int, port: Port) -> None:
         """Add a port or update its description."""
         self._ports[switch][port.number] = port

@@ -7,6 +7,7 @@ by its limits. Changes go out in one message for each switch.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from controller.core.congestion.bypasses import Bypass, Bypasses, Place
 from controller.core.congestion.egress_ports import EgressPorts, EgressQueue, PortOverride
 from controller.core.congestion.registers import Registers
 from controller.core.congestion.regulator import HoldUpdate, Regulator, RegulatorSettings, Scheme
@@ -29,6 +30,7 @@ from controller.model.entries import PortWindow
 from controller.model.values import FlowClass, Hold, Notice, Port, PortId
 
 _SAME_INTERVAL = 4  # Within a quarter.
+_NAMED = 8  # How many ports a warning names.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,10 @@ class Features:
     repeats_notices: bool = False
 
 
+class UnknownPlaceError(LookupError):
+    """There is no such switch or port; the message says which there are."""
+
+
 class Regulation:
     """All egress ports of all switches. Windows are not emitted before `send`."""
 
@@ -53,7 +59,8 @@ class Regulation:
         tables: Tables,
         emit: Callable[[Effect], None],
     ) -> None:
-        self._scheme = settings.scheme
+        self._settings = settings
+        self.bypasses = Bypasses()
         self.registers = Registers()
         self.round_trips = RoundTrips()
         self._tables = tables
@@ -66,26 +73,76 @@ class Regulation:
         # The intervals at which switches repeat notices, as they were ordered to.
         self._intervals_us: dict[PortId, int] = {}
         self._gone: list[PortId] = []
+        # The ports without a queue, by switch, as far as it was told.
+        self._queueless: dict[int, set[int]] = {}
         self._reminded_ns: int | None = None
 
     def reconfigure(self, settings: RegulatorSettings, now_ns: int) -> bool:
         """Use these settings from now on. Returns whether regulation begins by that."""
-        watched = self._scheme is Scheme.NONE
-        self._scheme = settings.scheme
+        begins = settings.regulates and not self._settings.regulates
+        self._settings = settings
         self._windows += self._regulator.reconfigure(settings, now_ns)
-        regulates = watched and self._scheme is not Scheme.NONE
         for switch, features in self._features.items():
-            if regulates:
+            if begins:
                 # If regulation ends, registers are kept, because entries still name them.
                 self.registers.connect(switch, features.registers)
             self._follow_all(switch, now_ns)
-        return regulates
+        return begins
+
+    # Bypasses
+
+    def place(self, switch: int | None, port: str | None) -> Place:
+        """The place that a user has named; a port by number or name. Raises UnknownPlaceError."""
+        if switch is None:
+            return Place()
+        if not self._features and not (port or "").isdecimal():
+            return Place(switch, port)  # A standby knows no switches yet.
+        if switch not in self._features:
+            known = ", ".join(map(str, sorted(self._features))) or "none"
+            raise UnknownPlaceError(f"no switch {switch} is known; there are {known}")
+        if port is None:
+            return Place(switch)
+        names = self._egress.names(switch)
+        name = names.get(int(port)) if port.isdecimal() else None
+        if name is None and port not in names.values():
+            known = ", ".join(f"{number} {name}" for number, name in sorted(names.items()))
+            raise UnknownPlaceError(f"switch {switch} has no port {port}; it has {known or 'none'}")
+        return Place(switch, name or port)
+
+    def turn_off(self, bypass: Bypass, now_ns: int) -> None:
+        """Do not regulate a place."""
+        self.bypasses.add(bypass)
+        self._bypasses_changed([bypass.place], now_ns)
+
+    def turn_on(self, place: Place, now_ns: int) -> list[Bypass]:
+        """End the bypasses of a place and within it; returns them."""
+        ended = self.bypasses.remove(place)
+        self._bypasses_changed([bypass.place for bypass in ended], now_ns)
+        return ended
+
+    def expire_bypasses(self, now_ns: int) -> list[Bypass]:
+        """End the bypasses whose time is over; returns them."""
+        ended = self.bypasses.expire(now_ns)
+        self._bypasses_changed([bypass.place for bypass in ended], now_ns)
+        return ended
+
+    def _bypasses_changed(self, places: list[Place], now_ns: int) -> None:
+        for switch in self._features:
+            if any(place.switch in (None, switch) for place in places):
+                self._follow_all(switch, now_ns)
+
+    def scheme(self, port_id: PortId) -> Scheme:
+        """The scheme of a port; none while it is bypassed."""
+        name = self._egress.name(port_id)
+        if self.bypasses.covering(Place(port_id.switch, name)):
+            return Scheme.NONE
+        return self._settings.scheme_of(port_id, name)
 
     # Switches and ports
 
     def connect(self, switch: int, ports: Iterable[Port], features: Features) -> None:
-        regulates = self._scheme is not Scheme.NONE
-        self.registers.connect(switch, features.registers if regulates else 0)
+        registers = features.registers if self._settings.regulates else 0
+        self.registers.connect(switch, registers)
         self._features[switch] = features
         self._egress.connect(switch, ports)
 
@@ -112,6 +169,7 @@ class Regulation:
         self.round_trips.forget(switch)
         self._features.pop(switch, None)
         self._short_of_registers.discard(switch)
+        self._queueless.pop(switch, None)
         if not in_use:
             self.registers.forget(switch)
 
@@ -159,10 +217,26 @@ class Regulation:
         """The egress queues of a switch, all of them, by port number."""
         self._egress.set_queues(switch, queues)
         self._follow_all(switch, now_ns)
+        self._tell_queueless(switch, len(queues))
         for number, queue in queues.items():
             if queue.level:
                 told = PortId(switch, number), Notice(queue.level - 1), queue.queue_bytes
                 self._windows += self._regulator.congested(*told, now_ns)
+
+    def _tell_queueless(self, switch: int, queues: int) -> None:
+        """Warn of ports that have no queue, once for each. The switch has so many `queues`."""
+        if queues >= len(self._egress.ports_of(switch)):
+            self._queueless.pop(switch, None)
+            return
+        names = self._egress.names(switch)
+        without = {number for number in names if self._egress.queue(PortId(switch, number)) is None}
+        new = sorted(without - self._queueless.get(switch, set()))
+        self._queueless[switch] = without
+        if new and self._settings.regulates:
+            ports = ", ".join(f"{number} ({names[number]})" for number in new[:_NAMED])
+            more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
+            text = f"has ports without a queue of type weir, which are not regulated: {ports}{more}"
+            self._emit(Warn(switch, text))
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> None:
         """A discovery frame has crossed a link."""
@@ -235,12 +309,11 @@ class Regulation:
         limits = self._egress.limits(port_id, every_port, link_ns)
         if limits is None:
             self._windows += self._regulator.withdraw(port_id, now_ns)
+            self._cover(port_id, False)
         else:
-            self._windows += self._regulator.configure(
-                port_id, limits, self.has_account(port_id), now_ns
-            )
-        has_account = limits is not None and self.has_account(port_id)
-        self._cover(port_id, has_account and self._scheme is Scheme.WEIR)
+            scheme, has_account = self.scheme(port_id), self.has_account(port_id)
+            self._windows += self._regulator.configure(port_id, limits, has_account, now_ns, scheme)
+            self._cover(port_id, has_account and scheme is Scheme.WEIR)
         self._have_notices_repeated(port_id)
 
     def _have_notices_repeated(self, port_id: PortId) -> None:

@@ -53,14 +53,42 @@ class Scheme(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class SchemeOverride:
+    """The scheme of a port, by number or name, or without one of a whole switch."""
+
+    scheme: Scheme
+    switch: int
+    port: int | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RegulatorSettings:
-    """`repeat_notices` is for scheme `sdtcp`, which without it is the letter of Algorithm 1."""
+    """`scheme` is that of all ports without an override. `repeat_notices` is for scheme `sdtcp`,
+    which without it is the letter of Algorithm 1."""
 
     scheme: Scheme
     window_ttl_ns: int
     rules: WindowRules
     credit: CreditRules
     repeat_notices: bool = True
+    overrides: tuple[SchemeOverride, ...] = ()
+
+    @property
+    def regulates(self) -> bool:
+        """Whether any port is regulated by them."""
+        schemes = [self.scheme, *(override.scheme for override in self.overrides)]
+        return any(scheme is not Scheme.NONE for scheme in schemes)
+
+    def scheme_of(self, port_id: PortId, name: str) -> Scheme:
+        """The scheme of a port: its own, its switch's, or that of all."""
+        if not self.overrides:
+            return self.scheme
+        by_place = {(one.switch, one.port): one.scheme for one in self.overrides}
+        switch, number = port_id
+        for place in ((switch, number), (switch, name), (switch, None)):
+            if place in by_place:
+                return by_place[place]
+        return self.scheme
 
 
 class HoldUpdate(NamedTuple):
@@ -77,6 +105,7 @@ class _Port:
     limits: PortLimits | None = None
     measured: PortLimits | None = None  # `limits` with the RTT of handshakes
     has_account: bool = False
+    scheme: Scheme | None = None  # its own; None: that of the settings
     counts: PortCounts = NO_FLOWS
     # The last notice but CR. For each class, the last notice that sets its windows, with the length
     # of the queue then, and the window that follows.
@@ -119,14 +148,27 @@ class Regulator:
     # Ports
 
     def configure(
-        self, port: PortId, limits: PortLimits, has_account: bool, now_ns: int
+        self,
+        port: PortId,
+        limits: PortLimits,
+        has_account: bool,
+        now_ns: int,
+        scheme: Scheme | None = None,
     ) -> list[HoldUpdate]:
-        """A port has a queue with these limits; `has_account` if its switch keeps one for it."""
+        """A port has a queue with these limits; `has_account` if its switch keeps one for it.
+
+        `scheme` is the port's own, None that of the settings. If it had another one before, windows
+        that notices have set are released.
+        """
         state = self._port(port)
+        if state.scheme is not scheme:
+            state.scheme = scheme
+            _recover(state)
+            state.wanted = None
         if state.limits is not None and state.notice is not None:
             # An RTT that is measured now may include waiting in the queue.
             limits = limits._replace(rtt_ns=state.limits.rtt_ns)
-        if (state.limits, state.has_account) == (limits, has_account):
+        if state.wanted is not None and (state.limits, state.has_account) == (limits, has_account):
             return []
         state.limits, state.measured, state.has_account = limits, None, has_account
         return self._update(port, now_ns)
@@ -174,7 +216,7 @@ class Regulator:
             if not counts.flows:
                 self._drop(port)
             return []
-        if self._settings.scheme is Scheme.WEIR or self._settings.repeat_notices:
+        if self._scheme(state) is Scheme.WEIR or self._settings.repeat_notices:
             self._apply_notices(state)
         return self._update(port, now_ns, lazily)
 
@@ -194,7 +236,7 @@ class Regulator:
         else:
             state.notice, state.confirmed_ns = notice, now_ns
             state.told[FlowClass.BACKGROUND] = notice, queue_bytes
-            if self._settings.scheme is Scheme.WEIR:
+            if self._scheme(state) is Scheme.WEIR:
                 state.told[FlowClass.BURST] = notice, queue_bytes
             elif notice is Notice.CN_H:
                 # In Algorithm 1, Q is the length as it passes H. With the length at a repetition,
@@ -271,12 +313,16 @@ class Regulator:
 
     def notice_interval_us(self, port: PortId) -> int:
         """At what interval the switch must repeat notices; 0 if it need not."""
-        limits = self.limits(port)
-        if self._settings.scheme is not Scheme.SDTCP or not self._settings.repeat_notices:
+        state = self._ports.get(port)
+        if state is None or not self._settings.repeat_notices:
             return 0
+        limits = self._limits(state) if self._scheme(state) is Scheme.SDTCP else None
         return notice_interval_us(limits) if limits else 0
 
     # What follows
+
+    def _scheme(self, state: _Port) -> Scheme:
+        return self._settings.scheme if state.scheme is None else state.scheme
 
     def _port(self, port: PortId) -> _Port:
         return self._ports.setdefault(port, _Port())
@@ -301,7 +347,7 @@ class Regulator:
             windows = paper_windows(applied, counts, limits.bdp_bytes + queue_bytes)
             if cls in windows:
                 state.notified[cls] = windows[cls]
-        if self._settings.scheme is Scheme.WEIR and not counts.burst:
+        if self._scheme(state) is Scheme.WEIR and not counts.burst:
             state.notified.pop(FlowClass.BACKGROUND, None)
 
     def _skips_eq_7(self, counts: PortCounts) -> bool:
@@ -341,10 +387,11 @@ class Regulator:
 
     def _wanted(self, state: _Port) -> Mapping[FlowClass, Hold]:
         limits = self._limits(state)
-        if limits is None or self._settings.scheme is Scheme.NONE:
+        scheme = self._scheme(state)
+        if limits is None or scheme is Scheme.NONE:
             return {}
         notified = state.notified
-        if self._settings.scheme is Scheme.SDTCP:
+        if scheme is Scheme.SDTCP:
             return {cls: Hold(min(size, MAX_WINDOW_BYTES)) for cls, size in notified.items()}
         if state.has_account:
             return self._account_holds

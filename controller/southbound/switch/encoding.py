@@ -352,7 +352,7 @@ def decode(stats: FlowStats) -> Decoded | None:
     flow_entries = coding.encode(entry)
     for made in flow_entries:
         if (
-            (made.table, made.priority) == (stats.table, stats.priority)
+            (made.table, made.priority, made.cookie) == (stats.table, stats.priority, stats.cookie)
             and (made.match == match or frozenset(made.match) == frozenset(match))
             and (made.actions, made.goto, made.metadata) == instructions
         ):

@@ -387,7 +387,8 @@ def refuse_duplicate(connected: Channel, newcomer: Channel) -> None:
     """Refuse a newcomer that claims to be a connected switch: it may be anybody. If the switch has
     lost its connection, the probe ends that, and the switch will try again."""
     LOG.warning(
-        "is connected from %s:%d: refusing %s:%d, which claims to be it, too",
+        "is connected from %s:%d: refusing %s:%d, which claims to be it, too; "
+        "if it is another bridge, set its other-config:datapath-id",
         *(*connected.address[:2], *newcomer.address[:2]),
         extra=about(switch=connected.id),
     )

@@ -169,6 +169,10 @@ def _why(error: ssl.SSLError) -> str:
             return "it has shown no certificate"
         case "WRONG_VERSION_NUMBER" | "HTTP_REQUEST" | "UNSUPPORTED_PROTOCOL":
             return f"it does not speak TLS of a version that is allowed ({error.reason})"
+        case "TLSV1_ALERT_UNKNOWN_CA":
+            return "it does not trust the authority of this controller's certificate"
+        case "SSLV3_ALERT_CERTIFICATE_EXPIRED":
+            return "it says that this controller's certificate has expired"
         case None:
             return str(error)
     return f"TLS fails: {error.reason.lower().replace('_', ' ')}"

@@ -1,0 +1,171 @@
+"""Turns regulation off and on for an operator, and keeps that over restarts.
+
+What is off is written to `bypasses.json` in the state directory (systemd's STATE_DIRECTORY). If it
+cannot be written, regulation is turned off all the same: that is urgent, and the answer says that
+it is not kept.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from controller.core.congestion.bypasses import Bypass, Place
+from controller.core.congestion.regulation import UnknownPlaceError
+from controller.core.engine import Engine
+from controller.model.effects import Effect
+from controller.northbound.views import BypassView, OffView, OnView, UnknownError
+
+LOG = logging.getLogger("weir.app")
+
+FILE = "bypasses.json"
+
+
+class _Kept(BaseModel):
+    """One bypass in the file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    switch: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    port: str | None = None
+    until: AwareDatetime | None = None
+    by: str = ""
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    off: list[_Kept] = []
+
+
+class Bypassing:
+    """`engine` returns the present core, `apply` carries out its effects. `clock_ns` is the core's
+    clock, `wall_s` the time of day. Without a `path`, nothing is kept."""
+
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        apply: Callable[[list[Effect]], None],
+        clock_ns: Callable[[], int],
+        wall_s: Callable[[], float],
+        path: Path | None,
+    ) -> None:
+        self._engine = engine
+        self._apply = apply
+        self._clock_ns = clock_ns
+        self._wall_s = wall_s
+        self._path = path
+
+    def off(self, switch: int | None, port: str | None, for_s: float | None, by: str) -> OffView:
+        """Do not regulate a place, for so many seconds or until it is turned on again.
+
+        Raises UnknownError.
+        """
+        place, now_ns = self._place(switch, port), self._clock_ns()
+        until_ns = None if for_s is None else now_ns + round(for_s * 1e9)
+        bypass = Bypass(place, until_ns, by)
+        self._apply(self._engine().turn_off(bypass, now_ns))
+        LOG.warning("regulation is off for %s%s, by %s", place, _for_how_long(for_s), by)
+        return {"off": self._view(bypass), "kept": self._keep()}
+
+    def on(self, switch: int | None, port: str | None, by: str) -> OnView:
+        """Regulate a place, and all within it, again. Raises UnknownError."""
+        place = self._place(switch, port)
+        bypasses = self._engine().regulation.bypasses
+        ended = [bypass for bypass in bypasses if place.covers(bypass.place)]
+        self._apply(self._engine().turn_on(place, by, self._clock_ns()))
+        for bypass in ended:
+            LOG.warning("regulation is on again for %s, by %s", bypass.place, by)
+        return {
+            "on": [self._view(bypass) for bypass in ended],
+            "still_off": [self._view(bypass) for bypass in bypasses.covering(place)],
+            "kept": self._keep(),
+        }
+
+    def bypasses(self) -> Iterator[BypassView]:
+        """What is off."""
+        return map(self._view, self._engine().regulation.bypasses)
+
+    def restore(self) -> None:
+        """Turn off what was off when the controller ended. A file that cannot be used is logged,
+        and nothing is off."""
+        if self._path is None or not self._path.exists():
+            return
+        try:
+            kept = _File.model_validate_json(self._path.read_bytes()).off
+        except (OSError, ValidationError) as error:
+            LOG.error(
+                "what was turned off is not known, regulation is on: cannot use %s: %s",
+                *(self._path, error),
+            )
+            return
+        bypasses = []
+        for one in kept:
+            left_s = None if one.until is None else one.until.timestamp() - self._wall_s()
+            if left_s is None or left_s > 0:
+                until_ns = None if left_s is None else self._clock_ns() + round(left_s * 1e9)
+                bypasses.append(Bypass(Place(one.switch, one.port), until_ns, one.by))
+                LOG.warning(
+                    "regulation is still off for %s%s, by %s",
+                    *(bypasses[-1].place, _for_how_long(left_s), one.by),
+                )
+        self._engine().restore_bypasses(bypasses)
+
+    def _place(self, switch: int | None, port: str | None) -> Place:
+        # What was turned off can be turned on, whether it is still there or not.
+        place = Place(switch, port)
+        if any(place.covers(bypass.place) for bypass in self._engine().regulation.bypasses):
+            return place
+        try:
+            return self._engine().regulation.place(switch, port)
+        except UnknownPlaceError as error:
+            raise UnknownError(str(error)) from None
+
+    def _view(self, bypass: Bypass) -> BypassView:
+        left_ns = None if bypass.until_ns is None else bypass.until_ns - self._clock_ns()
+        return {
+            "switch": bypass.place.switch,
+            "port": bypass.place.port,
+            "left_s": None if left_ns is None else max(0.0, left_ns / 1e9),
+            "by": bypass.by,
+        }
+
+    def _keep(self) -> bool:
+        """Write what is off to the file; returns whether it is there."""
+        if self._path is None:
+            return False
+        kept = [
+            _Kept(
+                switch=bypass.place.switch,
+                port=bypass.place.port,
+                until=self._wall(bypass.until_ns),
+                by=bypass.by,
+            )
+            for bypass in self._engine().regulation.bypasses
+        ]
+        text = json.dumps(_File(off=kept).model_dump(mode="json"), indent=1) + "\n"
+        new = self._path.with_suffix(".new")
+        try:
+            with new.open("w", encoding="utf-8") as written:
+                written.write(text)
+                written.flush()
+                os.fsync(written.fileno())
+            new.replace(self._path)
+        except OSError as error:
+            LOG.error("what is off is not kept: cannot write %s: %s", new, error.strerror)
+            return False
+        return True
+
+    def _wall(self, until_ns: int | None) -> datetime | None:
+        if until_ns is None:
+            return None
+        return datetime.fromtimestamp(self._wall_s() + (until_ns - self._clock_ns()) / 1e9, tz=UTC)
+
+
+def _for_how_long(for_s: float | None) -> str:
+    return " until it is turned on again" if for_s is None else f" for {for_s:.0f} s"

@@ -1,0 +1,189 @@
+"""The alerts, played through time by Prometheus's own promtool."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+RULES = Path(__file__).parents[2] / "dashboards" / "prometheus" / "weir.rules.yml"
+ALERTS = {
+    rule["alert"]: rule
+    for group in yaml.safe_load(RULES.read_text())["groups"]
+    for rule in group["rules"]
+    if "alert" in rule
+}
+STEP = "15s"
+PORT = 'switch="1", port="2", name="eth2"'
+
+Series = dict[str, str]
+
+# What it takes for each to fire, every 15 s. Those of switches that go have tests of their own.
+FAULTS: dict[str, Series] = {
+    "WeirDown": {
+        'up{job="weir", instance="a"}': "1 1 0x20",
+    },
+    "WeirSwitchNotReady": {
+        'weir_switch_master{switch="1"}': "1x20",
+        'weir_switch_ready{switch="1"}': "0x20",
+    },
+    "WeirSwitchFlaps": {
+        'weir_switch_disconnections_total{switch="1"}': "0+1x20",
+    },
+    "WeirSwitchDoesNotRead": {
+        'weir_switch_outgoing_bytes{switch="1"}': "2000000x20",
+    },
+    "WeirRegistersShort": {
+        'weir_switch_registers{switch="1"}': "1024x60",
+        'weir_switch_registers_used{switch="1"}': "1024x60",
+    },
+    "WeirPortWithoutQueue": {
+        f"weir_port_has_queue{{{PORT}}}": "1 1 0x60",
+    },
+    "WeirNoticesMissed": {
+        'weir_notices_missed_total{switch="1"}': "0 0 5x20",
+    },
+    "WeirMessagesUnusable": {
+        'weir_unusable_messages_total{switch="1", reason="malformed"}': "0+5x20",
+    },
+    "WeirControlSlow": {
+        'weir_control_delay_seconds_bucket{le="0.005"}': "0x60",
+        'weir_control_delay_seconds_bucket{le="0.01"}': "0+10x60",
+        'weir_control_delay_seconds_bucket{le="+Inf"}': "0+10x60",
+    },
+    "WeirMainLoopLate": {
+        'weir_main_loop_lag_seconds_bucket{le="0.05"}': "0x60",
+        'weir_main_loop_lag_seconds_bucket{le="0.1"}': "0+10x60",
+        'weir_main_loop_lag_seconds_bucket{le="+Inf"}': "0+10x60",
+    },
+    "WeirPortCongested": {
+        f"weir_port_congested{{{PORT}}}": "1x60",
+    },
+    "WeirDrops": {
+        f"weir_queue_dropped_packets_total{{{PORT}}}": "0+3000x60",
+    },
+    "WeirRequestsOverdue": {
+        f"weir_port_overdue_requests_total{{{PORT}}}": "0+30x60",
+    },
+    "WeirRequestsNotHeld": {
+        f"weir_port_full_requests_total{{{PORT}}}": "0+30x60",
+    },
+    "WeirEntriesRefused": {
+        'weir_switch_entries_refused{switch="1"}': "3x60",
+    },
+    "WeirOverBudget": {
+        'weir_packet_ins_dropped_total{switch="1", port="2", class="syn"}': "0+300x20",
+    },
+    "WeirNoMaster": {
+        'weir_master{job="weir", instance="a"}': "0x20",
+        'weir_master{job="weir", instance="b"}': "0x20",
+    },
+    "WeirTwoMasters": {
+        'weir_master{job="weir", instance="a"}': "1x20",
+        'weir_master{job="weir", instance="b"}': "1x20",
+    },
+    "WeirExpiresSoon": {
+        'weir_certificate_expires_timestamp_seconds{file="a", name="b"}': "1209700x20",
+    },
+    "WeirHalfOpenFlood": {
+        'weir_half_open_given_up_total{reason="flooded"}': "0+3000x20",
+    },
+}
+
+# An hour of ordinary work: nothing may fire.
+USUAL: Series = {
+    'up{job="weir", instance="a"}': "1x240",
+    'up{job="weir", instance="b"}': "1x240",
+    'weir_master{job="weir", instance="a"}': "1x240",
+    'weir_master{job="weir", instance="b"}': "0x240",
+    'weir_switch_connected{switch="1"}': "1x240",
+    'weir_switch_master{switch="1"}': "1x240",
+    'weir_switch_ready{switch="1"}': "1x240",
+    'weir_switch_disconnections_total{switch="1"}': "1x240",
+    'weir_switch_outgoing_bytes{switch="1"}': "0x240",
+    'weir_switch_registers{switch="1"}': "1024x240",
+    'weir_switch_registers_used{switch="1"}': "80x240",
+    'weir_switch_entries_refused{switch="1"}': "0x240",
+    'weir_notices_missed_total{switch="1"}': "4x240",
+    f"weir_port_has_queue{{{PORT}}}": "1x240",
+    'weir_certificate_expires_timestamp_seconds{file="a", name="b"}': "1300000x240",
+    'weir_token_expires_timestamp_seconds{file="c", name="d"}': "1300000x240",
+    f"weir_port_congested{{{PORT}}}": "1 0 1 1 0 0 1 1 0x232",
+    f"weir_queue_dropped_packets_total{{{PORT}}}": "0+30x240",
+    f"weir_port_overdue_requests_total{{{PORT}}}": "0x240",
+    'weir_control_delay_seconds_bucket{le="0.005"}': "0+1000x240",
+    'weir_control_delay_seconds_bucket{le="+Inf"}': "0+1001x240",
+}
+
+
+def play(path: Path, series: Series, at: dict[str, set[str]], interval: str = STEP) -> None:
+    """Check which alerts fire, by the time since the start."""
+    names = sorted(ALERTS)
+    test: dict[str, Any] = {
+        "interval": interval,
+        "input_series": [
+            {"series": name, "values": values} for name, values in sorted(series.items())
+        ],
+        "promql_expr_test": [
+            {
+                "expr": f'count by (alertname) (ALERTS{{alertname="{name}", alertstate="firing"}})',
+                "eval_time": time,
+                "exp_samples": [
+                    {"labels": f'{{alertname="{name}"}}', "value": 1},
+                ]
+                if name in firing
+                else [],
+            }
+            for time, firing in at.items()
+            for name in names
+        ],
+    }
+    file = path / "test.yml"
+    file.write_text(
+        yaml.safe_dump(
+            {"rule_files": [str(RULES)], "evaluation_interval": interval, "tests": [test]}
+        )
+    )
+    done = subprocess.run(
+        ["promtool", "test", "rules", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_has_its_fault() -> None:
+    assert FAULTS.keys() | {"WeirSwitchAway"} == ALERTS.keys()
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_it_fires_by_its_fault(tmp_path: Path, name: str) -> None:
+    end = "14m" if "x60" in "".join(FAULTS[name].values()) else "4m"
+    play(tmp_path, FAULTS[name], {"0s": set(), end: {name}})
+
+
+def test_nothing_fires_in_an_hour_of_ordinary_work(tmp_path: Path) -> None:
+    play(tmp_path, USUAL, {f"{minutes}m": set() for minutes in range(0, 60, 5)})
+
+
+def test_a_switch_that_goes_is_told_while_it_is_remembered_and_after_it_is_forgotten(
+    tmp_path: Path,
+) -> None:
+    """`fabric.switch_grace` is 60 s: its series ends with it."""
+    series = {'weir_switch_connected{switch="1"}': "1x8 0 0 0 0 _x2000"}
+    away = {"WeirSwitchAway"}
+    at = {"1m": set(), "2m45s": away, "3m15s": away, "10m": away, "5h": away, "7h": set()}
+    play(tmp_path, series, at)
+
+
+def test_a_switch_that_comes_back_is_not_told_any_more(tmp_path: Path) -> None:
+    series = {'weir_switch_connected{switch="1"}': "1x8 0 0 0 0 _x8 1x40"}
+    play(tmp_path, series, {"4m": {"WeirSwitchAway"}, "8m": set()})
+
+
+def test_a_switch_that_blinks_is_not_told(tmp_path: Path) -> None:
+    series = {'weir_switch_connected{switch="1"}': "1x8 0 1x40"}
+    play(tmp_path, series, {f"{seconds}s": set() for seconds in range(0, 480, 15)})
