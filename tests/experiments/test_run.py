@@ -71,7 +71,8 @@ def test_four_senders(topology: str, tmp_path: Path) -> None:
         assert run.queue.count("CN-L") >= 1
         assert run.notices("CN-L")
     assert not runs["reno"].events("window_set")
-    assert runs["weir"].events("window_set")
+    # Weir holds its ports from before the run, so no window is set within it; but nothing is lost.
+    assert runs["reno"].data["dropped"] > runs["weir"].data["dropped"] == 0
 
 
 def test_without_a_background_flow(tmp_path: Path) -> None:
