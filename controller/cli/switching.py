@@ -70,7 +70,7 @@ def _where(bypass: Mapping[str, Any]) -> str:
 
 def _described(bypass: Mapping[str, Any]) -> str:
     left_s = bypass["left_s"]
-    until = "until it is turned on again" if left_s is None else f"for {words.duration(left_s)}"
+    until = "until it is turned on again" if left_s is None else f"for {words.duration(round(left_s))}"
     return f"{_where(bypass)}, {until}"
 
 
