@@ -70,7 +70,10 @@ def _where(bypass: Mapping[str, Any]) -> str:
 
 def _described(bypass: Mapping[str, Any]) -> str:
     left_s = bypass["left_s"]
-    until = "until it is turned on again" if left_s is None else f"for {words.duration(round(left_s))}"
+    # A second after it was said, two hours are 1:59:59.
+    until = "until it is turned on again"
+    if left_s is not None:
+        until = f"for {words.duration(round(left_s))}"
     return f"{_where(bypass)}, {until}"
 
 
