@@ -98,9 +98,10 @@ class EventLog:
     def write(self, event: str, fields: dict[str, object], time_ns: int, wall_s: float) -> None:
         """Append a line. If the file cannot be written, as on a full disk, the log is closed and an
         error logged: the event log must not end the controller."""
-        if fields.get("refresh"):
-            return
-        fields = {name: value for name, value in fields.items() if name != "refresh"}
+        if "refresh" in fields:
+            if fields["refresh"]:
+                return
+            fields = {name: value for name, value in fields.items() if name != "refresh"}
         self.recent.add(event, fields, time_ns, wall_s)
         if self._file is None:
             return
