@@ -145,7 +145,7 @@ test-system: ## real switch, real controller, real TCP and LTTP, in namespaces
 
 chaos: ## 20 random faults at controller and switches (WEIR_CHAOS_SEED=N to repeat some, WEIR_CHAOS_FAULTS=N)
 	@$(PREPARE) packages venv switch bpf
-	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest -m chaos
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/pytest -m chaos tests/system
 
 manual: ## man pages and shell completions of all programs: build/man, build/completions
 	@$(PREPARE) packages venv rust
