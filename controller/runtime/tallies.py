@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 
-from controller.southbound.codec.extension import QueueStats
+from controller.southbound.codec.extension import QueueStats, TcpStats
 from controller.southbound.switch import events
 
 _US, _MS = 10**3, 10**6
@@ -52,7 +52,7 @@ class Tallies:
 
     `packet_ins` are by kind, `notices` by port and label, `windows` by whether they only renew what
     is in force. `unusable` are the messages that past sessions could not use, by kind. `queues` are
-    the egress queues as last reported.
+    the egress queues, `samples` what became of TCP connections, as last reported.
     """
 
     def __init__(self) -> None:
@@ -64,6 +64,7 @@ class Tallies:
         self.disconnections: Counter[int] = Counter()
         self.events: Counter[str] = Counter()
         self.queues: dict[int, list[QueueStats]] = {}
+        self.samples: dict[int, list[TcpStats]] = {}
         self.control_delay = Histogram()
         self.loop_lag = Histogram()
         self._gone: dict[int, None] = {}
@@ -77,6 +78,8 @@ class Tallies:
                 self.missed_notices[switch] += event.missed
         elif isinstance(event, events.QueuesRead):
             self.queues[switch] = event.queues
+        elif isinstance(event, events.ConnectionsSampled):
+            self.samples[switch] = event.ports
         else:
             kind = _PACKET_INS.get(type(event))
             if kind is not None:
@@ -109,7 +112,7 @@ class Tallies:
         del self._gone[switch]
         for by_switch in (
             *(self.packet_ins, self.missed_notices, self.unusable),
-            *(self.disconnections, self.queues),
+            *(self.disconnections, self.queues, self.samples),
         ):
             by_switch.pop(switch, None)
         for by_more in (self.notices, self.windows):

@@ -31,6 +31,8 @@ class MessageType(IntEnum):
     WINDOW_SET = 3
     QUEUE_STATS_REQUEST = 4
     QUEUE_STATS_REPLY = 5
+    TCP_STATS_REQUEST = 6
+    TCP_STATS_REPLY = 7
 
 
 class ErrorCode(IntEnum):
@@ -54,6 +56,7 @@ class Capability(IntFlag):
     QUEUE_STATS = 1 << 3
     CREDIT = 1 << 6
     REPEAT = 1 << 7
+    TCP_STATS = 1 << 8
 
 
 NO_CAPABILITY = Capability(0)
@@ -196,9 +199,7 @@ def _check_window(window: Window) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueStatsRequest:
-    """Asks for the egress queue of a port, or of all ports that have one."""
-
+class _StatsRequest:
     port: int = ANY_PORT
 
     _FORMAT = struct.Struct("!B3xI")
@@ -209,11 +210,19 @@ class QueueStatsRequest:
     @classmethod
     def unpack(cls, body: bytes) -> Self:
         """Raises ExtensionError."""
-        _check_length("QUEUE_STATS request", body, cls._FORMAT.size)
+        _check_length("request for statistics", body, cls._FORMAT.size)
         version, port = cls._FORMAT.unpack(body)
-        _check_version("QUEUE_STATS request", version)
-        _check_zero("QUEUE_STATS request", body[1:4])
+        _check_version("request for statistics", version)
+        _check_zero("request for statistics", body[1:4])
         return cls(port)
+
+
+class QueueStatsRequest(_StatsRequest):
+    """Asks for the egress queue of a port, or of all ports that have one."""
+
+
+class TcpStatsRequest(_StatsRequest):
+    """Asks what has become of the TCP connections through the egress queue of a port, or of all."""
 
 
 HELD_BOUNDS_NS = tuple(1000 * us for us in (100, 300, 1000, 3000, 10_000, 30_000, 100_000))
@@ -353,7 +362,89 @@ class QueueStatsReply:
         return cls(tuple(queues), bool(flags & _MORE))
 
 
-Message = Subscribe | QueueEvent | WindowSet | QueueStatsRequest | QueueStatsReply
+ANSWER_SIZES = (10_000, 100_000)
+ANSWER_BOUNDS_NS = tuple(100_000 << i for i in range(15))
+
+
+class Answers(NamedTuple):
+    """Answers of one class of sizes: how many, how long they took from the request's arrival to the
+    departure of the last byte, in all, and how many took less than each of ANSWER_BOUNDS_NS but not
+    less than the one before; last, how many took longer than all."""
+
+    count: int
+    ns: int
+    times: tuple[int, ...]
+
+
+class TcpStats(NamedTuple):
+    """What has become of a sample of the TCP connections whose data leave through a port, at
+    `time_ns` (the switch's CLOCK_MONOTONIC).
+
+    `connections` are in the sample now; the others count since the egress queue was set up.
+    Segments are those with payload, `new_bytes` what was not sent before. A timeout is a
+    retransmission after at least 100 ms without data.
+    """
+
+    port: int
+    connections: int
+    time_ns: int
+    segments: int
+    new_bytes: int
+    retransmitted: int
+    timeouts: int
+    timeout_ns: int
+    answers: tuple[Answers, ...]
+    """By size: of less than each of ANSWER_SIZES, and longer ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class TcpStatsReply:
+    """Answers a request; while `more` is set, further messages follow."""
+
+    ports: tuple[TcpStats, ...]
+    more: bool = False
+
+    _HEAD = struct.Struct("!BB6x")
+    _ENTRY = struct.Struct("!II60Q")
+    _ANSWERS = 2 + len(ANSWER_BOUNDS_NS) + 1
+
+    def pack(self) -> bytes:
+        return self._HEAD.pack(VERSION, _MORE if self.more else 0) + b"".join(
+            self._ENTRY.pack(
+                *port[:8],
+                *(n for size in port.answers for n in (size.count, size.ns, *size.times)),
+            )
+            for port in self.ports
+        )
+
+    @classmethod
+    def unpack(cls, body: bytes) -> Self:
+        """Raises ExtensionError."""
+        _check_entries("TCP_STATS reply", body, cls._HEAD.size, cls._ENTRY.size)
+        version, flags = cls._HEAD.unpack_from(body)
+        _check_version("TCP_STATS reply", version)
+        _check_zero("TCP_STATS reply", body[2:8])
+        if flags & ~_MORE:
+            raise ExtensionError(f"TCP_STATS reply has unknown flags 0x{flags:02x}")
+        ports = []
+        for entry in cls._ENTRY.iter_unpack(body[cls._HEAD.size :]):
+            answers = [
+                Answers(entry[at], entry[at + 1], entry[at + 2 : at + cls._ANSWERS])
+                for at in range(8, len(entry), cls._ANSWERS)
+            ]
+            ports.append(TcpStats(*entry[:8], tuple(answers)))
+        return cls(tuple(ports), bool(flags & _MORE))
+
+
+Message = (
+    Subscribe
+    | QueueEvent
+    | WindowSet
+    | QueueStatsRequest
+    | QueueStatsReply
+    | TcpStatsRequest
+    | TcpStatsReply
+)
 
 _MESSAGES: dict[int, type[Message]] = {
     MessageType.SUBSCRIBE: Subscribe,
@@ -361,6 +452,8 @@ _MESSAGES: dict[int, type[Message]] = {
     MessageType.WINDOW_SET: WindowSet,
     MessageType.QUEUE_STATS_REQUEST: QueueStatsRequest,
     MessageType.QUEUE_STATS_REPLY: QueueStatsReply,
+    MessageType.TCP_STATS_REQUEST: TcpStatsRequest,
+    MessageType.TCP_STATS_REPLY: TcpStatsReply,
 }
 
 

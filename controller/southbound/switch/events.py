@@ -81,6 +81,12 @@ class QueuesRead(NamedTuple):
     queues: list[extension.QueueStats]
 
 
+class ConnectionsSampled(NamedTuple):
+    """What has become of TCP connections, of all ports with an egress queue."""
+
+    ports: list[extension.TcpStats]
+
+
 class PortsCounted(NamedTuple):
     """Counters of ports; `more` of the same answer follow."""
 
@@ -136,6 +142,7 @@ Event = (
     | PortRemoved
     | QueueNotice
     | QueuesRead
+    | ConnectionsSampled
     | PortsCounted
     | ControlTimed
     | Acknowledged

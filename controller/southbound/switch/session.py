@@ -24,6 +24,7 @@ from controller.southbound.switch.budgets import Limits
 from controller.southbound.switch.events import (
     Acknowledged,
     AuditRead,
+    ConnectionsSampled,
     ControlTimed,
     CopiesDropped,
     EntryRefused,
@@ -81,7 +82,9 @@ class Session:
         self._backlog: Backlog[Event] = Backlog()
         self._sequences: dict[tuple[int, int], int] = {}
         self._queues: list[extension.QueueStats] = []
-        self._queues_xid = self._timed_xid = self._subscribe_xid = _NOTHING_ASKED
+        self._samples: list[extension.TcpStats] = []
+        self._queues_xid = self._samples_xid = _NOTHING_ASKED
+        self._timed_xid = self._subscribe_xid = _NOTHING_ASKED
         self._ready_xid = _NOTHING_ASKED
         self._ports_xid = _NOTHING_ASKED
         self._timed_from_ns = 0
@@ -139,10 +142,14 @@ class Session:
         self._extension(extension.MessageType.SUBSCRIBE, message.pack())
 
     def read_queues(self) -> None:
-        """Ask for all egress queues. An earlier request that is not answered yet is abandoned."""
-        self._queues = []
+        """Ask for all egress queues, and what becomes of TCP connections through them. An earlier
+        request that is not answered yet is abandoned."""
+        self._queues, self._samples = [], []
         request = extension.QueueStatsRequest().pack()
         self._queues_xid = self._extension(extension.MessageType.QUEUE_STATS_REQUEST, request)
+        if Capability.TCP_STATS in self.capabilities:
+            request = extension.TcpStatsRequest().pack()
+            self._samples_xid = self._extension(extension.MessageType.TCP_STATS_REQUEST, request)
 
     def read_ports(self) -> None:
         """Ask for the counters of all ports. Answers to earlier requests are ignored."""
@@ -295,6 +302,8 @@ class Session:
                 return [QueueNotice(notice, self._missed(notice))]
             case extension.QueueStatsReply(queues, more):
                 return self._queue_stats(queues, more, xid)
+            case extension.TcpStatsReply(ports, more):
+                return self._tcp_stats(ports, more, xid)
             case unexpected:
                 self._count(f"unexpected {type(unexpected).__name__}")
         return []
@@ -309,6 +318,15 @@ class Session:
             return []
         self._queues_xid = _NOTHING_ASKED
         return [QueuesRead(self._queues)]
+
+    def _tcp_stats(self, ports: tuple[extension.TcpStats, ...], more: bool, xid: int) -> list[Event]:
+        if xid != self._samples_xid:
+            return []
+        self._samples += ports
+        if more:
+            return []
+        self._samples_xid = _NOTHING_ASKED
+        return [ConnectionsSampled(self._samples)]
 
     def _missed(self, notice: extension.QueueEvent) -> int:
         queue = notice.port, notice.queue
