@@ -162,10 +162,11 @@ class Engine:
         self._out.append(Record("regulation_off", fields))
         return self._finish(now_ns)
 
-    def turn_on(self, place: Place, by: str, now_ns: int) -> list[Effect]:
-        """Regulate a place, and all within it, again."""
-        self._regulation_on(self._regulation.turn_on(place, now_ns), by)
-        return self._finish(now_ns)
+    def turn_on(self, place: Place, by: str, now_ns: int) -> tuple[list[Bypass], list[Effect]]:
+        """Regulate a place, and all within it, again; returns the bypasses that ended, too."""
+        ended = self._regulation.turn_on(place, now_ns)
+        self._regulation_on(ended, by)
+        return ended, self._finish(now_ns)
 
     def restore_bypasses(self, bypasses: Iterable[Bypass]) -> None:
         """Regulation was off at these places before this core was made."""
