@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from controller.config.errors import ConfigError
 from controller.config.files import read_secret
-from controller.config.schema import ConfigError
 from controller.ha.election import Heartbeat, Rank
 from controller.ha.heartbeats import Line
 from dummy_ovs import PROGRAM, Controller, free_endpoint, wait_for

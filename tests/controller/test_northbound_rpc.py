@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.config import schema
+from controller.config import reading
 from controller.northbound.dispatcher import Dispatcher
 from controller.northbound.handlers import Handlers
 from controller.northbound.scheduler import SLICE_NS, Scheduler
@@ -529,7 +529,7 @@ class TestSocketThatCannotBeHad:
 
 
 def test_the_socket_is_asked_for_if_it_is_named() -> None:
-    assert not schema.validate({}).northbound.socket_must
-    assert schema.validate({"northbound": {"socket": "/run/x/y"}}).northbound.socket_must
-    north = schema.validate({"northbound": {"socket": False, "metrics": "[::1]:9464"}}).northbound
+    assert not reading.validate({}).northbound.socket_must
+    assert reading.validate({"northbound": {"socket": "/run/x/y"}}).northbound.socket_must
+    north = reading.validate({"northbound": {"socket": False, "metrics": "[::1]:9464"}}).northbound
     assert (north.socket, north.metrics) == (None, ("::1", 9464))

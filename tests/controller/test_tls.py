@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from certificates import Authority, Pair
-from controller.config.schema import ConfigError, TlsSection
+from controller.config.errors import ConfigError
+from controller.config.sections.tls import TlsSection
 from controller.southbound.transport.tls import Credentials
 from dummy_ovs import Controller, DummyOvs, dummy_ovs, free_endpoint, patched_prefix, wait_for
 
