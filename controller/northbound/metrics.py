@@ -27,6 +27,62 @@ from controller.northbound.views import (
 _SWITCH = ("switch",)
 _PORT = ("switch", "port", "name")
 
+# Switches without a value (None) are left out.
+_SWITCH_GAUGES: tuple[tuple[str, str, Callable[[SwitchView], float | None]], ...] = (
+    ("connected", "1 if the switch is connected.", lambda view: view["connected"]),
+    ("ready", "1 if what the switch holds is known.", lambda view: view["ready"]),
+    (
+        "entries_wanted",
+        "Flow entries that the switch is meant to hold.",
+        lambda view: view["entries_wanted"],
+    ),
+    (
+        "entries_confirmed",
+        "Those of them that the switch has acknowledged, or was found to hold.",
+        lambda view: view["entries_confirmed"],
+    ),
+    (
+        "entries_refused",
+        "Those of them that the switch does not take.",
+        lambda view: view["entries_refused"],
+    ),
+    (
+        "audit_age_seconds",
+        "Since the switch last told what it holds, while it works.",
+        lambda view: view["audited_s"],
+    ),
+    (
+        "master",
+        "1 if this controller may change the switch.",
+        lambda view: None if view["role"] is None else view["role"] != "slave",
+    ),
+    (
+        "outgoing_bytes",
+        "Bytes that wait for the switch to read them.",
+        lambda view: view["waiting_bytes"],
+    ),
+    (
+        "waiting_events",
+        "What the switch has told and cannot be used before it is ready.",
+        lambda view: view["waiting_events"],
+    ),
+    (
+        "unacknowledged",
+        "Changes that the switch has not acknowledged yet.",
+        lambda view: view["unacknowledged"],
+    ),
+    (
+        "control_rtt_seconds",
+        "Smoothed round trip of the control channel.",
+        lambda view: view["control_rtt_s"],
+    ),
+    ("registers", "Window registers that the switch has.", lambda view: view["registers"]),
+    (
+        "registers_used",
+        "Window registers that belong to ports.",
+        lambda view: view["registers_used"],
+    ),
+)
 _QUEUE_GAUGES: tuple[tuple[str, str, Callable[[QueueView], int]], ...] = (
     ("bytes", "Length of the egress queue.", lambda queue: queue["queue_bytes"]),
     ("packets", "Packets in the egress queue.", lambda queue: queue["queue_packets"]),
@@ -239,84 +295,8 @@ class Exposition:
             ]
 
         gauge, counter = self._families.gauge, self._families.counter
-        yield gauge(
-            "weir_switch_connected",
-            "1 if the switch is connected.",
-            _SWITCH,
-            rows(lambda view: view["connected"]),
-        )
-        yield gauge(
-            "weir_switch_ready",
-            "1 if what the switch holds is known.",
-            _SWITCH,
-            rows(lambda view: view["ready"]),
-        )
-        yield gauge(
-            "weir_switch_entries_wanted",
-            "Flow entries that the switch is meant to hold.",
-            _SWITCH,
-            rows(lambda view: view["entries_wanted"]),
-        )
-        yield gauge(
-            "weir_switch_entries_confirmed",
-            "Those of them that the switch has acknowledged, or was found to hold.",
-            _SWITCH,
-            rows(lambda view: view["entries_confirmed"]),
-        )
-        yield gauge(
-            "weir_switch_entries_refused",
-            "Those of them that the switch does not take.",
-            _SWITCH,
-            rows(lambda view: view["entries_refused"]),
-        )
-        yield gauge(
-            "weir_switch_audit_age_seconds",
-            "Since the switch last told what it holds, while it works.",
-            _SWITCH,
-            rows(lambda view: view["audited_s"]),
-        )
-        yield gauge(
-            "weir_switch_master",
-            "1 if this controller may change the switch.",
-            _SWITCH,
-            rows(lambda view: None if view["role"] is None else view["role"] != "slave"),
-        )
-        yield gauge(
-            "weir_switch_outgoing_bytes",
-            "Bytes that wait for the switch to read them.",
-            _SWITCH,
-            rows(lambda view: view["waiting_bytes"]),
-        )
-        yield gauge(
-            "weir_switch_waiting_events",
-            "What the switch has told and cannot be used before it is ready.",
-            _SWITCH,
-            rows(lambda view: view["waiting_events"]),
-        )
-        yield gauge(
-            "weir_switch_unacknowledged",
-            "Changes that the switch has not acknowledged yet.",
-            _SWITCH,
-            rows(lambda view: view["unacknowledged"]),
-        )
-        yield gauge(
-            "weir_switch_control_rtt_seconds",
-            "Smoothed round trip of the control channel.",
-            _SWITCH,
-            rows(lambda view: view["control_rtt_s"]),
-        )
-        yield gauge(
-            "weir_switch_registers",
-            "Window registers that the switch has.",
-            _SWITCH,
-            rows(lambda view: view["registers"]),
-        )
-        yield gauge(
-            "weir_switch_registers_used",
-            "Window registers that belong to ports.",
-            _SWITCH,
-            rows(lambda view: view["registers_used"]),
-        )
+        for name, text, value in _SWITCH_GAUGES:
+            yield gauge(f"weir_switch_{name}", text, _SWITCH, rows(value))
         yield counter(
             "weir_switch_disconnections",
             "Control connections that ended.",
