@@ -13,7 +13,8 @@ VALID, INVALID, UNREADABLE = 0, 1, 2
 def check(options: argparse.Namespace) -> int:
     """Status 0: valid, perhaps with warnings, 1: not, 2: the file cannot be read."""
     from controller.config import readiness
-    from controller.config.schema import ConfigError, load
+    from controller.config.errors import ConfigError
+    from controller.config.reading import load
 
     file: Path = options.file
     found = readiness.Report([], [])

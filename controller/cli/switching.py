@@ -5,54 +5,65 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from controller.cli import words
 from controller.cli.client import AskError, Client
+
+Answer = Mapping[str, Any]
 
 
 def off(options: argparse.Namespace) -> int:
     """Returns the exit status."""
     client = Client(options.socket)
     if options.list:
-        return _list(client, options.json)
+        return _print(client, options, client.ask("bypasses"), _listed)
     answer = client.ask("off", {**_place(options), "for_s": options.for_s, "by": _user()})
-    if options.json:
-        print(json.dumps(answer))
-        return 0
-    print(f"regulation is off for {_described(answer['off'])}")
-    _warn(client, answer)
-    return 0
+    return _print(client, options, answer, _turned_off)
 
 
 def on(options: argparse.Namespace) -> int:
     """Returns the exit status."""
     client = Client(options.socket)
     answer = client.ask("on", {**_place(options), "by": _user()})
+    return _print(client, options, answer, _turned_on)
+
+
+def _print(
+    client: Client,
+    options: argparse.Namespace,
+    answer: Answer,
+    lines: Callable[[Answer], Iterator[str]],
+) -> int:
     if options.json:
         print(json.dumps(answer))
         return 0
+    for line in lines(answer):
+        print(line)
+    if "kept" in answer:
+        _warn(client, answer)
+    return 0
+
+
+def _turned_off(answer: Answer) -> Iterator[str]:
+    yield f"regulation is off for {_described(answer['off'])}"
+
+
+def _turned_on(answer: Answer) -> Iterator[str]:
     for bypass in answer["on"]:
-        print(f"regulation is on again for {_where(bypass)}")
+        yield f"regulation is on again for {_where(bypass)}"
     if not answer["on"]:
-        print("nothing was turned off there")
+        yield "nothing was turned off there"
     for bypass in answer["still_off"]:
-        print(f"it is still off for {_described(bypass)}")
-    _warn(client, answer)
-    return 0
+        yield f"it is still off for {_described(bypass)}"
 
 
-def _list(client: Client, as_json: bool) -> int:
-    answer = client.ask("bypasses")
-    if as_json:
-        print(json.dumps(answer))
-        return 0
+def _listed(answer: Answer) -> Iterator[str]:
     for bypass in answer["bypasses"]:
-        print(f"regulation is off for {_described(bypass)}, by {words.plain(bypass['by'])}")
+        yield f"regulation is off for {_described(bypass)}, by {words.plain(bypass['by'])}"
     if not answer["bypasses"]:
-        print("nothing is turned off")
-    return 0
+        yield "nothing is turned off"
 
 
 def _place(options: argparse.Namespace) -> dict[str, object]:
@@ -61,14 +72,14 @@ def _place(options: argparse.Namespace) -> dict[str, object]:
     return {"switch": options.switch, "port": options.port}
 
 
-def _where(bypass: Mapping[str, Any]) -> str:
+def _where(bypass: Answer) -> str:
     if bypass["switch"] is None:
         return "everything"
     switch = f"switch {bypass['switch']}"
     return words.plain(switch if bypass["port"] is None else f"port {bypass['port']} of {switch}")
 
 
-def _described(bypass: Mapping[str, Any]) -> str:
+def _described(bypass: Answer) -> str:
     left_s = bypass["left_s"]
     # A second after it was said, two hours are 1:59:59.
     until = "until it is turned on again"
@@ -77,7 +88,7 @@ def _described(bypass: Mapping[str, Any]) -> str:
     return f"{_where(bypass)}, {until}"
 
 
-def _warn(client: Client, answer: Mapping[str, Any]) -> None:
+def _warn(client: Client, answer: Answer) -> None:
     if not answer["kept"]:
         print(
             "weir-controller: this does not hold over a restart of the controller: it could not "

@@ -7,7 +7,9 @@ import ssl
 from hashlib import blake2b
 from pathlib import Path
 
-from controller.config.schema import Config, ConfigError, TlsSection
+from controller.config.errors import ConfigError
+from controller.config.schema import Config
+from controller.config.sections.tls import TlsSection
 
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _SECRET_BYTES = 16

@@ -20,7 +20,8 @@ from cryptography import x509
 
 from controller.api import tokens
 from controller.config import files
-from controller.config.schema import Config, ConfigError
+from controller.config.errors import ConfigError
+from controller.config.schema import Config
 
 SOON = timedelta(days=14)
 

@@ -21,13 +21,14 @@ from controller.core.desired.tables import Tables
 from controller.core.flows.connections import Connections, ConnectionSettings
 from controller.core.flows.flow_table import GlobalFlowTable
 from controller.core.flows.policy import Policy, Rule
+from controller.core.flows.relearning import Relearning
 from controller.core.hosts.edge_filter import EdgeFilter
 from controller.core.hosts.forwarding import Forwarding
 from controller.core.hosts.over_budget import Offenders
 from controller.core.hosts.resolution import Resolver, ResolverSettings
 from controller.core.topology.fabric import Fabric
 from controller.core.topology.rtt import RoundTrips
-from controller.model.effects import Effect, Install, Record
+from controller.model.effects import Effect, Record
 from controller.model.entries import (
     Entry,
     Exempt,
@@ -35,17 +36,10 @@ from controller.model.entries import (
     HeldEntry,
     HostWindow,
     PortWindow,
-    Relearn,
 )
 from controller.model.flow import Reading, SegmentFields
 from controller.model.packet_ins import NeighbourMessage, OverBudget
 from controller.model.values import Notice, Port, PortId
-
-RELEARN_AFTER_NS = 1 * 10**9  # By then the other switches are back, and discovery has been round.
-# Open vSwitch tries to connect again after at most 8 s, so all switches are back before it is over.
-RELEARN_FOR_NS = 10 * 10**9
-# A little longer than `Relearn` entries, which copy up uncounted flows, stay on a switch.
-COPIED_FOR_NS = 6 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +104,9 @@ class Engine:
         self._replaying: set[PortId] = set()
         self._gone_at: dict[int, int] = {}
         self._given_up: set[int] = set()
-        self._relearn_at: dict[int, int] = {}
-        self._relearnt_at: dict[int, int] = {}
-        self._sweep_at: dict[int, int] = {}
+        self._relearning = Relearning(
+            self._fabric, self._tables, self._connections, self._out.append
+        )
         self._audits = Audits(settings.audit_interval_ns, self._tables, self._out.append)
         self.offenders = Offenders(self._fabric, self._out.append)
         self._edge_filter = EdgeFilter(self._fabric, self._resolver)
@@ -162,10 +156,11 @@ class Engine:
         self._out.append(Record("regulation_off", fields))
         return self._finish(now_ns)
 
-    def turn_on(self, place: Place, by: str, now_ns: int) -> list[Effect]:
-        """Regulate a place, and all within it, again."""
-        self._regulation_on(self._regulation.turn_on(place, now_ns), by)
-        return self._finish(now_ns)
+    def turn_on(self, place: Place, by: str, now_ns: int) -> tuple[list[Bypass], list[Effect]]:
+        """Regulate a place, and all within it, again; returns the bypasses that ended, too."""
+        ended = self._regulation.turn_on(place, now_ns)
+        self._regulation_on(ended, by)
+        return ended, self._finish(now_ns)
 
     def restore_bypasses(self, bypasses: Iterable[Bypass]) -> None:
         """Regulation was off at these places before this core was made."""
@@ -217,12 +212,7 @@ class Engine:
             self._connections.remember(held)
             for counter in over:
                 self._connections.forget_remembered(counter.flow)
-            self._sweep_at[switch] = 0
-            # Nothing is known of a connection before both its ends are back: with every switch that
-            # returns, those that are back already start anew.
-            for recovering in self._sweep_at:
-                self._relearn_at[recovering] = now_ns + RELEARN_AFTER_NS
-                self._sweep_at[recovering] = now_ns + RELEARN_AFTER_NS + RELEARN_FOR_NS
+            self._relearning.connected(switch, now_ns)
         for rule in self._policy.exemptions if features.registers else ():
             self._tables.put(switch, _exempt(rule))
         self._regulation.restart(switch, now_ns)
@@ -236,8 +226,7 @@ class Engine:
         self._audits.disconnect(switch)
         self.estimation.forget_switch(switch)
         self._connections.switch_down(switch, now_ns)
-        for deadlines in (self._relearn_at, self._relearnt_at, self._sweep_at):
-            deadlines.pop(switch, None)
+        self._relearning.disconnected(switch)
         self._gone_at[switch] = now_ns + self._switch_grace_ns
         return self._finish(now_ns)
 
@@ -471,21 +460,9 @@ class Engine:
         self._connections.tend(now_ns)
         self._audits.tend(now_ns)
         self.offenders.tend(now_ns)
-        for switch in _due(self._relearnt_at, now_ns):
-            self._connections.relearning.discard(switch)
-        for switch in _due(self._relearn_at, now_ns):
-            self._connections.relearning.add(switch)
-            self._relearnt_at[switch] = now_ns + COPIED_FOR_NS
-            # A counter whose connection is not known would keep its flow from being copied up.
-            self._tables.sweep(switch, FlowCounter)
-            for port_id in self._fabric.edge_ports(now_ns):
-                if port_id.switch == switch:
-                    self._out.append(Install(switch, Relearn(port_id.port)))
-        for switch in _due(self._sweep_at, now_ns):
-            self._tables.sweep(switch)
-        if not self._sweep_at:
-            self._connections.forget_all_remembered()
-        for switch in _due(self._gone_at, now_ns):
+        self._relearning.tend(now_ns)
+        for switch in [gone for gone, until_ns in self._gone_at.items() if until_ns <= now_ns]:
+            del self._gone_at[switch]
             self._connections.give_up(switch, now_ns)
             in_use = any(other == switch for other, _ in self._tables.entries(HostWindow))
             self._regulation.forget(switch, in_use)
@@ -535,11 +512,3 @@ class Engine:
 
 def _exempt(rule: Rule) -> Exempt:
     return Exempt(rule.network, rule.prefix_bits, rule.port)
-
-
-def _due(deadlines: dict[int, int], now_ns: int) -> list[int]:
-    """Remove and return the keys whose time has come."""
-    due = [key for key, at_ns in deadlines.items() if at_ns <= now_ns]
-    for key in due:
-        del deadlines[key]
-    return due

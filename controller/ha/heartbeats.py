@@ -17,7 +17,8 @@ from hashlib import blake2b
 import eventlet
 from eventlet.green import socket, threading
 
-from controller.config.schema import Endpoint, StandbySection
+from controller.config.fields import Endpoint
+from controller.config.sections.standby import StandbySection
 from controller.ha.election import Heartbeat, Rank
 from controller.ops.failure import fatal
 from controller.ops.refusals import Refusals

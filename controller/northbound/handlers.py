@@ -7,7 +7,8 @@ after any of them.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from controller.northbound.metrics import CONTENT_TYPE, Exposition
+from controller.northbound.families import CONTENT_TYPE
+from controller.northbound.metrics import Exposition
 from controller.northbound.views import Announcing, Bypassing, EventView, Source
 from controller.rpc import methods
 from controller.rpc.messages import CallError, Kind

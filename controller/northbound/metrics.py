@@ -5,18 +5,14 @@ Ports without a queue, flows, notices or limits are left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
 from typing import TypeVar
 
-from prometheus_client import Metric, ProcessCollector, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-)
-from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample
+from prometheus_client import Metric, ProcessCollector
+from prometheus_client.core import InfoMetricFamily
 
+from controller.northbound import families
+from controller.northbound.families import Distribution, Families, Labels, Row
 from controller.northbound.views import (
     AccountView,
     ExcessView,
@@ -28,12 +24,65 @@ from controller.northbound.views import (
     SwitchView,
 )
 
-# What exposition of text is told; choosing OpenMetrics instead is not offered.
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
 _SWITCH = ("switch",)
 _PORT = ("switch", "port", "name")
 
+# Switches without a value (None) are left out.
+_SWITCH_GAUGES: tuple[tuple[str, str, Callable[[SwitchView], float | None]], ...] = (
+    ("connected", "1 if the switch is connected.", lambda view: view["connected"]),
+    ("ready", "1 if what the switch holds is known.", lambda view: view["ready"]),
+    (
+        "entries_wanted",
+        "Flow entries that the switch is meant to hold.",
+        lambda view: view["entries_wanted"],
+    ),
+    (
+        "entries_confirmed",
+        "Those of them that the switch has acknowledged, or was found to hold.",
+        lambda view: view["entries_confirmed"],
+    ),
+    (
+        "entries_refused",
+        "Those of them that the switch does not take.",
+        lambda view: view["entries_refused"],
+    ),
+    (
+        "audit_age_seconds",
+        "Since the switch last told what it holds, while it works.",
+        lambda view: view["audited_s"],
+    ),
+    (
+        "master",
+        "1 if this controller may change the switch.",
+        lambda view: None if view["role"] is None else view["role"] != "slave",
+    ),
+    (
+        "outgoing_bytes",
+        "Bytes that wait for the switch to read them.",
+        lambda view: view["waiting_bytes"],
+    ),
+    (
+        "waiting_events",
+        "What the switch has told and cannot be used before it is ready.",
+        lambda view: view["waiting_events"],
+    ),
+    (
+        "unacknowledged",
+        "Changes that the switch has not acknowledged yet.",
+        lambda view: view["unacknowledged"],
+    ),
+    (
+        "control_rtt_seconds",
+        "Smoothed round trip of the control channel.",
+        lambda view: view["control_rtt_s"],
+    ),
+    ("registers", "Window registers that the switch has.", lambda view: view["registers"]),
+    (
+        "registers_used",
+        "Window registers that belong to ports.",
+        lambda view: view["registers_used"],
+    ),
+)
 _QUEUE_GAUGES: tuple[tuple[str, str, Callable[[QueueView], int]], ...] = (
     ("bytes", "Length of the egress queue.", lambda queue: queue["queue_bytes"]),
     ("packets", "Packets in the egress queue.", lambda queue: queue["queue_packets"]),
@@ -90,21 +139,7 @@ _ACCOUNT_COUNTERS: tuple[tuple[str, str, Callable[[AccountView], int]], ...] = (
     ),
 )
 
-# So long, it takes a fraction of a slice to write a piece as JSON.
-_PIECE_CHARS = 16 * 1024
-
 V = TypeVar("V")
-Row = tuple[tuple[str, ...], float]
-
-
-class _Only(Collector):
-    """A registry of one metric, so that the text of all need not be put together at once."""
-
-    def __init__(self, family: Metric) -> None:
-        self._family = family
-
-    def collect(self) -> Iterator[Metric]:
-        yield self._family
 
 
 class Exposition:
@@ -113,19 +148,14 @@ class Exposition:
     def __init__(self, source: Source, checkpoint: Callable[[], None]) -> None:
         self._source = source
         self._checkpoint = checkpoint
+        self._families = Families(checkpoint)
         self._process = ProcessCollector(registry=None)
 
     def pieces(self) -> Iterator[str]:
         """The text: whole lines of one metric after the other, no piece much longer than others."""
-        for family in self._families():
-            text = generate_latest(_Only(family)).decode()
-            begin = 0
-            while begin < len(text):
-                end = text.find("\n", begin + _PIECE_CHARS) + 1 or len(text)
-                yield text[begin:end]
-                begin = end
+        return families.pieces(self._all_families())
 
-    def _families(self) -> Iterator[Metric]:
+    def _all_families(self) -> Iterator[Metric]:
         yield from self._controller()
         yield from self._expiries()
         yield from self._tables()
@@ -152,6 +182,10 @@ class Exposition:
             self._checkpoint()
         return gathered
 
+    def _histogram(self, name: str, text: str, view: HistogramView) -> Metric:
+        rows = [Distribution((), view.bounds_s, view.cumulative, view.sum_s)]
+        return self._families.histogram(name, text, (), rows)
+
     # The controller
 
     def _controller(self) -> Iterator[Metric]:
@@ -160,13 +194,13 @@ class Exposition:
         words = {key: told[key] for key in ("version", "python", "ryu", "scheme")}
         family.add_metric((), {key: str(word) for key, word in words.items()})
         yield family
-        yield self._gauge(
+        yield self._families.gauge(
             "weir_master",
             "1 if this controller is the one that has the switches; 0: a standby.",
             (),
             [((), told["rank"] != "standby")],
         )
-        yield self._gauge(
+        yield self._families.gauge(
             "weir_standby_peers",
             "Other controllers that are heard.",
             (),
@@ -193,7 +227,7 @@ class Exposition:
                 for one in expiries
                 if one["kind"] == kind
             ]
-            yield self._gauge(name, text, ("file", "name"), rows)
+            yield self._families.gauge(name, text, ("file", "name"), rows)
 
     def _tables(self) -> Iterator[Metric]:
         told = self._source.tables()
@@ -210,8 +244,8 @@ class Exposition:
             ("links", "Links between switches.", told["links"]),
             ("multipath", "1 if paths differ by connection.", told["multipath"]),
         ):
-            yield self._gauge(f"weir_{name}", text, (), [((), value)])
-        yield self._gauge(
+            yield self._families.gauge(f"weir_{name}", text, (), [((), value)])
+        yield self._families.gauge(
             "weir_flows",
             "Flows by class, two to a connection: background (BGT) and burst (BRT).",
             ("class",),
@@ -220,31 +254,31 @@ class Exposition:
                 (("burst",), told["burst_flows"]),
             ],
         )
-        yield self._counter(
+        yield self._families.counter(
             "weir_host_pairs_without_path_id",
             "Host pairs whose switches do not tell which path they take.",
             (),
             [((), told["without_path_id"])],
         )
-        yield self._counter(
+        yield self._families.counter(
             "weir_connections_opened",
             "Connections that came, by whether their handshake was seen.",
             ("how",),
             [(("handshake",), told["opened"]), (("adopted",), told["adopted"])],
         )
-        yield self._counter(
+        yield self._families.counter(
             "weir_connections_closed",
             "Connections that went.",
             ("reason",),
             _by_word(told["closed"]),
         )
-        yield self._counter(
+        yield self._families.counter(
             "weir_half_open_given_up",
             "Half-open connections that were given up.",
             ("reason",),
             _by_word(told["given_up"]),
         )
-        yield self._counter(
+        yield self._families.counter(
             "weir_events", "Events of the event log.", ("event",), _by_word(self._source.events())
         )
 
@@ -260,85 +294,9 @@ class Exposition:
                 ((str(view["switch"]), word), n) for view in told for word, n in words(view).items()
             ]
 
-        gauge, counter = self._gauge, self._counter
-        yield gauge(
-            "weir_switch_connected",
-            "1 if the switch is connected.",
-            _SWITCH,
-            rows(lambda view: view["connected"]),
-        )
-        yield gauge(
-            "weir_switch_ready",
-            "1 if what the switch holds is known.",
-            _SWITCH,
-            rows(lambda view: view["ready"]),
-        )
-        yield gauge(
-            "weir_switch_entries_wanted",
-            "Flow entries that the switch is meant to hold.",
-            _SWITCH,
-            rows(lambda view: view["entries_wanted"]),
-        )
-        yield gauge(
-            "weir_switch_entries_confirmed",
-            "Those of them that the switch has acknowledged, or was found to hold.",
-            _SWITCH,
-            rows(lambda view: view["entries_confirmed"]),
-        )
-        yield gauge(
-            "weir_switch_entries_refused",
-            "Those of them that the switch does not take.",
-            _SWITCH,
-            rows(lambda view: view["entries_refused"]),
-        )
-        yield gauge(
-            "weir_switch_audit_age_seconds",
-            "Since the switch last told what it holds, while it works.",
-            _SWITCH,
-            rows(lambda view: view["audited_s"]),
-        )
-        yield gauge(
-            "weir_switch_master",
-            "1 if this controller may change the switch.",
-            _SWITCH,
-            rows(lambda view: None if view["role"] is None else view["role"] != "slave"),
-        )
-        yield gauge(
-            "weir_switch_outgoing_bytes",
-            "Bytes that wait for the switch to read them.",
-            _SWITCH,
-            rows(lambda view: view["waiting_bytes"]),
-        )
-        yield gauge(
-            "weir_switch_waiting_events",
-            "What the switch has told and cannot be used before it is ready.",
-            _SWITCH,
-            rows(lambda view: view["waiting_events"]),
-        )
-        yield gauge(
-            "weir_switch_unacknowledged",
-            "Changes that the switch has not acknowledged yet.",
-            _SWITCH,
-            rows(lambda view: view["unacknowledged"]),
-        )
-        yield gauge(
-            "weir_switch_control_rtt_seconds",
-            "Smoothed round trip of the control channel.",
-            _SWITCH,
-            rows(lambda view: view["control_rtt_s"]),
-        )
-        yield gauge(
-            "weir_switch_registers",
-            "Window registers that the switch has.",
-            _SWITCH,
-            rows(lambda view: view["registers"]),
-        )
-        yield gauge(
-            "weir_switch_registers_used",
-            "Window registers that belong to ports.",
-            _SWITCH,
-            rows(lambda view: view["registers_used"]),
-        )
+        gauge, counter = self._families.gauge, self._families.counter
+        for name, text, value in _SWITCH_GAUGES:
+            yield gauge(f"weir_switch_{name}", text, _SWITCH, rows(value))
         yield counter(
             "weir_switch_disconnections",
             "Control connections that ended.",
@@ -378,7 +336,7 @@ class Exposition:
         )
 
     def _excesses(self, told: list[ExcessView]) -> Metric:
-        return self._counter(
+        return self._families.counter(
             "weir_packet_ins_dropped",
             "Packets that were not copied to the controller, or not read, because of the budgets.",
             ("switch", "port", "class"),
@@ -394,7 +352,7 @@ class Exposition:
             for view in told
             for queue in view["queues"]
         ]
-        gauge, counter = self._gauge, self._counter
+        gauge, counter = self._families.gauge, self._families.counter
         for family, measures in ((gauge, _QUEUE_GAUGES), (counter, _QUEUE_COUNTERS)):
             for name, text, value in measures:
                 rows: list[Row] = [(named, value(queue)) for named, queue in queues]
@@ -436,13 +394,13 @@ class Exposition:
             or view["burst_flows"]
             or view["background_flows"]
         ]
-        yield self._counter(
+        yield self._families.counter(
             "weir_queue_events",
             "Notices of the port's egress queue.",
             (*_PORT, "level"),
             [((*_named(view), level), n) for view in told for level, n in view["notices"].items()],
         )
-        yield self._gauge(
+        yield self._families.gauge(
             "weir_port_flows",
             "Flows that leave by the port, by class.",
             (*_PORT, "class"),
@@ -455,19 +413,19 @@ class Exposition:
                 )
             ],
         )
-        yield self._gauge(
+        yield self._families.gauge(
             "weir_port_regulated",
             "1 if the port is regulated, 0 where its scheme is none or it is turned off.",
             _PORT,
             [(_named(view), view["scheme"] != "none") for view in told],
         )
-        yield self._gauge(
+        yield self._families.gauge(
             "weir_port_congested",
             "1 while the port's windows go by a notice.",
             _PORT,
             [(_named(view), view["notice"] is not None) for view in told],
         )
-        yield self._gauge(
+        yield self._families.gauge(
             "weir_port_hold_window_bytes",
             "Window that the class is held to at the port; 0: no limit.",
             (*_PORT, "class"),
@@ -478,57 +436,21 @@ class Exposition:
             ],
         )
 
-    def _holds(self, accounts: list[tuple[tuple[str, str, str], AccountView]]) -> Metric:
-        """For how long segments were held, by port; its samples are made while they are written."""
-        name = "weir_port_held_seconds"
-        family = HistogramMetricFamily(
-            name, "For how long segments that had to wait for room were held.", labels=_PORT
+    def _holds(self, accounts: Iterable[tuple[Labels, AccountView]]) -> Metric:
+        return self._families.histogram(
+            "weir_port_held_seconds",
+            "For how long segments that had to wait for room were held.",
+            _PORT,
+            [
+                Distribution(
+                    named,
+                    account["held_bounds_s"],
+                    accumulate(account["held_counts"]),
+                    account["held_s"],
+                )
+                for named, account in accounts
+            ],
         )
-
-        def samples() -> Iterator[Sample]:
-            for values, account in accounts:
-                labels, number = dict(zip(_PORT, values, strict=True)), 0
-                bounds = [*map(str, account["held_bounds_s"]), "+Inf"]
-                for bound, held in zip(bounds, account["held_counts"], strict=True):
-                    self._checkpoint()
-                    number += held
-                    yield Sample(f"{name}_bucket", {**labels, "le": bound}, number)
-                yield Sample(f"{name}_count", labels, number)
-                yield Sample(f"{name}_sum", labels, account["held_s"])
-
-        family.samples = samples()  # type: ignore[assignment]
-        return family
-
-    # Families
-
-    def _gauge(self, name: str, text: str, labels: tuple[str, ...], rows: Iterable[Row]) -> Metric:
-        return self._family(GaugeMetricFamily(name, text, labels=labels), name, labels, rows)
-
-    def _counter(
-        self, name: str, text: str, labels: tuple[str, ...], rows: Iterable[Row]
-    ) -> Metric:
-        family = CounterMetricFamily(name, text, labels=labels)
-        return self._family(family, f"{name}_total", labels, rows)
-
-    def _family(
-        self, family: Metric, sample: str, labels: tuple[str, ...], rows: Iterable[Row]
-    ) -> Metric:
-        """Its samples are made while they are written, so that the writing is no long slice."""
-
-        def samples() -> Iterator[Sample]:
-            for values, number in rows:
-                self._checkpoint()
-                yield Sample(sample, dict(zip(labels, values, strict=True)), number)
-
-        family.samples = samples()  # type: ignore[assignment]
-        return family
-
-    def _histogram(self, name: str, text: str, told: HistogramView) -> Metric:
-        bounds = [*map(str, told.bounds_s), "+Inf"]
-        family = HistogramMetricFamily(name, text)
-        buckets = list(zip(bounds, told.cumulative, strict=True))
-        family.add_metric((), buckets, sum_value=told.sum_s)
-        return family
 
 
 def _named(view: PortView | RegulationView) -> tuple[str, str, str]:

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from eventlet.green.subprocess import Popen
 
 from controller.api.settings import Settings
-from controller.config.schema import Log, Northbound
+from controller.config.sections.log import Log
+from controller.config.sections.northbound import Northbound
 from controller.northbound.server import Hatch, ListenError
 from controller.rpc import handover
 from controller.runtime.supervisor import Backoff

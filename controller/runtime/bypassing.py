@@ -76,14 +76,13 @@ class Bypassing:
     def on(self, switch: int | None, port: str | None, by: str) -> OnView:
         """Regulate a place, and all within it, again. Raises UnknownError."""
         place = self._place(switch, port)
-        bypasses = self._engine().regulation.bypasses
-        ended = [bypass for bypass in bypasses if place.covers(bypass.place)]
-        self._apply(self._engine().turn_on(place, by, self._clock_ns()))
+        ended, effects = self._engine().turn_on(place, by, self._clock_ns())
+        self._apply(effects)
         for bypass in ended:
             LOG.warning("regulation is on again for %s, by %s", bypass.place, by)
         return {
             "on": [self._view(bypass) for bypass in ended],
-            "still_off": [self._view(bypass) for bypass in bypasses.covering(place)],
+            "still_off": list(map(self._view, self._engine().regulation.bypasses.covering(place))),
             "kept": self._keep(),
         }
 

@@ -94,7 +94,7 @@ class Inspection:
             "hosts": len(engine.fabric.hosts),
             "links": len(engine.fabric.links()),
             "multipath": engine.fabric.multipath,
-            "without_path_id": connections.without_path_id,
+            "without_path_id": connections.routes.without_path_id,
             "opened": connections.opened,
             "adopted": connections.adopted,
             "closed": dict(connections.counters),

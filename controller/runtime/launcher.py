@@ -117,7 +117,8 @@ def main(argv: list[str] | None = None) -> int:
         return _unusable(_no_command(argv[0]))
     options = _options(argv[1:] if argv[:1] == ["run"] else argv)
     prepare_ryu()
-    from controller.config.schema import ConfigError, load
+    from controller.config.errors import ConfigError
+    from controller.config.reading import load
 
     try:
         config = load(options.config)

@@ -18,8 +18,12 @@ from ryu.lib import hub
 
 from controller import __version__
 from controller.config import reload
+from controller.config.errors import ConfigError
+from controller.config.fields import Listen
 from controller.config.files import read_secret
-from controller.config.schema import Config, ConfigError, Listen, Northbound, load
+from controller.config.reading import load
+from controller.config.schema import Config
+from controller.config.sections.northbound import Northbound
 from controller.ha.election import Election
 from controller.ha.heartbeats import Peers
 from controller.ha.mastership import Mastership

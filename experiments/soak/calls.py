@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from controller.core.engine import RELEARN_AFTER_NS
+from controller.core.flows.relearning import RELEARN_AFTER_NS
 from controller.model.flow import ACK, FIN, RST, SYN, FlowKey
 from controller.southbound.switch import encoding, pipeline
 from experiments.soak.fake_switch import Held

@@ -198,21 +198,21 @@ class Controlled(Protocol):
     controller: "Controller"
 
 
-_World = TypeVar("_World", bound=Controlled)
+_Made = TypeVar("_Made", bound=Controlled)
 
 
 @contextlib.contextmanager
 def controlled(
-    make: Callable[[DummyOvs, Path], _World], prefix: Path, directory: Path
-) -> Iterator[_World]:
+    make: Callable[[DummyOvs, Path], _Made], prefix: Path, directory: Path
+) -> Iterator[_Made]:
     """What is made of a switch, as long as both are there."""
     with dummy_ovs(prefix, directory) as switch:
-        world = make(switch, directory)
+        made = make(switch, directory)
         try:
-            yield world
+            yield made
         finally:
-            if world.controller.running:
-                world.controller.stop(signal.SIGKILL)
+            if made.controller.running:
+                made.controller.stop(signal.SIGKILL)
 
 
 class Controller:

@@ -58,7 +58,9 @@ _SCOPES = {
 }
 
 
-class World:
+class ServedApi:
+    """The API on the test's clock, with a token of each kind, and a controller without a socket."""
+
     def __init__(self, directory: Path, **settings: Any) -> None:
         self.now, self.clock_s = NOW, 0.0
         self.secrets: dict[str, str] = {}
@@ -114,8 +116,8 @@ def run(work: Awaitable[httpx.Response]) -> httpx.Response:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> ServedApi:
+    return ServedApi(tmp_path)
 
 
 READING = [
@@ -132,7 +134,7 @@ READING = [
 ]
 
 
-def test_regulation_is_turned_off_and_on(world: World) -> None:
+def test_regulation_is_turned_off_and_on(world: ServedApi) -> None:
     asked = {"switch": 1, "port": "eth2", "for_s": 60}
     told = world.ask("/v1/bypasses", "PUT", "operator", json=asked)
     bypass = {"switch": 1, "port": "eth2", "left_s": 60, "by": "token operator"}
@@ -145,7 +147,7 @@ def test_regulation_is_turned_off_and_on(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["reader", "sender"])
-def test_only_operators_turn_regulation_off(world: World, name: str) -> None:
+def test_only_operators_turn_regulation_off(world: ServedApi, name: str) -> None:
     assert "scope regulate" in world.problem(403, "/v1/bypasses", "PUT", name=name, json={})
     assert "scope regulate" in world.problem(403, "/v1/bypasses", "DELETE", name=name)
     assert not world.controller.told.turned_off
@@ -162,7 +164,7 @@ def test_only_operators_turn_regulation_off(world: World, name: str) -> None:
     ],
 )
 def test_a_place_that_cannot_be_turned_off_is_told(
-    world: World, status: int, asked: dict[str, object], told: str
+    world: ServedApi, status: int, asked: dict[str, object], told: str
 ) -> None:
     detail = world.problem(status, "/v1/bypasses", "PUT", name="operator", json=asked)
     assert told in detail
@@ -170,20 +172,20 @@ def test_a_place_that_cannot_be_turned_off_is_told(
 
 
 @pytest.mark.parametrize("path", READING)
-def test_readers_may_read_and_nobody_without_a_token(world: World, path: str) -> None:
+def test_readers_may_read_and_nobody_without_a_token(world: ServedApi, path: str) -> None:
     assert world.ask(path).status_code == 200
     assert "takes a token" in world.problem(401, path, name="")
     assert world.problem(403, path, name="sender") == "this takes a token with the scope read"
 
 
-def test_what_is_answered_is_what_is_described(world: World) -> None:
+def test_what_is_answered_is_what_is_described(world: ServedApi) -> None:
     paths = world.ask("/v1/openapi.json", name="").json()["paths"]
     described = {path for path, methods in paths.items() if "get" in methods}
     told = {path.partition("?")[0] for path in READING} | {"/v1/health"}
     assert described == (told - {"/metrics"}) | {"/v1/fountains/stream", "/v1/events/stream"}
 
 
-def test_flows_are_announced_renewed_and_withdrawn(world: World) -> None:
+def test_flows_are_announced_renewed_and_withdrawn(world: ServedApi) -> None:
     told = world.controller.told
     response = world.ask("/v1/fountains/a:1", "PUT", "sender", json=FLOW)
     assert (response.status_code, response.json()["rate_bps"]) == (200, 5e7)
@@ -208,7 +210,7 @@ def test_flows_are_announced_renewed_and_withdrawn(world: World) -> None:
     ],
 )
 def test_announcements_that_cannot_be_are_told(
-    world: World, change: dict[str, object], says: str
+    world: ServedApi, change: dict[str, object], says: str
 ) -> None:
     body = {"name": "sender", "json": FLOW | change}
     assert says in world.problem(422, "/v1/fountains/a", "PUT", **body)
@@ -224,12 +226,14 @@ def test_announcements_that_cannot_be_are_told(
         ("colour=red", "colour: unknown parameter; known are host, tcp_port, class"),
     ],
 )
-def test_queries_are_told_as_the_controller_tells_them(world: World, query: str, says: str) -> None:
+def test_queries_are_told_as_the_controller_tells_them(
+    world: ServedApi, query: str, says: str
+) -> None:
     assert says in world.problem(422, f"/v1/flows?{query}")
     assert not world.controller.told.queries
 
 
-def test_what_the_controller_understands_may_be_asked(world: World) -> None:
+def test_what_the_controller_understands_may_be_asked(world: ServedApi) -> None:
     assert world.ask("/v1/flows?host=10.1.0.0/16").status_code == 200
     assert str(world.controller.told.queries[0].host) == "10.1.0.0/16"
     assert world.ask(f"/v1/ports?switch={2**64 - 1}").json() == {"ports": []}
@@ -250,7 +254,7 @@ def test_what_the_controller_understands_may_be_asked(world: World) -> None:
     ],
 )
 def test_what_the_controller_refuses_has_a_status(
-    world: World, kind: str, status: int, monkeypatch: pytest.MonkeyPatch
+    world: ServedApi, kind: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object) -> bytes:
         raise CallError(kind, "that is why")
@@ -259,7 +263,7 @@ def test_what_the_controller_refuses_has_a_status(
     assert world.problem(status, "/v1/ports") == "that is why"
 
 
-def test_metrics_are_served_without_tokens(world: World) -> None:
+def test_metrics_are_served_without_tokens(world: ServedApi) -> None:
     upstream: Any = world.controller
     world.app = metrics.make(upstream)
     response = world.ask("/metrics", name="")
@@ -272,7 +276,7 @@ def test_metrics_are_served_without_tokens(world: World) -> None:
     assert world.problem(503, "/metrics", name="") == "not now: nobody listens"
 
 
-def test_other_problems(world: World) -> None:
+def test_other_problems(world: ServedApi) -> None:
     assert world.problem(404, "/v1/nothing") == "Not Found"
     assert world.problem(405, "/v1/ports", "POST") == "Method Not Allowed"
     assert "flow: " in world.problem(422, "/v1/fountains/a%20b", "DELETE", name="sender")
@@ -284,14 +288,14 @@ def test_other_problems(world: World) -> None:
     assert "JSON" in world.problem(422, "/v1/fountains/a", "PUT", name="sender", **broken)
 
 
-def test_without_its_controller_it_says_so(world: World) -> None:
+def test_without_its_controller_it_says_so(world: ServedApi) -> None:
     world.controller.there = False
     assert world.problem(503, "/v1/ports") == "not now: nobody listens"
     assert world.ask("/v1/ports").headers["retry-after"] == "1"
     assert world.problem(503, "/v1/health", name="")
 
 
-def test_health_needs_no_token_and_tells_whether_to_rely_on_it(world: World) -> None:
+def test_health_needs_no_token_and_tells_whether_to_rely_on_it(world: ServedApi) -> None:
     assert world.ask("/v1/health", name="").json()["status"] == "ready"
     world.controller.told.reason = "learns"
     told = world.ask("/v1/health", name="").json()
@@ -299,7 +303,7 @@ def test_health_needs_no_token_and_tells_whether_to_rely_on_it(world: World) -> 
 
 
 def test_refused_tokens_are_counted_and_logged(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: ServedApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.problem(401, "/v1/ports", name="")
     assert world.ask("/v1/ports", name="").headers["www-authenticate"] == 'Bearer realm="weir"'
@@ -316,7 +320,7 @@ def test_refused_tokens_are_counted_and_logged(
 
 
 def test_who_asks_too_often_has_to_wait(tmp_path: Path) -> None:
-    world = World(tmp_path, rate=5.0)
+    world = ServedApi(tmp_path, rate=5.0)
     statuses = [world.ask("/v1/health", name="").status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
     statuses = [world.ask("/v1/ports").status_code for _ in range(12)]
@@ -326,7 +330,7 @@ def test_who_asks_too_often_has_to_wait(tmp_path: Path) -> None:
     assert world.ask("/v1/ports").status_code == 200
 
 
-def test_strangers_are_slowed_down(world: World) -> None:
+def test_strangers_are_slowed_down(world: ServedApi) -> None:
     statuses = [world.ask("/v1/ports", name="").status_code for _ in range(60)]
     assert statuses.count(401) == 40
     assert statuses[-1] == 429
@@ -334,17 +338,17 @@ def test_strangers_are_slowed_down(world: World) -> None:
     assert world.ask("/v1/ports").status_code == 200
 
 
-def test_browsers_of_other_sites_may_not_ask(tmp_path: Path, world: World) -> None:
+def test_browsers_of_other_sites_may_not_ask(tmp_path: Path, world: ServedApi) -> None:
     origin = {"Origin": "https://dash.example.org"}
     assert "access-control-allow-origin" not in world.ask("/v1/ports", headers=origin).headers
-    allowing = World(tmp_path, origins=("https://dash.example.org",))
+    allowing = ServedApi(tmp_path, origins=("https://dash.example.org",))
     told = allowing.ask("/v1/ports", headers=origin).headers
     assert told["access-control-allow-origin"] == "https://dash.example.org"
     other = allowing.ask("/v1/ports", headers={"Origin": "https://evil.example.org"}).headers
     assert "access-control-allow-origin" not in other
 
 
-def test_the_topology_has_each_link_once(world: World) -> None:
+def test_the_topology_has_each_link_once(world: ServedApi) -> None:
     told = world.ask("/v1/topology").json()
     assert {one["switch"] for one in told["switches"]} == {1, 2}
     ends = [frozenset((link["a"], link["b"])) for link in told["links"]]
@@ -442,7 +446,7 @@ def test_there_is_room_for_so_many_listeners() -> None:
         assert len(hub) == 1
 
 
-def test_a_listener_that_leaves_before_it_hears_anything_is_forgotten(world: World) -> None:
+def test_a_listener_that_leaves_before_it_hears_anything_is_forgotten(world: ServedApi) -> None:
     scope = {
         "type": "http",
         "method": "GET",
@@ -463,13 +467,13 @@ def test_a_listener_that_leaves_before_it_hears_anything_is_forgotten(world: Wor
 
 
 def test_too_many_listeners_are_told_to_come_back(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: ServedApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(world.api.events, "_most", 0)
     assert "0 listen already" in world.problem(503, "/v1/events/stream")
 
 
-def test_nothing_goes_on_half(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_goes_on_half(world: ServedApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without its work in the background, the API would accept tokens that are revoked."""
     monkeypatch.setattr("controller.api.state._LOOK_S", 0.0)
     monkeypatch.setattr(world.api.tokens, "follow", lambda: 1 / 0)

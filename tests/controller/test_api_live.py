@@ -25,7 +25,7 @@ A, B = "10.0.0.1", "10.0.0.2"
 LINK_BPS = 1e10  # As the switch tells it.
 
 
-class World:
+class ControllerWithApi:
     """A controller of one switch with 200 hosts, whose API is at `url`."""
 
     def __init__(self, directory: Path) -> None:
@@ -108,8 +108,8 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    world = World(tmp_path_factory.mktemp("api"))
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControllerWithApi]:
+    world = ControllerWithApi(tmp_path_factory.mktemp("api"))
     try:
         yield world
     finally:
@@ -118,7 +118,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @contextlib.contextmanager
-def following(world: World, path: str) -> Iterator[Iterator[dict[str, Any]]]:
+def following(world: ControllerWithApi, path: str) -> Iterator[Iterator[dict[str, Any]]]:
     """What a stream tells, as it comes."""
     with httpx.stream(
         "GET", world.url + path, headers=world.headers("read"), timeout=20
@@ -135,7 +135,7 @@ def following(world: World, path: str) -> Iterator[Iterator[dict[str, Any]]]:
         yield told()
 
 
-def test_a_flow_that_joins_changes_the_rate_of_another_at_once(world: World) -> None:
+def test_a_flow_that_joins_changes_the_rate_of_another_at_once(world: ControllerWithApi) -> None:
     assert world.announce("first", A, B) == LINK_BPS
     with following(world, "/v1/fountains/stream?flow=first") as told:
         assert next(told)["rate_bps"] == LINK_BPS
@@ -148,7 +148,7 @@ def test_a_flow_that_joins_changes_the_rate_of_another_at_once(world: World) -> 
 
 
 @pytest.mark.timing
-def test_an_answer_does_not_wait_for_an_acknowledgment(world: World) -> None:
+def test_an_answer_does_not_wait_for_an_acknowledgment(world: ControllerWithApi) -> None:
     """Of a part of it that was sent before: by Linux, these are 40 ms late."""
     took_s = []
     for _ in range(9):
@@ -158,7 +158,7 @@ def test_an_answer_does_not_wait_for_an_acknowledgment(world: World) -> None:
     assert sorted(took_s)[0] < 0.03
 
 
-def test_events_are_followed(world: World) -> None:
+def test_events_are_followed(world: ControllerWithApi) -> None:
     with following(world, "/v1/events/stream") as told:
         world.announce("seen", A, B)
         # What happened just before may come first.
@@ -167,7 +167,7 @@ def test_events_are_followed(world: World) -> None:
     world.ask("/v1/fountains/seen", "DELETE", "announce")
 
 
-def test_tokens_are_followed_in_their_file(world: World) -> None:
+def test_tokens_are_followed_in_their_file(world: ControllerWithApi) -> None:
     late = world.token("late", "read")
     headers = {"Authorization": f"Bearer {late}"}
 
@@ -184,7 +184,7 @@ def test_tokens_are_followed_in_their_file(world: World) -> None:
 
 
 @pytest.mark.timing
-def test_a_peer_that_does_not_read_harms_nobody(world: World) -> None:
+def test_a_peer_that_does_not_read_harms_nobody(world: ControllerWithApi) -> None:
     host, _, port = world.api.rpartition(":")
     with socket.socket() as stalled:
         stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -208,7 +208,7 @@ def _lines(headers: dict[str, str]) -> str:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 
-def test_whatever_is_asked_is_answered_as_described(world: World) -> None:
+def test_whatever_is_asked_is_answered_as_described(world: ControllerWithApi) -> None:
     """Schemathesis makes requests of the served description, right ones and wrong ones."""
     schema = schemathesis.openapi.from_url(f"{world.url}/v1/openapi.json")
     # These go on for ever.
@@ -236,7 +236,7 @@ def test_whatever_is_asked_is_answered_as_described(world: World) -> None:
     assert asked > 200
 
 
-def test_the_api_ends_with_its_controller_and_comes_back_with_it(world: World) -> None:
+def test_the_api_ends_with_its_controller_and_comes_back_with_it(world: ControllerWithApi) -> None:
     world.announce("lost", A, B)
     world.stop(signal.SIGKILL)
 
@@ -256,7 +256,7 @@ def test_the_api_ends_with_its_controller_and_comes_back_with_it(world: World) -
 
 
 @pytest.mark.timing
-def test_it_is_started_again_when_it_fails(world: World) -> None:
+def test_it_is_started_again_when_it_fails(world: ControllerWithApi) -> None:
     children = subprocess.run(
         ["pgrep", "-P", str(world.controller._process.pid)],  # type: ignore[union-attr]
         capture_output=True,

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from controller.config.schema import Log, Northbound
+from controller.config.sections.log import Log
+from controller.config.sections.northbound import Northbound
 from controller.runtime import api_process
 
 

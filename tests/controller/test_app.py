@@ -74,7 +74,9 @@ class FakeChannel(ScriptedSwitch):
         return found
 
 
-class World:
+class Application:
+    """The Ryu application on the test's clock, with an event log."""
+
     def __init__(self, tmp_path: Path) -> None:
         self.now_ns = 10**9
         self.failures = 0
@@ -101,25 +103,25 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> Application:
+    return Application(tmp_path)
 
 
-def test_a_ready_switch_is_probed_at_its_own_ports_only(world: World) -> None:
+def test_a_ready_switch_is_probed_at_its_own_ports_only(world: Application) -> None:
     channel = world.connect(1)
     assert [ports for ports, _ in channel.sent_frames()] == [[1], [2], [3]]
     assert '"switch_up"' in world.events.read_text()
     assert world.failures == 0
 
 
-def test_probes_are_understood_at_the_other_end(world: World) -> None:
+def test_probes_are_understood_at_the_other_end(world: Application) -> None:
     first, second = world.connect(1), world.connect(2)
     ((_, probe), *_) = first.sent_frames()
     second.packet_in(0, 3, probe)
     assert '"a": "1:1", "b": "2:3"' in world.events.read_text()
 
 
-def test_arp_is_passed_on_and_answered(world: World) -> None:
+def test_arp_is_passed_on_and_answered(world: Application) -> None:
     channel = world.connect(1)
     channel.got.clear()
     channel.packet_in(0, 1, arp(1, H1, H2))
@@ -132,7 +134,7 @@ def test_arp_is_passed_on_and_answered(world: World) -> None:
 
 
 def test_the_core_is_reminded_when_it_wants_to_be(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reminded: list[int] = []
 
@@ -149,7 +151,7 @@ def test_the_core_is_reminded_when_it_wants_to_be(
 
 
 def test_nobody_takes_the_place_of_a_switch_that_is_connected(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: Application, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = world.connect(1)
     second = FakeChannel(world.weir, 1)
@@ -164,7 +166,7 @@ def test_nobody_takes_the_place_of_a_switch_that_is_connected(
     assert '"switch_down"' not in world.events.read_text()
 
 
-def test_a_switch_that_was_disconnected_may_come_again(world: World) -> None:
+def test_a_switch_that_was_disconnected_may_come_again(world: Application) -> None:
     world.weir.disconnected(world.connect(1))
     again = world.connect(1)
     assert not again.aborted
@@ -173,7 +175,7 @@ def test_a_switch_that_was_disconnected_may_come_again(world: World) -> None:
     assert again.sent_frames()
 
 
-def test_a_switch_that_never_became_ready_was_never_there(world: World) -> None:
+def test_a_switch_that_never_became_ready_was_never_there(world: Application) -> None:
     channel = FakeChannel(world.weir, 1)
     world.weir.connected(channel)
     world.weir.disconnected(channel)
@@ -182,7 +184,7 @@ def test_a_switch_that_never_became_ready_was_never_there(world: World) -> None:
 
 
 def test_a_bug_ends_the_controller(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: Application, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     channel = world.connect(1)
 
@@ -197,7 +199,7 @@ def test_a_bug_ends_the_controller(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_what_was_thrown_away_here_is_told_like_what_the_meters_dropped(world: World) -> None:
+def test_what_was_thrown_away_here_is_told_like_what_the_meters_dropped(world: Application) -> None:
     channel = world.connect(1)
     budget = translate.limits(Config()).switch_frames_pps
     head = struct.pack("!BBHIIHBBQ", 4, 10, 42, 0, 0, 0, 1, 0, 0)
@@ -210,7 +212,7 @@ def test_what_was_thrown_away_here_is_told_like_what_the_meters_dropped(world: W
     assert world.weir.watch_budgets(world.now_ns) == []
 
 
-def test_the_meters_of_switches_that_are_ready_are_read(world: World) -> None:
+def test_the_meters_of_switches_that_are_ready_are_read(world: Application) -> None:
     channel = world.connect(1)
     channel.got.clear()
     world.weir.watch_budgets(world.now_ns)

@@ -24,7 +24,7 @@ def address(n: int) -> bytes:
     return bytes([10, 0, 0, n])
 
 
-class World:
+class TwoSwitches:
     """Two switches: hosts 1 and 2 at the first, 3 and 4 at the second, 100 Mb/s everywhere but for
     the link between them, which has 60."""
 
@@ -81,7 +81,7 @@ class World:
 
 
 def test_flows_that_join_and_leave_change_the_shares_of_others_at_once() -> None:
-    world = World()
+    world = TwoSwitches()
     world.announce("a", 1, 3)
     assert world.news() == {"a": 60}
     world.announce("b", 2, 4)
@@ -95,7 +95,7 @@ def test_flows_that_join_and_leave_change_the_shares_of_others_at_once() -> None
 
 
 def test_a_sender_that_begins_late_disturbs_the_shares_for_a_second() -> None:
-    world = World()
+    world = TwoSwitches()
     world.tcp_flows[world.between] = 1
     world.tell(5, 10)
     world.announce("a", 1, 3)
@@ -111,7 +111,7 @@ def test_a_sender_that_begins_late_disturbs_the_shares_for_a_second() -> None:
 
 
 def test_addresses_of_different_families_have_no_path() -> None:
-    world = World()
+    world = TwoSwitches()
     address6 = bytes(15) + b"\1"
     world.fabric.bind(bytes([2, 0, 0, 0, 0, 3]), address6)
     with pytest.raises(UnknownPathError, match="different families"):
@@ -122,7 +122,7 @@ def test_addresses_of_different_families_have_no_path() -> None:
 
 
 def test_a_flow_whose_packets_are_dropped_is_told_less() -> None:
-    world = World(reserved=0.3)
+    world = TwoSwitches(reserved=0.3)
     world.announce("a", 1, 3)
     assert world.news() == {"a": 60}
     world.tell(0, 2)
@@ -132,7 +132,7 @@ def test_a_flow_whose_packets_are_dropped_is_told_less() -> None:
 
 
 def test_the_narrowest_link_is_named() -> None:
-    world = World()
+    world = TwoSwitches()
     world.announce("a", 1, 3)
     world.announce("b", 1, 2, 30 * MBPS)
     world.announce("c", 1, 2)
@@ -142,7 +142,7 @@ def test_the_narrowest_link_is_named() -> None:
 
 
 def test_what_tcp_uses_is_left_to_it_if_that_is_less_than_its_part() -> None:
-    world = World()
+    world = TwoSwitches()
     world.tcp_flows[world.between] = 2
     world.tell(20, 3)
     world.announce("a", 1, 3)
@@ -151,7 +151,7 @@ def test_what_tcp_uses_is_left_to_it_if_that_is_less_than_its_part() -> None:
 
 
 def test_greedy_tcp_gets_as_much_for_each_connection() -> None:
-    world = World()
+    world = TwoSwitches()
     world.tcp_flows[world.between] = 2
     world.tell(60, 3)
     world.announce("a", 1, 3)
@@ -164,7 +164,7 @@ def test_greedy_tcp_gets_as_much_for_each_connection() -> None:
 
 
 def test_what_a_flow_that_left_has_sent_is_not_taken_for_tcp() -> None:
-    world = World()
+    world = TwoSwitches()
     world.announce("a", 1, 3)
     world.announce("b", 2, 4)
     world.news()
@@ -175,7 +175,7 @@ def test_what_a_flow_that_left_has_sent_is_not_taken_for_tcp() -> None:
 
 
 def test_a_sender_that_has_less_to_send_leaves_the_rest_to_tcp() -> None:
-    world = World()
+    world = TwoSwitches()
     world.tcp_flows[world.between] = 1
     world.announce("a", 1, 3)
     world.news()
@@ -191,7 +191,7 @@ def test_a_sender_that_has_less_to_send_leaves_the_rest_to_tcp() -> None:
 
 
 def test_a_reservation_divides_the_link() -> None:
-    world = World(reserved=0.3)
+    world = TwoSwitches(reserved=0.3)
     world.tcp_flows[world.between] = 9
     world.tell(60, 3)
     world.announce("a", 1, 3)
@@ -199,7 +199,7 @@ def test_a_reservation_divides_the_link() -> None:
 
 
 def test_flows_that_are_not_renewed_are_forgotten() -> None:
-    world = World()
+    world = TwoSwitches()
     world.announce("a", 1, 3)
     world.announce("b", 2, 4)
     world.news()
@@ -210,7 +210,7 @@ def test_flows_that_are_not_renewed_are_forgotten() -> None:
 
 
 def test_paths_that_are_not_known_are_told() -> None:
-    world = World()
+    world = TwoSwitches()
     with pytest.raises(UnknownPathError, match=r"no host of this address is known: 10\.0\.0\.9"):
         world.announce("a", 1, 9)
     with pytest.raises(UnknownPathError):
@@ -224,7 +224,7 @@ def test_paths_that_are_not_known_are_told() -> None:
 
 
 def test_a_flow_goes_on_when_its_host_comes_back_elsewhere() -> None:
-    world = World()
+    world = TwoSwitches()
     world.announce("a", 1, 3)
     world.news()
     mac = bytes([2, 0, 0, 0, 0, 3])
@@ -236,7 +236,7 @@ def test_a_flow_goes_on_when_its_host_comes_back_elsewhere() -> None:
 
 
 def test_the_bandwidth_of_a_path_is_that_of_its_narrowest_link() -> None:
-    world = World()
+    world = TwoSwitches()
     path = world.bandwidth.path(address(1), address(3))
     assert (path.available_bps, path.error_bps, path.share_bps) == (60 * MBPS, None, 60 * MBPS)
     assert [state.link for state in path.links] == [
@@ -255,7 +255,7 @@ def test_the_bandwidth_of_a_path_is_that_of_its_narrowest_link() -> None:
 
 
 def test_a_switch_that_was_restarted_counts_from_nothing() -> None:
-    world = World()
+    world = TwoSwitches()
     world.tell(30, 3)
     world.bandwidth.read(world.between, 0, 1, world.now_ns)
     estimator = world.bandwidth.estimator(world.between)

@@ -35,7 +35,8 @@ def off(
 
 def on(bench: EngineBench, switch: int | None, port: str | None) -> list[Effect]:
     place = bench.engine.regulation.place(switch, port)
-    return bench.do(bench.engine.turn_on(place, "me", bench.now_ns))
+    _, effects = bench.engine.turn_on(place, "me", bench.now_ns)
+    return bench.do(effects)
 
 
 def regulated(bench: EngineBench) -> set[PortId]:

@@ -27,7 +27,7 @@ from controller.southbound.switch.admission import Admission
 from controller.southbound.transport import acceptor, channel
 from controller.southbound.transport.channel import Channel, Handshake
 from packets import SYN, Host, arp, segment
-from test_app import World
+from test_app import Application
 
 LIMITS = translate.limits(Config())
 
@@ -328,7 +328,7 @@ def test_of_many_that_say_nothing_the_oldest_has_to_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptor, "_NEWCOMERS", 3)
-    weir = World(tmp_path).weir
+    weir = Application(tmp_path).weir
     listening = green_socket.socket()
     listening.bind(("127.0.0.1", 0))
     listening.listen(16)

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.config import quantity, schema
-from controller.config.schema import Config, ConfigError, RegulationSection
+from controller.config import quantity, reading
+from controller.config.errors import ConfigError
+from controller.config.schema import Config
+from controller.config.sections.regulation import RegulationSection
 from controller.core.congestion.egress_ports import PortOverride
 from controller.core.congestion.regulator import Scheme
 from controller.core.congestion.windows import CreditRules, PortLimits, WindowRules
@@ -67,7 +69,7 @@ log: {level: debug, events: /tmp/events.jsonl, connections: true}
 
 
 def test_the_defaults_are_those_of_the_manual() -> None:
-    defaults = schema.parse("")
+    defaults = reading.parse("")
     assert defaults.openflow.listen == ("ssl", "127.0.0.1", 6653)
     assert not defaults.tls.given
     assert not defaults.standby.peers
@@ -83,11 +85,11 @@ def test_the_defaults_are_those_of_the_manual() -> None:
     assert defaults.engine_settings().regulator.credit == CreditRules(160, 7, 1)
     assert defaults.regulation.floor_segments == 2
     assert defaults.log.events is None
-    assert schema.parse("fabric: {rtt: 500 us}") == defaults
+    assert reading.parse("fabric: {rtt: 500 us}") == defaults
 
 
 def test_everything_can_be_said() -> None:
-    read = schema.parse(EVERYTHING)
+    read = reading.parse(EVERYTHING)
     assert read.openflow.listen == ("ssl", "::1", 6654)
     assert str(read.openflow.listen) == "ssl:[::1]:6654"
     assert read.tls.switches == {"s1.example": (1,), "s2.example": (2, 3)}
@@ -131,7 +133,7 @@ def test_everything_can_be_said() -> None:
     ],
 )
 def test_a_datapath_id_is_16_hexadecimal_digits_or_a_number(written: str, switch: int) -> None:
-    read = schema.parse(
+    read = reading.parse(
         f"fabric: {{queues: [{{switch: {written}, port: 1}}]}}\n"
         f"tls: {{key: a, certificate: b, ca: c, switches: {{s: {written}, t: [{written}, 1]}}}}\n"
         f"regulation: {{schemes: [{{switch: {written}, scheme: none}}]}}"
@@ -248,7 +250,7 @@ def test_a_datapath_id_is_16_hexadecimal_digits_or_a_number(written: str, switch
 )
 def test_errors_name_the_key_and_what_would_be_right(text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        schema.parse(text)
+        reading.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -266,21 +268,21 @@ def test_tls_without_certificates_cannot_be_run(tmp_path: Path, text: str, told:
     file = tmp_path / "weir.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=told):
-        schema.load(file)
+        reading.load(file)
 
 
 def test_all_errors_are_told_at_once() -> None:
     with pytest.raises(ConfigError, match=r"fabric\.rtt.*; log\.level"):
-        schema.parse("{fabric: {rtt: x}, log: {level: loud}}")
+        reading.parse("{fabric: {rtt: x}, log: {level: loud}}")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: No such file"):
-        schema.load(tmp_path / "none.yaml")
+        reading.load(tmp_path / "none.yaml")
     bad = tmp_path / "bad.yaml"
     bad.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match=r"bad\.yaml: "):
-        schema.load(bad)
+        reading.load(bad)
 
 
 @given(
@@ -302,7 +304,7 @@ def test_any_value_anywhere_is_an_error_or_a_configuration(value: object) -> Non
     policies = [{key: value} for key in ("treatment", "subnet", "port")]
     for section, written in [*places, ("policies", value), ("policies", policies)]:
         try:
-            read = schema.validate({section: written})
+            read = reading.validate({section: written})
         except ConfigError as error:
             assert str(error).startswith(section)
         else:
@@ -341,7 +343,7 @@ class TestQuantity:
     [(0.125, (7, 1)), (0.01, (99, 1)), (0.99, (1, 99)), (0.5, (1, 1)), (0.3, (7, 3))],
 )
 def test_shares_are_told_as_weights(share: float, weights: tuple[int, int]) -> None:
-    read = schema.parse(f"regulation: {{background_share: {share}}}")
+    read = reading.parse(f"regulation: {{background_share: {share}}}")
     assert read.engine_settings().regulator.credit == CreditRules(160, *weights)
 
 

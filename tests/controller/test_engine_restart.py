@@ -2,10 +2,7 @@
 
 import pytest
 
-from controller.core.engine import (
-    RELEARN_AFTER_NS,
-    RELEARN_FOR_NS,
-)
+from controller.core.flows.relearning import RELEARN_AFTER_NS, RELEARN_FOR_NS
 from controller.model.effects import (
     Install,
     Withdraw,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from controller.config.errors import ConfigError
 from controller.config.files import read_secret
-from controller.config.schema import ConfigError
 from controller.ha.election import Heartbeat, Rank
 from controller.ha.heartbeats import Line
 from dummy_ovs import PROGRAM, Controller, free_endpoint, wait_for
@@ -18,7 +18,7 @@ SECRET = b"0123456789abcdef"
 PEER = Heartbeat("b", Rank.MASTER, 4711, 100)
 
 
-class World:
+class ControllerAndPeer:
     """Controller a, whose peer b is played by the test."""
 
     def __init__(self, directory: Path, program: Sequence[str] = PROGRAM) -> None:
@@ -69,8 +69,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
+def world(tmp_path: Path) -> Iterator[ControllerAndPeer]:
+    world = ControllerAndPeer(tmp_path)
     yield world
     world.close()
 
@@ -83,7 +83,9 @@ def closed(sock: socket.socket) -> bool:
 
 
 @pytest.mark.timing
-def test_a_peer_that_is_master_is_heard_and_followed_when_it_stops(world: World) -> None:
+def test_a_peer_that_is_master_is_heard_and_followed_when_it_stops(
+    world: ControllerAndPeer,
+) -> None:
     sock, challenge = world.call()
     line = Line(challenge, SECRET)
     end_s = time.monotonic() + 3
@@ -115,7 +117,7 @@ def test_a_master_that_fails_leaves_at_once(tmp_path: Path) -> None:
         f"Engine.tend = lambda *_: Path({str(bug)!r}).exists() and 1 / 0 or []\n"
         "sys.exit(launcher.main(sys.argv[1:]))\n"
     )
-    world = World(tmp_path, [str(program)])
+    world = ControllerAndPeer(tmp_path, [str(program)])
     try:
         sock, challenge = world.call()
         with sock:
@@ -133,7 +135,7 @@ def test_a_master_that_fails_leaves_at_once(tmp_path: Path) -> None:
         world.close()
 
 
-def test_strangers_are_turned_away(world: World) -> None:
+def test_strangers_are_turned_away(world: ControllerAndPeer) -> None:
     sock, challenge = world.call()
     sock.sendall(Line(challenge, b"another secret!!").write(PEER))
     assert closed(sock)
@@ -163,7 +165,7 @@ def test_strangers_are_turned_away(world: World) -> None:
     assert "Traceback" not in world.controller.log
 
 
-def test_many_who_say_nothing_keep_nobody_out_for_long(world: World) -> None:
+def test_many_who_say_nothing_keep_nobody_out_for_long(world: ControllerAndPeer) -> None:
     silent = [world.call()[0] for _ in range(60)]
     assert closed(silent[0])
     sock, challenge = world.call()

@@ -17,7 +17,9 @@ from controller.ops.logs import about
 LOG = logging.getLogger("weir.session")
 
 
-class World:
+class CapturedLog:
+    """A log whose lines and whose clock the test has."""
+
     def __init__(self) -> None:
         self.now_s = 0.0
         self.stream = io.StringIO()
@@ -31,18 +33,18 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world() -> Iterator[CapturedLog]:
     root, ours = logging.getLogger(), logging.getLogger("weir")
     handlers, levels = root.handlers[:], (root.level, ours.level)
     root.handlers = []
-    yield World()
+    yield CapturedLog()
     LOG.setLevel(logging.NOTSET)
     root.handlers = handlers
     root.setLevel(levels[0])
     ours.setLevel(levels[1])
 
 
-def test_a_line_names_what_it_is_about(world: World) -> None:
+def test_a_line_names_what_it_is_about(world: CapturedLog) -> None:
     world.configure()
     LOG.warning("notice %d is late", 5, extra=about(switch=1, port=3))
     LOG.info("nothing in particular")
@@ -51,7 +53,7 @@ def test_a_line_names_what_it_is_about(world: World) -> None:
     assert second.endswith(" INFO    weir.session: nothing in particular")
 
 
-def test_the_same_as_json(world: World) -> None:
+def test_the_same_as_json(world: CapturedLog) -> None:
     world.configure(as_json=True)
     try:
         raise ValueError("no\nway")
@@ -67,7 +69,7 @@ def test_the_same_as_json(world: World) -> None:
     assert told["time"].endswith("+00:00")
 
 
-def test_components_have_levels_of_their_own(world: World) -> None:
+def test_components_have_levels_of_their_own(world: CapturedLog) -> None:
     world.configure("warning", session="debug")
     LOG.debug("seen")
     logging.getLogger("weir.app").info("not seen")
@@ -79,7 +81,7 @@ def test_components_have_levels_of_their_own(world: World) -> None:
     assert len(world.lines) == 1
 
 
-def test_repeats_are_counted(world: World) -> None:
+def test_repeats_are_counted(world: CapturedLog) -> None:
     world.configure()
     for number in range(100):
         LOG.warning("refused %d", number, extra=about(switch=1))
@@ -96,7 +98,7 @@ def test_repeats_are_counted(world: World) -> None:
     assert world.lines[-1].endswith("switch=1 refused 100")
 
 
-def test_what_was_left_out_is_told_in_the_end(world: World) -> None:
+def test_what_was_left_out_is_told_in_the_end(world: CapturedLog) -> None:
     world.configure()
     for _ in range(7):
         LOG.warning("again")
@@ -104,21 +106,21 @@ def test_what_was_left_out_is_told_in_the_end(world: World) -> None:
     assert world.lines[-1].endswith("again (and 2 more like it were left out)")
 
 
-def test_whoever_debugs_sees_everything(world: World) -> None:
+def test_whoever_debugs_sees_everything(world: CapturedLog) -> None:
     world.configure("debug")
     for _ in range(20):
         LOG.debug("again")
     assert len(world.lines) == 20
 
 
-def test_last_words_are_never_left_out(world: World) -> None:
+def test_last_words_are_never_left_out(world: CapturedLog) -> None:
     world.configure()
     for _ in range(20):
         LOG.critical("the end")
     assert len(world.lines) == 20
 
 
-def test_kinds_do_not_pile_up(world: World) -> None:
+def test_kinds_do_not_pile_up(world: CapturedLog) -> None:
     world.configure()
     for switch in range(5000):
         LOG.warning("refused", extra=about(switch=switch))

@@ -16,7 +16,7 @@ PERIOD_NS = 150 * 10**6
 class Switch:
     """A switch as OpenFlow 1.3.5 section 6.3.5 has it, as one controller's channel sees it."""
 
-    def __init__(self, world: "World", number: int) -> None:
+    def __init__(self, world: "Candidate", number: int) -> None:
         self.id = number
         self.generation = UNDEFINED
         self.role = Role.EQUAL
@@ -69,7 +69,7 @@ class Switch:
         self._world.mastership.received(self, head + body)  # type: ignore[arg-type]
 
 
-class World:
+class Candidate:
     """A controller whose application remembers what it is told."""
 
     def __init__(self) -> None:
@@ -138,11 +138,11 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> Candidate:
+    return Candidate()
 
 
-def test_a_standby_is_slave_and_the_application_knows_of_nothing(world: World) -> None:
+def test_a_standby_is_slave_and_the_application_knows_of_nothing(world: Candidate) -> None:
     world.hear(Rank.MASTER, 17)
     switch = world.connect(1, 17)
     assert switch.role is Role.SLAVE
@@ -151,7 +151,7 @@ def test_a_standby_is_slave_and_the_application_knows_of_nothing(world: World) -
     assert world.has == world.heard == []
 
 
-def test_a_master_has_all_switches_also_those_that_come_later(world: World) -> None:
+def test_a_master_has_all_switches_also_those_that_come_later(world: Candidate) -> None:
     world.connect(1)
     world.be_master()
     assert world.has == [1]
@@ -164,7 +164,7 @@ def test_a_master_has_all_switches_also_those_that_come_later(world: World) -> N
     assert world.has == [1, 2], "that it asks again and again changes nothing"
 
 
-def test_ports_that_changed_meanwhile_are_told_to_the_application(world: World) -> None:
+def test_ports_that_changed_meanwhile_are_told_to_the_application(world: Candidate) -> None:
     switch = world.connect(1)
     port = bytes(8) + (7).to_bytes(4, "big") + bytes(60)
     switch.say(Type.PORT_STATUS, port)
@@ -174,7 +174,7 @@ def test_ports_that_changed_meanwhile_are_told_to_the_application(world: World) 
     assert world.heard == [(1, Type.PORT_STATUS)]
 
 
-def test_the_generation_is_newer_than_any_that_a_switch_tells(world: World) -> None:
+def test_the_generation_is_newer_than_any_that_a_switch_tells(world: Candidate) -> None:
     old, new = world.connect(1, 1000), world.connect(2, 5000)
     world.be_master()
     assert roles.newer(world.election.generation, 5000)
@@ -189,7 +189,7 @@ def test_the_generation_is_newer_than_any_that_a_switch_tells(world: World) -> N
 
 @pytest.mark.parametrize("how", ["refused order", "role status", "stale claim", "heartbeat"])
 def test_a_master_that_lost_one_switch_lets_go_of_all(
-    world: World, how: str, caplog: pytest.LogCaptureFixture
+    world: Candidate, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = world.connect(1), world.connect(2)
     world.be_master()
@@ -217,7 +217,7 @@ def test_a_master_that_lost_one_switch_lets_go_of_all(
     assert not world.election.master
 
 
-def test_a_master_that_is_not_heard_but_seen_at_work_is_left_alone(world: World) -> None:
+def test_a_master_that_is_not_heard_but_seen_at_work_is_left_alone(world: Candidate) -> None:
     switch = world.connect(1, 1600)
     for _ in range(40):
         switch.another_master(switch.generation + 16)
@@ -227,7 +227,7 @@ def test_a_master_that_is_not_heard_but_seen_at_work_is_left_alone(world: World)
     assert world.election.master, "it has stopped"
 
 
-def test_a_master_renews_its_claim_until_it_leaves(world: World) -> None:
+def test_a_master_renews_its_claim_until_it_leaves(world: Candidate) -> None:
     switch = world.connect(1)
     world.be_master()
     before = switch.generation
@@ -240,7 +240,7 @@ def test_a_master_renews_its_claim_until_it_leaves(world: World) -> None:
     assert switch.generation == before
 
 
-def test_errors_of_other_kinds_are_the_applications(world: World) -> None:
+def test_errors_of_other_kinds_are_the_applications(world: Candidate) -> None:
     switch = world.connect(1)
     world.be_master()
     switch.refuse(4, 9)
@@ -248,7 +248,7 @@ def test_errors_of_other_kinds_are_the_applications(world: World) -> None:
     assert world.election.master
 
 
-def test_nobody_takes_the_place_of_a_switch_that_is_connected(world: World) -> None:
+def test_nobody_takes_the_place_of_a_switch_that_is_connected(world: Candidate) -> None:
     world.be_master()
     first = world.connect(1)
     second = world.connect(1)
@@ -262,7 +262,7 @@ def test_nobody_takes_the_place_of_a_switch_that_is_connected(world: World) -> N
     assert world.has == [1]
 
 
-def test_a_hand_over_is_asked_for_and_waits_for_the_successor(world: World) -> None:
+def test_a_hand_over_is_asked_for_and_waits_for_the_successor(world: Candidate) -> None:
     world.connect(1)
     assert not world.mastership.hand_over(), "it is not the master"
     world.be_master()
@@ -274,7 +274,7 @@ def test_a_hand_over_is_asked_for_and_waits_for_the_successor(world: World) -> N
     assert world.has == []
 
 
-def test_nonsense_about_roles_is_passed_over(world: World) -> None:
+def test_nonsense_about_roles_is_passed_over(world: Candidate) -> None:
     switch = world.connect(1)
     switch.say(Type.ROLE_REPLY, b"short")
     switch.say(Type.ROLE_REPLY, (77).to_bytes(4, "big") + bytes(12))

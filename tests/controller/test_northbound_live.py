@@ -29,7 +29,7 @@ CONNECTIONS = 1000
 PORT = 7
 
 
-class World:
+class BusyController:
     """A controller with a switch of 200 ports and 1000 connections."""
 
     def __init__(self, directory: Path) -> None:
@@ -105,8 +105,8 @@ LAUNCHER = [sys.executable, "-m", "controller"]
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    world = World(tmp_path_factory.mktemp("northbound"))
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusyController]:
+    world = BusyController(tmp_path_factory.mktemp("northbound"))
     try:
         yield world
     finally:
@@ -117,7 +117,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         assert not [line for line in world.log() if line["level"] in ("error", "critical")]
 
 
-def test_what_happened_is_scraped(world: World) -> None:
+def test_what_happened_is_scraped(world: BusyController) -> None:
     before = world.scrape()
     world.notify()
     after = world.scrape()
@@ -133,11 +133,11 @@ def test_what_happened_is_scraped(world: World) -> None:
     assert after["weir_main_loop_lag_seconds_count[]"] > 0
 
 
-def test_the_api_is_only_for_its_owner(world: World) -> None:
+def test_the_api_is_only_for_its_owner(world: BusyController) -> None:
     assert world.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_commands_answer_once(world: World) -> None:
+def test_commands_answer_once(world: BusyController) -> None:
     world.notify()
     (switch,) = json.loads(world.command("switches", "--json"))["switches"]
     assert (switch["switch"], switch["ready"], switch["ports"]) == (1, True, HOSTS)
@@ -158,7 +158,7 @@ def test_commands_answer_once(world: World) -> None:
     assert (len(flows["flows"]), flows["next_offset"]) == (2, 2)
 
 
-def test_flows_are_all_of_them_page_by_page(world: World) -> None:
+def test_flows_are_all_of_them_page_by_page(world: BusyController) -> None:
     seen, offset = set(), 0
     while offset is not None:
         page = world.client.ask("flows", {"limit": 700, "offset": offset})
@@ -167,7 +167,7 @@ def test_flows_are_all_of_them_page_by_page(world: World) -> None:
     assert len(seen) == 2 * CONNECTIONS
 
 
-def test_events_are_followed(world: World) -> None:
+def test_events_are_followed(world: BusyController) -> None:
     process = subprocess.Popen(
         [*LAUNCHER, "events", "--follow", "--limit", "0", "--json", "--socket", str(world.path)],
         cwd=REPOSITORY,
@@ -197,7 +197,7 @@ def test_events_are_followed(world: World) -> None:
         process.wait()
 
 
-def test_readers_that_do_not_read_hold_up_nobody(world: World) -> None:
+def test_readers_that_do_not_read_hold_up_nobody(world: BusyController) -> None:
     with ExitStack() as peers:
         for number in range(100):
             peer = peers.enter_context(world.connect())
@@ -209,7 +209,7 @@ def test_readers_that_do_not_read_hold_up_nobody(world: World) -> None:
     assert len(world.client.ask("ports")["ports"]) == HOSTS
 
 
-def test_a_hundred_readers_at_once_are_all_answered(world: World) -> None:
+def test_a_hundred_readers_at_once_are_all_answered(world: BusyController) -> None:
     requests = [
         messages.request(method, params)
         for method, params in (
@@ -230,7 +230,7 @@ def test_a_hundred_readers_at_once_are_all_answered(world: World) -> None:
         assert json.loads(answer.body), requests[number % 4]
 
 
-def test_a_connection_carries_requests_one_after_the_other(world: World) -> None:
+def test_a_connection_carries_requests_one_after_the_other(world: BusyController) -> None:
     methods = ["health", "ports", "nothing", "flows", "health"] * 10
     with world.connect() as peer, peer.makefile("rb") as lines:
         # All at once, the last one without an end of its line.
@@ -276,7 +276,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("sent", HOSTILE)
 @pytest.mark.parametrize("where", ["socket", "metrics"])
-def test_malformed_requests_harm_nobody(world: World, sent: bytes, where: str) -> None:
+def test_malformed_requests_harm_nobody(world: BusyController, sent: bytes, where: str) -> None:
     if where == "socket":
         peer = world.connect()
     else:
@@ -296,7 +296,7 @@ def test_malformed_requests_harm_nobody(world: World, sent: bytes, where: str) -
     assert "Traceback" not in world.controller.log
 
 
-def test_a_request_that_is_too_long_is_told_and_is_the_last(world: World) -> None:
+def test_a_request_that_is_too_long_is_told_and_is_the_last(world: BusyController) -> None:
     with world.connect() as peer, peer.makefile("rb") as lines:
         peer.sendall(messages.request("ready") + b"x" * 9000)
         assert messages.head(lines.readline()) == ({"status": "ready"}, None)
@@ -305,7 +305,7 @@ def test_a_request_that_is_too_long_is_told_and_is_the_last(world: World) -> Non
         assert not lines.read()
 
 
-def test_top_lives_in_a_terminal(world: World) -> None:
+def test_top_lives_in_a_terminal(world: BusyController) -> None:
     world.switch.settle()
     terminal, end = pty.openpty()
     process = subprocess.Popen(
@@ -343,7 +343,7 @@ def test_top_lives_in_a_terminal(world: World) -> None:
         os.close(terminal)
 
 
-def test_log_lines_name_the_switch(world: World) -> None:
+def test_log_lines_name_the_switch(world: BusyController) -> None:
     (ready,) = (line for line in world.log() if line["message"].startswith("is ready"))
     assert (ready["switch"], ready["component"], ready["level"]) == (1, "weir.app", "info")
 
@@ -422,7 +422,7 @@ class TestMetrics:
         assert "Traceback" not in controller.log
 
 
-def test_nothing_is_left_open(world: World) -> None:
+def test_nothing_is_left_open(world: BusyController) -> None:
     """Whoever has gone is forgotten, too."""
     for _ in range(50):
         world.client.ask("health")

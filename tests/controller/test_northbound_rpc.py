@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.config import schema
+from controller.config import reading
 from controller.northbound.dispatcher import Dispatcher
 from controller.northbound.handlers import Handlers
 from controller.northbound.scheduler import SLICE_NS, Scheduler
@@ -21,7 +21,9 @@ from controller.rpc.methods import FARTHEST_ROW, METHODS, MOST_ROWS, FlowQuery, 
 from fake_source import Told
 
 
-class World:
+class DispatcherAndSource:
+    """A dispatcher that answers from made-up views, on a clock of its own."""
+
     def __init__(self) -> None:
         self.told = Told()
         self.now_ns = 0
@@ -66,8 +68,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> DispatcherAndSource:
+    return DispatcherAndSource()
 
 
 ENDS = {"src": "10.0.0.1", "dst": "10.0.0.2"}
@@ -79,7 +81,7 @@ NEEDED = {
 }
 
 
-def test_every_method_answers_and_is_listed(world: World) -> None:
+def test_every_method_answers_and_is_listed(world: DispatcherAndSource) -> None:
     told = world.ask("help")
     assert told.keys() == METHODS.keys()
     assert told["ports"] == ["switch"]
@@ -89,7 +91,7 @@ def test_every_method_answers_and_is_listed(world: World) -> None:
         assert messages.head(next(answer))
 
 
-def test_health_and_readiness(world: World) -> None:
+def test_health_and_readiness(world: DispatcherAndSource) -> None:
     assert world.ask("health")["status"] == "alive"
     assert world.ask("ready") == {"status": "ready"}
     world.told.reason = "learns"
@@ -97,7 +99,7 @@ def test_health_and_readiness(world: World) -> None:
     assert world.ask("health")["status"] == "alive"
 
 
-def test_ports_can_be_those_of_a_switch(world: World) -> None:
+def test_ports_can_be_those_of_a_switch(world: DispatcherAndSource) -> None:
     assert len(world.ask("ports")["ports"]) == 4
     assert {row["switch"] for row in world.ask("ports", switch="0x2")["ports"]} == {2}
     assert world.ask("regulation", switch=1)["scheme"] == "weir"
@@ -105,14 +107,14 @@ def test_ports_can_be_those_of_a_switch(world: World) -> None:
     assert world.ask("ports", switch=2**64 - 1) == {"ports": []}
 
 
-def test_a_long_listing_is_whole_and_made_in_slices(world: World) -> None:
+def test_a_long_listing_is_whole_and_made_in_slices(world: DispatcherAndSource) -> None:
     world.told.n_ports = 500
     rows = world.ask("ports")["ports"]
     assert [row["port"] for row in rows] == [*range(1, 501)] * 2
     assert world.pauses > 50
 
 
-def test_a_listing_is_made_while_it_is_taken(world: World) -> None:
+def test_a_listing_is_made_while_it_is_taken(world: DispatcherAndSource) -> None:
     world.told.n_ports = 10**9
     answer = world.dispatcher.answer(messages.request("ports"))
     assert messages.head(next(answer)) == ({}, "ports")
@@ -120,7 +122,7 @@ def test_a_listing_is_made_while_it_is_taken(world: World) -> None:
     assert [row["port"] for row in rows] == [*range(1, len(rows) + 1)]
 
 
-def test_flows_come_by_the_page(world: World) -> None:
+def test_flows_come_by_the_page(world: DispatcherAndSource) -> None:
     seen, offset = [], 0
     while offset is not None:
         page = world.ask("flows", limit=40, offset=offset)
@@ -152,14 +154,16 @@ def test_flows_come_by_the_page(world: World) -> None:
         ({"x" * 5000: 1}, "xxx: unknown parameter"),
     ],
 )
-def test_what_cannot_be_asked_is_told(world: World, params: dict[str, object], says: str) -> None:
+def test_what_cannot_be_asked_is_told(
+    world: DispatcherAndSource, params: dict[str, object], says: str
+) -> None:
     detail = world.problem(Kind.PARAMETERS, "flows", **params)
     assert says in detail
     assert len(detail) < 250
     assert not world.told.queries
 
 
-def test_the_bandwidth_of_a_path(world: World) -> None:
+def test_the_bandwidth_of_a_path(world: DispatcherAndSource) -> None:
     path = world.ask("bandwidth", src="10.0.0.1", dst="FD00::1")
     assert (path["dst"], path["available_bps"], path["error_bps"]) == ("fd00::1", 6e7, 1e6)
     detail = world.problem(Kind.UNKNOWN, "bandwidth", src="10.0.0.1", dst="10.0.0.9")
@@ -169,7 +173,7 @@ def test_the_bandwidth_of_a_path(world: World) -> None:
     assert told == "src: 'x' is no address; write e.g. 10.0.0.1 or fd00::1"
 
 
-def test_flows_are_announced_renewed_and_withdrawn(world: World) -> None:
+def test_flows_are_announced_renewed_and_withdrawn(world: DispatcherAndSource) -> None:
     assert world.ask("announce", flow="host-1:7", most_bps="1000", **ENDS)["rate_bps"] == 5e7
     assert [row["flow"] for row in world.ask("fountains")["fountains"]] == ["host-1:7"]
     assert world.ask("renew", flow="host-1:7", sends_bps=5)
@@ -193,13 +197,13 @@ def test_flows_are_announced_renewed_and_withdrawn(world: World) -> None:
     ],
 )
 def test_announcements_that_cannot_be_taken_are_told(
-    world: World, kind: Kind, params: dict[str, str], says: str
+    world: DispatcherAndSource, kind: Kind, params: dict[str, str], says: str
 ) -> None:
     assert says in world.problem(kind, "announce", **params)
     assert not world.told.announced
 
 
-def test_shares_are_followed_from_what_there_is(world: World) -> None:
+def test_shares_are_followed_from_what_there_is(world: DispatcherAndSource) -> None:
     world.told.announce("a", "10.0.0.1", "10.0.0.2", None)
     head, *batches, end = world.dispatcher.answer(messages.request("follow_fountains"))
     assert messages.head(head) == ({}, "fountains")
@@ -211,7 +215,7 @@ def test_shares_are_followed_from_what_there_is(world: World) -> None:
     assert ended.value.kind == Kind.BUSY
 
 
-def test_other_problems(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_problems(world: DispatcherAndSource, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "there is no method 'nothing'; there are help" in world.problem(Kind.METHOD, "nothing")
     # What dispatches is no method.
     assert world.problem(Kind.METHOD, "answer")
@@ -222,7 +226,7 @@ def test_other_problems(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_answer_that_cannot_be_finished_says_so_and_is_logged(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: DispatcherAndSource, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole = world.told.ports
 
@@ -235,7 +239,7 @@ def test_an_answer_that_cannot_be_finished_says_so_and_is_logged(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_past_events(world: World) -> None:
+def test_past_events(world: DispatcherAndSource) -> None:
     world.told.happens(300)
     answer = world.ask("events")
     assert [event["serial"] for event in answer["events"]] == [*range(201, 301)]
@@ -247,13 +251,13 @@ def test_past_events(world: World) -> None:
     assert world.ask("events", after=10_000)["next_after"] == 300
 
 
-def follow(world: World, **params: object) -> Iterator[list[dict[str, Any]]]:
+def follow(world: DispatcherAndSource, **params: object) -> Iterator[list[dict[str, Any]]]:
     answer = world.dispatcher.answer(messages.request("follow_events", params))
     assert messages.head(next(answer)) == ({}, "events")
     return map(messages.rows, answer)
 
 
-def test_events_are_followed(world: World) -> None:
+def test_events_are_followed(world: DispatcherAndSource) -> None:
     world.told.happens(10)
     batches = follow(world, limit="2")
     assert [event["serial"] for event in next(batches)] == [9, 10]
@@ -261,7 +265,7 @@ def test_events_are_followed(world: World) -> None:
     assert [event["serial"] for event in next(batches)] == [11, 12, 13]
 
 
-def test_who_follows_too_slowly_is_told_what_is_missing(world: World) -> None:
+def test_who_follows_too_slowly_is_told_what_is_missing(world: DispatcherAndSource) -> None:
     world.told.happens(10)
     batches = follow(world)
     assert len(next(batches)) == 10
@@ -272,16 +276,16 @@ def test_who_follows_too_slowly_is_told_what_is_missing(world: World) -> None:
     assert first["serial"] == 41
 
 
-def test_a_silent_stream_shows_that_it_lives(world: World) -> None:
+def test_a_silent_stream_shows_that_it_lives(world: DispatcherAndSource) -> None:
     assert next(follow(world)) == []
     assert 5 <= world.slept_s <= 15
 
 
-def test_a_stream_has_no_end_of_its_own(world: World) -> None:
+def test_a_stream_has_no_end_of_its_own(world: DispatcherAndSource) -> None:
     assert len(list(islice(follow(world), 5))) == 5
 
 
-def test_followers_are_limited(world: World) -> None:
+def test_followers_are_limited(world: DispatcherAndSource) -> None:
     world.told.happens(1)
     request = messages.request("follow_events")
     streams = [world.dispatcher.answer(request) for _ in range(32)]
@@ -293,7 +297,7 @@ def test_followers_are_limited(world: World) -> None:
     assert next(follow(world))
 
 
-def test_metrics_are_text(world: World) -> None:
+def test_metrics_are_text(world: DispatcherAndSource) -> None:
     world.told.n_ports = 100
     told = world.ask("metrics")
     assert told["content_type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -365,7 +369,7 @@ class TestRequests:
 
     @given(st.binary(max_size=300))
     def test_any_line_is_answered(self, line: bytes) -> None:
-        answer = list(World().dispatcher.answer(line.replace(b"\n", b"")))
+        answer = list(DispatcherAndSource().dispatcher.answer(line.replace(b"\n", b"")))
         with pytest.raises(CallError):
             messages.head(answer[0])
         assert len(answer) == 1
@@ -386,7 +390,7 @@ class TestRequests:
         ),
     )
     def test_any_parameters_are_right_or_told(self, method: str, params: dict[str, Any]) -> None:
-        world = World()
+        world = DispatcherAndSource()
         line = json.dumps({"method": method, "params": params}).encode()
         answer = world.dispatcher.answer(line)
         try:
@@ -417,11 +421,11 @@ class TestRequests:
         ],
     )
     def test_what_is_no_request_is_told(self, line: bytes, says: str) -> None:
-        detail = World().refusal(Kind.REQUEST, line)
+        detail = DispatcherAndSource().refusal(Kind.REQUEST, line)
         assert says in detail
         assert len(detail) < 250
 
-    def test_parameters_may_be_left_out(self, world: World) -> None:
+    def test_parameters_may_be_left_out(self, world: DispatcherAndSource) -> None:
         assert world.answer(b' {"method": "ready"} \r') == {"status": "ready"}
 
     @given(
@@ -529,7 +533,7 @@ class TestSocketThatCannotBeHad:
 
 
 def test_the_socket_is_asked_for_if_it_is_named() -> None:
-    assert not schema.validate({}).northbound.socket_must
-    assert schema.validate({"northbound": {"socket": "/run/x/y"}}).northbound.socket_must
-    north = schema.validate({"northbound": {"socket": False, "metrics": "[::1]:9464"}}).northbound
+    assert not reading.validate({}).northbound.socket_must
+    assert reading.validate({"northbound": {"socket": "/run/x/y"}}).northbound.socket_must
+    north = reading.validate({"northbound": {"socket": False, "metrics": "[::1]:9464"}}).northbound
     assert (north.socket, north.metrics) == (None, ("::1", 9464))

@@ -42,7 +42,7 @@ log: {{events: "{events}", connections: true}}
 QOS = "max-rate=160000 limit-bytes=65536 low=30% mid=60% high=80% cr-hold-ms=1000"
 
 
-class World:
+class IncastSwitch:
     """A switch with 12 senders, and a receiver at port 40 behind a queue of 64 KiB."""
 
     settings = CONFIG
@@ -180,8 +180,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    with controlled(World, patched_prefix(), tmp_path) as world:
+def world(tmp_path: Path) -> Iterator[IncastSwitch]:
+    with controlled(IncastSwitch, patched_prefix(), tmp_path) as world:
         yield world
 
 
@@ -191,7 +191,9 @@ def numbers(frame: bytes) -> tuple[int, int, int, int]:
     return sequence, acknowledgment, flags, len(frame) - 34 - (offset >> 2)
 
 
-def test_a_port_with_a_queue_has_an_account_before_there_is_any_connection(world: World) -> None:
+def test_a_port_with_a_queue_has_an_account_before_there_is_any_connection(
+    world: IncastSwitch,
+) -> None:
     both = [("0", "p100", "0"), ("0", "p100", "1")]
     wait_for(lambda: world.in_account() == both, "the registers to be in the account")
     assert (world.account()["active"], world.account()["now.connections"]) == (1, 0)
@@ -199,7 +201,7 @@ def test_a_port_with_a_queue_has_an_account_before_there_is_any_connection(world
     assert "refused" not in world.controller.log
 
 
-def test_a_queue_that_goes_takes_its_account_along(world: World) -> None:
+def test_a_queue_that_goes_takes_its_account_along(world: IncastSwitch) -> None:
     world.open_connections()
     assert world.window_after(1) == ONE
     world.switch.vsctl("clear", "port", "p100", "qos")
@@ -209,7 +211,7 @@ def test_a_queue_that_goes_takes_its_account_along(world: World) -> None:
     assert world.window_after(3) == OPEN
 
 
-def test_an_idle_sender_has_one_segment_and_no_window_is_raised(world: World) -> None:
+def test_an_idle_sender_has_one_segment_and_no_window_is_raised(world: IncastSwitch) -> None:
     world.open_connections()
     assert world.account()["now.connections"] == len(REGULATED)
     assert world.window_after(1) == ONE
@@ -221,7 +223,7 @@ def test_an_idle_sender_has_one_segment_and_no_window_is_raised(world: World) ->
     assert "refused" not in world.controller.log
 
 
-def test_a_request_passes_with_credit_for_an_answer_like_the_last_ones(world: World) -> None:
+def test_a_request_passes_with_credit_for_an_answer_like_the_last_ones(world: IncastSwitch) -> None:
     world.open_connections()
     assert world.request(0) == INITIAL >> SCALE
     size, end = 2 * MSS + 80, 0
@@ -238,7 +240,7 @@ def test_a_request_passes_with_credit_for_an_answer_like_the_last_ones(world: Wo
     assert account["bytes.given_back"] > 0
 
 
-def test_a_sender_that_has_more_gets_a_window_update_of_the_switch(world: World) -> None:
+def test_a_sender_that_has_more_gets_a_window_update_of_the_switch(world: IncastSwitch) -> None:
     world.open_connections()
     assert world.window_after(0) == ONE  # Window updates are like an acknowledgment.
     assert world.request(0) == INITIAL >> SCALE
@@ -257,7 +259,9 @@ def test_a_sender_that_has_more_gets_a_window_update_of_the_switch(world: World)
     assert world.account()["window_updates"] >= len(updates)
 
 
-def test_a_request_is_held_where_not_even_a_segment_fits_and_passes_once(world: World) -> None:
+def test_a_request_is_held_where_not_even_a_segment_fits_and_passes_once(
+    world: IncastSwitch,
+) -> None:
     world.open_connections()
     # Far more than anybody has credit for: the queue of 64 KiB is full, and takes 3 s.
     for host in SENDERS[1:]:
@@ -275,7 +279,7 @@ def test_a_request_is_held_where_not_even_a_segment_fits_and_passes_once(world: 
     assert len(world.arrivals(answered)) == 1
 
 
-def test_who_is_exempt_is_left_alone(world: World) -> None:
+def test_who_is_exempt_is_left_alone(world: IncastSwitch) -> None:
     world.open_connections()
     assert world.window_after(1) == ONE
     for sequence in (1, 2):
@@ -285,7 +289,7 @@ def test_who_is_exempt_is_left_alone(world: World) -> None:
     assert world.account()["now.connections"] == len(REGULATED)
 
 
-def test_a_new_policy_changes_who_is_exempt_at_once(world: World) -> None:
+def test_a_new_policy_changes_who_is_exempt_at_once(world: IncastSwitch) -> None:
     world.open_connections()
     assert world.window_after(1) == ONE
     world.controller.reconfigure(world.config.replace("10.0.0.12/32", "10.0.0.1/32"))
@@ -304,14 +308,14 @@ def test_a_new_policy_changes_who_is_exempt_at_once(world: World) -> None:
     assert "refused" not in world.controller.log
 
 
-def test_windows_of_syns_are_left_alone(world: World) -> None:
+def test_windows_of_syns_are_left_alone(world: IncastSwitch) -> None:
     world.open_connections()
     syn = segment(RECEIVER, SENDERS[0], (6000, 80), SYN, options=tcp_options(MSS, SCALE))
     world.send(syn, RECEIVER)
     wait_for(lambda: syn in world.switch.sent("p1"), "the SYN as it was sent")
 
 
-def test_a_queue_that_fills_is_told_and_answered(world: World) -> None:
+def test_a_queue_that_fills_is_told_and_answered(world: IncastSwitch) -> None:
     world.open_connections()
     for index in range(20):
         host = SENDERS[index % len(SENDERS)]
@@ -325,7 +329,7 @@ def test_a_queue_that_fills_is_told_and_answered(world: World) -> None:
     assert notice["limit_bytes"] == 65_536
 
 
-def test_an_account_outlives_the_controller_by_its_time_to_live_only(world: World) -> None:
+def test_an_account_outlives_the_controller_by_its_time_to_live_only(world: IncastSwitch) -> None:
     world.open_connections()
     assert world.window_after(1) == ONE
     world.controller.stop(signal.SIGKILL)

@@ -11,9 +11,9 @@ import pytest
 
 from certificates import Authority
 from controller.api.tokens import Scope, line, make
-from controller.config import schema
+from controller.config import reading
+from controller.config.errors import ConfigError
 from controller.config.readiness import Report, inspect
-from controller.config.schema import ConfigError
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -58,7 +58,7 @@ class Setup:
 
     def inspect(self, now: datetime | None = None, user: str | None = None) -> Report:
         pair = self.pair
-        config = schema.parse(
+        config = reading.parse(
             f"openflow: {{listen: 'ssl:127.0.0.1:{self.port}'}}\n"
             f"tls: {{key: {pair.key}, certificate: {pair.certificate},"
             f" ca: {self.authority.certificate}, crl: {self.crl}}}\n"
@@ -181,6 +181,6 @@ class TestWhere:
         assert warning.startswith(f"openflow.listen: something listens on 127.0.0.1:{setup.port}")
 
     def test_an_address_that_is_not_of_this_machine_is_warned_of(self) -> None:
-        config = schema.parse("openflow: {listen: 'tcp:192.0.2.1:6653'}")
+        config = reading.parse("openflow: {listen: 'tcp:192.0.2.1:6653'}")
         (warning,) = inspect(config, NOW).warnings
         assert warning.startswith("openflow.listen: cannot listen on 192.0.2.1:6653")

@@ -43,7 +43,7 @@ def tagged(frame: bytes) -> bytes:
     return frame[:12] + bytes.fromhex("81000007") + frame[12:]
 
 
-class World:
+class TwoSwitchesAndController:
     """Two switches, h1 and h2 at the first, h3 at the second, and the controller."""
 
     def __init__(self, switch: DummyOvs, directory: Path) -> None:
@@ -113,14 +113,16 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[TwoSwitchesAndController]:
     script = REPOSITORY / "ovs-patches" / "stock"
     prefix = Path(subprocess.check_output([script], text=True).strip())
-    with controlled(World, prefix, tmp_path) as world:
+    with controlled(TwoSwitchesAndController, prefix, tmp_path) as world:
         yield world
 
 
-def test_a_connection_is_forwarded_known_classified_and_forgotten(world: World) -> None:
+def test_a_connection_is_forwarded_known_classified_and_forgotten(
+    world: TwoSwitchesAndController,
+) -> None:
     world.introduce()
     world.open_connection()
     opened = world.wait_events("connection_opened")[0]
@@ -145,7 +147,9 @@ def test_a_connection_is_forwarded_known_classified_and_forgotten(world: World) 
     )
 
 
-def test_an_unpatched_switch_is_told_of_once_and_never_sent_a_window(world: World) -> None:
+def test_an_unpatched_switch_is_told_of_once_and_never_sent_a_window(
+    world: TwoSwitchesAndController,
+) -> None:
     world.introduce()
     world.open_connection()
     world.wait_events("connection_opened")
@@ -155,7 +159,9 @@ def test_an_unpatched_switch_is_told_of_once_and_never_sent_a_window(world: Worl
     assert world.controller.stop(signal.SIGTERM) == 0
 
 
-def test_arp_is_answered_by_the_controller_once_the_host_is_known(world: World) -> None:
+def test_arp_is_answered_by_the_controller_once_the_host_is_known(
+    world: TwoSwitchesAndController,
+) -> None:
     world.introduce()
     question = arp(1, H2, H3)
     world.send(question, H2)
@@ -163,7 +169,7 @@ def test_arp_is_answered_by_the_controller_once_the_host_is_known(world: World) 
     assert question not in world.switch.sent("p3")
 
 
-def test_a_question_under_a_tag_is_answered_under_the_same(world: World) -> None:
+def test_a_question_under_a_tag_is_answered_under_the_same(world: TwoSwitchesAndController) -> None:
     world.introduce()
     for frame, host in ((arp(1, H3, H3), H3), (arp(1, H2, H2), H2)):
         world.send(tagged(frame), host)
@@ -172,7 +178,7 @@ def test_a_question_under_a_tag_is_answered_under_the_same(world: World) -> None
     world.arrives(tagged(arp(2, H3, H2)), H2)
 
 
-def test_a_neighbour_solicitation_is_answered(world: World) -> None:
+def test_a_neighbour_solicitation_is_answered(world: TwoSwitchesAndController) -> None:
     world.introduce()
     everybody = bytes.fromhex("ff020000000000000000000000000001")
     announced = neighbour_discovery(
@@ -197,7 +203,7 @@ def test_a_neighbour_solicitation_is_answered(world: World) -> None:
     assert question not in world.switch.sent("p3")
 
 
-def test_tagged_and_other_traffic_is_forwarded_as_it_is(world: World) -> None:
+def test_tagged_and_other_traffic_is_forwarded_as_it_is(world: TwoSwitchesAndController) -> None:
     world.introduce()
     udp = ethernet(H3.mac, H1.mac, 0x0800, ipv4(H1.address, H3.address, bytes(40), protocol=17))
     frames = [
@@ -214,7 +220,7 @@ def test_tagged_and_other_traffic_is_forwarded_as_it_is(world: World) -> None:
         assert frame not in world.switch.sent("p2")
 
 
-def test_unknown_destinations_reach_every_edge_once(world: World) -> None:
+def test_unknown_destinations_reach_every_edge_once(world: TwoSwitchesAndController) -> None:
     world.introduce()
     frame = segment(H1, Host(9), (1, 2), ACK, payload=b"to nobody")
     world.send(frame, H1)
@@ -224,7 +230,7 @@ def test_unknown_destinations_reach_every_edge_once(world: World) -> None:
     assert frame not in world.switch.sent("p1")
 
 
-def test_a_restarted_controller_takes_up_again(world: World) -> None:
+def test_a_restarted_controller_takes_up_again(world: TwoSwitchesAndController) -> None:
     world.introduce()
     world.open_connection()
     world.wait_events("connection_opened")
@@ -254,7 +260,9 @@ def test_a_restarted_controller_takes_up_again(world: World) -> None:
     assert "refused" not in world.controller.log
 
 
-def test_a_connection_without_account_is_relearnt_from_its_data(world: World) -> None:
+def test_a_connection_without_account_is_relearnt_from_its_data(
+    world: TwoSwitchesAndController,
+) -> None:
     world.introduce()
     world.controller.stop(signal.SIGKILL)
     world.controller.start()
@@ -269,7 +277,7 @@ def test_a_connection_without_account_is_relearnt_from_its_data(world: World) ->
     assert opened[0]["src"] == "10.0.0.3"
 
 
-def test_a_busy_port_is_told_in_one_line(world: World, tmp_path: Path) -> None:
+def test_a_busy_port_is_told_in_one_line(world: TwoSwitchesAndController, tmp_path: Path) -> None:
     world.wait_events("start")
     second = Controller(tmp_path / "..", f'openflow: {{listen: "tcp:{world.listen}"}}')
     second.start()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.config import reload, schema
-from controller.config.schema import ConfigError
+from controller.config import reading, reload
+from controller.config.errors import ConfigError
 from controller.core.congestion.regulator import RegulatorSettings, Scheme
 from controller.core.congestion.windows import CreditRules, WindowRules
 from controller.core.engine import EngineSettings
@@ -180,8 +180,8 @@ PLAIN = "openflow: {listen: 'tcp:h:1'}\n"
 
 
 def test_the_difference_is_told_by_key_and_what_cannot_change_stays() -> None:
-    old = schema.parse(PLAIN + "log: {level: debug, events: here}")
-    new = schema.parse(
+    old = reading.parse(PLAIN + "log: {level: debug, events: here}")
+    new = reading.parse(
         "openflow: {listen: 'tcp:h:2'}\n"
         "fabric: {rtt: 1 ms}\n"
         "regulation: {scheme: none}\n"
@@ -191,7 +191,7 @@ def test_the_difference_is_told_by_key_and_what_cannot_change_stays() -> None:
     change = reload.merge(old, new)
     assert change.changed == ["regulation.scheme", "policies", "log.level"]
     assert change.kept == ["openflow.listen", "fabric.rtt", "log.events"]
-    assert change.config == schema.parse(
+    assert change.config == reading.parse(
         PLAIN + "regulation: {scheme: none}\n"
         "policies: [{port: 80, treatment: exempt}]\n"
         "log: {events: here}"
@@ -199,14 +199,14 @@ def test_the_difference_is_told_by_key_and_what_cannot_change_stays() -> None:
 
 
 def test_nothing_new_is_no_change() -> None:
-    old = schema.parse(PLAIN)
-    assert reload.merge(old, schema.parse(PLAIN)) == (old, [], [])
+    old = reading.parse(PLAIN)
+    assert reload.merge(old, reading.parse(PLAIN)) == (old, [], [])
 
 
 def test_what_does_not_fit_together_is_refused() -> None:
-    old = schema.parse("openflow: {listen: 'ssl:h:1'}\ntls: {key: k, certificate: c, ca: a}")
+    old = reading.parse("openflow: {listen: 'ssl:h:1'}\ntls: {key: k, certificate: c, ca: a}")
     with pytest.raises(ConfigError, match=r"openflow\.listen: .* needs tls"):
-        reload.merge(old, schema.parse(PLAIN))
+        reload.merge(old, reading.parse(PLAIN))
 
 
 # The real process

@@ -28,7 +28,7 @@ log: {{events: "{events}", connections: true}}
 """
 
 
-class World:
+class SwitchAndController:
     """A switch with two hosts."""
 
     def __init__(self, switch: DummyOvs, directory: Path) -> None:
@@ -65,12 +65,12 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    with controlled(World, patched_prefix(), tmp_path) as world:
+def world(tmp_path: Path) -> Iterator[SwitchAndController]:
+    with controlled(SwitchAndController, patched_prefix(), tmp_path) as world:
         yield world
 
 
-def introduce(world: World) -> None:
+def introduce(world: SwitchAndController) -> None:
     def learnt() -> bool:
         for host in (H1, H2):
             world.switch.inject(f"p{host.number}", arp(1, host, host))
@@ -79,7 +79,7 @@ def introduce(world: World) -> None:
     wait_for(learnt, "both hosts to be learnt")
 
 
-def test_what_is_changed_by_hand_is_put_right(world: World) -> None:
+def test_what_is_changed_by_hand_is_put_right(world: SwitchAndController) -> None:
     introduce(world)
     entries, meters = world.settle()
     limits = translate.limits(Config())
@@ -100,7 +100,7 @@ def test_what_is_changed_by_hand_is_put_right(world: World) -> None:
     assert "put right" in world.controller.log
 
 
-def test_what_others_put_there_stays(world: World) -> None:
+def test_what_others_put_there_stays(world: SwitchAndController) -> None:
     world.switch.ofctl("add-flow", "s1", "cookie=0x99,table=7,priority=7,actions=drop")
     world.switch.ofctl("add-meter", "s1", "meter=5,kbps,band=type=drop,rate=100")
     entries, meters = world.settle()
@@ -109,7 +109,9 @@ def test_what_others_put_there_stays(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_a_controller_that_comes_back_finds_meters_and_entries_as_they_are(world: World) -> None:
+def test_a_controller_that_comes_back_finds_meters_and_entries_as_they_are(
+    world: SwitchAndController,
+) -> None:
     introduce(world)
     before = world.settle()
     world.controller.stop(signal.SIGKILL)
@@ -119,7 +121,7 @@ def test_a_controller_that_comes_back_finds_meters_and_entries_as_they_are(world
     assert "ERROR" not in world.controller.log
 
 
-def test_copies_are_limited_and_the_traffic_is_not(world: World) -> None:
+def test_copies_are_limited_and_the_traffic_is_not(world: SwitchAndController) -> None:
     """A burst of thrice what a second may bring: all of it arrives, and who sent it is named."""
     introduce(world)
     world.settle()

@@ -8,8 +8,7 @@ import pytest
 
 from dummy_ovs import DummyOvs, controlled, patched_prefix
 from packets import Host
-from test_patched_switch import MSS, QOS, REGULATED
-from test_patched_switch import World as AccountWorld
+from test_patched_switch import MSS, QOS, REGULATED, IncastSwitch
 
 pytestmark = [pytest.mark.switch, pytest.mark.timing]
 
@@ -28,7 +27,7 @@ log: {{events: "{events}", connections: true}}
 """
 
 
-class Letter(AccountWorld):
+class Letter(IncastSwitch):
     """A lone sender, whose queue is kept full by hand."""
 
     settings = CONFIG + "regulation: {{scheme: sdtcp, repeat_notices: no}}"

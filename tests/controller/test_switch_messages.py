@@ -74,7 +74,7 @@ class Connection:
         return int.from_bytes(self._data[2:4])
 
 
-class World:
+class BridgeWithQueue:
     """A bridge whose port 3 has an egress queue."""
 
     def __init__(self, switch: DummyOvs, directory: Path, qos: str) -> None:
@@ -136,16 +136,16 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BridgeWithQueue]:
     with dummy_ovs(patched_prefix(), tmp_path) as switch:
-        world = World(switch, tmp_path, f"{QOS} {getattr(request, 'param', '')}")
+        world = BridgeWithQueue(switch, tmp_path, f"{QOS} {getattr(request, 'param', '')}")
         try:
             yield world
         finally:
             world.close()
 
 
-def test_queue_statistics(world: World) -> None:
+def test_queue_statistics(world: BridgeWithQueue) -> None:
     world.fill(5)
     queue = world.queue()
     assert queue.time_ns > 0
@@ -172,7 +172,7 @@ def test_queue_statistics(world: World) -> None:
     }
 
 
-def test_statistics_of_an_account(world: World) -> None:
+def test_statistics_of_an_account(world: BridgeWithQueue) -> None:
     # Both may be answered by more than half of what the queue takes.
     world.ask_for(2)
     assert world.account()["now.held"] == 1
@@ -198,7 +198,7 @@ CN_L, CN_M, CN_H = 16, 17, 18
 
 
 @pytest.mark.parametrize("world", ["notify=packet-in"], indirect=True)
-def test_ryu_parses_notices_in_packet_ins(world: World) -> None:
+def test_ryu_parses_notices_in_packet_ins(world: BridgeWithQueue) -> None:
     world.connection.send(SET_CONFIG)
     world.connection.send(openflow.barrier_request(3))
     world.connection.receive(openflow.Type.BARRIER_REPLY)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from certificates import Authority, Pair
-from controller.config.schema import ConfigError, TlsSection
+from controller.config.errors import ConfigError
+from controller.config.sections.tls import TlsSection
 from controller.southbound.transport.tls import Credentials
 from dummy_ovs import Controller, DummyOvs, dummy_ovs, free_endpoint, patched_prefix, wait_for
 
@@ -21,7 +22,7 @@ HEADER = struct.Struct("!BBHI")
 HELLO, ECHO_REQUEST, ECHO_REPLY = 0, 2, 3
 
 
-class World:
+class AuthorityAndController:
     """An authority, a controller that goes by it, and the files that the controller uses."""
 
     def __init__(self, directory: Path, switches: str = "any", more: str = "") -> None:
@@ -95,8 +96,8 @@ class Client:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
+def world(tmp_path: Path) -> Iterator[AuthorityAndController]:
+    world = AuthorityAndController(tmp_path)
     world.controller.start()
     yield world
     world.controller.stop()
@@ -116,7 +117,7 @@ def set_ssl(switch: DummyOvs, pair: Pair, authority: Authority) -> None:
 
 @pytest.mark.slow
 def test_a_switch_with_a_certificate_is_served_and_others_are_told_apart(
-    world: World, switch: DummyOvs
+    world: AuthorityAndController, switch: DummyOvs
 ) -> None:
     right = world.authority.issue("s1")
     set_ssl(switch, world.authority.issue("s1-old", days=-1), world.authority)
@@ -151,7 +152,7 @@ def test_a_switch_with_a_certificate_is_served_and_others_are_told_apart(
     wait_for(lambda: world.said("switch=1 is ready") == 2, "the switch is back")
 
 
-def test_plain_tcp_and_no_certificate_are_refused(world: World) -> None:
+def test_plain_tcp_and_no_certificate_are_refused(world: AuthorityAndController) -> None:
     with world.socket() as plain:
         plain.sendall(HEADER.pack(4, HELLO, 8, 1))
         assert plain.recv(1) in (b"", b"\x15"), "an alert of TLS, or nothing"
@@ -163,7 +164,7 @@ def test_plain_tcp_and_no_certificate_are_refused(world: World) -> None:
     world.says("it has shown no certificate")
 
 
-def test_refusals_are_told_once_and_then_counted(world: World) -> None:
+def test_refusals_are_told_once_and_then_counted(world: AuthorityAndController) -> None:
     for _ in range(20):
         with world.socket() as plain, contextlib.suppress(ConnectionError):
             plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
@@ -172,7 +173,9 @@ def test_refusals_are_told_once_and_then_counted(world: World) -> None:
     assert world.said("refused the switch") == 1
 
 
-def test_one_who_says_nothing_is_turned_away_and_holds_up_nobody(world: World) -> None:
+def test_one_who_says_nothing_is_turned_away_and_holds_up_nobody(
+    world: AuthorityAndController,
+) -> None:
     with contextlib.ExitStack() as silent:
         sockets = [silent.enter_context(world.socket()) for _ in range(50)]
         with world.client(world.authority.issue("s1")) as client:
@@ -181,7 +184,7 @@ def test_one_who_says_nothing_is_turned_away_and_holds_up_nobody(world: World) -
     world.says("no TLS handshake within 1 s")
 
 
-def test_many_and_large_messages(world: World) -> None:
+def test_many_and_large_messages(world: AuthorityAndController) -> None:
     bodies = [b"%d" % number for number in range(1000)] + [bytes(65_000), b"end"]
     with world.client(world.authority.issue("s1")) as client:
         client.say((HELLO, b""), *((ECHO_REQUEST, body) for body in bodies))
@@ -197,7 +200,7 @@ def test_many_and_large_messages(world: World) -> None:
 def test_certificates_are_for_the_switches_that_they_name(
     tmp_path: Path, stock_prefix: Path
 ) -> None:
-    world = World(tmp_path, "{s1: 1, s23: [2, 3]}")
+    world = AuthorityAndController(tmp_path, "{s1: 1, s23: [2, 3]}")
     world.controller.start()
     directory = tmp_path / "ovs"
     directory.mkdir()
@@ -216,7 +219,7 @@ def test_certificates_are_for_the_switches_that_they_name(
 
 @pytest.mark.switch
 def test_a_certificate_is_renewed_without_a_new_key(tmp_path: Path) -> None:
-    world = World(tmp_path, "{s1: 1}")
+    world = AuthorityAndController(tmp_path, "{s1: 1}")
     world.controller.start()
     directory = tmp_path / "ovs"
     directory.mkdir()
@@ -234,7 +237,9 @@ def test_a_certificate_is_renewed_without_a_new_key(tmp_path: Path) -> None:
 
 
 def test_revoked_certificates_and_old_versions_are_refused(tmp_path: Path) -> None:
-    world = World(tmp_path, more=f", crl: {tmp_path}/crl.pem, minimum_version: '1.3'")
+    world = AuthorityAndController(
+        tmp_path, more=f", crl: {tmp_path}/crl.pem, minimum_version: '1.3'"
+    )
     good, bad = world.authority.issue("s1"), world.authority.issue("s2")
     shutil.copy(world.authority.revoke(bad), tmp_path / "crl.pem")
     world.controller.start()
@@ -255,7 +260,7 @@ def test_revoked_certificates_and_old_versions_are_refused(tmp_path: Path) -> No
         world.controller.stop()
 
 
-def test_bad_files_put_in_place_are_refused_at_work(world: World) -> None:
+def test_bad_files_put_in_place_are_refused_at_work(world: AuthorityAndController) -> None:
     good = world.authority.issue("s1")
     in_use = (world.directory / "key.pem").read_bytes()
     (world.directory / "key.pem").write_text("nonsense")

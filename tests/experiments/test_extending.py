@@ -79,7 +79,7 @@ def test_what_is_new_is_listed(tree: Path) -> None:
 
 TRIED = """
 import importlib
-from controller.config import schema
+from controller.config import reading
 from controller.core.congestion.regulator import Scheme
 from controller.core.congestion.windows import PortLimits, equal_holds
 from controller.core.flows.port_counts import PortCounts
@@ -107,7 +107,7 @@ for scheme in ("tuned", "equal"):
     assert topo.roles.bottleneck == f"s4-eth{topo.roles.bottleneck_port}"
     assert config.scheme == {"tuned": "none", "equal": "equal"}[scheme]
 
-config = schema.validate({"regulation": {"scheme": "equal"}})
+config = reading.validate({"regulation": {"scheme": "equal"}})
 assert config.regulation.scheme is Scheme.EQUAL
 counts = PortCounts(background=1, burst=3, mss_bytes=1000)
 (burst, background) = equal_holds(counts, PortLimits(10**8, 0, 8000)).values()

@@ -38,7 +38,7 @@ from controller.runtime import translate  # noqa: E402
 from controller.southbound.codec.openflow import HEADER  # noqa: E402
 from controller.southbound.switch.admission import Admission  # noqa: E402
 from seeds import seeds  # noqa: E402
-from test_app import FakeChannel, World  # noqa: E402
+from test_app import Application, FakeChannel  # noqa: E402
 
 _SECOND_NS = 10**9
 _SOCKET = socket.socket()
@@ -65,7 +65,7 @@ class Stream(channel.Channel):
 class Relay:
     """What the stream says is said by the switch that the application knows."""
 
-    def __init__(self, world: World, switch: FakeChannel) -> None:
+    def __init__(self, world: Application, switch: FakeChannel) -> None:
         self._world, self._switch = world, switch
 
     def connected(self, _channel: object) -> None:
@@ -85,7 +85,7 @@ def one_input(data: bytes) -> None:
     """What one switch says: from the beginning, or, by the first byte, once it is connected."""
     connected, data = data[:1] != b"\0", data[1:]
     with tempfile.TemporaryDirectory() as directory:
-        world = World(Path(directory))
+        world = Application(Path(directory))
         relay = Relay(world, world.connect(1))
         with contextlib.suppress(ValueError):
             Stream(_SOCKET, relay, connected).feed(data)

@@ -18,7 +18,7 @@ TREE = {
     "tests/conftest.py": "import testbed.lab\n",
     "tests/controller/conftest.py": "",
     "tests/controller/engine_bench.py": "from controller.core.engine import Engine\n",
-    "tests/controller/test_engine.py": "from engine_bench import World\n",
+    "tests/controller/test_engine.py": "from engine_bench import EngineBench\n",
     "tests/controller/test_launcher.py": 'ARGV = [python, "-m", "controller"]\n',
     "tests/controller/test_ops.py": "import controller.ops\n",
     "tests/packaging/test_docs.py": 'PAGES = (TOP / "docs").glob("*.md"), TOP / "Makefile"\n',

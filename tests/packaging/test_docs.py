@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from controller.config import schema
+from controller.config import reading, schema
 
 TOP = Path(__file__).resolve().parents[2]
 PAGES = sorted((TOP / "docs").glob("*.md"))
@@ -82,7 +82,7 @@ def test_defaults_are_as_described(keys: list[str], told: list[str]) -> None:
         written = yaml.safe_load(told[min(i, len(told) - 1)])
         if key == "log.levels":
             continue
-        config = schema.validate({section: {name: written} | COMPANIONS.get(section, {})})
+        config = reading.validate({section: {name: written} | COMPANIONS.get(section, {})})
         default = getattr(getattr(schema.Config(), section), name)
         assert getattr(getattr(config, section), name) == default, key
 
@@ -93,11 +93,11 @@ def test_defaults_are_as_described(keys: list[str], told: list[str]) -> None:
 )
 def test_examples_are_valid(block: str) -> None:
     written = yaml.safe_load(block)
-    schema.validate(written)
+    reading.validate(written)
 
 
 def test_the_packages_configuration_is_valid() -> None:
-    schema.load(TOP / "packaging/debian/controller.yaml")
+    reading.load(TOP / "packaging/debian/controller.yaml")
 
 
 def test_make_targets_that_are_named_exist() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from controller.config import schema
+from controller.config import reading, schema
 from testbed.controller import QueueConfig, configuration, errors_in, listening
 
 TCP = """\
@@ -23,7 +23,7 @@ def generate(**changes: object) -> schema.Config:
         "queues": [QueueConfig(switch=1, port=1, egress_buffer_bytes=65536)],
         "events": Path("/run/weir/events.jsonl"),
     }
-    return schema.parse(yaml.safe_dump(configuration(**(settings | changes))))
+    return reading.parse(yaml.safe_dump(configuration(**(settings | changes))))
 
 
 def test_the_controller_reads_what_was_meant() -> None:

@@ -12,6 +12,7 @@ from typing import Protocol
 from controller.core.desired.tables import Tables
 from controller.core.flows.channel_history import ChannelHistory
 from controller.core.flows.classifier import Classifier
+from controller.core.flows.flow_counters import FlowCounters
 from controller.core.flows.flow_table import ConnectionEvent, GlobalFlowTable
 from controller.core.flows.host_pairs import (
     Connection,
@@ -23,8 +24,9 @@ from controller.core.flows.host_pairs import (
 from controller.core.flows.policy import Policy, Treatment
 from controller.core.flows.polling import Polling
 from controller.core.flows.recovery import SurvivingFlows
+from controller.core.flows.routes import Routes
 from controller.core.topology.fabric import Fabric
-from controller.model.effects import Effect, ReadFlowCounters, Record, Warn
+from controller.model.effects import Effect, ReadFlowCounters, Record
 from controller.model.entries import FlowCounter, HeldEntry
 from controller.model.flow import (
     FIN,
@@ -81,8 +83,7 @@ class Connections:
     """All connections of the fabric. `table` is the GVT.
 
     `opened` and `adopted` count the connections whose handshake was and was not seen, `counters`
-    the closed ones, by reason. `without_path_id` counts the host pairs that should have a path id
-    but have none. `relearning` are the switches that copy up uncounted flows.
+    the closed ones, by reason. `relearning` are the switches that copy up uncounted flows.
     """
 
     def __init__(
@@ -95,8 +96,9 @@ class Connections:
         emit: Callable[[Effect], None],
     ) -> None:
         self.table = GlobalFlowTable(treat=policy.treatment if policy else None)
-        self.opened = self.adopted = self.without_path_id = 0
+        self.opened = self.adopted = 0
         self.counters: Counter[str] = Counter()
+        self.routes = Routes(fabric, self.table, window_entries.reroute, emit)
         self._fabric = fabric
         self._tables = tables
         self._window_entries = window_entries
@@ -107,10 +109,9 @@ class Connections:
         self._young: deque[Connection] = deque()  # the oldest first
         self._uncounted: deque[Connection] = deque()
         self._polling = Polling(settings.poll_interval_ns)
+        self._flow_counters = FlowCounters(self.table, tables, self._polling)
         self._policy = policy
         self._untreated: deque[Connection] = deque()
-        self._gone: set[int] = set()
-        self._told_without_path_id: set[int] = set()
         self._channel_history = ChannelHistory()
         self.relearning: set[int] = set()
 
@@ -137,9 +138,9 @@ class Connections:
             for segment in segments:
                 if segment[3] & (FIN | RST) and self.table.find(segment[2]) is None:
                     self.forget_remembered(FlowKey.unpack(segment[2]))
-        for pair in self._route_new_pairs():
+        for pair in self.routes.route_new():
             if pair.path_id is None and self._fabric.multipath and pair.edges:
-                self._tell_missing_path_id(pair.edges[0])
+                self.routes.miss_path_id(pair.edges[0])
         for change, connection in changes:
             if change == ConnectionEvent.OPENED:
                 self.opened += 1
@@ -204,7 +205,7 @@ class Connections:
 
     def switch_up(self, switch: int, has_past: bool, now_ns: int) -> None:
         """A switch is connected. If it `has_past`, connections may have ended unseen before."""
-        self._gone.discard(switch)
+        self.routes.given_up.discard(switch)
         self._channel_history.connected(switch, has_past, now_ns)
         self._polling.reconnected(switch)
 
@@ -232,19 +233,19 @@ class Connections:
 
     def give_up(self, switch: int, now_ns: int) -> None:
         """A switch stays away: remove its own connections, and count others elsewhere."""
-        self._gone.add(switch)
+        self.routes.given_up.add(switch)
         for pair in self.table.host_pairs:
-            pair.edges = self._edges(pair)
+            pair.edges = self.routes.edges(pair)
             for connection in list(pair.members):
                 record = connection.record
                 if not pair.edges:
                     self._remove(connection, "lost")
                 elif record is not None and record.switches[:1] == (switch,):
-                    self._count_elsewhere(connection, record, pair.edges[:1], now_ns)
+                    self._flow_counters.move(connection, record, pair.edges[:1], now_ns)
 
     def forget_switch(self, switch: int) -> None:
         """Forget a switch that was given up."""
-        self._gone.discard(switch)
+        self.routes.given_up.discard(switch)
         self._channel_history.forget(switch)
         self._polling.forget(switch)
 
@@ -252,12 +253,12 @@ class Connections:
         """The paths of these hosts may have changed."""
         for pair in {pair for mac in hosts for pair in self.table.pairs_of(mac)}:
             before = pair.edges[:1]
-            self._route(pair)
+            self.routes.route(pair)
             switch = pair.edges[:1]
             if switch and switch != before:
                 for connection in pair.members:
                     if connection.record is not None:
-                        self._count_elsewhere(connection, connection.record, switch, now_ns)
+                        self._flow_counters.move(connection, connection.record, switch, now_ns)
 
     def remember(self, held: Iterable[HeldEntry]) -> None:
         """What a switch held when it connected may stand for connections that are not known."""
@@ -333,7 +334,7 @@ class Connections:
             key, macs, ADOPTED_MSS_BYTES, (own_scales[0], own_scales[1]), path_id, opened_ns
         )
         connection.finished = finished
-        self._route_new_pairs()
+        self.routes.route_new()
         pair = connection.pair
         if pair.treatment is not Treatment.EXEMPT:
             fixed = pair.treatment is not Treatment.ORDINARY
@@ -348,7 +349,9 @@ class Connections:
                 for known, cls in remembered
             ]
             # While switches relearn, they copy up uncounted flows: at both ends.
-            self._count(connection, ConnectionRecord(pair.edges, records[0], records[1]))
+            self._flow_counters.start(
+                connection, ConnectionRecord(pair.edges, records[0], records[1])
+            )
             self._apply(connection)
         self.adopted += 1
         if self._settings.log:
@@ -409,7 +412,7 @@ class Connections:
         )
         renewed.initial_sequence = connection.initial_sequence
         renewed.finished = connection.finished
-        self._route_new_pairs()
+        self.routes.route_new()
         if now_ns - renewed.opened_ns < self._classifier.background_age_ns:
             self._begin(renewed)
         else:
@@ -436,55 +439,13 @@ class Connections:
         """Remove all entries of a connection from the switches."""
         pair, record = connection.pair, connection.record
         if record is not None:
-            for switch in record.switches:
-                self._polling.closed(switch)
-                for lane in pair.lanes:
-                    entry = FlowCounter(FlowKey.unpack(lane.key(connection)), lane.forward)
-                    self._tables.remove(switch, entry.key)
+            self._flow_counters.stop(connection, record)
         if record is not None or pair.needs_own_entries:
             self._window_entries.release(connection)
 
     def _remove(self, connection: Connection, reason: str) -> None:
         self.table.remove(connection)
         self._closed(connection, reason)
-
-    # Routes
-
-    def _route_new_pairs(self) -> list[HostPair]:
-        new = self.table.take_new_pairs()
-        for pair in new:
-            self._route(pair)
-        return new
-
-    def _tell_missing_path_id(self, switch: int) -> None:
-        self.without_path_id += 1
-        if switch not in self._told_without_path_id:
-            self._told_without_path_id.add(switch)
-            text = (
-                "copies segments without their path id (action multipath, register 0): "
-                "connections that begin there are regulated as if all went by one path"
-            )
-            self._emit(Warn(switch, text))
-
-    def _route(self, pair: HostPair) -> None:
-        """Route a pair. An exempt pair has no route and counts for no port."""
-        if pair.treatment is Treatment.EXEMPT:
-            return
-        ends = pair.initiator_mac, pair.responder_mac
-        pair.edges = self._edges(pair)
-        paths = [self._fabric.path(*way, pair.path_id) or () for way in (ends, ends[::-1])]
-        self.table.route(pair, paths[0], paths[1])
-        self._window_entries.reroute(pair)
-
-    def _edges(self, pair: HostPair) -> tuple[int, ...]:
-        """The switches of both ends, the initiator's first; only one if they are the same.
-
-        Switches that were given up are left out.
-        """
-        hosts = self._fabric.hosts
-        macs = pair.initiator_mac, pair.responder_mac
-        switches = dict.fromkeys(hosts[mac].port.switch for mac in macs if mac in hosts)
-        return tuple(switch for switch in switches if switch not in self._gone)
 
     # Flow counters
 
@@ -509,34 +470,7 @@ class Connections:
         records = [
             FlowRecord.started(connection.opened_ns, now_ns, flow_class=born) for _ in range(2)
         ]
-        self._count(connection, ConnectionRecord(switches, records[0], records[1]))
-
-    def _count(self, connection: Connection, record: ConnectionRecord) -> None:
-        self.table.count(connection, record)
-        for switch in record.switches:
-            self._polling.opened(switch)
-            for lane in connection.pair.lanes:
-                key, path_id = FlowKey.unpack(lane.key(connection)), connection.pair.path_id
-                self._tables.put(switch, FlowCounter(key, lane.forward, path_id))
-
-    def _count_elsewhere(
-        self,
-        connection: Connection,
-        record: ConnectionRecord,
-        switches: tuple[int, ...],
-        now_ns: int,
-    ) -> None:
-        """The initiator is at another switch now, where the counters start at zero."""
-        for switch in record.switches:
-            self._polling.closed(switch)
-            for lane in connection.pair.lanes:
-                entry = FlowCounter(FlowKey.unpack(lane.key(connection)), lane.forward)
-                self._tables.remove(switch, entry.key)
-        for flow in (record.forward, record.reverse):
-            flow.offset_bytes = flow.volume_bytes
-            flow.grown_ns = now_ns
-            flow.packets = 0
-        self._count(connection, ConnectionRecord(switches, record.forward, record.reverse))
+        self._flow_counters.start(connection, ConnectionRecord(switches, records[0], records[1]))
 
     def _classify(
         self, connection: Connection, lane: Lane, counted_bytes: int, now_ns: int

@@ -13,7 +13,7 @@ from typing import Any, cast
 from eventlet import Timeout
 
 from controller.config.files import contexts
-from controller.config.schema import TlsSection
+from controller.config.sections.tls import TlsSection
 
 _PIECE_BYTES = 65_536
 _NAMED_DIGITS = 16

@@ -1,0 +1,89 @@
+"""What the keys of several sections hold, and how it is written: rates, sizes, times, endpoints."""
+
+import re
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+
+from controller.config import quantity
+from controller.model.values import switch_id
+
+_LONGEST_RTT_NS = 10**9
+_PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Listen(NamedTuple):
+    """Where connections are accepted, and whether over TLS (`ssl`) or plainly (`tcp`)."""
+
+    transport: Literal["ssl", "tcp"]
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.transport}:{host}:{self.port}"
+
+
+def _rate_bps(written: object) -> int:
+    return round(quantity.parse(written, quantity.RATES_BPS, "bit/s", "100 Mbit/s"))
+
+
+def _size_bytes(written: object) -> int:
+    return round(quantity.parse(written, quantity.SIZES_BYTES, "bytes", "64 KiB"))
+
+
+def _time_ns(written: object) -> int:
+    return round(quantity.parse(written, quantity.TIMES_S, "seconds", "500 us") * 10**9)
+
+
+def _rtt_ns(written: object) -> int:
+    rtt_ns = _time_ns(written)
+    if rtt_ns > _LONGEST_RTT_NS:
+        raise ValueError(f"{rtt_ns / 10**9:g} s is no RTT of a fabric; write e.g. 500 us")
+    return rtt_ns
+
+
+def _share(written: object) -> object:
+    if isinstance(written, str) and (number := _PERCENT.fullmatch(written)):
+        raise ValueError(f"{written!r} is not a number; write {float(number[1]) / 100:g}")
+    return written
+
+
+def parse_endpoint(
+    written: object, example: str = "127.0.0.1:6653 or [::1]:6653"
+) -> tuple[str, int]:
+    host, colon, port = str(written).rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise ValueError(f"{written!r} is not HOST:PORT; write e.g. {example}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _listen(written: object) -> Listen:
+    transport, _, endpoint = str(written).partition(":")
+    if transport == "ssl":
+        return Listen("ssl", *parse_endpoint(endpoint))
+    if transport == "tcp":
+        return Listen("tcp", *parse_endpoint(endpoint))
+    raise ValueError(
+        f"{written!r} does not say how; write ssl:HOST:PORT, or tcp:HOST:PORT for connections "
+        "that nothing protects"
+    )
+
+
+def _switch_id(written: object) -> object:
+    return switch_id(written) if isinstance(written, str) else written
+
+
+Rate = Annotated[int, BeforeValidator(_rate_bps), Field(gt=0)]
+Size = Annotated[int, BeforeValidator(_size_bytes), Field(gt=0)]
+Time = Annotated[int, BeforeValidator(_time_ns), Field(gt=0)]
+Rtt = Annotated[int, BeforeValidator(_rtt_ns), Field(gt=0)]
+Share = Annotated[float, BeforeValidator(_share)]
+Endpoint = Annotated[tuple[str, int], BeforeValidator(parse_endpoint)]
+Listener = Annotated[Listen, PlainValidator(_listen)]
+SwitchId = Annotated[int, BeforeValidator(_switch_id), Field(ge=0, lt=2**64)]
+Name = Annotated[str, Field(min_length=1, max_length=64)]

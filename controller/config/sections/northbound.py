@@ -1,0 +1,100 @@
+"""`northbound`: metrics, the socket of the commands, the HTTP API."""
+
+import ipaddress
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Self, TypeVar
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from controller.api.settings import ApiSettings
+from controller.config.fields import Endpoint, Section, parse_endpoint
+
+SOCKET = "/run/weir/controller.sock"
+
+T = TypeVar("T")
+
+
+def _metrics(written: object) -> tuple[str, int]:
+    return parse_endpoint(written, "127.0.0.1:9464 or [::1]:9464")
+
+
+def _or_off(read: Callable[[object], T]) -> Callable[[object], T | None]:
+    """`off`, which YAML takes for false, or what is read otherwise."""
+
+    def read_or_off(written: object) -> T | None:
+        return None if written is False or written is None else read(written)
+
+    return read_or_off
+
+
+def _socket_path(written: object) -> str:
+    if not isinstance(written, str) or not written.startswith("/"):
+        raise ValueError(f"{written!r} is not an absolute path; write e.g. {SOCKET}, or off")
+    return written
+
+
+MetricsOrOff = Annotated[tuple[str, int] | None, BeforeValidator(_or_off(_metrics))]
+SocketOrOff = Annotated[str | None, BeforeValidator(_or_off(_socket_path))]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class ApiSection(Section):
+    """The HTTP API. In clear it is served to this machine alone, and to nobody without a token.
+
+    `origins` are those of web pages that may use it from within a browser, `rate` is how many
+    requests a second each token may make.
+    """
+
+    listen: Endpoint = ("127.0.0.1", 8181)
+    tokens: Path
+    key: Path | None = None
+    certificate: Path | None = None
+    origins: tuple[str, ...] = ()
+    rate: float = Field(default=100.0, gt=0, le=10**6)
+
+    @field_validator("origins")
+    @classmethod
+    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if not re.fullmatch(r"https?://[^/*\s]+", origin):
+                raise ValueError(f"{origin!r} is no origin; write e.g. https://dash.example.org")
+        return origins
+
+    @model_validator(mode="after")
+    def _is_protected(self) -> Self:
+        if (self.key is None) != (self.certificate is None):
+            raise ValueError("key and certificate go together")
+        if self.key is None and not _is_loopback(self.listen[0]):
+            raise ValueError(
+                f"key and certificate are missing: tokens would cross the network to "
+                f"{self.listen[0]} in clear"
+            )
+        return self
+
+    def settings(self) -> ApiSettings:
+        """What the API's own process needs of it."""
+        host, port = self.listen
+        return ApiSettings(host=host, port=port, **self.model_dump(exclude={"listen"}))
+
+
+class Northbound(Section):
+    """Metrics are off unless told where: two controllers on a machine must not be in each other's
+    way. That is no harm for the socket, which is done without if it cannot be had and was not
+    asked for."""
+
+    metrics: MetricsOrOff = None
+    socket: SocketOrOff = SOCKET
+    api: ApiSection | None = None
+
+    @property
+    def socket_must(self) -> bool:
+        """Whether the operator has asked for the socket."""
+        return "socket" in self.model_fields_set
