@@ -24,6 +24,9 @@ COMMANDS = {
         "off [--switch ID] [--port PORT]", "stop regulating everything, a switch, a port"
     ),
     "on": Command("on [--switch ID] [--port PORT]", "regulate again what was turned off"),
+    "compare": Command(
+        "compare --minutes N [--switch ID] [--port PORT]", "does regulation help here, or hurt?"
+    ),
     "flows": Command("flows", "the flows with the largest volume first"),
     "bandwidth": Command("bandwidth SRC DST", "what a path has left, link by link"),
     "fountains": Command("fountains", "announced fountain flows and what they may send"),

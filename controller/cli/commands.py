@@ -60,6 +60,15 @@ controllers stand by for each other, say it to each of them.""",
     weir-controller on --switch 1 --port eth2
     weir-controller on --switch 1           # and all of its ports
     weir-controller on                      # everything""",
+    "compare": """\
+    weir-controller compare --minutes 10
+    weir-controller compare --minutes 5 --switch 1 --port eth2
+    weir-controller compare --minutes 10 --json | jq '.verdict, .measures'
+
+Regulation is turned off and on in turns, in random order, while traffic goes on; in the end it is
+on. Switches tell what becomes of a sample of connections. It stops as soon as regulation is clearly
+worse. It ends with status 0 if regulation helps or makes no difference, 3 if it hurts, 4 if that
+cannot be said, 1 if it could not compare.""",
     "flows": """\
     weir-controller flows --class background
     weir-controller flows --host 10.0.0.7 --limit 5
@@ -116,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         made = commands.add_parser(
             name,
             help=text,
-            description=f"{text[0].upper()}{text[1:]}.",
+            description=f"{text[0].upper()}{text[1:]}{'' if text[-1] == '?' else '.'}",
             epilog=f"examples:\n{_EXAMPLES[name]}",
             parents=parents,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -149,6 +158,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     off.add_argument("--list", action="store_true", help="say what is off, and change nothing")
     _add_place(add("on", switching.on, asking, as_json))
+    compared = add("compare", _compare, asking, as_json)
+    _add_place(compared)
+    compared.add_argument("--minutes", metavar="N", type=_minutes, default=10.0, help="default 10")
+    compared.add_argument(
+        "--turn", metavar="SECONDS", type=_turn, default=5.0, help="length of a turn (5)"
+    )
     flows = add("flows", _flows, asking, as_json)
     flows.add_argument("--host", metavar="ADDRESS", help="an end of it, or its subnet")
     flows.add_argument("--tcp-port", **_NUMBER, help="of either end")
@@ -213,6 +228,22 @@ def _days(written: str) -> int:
     if not 1 <= days <= 36_500:
         raise argparse.ArgumentTypeError("is from 1 to 36500 days")
     return days
+
+
+def _minutes(written: str) -> float:
+    minutes = float(written)
+    if not 0.1 <= minutes <= 1440:
+        raise argparse.ArgumentTypeError("is from 0.1 to 1440 minutes")
+    return minutes
+
+
+def _turn(written: str) -> float:
+    from controller.cli.compare.turns import LEAST_TURN_S
+
+    seconds = float(written)
+    if not LEAST_TURN_S <= seconds <= 600:
+        raise argparse.ArgumentTypeError(f"is from {LEAST_TURN_S:g} to 600 seconds")
+    return seconds
 
 
 def _interval(written: str) -> float:
@@ -322,6 +353,12 @@ def _top(options: argparse.Namespace) -> int:
     from controller.cli.top import top
 
     return top(Client(options.socket), console(), options.interval, options.once)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from controller.cli.compare.command import compare
+
+    return compare(options, console().print)
 
 
 def _print_json(value: object) -> int:

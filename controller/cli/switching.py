@@ -19,14 +19,14 @@ def off(options: argparse.Namespace) -> int:
     client = Client(options.socket)
     if options.list:
         return _print(client, options, client.ask("bypasses"), _listed)
-    answer = client.ask("off", {**_place(options), "for_s": options.for_s, "by": _user()})
+    answer = client.ask("off", {**_place(options), "for_s": options.for_s, "by": user()})
     return _print(client, options, answer, _turned_off)
 
 
 def on(options: argparse.Namespace) -> int:
     """Returns the exit status."""
     client = Client(options.socket)
-    answer = client.ask("on", {**_place(options), "by": _user()})
+    answer = client.ask("on", {**_place(options), "by": user()})
     return _print(client, options, answer, _turned_on)
 
 
@@ -103,7 +103,7 @@ def _warn(client: Client, answer: Answer) -> None:
         )
 
 
-def _user() -> str:
+def user() -> str:
     """Who asks, as the event log is to have it."""
     try:
         return f"user {os.environ.get('SUDO_USER') or getpass.getuser()}"

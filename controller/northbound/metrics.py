@@ -22,6 +22,7 @@ from controller.northbound.views import (
     RegulationView,
     Source,
     SwitchView,
+    TcpView,
 )
 
 _SWITCH = ("switch",)
@@ -137,6 +138,17 @@ _ACCOUNT_COUNTERS: tuple[tuple[str, str, Callable[[AccountView], int]], ...] = (
         "Bytes that were expected and did not come in time.",
         lambda of: of["expired_bytes"],
     ),
+)
+
+_TCP_COUNTERS: tuple[tuple[str, str, Callable[[TcpView], float]], ...] = (
+    ("segments", "Segments with payload, of sampled connections.", lambda of: of["segments"]),
+    (
+        "retransmitted_segments",
+        "Those that carried nothing that had not been sent before.",
+        lambda of: of["retransmitted"],
+    ),
+    ("timeouts", "Those that came after 100 ms without data.", lambda of: of["timeouts"]),
+    ("timeout_seconds", "For how long no data came then.", lambda of: of["timeouts_s"]),
 )
 
 V = TypeVar("V")
@@ -378,6 +390,9 @@ class Exposition:
                 rows = [(named, part(account)) for named, account in accounts]
                 yield family(f"weir_port_{name}", text, _PORT, rows)
         yield self._holds(accounts)
+        yield from self._connections(
+            [(_named(view), view["tcp"]) for view in told if view["tcp"] is not None]
+        )
         yield gauge(
             "weir_link_rtt_seconds",
             "Smoothed round trip over the link of a port.",
@@ -449,6 +464,32 @@ class Exposition:
                     account["held_s"],
                 )
                 for named, account in accounts
+            ],
+        )
+
+    def _connections(self, told: list[tuple[Labels, TcpView]]) -> Iterator[Metric]:
+        yield self._families.gauge(
+            "weir_tcp_sampled_connections",
+            "TCP connections whose data leave by the port, and that its switch follows.",
+            _PORT,
+            [(named, tcp["connections"]) for named, tcp in told],
+        )
+        for name, text, part in _TCP_COUNTERS:
+            rows: list[Row] = [(named, part(tcp)) for named, tcp in told]
+            yield self._families.counter(f"weir_tcp_{name}", text, _PORT, rows)
+        yield self._families.histogram(
+            "weir_tcp_answer_seconds",
+            "From the arrival of a request at the switch to its answer's last byte, by size.",
+            (*_PORT, "below_bytes"),
+            [
+                Distribution(
+                    (*named, str(size["below_bytes"] or "inf")),
+                    tcp["bounds_s"],
+                    accumulate(size["counts"]),
+                    size["seconds"],
+                )
+                for named, tcp in told
+                for size in tcp["answers"]
             ],
         )
 

@@ -178,8 +178,41 @@ class QueueView(TypedDict):
     account: AccountView | None
 
 
+class AnswersView(TypedDict):
+    """Answers of less than `below_bytes` but not less than the class before; None: all larger ones.
+    They took `seconds` in all; `counts` are how many took less than each of the bounds but not less
+    than the one before, and last those that took longer."""
+
+    below_bytes: int | None
+    answers: int
+    seconds: float
+    counts: list[int]
+
+
+class TcpView(TypedDict):
+    """What becomes of a sample of the TCP connections whose data leave through a port, as its
+    switch last told it. `connections` are in the sample now, the others are counters.
+
+    `segments` have payload, `new_bytes` is what was not sent before. A timeout is a retransmission
+    after at least 100 ms without data, `timeouts_s` the time that these took. An answer takes from
+    the arrival of its request at the switch to the departure of its last byte, `bounds_s` are the
+    bounds of its times.
+    """
+
+    switch_time_ns: int
+    connections: int
+    segments: int
+    new_bytes: int
+    retransmitted: int
+    timeouts: int
+    timeouts_s: float
+    bounds_s: list[float]
+    answers: list[AnswersView]
+
+
 class PortView(TypedDict):
-    """`peer` is the port at the other end of a link, `hosts` how many are behind the port."""
+    """`peer` is the port at the other end of a link, `hosts` how many are behind the port. `tcp` is
+    None without an egress queue, or if the switch does not tell."""
 
     switch: int
     port: int
@@ -190,6 +223,7 @@ class PortView(TypedDict):
     link_rtt_s: float | None
     hosts: int
     queues: list[QueueView]
+    tcp: TcpView | None
 
 
 class RegulationView(TypedDict):

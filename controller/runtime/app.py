@@ -291,6 +291,8 @@ class Weir(RyuApp):
                 return engine.port_removed(PortId(switch, number), now_ns)
             case events.QueuesRead(queues):
                 return engine.queues_read(switch, translate.queues(queues), now_ns)
+            case events.ConnectionsSampled():
+                return []
             case events.PortsCounted(ports, more):
                 return engine.ports_counted(switch, ports, more, now_ns)
             case events.ControlTimed(sent_ns):

@@ -34,16 +34,20 @@ from controller.northbound.views import (
     ShareView,
     SwitchView,
     TablesView,
+    TcpView,
 )
 from controller.rpc.methods import FlowQuery
 from controller.runtime.app import Weir
 from controller.runtime.tallies import Histogram, kind_of
 from controller.southbound.codec.extension import (
+    ANSWER_BOUNDS_NS,
+    ANSWER_SIZES,
     HELD_BOUNDS_NS,
     NO_ACCOUNT,
     Capability,
     CreditStats,
     QueueStats,
+    TcpStats,
 )
 from controller.southbound.codec.roles import UNDEFINED
 from controller.southbound.transport.channel import Channel
@@ -189,7 +193,9 @@ class Inspection:
             queues: dict[int, list[QueueView]] = {}
             for told in self._weir.tallies.queues.get(of, ()):
                 queues.setdefault(told.port, []).append(_queue(told))
+            samples = {told.port: told for told in self._weir.tallies.samples.get(of, ())}
             for port_id, port in self._ports_of(of):
+                sample = samples.get(port_id.port)
                 peer, rtt_ns = peers.get(port_id), engine.round_trips.link_ns.get(port_id)
                 yield {
                     "switch": of,
@@ -201,6 +207,7 @@ class Inspection:
                     "link_rtt_s": None if rtt_ns is None else rtt_ns / 1e9,
                     "hosts": hosts[port_id],
                     "queues": queues.get(port_id.port, []),
+                    "tcp": _tcp(sample) if sample else None,
                 }
 
     def regulation(self, switch: int | None = None) -> Iterator[RegulationView]:
@@ -411,6 +418,29 @@ def _queue(told: QueueStats) -> QueueView:
         "marked_packets": told.marked_pkts,
         "can_have_account": told.can_have_account,
         "account": None if told.credit == NO_ACCOUNT else _account(told.credit),
+    }
+
+
+def _tcp(told: TcpStats) -> TcpView:
+    below = (*ANSWER_SIZES, None)
+    return {
+        "switch_time_ns": told.time_ns,
+        "connections": told.connections,
+        "segments": told.segments,
+        "new_bytes": told.new_bytes,
+        "retransmitted": told.retransmitted,
+        "timeouts": told.timeouts,
+        "timeouts_s": told.timeout_ns / 1e9,
+        "bounds_s": [bound_ns / 1e9 for bound_ns in ANSWER_BOUNDS_NS],
+        "answers": [
+            {
+                "below_bytes": size,
+                "answers": answers.number,
+                "seconds": answers.ns / 1e9,
+                "counts": list(answers.times),
+            }
+            for size, answers in zip(below, told.answers, strict=True)
+        ],
     }
 
 

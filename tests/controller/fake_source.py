@@ -22,6 +22,7 @@ from controller.northbound.views import (
     ShareView,
     SwitchView,
     TablesView,
+    TcpView,
     UnknownError,
 )
 from controller.rpc.methods import FlowQuery
@@ -47,6 +48,23 @@ ACCOUNT: AccountView = {
     "charged_bytes": 1_500_000,
     "given_back_bytes": 30_000,
     "expired_bytes": 3000,
+}
+
+
+TCP: TcpView = {
+    "switch_time_ns": 10**9,
+    "connections": 40,
+    "segments": 5000,
+    "new_bytes": 7_000_000,
+    "retransmitted": 12,
+    "timeouts": 2,
+    "timeouts_s": 0.41,
+    "bounds_s": [0.0001, 0.0002],
+    "answers": [
+        {"below_bytes": 10_000, "answers": 7, "seconds": 0.0012, "counts": [4, 2, 1]},
+        {"below_bytes": 100_000, "answers": 0, "seconds": 0.0, "counts": [0, 0, 0]},
+        {"below_bytes": None, "answers": 1, "seconds": 0.2, "counts": [0, 0, 1]},
+    ],
 }
 
 
@@ -167,6 +185,7 @@ class Told:
                             "account": ACCOUNT if port % 2 else None,
                         }
                     ],
+                    "tcp": TCP if port % 2 else None,
                 }
 
     def regulation(self, switch: int | None = None) -> Iterator[RegulationView]:

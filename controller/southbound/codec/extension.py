@@ -371,7 +371,7 @@ class Answers(NamedTuple):
     departure of the last byte, in all, and how many took less than each of ANSWER_BOUNDS_NS but not
     less than the one before; last, how many took longer than all."""
 
-    count: int
+    number: int
     ns: int
     times: tuple[int, ...]
 
@@ -412,7 +412,7 @@ class TcpStatsReply:
         return self._HEAD.pack(VERSION, _MORE if self.more else 0) + b"".join(
             self._ENTRY.pack(
                 *port[:8],
-                *(n for size in port.answers for n in (size.count, size.ns, *size.times)),
+                *(n for size in port.answers for n in (size.number, size.ns, *size.times)),
             )
             for port in self.ports
         )
@@ -432,7 +432,7 @@ class TcpStatsReply:
                 Answers(entry[at], entry[at + 1], entry[at + 2 : at + cls._ANSWERS])
                 for at in range(8, len(entry), cls._ANSWERS)
             ]
-            ports.append(TcpStats(*entry[:8], tuple(answers)))
+            ports.append(TcpStats._make((*entry[:8], tuple(answers))))
         return cls(tuple(ports), bool(flags & _MORE))
 
 

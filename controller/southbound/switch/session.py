@@ -319,7 +319,9 @@ class Session:
         self._queues_xid = _NOTHING_ASKED
         return [QueuesRead(self._queues)]
 
-    def _tcp_stats(self, ports: tuple[extension.TcpStats, ...], more: bool, xid: int) -> list[Event]:
+    def _tcp_stats(
+        self, ports: tuple[extension.TcpStats, ...], more: bool, xid: int
+    ) -> list[Event]:
         if xid != self._samples_xid:
             return []
         self._samples += ports
