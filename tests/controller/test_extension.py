@@ -11,6 +11,7 @@ from controller.southbound.codec.extension import (
     ANY_PORT,
     HELD_BOUNDS_NS,
     NO_ACCOUNT,
+    Answers,
     Capability,
     CreditStats,
     ExtensionError,
@@ -22,6 +23,9 @@ from controller.southbound.codec.extension import (
     SubscribeFlag,
     TcpRwnd,
     TcpRwndRegister,
+    TcpStats,
+    TcpStatsReply,
+    TcpStatsRequest,
     Window,
     WindowSet,
 )
@@ -70,10 +74,26 @@ queue_stats = st.builds(
 stats_replies = st.builds(
     QueueStatsReply, st.lists(queue_stats, max_size=5).map(tuple), st.booleans()
 )
-messages = st.one_of(subscribes, events, window_sets, stats_requests, stats_replies)
+answers = st.builds(Answers, u64, u64, st.tuples(*[u64] * 16))
+tcp_stats = st.builds(
+    TcpStats, *(u32, u32, u64, u64, u64, u64, u64, u64), st.tuples(answers, answers, answers)
+)
+tcp_replies = st.builds(TcpStatsReply, st.lists(tcp_stats, max_size=3).map(tuple), st.booleans())
+messages = st.one_of(
+    *(subscribes, events, window_sets, stats_requests, stats_replies),
+    *(st.builds(TcpStatsRequest, u32), tcp_replies),
+)
 
-TYPES = {Subscribe: 1, QueueEvent: 2, WindowSet: 3, QueueStatsRequest: 4, QueueStatsReply: 5}
-ENTRY_SIZES = {WindowSet: 24, QueueStatsReply: 320}
+TYPES = {
+    Subscribe: 1,
+    QueueEvent: 2,
+    WindowSet: 3,
+    QueueStatsRequest: 4,
+    QueueStatsReply: 5,
+    TcpStatsRequest: 6,
+    TcpStatsReply: 7,
+}
+ENTRY_SIZES = {WindowSet: 24, QueueStatsReply: 320, TcpStatsReply: 488}
 
 
 class TestBytes:
@@ -108,6 +128,18 @@ class TestBytes:
         event = QueueEvent(2, 3, 0, 64, 0x17A80, 0x24FCC, 0x11F71FB04CB, 17)
         assert QueueEvent.unpack(body) == event
         assert event.pack() == body
+
+    def test_tcp_stats(self) -> None:
+        # As the switch's own test has it (ovs-patches, tests/ofp-print.at).
+        body = bytes.fromhex("0201000000000000 00000002 00000003 0000011f71fb04cb")
+        body += b"".join(n.to_bytes(8, "big") for n in range(1, 60))
+        (port,) = TcpStatsReply.unpack(body).ports
+        assert port[:8] == (2, 3, 1234567890123, 1, 2, 3, 4, 5)
+        assert port.answers[1] == Answers(24, 25, tuple(range(26, 42)))
+        assert port.answers[2].times[-1] == 59
+        assert TcpStatsReply((port,), more=True).pack() == body
+        with pytest.raises(ExtensionError, match="unknown flags"):
+            TcpStatsReply.unpack(b"\x02\x02" + body[2:])
 
     def test_window_set(self) -> None:
         message = WindowSet(
@@ -287,7 +319,7 @@ SET = "0200000000000000"
         (5, SET + "00" * 10 + "01" + "00" * 309, "padding"),
         (1, "02000000 00000001 00000003 00000000 00000000 00000063", "every 99 us"),
         (5, SET + "00" * 152, "not 8 and a multiple of 320"),
-        (6, "", "type 6"),
+        (8, "", "type 8"),
     ],
 )
 def test_what_is_refused_is_said(exp_type: int, body: str, reason: str) -> None:

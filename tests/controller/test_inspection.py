@@ -16,7 +16,7 @@ from controller.ops.event_log import EventLog, Recent
 from controller.rpc.methods import FlowQuery
 from controller.runtime.inspection import Inspection
 from controller.runtime.tallies import Tallies
-from controller.southbound.codec.extension import CreditStats, QueueStats
+from controller.southbound.codec.extension import Answers, CreditStats, QueueStats, TcpStats
 from engine_bench import MSS, RECEIVER, SECOND, SENDERS, EngineBench, star, two_switches
 from fake_source import ACCOUNT
 
@@ -104,6 +104,26 @@ def test_what_a_switch_counts_of_credit_is_told_of_its_port() -> None:
     first, second, *_ = Inspection(subject).ports(1)  # type: ignore[arg-type]
     assert first["queues"][0]["account"] is None
     assert second["queues"][0]["account"] == ACCOUNT
+
+
+def test_what_becomes_of_connections_is_told_of_their_port() -> None:
+    subject = App(star())
+    none = Answers(0, 0, (0,) * 16)
+    some = Answers(3, 5 * 10**6, (1, 2, *([0] * 14)))
+    told = TcpStats(2, 40, 10**9, 5000, 7_000_000, 12, 2, 410_000_000, (some, none, none))
+    subject.tallies.samples[1] = [told]
+    first, second, *_ = Inspection(subject).ports(1)  # type: ignore[arg-type]
+    assert first["tcp"] is None
+    assert second["tcp"] is not None
+    assert (second["tcp"]["timeouts"], second["tcp"]["timeouts_s"]) == (2, 0.41)
+    assert second["tcp"]["answers"][0] == {
+        "below_bytes": 10_000,
+        "answers": 3,
+        "seconds": 0.005,
+        "counts": list(some.times),
+    }
+    assert [size["below_bytes"] for size in second["tcp"]["answers"]] == [10_000, 100_000, None]
+    assert second["tcp"]["bounds_s"][:2] == [0.0001, 0.0002]
 
 
 def test_an_account_is_what_classes_are_held_to() -> None:

@@ -63,6 +63,21 @@ def test_what_is_unknown_is_left_out() -> None:
         assert {sample.labels["port"] for sample in families[name].samples} == {"1"}
 
 
+def test_what_becomes_of_connections() -> None:
+    families = scrape()
+    timeouts = {s.labels["port"]: s.value for s in families["weir_tcp_timeouts"].samples}
+    assert timeouts == {"1": 2}
+    answers = families["weir_tcp_answer_seconds"]
+    small = [
+        (s.labels["le"], s.value)
+        for s in answers.samples
+        if s.name.endswith("_bucket") and s.labels["below_bytes"] == "10000"
+    ]
+    assert small[:3] == [("0.0001", 4), ("0.0002", 6), ("+Inf", 7)]
+    sizes = {s.labels["below_bytes"] for s in answers.samples}
+    assert sizes == {"10000", "100000", "inf"}
+
+
 def test_holds_are_a_histogram_of_each_port() -> None:
     held = scrape()["weir_port_held_seconds"]
     assert held.type == "histogram"

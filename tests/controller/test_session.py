@@ -232,6 +232,28 @@ class TestEvents:
         assert told(port(2, 7)[:-1]) == []
         assert switch.session.counters["MalformedMessageError in a message of type 19"] == 1
 
+    def test_what_becomes_of_connections_is_asked_of_those_that_tell(
+        self, switch: ScriptedSwitch
+    ) -> None:
+        switch.session.capabilities |= extension.Capability.TCP_STATS
+        switch.session.read_queues()
+        _, exp_type, body = openflow.unpack_experimenter(switch.got[-1])
+        assert extension.unpack(exp_type, body) == extension.TcpStatsRequest()
+        xid = int.from_bytes(switch.got[-1][4:8], "big")
+
+        none = extension.Answers(0, 0, (0,) * 16)
+        ports = [
+            extension.TcpStats(port, *(0, 0, 0, 0, 0, 0, 0), (none, none, none)) for port in (1, 2)
+        ]
+
+        def answer(xid: int, *ports: extension.TcpStats, more: bool) -> list[events.Event]:
+            return switch.say_experimenter(7, extension.TcpStatsReply(ports, more).pack(), xid)
+
+        assert answer(xid, ports[0], more=True) == []
+        assert answer(xid + 1, ports[1], more=False) == []
+        assert answer(xid, ports[1], more=False) == [events.ConnectionsSampled(ports)]
+        assert answer(xid, more=False) == []
+
     def test_queues_come_as_a_whole(self, switch: ScriptedSwitch) -> None:
         def queue(port: int) -> extension.QueueStats:
             numbers = (1, 10**8, 65_536, None, 3000, 2, 0, 0, 0, 0, 0, 0)
