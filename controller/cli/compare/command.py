@@ -18,6 +18,7 @@ from controller.cli.compare.readings import Turn
 from controller.cli.compare.turns import Place, Turns
 from controller.cli.compare.verdict import (
     Finding,
+    Judgement,
     Pair,
     Verdict,
     clearly_worse,
@@ -86,7 +87,7 @@ def compare(options: argparse.Namespace, print_table: Callable[[Table], None]) -
     else:
         if pairs:
             print_table(_table(found, pairs))
-        print(f"{_SAID[said]}{_because(found)}")
+        print(f"{_SAID[said]}{_because(found, stopped)}")
     return _STATUS[said]
 
 
@@ -116,12 +117,12 @@ def _short(turn: Turn) -> str:
     )
 
 
-def _because(found: Sequence[Finding]) -> str:
+def _because(found: Sequence[Finding], stopped: Finding | None) -> str:
     told = [
         f"{finding.measure.text} {percent(finding.change.centre):+.0f} % "
-        f"({words.percent(finding.confidence, 1)} sure)"
+        f"({100 * finding.confidence:.1f} % sure)"
         for finding in found
-        if finding.judgement in ("better", "worse")
+        if finding.judgement in (Judgement.BETTER, Judgement.WORSE) or finding == stopped
     ]
     return f": {'; '.join(told)}" if told else ""
 
