@@ -158,7 +158,7 @@ def test_metrics_that_are_named_exist() -> None:
         name = re.sub(r"_(total|info)$", "", span.removeprefix("weir_"))
         tails = {
             name,
-            *(name.removeprefix(f"{kind}_") for kind in ("queue", "switch", "port")),
+            *(name.removeprefix(f"{kind}_") for kind in ("queue", "switch", "port", "tcp")),
         }
         assert tails & words, f"{page} names {span}"
 
