@@ -103,7 +103,7 @@ class Soak:
         self._pass(2.0)
 
     def _pass(self, seconds: float) -> None:
-        """Time passes, without anything new."""
+        """Let time pass, without anything new."""
         end_s = time.monotonic() + seconds
         while (now_s := time.monotonic()) < end_s:
             self._calls.advance(now_s)
@@ -149,7 +149,7 @@ class Soak:
     # The control delay
 
     def _notify(self) -> None:
-        """A notice of congestion, or of its end, from the ports of the probes in turn."""
+        """Send notices of congestion, or of its end, from the ports of the probes in turn."""
         self._turn += 1
         edge = self._turn % EDGES + 1
         line = self._network.lines[edge]
@@ -174,7 +174,8 @@ class Soak:
             self._delays_us.append((arrived_ns - asked_ns) / 1e3)
 
     def _registers(self, edge: int) -> set[int]:
-        """Of the host window of the probe's port, as the controller has installed it."""
+        """The registers of the host window of the probe's port, as the controller has installed
+        it."""
         port = Calls.place_of_probe(edge).port.to_bytes(4, "big")
         known = self._probe_registers.get(edge)
         if known is None:
@@ -211,9 +212,10 @@ class Soak:
         )
 
     def _count(self) -> tuple[int, int, int]:
-        """The flows that end at hosts: as the controller counts them, as they are, and vanished.
+        """Count the flows that end at hosts: the controller's number, the true one, and those that
+        vanished.
 
-        Meanwhile no host does anything, and what is on its way arrives.
+        Meanwhile no host does anything, and messages on their way arrive.
         """
         self._network.exchange(_SETTLE_S)
         self._read_events()
@@ -236,7 +238,7 @@ class Soak:
         return sum(self._counted.values()), truth, 2 * len(vanished)
 
     def _read_events(self) -> None:
-        """What the notices of host ports have found since the last time."""
+        """Read the flow counts in the notices of host ports since the last time."""
         with self._events.open("rb") as log:
             log.seek(self._read_bytes)
             data = log.read()
