@@ -176,9 +176,17 @@ class Calls:
 
     def wind_up(self) -> None:
         """End everything that is open but for the connections of the probes."""
-        for call in set(self.open.values()):
-            if call.client in self._hosts or call.server in self._hosts:
-                self._end(call)
+        for call in self._passing():
+            self._end(call)
+
+    @property
+    def wound_up(self) -> bool:
+        """Whether no connections but those of the probes are open."""
+        return not self._passing()
+
+    def _passing(self) -> list[Call]:
+        calls = set(self.open.values())
+        return [call for call in calls if call.client in self._hosts or call.server in self._hosts]
 
     @property
     def all_known(self) -> bool:

@@ -262,10 +262,17 @@ class Soak:
     def _drain(self) -> None:
         """End all that comes and goes; then nothing of it may be left, here or on the switches."""
         self._calls.wind_up()
-        self._pass(_EXPIRED_WITHIN_S + _DRAIN_S)
-        counted, truth, vanished = self._count()
-        if counted != truth or vanished:
-            self.faults.append(f"in the end the controller counts {counted} flows, not {truth}")
+        deadline_s = time.monotonic() + _EXPIRED_WITHIN_S + _DRAIN_S
+        while (left := self._left()) and time.monotonic() < deadline_s:
+            self._pass(1.0)
+        self.faults += left
+
+    def _left(self) -> list[str]:
+        """What is left of connections and hosts that are over, in words."""
+        found = [] if self._calls.wound_up else ["connections are open that were to end"]
+        counted, truth, _ = self._count()
+        if counted != truth:
+            found.append(f"in the end the controller counts {counted} flows, not {truth}")
         open_keys = set(self._calls.open)
         addresses = self._calls.addresses()
         for number, switch in self._network.switches.items():
@@ -277,9 +284,10 @@ class Soak:
                 elif kind == pipeline.Kind.FORWARD:
                     strange += unpack_match(place.match)[0][1] not in addresses
             if stale:
-                self.faults.append(f"switch {number} counts {stale} flows that are over")
+                found.append(f"switch {number} counts {stale} flows that are over")
             if strange:
-                self.faults.append(f"switch {number} forwards to {strange} hosts that are gone")
+                found.append(f"switch {number} forwards to {strange} hosts that are gone")
+        return found
 
     def _judge(self) -> None:
         figures, faults = judge(self._samples, self._minutes)
