@@ -1,1 +1,1 @@
-"""Experiments: schemes, workloads, the runner that emulates them, reports on what it recorded."""
+"""Experiments: schemes, workloads, the runner that emulates them, reports on recorded runs."""

@@ -55,8 +55,8 @@ def demo(specs: Mapping[str, runner.RunSpec], out: Path, *, as_json: bool) -> in
 
 
 def _run(spec: runner.RunSpec, folder: Path) -> tuple[int, Others]:
-    """Do a run, again if the machine was too busy for it; return the last one's exit status, and
-    who was in its way."""
+    """Do a run, again if the machine was too busy for it; return the last exit status, and who
+    used the processors."""
     for attempt in range(1, ATTEMPTS + 1):
         meter = OthersMeter()
         status = runner.run(spec, folder)

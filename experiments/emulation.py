@@ -62,7 +62,7 @@ class Emulation:
         self._label = scheme(spec.scheme).label
 
     def say(self, text: str) -> None:
-        """Tell how far it is."""
+        """Print progress."""
         print(f"{self._label:<6} {text}", file=sys.stderr, flush=True)
 
     def measure(self) -> tuple[dict[str, Any], trace.QueueTrace]:
@@ -95,7 +95,7 @@ class Emulation:
         self._processors = Processors(self.bed.ovs.vswitchd_pid)
 
     def _drive(self) -> dict[str, Any]:
-        """Have the workload run, beside a background flow if there is to be one."""
+        """Run the workload, with a background flow if the run has one."""
         spec = self.spec
         with spec.workload.serving(self):
             if not spec.background:
@@ -133,7 +133,7 @@ class Emulation:
         return {name: float(value) for name, value in times.groupdict().items()}
 
     def _require_extension(self) -> None:
-        """Raise OvsError where a switch cannot do what the controller would ask of it."""
+        """Raise OvsError if a switch lacks what the controller would use."""
         for event in self._events(0):
             if event["event"] == "switch_up" and not event["registers"]:
                 raise OvsError(

@@ -1,10 +1,9 @@
-"""Runs: what decides one, and how it is done in a sandbox of its own.
+"""Runs: what specifies a run, and how it is done in a sandbox of its own.
 
 A run is: the background flow alone for ``warm_up_s``; the workload beside it; the background flow
-alone again for ``tail_s``. Without a background flow it is the workload and nothing else, from the
-first SYN on. Its folder gets ``record.json``, ``queue.npz`` (the bottleneck's
-queue, packet by packet) and the logs. Nothing is drawn or compared here: that is done from the
-records.
+alone again for ``tail_s``. Without a background flow it is the workload alone, from the first SYN
+on. Its folder gets ``record.json``, ``queue.npz`` (the bottleneck's queue, packet by packet) and
+the logs. Nothing is drawn or compared here: reports read the records.
 """
 
 import json
@@ -88,7 +87,7 @@ class RunSpec:
 
 
 def bed_config(spec: RunSpec) -> BedConfig:
-    """Return the test bed that a run is to have."""
+    """Return the test bed of a run."""
     chosen = scheme(spec.scheme)
     queue = dict(chosen.queue)
     if spec.delay_us:

@@ -1,4 +1,4 @@
-"""What there is to see, as plain values that can be encoded as JSON.
+"""The state of the controller as plain values that can be encoded as JSON.
 
 Units are in the names. `switch` is a datapath id and `port` an OpenFlow port number, as in the
 event log. The name of a port is "datapath id in hex:port".
@@ -13,9 +13,11 @@ from controller.rpc.methods import FlowQuery
 
 
 class CreditView(TypedDict):
-    """A class's part in the account of credit of a port. `bound_bytes` is of frames, queued and
-    expected, for which credit is given, 0 leaves it to the switch; `max_hold_ms` is for how long a
-    request may be held; the classes share the port by `weight`."""
+    """The part of a class in a port's account of credit.
+
+    Credit is given for at most `bound_bytes` of frames, queued and expected (0: the switch
+    decides). A request is held for at most `max_hold_ms`. The classes share the port by `weight`.
+    """
 
     bound_bytes: int
     max_hold_ms: int
@@ -23,16 +25,17 @@ class CreditView(TypedDict):
 
 
 class HoldView(TypedDict):
-    """`window_bytes` is the largest window, 0 sets no limit; `credit` is None without an account.
-    Without either, the class is not held."""
+    """How a class is held: `window_bytes` is the largest window (0: no limit), `credit` is None
+    without an account. Without either, the class is not held."""
 
     window_bytes: int
     credit: CreditView | None
 
 
 class ControllerView(TypedDict):
-    """`rank` is alone, master, leaving (a master that hands over) or standby; `generation` is the
-    newest that it knows, None without any; `peers` are the controllers that it hears."""
+    """`rank` is alone, master, leaving (a master that hands over) or standby. `generation` is
+    the newest one that the controller knows, None without any. `peers` are the controllers that
+    it hears."""
 
     version: str
     python: str
@@ -45,11 +48,11 @@ class ControllerView(TypedDict):
 
 
 class TablesView(TypedDict):
-    """The global-view flow table; `opened`, `adopted`, `closed` and `given_up` are counters.
+    """The global-view flow table. `opened`, `adopted`, `closed` and `given_up` are counters.
 
-    `given_up` are half-open connections. `multipath`: paths differ by connection; `without_path_id`
-    counts the ends whose switches do not tell by which one. The flows of a table are counted by
-    direction, so there are two to a connection; `idle_flows` are burst flows, too.
+    `given_up` are half-open connections. `multipath` says whether paths differ by connection,
+    `without_path_id` counts the host pairs whose switches do not tell their path. Flows are counted
+    by direction, so there are two to a connection. `idle_flows` are burst flows, too.
     """
 
     connections: int
@@ -72,10 +75,10 @@ class SwitchView(TypedDict):
     """`packet_ins`, `unusable` (messages, by kind), `notices_missed`, `windows_set`,
     `windows_refreshed` and `disconnections` are counters.
 
-    `role` is what the controller is to the switch: equal, master or slave. An entry that is wanted
-    and neither confirmed nor refused is on its way. The last audit was `audited_s` ago and put so
-    many entries right; None: there was none since the switch has connected. `waiting_events` wait
-    for the switch to be ready, `unacknowledged` changes for it to take them.
+    `role` is the role of the controller at the switch: equal, master or slave. A wanted entry that
+    is neither confirmed nor refused is on its way. The last audit ended `audited_s` ago and
+    restored so many entries; None: there was none since the switch connected. `waiting_events` are
+    kept until the switch is ready. The switch has not acknowledged `unacknowledged` changes yet.
     """
 
     switch: int
@@ -124,17 +127,17 @@ packet-ins. `dropped` is a counter; `hosts` are the Ethernet addresses behind th
 
 
 class AccountView(TypedDict):
-    """The account of credit that a switch keeps for an egress queue, as it last told it.
+    """The account of credit that a switch keeps for an egress queue, as last reported.
 
-    `connections` in it, segments `held` and what is expected of senders (`expected_bytes`) are as
-    of then, `max_held_s` is the longest of all, the others are counters. Requests are segments that
-    ask for data: how many there were, how many of them were held, how many of these for as long as
-    is allowed (`overdue_requests`), and how many could not be held for want of memory
-    (`full_requests`). `held_counts` tells how many segments were held for less than each of
-    `held_bounds_s` but not the one before, and for longer than all; `held_s` is the sum.
-    `window_updates` are segments that the switch has made to give credit. Of what was expected of
-    senders (`charged_bytes`, of frames), they did not need `given_back_bytes` and did not send
-    `expired_bytes` in time.
+    `connections`, the segments `held` and `expected_bytes`, which senders have credit for, are as
+    of then. `max_held_s` is the longest hold. All others are counters.
+
+    Requests are segments that ask for data. `held_requests` of them were held, `overdue_requests`
+    for as long as is allowed; `full_requests` could not be held for want of memory. `held_counts`
+    has how many segments were held for less than each of `held_bounds_s` but not less than the
+    bound before, and how many for longer than all; `held_s` is the sum. `window_updates` are
+    segments that the switch made to give credit. Of `charged_bytes`, the frames expected of
+    senders, `given_back_bytes` were not needed and `expired_bytes` did not come in time.
     """
 
     connections: int
@@ -155,10 +158,10 @@ class AccountView(TypedDict):
 
 
 class QueueView(TypedDict):
-    """An egress queue as its switch last told it; counters start with the queue.
+    """An egress queue, as last reported by its switch. Counters start with the queue.
 
-    `switch_time_ns` is CLOCK_MONOTONIC of the switch. `account` is None where there never was one,
-    and without `can_have_account` there will not be.
+    `switch_time_ns` is CLOCK_MONOTONIC of the switch. `account` is None if there never was one.
+    Without `can_have_account` there will be none.
     """
 
     queue: int
@@ -227,10 +230,10 @@ class PortView(TypedDict):
 
 
 class RegulationView(TypedDict):
-    """How a port is regulated: what it can take, what leaves by it, what that is held to.
+    """How a port is regulated: its limits, the flows that leave by it, and how these are held.
 
-    `scheme` is none where regulation is turned off. `notice` is the one that its windows go by,
-    `notices` counts those that came, by label. A port without limits is not regulated.
+    `scheme` is none where regulation is turned off. The windows follow `notice`; `notices` counts
+    all notices by label. A port without limits is not regulated.
     """
 
     switch: int
@@ -274,8 +277,8 @@ A flow that is not counted (yet) has no volume. `class` is burst or background.
 
 
 class LinkView(TypedDict):
-    """A link of a path: the egress port, or `uplink` and the port by which the host sends. What is
-    not measured yet is None."""
+    """A link of a path: the egress port, or `uplink` and the port by which the host sends.
+    Values that are not measured yet are None."""
 
     link: str
     capacity_bps: float
@@ -284,8 +287,9 @@ class LinkView(TypedDict):
 
 
 class PathView(TypedDict):
-    """Between two addresses, in bit/s of whole frames: what is left on the narrowest link, within
-    `error_bps` in 95 % of all cases, and what one more announced flow would get."""
+    """The bandwidth between two addresses, in bit/s of whole frames: what is left on the
+    narrowest link, within `error_bps` in 95 % of all cases, and what one more announced flow
+    would get."""
 
     src: str
     dst: str
@@ -296,9 +300,11 @@ class PathView(TypedDict):
 
 
 class ShareView(TypedDict):
-    """An announced flow and what it may send, in bit/s of whole frames; None if it has no path. It
-    is not limited if `narrowest` is None. Its packets are to bear `dscp`, if that is not None: a
-    part of each link is reserved for those. A flow that is gone has no `src`."""
+    """An announced flow and its rate, in bit/s of whole frames; the rate is None without a path.
+
+    The flow is not limited if `narrowest` is None. `dscp`, if not None, belongs in its packets: a
+    part of each link is reserved for them. A flow that is gone has no `src`.
+    """
 
     flow: str
     src: str | None
@@ -311,8 +317,7 @@ class ShareView(TypedDict):
 
 class BypassView(TypedDict):
     """Where regulation is turned off: at a port, by its name; without one at a switch; without a
-    switch everywhere. It goes on again in `left_s`, or if that is None, when somebody turns it on.
-    """
+    switch everywhere. It resumes in `left_s`, or, if that is None, when somebody turns it on."""
 
     switch: int | None
     port: str | None
@@ -321,14 +326,14 @@ class BypassView(TypedDict):
 
 
 class OffView(TypedDict):
-    """What is off now; `kept` if it will be after a restart of the controller, too."""
+    """What is off now. `kept` says whether it stays off over a restart of the controller."""
 
     off: BypassView
     kept: bool
 
 
 class OnView(TypedDict):
-    """What is on again, and what still keeps the place off."""
+    """What is on again, and which bypasses still keep the place off."""
 
     on: list[BypassView]
     still_off: list[BypassView]
@@ -336,8 +341,7 @@ class OnView(TypedDict):
 
 
 class ExpiryView(TypedDict):
-    """Until when something is good: `kind` is certificate, crl or token; `expires_s` counts from
-    1970."""
+    """When something expires: `kind` is certificate, crl or token, `expires_s` counts from 1970."""
 
     kind: str
     name: str
@@ -350,7 +354,7 @@ class UnknownError(LookupError):
 
 
 class HistogramView(NamedTuple):
-    """How many were within each bound (seconds), how many there were, and their sum."""
+    """How many values were within each bound (in seconds), how many there were, and their sum."""
 
     bounds_s: list[float]
     cumulative: list[int]
@@ -358,94 +362,96 @@ class HistogramView(NamedTuple):
 
 
 class FlowPage(NamedTuple):
-    """Some of the flows that fit a query, and how many there are."""
+    """A page of the flows that match a query, and how many there are in all."""
 
     flows: Iterator[FlowView]
     total: int
 
 
 class EventView(NamedTuple):
-    """An event as it stands in the event log, and its serial number."""
+    """An event, as in the event log, with its serial number."""
 
     serial: int
     line: dict[str, object]
 
 
 class Source(Protocol):
-    """Who can tell. Iterators may be left and taken up again while the controller goes on."""
+    """Returns the state of the controller. Iterators may be resumed while the controller goes
+    on."""
 
     def controller(self) -> ControllerView: ...
 
     def tables(self) -> TablesView: ...
 
     def switches(self) -> Iterator[SwitchView]:
-        """Those that were ever connected."""
+        """All switches that were ever connected."""
 
     def excesses(self, switch: int | None = None) -> Iterator[ExcessView]:
-        """By port and class, those that were ever over budget."""
+        """Ports and classes that ever exceeded their budget."""
 
     def ports(self, switch: int | None = None) -> Iterator[PortView]:
         """All ports, or those of a switch."""
 
     def regulation(self, switch: int | None = None) -> Iterator[RegulationView]:
-        """The same ports."""
+        """The regulation of all ports, or of those of a switch."""
 
     def flows(self, query: FlowQuery, checkpoint: Callable[[], None]) -> FlowPage:
         """Calls `checkpoint` often, so that the controller can go on."""
 
     def events_after(self, serial: int) -> list[EventView]:
-        """The recent events after this one, oldest first; serial numbers have no gaps."""
+        """The recent events after this serial number, oldest first. Serial numbers have no gaps."""
 
     def last_event(self) -> int:
         """The serial number of the latest event, 0 without any."""
 
     def control_delay(self) -> HistogramView:
-        """From a notice to the windows that it sets."""
+        """The time from a notice to the windows that it sets."""
 
     def loop_lag(self) -> HistogramView:
-        """How late the main loop is."""
+        """How late the main loop gives timers their turn."""
 
     def events(self) -> dict[str, int]:
-        """How many events there were, by name."""
+        """The number of events so far, by name."""
 
     def path_bandwidth(self, src: str, dst: str) -> PathView:
         """Raises UnknownError."""
 
     def shares(self) -> Iterator[ShareView]:
-        """Of all announced flows."""
+        """The shares of all announced flows."""
 
     def follow_shares(self) -> Iterator[list[ShareView]]:
-        """All announced flows, then each change at once; an empty list now and then without one."""
+        """All announced flows, then each change at once. Without a change, an empty list comes
+        now and then."""
 
     def expiries(self) -> list[ExpiryView]:
-        """Of all certificates, revocation lists and tokens that the controller uses."""
+        """When the certificates, revocation lists and tokens that the controller uses expire."""
 
     def not_ready(self) -> str | None:
-        """Why the controller is not ready to be relied on; None if it is."""
+        """Why the controller is not ready; None if it is."""
 
 
 class Bypassing(Protocol):
-    """Who turns regulation off and on."""
+    """Turns regulation off and on."""
 
     def off(self, switch: int | None, port: str | None, for_s: float | None, by: str) -> OffView:
-        """Do not regulate a place for so many seconds, or until it is turned on. Raises
+        """Turn regulation off at a place, for so many seconds or until it is turned on. Raises
         UnknownError."""
 
     def on(self, switch: int | None, port: str | None, by: str) -> OnView:
-        """Regulate a place, and all within it, again. Raises UnknownError."""
+        """Turn regulation on at a place and within it. Raises UnknownError."""
 
     def bypasses(self) -> Iterator[BypassView]:
-        """What is off."""
+        """All bypasses."""
 
 
 class Announcing(Protocol):
-    """Who takes announcements of fountain flows."""
+    """Takes the announcements of fountain flows."""
 
     def announce(self, flow: str, src: str, dst: str, most_bps: float | None) -> ShareView:
-        """A flow joins, or wants another rate at most. Raises UnknownError."""
+        """Announce a flow, or change its maximum rate. Raises UnknownError."""
 
     def renew(self, flow: str, sends_bps: float | None) -> ShareView:
-        """A flow goes on, and sends no more than that. Raises UnknownError."""
+        """Keep a flow announced; it sends no more than this. Raises UnknownError."""
 
     def withdraw(self, flow: str) -> None:
-        """A flow has ended. Raises UnknownError."""
+        """End an announced flow. Raises UnknownError."""

@@ -1,8 +1,9 @@
-"""The command `weir-controller`, and the only place that knows how Ryu is started.
+"""The command `weir-controller`. Only this module knows how Ryu is started.
 
-Ryu 4.34, the last release, needs three things today. Eventlet's monkey patch comes before all other
-imports: it visits every object, which Pydantic's do not survive. A name that newer Eventlets have
-dropped is added. And Ryu's options are set here, because its command line is not used.
+Ryu 4.34, the last release, needs three things today. Eventlet patches the standard library before
+anything else is imported, because the patch visits every object and breaks Pydantic's. A name that
+newer versions of Eventlet have dropped is added again. Ryu's options are set here, because its
+command line is not used.
 """
 
 import argparse
@@ -109,7 +110,7 @@ Forwarding goes on without it; windows are released when their time to live is o
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the controller until a signal comes, or run a command; returns the exit status."""
+    """Run the controller until a signal arrives, or run a command; returns the exit status."""
     argv = sys.argv[1:] if argv is None else argv
     if argv and argv[0] in cli.COMMANDS:
         return cli.main(argv)
@@ -197,7 +198,8 @@ def prepare_ryu() -> None:
 
 
 def _run(config: "Config", file: Path | None) -> int:
-    """Raises OSError or ConfigError, with a text for people, if it cannot start."""
+    """Run the controller. Raises OSError or ConfigError, with a text for people, if it cannot
+    start."""
     faulthandler.enable()
     _return_large_blocks()
     from controller.runtime.service import Service, configure_log

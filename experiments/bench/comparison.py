@@ -1,4 +1,4 @@
-"""Schemes beside each other: the same run under each, several times, as recorded runs."""
+"""Compares schemes: does the same run under each, several times, and records all."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -35,9 +35,9 @@ def compare_specs(
 ) -> dict[str, list[Run]]:
     """Run each of ``specs``, which have names, ``repeats`` times; return the runs by name.
 
-    They take turns, so that a noisy minute of the machine strikes all alike. Each run leaves its
-    folder in ``records``. A run that fails is reported and missing from the result; one that is not
-    valid is reported and counts. A scheme that this kernel cannot have is left out.
+    They take turns, so that a noisy minute of the machine affects all alike. Each run leaves its
+    folder in ``records``. A run that fails is reported and missing from the result. A run that is
+    not valid is reported and counts. A scheme that this kernel does not support is left out.
     """
     runs: dict[str, list[Run]] = {
         name: [] for name, spec in specs.items() if available(spec.scheme, say=progress)

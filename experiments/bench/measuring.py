@@ -20,8 +20,8 @@ from testbed.ovs import find_prefix
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared (None: what each group compares), how often each is run, and which fields of
-    HostSettings its hosts have."""
+    """The schemes to compare (None: those of each group), how often each is run, and the fields
+    of HostSettings that its hosts have."""
 
     schemes: Sequence[str] | None = None
     repeats: int = 3
@@ -42,7 +42,7 @@ class Comparison:
                 )
 
     def within(self, group: Group) -> list[str]:
-        """Return what ``group`` is to compare."""
+        """Return the schemes of ``group`` to compare."""
         return [name for name in self.schemes or group.schemes if name in group.known]
 
 

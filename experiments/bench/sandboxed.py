@@ -1,4 +1,4 @@
-"""A measurement in a sandbox of its own, and what it found."""
+"""A measurement in a sandbox of its own, and its result."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ INTERRUPTED = (130, 143)
 
 
 class Incomplete(Exception):  # noqa: N818  (what it carries is good)
-    """Some of a group could not be measured: ``what``; ``figures`` has the rest."""
+    """``what`` of a group could not be measured; ``figures`` has the rest."""
 
     def __init__(self, figures: Mapping[str, float], what: Sequence[str]) -> None:
         super().__init__(f"failed: {', '.join(what)}")
@@ -23,7 +23,7 @@ class Incomplete(Exception):  # noqa: N818  (what it carries is good)
 
 
 class EndedError(RuntimeError):
-    """A measurement did not end well; ``status`` is its exit status."""
+    """A measurement failed; ``status`` is its exit status."""
 
     def __init__(self, what: str, status: int) -> None:
         super().__init__(f"{what}: ended with status {status}")

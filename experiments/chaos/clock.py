@@ -1,4 +1,4 @@
-"""A clock that one process alone sees, by way of libfaketime."""
+"""A clock that only one process sees, through libfaketime."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ _DIRECTORIES = tuple(Path("/usr/lib").glob("*-linux-gnu"))
 
 
 class ClockError(RuntimeError):
-    """The clock cannot be had; the text says what is missing."""
+    """There is no such clock; the text says what is missing."""
 
 
 class SteppedClock:
@@ -25,7 +25,7 @@ class SteppedClock:
         self._write()
 
     def environment(self, monotonic: bool) -> dict[str, str]:
-        """What the process has to be started with; it starts with the right time."""
+        """The environment to start the process with; it starts with the right time."""
         self.monotonic = monotonic
         self._ahead_s = 0
         self._write()
@@ -39,7 +39,7 @@ class SteppedClock:
         return wanted if monotonic else wanted | {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
     def step(self, by_s: int) -> None:
-        """Put it forward, or back; seen within a second."""
+        """Move the clock forward or back; the process sees it within a second."""
         self._ahead_s += by_s
         self._write()
 

@@ -1,7 +1,7 @@
-"""The faults, each a plain value that says what it does and knows how to do it.
+"""The faults, each a plain value that describes itself and knows how to strike.
 
-``hurts`` tells whether packets may be lost by it: what strikes the controller alone must not be
-felt by the hosts.
+``hurts`` says whether packets may be lost by it: the hosts must not feel a fault of the controller
+alone.
 """
 
 import socket
@@ -28,10 +28,9 @@ _FOREIGN_DATAPATHS = range(0xC0FFEE00, 0xC0FFEE10)
 
 @dataclass
 class Target:
-    """What there is to strike. ``corpus`` are valid messages of switches, ``links`` the switches'
+    """What faults can strike. ``corpus`` are valid messages of switches, ``links`` the switches'
     ends of the links, ``left_open`` the connections that nobody closes. Windows outlive a
-    controller by ``window_ttl_s``; ``unregulated`` is when there was none for longer.
-    """
+    controller by ``window_ttl_s``; ``unregulated`` is when there was no controller for longer."""
 
     bed: Bed
     clock: SteppedClock
@@ -42,7 +41,7 @@ class Target:
     unregulated: list[Span] = field(default_factory=list)
 
     def start_controller(self, monotonic: bool) -> None:
-        """With the right time on a clock that can be stepped."""
+        """Start a controller with the right time, on a clock that can be stepped."""
         controller = self.bed.controller
         assert controller is not None
         controller.env = self.clock.environment(monotonic)
@@ -50,7 +49,8 @@ class Target:
 
     @contextmanager
     def controller_away(self) -> Iterator[None]:
-        """Until it is back, which takes as long as a controller takes to start."""
+        """Context manager: the controller is killed in the block. Afterwards, wait until all
+        switches are connected again, and note for how long nothing was regulated."""
         begin_s = time.monotonic()
         yield
         self.require_reconnected()
@@ -75,22 +75,22 @@ class Fault(Protocol):
 
     @classmethod
     def draw(cls, rng: Random) -> Self:
-        """One at random."""
+        """Draw one at random."""
 
     def strike(self, target: Target) -> None:
-        """Let it happen; returns when it is over, though not always overcome."""
+        """Strike; returns when the fault is over, though its effects may not be."""
 
 
 @dataclass(frozen=True)
 class KillController:
-    """SIGKILL, and a successor after ``away_s``."""
+    """The controller gets SIGKILL, and a successor starts after ``away_s``."""
 
     hurts: ClassVar[bool] = False
     away_s: float
 
     @classmethod
     def draw(cls, rng: Random) -> Self:
-        """Draw how long there is none."""
+        """Draw how long the controller is away."""
         return cls(round(rng.uniform(0, 3), 1))
 
     def strike(self, target: Target) -> None:
@@ -104,14 +104,15 @@ class KillController:
 
 @dataclass(frozen=True)
 class RestartSwitch:
-    """SIGKILL to the switch process, and a successor with the same database, and no entries."""
+    """The switch process gets SIGKILL, and a successor starts with the same database, and no
+    entries."""
 
     hurts: ClassVar[bool] = True
     away_s: float
 
     @classmethod
     def draw(cls, rng: Random) -> Self:
-        """Draw how long there is none."""
+        """Draw how long the switch is away."""
         return cls(round(rng.uniform(0, 1), 1))
 
     def strike(self, target: Target) -> None:
@@ -124,7 +125,7 @@ class RestartSwitch:
 
 @dataclass(frozen=True)
 class FlapLink:
-    """A link goes down and up some times."""
+    """A link goes down and up several times."""
 
     hurts: ClassVar[bool] = True
     link: int
@@ -134,14 +135,14 @@ class FlapLink:
 
     @classmethod
     def draw(cls, rng: Random) -> Self:
-        """Draw which, how often and for how long."""
+        """Draw the link, how often it flaps and for how long."""
         times = rng.choice((1, 1, 2, 8))
         longest_s = 1.5 / times
         down_s, up_s = (round(rng.uniform(0.02, longest_s), 2) for _ in range(2))
         return cls(rng.getrandbits(16), times, down_s, up_s)
 
     def strike(self, target: Target) -> None:
-        """At the switch's end, so that both ends lose the carrier."""
+        """Take down the switch's end, so that both ends lose the carrier."""
         device = target.links[self.link % len(target.links)]
         for _ in range(self.times):
             run(["ip", "link", "set", device, "down"])
@@ -152,7 +153,8 @@ class FlapLink:
 
 @dataclass(frozen=True)
 class StepClock:
-    """The controller's clock jumps; with ``monotonic``, the one it measures time by as well."""
+    """The controller's clock jumps; with ``monotonic``, so does the clock by which it measures
+    time."""
 
     hurts: ClassVar[bool] = False
     step_s: int
@@ -160,13 +162,13 @@ class StepClock:
 
     @classmethod
     def draw(cls, rng: Random) -> Self:
-        """Only the wall clock can go back."""
+        """Draw the step. Only the wall clock can go back."""
         monotonic = rng.random() < 0.5
         step_s = rng.choice((2, 30, 300, 5000))
         return cls(step_s if monotonic or rng.random() < 0.5 else -step_s, monotonic)
 
     def strike(self, target: Target) -> None:
-        """A controller whose clock is of the other kind is replaced first."""
+        """Step the clock. A controller whose clock is of the other kind is replaced first."""
         controller = target.bed.controller
         assert controller is not None
         if target.clock.monotonic != self.monotonic:
@@ -187,11 +189,11 @@ class ReconnectStorm:
 
     @classmethod
     def draw(cls, rng: Random) -> Self:
-        """A thousand of them."""
+        """Draw a thousand connections."""
         return cls(1000, rng.getrandbits(32))
 
     def strike(self, target: Target) -> None:
-        """In ten waves."""
+        """Connect in ten waves."""
         rng = Random(self.seed)
         for wave in range(10):
             begin, end = (self.reconnects * n // 10 for n in (wave, wave + 1))
@@ -202,7 +204,7 @@ class ReconnectStorm:
 
 @dataclass(frozen=True)
 class Nonsense:
-    """Peers that speak broken OpenFlow."""
+    """Peers send broken OpenFlow."""
 
     hurts: ClassVar[bool] = False
     peers: int
@@ -210,17 +212,17 @@ class Nonsense:
 
     @classmethod
     def draw(cls, rng: Random) -> Self:
-        """Draw how many."""
+        """Draw the number of peers."""
         return cls(rng.randint(10, 60), rng.getrandbits(32))
 
     def strike(self, target: Target) -> None:
-        """One after the other."""
+        """Let the peers talk one after the other."""
         hostile.nonsense(_ADDRESS, target.corpus, self.peers, Random(self.seed))
 
 
 @dataclass(frozen=True)
 class HalfHandshakes:
-    """Connections that never become a switch's, and are never closed."""
+    """Connections stay open without completing the handshake of a switch."""
 
     hurts: ClassVar[bool] = False
     peers: int
@@ -228,11 +230,11 @@ class HalfHandshakes:
 
     @classmethod
     def draw(cls, rng: Random) -> Self:
-        """Draw how many."""
+        """Draw the number of connections."""
         return cls(rng.randint(10, 300), rng.getrandbits(32))
 
     def strike(self, target: Target) -> None:
-        """Open and leave them."""
+        """Open the connections and leave them open."""
         target.left_open += hostile.half_handshakes(_ADDRESS, self.peers, Random(self.seed))
 
 
@@ -247,11 +249,11 @@ class Impostor:
 
     @classmethod
     def draw(cls, rng: Random) -> Self:
-        """Draw whom and for how long."""
+        """Draw the switch and how long the impostor tries."""
         return cls(rng.getrandbits(16), round(rng.uniform(0.5, 3), 1), rng.getrandbits(32))
 
     def strike(self, target: Target) -> None:
-        """As long as it lasts."""
+        """Claim the id for that long."""
         switches = target.bed.switches
         datapath = int(switches[self.switch % len(switches)].dpid, 16)
         hostile.impostor(_ADDRESS, datapath, self.seconds, Random(self.seed))
@@ -270,7 +272,7 @@ KINDS: dict[type[Fault], int] = {
 
 
 def draw(seed: int, n: int) -> list[Fault]:
-    """``n`` faults in random order, of every kind once before any kind comes twice."""
+    """Draw ``n`` faults in random order; every kind comes once before any comes twice."""
     rng = Random(f"{seed} faults")
     once = rng.sample(list(KINDS), min(n, len(KINDS)))
     kinds = once + rng.choices(list(KINDS), list(KINDS.values()), k=n - len(once))
@@ -279,6 +281,6 @@ def draw(seed: int, n: int) -> list[Fault]:
 
 
 def told(faults: Sequence[Fault]) -> str:
-    """How many of which kind."""
+    """The number of faults by kind, in words."""
     kinds = Counter(type(fault).__name__ for fault in faults)
     return ", ".join(f"{n} {name}" for name, n in sorted(kinds.items()))

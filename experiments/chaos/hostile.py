@@ -1,4 +1,4 @@
-"""Peers that a controller did not ask for: what they send is wrong, half, or not theirs to say."""
+"""Hostile peers of a controller: what they send is wrong, incomplete, or in another's name."""
 
 import contextlib
 import select
@@ -31,7 +31,7 @@ class Peer:
         self._socket.close()
 
     def converse(self, seconds: float, until_subscribed: bool = False) -> bool:
-        """Answer what is asked; returns whether the controller is still there."""
+        """Answer requests; returns whether the controller is still there."""
         deadline = time.monotonic() + seconds
         try:
             while True:
@@ -51,7 +51,7 @@ class Peer:
             return False
 
     def say(self, data: bytes) -> bool:
-        """Send anything; returns whether the controller is still there."""
+        """Send bytes; returns whether the controller is still there."""
         try:
             self._socket.sendall(data)
         except OSError:
@@ -59,13 +59,14 @@ class Peer:
         return True
 
     def reset(self) -> None:
-        """Go without a word: the other side gets an RST."""
+        """Close without a word: the other side gets an RST."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._socket.close()
 
 
 def storm(address: tuple[str, int], datapaths: Sequence[int], n: int, rng: Random) -> None:
-    """``n`` connections of switches that come, are made ready or not, and go, well or not."""
+    """Make ``n`` connections of switches that come, become ready or not, and leave in order or
+    not."""
     for number in range(n):
         switch = Switch(datapaths[number % len(datapaths)], rng.randint(0, 4))
         with contextlib.suppress(OSError), Peer(address, switch) as peer:
@@ -80,7 +81,7 @@ def storm(address: tuple[str, int], datapaths: Sequence[int], n: int, rng: Rando
 
 
 def nonsense(address: tuple[str, int], corpus: Sequence[bytes], peers: int, rng: Random) -> None:
-    """Random and spoilt messages, before the handshake and after it."""
+    """Send random and spoilt messages, before the handshake and after it."""
     for _ in range(peers):
         switch = Switch(rng.getrandbits(48) | 1 << 48, 2)
         with contextlib.suppress(OSError), Peer(address, switch) as peer:
@@ -99,7 +100,7 @@ def nonsense(address: tuple[str, int], corpus: Sequence[bytes], peers: int, rng:
 
 
 def half_handshakes(address: tuple[str, int], n: int, rng: Random) -> list[socket.socket]:
-    """Connections that go no further, and are left open; some get as far as a part of a HELLO."""
+    """Open connections that go no further and stay open; some send a part of a HELLO."""
     opened = []
     for _ in range(n):
         sock = socket.create_connection(address, timeout=_PATIENCE_S)
@@ -118,7 +119,7 @@ def impostor(address: tuple[str, int], datapath: int, seconds: float, rng: Rando
 
 
 def spoilt(stream: bytes, rng: Random) -> bytes:
-    """Messages that are wrong in some way, most often so that each one's own length is right."""
+    """Messages with an error in them; most have the right length themselves."""
     data = bytearray(stream)
     fault = rng.randrange(4)
     if fault == 0 and len(data) > _HEADER.size:

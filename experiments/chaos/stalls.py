@@ -1,4 +1,4 @@
-"""When a transfer stood still, and whether it had a reason."""
+"""Times at which a transfer stood still, and whether there was a reason."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby

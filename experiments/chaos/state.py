@@ -1,6 +1,6 @@
-"""What is so and what should be: entries of switches, connections of hosts, and the controller's.
+"""The actual and the wanted state: entries of switches, connections of hosts and of the controller.
 
-Nothing here knows the layout of the flow tables: entries are compared as Open vSwitch prints them,
+Nothing here knows the layout of the flow tables. Entries are compared as Open vSwitch prints them,
 and read only for the addresses and ports that they name.
 """
 
@@ -22,8 +22,8 @@ _SHORT_LIVED = "hard_timeout="
 
 
 def entries(ovs: Ovs, bridge: str) -> set[str]:
-    """The entries of a bridge without their counters, except those that will expire by themselves
-    however much they are used."""
+    """The entries of a bridge, without their counters and without those that expire however much
+    they are used."""
     lines = ovs.ofctl("dump-flows", "--no-stats", bridge).splitlines()
     return {line.strip() for line in lines if "table=" in line or "priority=" in line} - {
         line.strip() for line in lines if _SHORT_LIVED in line
@@ -31,7 +31,7 @@ def entries(ovs: Ovs, bridge: str) -> set[str]:
 
 
 def connections_in(dump: Iterable[str]) -> set[Connection]:
-    """The connections that entries name: both addresses, both ports."""
+    """The connections that entries name, by both addresses and ports."""
     found = set()
     for line in dump:
         named = dict(_FIELD.findall(line.partition(" actions=")[0]))
@@ -56,7 +56,7 @@ def hosts_in(dump: Iterable[str]) -> set[str]:
 
 
 def connections_known(events: Path) -> set[Connection]:
-    """The GVT of the controller that writes this log, with ``log.connections``, as of now."""
+    """The present GVT of the controller that writes this log, with ``log.connections``."""
     known: set[Connection] = set()
     with events.open() as lines:
         for line in lines:
@@ -73,7 +73,7 @@ def connections_known(events: Path) -> set[Connection]:
 
 
 def connections_established(pids: Iterable[int]) -> set[Connection]:
-    """What the hosts themselves say, each by the namespace of one of its processes."""
+    """The connections that the hosts report, each through a process in its namespace."""
     found = set()
     for pid in pids:
         for line in run(["ss", "-Htn", "state", "established"], pid=pid).splitlines():

@@ -1,4 +1,4 @@
-"""What a process takes of the machine."""
+"""The resources that a process uses."""
 
 import contextlib
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from experiments.measure.process import footprint
 
 @dataclass(frozen=True)
 class Vitals:
-    """Of a process at a moment."""
+    """The resources of a process at one moment."""
 
     rss_kb: int
     threads: int
@@ -17,7 +17,7 @@ class Vitals:
 
 
 def vitals(pid: int) -> Vitals:
-    """Raises FileNotFoundError or ProcessLookupError if it has ended."""
+    """Read them. Raises FileNotFoundError or ProcessLookupError if the process has ended."""
     kinds = []
     for fd in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # It has just been closed.

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what is made of them."""
+"""Options that several commands share, and how they are read."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,7 @@ _MOST_SCALE = 14
 
 
 def add_where(command: argparse.ArgumentParser, out: str) -> None:
-    """Add what says where to write, and which switch to take."""
+    """Add the options for the output folder and the switch."""
     add = command.add_argument
     add(
         "--out", type=Path, default=Path(out), metavar="DIR",
@@ -36,7 +36,7 @@ def folder(path: Path) -> Path:
 
 
 def add_receive_buffer(command: argparse.ArgumentParser) -> None:
-    """Add what bounds the receive buffer of the hosts."""
+    """Add the option that limits the receive buffer of the hosts."""
     command.add_argument(
         "--receive-buffer", type=int, default=runner.RECEIVE_BUFFER_BYTES, metavar="BYTES",
         help="largest receive buffer of the hosts, from which their window scale follows; "
@@ -52,7 +52,7 @@ def receive_buffer(args: argparse.Namespace) -> int | None:
 
 
 def add_hosts(command: argparse.ArgumentParser) -> None:
-    """Add what sets the hosts' TCP."""
+    """Add the options for the hosts' TCP."""
     group = command.add_argument_group(
         "hosts",
         "Linux's own settings, unless one of these is given; what the scheme sets prevails. The "

@@ -1,4 +1,4 @@
-"""All that counts packets on a test bed, read at one moment; a loss is a difference of two."""
+"""All packet counters of a test bed, read at one moment; a loss is a difference of two."""
 
 import json
 import re
@@ -15,16 +15,17 @@ _SOCKET_DROPS = re.compile(r"skmem:\(.*?,d(\d+)\)")
 
 
 class MeasurementError(RuntimeError):
-    """Something that the run's validity rests on cannot be read on this machine."""
+    """This machine does not provide a value that the run's validity rests on."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """Counters at ``time_ns``.
 
-    ``tcp`` by host and counter; ``qdisc_drops`` and ``device_drops`` by node/device; ``queues`` is
-    what the switches say of their egress queues, by device and field; ``packet_socket_drops`` is
-    what the switch was too slow to take in, ``backlog_drops`` what the machine was.
+    ``tcp`` is by host and counter, ``qdisc_drops`` and ``device_drops`` by node/device. ``queues``
+    are the counters of the switches' egress queues, by device and field. ``packet_socket_drops``
+    are packets that the switch was too slow to read, ``backlog_drops`` those that the machine was
+    too slow for.
     """
 
     time_ns: int
@@ -100,10 +101,8 @@ def parse_backlog_drops(text: str) -> int:
 def by_kind_of_loss(
     before: Snapshot, after: Snapshot, bottleneck: str
 ) -> dict[str, dict[str, int]]:
-    """Return what was lost between two snapshots everywhere but in the queue of ``bottleneck``.
-
-    By kind of place and then by place, only what is not zero; a kind without losses is empty.
-    """
+    """Return the losses between two snapshots outside the queue of ``bottleneck``, by kind of
+    place and then by place. Zeros are left out; a kind without losses is empty."""
     hosts = {
         f"{host} {name}": count
         for host, counters in after.tcp.items()

@@ -1,4 +1,4 @@
-"""Who else had the machine's processors while something was measured."""
+"""Other users of the machine's processors during a measurement."""
 
 import os
 import time
@@ -18,14 +18,14 @@ _KTHREADD = 2
 
 @dataclass(frozen=True)
 class Others:
-    """What was not ours: the share of all processors' time that a hypervisor has kept, and the
-    processes with the processors that each had on average, the busiest first."""
+    """The share of all processors' time that a hypervisor took, and the other processes with the
+    processors that each had on average, the busiest first."""
 
     steal_share: float
     processes: tuple[tuple[str, float], ...]
 
     def in_words(self) -> str:
-        """Return who used the processors; nothing if nobody did to speak of."""
+        """Return who used the processors; nothing if the others' use was negligible."""
         parts = []
         if self.steal_share >= _NOTABLE_STEAL_SHARE:
             parts.append(f"the hypervisor kept {self.steal_share:.0%} of the processors' time")
@@ -36,7 +36,8 @@ class Others:
 
 
 class OthersMeter:
-    """Measures Others from its creation on. What this process has started is its own."""
+    """Measures Others from its creation on. Processes that this one has started do not count as
+    others."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
@@ -44,7 +45,7 @@ class OthersMeter:
         self._processes = {who: used_s for who, _, used_s in _running()}
 
     def read(self) -> Others:
-        """Return what was used since creation. Processes that have ended are missing."""
+        """Return the use since creation. Processes that have ended are missing."""
         elapsed_s = max(1e-3, time.monotonic() - self._began_s)
         had = [
             (name, (used_s - self._processes.get(who, 0.0)) / elapsed_s)

@@ -1,4 +1,4 @@
-"""What TCP says of itself: the counters of a network namespace."""
+"""TCP's own counters, of a network namespace."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What a test bed carries and loses while something happens on it."""
+"""Records what a test bed carries and loses during a block."""
 
 from types import TracebackType
 from typing import Any, Self
@@ -12,11 +12,9 @@ _TRACE_RECORDS = 1 << 20
 
 
 class Observation:
-    """Context manager. Once left, ``record`` has what was counted, for ``validity.network_checks``
-    and for the reader, and ``queue`` every packet that came to the bottleneck's queue.
-
-    If it was left by an exception, they have nothing.
-    """
+    """Context manager. Afterwards ``record`` has the counters, for ``validity.network_checks``
+    and for the reader, and ``queue`` every packet that came to the bottleneck's queue. After an
+    exception, both are empty."""
 
     def __init__(self, bed: Bed) -> None:
         self.record: dict[str, Any] = {}
@@ -58,7 +56,8 @@ class Observation:
 
 
 def settings(bed: Bed) -> dict[str, Any]:
-    """Return how the hosts of ``bed`` are set, and where that or a queue is not as asked for."""
+    """Return the settings of the hosts of ``bed``, and where these or a queue differ from what
+    was asked for."""
     return {
         "hosts": {host.name: host.tcp_settings() for host in bed.hosts},
         "settings_faults": [fault for host in bed.hosts for fault in host.settings_faults()],
@@ -67,7 +66,7 @@ def settings(bed: Bed) -> dict[str, Any]:
 
 
 def _qdisc_faults(bed: Bed) -> list[str]:
-    """Compare how every device sends with what was asked for."""
+    """Compare the qdiscs of all devices with those asked for."""
     at_switches = [fault for switch in bed.switches for fault in switch.queue_faults()]
     at_hosts = [
         f"{intf.name}: {fault}"

@@ -1,4 +1,4 @@
-"""What a process takes of the machine."""
+"""The resources that a process uses."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import psutil
 
 @dataclass(frozen=True)
 class Footprint:
-    """Of a process at a moment."""
+    """The resources of a process at one moment."""
 
     rss_kb: int
     descriptors: int
@@ -36,6 +36,6 @@ def processor_s(pid: int) -> float:
 
 
 def ended_children_s() -> float:
-    """Return the processor time that the children of this process have had which have ended."""
+    """Return the processor time of the children of this process that have ended."""
     times = psutil.Process().cpu_times()
     return float(times.children_user + times.children_system)

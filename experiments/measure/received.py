@@ -1,7 +1,7 @@
-"""What comes to a host from each of several others, counted by its kernel, whatever the protocol.
+"""Traffic that a host receives from each of several others, counted by its kernel.
 
-A rule of the host's packet filter for each source counts and lets through. Reading them costs a
-process, so it is for every tenth of a second or more.
+A rule of the host's packet filter for each source counts and lets through, whatever the protocol.
+Reading the counters costs a process, so read every tenth of a second or less often.
 """
 
 import re
@@ -19,8 +19,8 @@ _COUNTED = re.compile(r"^\[(\d+):(\d+)\] -A PREROUTING -s ([\d.]+)/32\b", re.MUL
 
 
 class ReceivedBySource:
-    """Context manager: reads, in a thread, what the host of ``pid`` has got from each of
-    ``sources``, every ``period_s``."""
+    """Context manager: a thread reads every ``period_s`` what the host of ``pid`` has received
+    from each of ``sources``."""
 
     def __init__(self, pid: int, sources: Sequence[str], period_s: float) -> None:
         self.time_ns: list[int] = []

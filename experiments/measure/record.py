@@ -1,4 +1,4 @@
-"""What a run has left in its folder, and the figures that follow from it."""
+"""A recorded run, and the figures that follow from it."""
 
 import json
 from collections.abc import Mapping
@@ -56,12 +56,12 @@ class Run:
 
     @property
     def burst_ns(self) -> tuple[int, int]:
-        """When the workload's first operation began and its last one ended."""
+        """The start of the workload's first operation and the end of the last one."""
         return span_ns(self.data["operations"])
 
     @property
     def burst_s(self) -> float:
-        """How long that took."""
+        """The time between these."""
         begin_ns, end_ns = self.burst_ns
         return (end_ns - begin_ns) / 1e9
 
@@ -96,7 +96,7 @@ class Run:
         return self.counted(TIMEOUTS)
 
     def counted(self, counter: str) -> int:
-        """Return by how much a TCP counter grew, over all hosts."""
+        """Return the growth of a TCP counter, over all hosts."""
         return sum(host.get(counter, 0) for host in self.data["tcp"].values())
 
     def notices(self, *kinds: str) -> list[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""What is read again and again while a run lasts: the far end's bytes, the processors' time."""
+"""Samples during a run: the bytes at the far end, the processors' time."""
 
 import threading
 import time
@@ -53,7 +53,7 @@ def parse_received(text: str, device: str) -> int:
 
 
 class Processors:
-    """How busy the machine was, and how long a process waited for a processor, since creation."""
+    """The load of the machine, and how long a process waited for a processor, since creation."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -75,7 +75,7 @@ class Processors:
 
 
 class Stolen:
-    """What a hypervisor has given to others of the processors' time, since creation."""
+    """The processor time that a hypervisor gave to others, since creation."""
 
     def __init__(self) -> None:
         self._machine = psutil.cpu_times()
@@ -86,14 +86,14 @@ class Stolen:
 
 
 def share_of_processors(since: Any, *kinds: str) -> float:
-    """Return which share of all processors' time went to ``kinds`` (fields of psutil.cpu_times)
-    since ``since`` was read."""
+    """Return the share of all processors' time that went to ``kinds`` (fields of
+    psutil.cpu_times) after ``since`` was read."""
     now = psutil.cpu_times()
     spent_s = {kind: getattr(now, kind) - getattr(since, kind) for kind in _KINDS}
     return sum(spent_s[kind] for kind in kinds) / max(1e-3, sum(spent_s.values()))
 
 
 def _schedstat(pid: int) -> tuple[int, int]:
-    """Return for how long the main thread of ``pid`` ran and waited to run, in ns."""
+    """Return how long the main thread of ``pid`` ran and waited to run, in ns."""
     ran, waited, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
     return int(ran), int(waited)

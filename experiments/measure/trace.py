@@ -1,4 +1,4 @@
-"""The egress queue's own record of every packet that came to it, as columns."""
+"""The egress queue's record of every packet that arrived, as columns."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,15 +28,16 @@ class QueueTrace:
         return times
 
     def longest_bytes(self, begin_ns: int, end_ns: int) -> int:
-        """Return how many bytes were in the queue at most over that time, as far as any came."""
+        """Return the greatest length of the queue in that time, as far as packets arrived."""
         during = (begin_ns <= self.time_ns) & (self.time_ns <= end_ns)
         return int(self.bytes[during].max(initial=0))
 
     def mean_bytes(self, begin_ns: int, end_ns: int, rate_bps: float) -> float:
-        """Return how many bytes were in the queue on average over that time.
+        """Return the mean length of the queue in that time, in bytes.
 
-        By Little's law: every packet counts with its size for as long as it is there. The trace
-        must begin while the queue is empty, and the queue be a FIFO that drains at ``rate_bps``.
+        By Little's law, every packet counts with its size for as long as it is there. The trace
+        must begin while the queue is empty, and the queue must be a FIFO that drains at
+        ``rate_bps``.
         """
         came = self.kind == KINDS.index("enqueue")
         arrival, sizes = self.time_ns[came], _sizes(self.bytes[came], self.packets[came])
@@ -49,7 +50,7 @@ class QueueTrace:
         return float(np.sum(sizes * np.maximum(stay, 0.0)) / (end_ns - begin_ns))
 
     def at(self, times_ns: npt.NDArray[np.int64], rate_bps: float) -> npt.NDArray[np.float64]:
-        """Return how long the queue was at each of these times, none before the first record."""
+        """Return the length of the queue at each of these times, none before the first record."""
         last = np.searchsorted(self.time_ns, times_ns, side="right") - 1
         drained = (times_ns - self.time_ns[last]) * (rate_bps / 8e9)
         return np.maximum(0.0, self.bytes[last] - drained)
@@ -57,10 +58,10 @@ class QueueTrace:
     def envelope(
         self, bin_ns: int, rate_bps: float
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return each bin's start, and the shortest and the longest the queue was in it, in bytes.
+        """Return the start of each bin, and the shortest and the longest queue in it, in bytes.
 
-        Between two records the queue only drains, at ``rate_bps``; so it is shortest just before
-        an arrival or at the end of a bin, and a bin without arrivals has the rest of the drain.
+        Between two records the queue only drains, at ``rate_bps``. So it is shortest just before an
+        arrival or at the end of a bin, and in a bin without arrivals the drain goes on.
         """
         if not len(self.time_ns):
             empty = np.empty(0)
@@ -103,7 +104,7 @@ class QueueTrace:
 
 
 def _sizes(length: npt.NDArray[np.int64], packets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return each packet's size, from how many bytes and packets were there once it had come."""
+    """Return the size of each packet, from the bytes and packets in the queue after its arrival."""
     total = [0]
     for index, (held, count) in enumerate(zip(length.tolist(), packets.tolist(), strict=True)):
         total.append(total[index + 1 - count] + held)

@@ -1,7 +1,7 @@
-"""Measurements on a shared machine. A hypervisor gives its processors to others at times, and an
+"""Measurements on a shared machine, whose hypervisor may take its processors away for a while. An
 emulated network stands still then.
 
-Of several measurements the one counts that was disturbed least, whatever it has found.
+Of several measurements the least disturbed one counts, whatever its result.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ Found = TypeVar("Found")
 
 
 def least_disturbed(measure: Callable[[], Found]) -> tuple[Found, float]:
-    """Return what the first undisturbed measurement has found, or else the one that was disturbed
-    least; and the share of the processors' time that was taken away."""
+    """Return the first undisturbed result, or else the least disturbed one, and the share of the
+    processors' time that was taken away."""
     best: tuple[Found, float] | None = None
     for _ in range(_MOST_RUNS):
         stolen = Stolen()

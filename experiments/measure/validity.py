@@ -1,9 +1,7 @@
-"""Whether a run was what it was meant to be: named checks over its record. One that fails makes the
-run void.
+"""Validity checks: named checks over the record of a run. One that fails makes the run void.
 
 An emulation on a slow machine, or with losses in the wrong place, gives numbers that look like any
-other. These checks are after the network invariants of Mininet-HiFi (Handigol et al.,
-CoNEXT 2012).
+other. These checks are after the network invariants of Mininet-HiFi (Handigol et al., CoNEXT 2012).
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +46,7 @@ def checks(record: Mapping[str, Any]) -> list[Check]:
 def network_checks(
     record: Mapping[str, Any], rate_bps: int, *, filled: bool = False
 ) -> list[Check]:
-    """Return the checks of what ``measure.observation`` has recorded, with ``processors``."""
+    """Return the checks of a record of ``measure.observation``, with ``processors``."""
     return [
         shaped_rate(record["far_end"], rate_bps, filled=filled),
         drops_in_place(record["dropped"], record["lost_elsewhere"]),
@@ -100,7 +98,7 @@ def drops_in_place(dropped: int, elsewhere: Mapping[str, Mapping[str, int]]) -> 
 
 
 def lost_at(places_by_kind: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Say how many packets were lost where."""
+    """The number of packets lost at each place, in words."""
     return [
         f"{count} at {place} ({kind})"
         for kind, places in places_by_kind.items()
@@ -120,7 +118,8 @@ def processors(shares: Mapping[str, float]) -> Check:
 
 
 def all_carried(record: Mapping[str, Any], rate_bps: int) -> Check:
-    """What a client says it has got has come to its host, and in no less time than the link takes.
+    """All that a client claims to have received has reached its host, and took no less time than on
+    the link.
 
     The client reports its rounds itself, and could leave some of their time out.
     """
@@ -136,9 +135,9 @@ def all_carried(record: Mapping[str, Any], rate_bps: int) -> Check:
 
 
 def complete_trace(arrived: int, in_trace: int) -> Check:
-    """The queue's trace has not lost its beginning: it holds every packet that was counted.
+    """The queue's trace is complete: it holds every packet that was counted.
 
-    It begins a little before the counters are read first and ends a little after they are last.
+    It begins a little before the counters are first read, and ends a little after the last reading.
     """
     return Check(
         "complete queue trace",
@@ -149,7 +148,7 @@ def complete_trace(arrived: int, in_trace: int) -> Check:
 
 
 def connected(events: Sequence[Mapping[str, Any]]) -> Check:
-    """Every switch had its controller all the time, and no notice of a queue was missed."""
+    """Every switch was connected to its controller all the time, and no notice was lost."""
     downs = sum(event["event"] == "switch_down" for event in events)
     missed = sum(event["missed"] for event in events if event["event"] == "queue_event")
     return Check(
@@ -161,8 +160,8 @@ def connected(events: Sequence[Mapping[str, Any]]) -> Check:
 
 
 def notices_heard(record: Mapping[str, Any]) -> Check:
-    """The controller got notices during the workload, if there was congestion. Without notices a
-    scheme that only reacts has done nothing."""
+    """The controller received notices during the workload, if there was congestion. Without
+    notices a scheme that only reacts has done nothing."""
     heard = notices_during_workload(record)
     longest, low = record["longest_bytes"], int(record["queue"]["low"])
     return Check(
@@ -174,7 +173,7 @@ def notices_heard(record: Mapping[str, Any]) -> Check:
 
 
 def notices_during_workload(record: Mapping[str, Any]) -> int:
-    """Return how many notices of congestion the controller got while the workload ran."""
+    """Return how many notices of congestion the controller received during the workload."""
     begin_ns, end_ns = span_ns(record["operations"])
     return sum(
         event["event"] == "queue_event"
@@ -185,7 +184,7 @@ def notices_during_workload(record: Mapping[str, Any]) -> int:
 
 
 def without_errors(errors: Sequence[str]) -> Check:
-    """The controller met no error; a message that a switch refused is one."""
+    """The controller logged no error; a message that a switch refused is one."""
     return Check(
         "controller without errors",
         f"{len(errors)}, the first: {errors[0]}" if errors else "none",
@@ -195,5 +194,5 @@ def without_errors(errors: Sequence[str]) -> Check:
 
 
 def no_faults(name: str, faults: Sequence[str]) -> Check:
-    """What was read back differs in nothing from what was asked for."""
+    """All settings that were read back are as asked for."""
     return Check(name, "; ".join(faults) or "no difference", "no difference", not faults)

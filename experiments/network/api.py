@@ -1,6 +1,5 @@
-"""The controller's HTTP API within reach of the hosts of a test bed, beside the network that they
-send over: a link of its own from each of them.
-"""
+"""A link of its own to the controller's HTTP API for each host of a test bed, beside the network
+under test."""
 
 import subprocess
 import sys
@@ -19,27 +18,27 @@ _REQUESTS_PER_S = 10_000
 
 @dataclass(frozen=True)
 class Api:
-    """Where it is, who vouches for it, and a token for it: in files of ``directory``."""
+    """The API's address, certificate and token, in files of ``directory``."""
 
     directory: Path
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The API's URL."""
         return f"https://{_ADDRESS}:{_PORT}"
 
     @property
     def certificate(self) -> Path:
-        """Its certificate, which vouches for itself."""
+        """The API's self-signed certificate."""
         return self.directory / "api.pem"
 
     @property
     def token(self) -> Path:
-        """A file with a token for everything."""
+        """A file with a token for all scopes."""
         return self.directory / "token"
 
     def send_options(self, flow: str) -> list[str]:
-        """What ``fountain send`` needs to take its rate from there, as ``flow``."""
+        """The options with which ``fountain send`` takes its rate from there, as ``flow``."""
         return [
             *(f"--rate-from={self.url}", f"--token-file={self.token}"),
             *(f"--rate-ca={self.certificate}", f"--flow={flow}"),
@@ -82,7 +81,7 @@ def prepare(directory: Path) -> Api:
 
 
 def reach(hosts: Iterable[Host]) -> None:
-    """Give hosts a link to it."""
+    """Give hosts a link to the API."""
     for number, host in enumerate(hosts):
         here, there = f"api{number}", "api"
         peer = ["peer", "name", there, "netns", str(host.pid)]
@@ -98,8 +97,8 @@ def reach(hosts: Iterable[Host]) -> None:
 
 
 def meet(pairs: Iterable[tuple[Host, Host]]) -> None:
-    """Let the controller know where hosts are. Raises ProgramError if one does not reach its other
-    one."""
+    """Make the controller learn where hosts are. Raises ProgramError if one does not reach its
+    partner."""
     for host, other in pairs:
         ping = host.popen(["ping", "-q", "-c", "1", "-w", "20", other.IP()])
         ping.communicate()

@@ -69,8 +69,8 @@ class Network:
         return self
 
     def deliver(self) -> None:
-        """Flows that deliver by destination; to be called once a controller is connected, since
-        the switch forgets all flows when it gets its first one."""
+        """Install flows that deliver by destination. Call it once a controller is connected: the
+        switch forgets all flows when its first controller connects."""
         for number in range(1, self._count + 1):
             flow = f"priority=1,dl_dst={mac(number)},actions=output:{number}"
             self.ovs.ofctl("add-flow", BRIDGE, flow)
@@ -83,9 +83,9 @@ class Network:
         self.ovs.stop()
 
     def set_queue(self, port: int, **other_config: object) -> None:
-        """QoS of a port; ``type`` is ``weir`` unless given, "_" in a key stands for "-".
+        """Set the QoS of a port; ``type`` is ``weir`` unless given, "_" in a key stands for "-".
 
-        Raises CommandError if no queue comes of it.
+        Raises CommandError if the port has no queue afterwards.
         """
         kind = other_config.pop("type", "weir")
         config = [f"other_config:{k.replace('_', '-')}={v}" for k, v in other_config.items()]

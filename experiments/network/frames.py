@@ -37,7 +37,8 @@ _FLOOD_BUFFER_BYTES = 32_768
 
 
 def arrival_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
-    """When (CLOCK_REALTIME) it came, from the control message that ``SO_TIMESTAMPNS`` asks for."""
+    """The arrival time (CLOCK_REALTIME), from the control message that ``SO_TIMESTAMPNS`` asks
+    for."""
     seconds, nanoseconds = struct.unpack("qq", ancillary[0][2])
     return int(seconds * 10**9 + nanoseconds)
 

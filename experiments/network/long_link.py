@@ -26,8 +26,8 @@ _READY_TIMEOUT_S, _END_TIMEOUT_S = 10.0, 5.0
 
 @dataclass(frozen=True)
 class LongLink:
-    """``rtt_ms`` more there and back, and ``loss`` of the frames either way, drawn from
-    ``seed``."""
+    """A link with ``rtt_ms`` more round-trip time that loses a share ``loss`` of the frames in
+    each direction, drawn from ``seed``."""
 
     rtt_ms: float = 0.0
     loss: float = 0.0
@@ -36,9 +36,10 @@ class LongLink:
 
 @contextmanager
 def long_link(host: Host, link: LongLink, log: Path) -> Iterator[dict[str, Any]]:
-    """While it lasts, ``host`` is behind ``link``. What the relay did is in the dictionary, then.
+    """Context manager: ``host`` is behind ``link``. The dictionary has the relay's report
+    afterwards.
 
-    Raises ProgramError if the relay does not begin or does not end well.
+    Raises ProgramError if the relay does not start or does not end well.
     """
     device = host.defaultIntf().name
     told: dict[str, Any] = {}

@@ -1,1 +1,1 @@
-"""Reports, made from recorded runs alone: nothing here starts, measures or remembers anything."""
+"""Reports on recorded runs. Nothing here starts, measures or remembers anything."""

@@ -11,10 +11,10 @@ from experiments.statistics import percentile
 
 
 def summary(settings: Mapping[str, Mapping[str, Run]]) -> dict[str, Any]:
-    """Return what has been shown by the runs of each setting, by their names.
+    """Return the results of the runs of each setting, by their names.
 
-    Keys begin with the setting's name and, but for what is common to its runs, with the run's, as
-    in ``n32.weir.goodput_mbps``. Units are in the names. ``valid`` says whether every check of
+    Keys begin with the setting's name and, except for what is common to its runs, with the run's,
+    as in ``n32.weir.goodput_mbps``. Units are in the names. ``valid`` says whether every check of
     every run holds.
     """
     runs = [run for compared in settings.values() for run in compared.values()]

@@ -50,7 +50,7 @@ def comparison(runs: Sequence[Run], names: Sequence[str] = ()) -> Table:
 
 
 def setting(run: Run) -> str:
-    """Return what was compared, as text."""
+    """Return the compared setting, as text."""
     spec = run.data["spec"]
     shape = "".join(f", {name}={number}" for name, number in spec["shape"].items())
     delay_us = spec["delay_us"]

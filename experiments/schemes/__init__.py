@@ -44,7 +44,7 @@ class Scheme:
 
     @property
     def reacts(self) -> bool:
-        """Whether it does nothing before switches report congestion."""
+        """Whether it only acts once switches report congestion."""
         return self.regulation == "sdtcp"
 
 
@@ -77,9 +77,9 @@ def described(names: Iterable[str]) -> str:
 
 
 def available(name: str, *, say: Callable[[str], None]) -> bool:
-    """Whether this kernel can have the scheme ``name``; if not, ``say`` why.
+    """Whether this kernel supports the scheme ``name``; if not, ``say`` why.
 
-    Raises DctcpError where it can, and something has not been built.
+    Raises DctcpError if it does, but something has not been built.
     """
     if scheme(name).host.congestion_control != dctcp.NAME:
         return True

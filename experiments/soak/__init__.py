@@ -1,16 +1,15 @@
-"""Soak: hours of everything at once, to find what only shows in time.
+"""Soak: hours of everything at once, to find faults that show only in time.
 
-*Of the switch*: the patched one under sanitizers, while everything about it changes at random.
-
-Queues are set, changed and removed, ports and bridges come and go, controllers connect, talk
+*Of the switch*: the patched switch under sanitizers, while everything about it changes at random.
+Queues are set, changed and removed, ports and bridges come and go, controllers connect, send
 nonsense and vanish, window registers are set by the thousand, and TCP and UDP run through all of
-it. Whatever AddressSanitizer, LeakSanitizer or UndefinedBehaviorSanitizer have to say, a switch
-that hangs or ends, a descriptor that stays open and memory that keeps growing are findings.
+it. Findings are the reports of AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer, a
+switch that hangs or ends, a descriptor that stays open, and memory that keeps growing.
 
-*Of the controller*: a real process with fake switches around it, between whose hosts connections
+*Of the controller*: a real process with fake switches around it. Connections between their hosts
 come and go by the thousand a second, while hosts come, move and go, ports flap and channels break.
-Memory that grows, a view that is not the truth, a control delay that rises and whatever the log
-complains of are findings.
+Findings are memory that grows, a view that is wrong, a control delay that rises, and complaints in
+the log.
 """
 
 import json

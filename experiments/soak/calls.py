@@ -1,7 +1,7 @@
-"""Connections of mixed lifetimes between hosts that come, move and go: what a network would say.
+"""Connections of mixed lifetimes between hosts that come, move and go, as a network reports them.
 
-It is the truth that the controller's view is held against: ``open`` are the connections that are
-established, and ``vanished`` those that nobody has told the end of.
+They are the truth that the controller's view is compared with: ``open`` are the connections that
+are established, ``vanished`` those whose end nobody reported.
 """
 
 import functools
@@ -45,10 +45,8 @@ _KEPT_CALLS = 50
 
 
 class Calls:
-    """``place_of_probe`` tells where the host is whose connections neither come nor go, by edge.
-
-    ``done`` counts what has happened, by kind.
-    """
+    """``place_of_probe`` is the place of the host whose connections stay, by edge. ``done``
+    counts what has happened, by kind."""
 
     def __init__(self, network: Network, rng: Random) -> None:
         self.open: dict[FlowKey, Call] = {}
@@ -73,7 +71,7 @@ class Calls:
             switch.on_entry = self._on_entry(edge)
 
     def populate(self) -> None:
-        """A host at most ports, and the connections of the probes."""
+        """Put a host at most ports, and open the connections of the probes."""
         probes, peers = [], []
         for edge in range(1, EDGES + 1):
             for port in range(1, HOST_PORTS - _KEPT_PER_EDGE + 1):
@@ -91,17 +89,17 @@ class Calls:
 
     @staticmethod
     def place_of_probe(edge: int) -> Place:
-        """Of the host that keeps its connections."""
+        """The place of the host that keeps its connections."""
         return Place(edge, HOST_PORTS)
 
     def advance(self, now_s: float) -> None:
-        """Let happen what is due."""
+        """Do what is due."""
         self.now_s = now_s
         while self._due and self._due[0][0] <= now_s:
             heapq.heappop(self._due)[2]()
 
     def begin(self) -> None:
-        """Another connection, of any kind."""
+        """Begin another connection, of any kind."""
         rng = self._rng
         client = rng.choice(self._hosts)
         server = rng.choice(
@@ -125,7 +123,7 @@ class Calls:
             self._later(rng.uniform(0, lifetime_s), lambda: self._replace(call, again))
 
     def flap(self) -> None:
-        """A port goes down and up; its host and its connections outlive it."""
+        """Take a port down and up; its host and its connections outlive it."""
         host = self._rng.choice(self._hosts)
         if host.up and host.place is not None and self._ready(host.place.switch):
             place = host.place
@@ -134,7 +132,7 @@ class Calls:
             self.done["flaps"] += 1
 
     def move(self) -> None:
-        """A host goes to another port, and keeps its connections."""
+        """Move a host to another port; it keeps its connections."""
         host = self._rng.choice(self._hosts)
         if not host.up or host.place is None or not self._free:
             return
@@ -148,7 +146,7 @@ class Calls:
         self.done["moves"] += 1
 
     def replace_host(self) -> None:
-        """A host goes for good, some of its connections without a word, and another one comes."""
+        """Remove a host for good, with some of its connections unreported, and add another one."""
         host = self._rng.choice(self._hosts)
         if not (host.up and host.place is not None and self._ready(host.place.switch)):
             return
@@ -165,9 +163,9 @@ class Calls:
         self.done["hosts replaced"] += 1
 
     def reconnect(self, edge: int) -> None:
-        """A switch loses its controller for a moment; meanwhile nothing happens there.
+        """Disconnect a switch for a moment, in which nothing happens there.
 
-        What was said before has been heard, or else nobody would know the truth.
+        The controller has read all earlier messages first; otherwise the truth would not be known.
         """
         if not self._ready(edge):
             return
@@ -178,19 +176,26 @@ class Calls:
 
     def wind_up(self) -> None:
         """End everything that is open but for the connections of the probes."""
-        for call in set(self.open.values()):
-            if call.client in self._hosts or call.server in self._hosts:
-                self._end(call)
+        for call in self._passing():
+            self._end(call)
+
+    @property
+    def wound_up(self) -> bool:
+        """Whether no connections but those of the probes are open."""
+        return not self._passing()
+
+    def _passing(self) -> list[Call]:
+        calls = set(self.open.values())
+        return [call for call in calls if call.client in self._hosts or call.server in self._hosts]
 
     @property
     def all_known(self) -> bool:
-        """Whether every switch has its controller at present, and none had to be learnt anew just
-        now."""
+        """Whether every switch is connected at present, and none had to be relearnt just now."""
         return self.now_s >= self._relearnt_s and all(map(self._ready, self._resumes_s))
 
     @property
     def flows(self) -> int:
-        """How many there are between hosts that are both there, two to a connection."""
+        """The number of flows between hosts that are both there, two to a connection."""
         return sum(call.client.up and call.server.up for call in self.open.values())
 
     def addresses(self) -> set[bytes]:
@@ -225,7 +230,7 @@ class Calls:
             self._later(_AGAIN_S, lambda: self._end(call))
 
     def _end_now(self, call: Call, reset: bool) -> bool:
-        """Whether it could be said."""
+        """End a connection; returns False if the controller cannot be told at present."""
         if self.open.get(call.key) is not call:
             call.over = True
             return True
@@ -284,7 +289,7 @@ class Calls:
         self._later(_BOOT_S, lambda: self._introduce(arrived))
 
     def _settle(self, place: Place) -> Host:
-        """A host that is not one of those that come and go."""
+        """Add a host that is not one of those that come and go."""
         self._come(place)
         host = self._hosts.pop()
         if host in self._servers:
@@ -300,7 +305,7 @@ class Calls:
         host.up = True
 
     def _delivered(self, place: Place, frame: bytes) -> None:
-        """A host that was not heard of for long is asked whether it is still there."""
+        """A frame was sent to a host. The host answers if the frame asks for its address."""
         host = self._at.get(place)
         if host is not None and host.place == place and self._heard(host):
             answer = host.answer(frame)
@@ -322,7 +327,7 @@ class Calls:
         return self.now_s >= self._resumes_s[edge]
 
     def _heard(self, host: Host) -> bool:
-        """Whether the controller gets what a host sends at present."""
+        """Whether the controller receives what a host sends at present."""
         return host.up and host.place is not None and self._ready(host.place.switch)
 
     def _on_entry(self, edge: int) -> Callable[[object, Held], None]:
@@ -337,7 +342,7 @@ class Calls:
         return on_entry
 
     def _talk(self, edge: int) -> None:
-        """A controller wants to see data again of what it does not count."""
+        """Send data of the connections of an edge that the controller does not count."""
         self._asked.discard(edge)
         entries = self._network.switches[edge].entries
         counted = set()

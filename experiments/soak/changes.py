@@ -24,14 +24,14 @@ _EXTRA = ("dummy", "dummy", "tap", "internal", "veth")
 
 
 class StuckError(RuntimeError):
-    """The switch does not answer any more; the text says what it was asked."""
+    """The switch does not answer any more; the text names the request."""
 
 
 class Changes:
     """A switch with two bridges; ``hosts`` are devices that are always there, ports that are not.
 
-    ``done`` and ``refused`` count by kind of change. What is refused is no fault: absurd values
-    are to be refused.
+    ``done`` and ``refused`` count by kind of change. A refusal is no fault: absurd values must be
+    refused.
     """
 
     def __init__(self, ovs: Ovs, hosts: list[str], seed: int, log: TextIO) -> None:
@@ -72,13 +72,13 @@ class Changes:
             self._bridges[BRIDGES[0]].add(host)
 
     def clear(self) -> None:
-        """Take all bridges away, and with them everything that a change has brought."""
+        """Remove all bridges, and everything that a change has added."""
         for bridge in list(self._bridges):
             self._remove_bridge(bridge)
         self._vsctl("--all", "destroy", "qos")
 
     def step(self) -> None:
-        """One change. Raises StuckError if the switch does not get to it."""
+        """Make one change. Raises StuckError if the switch does not carry it out."""
         change = self._rng.choices(list(self._changes), list(self._changes.values()))[0]
         name = change.__name__.lstrip("_")
         try:

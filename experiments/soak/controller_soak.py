@@ -103,7 +103,7 @@ class Soak:
         self._pass(2.0)
 
     def _pass(self, seconds: float) -> None:
-        """Time passes, without anything new."""
+        """Let time pass, without anything new."""
         end_s = time.monotonic() + seconds
         while (now_s := time.monotonic()) < end_s:
             self._calls.advance(now_s)
@@ -149,7 +149,7 @@ class Soak:
     # The control delay
 
     def _notify(self) -> None:
-        """A notice of congestion, or of its end, from the ports of the probes in turn."""
+        """Send notices of congestion, or of its end, from the ports of the probes in turn."""
         self._turn += 1
         edge = self._turn % EDGES + 1
         line = self._network.lines[edge]
@@ -174,7 +174,8 @@ class Soak:
             self._delays_us.append((arrived_ns - asked_ns) / 1e3)
 
     def _registers(self, edge: int) -> set[int]:
-        """Of the host window of the probe's port, as the controller has installed it."""
+        """The registers of the host window of the probe's port, as the controller has installed
+        it."""
         port = Calls.place_of_probe(edge).port.to_bytes(4, "big")
         known = self._probe_registers.get(edge)
         if known is None:
@@ -211,9 +212,10 @@ class Soak:
         )
 
     def _count(self) -> tuple[int, int, int]:
-        """The flows that end at hosts: as the controller counts them, as they are, and vanished.
+        """Count the flows that end at hosts: the controller's number, the true one, and those that
+        vanished.
 
-        Meanwhile no host does anything, and what is on its way arrives.
+        Meanwhile no host does anything, and messages on their way arrive.
         """
         self._network.exchange(_SETTLE_S)
         self._read_events()
@@ -236,7 +238,7 @@ class Soak:
         return sum(self._counted.values()), truth, 2 * len(vanished)
 
     def _read_events(self) -> None:
-        """What the notices of host ports have found since the last time."""
+        """Read the flow counts in the notices of host ports since the last time."""
         with self._events.open("rb") as log:
             log.seek(self._read_bytes)
             data = log.read()
@@ -260,10 +262,17 @@ class Soak:
     def _drain(self) -> None:
         """End all that comes and goes; then nothing of it may be left, here or on the switches."""
         self._calls.wind_up()
-        self._pass(_EXPIRED_WITHIN_S + _DRAIN_S)
-        counted, truth, vanished = self._count()
-        if counted != truth or vanished:
-            self.faults.append(f"in the end the controller counts {counted} flows, not {truth}")
+        deadline_s = time.monotonic() + _EXPIRED_WITHIN_S + _DRAIN_S
+        while (left := self._left()) and time.monotonic() < deadline_s:
+            self._pass(1.0)
+        self.faults += left
+
+    def _left(self) -> list[str]:
+        """What is left of connections and hosts that are over, in words."""
+        found = [] if self._calls.wound_up else ["connections are open that were to end"]
+        counted, truth, _ = self._count()
+        if counted != truth:
+            found.append(f"in the end the controller counts {counted} flows, not {truth}")
         open_keys = set(self._calls.open)
         addresses = self._calls.addresses()
         for number, switch in self._network.switches.items():
@@ -275,9 +284,10 @@ class Soak:
                 elif kind == pipeline.Kind.FORWARD:
                     strange += unpack_match(place.match)[0][1] not in addresses
             if stale:
-                self.faults.append(f"switch {number} counts {stale} flows that are over")
+                found.append(f"switch {number} counts {stale} flows that are over")
             if strange:
-                self.faults.append(f"switch {number} forwards to {strange} hosts that are gone")
+                found.append(f"switch {number} forwards to {strange} hosts that are gone")
+        return found
 
     def _judge(self) -> None:
         figures, faults = judge(self._samples, self._minutes)

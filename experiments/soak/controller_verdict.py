@@ -1,4 +1,4 @@
-"""What a soak of the controller is judged by, over what was sampled once it had warmed up."""
+"""Judges a soak of the controller by the samples taken after its warm-up."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -32,8 +32,8 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class Minute:
-    """A minute's control delays, and the connections counted twice: by what the controller says of
-    its ports, and by who has made them. ``vanished`` are those of which it cannot know the end."""
+    """The control delays of a minute, and its connections counted twice: by the controller's
+    ports, and by who made them. ``vanished`` are those whose end it cannot know."""
 
     at_s: float
     delay_p50_us: float
@@ -45,7 +45,7 @@ class Minute:
 
     @property
     def fault(self) -> str | None:
-        """In words, if the controller's view is not the truth."""
+        """Describe how the controller's view is wrong; None if it is not."""
         allowance = _ON_ITS_WAY + self.truth * _SHARE_ON_ITS_WAY
         if self.truth - allowance <= self.counted <= self.truth + self.vanished + allowance:
             return None
@@ -58,7 +58,7 @@ class Minute:
 def judge(
     samples: Sequence[Sample], minutes: Sequence[Minute]
 ) -> tuple[dict[str, float], list[str]]:
-    """Figures, and what is wrong in words."""
+    """Return figures, and findings in words."""
     faults = [minute.fault for minute in minutes if minute.fault]
     end_s = samples[-1].at_s if samples else 0.0
     begin_s = max(_WARM_UP * end_s, min(_WARM_UP_S, _MOST_WARM_UP * end_s))
@@ -79,7 +79,7 @@ def judge(
 
 
 def unexpected(log: Iterable[str]) -> list[str]:
-    """The lines of a controller's log that complain of what was not done on purpose."""
+    """The complaints in a controller's log about things that were not done on purpose."""
     return [
         line
         for line in log

@@ -1,7 +1,7 @@
-"""A switch that is none: what OpenFlow 1.3 asks of one, without a socket and without a datapath.
+"""A fake switch: OpenFlow 1.3 without a socket and without a datapath.
 
-It holds the entries it is given, tells them back, and answers what is asked. Whoever drives it
-carries the bytes, and may listen to what the controller sends and sets.
+It holds the entries it is given, reports them, and answers requests. Its driver carries the bytes,
+and may listen to what the controller sends and sets.
 """
 
 import functools
@@ -52,12 +52,12 @@ class Held(NamedTuple):
 
 
 class Switch:
-    """One end of a control channel. ``outgoing`` is what is to be sent.
+    """One end of a control channel. ``outgoing`` are bytes to send.
 
-    ``ports`` tells of each whether it is up, ``entries`` is the flow table. ``counters`` gives the
-    packets and bytes of an entry by its packed match; ``on_frame`` hears of frames to be sent out
-    of a port, ``on_windows`` of registers that are set, ``on_entry`` of entries that are added.
-    Those that expire however much they are used have expired at once.
+    ``ports`` says of each port whether it is up, ``entries`` is the flow table. ``counters``
+    returns the packets and bytes of an entry by its packed match. ``on_frame`` is called for frames
+    to send out of a port, ``on_windows`` for registers that are set, ``on_entry`` for entries that
+    are added. Entries that expire however much they are used expire at once.
     """
 
     def __init__(self, datapath: int, n_ports: int, n_registers: int = _REGISTERS) -> None:
@@ -74,7 +74,7 @@ class Switch:
         self._got = b""
 
     def connect(self) -> None:
-        """A new channel; entries and ports are as they were."""
+        """Open a new channel; entries and ports stay as they were."""
         self._got, self.subscribed = b"", False
         self.outgoing[:] = message(Type.HELLO)
 
@@ -101,7 +101,7 @@ class Switch:
                 self.outgoing += message(_ROLE_REPLY, body, xid)
 
     def set_port(self, number: int, up: bool) -> None:
-        """A port goes up or down, and the controller hears of it."""
+        """Set a port up or down, and report it to the controller."""
         self.ports[number] = up
         modified = 2
         self.outgoing += message(
@@ -193,7 +193,7 @@ class Switch:
 
 
 def queue_of(port: int) -> extension.QueueStats:
-    """An empty queue of a link that is never slow, in a buffer that is never a limit."""
+    """An empty queue of a link of unlimited rate, with a buffer that is never full."""
     lengths, frames, events = (0, 0, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0)
     return extension.QueueStats(
         port, 0, 0, 0, 10**10, LIMIT_BYTES, None, *lengths, *frames, events, 0

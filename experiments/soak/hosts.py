@@ -1,4 +1,4 @@
-"""Hosts of the controller's soak, where they are, and the frames that they send."""
+"""The hosts of the controller's soak: where they are, and the frames that they send."""
 
 import struct
 from dataclasses import dataclass, field
@@ -44,13 +44,13 @@ class Host:
         return _IPV6_NETWORK + b"\0" + tail if ipv6 else b"\x0a" + tail
 
     def introduction(self) -> bytes:
-        """The frame by which a host makes itself known: it asks for its own address."""
+        """The frame by which a host makes itself known: a request for its own address."""
         address = self.address(ipv6=False)
         body = _ARP.pack(1, 0x0800, 6, 4, _ARP_QUESTION, self.mac, address, bytes(6), address)
         return _ETHERNET.pack(_BROADCAST, self.mac, _ARP_TYPE) + body
 
     def answer(self, frame: bytes) -> bytes | None:
-        """What it says to a frame: its address is its, if that is the question."""
+        """The host's answer to a frame that asks for its address."""
         address = self.address(ipv6=False)
         if _ETHERNET.unpack_from(frame)[2] != _ARP_TYPE:
             return None
@@ -77,7 +77,7 @@ class Call:
 
     @property
     def key(self) -> FlowKey:
-        """Of the client's data."""
+        """The key of the client's data."""
         return FlowKey(
             *(self.client.address(self.ipv6), self.ports[0]),
             *(self.server.address(self.ipv6), self.ports[1]),

@@ -1,4 +1,4 @@
-"""OpenFlow messages for a switch to digest: what a controller sends, and the same spoilt.
+"""Random OpenFlow messages for a switch: valid ones, and the same spoilt.
 
 Bytes are put together here rather than by ``controller.southbound``, which refuses to make the
 values that this is about.
@@ -57,7 +57,7 @@ def window_set(rng: Random) -> bytes:
 
 
 def queue_stats(rng: Random) -> bytes:
-    """Requests of the length that is right, and of some that are not."""
+    """Requests of the right length, and of some wrong ones."""
     port = rng.choice((_ANY, 1, 2, 77))
     return extension(_QUEUE_STATS, struct.pack("!B3xI", _VERSION, port) + bytes(rng.choice((0, 8))))
 
@@ -118,7 +118,7 @@ def packet_out(rng: Random) -> bytes:
 
 
 def sensible(rng: Random) -> bytes:
-    """Something a controller might say."""
+    """A message that a controller might send."""
     return rng.choices(
         (
             subscribe,
@@ -146,7 +146,7 @@ def _multipart(rng: Random) -> bytes:
 
 
 def spoilt(rng: Random) -> bytes:
-    """A message of the extension, or one with its actions, that is wrong in some way.
+    """A message of the extension, or one with its actions, with an error in it.
 
     Its own length is right, so that the connection outlives it.
     """

@@ -1,7 +1,7 @@
-"""A network of switches that are none, around a real controller: edges and a core, cabled.
+"""A network of fake switches around a real controller: edges and a core, cabled.
 
-What a controller sends out of a port with a cable enters at the other end; so it discovers the
-links, as it does real ones.
+Frames that a controller sends out of a port with a cable enter at the other end, so it discovers
+the links as it does real ones.
 """
 
 import errno
@@ -45,7 +45,7 @@ class Line:
         selector.register(self._socket, selectors.EVENT_READ, self)
 
     def close(self, selector: selectors.BaseSelector) -> None:
-        """What waits to be sent is lost."""
+        """Close it; bytes not yet sent are lost."""
         if self._socket is not None:
             selector.unregister(self._socket)
             self._socket.close()
@@ -62,7 +62,7 @@ class Line:
         self.switch.receive(data)
 
     def write(self) -> None:
-        """As much as the socket takes."""
+        """Write as much as the socket takes."""
         outgoing = self.switch.outgoing
         if self._socket is None or not outgoing:
             return
@@ -74,8 +74,8 @@ class Line:
 
 
 class Network:
-    """All switches with their lines. ``on_windows`` hears of what is set where, and when,
-    ``on_delivery`` of frames that leave by ports to hosts."""
+    """All switches with their lines. ``on_windows`` is called for windows that are set,
+    ``on_delivery`` for frames that leave by ports to hosts."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.switches = {n: Switch(n, HOST_PORTS + 1) for n in range(1, EDGES + 1)}
@@ -96,16 +96,16 @@ class Network:
         self.lines[number].open(self._selector)
 
     def disconnect(self, number: int) -> None:
-        """The switch goes on, without a controller."""
+        """Close the channel; the switch goes on, without a controller."""
         self.lines[number].close(self._selector)
 
     def enter(self, place: Place, frame: bytes) -> None:
-        """A frame comes in from a host, and its copy goes up."""
+        """Take a frame from a host, and copy it to the controller."""
         if self.lines[place.switch].up:
             self.switches[place.switch].outgoing += packet_in(place.port, frame)
 
     def exchange(self, timeout_s: float) -> None:
-        """Send what is to be sent, and take what comes within that time."""
+        """Send pending bytes, and read for that long."""
         deadline = time.monotonic() + timeout_s
         while True:
             for line in self.lines.values():
@@ -117,7 +117,7 @@ class Network:
                 return
 
     def close(self) -> None:
-        """All lines."""
+        """Close all lines."""
         for line in self.lines.values():
             line.close(self._selector)
         self._selector.close()

@@ -1,4 +1,4 @@
-"""Controllers of every kind: busy, rude, silent, gone again."""
+"""Controllers of every kind: busy, rude, silent, or gone again."""
 
 import contextlib
 import random
@@ -22,10 +22,11 @@ _PAUSE_S = 0.05
 
 
 class Peers:
-    """Those the switch calls (on loopback, ``PORT``), and those that call it.
+    """Controllers that the switch connects to (on loopback, ``PORT``), and controllers that connect
+    to it.
 
-    ``counts`` says how often what was received from the switch, so that a soak in which the
-    controllers were never heard shows.
+    ``counts`` says how often each message was received from the switch, which shows a soak in which
+    the controllers were never heard.
     """
 
     def __init__(self, seed: int, management_sockets: Callable[[], list[Path]]) -> None:

@@ -39,14 +39,14 @@ _SHARE_OF_ABSURD = 0.08
 
 
 def value(key: str, rng: Random) -> str:
-    """A value for a key, once in a while one that no operator would write."""
+    """A value for a key, rarely one that no operator would write."""
     if rng.random() < _SHARE_OF_ABSURD:
         return rng.choice(ABSURD)
     return rng.choice(SENSIBLE[key])
 
 
 def record(rng: Random) -> dict[str, str]:
-    """A whole other_config. What needs another key nearly always comes with it."""
+    """A whole other_config. A key nearly always comes with the keys that it needs."""
     keys = ["max-rate", "limit-bytes"] if rng.random() < 0.95 else []
     others = [key for key in SENSIBLE if key not in ("max-rate", "limit-bytes")]
     keys += rng.sample(others, rng.choice(_HOW_MANY))

@@ -125,7 +125,7 @@ class Soak:
             raise StuckError(f"ovs-vswitchd has ended by itself, with status {status}")
 
     def _require_silence(self) -> None:
-        """A first report is enough to end a soak: what follows may be its consequence."""
+        """Stop at the first report: what follows may be its consequence."""
         told = switch_verdict.reports(self._out)
         if told:
             raise StuckError(f"stopped at the first report, {told[0].name}")
@@ -136,7 +136,7 @@ class Soak:
         return None if found is None else found.si_status
 
     def _end(self, changes: Changes, idle_descriptors: int) -> None:
-        """Clear, see that nothing was kept open, and have the switch end as it does by itself.
+        """Clear the switch, check that nothing was kept open, and let it end by itself.
 
         Only then, not after a signal, does LeakSanitizer look for leaks.
         """
@@ -205,7 +205,7 @@ class Soak:
 
 
 def _descriptors(pid: int) -> int:
-    """How many the switch has open."""
+    """The number of descriptors that the switch has open."""
     return footprint(pid).descriptors
 
 

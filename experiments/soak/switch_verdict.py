@@ -1,4 +1,4 @@
-"""What a soak of the switch is judged by: memory over time, and the sanitizers' reports."""
+"""Judges a soak of the switch by its memory over time and the sanitizers' reports."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ class Growth:
 
     @property
     def fault(self) -> str | None:
-        """In words, if it is more than chance."""
+        """Describe growth that is more than chance; None otherwise."""
         if self.last_kb <= self.first_kb * (1 + _SLACK) + _SLACK_KB:
             return None
         return (
@@ -51,7 +51,7 @@ def reports(directory: Path) -> list[Path]:
 
 
 def headline(report: Path) -> str:
-    """The line of a report that says what it is about."""
+    """The line of a report that names the fault."""
     lines = report.read_text(errors="replace").splitlines()
     told = (line.strip() for line in lines if "ERROR: " in line or "runtime error: " in line)
     return next(told, lines[0].strip())

@@ -1,4 +1,4 @@
-"""A process over time, and whether a series of samples goes anywhere: slopes that a few outliers do
+"""The resources of a process over time, and whether samples grow: slopes that a few outliers do
 not move."""
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def slope(points: Sequence[Point]) -> float:
 
 
 def spread(points: Sequence[Point], slope_: float) -> float:
-    """How far points usually are from a line of this slope: the median absolute deviation."""
+    """The typical distance of points from a line of this slope: the median absolute deviation."""
     x, y = np.array(points, dtype=float).T
     rests = y - slope_ * x
     return float(np.median(np.abs(rests - np.median(rests))))

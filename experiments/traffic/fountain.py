@@ -1,7 +1,7 @@
 """The command ``fountain`` as a workload: servers, each a process of its own, and a client that
-fetches from all of them at once; a receiver, and those who send to it.
+fetches from all of them at once; a receiver, and its senders.
 
-What it prints is used only if it is complete; the network's own counters stand beside it
+Its output counts only if it is complete; the network's own counters stand beside it
 (``experiments.measure.observation``).
 """
 
@@ -122,10 +122,10 @@ def servers(
     secure: bool = True,
     prefix: Sequence[str] = (),
 ) -> Iterator[list[Server]]:
-    """While it lasts, a process at each of ``places`` serves ``folder``.
+    """Context manager: a process at each of ``places`` serves ``folder``.
 
     ``prefix`` goes before the command, as in ``("taskset", "1")``. Raises ProgramError if one does
-    not listen, or has not ended well when it was told to end.
+    not listen, or does not end well when told to.
     """
     command = str(find_fountain())
     with ExitStack() as stack:
@@ -149,10 +149,10 @@ def servers(
 
 @contextmanager
 def receiver(inbox: Path, place: Place, log: Path, *, decode: bool = True) -> Iterator[Server]:
-    """While it lasts, a process at ``place`` takes what is sent there, and keeps nothing of it;
-    without ``decode`` it restores nothing either.
+    """Context manager: a process at ``place`` receives and keeps nothing; without ``decode`` it
+    restores nothing either.
 
-    Raises ProgramError if it does not listen, or has not ended well when it was told to end.
+    Raises ProgramError if it does not listen, or does not end well when told to.
     """
     listen = f"{place.address}:{place.port}"
     argv = [str(find_fountain()), "recv", str(inbox), f"--listen={listen}", "--discard", "--json"]

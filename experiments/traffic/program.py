@@ -1,4 +1,4 @@
-"""A process of the workload: it speaks lines of JSON."""
+"""A process of the workload, which speaks lines of JSON."""
 
 import json
 import subprocess
@@ -54,15 +54,15 @@ class Command:
 
     @property
     def pid(self) -> int:
-        """Of the process, for as long as it has not been left."""
+        """The process id, until it is left."""
         return self._process.pid
 
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether it is still running."""
         return self._process.poll() is None
 
     def messages(self, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
-        """Yield what it says, until it ends.
+        """Yield its messages, until it ends.
 
         Raises ProgramError if it does not end well, or is still there after ``timeout_s``.
         """
@@ -95,12 +95,12 @@ class Command:
         return message
 
     def ignore(self) -> None:
-        """Let it say what it likes from now on, so that it never waits for a listener."""
+        """Discard its output from now on, so that it never waits for a reader."""
         self._drain = threading.Thread(target=self._read_to_end, daemon=True)
         self._drain.start()
 
     def tell(self, line: str) -> None:
-        """Write it a line."""
+        """Send it a line."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
@@ -111,7 +111,7 @@ class Command:
         self._process.stdin.close()
 
     def terminate(self) -> int:
-        """Have it end by SIGTERM; return its exit status.
+        """End it by SIGTERM; return its exit status.
 
         Raises ProgramError if it does not end in time.
         """

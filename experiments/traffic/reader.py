@@ -146,12 +146,12 @@ def connect(servers: list[str], spec: IncastSpec) -> list[socket.socket]:
 
 
 def say(event: str, **fields: Any) -> None:
-    """Tell the runner, in a line of JSON."""
+    """Report to the runner, in a line of JSON."""
     print(json.dumps({"event": event, **fields}), flush=True)
 
 
 class Rounds(Protocol):
-    """What reads blocks, and counts what comes."""
+    """Reads blocks, and counts the bytes."""
 
     bins: ByteBins
 
@@ -159,7 +159,7 @@ class Rounds(Protocol):
 
 
 def read(description: str, make: Callable[[list[str], IncastSpec], Rounds]) -> None:
-    """Be the process that reads as its arguments say, with what ``make`` makes of the servers'
+    """Run the reading process by its arguments; ``make`` makes a reader from the servers'
     addresses."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--spec", type=json.loads, required=True)

@@ -38,7 +38,7 @@ def mixed(_share: float, draw: random.Random) -> int:
 
 
 class Rpc:
-    """Connections to ``addresses``, which are asked for what ``pattern`` says, for ``seconds``."""
+    """Connections to ``addresses`` that request what ``pattern`` says, for ``seconds``."""
 
     def __init__(
         self, addresses: Sequence[tuple[str, int]], pattern: str, seconds: float, seed: int

@@ -16,17 +16,17 @@ from testbed.registry import Registry
 
 
 class Stage(Protocol):
-    """What a workload is given: the network ``bed``, which forwards already, and ``log``, where its
-    processes write what they say on stderr."""
+    """What a workload gets: the network ``bed``, which forwards already, and ``log``, where its
+    processes write their stderr."""
 
     bed: Bed
     log: Path
 
     def say(self, text: str) -> None:
-        """Tell the user how far it is."""
+        """Print progress."""
 
     def begin(self) -> None:
-        """Its traffic begins now: from here on the load of the processors counts."""
+        """The workload's traffic begins now: from here on the load of the processors counts."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,15 @@ class Workload:
         return self.senders
 
     def serving(self, stage: Stage) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Return what is to stand before a background flow begins, and until all is over."""
+        """Return the servers that run before a background flow begins, and until all is over."""
         return nullcontext()
 
     def run(self, stage: Stage) -> Done:
-        """Do it. Raises ProgramError where a process fails."""
+        """Run the workload. Raises ProgramError where a process fails."""
         raise NotImplementedError
 
     def in_words(self) -> str:
-        """Return what is done, for reports."""
+        """Describe the workload, for reports."""
         return f"{self.name} with {self.senders} senders"
 
 

@@ -51,8 +51,9 @@ WORKLOADS.add(LongFlows)
 def long_flows(
     senders: Iterable[Host], receiver: Host, log: Path, *, to: str | None = None
 ) -> Iterator[Program]:
-    """While it lasts, a connection from each of ``senders`` to ``receiver`` (to its address ``to``,
-    if given) always has something to send. ``traffic.bulk`` lists what the program says."""
+    """Context manager: a connection from each of ``senders`` to ``receiver`` (to its address
+    ``to``, if given) always has something to send. ``traffic.bulk`` lists the program's
+    messages."""
     ends = [f"--sender-pid={sender.pid}" for sender in senders]
     ends += [f"--receiver-pid={receiver.pid}", f"--receiver={to or receiver.IP()}"]
     with Program("experiments.traffic.bulk", ends, log=log) as bulk:

@@ -70,7 +70,7 @@ WORKLOADS.add(FreshReads)
 
 @contextmanager
 def responders(bed: Bed, log: Path) -> Iterator[None]:
-    """While it lasts, every sender of ``bed`` answers requests."""
+    """Context manager: every sender of ``bed`` answers requests."""
     pids = [f"--pid={bed.host(name).pid}" for name in bed.roles.senders]
     module, args = "experiments.traffic.responder", [f"--port={PORT}", *pids]
     with Program(module, args, log=log) as responder:
@@ -83,8 +83,8 @@ def responders(bed: Bed, log: Path) -> Iterator[None]:
 
 @contextmanager
 def reader(bed: Bed, spec: IncastSpec, log: Path, *, fresh: bool = False) -> Iterator[Program]:
-    """Have the receiver of ``bed`` read as ``spec`` says, with ``fresh`` over a new connection for
-    every request; ``traffic.reader`` lists what it says."""
+    """Start the reader at the receiver of ``bed``, as ``spec`` says, with ``fresh`` over a new
+    connection for every request; ``traffic.reader`` lists its messages."""
     servers = [f"--server={bed.host(name).IP()}" for name in bed.roles.senders[: spec.senders]]
     args = ["--spec", json.dumps(asdict(spec)), *servers]
     pid = bed.host(bed.roles.receiver).pid

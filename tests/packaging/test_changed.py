@@ -26,6 +26,9 @@ class Tree:
         for path in ("pyproject.toml", "tools/changed", "tools/affected.py", "tools/steps.py"):
             (top / path).parent.mkdir(exist_ok=True)
             shutil.copy(TOP / path, top / path)
+        self.write(".gitignore", "build/\n")
+        (top / "build").mkdir()
+        (top / "build/venv").symlink_to(sys.prefix)
         self.write("tools/lint", '#!/bin/sh\necho "lint of $*"\n').chmod(0o755)
         self.write("experiments/__init__.py", "")
         self.write("experiments/mean.py", "def mean(a, b):\n    return (a + b) / 2\n")
@@ -51,7 +54,7 @@ class Tree:
 
     def check(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, self.top / "tools/changed", *words],
+            ["/usr/bin/python3", self.top / "tools/changed", *words],
             env=os.environ | {"PYTHONPATH": str(self.top), "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
@@ -62,6 +65,13 @@ class Tree:
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
+
+
+def test_an_environment_that_is_missing_is_told(tree: Tree) -> None:
+    (tree.top / "build/venv").unlink()
+    done = tree.check()
+    assert done.returncode == 2
+    assert done.stderr == "tools/changed: there is no build/venv: make venv\n"
 
 
 def test_nothing_has_changed(tree: Tree) -> None:

@@ -1,8 +1,8 @@
-"""What follows from all figures of ``bench apps``: overall ratios, and where the baseline itself
-suffers.
+"""Overall ratios of ``bench apps``, and the workloads with which the baseline itself suffers.
 
-A workload with which the baseline has retransmission timeouts is one that collapses by itself. It
-is no measure of harm, and listed instead: with the timeouts of both, and whether Weir is ahead.
+A workload with which the baseline has retransmission timeouts collapses without Weir's help. It
+does not measure harm, so it is listed instead: with the timeouts of both, and whether Weir is
+ahead.
 """
 
 from collections.abc import Mapping

@@ -36,8 +36,7 @@ def wanted(setting: Setting, *, quick: bool) -> list[str]:
 
 
 def of_setting(name: str, turns: Mapping[str, Sequence[Turn]]) -> Figures:
-    """Return the figures of a setting, whose ``turns`` are given by contender; failed ones have
-    none."""
+    """Return the figures of a setting from its ``turns``, by contender. Failed turns have none."""
     figures: Figures = {}
     for contender, done in turns.items():
         figures[f"{name}.{contender}.void_turns"] = sum(bool(void(turn)) for turn in done)
@@ -70,7 +69,7 @@ def failures(turns: Mapping[str, Sequence[Turn]]) -> list[str]:
 
 
 def void(turn: Turn) -> list[str]:
-    """Say what of a turn's checks does not hold."""
+    """Name the checks of a turn that do not hold."""
     return [
         f"{check['name']}: {check['measured']}; should be: {check['bound']}"
         for check in turn["checks"]

@@ -1,7 +1,8 @@
 """What is measured: settings of the network, and the workloads of each.
 
-It is no full cross product: the first setting has every program, the others vary one thing each and
-have the workloads that tell most (``KEY``). Every value of every dimension appears with those.
+This is no full cross product. The first setting has every program. Each other setting varies one
+thing and has the workloads that show most (``KEY``), so every value of every dimension appears with
+those.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +27,11 @@ SHUFFLED_HOSTS = 12
 
 @dataclass(frozen=True)
 class Workload:
-    """An app from ``clients`` hosts to one server.
+    """An app between ``clients`` hosts and one server.
 
-    One client is the receiver of the test bed, behind its smallest buffer, and the server its first
-    sender; more clients are senders, and the receiver is the server. Every one of
-    ``all_to_all`` hosts, if not 0, is both.
+    With one client, the client is the receiver of the test bed, behind its smallest buffer, and the
+    server is the first sender. With more, the clients are senders and the server is the receiver.
+    With ``all_to_all``, so many hosts are both.
     """
 
     app: App
@@ -40,7 +41,7 @@ class Workload:
 
     @property
     def name(self) -> str:
-        """What it is called in figures."""
+        """The name in figures."""
         clients = f"_from_{self.clients}_hosts" if self.clients > 1 else ""
         return f"{self.app.name}{clients}{f'_beside_{self.beside}' if self.beside else ''}"
 
@@ -88,7 +89,7 @@ class Setting:
 
 
 def scheme_of(contender: str) -> Scheme:
-    """Return the scheme of the contender that figures call so."""
+    """Return the scheme of a contender, given its name in figures."""
     return scheme(CONTENDERS[contender])
 
 

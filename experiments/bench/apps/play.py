@@ -31,9 +31,9 @@ _ROUNDS = 100_000
 
 @dataclass(frozen=True)
 class Played:
-    """What came of a workload: what the clients reported, and what happened to their traffic.
+    """The result of a workload: what the clients reported, and what happened to their traffic.
 
-    ``timeouts`` and ``retransmitted`` are of all hosts, ``drops`` by port of a switch.
+    ``timeouts`` and ``retransmitted`` are sums over all hosts, ``drops`` are by port of a switch,
     ``idle_share`` is of the machine's processors.
     """
 
@@ -46,7 +46,7 @@ class Played:
 
 
 class Stage:
-    """Context manager: plays workloads on ``bed``. Servers that were started stay until the end."""
+    """Context manager that runs workloads on ``bed``. Started servers run until the end."""
 
     def __init__(self, bed: Bed, *, ipv6: bool) -> None:
         self._bed = bed
@@ -118,7 +118,8 @@ class Stage:
         )
 
     def _serve(self, app: App, host: Host) -> Path:
-        """Have a server for ``app`` on ``host``, with what it is asked for; return its folder."""
+        """Run a server for ``app`` on ``host``, with the data that clients ask for; return its
+        folder."""
         service = app.service
         key = (host.name, service.name)
         if key not in self._servers:
@@ -148,7 +149,7 @@ class Stage:
 
 
 class _Client:
-    """Context manager around a client that runs; it is killed where it has not ended."""
+    """Context manager around a running client; a client that has not ended is killed."""
 
     def __init__(self, app: App, argv: Sequence[str], host: Host, folder: Path) -> None:
         self._app, self._argv, self._folder = app, argv, folder
@@ -198,7 +199,7 @@ class _Client:
 
 @contextmanager
 def _server(service: Service, host: Host, folder: Path) -> Iterator[None]:
-    """Have a server run on ``host``. Raises AppError with its last words if it does not listen."""
+    """Run a server on ``host``. Raises AppError with its last words if it does not listen."""
     log = folder / "server.log"
     with log.open("wb") as said:
         process = subprocess.Popen(
@@ -249,7 +250,7 @@ def _dropped(bed: Bed) -> dict[str, int]:
 
 @contextmanager
 def _beside(bed: Bed, what: str | None) -> Iterator[None]:
-    """While it lasts, an incast or elephants go on to the receiver."""
+    """Context manager: an incast or elephants go to the receiver meanwhile."""
     log = bed.run_dir / "workload.log"
     receiver = bed.host(bed.roles.receiver)
     if what is None:

@@ -1,7 +1,7 @@
 """Ordinary programs under each scheme, in turns: one setting of ``experiments.bench.apps.matrix``.
 
-In a turn each contender has a sandbox of its own, in an order that rotates from turn to turn: a
-noisy minute, or the first place, is nobody's alone. Each leaves its record.
+In a turn each contender runs in a sandbox of its own. The order rotates from turn to turn, so a
+noisy minute, or the first place, does not always fall to the same one. Each turn is recorded.
 """
 
 import json
@@ -26,8 +26,9 @@ def run(
     records: str,
     quick: bool = False,
 ) -> Figures:
-    """Measure; see ``experiments.bench``. The baseline is always among the ``schemes``. Workloads
-    that failed in a turn have the figures of the others, and are named as missing."""
+    """Measure; see ``experiments.bench``. The baseline is always among the ``schemes``.
+    Workloads that failed in a turn have the figures of the other turns, and are named as
+    missing."""
     chosen = SETTINGS[setting]
     names = [name for name in chosen.contenders if name in (BASELINE, *schemes)]
     if names == [BASELINE]:

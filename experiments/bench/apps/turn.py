@@ -130,8 +130,8 @@ def _events(bed: Bed, since_ns: int) -> list[dict[str, Any]]:
 
 
 def _nothing_lost(elsewhere: dict[str, dict[str, int]]) -> validity.Check:
-    """Packets were lost where networks lose them: at the ports of switches and hosts, which is a
-    result."""
+    """Packets were lost only where networks lose them: at ports of switches and hosts. Such
+    losses are a result."""
     lost = validity.lost_at(
         {
             kind: {p: count for p, count in places.items() if not _is_port_of_host(kind, p)}

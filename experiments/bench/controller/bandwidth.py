@@ -1,16 +1,15 @@
-"""What the controller says of a path's available bandwidth, against what there is, and what iperf3
-gets.
+"""The available bandwidth that the controller reports, compared with the true one and with iperf3.
 
-Two switches, 100 Mb/s between them; random background loads of UDP, constant, Poisson or in bursts,
-from 10 to 90 Mb/s. Under each one the controller is asked five times, a second apart.
-``bound_held``: of how many answers the mean of the second after was within the error that it had
-stated (those of one load are not independent of each other). Then iperf3 sends by TCP Reno for some
-seconds: ``iperf3_ratio`` is what it got, in frames, over what was said last to be available,
-``agreed`` the share of loads where that is within 5 %.
+Two switches are joined by 100 Mb/s and carry random background loads of UDP, constant, Poisson or
+in bursts, from 10 to 90 Mb/s. Under each load the controller is asked five times, a second apart.
+``bound_held`` is the share of answers for which the mean of the second after was within the stated
+error (answers under one load are not independent). Then iperf3 sends by TCP Reno for some seconds:
+``iperf3_ratio`` is its rate, in frames, over the last answer, ``agreed`` the share of loads where
+both agree within 5 %.
 
-Queue and congestion control are such that TCP takes all that a load leaves, and not more: with 64
-KiB it leaves a tenth of it beside bursts, and BBR pushes aside up to a tenth more of what does not
-give way. A trial is measured again if much of the processors was taken away meanwhile
+Queue and congestion control are chosen so that TCP takes all that a load leaves, and not more: with
+64 KiB it leaves a tenth of it beside bursts, and BBR pushes aside up to a tenth more of traffic
+that does not yield. A trial is repeated if the hypervisor took much of the processors meanwhile
 (``experiments.measure.undisturbed``).
 """
 
@@ -78,7 +77,7 @@ def run(progress: Callable[[str], None], *, loads: int = _LOADS, seed: int = 1) 
 
 
 def measure(loads: int, seed: int) -> dict[str, Any]:
-    """Ask and probe under one load after the other."""
+    """Ask and probe under each load in turn."""
     rng = random.Random(seed)
     socket_path = str(sandbox.RUN_DIR / "controller.sock")
     config = BedConfig(
@@ -103,7 +102,7 @@ def measure(loads: int, seed: int) -> dict[str, Any]:
 
 
 def _trial(bed: Bed, client: Client, pattern: str, rate_bps: float, seed: str) -> dict[str, Any]:
-    """One load. It goes from h1 to r2, the probe from b1 to r1."""
+    """Try one load. It goes from h1 to r2, the probe from b1 to r1."""
     names = ("h1", "r2", "b1", "r1")
     loader, sink, sender, receiver = (bed.host(name) for name in names)
     args = [f"--sender-pid={loader.pid}", f"--receiver-pid={sink.pid}", f"--to={sink.IP()}"]
@@ -125,7 +124,7 @@ def _trial(bed: Bed, client: Client, pattern: str, rate_bps: float, seed: str) -
         sent = load.expect("done")["bytes"]
 
     def answer(asked_ns: int, path: Mapping[str, Any]) -> dict[str, float]:
-        """What was said, and what there was in the time that it was said of."""
+        """The answer, and the true bandwidth during the time that it was about."""
         until_ns = asked_ns + int(_FORECAST_S * 1e9)
         load_bps = bytes_between(sent, asked_ns, until_ns) * 8 / _FORECAST_S
         return {
@@ -143,7 +142,7 @@ def _trial(bed: Bed, client: Client, pattern: str, rate_bps: float, seed: str) -
 
 
 def _probe_bps(sender: Any, receiver: Any) -> float:
-    """What a TCP connection of iperf3 gets, in frames."""
+    """The rate of a TCP connection of iperf3, in frames."""
     server = receiver.popen(
         ["iperf3", "--server", "--one-off", "--port", str(_IPERF_PORT)],
         stdout=subprocess.DEVNULL,

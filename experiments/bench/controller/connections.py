@@ -1,8 +1,8 @@
-"""How many new connections a controller takes in a second, on one processor.
+"""How many new connections a second a controller handles, on one processor.
 
-Every one has a 5-tuple of its own and its whole life: SYN, SYN-ACK, and a FIN from either side, in
-packet-ins of one switch. Peer: a Ryu application as they are written, with and without what most of
-its time goes into, the flow entries. They take turns, so that a machine that is slower for a while
+Every connection has a 5-tuple of its own and its whole life: SYN, SYN-ACK, and a FIN from either
+side, in packet-ins of one switch. Its peer is an ordinary Ryu application, with and without flow
+entries, which take most of its time. They take turns, so that a machine that is slower for a while
 is slower for all.
 """
 
@@ -65,7 +65,7 @@ def _weir(weir: Weir, turn: int) -> tuple[float, float]:
 def _live(
     controller: ControllerProcess, switch: FakeSwitch, turn: int, n: int
 ) -> tuple[float, float]:
-    """Connections a second, of time and of processor time."""
+    """Connections a second, of wall-clock and of processor time."""
     most, rest = lives(turn * n, n)
     count = [b"".join(notice(3, port, i) for port in range(1, HOSTS + 1)) for i in (1, 2)]
     used_s, begun_s = controller.processor_s(), time.monotonic()

@@ -1,8 +1,9 @@
-"""From a notice of congestion to the windows that answer it, in the controller.
+"""The delay in the controller from a notice of congestion to the windows that answer it.
 
-One notice at a time; each one changes the windows of a port that few or many connections' data
-leave by. From the bytes of the one to those of the other. Each comes shortly after the answer to
-the last, as from a queue that fills; or, `alone`, so late that the controller sleeps.
+One notice at a time changes the windows of a port by which the data of few or many connections
+leaves. The delay is from the bytes of the notice to those of the answer. Each notice comes shortly
+after the last answer, as from a queue that fills; or, with `alone`, so late that the controller
+sleeps.
 """
 
 import statistics

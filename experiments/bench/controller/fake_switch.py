@@ -1,7 +1,7 @@
-"""A switch that is none: it speaks OpenFlow 1.3 to a controller, as fast as the controller takes.
+"""A fake switch: it speaks OpenFlow 1.3 to a controller, as fast as the controller reads.
 
-It says that it can all that Weir's switch can, holds nothing, does nothing, and has a host at every
-port. What it has to say is built beforehand, so that saying it costs no more than a write.
+It claims all capabilities of Weir's switch, holds nothing, does nothing, and has a host at every
+port. Its messages are built beforehand, so that sending one costs no more than a write.
 """
 
 import functools
@@ -76,8 +76,8 @@ class FakeSwitch:
         self._socket.close()
 
     def introduce(self) -> None:
-        """Have the controller know every host. A port that just came up may lead to a switch yet,
-        so they are repeated until the controller answers for the last one."""
+        """Make the controller learn every host. A port that just came up could lead to a switch,
+        so the hosts' frames are repeated until the controller answers for the last one."""
         everyone = b"".join(_arp(Host(n), Host(n)) for n in range(1, HOSTS + 1))
         last, first = Host(HOSTS), Host(1)
         deadline = time.monotonic() + _TIMEOUT_S
@@ -91,7 +91,7 @@ class FakeSwitch:
         raise TimeoutError("the controller does not learn the hosts")
 
     def send(self, data: bytes) -> None:
-        """Say all of it, and listen meanwhile."""
+        """Send all of it, and read meanwhile."""
         view = memoryview(data)
         while view:
             readable, writable, _ = select.select([self._socket], [self._socket], [], _TIMEOUT_S)
@@ -103,8 +103,8 @@ class FakeSwitch:
                 view = view[self._socket.send(view[:_PIECE_BYTES]) :]
 
     def settle(self) -> None:
-        """Wait until everything said so far has been worked on: a frame for nobody, said last,
-        comes back."""
+        """Wait until the controller has handled everything so far: a last frame for nobody comes
+        back."""
         asked = Host(HOSTS + 1)
         self.send(_arp(Host(1), asked))
         if (
@@ -114,7 +114,7 @@ class FakeSwitch:
             raise TimeoutError("the controller has not come to an end")
 
     def window_delay_ns(self, notice: bytes) -> int:
-        """From a notice to the windows that it sets, the wake-ups of this end not counted."""
+        """The time from a notice to the windows that it sets, without the wake-ups of this end."""
         while self._until(lambda *_: True, timeout_s=0) is not None:
             pass  # Windows that were renewed meanwhile are no answer.
         begun_ns = time.time_ns()
@@ -135,7 +135,7 @@ class FakeSwitch:
     def _until(
         self, wanted: Callable[[int, bytes], bool], timeout_s: float = _TIMEOUT_S
     ) -> tuple[int, int, bytes] | None:
-        """Listen until the wanted message, and answer what asks for an answer."""
+        """Read until the wanted message, and answer requests meanwhile."""
         deadline = time.monotonic() + timeout_s
         while True:
             for message in self._messages():
@@ -168,7 +168,7 @@ class FakeSwitch:
 
 
 def _answer(kind: int, xid: int, body: bytes) -> bytes:
-    """What a switch answers to this."""
+    """The answer of a switch to a message."""
     if kind == _ECHO_REQUEST:
         return message(_ECHO_REPLY, body, xid)
     if kind == _FEATURES_REQUEST:
@@ -206,7 +206,7 @@ def extension_message(kind: int, body: bytes, xid: int) -> bytes:
 
 
 def _queue(host: Host) -> extension.QueueStats:
-    """An empty queue of a link that is never slow, in a buffer that is never a limit."""
+    """An empty queue of a link of unlimited rate, with a buffer that is never full."""
     lengths, frames, events = (0, 0, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0)
     return extension.QueueStats(
         host.number, 0, 0, 0, _RATE_BPS, _LIMIT_BYTES, None, *lengths, *frames, events, 0

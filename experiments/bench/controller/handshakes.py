@@ -1,4 +1,4 @@
-"""Connections by the hundred thousand, as what a switch says of them."""
+"""Hundreds of thousands of connections, as the messages of a switch."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _WAVE = 256
 
 
 class Call:
-    """A connection by its number: from which host to which, and from which port."""
+    """A connection by its number: its hosts and its port."""
 
     def __init__(self, number: int) -> None:
         turn, client = divmod(number, HOSTS)
@@ -38,7 +38,7 @@ class Call:
 
 
 class CallTo(Call):
-    """The same, but all of them to the last host, whose port all their data leaves by."""
+    """A connection to the last host: all their data leaves by that host's port."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

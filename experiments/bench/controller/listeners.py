@@ -1,8 +1,8 @@
 """A thousand listeners to the shares of fountain flows, each served ten times a second.
 
-The controller and its HTTP API have one processor between them, the listeners the other one. A flow
-that all follow is announced anew, with another demand, every 100 ms; a listener's delay is from the
-beginning of that request until the event has come.
+The controller and its HTTP API share one processor, the listeners have the other one. Every 100 ms
+a flow that all follow is announced anew, with another demand. A listener's delay is from the
+beginning of that request until the event arrives.
 """
 
 import json
@@ -132,7 +132,7 @@ def _head(method: str, path: str, secret: str) -> bytes:
 
 
 def _processor_s() -> float:
-    """What the processes of the controller and its API have used so far."""
+    """The processor time of the controller and its API so far."""
     used_s = 0.0
     for process in Path("/proc").glob("[0-9]*"):
         try:

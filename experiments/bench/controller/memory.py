@@ -1,4 +1,4 @@
-"""What a million open connections weigh in the controller."""
+"""The memory that a million open connections take in the controller."""
 
 from collections.abc import Callable
 

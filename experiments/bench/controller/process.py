@@ -1,4 +1,4 @@
-"""A controller under measurement: a process of its own, on a processor of its own."""
+"""A controller under measurement, in a process and on a processor of its own."""
 
 import json
 import os
@@ -22,7 +22,7 @@ _END_TIMEOUT_S = 10.0
 class ControllerProcess:
     """Context manager around a controller that listens on ``PORT``.
 
-    It gets the first of the processors that this process may use, this process the last.
+    It runs on the first of the processors that this process may use, this process on the last.
     """
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
@@ -96,9 +96,9 @@ class ControllerProcess:
 class Weir(ControllerProcess):
     """``weir-controller`` as a user starts it.
 
-    Links are so fast and buffers so large that standing windows are far above those of a notice: so
-    each notice of congestion lowers them, and each one of recovery raises them again. ``sections``
-    are added to the configuration.
+    Links are so fast and buffers so large that standing windows are far above those of a notice. So
+    each notice of congestion lowers them, and each notice of recovery raises them again.
+    ``sections`` are added to the configuration.
     """
 
     def __init__(
@@ -122,14 +122,14 @@ class Weir(ControllerProcess):
         super().__init__(["controller", "--config", str(file)], directory / "weir.log")
 
     def burst_flows(self, port: int) -> list[int]:
-        """What every notice of a port so far found: the number of its burst flows."""
+        """The number of burst flows that every notice of a port found so far."""
         lines = (json.loads(line) for line in self._events.read_text().splitlines())
         notices = (line for line in lines if line["event"] == "queue_event")
         return [line["burst"] for line in notices if line["port"] == port]
 
 
 class StockRyu(ControllerProcess):
-    """A Ryu application as they are written."""
+    """An ordinary Ryu application."""
 
     def __init__(self, directory: Path, *, flow_mods: bool) -> None:
         options = [] if flow_mods else ["--no-flow-mods"]

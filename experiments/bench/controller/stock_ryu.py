@@ -1,4 +1,4 @@
-"""The peer: what a Ryu application that knows all connections usually looks like.
+"""The peer: a Ryu application that knows all connections, written as such applications usually are.
 
     python -m experiments.bench.controller.stock_ryu PORT [--no-flow-mods]
 
@@ -60,7 +60,7 @@ class Stock(RyuApp):
                     del self.connections[known]
 
     def install(self, datapath: object, key: tuple[str, int, str, int], port: int) -> None:
-        """One direction of a connection gets a flow entry."""
+        """Install a flow entry for one direction of a connection."""
         parser, ofproto = datapath.ofproto_parser, datapath.ofproto  # type: ignore[attr-defined]
         match = parser.OFPMatch(
             eth_type=0x0800,

@@ -1,6 +1,6 @@
-"""A burst beside a background flow: what the flow keeps during it, and how soon it recovers.
+"""A burst beside a background flow: the flow's rate during the burst, and how soon it recovers.
 
-The flow alone, then the reads beside it, then the flow alone again. It is back as soon as it has
+The flow is alone first, then beside the reads, then alone again. It has recovered as soon as it has
 had, over ``WINDOW_NS``, ``RECOVERED`` of its rate before the burst.
 """
 
@@ -64,10 +64,8 @@ def alone_mbps(run: Run) -> float:
 
 
 def recovery_s(run: Run) -> float:
-    """Return how long after the burst's end a window ends in which the flow has recovered.
-
-    All the time that was watched, if there is none.
-    """
+    """Return how long after the burst's end a window ends in which the flow has recovered;
+    without one, the whole time that was recorded."""
     series = run.data["background_bytes"]
     wanted = RECOVERED * alone_mbps(run) * WINDOW_NS / 8e3
     burst_end_ns = run.burst_ns[1]

@@ -30,8 +30,8 @@ def run(
     records: str,
     host: Mapping[str, Any] | None = None,
 ) -> Figures:
-    """Measure the group called ``cells``; see ``experiments.bench``. ``schemes`` bounds who is
-    compared, but for a buffer that loses nothing. No cell is run more than twice."""
+    """Measure the group called ``cells``; see ``experiments.bench``. ``schemes`` limits the
+    contenders, except for a buffer that loses nothing. No cell is run more than twice."""
     figures: Figures = {}
     runs: dict[str, list[Run]] = {}
     repeats = min(repeats, _MOST_REPEATS)

@@ -1,4 +1,4 @@
-"""What ``bench incast`` is to show of Weir: bounds of its figures, and whether they hold."""
+"""What ``bench incast`` should show of Weir: bounds of its figures, and whether they hold."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -32,7 +32,7 @@ _FIG11_MBPS, _FIG11_S = 85, 2
 
 
 def least() -> Iterator[tuple[str, float]]:
-    """Yield the names of figures that are to be at least so much."""
+    """Yield the names of figures that must be at least so much."""
     for suffix in host_suffixes():
         yield f"weir_goodput_mbps{suffix}", _HOSTS_MBPS
     for n, mbps in _MANY_MBPS.items():
@@ -51,21 +51,21 @@ def least() -> Iterator[tuple[str, float]]:
 
 
 def most() -> Iterator[tuple[str, float]]:
-    """Yield the names of figures that are to be at most so much."""
+    """Yield the names of figures that must be at most so much."""
     for n in PAPER_BESIDE:
         yield f"sdtcp_timeouts_paper_background_n{n}", 1
     yield "sdtcp_background_recovery_s_paper_fig11", _FIG11_S
 
 
 def none() -> Iterator[str]:
-    """Yield the names of figures that are to be 0."""
+    """Yield the names of figures that must be 0."""
     for suffix in host_suffixes():
         yield f"weir_timeouts{suffix}"
         yield f"weir_drops{suffix}"
 
 
 def host_suffixes() -> list[str]:
-    """Return what the figures end in that are of hosts of all kinds."""
+    """Return the endings of the figures of all kinds of hosts."""
     return [f"_n{n}{kind}" for kind in HOSTS for n in HOST_CONNECTIONS]
 
 

@@ -1,7 +1,7 @@
-"""What ``bench incast`` measures beside counts of connections: cells, in groups.
+"""What ``bench incast`` measures besides numbers of connections: cells, in groups.
 
-A cell is a run (``RunSpec``) and who is compared in it; unless it says otherwise it is as in
-``reads``. Its figures end in its suffix: ``weir_goodput_mbps_n48_quickack``.
+A cell is a run (``RunSpec``) and the contenders compared in it; unless it says otherwise it is as
+in ``reads``. The names of its figures end in its suffix: ``weir_goodput_mbps_n48_quickack``.
 """
 
 from collections.abc import Callable, Mapping

@@ -59,7 +59,7 @@ class Channel:
         self.receive(openflow.Type.BARRIER_REPLY)
 
     def subscribe(self) -> extension.Subscribe:
-        """Have queue events sent; returns what the switch says of itself."""
+        """Subscribe to queue events; returns the capabilities that the switch reports."""
         flags = extension.SubscribeFlag.QUEUE_EVENTS
         request = extension.Subscribe(flags).pack()
         self.send(message(extension.MessageType.SUBSCRIBE, request))

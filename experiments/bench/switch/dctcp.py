@@ -41,10 +41,10 @@ _BUFFER_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class Measured:
-    """What a workload has shown. All but the first three count from the first SYN to the end.
+    """The result of a workload. All but the first three count from the first SYN to the end.
 
-    Marks are the switch's; ``echoed`` is how many segments the senders were told of,
-    ``received_ce`` how many the receiver has got.
+    Marks are the switch's; ``echoed`` counts the segments that told the senders of them,
+    ``received_ce`` those that the receiver got.
     """
 
     goodput_mbps: float

@@ -61,7 +61,7 @@ def _add_idle_ports(network: Network, count: int) -> None:
 
 
 def _forward(network: Network, seconds: float) -> float:
-    """Have host 1 send to host 2; return Mb/s of data, the median over 50 ms."""
+    """Let host 1 send to host 2; return Mb/s of data, the median over 50 ms."""
     sender, receiver = network.hosts
     args = [
         f"--sender-pid={sender.pid}", f"--receiver-pid={receiver.pid}", "--receiver=10.0.0.2",

@@ -26,7 +26,8 @@ _RELEASES = ("device", "kernel", "thread")
 class Forwarder:
     """A switch to measure.
 
-    ``release`` puts QoS of type weir on the ports that carry traffic, and says who delays there.
+    ``release`` puts QoS of type weir on the ports that carry traffic, and names who delays packets
+    there.
     """
 
     prefix: Path
@@ -82,7 +83,7 @@ def by_turns(
     turns: int = _TURNS,
     turn_s: float = _TURN_S,
 ) -> dict[str, list[float]]:
-    """Have all forward in turns; return each one's Mb/s, turn by turn."""
+    """Let all forward in turns; return the Mb/s of each, turn by turn."""
     mbps: dict[str, list[float]] = {name: [] for name in forwarders}
     with ExitStack() as stack:
         programs = {}

@@ -136,7 +136,8 @@ def _changes(
 
 
 def _expect(changes: Program, fields: Mapping[str, int]) -> int:
-    """When (CLOCK_REALTIME, ns) the ACKs became so. Raises ValueError if they became otherwise."""
+    """When the ACKs changed so (CLOCK_REALTIME, ns). Raises ValueError if they changed
+    otherwise."""
     seen = changes.expect("change")
     if seen["fields"] != fields:
         raise ValueError(f"the ACKs became {seen['fields']}, not {fields}")

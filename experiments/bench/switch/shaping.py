@@ -61,7 +61,7 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
 def _record(
     prefix: Path, queue: Mapping[str, object], rates_bps: Sequence[int]
 ) -> dict[str, list[int]]:
-    """What arrives at host 1, behind ``queue``, while a host sends at each of the rates."""
+    """What arrives at host 1, behind ``queue``, while a host sends at each rate."""
     with Network(prefix, 1 + len(rates_bps)) as network, ExitStack() as programs:
         network.deliver()
         network.set_queue(1, **queue)

@@ -75,7 +75,8 @@ def run(
 
 
 def limit_bps(loss: float) -> float:
-    """What loss and headers leave of the link for data (the paper's Eq. 2, no redundancy)."""
+    """The rate that loss and headers leave of the link for data (the paper's Eq. 2, no
+    redundancy)."""
     return _RATE_BPS * (1 - loss) * _SYMBOL_BYTES / _FRAME_BYTES
 
 
@@ -97,7 +98,7 @@ def dumbbell() -> Iterator[Bed]:
 
 
 def measure(losses: Sequence[float], rtts: Sequence[float], tcps: Sequence[str]) -> list[Any]:
-    """Send over one link after the other."""
+    """Send over each link in turn."""
     trials = []
     with dumbbell() as bed:
         file = bed.run_dir / "object"
@@ -124,7 +125,7 @@ def _trial(bed: Bed, link: LongLink, file: Path, tcps: Sequence[str]) -> dict[st
 
 
 def make(file: Path, link: LongLink) -> int:
-    """Make ``file`` one that takes some seconds over ``link``; return its size."""
+    """Make ``file`` large enough for some seconds over ``link``; return its size."""
     size = round(limit_bps(link.loss) * _TOLD_PART * _SECONDS / 8)
     fountain.make_hollow(file, size)
     return size
@@ -132,8 +133,7 @@ def make(file: Path, link: LongLink) -> int:
 
 @dataclass(frozen=True)
 class Sent:
-    """What ``fountain send`` has said at the end, and the seconds of a processor that it and its
-    receiver have had."""
+    """The last report of ``fountain send``, and the processor seconds of it and of its receiver."""
 
     said: Mapping[str, Any]
     sender_s: float

@@ -1,13 +1,14 @@
-"""What the codes cost a sender and a receiver of DFCP: ours, LTTP's, and RaptorQ (RFC 6330).
+"""The processor time that codes cost a sender and a receiver of DFCP: ours, LTTP's, and RaptorQ
+(RFC 6330).
 
-The dumbbell of ``transport.dfcp`` behind a link of 10 ms, without loss and with 5 %. Each
+The dumbbell of ``transport.dfcp`` stands behind a link of 10 ms, without loss and with 5 %. Each
 code sends for some seconds at 99 % of the link's rate, in turns; the median turn counts.
 ``goodput_share`` is as in that bench, ``sender_s_per_gb`` and ``receiver_s_per_gb`` are seconds of
 a processor for 10^9 bytes delivered, everything included: reading, coding, encryption, the kernel,
 and waking up for each datagram, which is most of a sender's. Receivers ask for as many symbols as
-our Raptor code takes, whatever the code. ``none`` leaves out what is done to bytes: they are sent
-as they are, and the receiver finds out which symbols would be enough without restoring anything.
-Codes by themselves are compared by ``make bench-codec``.
+our Raptor code takes, whatever the code. With ``none`` the bytes are sent as they are, and the
+receiver finds out which symbols would be enough without restoring anything. Codes by themselves are
+compared by ``make bench-codec``.
 """
 
 import json

@@ -106,7 +106,7 @@ def of_mix(mix: Mix, measured: Mapping[str, Any]) -> Figures:
 
 
 def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
-    """Let the flows of ``mix`` run, and return what came from each of them."""
+    """Run the flows of ``mix``, and return what arrived from each of them."""
     served = api.prepare(sandbox.RUN_DIR / "api")
     queue = {"release": "thread", "scheduler": "drr"}
     controller: dict[str, Any] = {"northbound": served.section()}
@@ -157,7 +157,7 @@ def _move_away(bed: Bed, flows: int, stack: ExitStack) -> None:
 
 @contextmanager
 def _flows(bed: Bed, mix: Mix, served: api.Api) -> Iterator[list[Command]]:
-    """While it lasts, all flows of ``mix`` send to the receiver; return DFCP's senders."""
+    """Context manager: all flows of ``mix`` send to the receiver. Yields DFCP's senders."""
     log = bed.run_dir / "workload.log"
     receiver = bed.host(bed.roles.receiver)
     place = fountain.Place(receiver.pid, receiver.IP(), fountain.PORT)

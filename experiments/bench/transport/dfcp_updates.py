@@ -70,7 +70,7 @@ def run(
 
 
 def measure(joins: int, observed_s: float) -> dict[str, Any]:
-    """Have the flows send, and another one join and leave."""
+    """Let the flows send, and another one join and leave."""
     served = api.prepare(sandbox.RUN_DIR / "api")
     config = BedConfig(
         topology="parking-lot",
@@ -111,7 +111,7 @@ def measure(joins: int, observed_s: float) -> dict[str, Any]:
 
 @contextmanager
 def _flow(bed: Bed, served: Api, number: int) -> Iterator[list[dict[str, Any]]]:
-    """While it lasts, a flow sends; what its sender has been told goes into the list."""
+    """Context manager: a flow sends; the rates that its sender is told are added to the list."""
     names = _FLOWS[number]
     sender, receiver = bed.host(names[0]), bed.host(names[1])
     log = bed.run_dir / "workload.log"

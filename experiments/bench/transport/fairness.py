@@ -108,7 +108,7 @@ def of_mix(measured: Mapping[str, Any]) -> Figures:
 
 
 def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
-    """Let the flows of ``mix`` run, and return what came from each of them."""
+    """Run the flows of ``mix``, and return what arrived from each of them."""
     with Bed(bed_config("reno", FLOWS)) as bed:
         senders = [bed.host(name) for name in bed.roles.senders]
         for sender in senders[mix.lttp :]:
@@ -134,7 +134,7 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
 
 @contextmanager
 def _flows(bed: Bed, mix: Mix) -> Iterator[list[Command]]:
-    """While it lasts, all flows of ``mix`` send to the client; return LTTP's clients."""
+    """Context manager: all flows of ``mix`` send to the client. Yields LTTP's clients."""
     log = bed.run_dir / "workload.log"
     client = bed.host(bed.roles.receiver)
     with ExitStack() as stack:

@@ -1,12 +1,12 @@
-"""How fast LTTP's programs are where no network holds them up: over the loopback device.
+"""How fast LTTP's programs are where no network limits them: over the loopback device.
 
-The servers have the first processor of this machine, the client the last one, by affinity; on a
-machine with one processor they share it, and the figures say so by ``loopback_processors``. What
-is fetched is random bytes in memory, several times; the median round counts. Data is encrypted, but
-where a name ends in ``_insecure``. ``send_gbps`` is what
-one server sends, symbols that were lost on the way included, ``fetch_gbps_8_servers`` the objects
-that one client gets from eight servers, ``..._share`` how busy that side's processor was meanwhile:
-the side whose share is less than 1 was waiting for the other.
+The servers run on the first processor of this machine, the client on the last one. On a machine
+with one processor they share it, and ``loopback_processors`` says so. Random bytes in memory are
+fetched several times; the median round counts. Data is encrypted, except where a name ends in
+``_insecure``. ``send_gbps`` is the rate of one server, symbols that were lost on the way included,
+``fetch_gbps_8_servers`` the rate of the objects that one client gets from eight servers.
+``..._share`` is how busy that side's processor was: a side whose share is less than 1 waited for
+the other.
 """
 
 import os

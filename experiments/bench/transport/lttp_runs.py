@@ -88,7 +88,7 @@ def bed_config(tcp: str, servers: int) -> BedConfig:
 
 
 def places(bed: Bed, servers: int) -> list[Place]:
-    """Spread ``servers`` over the sending hosts of ``bed``, evenly."""
+    """Spread ``servers`` evenly over the sending hosts of ``bed``."""
     each = servers // len(bed.roles.senders)
     return [
         Place(bed.host(name).pid, bed.host(name).IP(), fountain.PORT + number)

@@ -59,9 +59,8 @@ def measure_each(
 
 @dataclass(frozen=True)
 class Observed:
-    """What came from each sender, in its order: ``bytes`` of frames by ``time_ns``. ``record`` is
-    what the network did, and ``verdict`` has the checks of that, and as ``void`` what they hold
-    against it."""
+    """The frames that arrived from each sender, in order: ``bytes`` by ``time_ns``. ``record``
+    is the network's record, ``verdict`` has its checks and, as ``void``, those that fail."""
 
     time_ns: list[int]
     bytes: list[list[int]]

@@ -1,5 +1,5 @@
-"""Programs that others wrote, from Debian and unmodified: how each is started, asked, and read.
+"""Programs of others, from Debian and unmodified: how each is started, asked, and read.
 
-A program that is missing, fails, or does not do what it was asked for costs its workload, and is
-reported with what it said on stderr. It never counts as zero and is never left out silently.
+If a program is missing, fails, or does not do what it was asked for, its workload fails, and is
+reported with the program's stderr. It never counts as zero and is never left out silently.
 """

@@ -111,7 +111,7 @@ def program(name: str, package: str) -> str:
 
 
 def of_times(throughput: float, times_ms: Sequence[float]) -> Result:
-    """Return the result that the times of all requests make. Raises AppError if there are none."""
+    """Compute a result from the times of all requests. Raises AppError if there are none."""
     if not times_ms:
         raise AppError("no request was answered")
     ordered = sorted(times_ms)
