@@ -1,7 +1,8 @@
 """What there is to see, as plain values that can be encoded as JSON.
 
 Units are in the names. `switch` is a datapath id and `port` an OpenFlow port number, as in the
-event log. The name of a port is "datapath id in hex:port".
+event log; `datapath_id` is the same id as Open vSwitch prints it, 16 hexadecimal digits. The name
+of a port is "datapath_id:port".
 """
 
 from collections.abc import Callable, Iterator
@@ -79,6 +80,7 @@ class SwitchView(TypedDict):
     """
 
     switch: int
+    datapath_id: str
     connected: bool
     ready: bool
     role: str | None
@@ -110,6 +112,7 @@ ExcessView = TypedDict(
     "ExcessView",
     {
         "switch": int,
+        "datapath_id": str,
         "port": int,
         "class": str,
         "dropped": int,
@@ -182,6 +185,7 @@ class PortView(TypedDict):
     """`peer` is the port at the other end of a link, `hosts` how many are behind the port."""
 
     switch: int
+    datapath_id: str
     port: int
     name: str
     up: bool
@@ -200,6 +204,7 @@ class RegulationView(TypedDict):
     """
 
     switch: int
+    datapath_id: str
     port: int
     name: str
     scheme: str
@@ -281,6 +286,7 @@ class BypassView(TypedDict):
     """
 
     switch: int | None
+    datapath_id: str | None
     port: str | None
     left_s: float | None
     by: str

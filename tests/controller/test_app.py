@@ -116,7 +116,7 @@ def test_probes_are_understood_at_the_other_end(world: World) -> None:
     first, second = world.connect(1), world.connect(2)
     ((_, probe), *_) = first.sent_frames()
     second.packet_in(0, 3, probe)
-    assert '"a": "1:1", "b": "2:3"' in world.events.read_text()
+    assert '"a": "0000000000000001:1", "b": "0000000000000002:3"' in world.events.read_text()
 
 
 def test_arp_is_passed_on_and_answered(world: World) -> None:
@@ -206,7 +206,7 @@ def test_what_was_thrown_away_here_is_told_like_what_the_meters_dropped(world: W
     effects = world.weir.watch_budgets(world.now_ns)
     (record,) = (effect for effect in effects if isinstance(effect, Record))
     assert record.event == "packet_ins_limited"
-    assert (record.fields["port"], record.fields["class"]) == ("1:3", "unknown")
+    assert (record.fields["port"], record.fields["class"]) == ("0000000000000001:3", "unknown")
     assert world.weir.watch_budgets(world.now_ns) == []
 
 

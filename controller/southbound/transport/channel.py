@@ -190,7 +190,7 @@ class Channel(Datapath):
         try:
             data = self._take_outgoing()
         except OSError as error:
-            LOG.warning("switch %s at %s:%d: %s", self.id, *self.address[:2], error)
+            LOG.warning("at %s:%d: %s", *self.address[:2], error, extra=about(switch=self.id))
             self.abort()
             return
         try:

@@ -14,9 +14,9 @@ from eventlet import Timeout
 
 from controller.config.files import contexts
 from controller.config.schema import TlsSection
+from controller.model.values import datapath_id
 
 _PIECE_BYTES = 65_536
-_NAMED_DIGITS = 16
 
 
 class HandshakeError(Exception):
@@ -110,7 +110,7 @@ class Credentials:
             return True
         if switches == "named":
             plain = {name.replace(":", "").lower() for name in names}
-            return f"{switch:0{_NAMED_DIGITS}x}" in plain
+            return datapath_id(switch) in plain
         return any(switch in switches.get(name, ()) for name in names)
 
     def accept(self, sock: socket.socket) -> TlsConnection:
