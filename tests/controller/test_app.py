@@ -33,6 +33,7 @@ class FakeChannel(ScriptedSwitch):
         self.id = switch
         self.address = ("test", switch)
         self.aborted = self.probed = False
+        self.refused: str | None = None
         self.flushed = 0
         self.got: list[bytes] = []
         self.port_descriptions = [
@@ -148,15 +149,14 @@ def test_the_core_is_reminded_when_it_wants_to_be(
     assert reminded == [world.now_ns]
 
 
-def test_nobody_takes_the_place_of_a_switch_that_is_connected(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nobody_takes_the_place_of_a_switch_that_is_connected(world: World) -> None:
     first = world.connect(1)
     second = FakeChannel(world.weir, 1)
     world.weir.connected(second)
     assert second.aborted and not first.aborted
     assert first.probed
-    assert "is connected from test:1: refusing test:1" in caplog.text
+    assert second.refused is not None
+    assert "claims to be switch 0000000000000001, which is connected from test:1" in second.refused
     world.weir.disconnected(second)
     first.got.clear()
     first.packet_in(0, 1, arp(1, H1, H2))

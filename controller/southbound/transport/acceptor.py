@@ -71,6 +71,8 @@ class Acceptor:
             try:
                 with contextlib.closing(self._channel(sock, address)) as channel:
                     channel.serve()
+                if channel.refused is not None:
+                    self._refusals.tell(address, channel.refused)
             except (HandshakeError, OSError) as error:
                 self._refusals.tell(address, str(error))
             finally:
