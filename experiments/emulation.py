@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from controller import __version__ as controller_version
+from controller.model.values import datapath_id
 from experiments.measure import counters, observation, trace, validity
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.measure.sampling import Processors
@@ -136,8 +137,9 @@ class Emulation:
         """Raise OvsError if a switch lacks what the controller would use."""
         for event in self._events(0):
             if event["event"] == "switch_up" and not event["registers"]:
+                switch = datapath_id(event["switch"])
                 raise OvsError(
-                    f"switch {event['switch']} ({self.bed.ovs.prefix}) lacks Weir's extension: "
+                    f"switch {switch} ({self.bed.ovs.prefix}) lacks Weir's extension: "
                     "run 'make switch'"
                 )
 

@@ -59,7 +59,7 @@ class Events(BaseModel):
 
 
 class TopologyLink(BaseModel):
-    """Both ends as "datapath id in hex:port"."""
+    """Both ends as "datapath_id:port"."""
 
     a: str
     b: str
@@ -68,6 +68,7 @@ class TopologyLink(BaseModel):
 
 class TopologySwitch(BaseModel):
     switch: int
+    datapath_id: str
     connected: bool
     hosts: int
 
@@ -84,13 +85,16 @@ def topology(switches: Mapping[str, Any], ports: Mapping[str, Any]) -> Topology:
     for port in ports["ports"]:
         hosts[port["switch"]] = hosts.get(port["switch"], 0) + port["hosts"]
         if port["peer"]:
-            end = f"{port['switch']:x}:{port['port']}"
+            end = f"{port['datapath_id']}:{port['port']}"
             a, b = sorted((end, port["peer"]))
             links[frozenset((a, b))] = TopologyLink(a=a, b=b, rtt_s=port["link_rtt_s"])
     return Topology(
         switches=[
             TopologySwitch(
-                switch=one["switch"], connected=one["connected"], hosts=hosts.get(one["switch"], 0)
+                switch=one["switch"],
+                datapath_id=one["datapath_id"],
+                connected=one["connected"],
+                hosts=hosts.get(one["switch"], 0),
             )
             for one in switches["switches"]
         ],

@@ -12,12 +12,14 @@ Row = Mapping[str, Any]
 
 
 class Column(NamedTuple):
-    """`cell` makes the text of a row. A column that `shrinks` is cut in a narrow terminal."""
+    """`cell` makes the text of a row. A column that `shrinks` is cut in a narrow terminal, others
+    have room for their title and for `least` characters."""
 
     title: str
     cell: Callable[[Row], str]
     right: bool = False
     shrinks: bool = False
+    least: int = 0
 
 
 def table(columns: Sequence[Column], rows: Iterable[Row]) -> Table:
@@ -28,7 +30,7 @@ def table(columns: Sequence[Column], rows: Iterable[Row]) -> Table:
             justify="right" if column.right else "left",
             no_wrap=True,
             overflow="ellipsis" if column.shrinks else "crop",
-            min_width=None if column.shrinks else len(column.title),
+            min_width=None if column.shrinks else max(len(column.title), column.least),
         )
     for row in rows:
         cells = [Text(words.plain(column.cell(row))) for column in columns]
@@ -143,8 +145,9 @@ def _rtt(row: Row) -> str:
     return words.NOTHING if row["control_rtt_s"] is None else words.duration(row["control_rtt_s"])
 
 
+SWITCH = Column("SWITCH", lambda row: row["datapath_id"], least=16)
 PORT = (
-    Column("SWITCH", lambda row: str(row["switch"]), right=True),
+    SWITCH,
     Column("PORT", lambda row: str(row["port"]), right=True),
     Column("NAME", lambda row: row["name"], shrinks=True),
 )
@@ -167,7 +170,7 @@ PORTS = (
 )
 
 SWITCHES = (
-    Column("SWITCH", lambda row: str(row["switch"]), right=True),
+    SWITCH,
     Column("STATE", _state),
     Column("ADDRESS", lambda row: row["address"] or words.NOTHING, shrinks=True),
     Column("PORTS", lambda row: str(row["ports"]), right=True),

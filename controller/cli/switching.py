@@ -75,7 +75,7 @@ def _place(options: argparse.Namespace) -> dict[str, object]:
 def _where(bypass: Answer) -> str:
     if bypass["switch"] is None:
         return "everything"
-    switch = f"switch {bypass['switch']}"
+    switch = f"switch {bypass['datapath_id']}"
     return words.plain(switch if bypass["port"] is None else f"port {bypass['port']} of {switch}")
 
 

@@ -140,7 +140,8 @@ class Screen:
             Column(
                 "DROP/S", lambda row: self._written(row, lambda rate: f"{rate.drops:.0f}"), True
             ),
-            *(listing.BURST, listing.BACKGROUND, listing.NOTICE, listing.WINDOW, listing.HELD),
+            Column("FLOWS", _flows_written, True),
+            *(listing.NOTICE, listing.WINDOW, listing.HELD),
         )
         return _section(f"ports, by {name}", columns, sorted(seen.ports, key=number), lines)
 
@@ -231,6 +232,12 @@ def _section(
 
 def _line(text: str, style: str = "") -> Text:
     return Text(words.plain(text), style, no_wrap=True, overflow="ellipsis")
+
+
+def _flows_written(row: Row) -> str:
+    """Burst and background flows in one column: there is room for no more in 80 columns."""
+    told = row["regulation"]
+    return f"{told['burst_flows']}+{told['background_flows']}" if told else words.NOTHING
 
 
 def _flows_of(row: Row) -> int:

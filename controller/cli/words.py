@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any
 
+from controller.model.values import datapath_id
+
 NOTHING = "-"
 
 
@@ -55,6 +57,8 @@ def event(told: dict[str, Any]) -> str:
         for key, value in told.items()
         if key not in ("event", "serial", "wall_s", "time_ns", "refresh", "windows")
     }
+    if isinstance(rest.get("switch"), int):
+        rest["switch"] = datapath_id(rest["switch"])
     words = [f"{key}={value}" for key, value in rest.items()]
     for window in told.get("windows", ()):
         held = f"{window['window_bytes']}B" if window["window_bytes"] else "released"

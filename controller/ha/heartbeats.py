@@ -11,7 +11,7 @@ import hmac
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 
 import eventlet
@@ -56,7 +56,7 @@ class Line:
             message = json.loads(line)
             said, tag = message["said"], message["tag"]
             if not hmac.compare_digest(str(tag).encode(), self._tag(str(said)).encode()):
-                raise StrangerError("it does not know the secret")
+                raise StrangerError("it does not know the secret; give all the same standby.secret")
             number, name, rank, generation, priority = json.loads(said)
             if not isinstance(number, int) or number <= self._number:
                 raise StrangerError("it repeats an earlier line")
@@ -125,7 +125,10 @@ class Peers:
     def _tell(self, name: str, sock: socket.socket, pause_s: float) -> None:
         secured = self._credentials.connect(sock) if self._credentials else None
         if secured is not None and name not in secured.names:
-            raise StrangerError(f"its certificate names {', '.join(secured.names) or 'nobody'}")
+            raise StrangerError(
+                f"its certificate names {_listed(secured.names)}; the name in standby.peers must "
+                "be in it"
+            )
         line = Line(_Reader(sock, secured).line().decode(errors="replace").strip(), self._secret)
         self._say(name, "")
         urgent = self._urgent[name]
@@ -174,9 +177,15 @@ class Peers:
                             "give each a standby.name of its own"
                         )
                     if beat.name not in self._section.peers:
-                        raise StrangerError(f"it calls itself {beat.name}, which is no peer")
+                        raise StrangerError(
+                            f"it calls itself {beat.name}, which is no peer; name it in "
+                            "standby.peers if it is to be one"
+                        )
                     if secured is not None and beat.name not in secured.names:
-                        raise StrangerError(f"its certificate is not for {beat.name}")
+                        raise StrangerError(
+                            f"its certificate is not for {beat.name}, but for "
+                            f"{_listed(secured.names)}; its CN must be its standby.name"
+                        )
                     if not known:
                         limit.cancel()
                         known = True
@@ -185,7 +194,7 @@ class Peers:
         except (OSError, HandshakeError, StrangerError, eventlet.Timeout) as error:
             if not known:
                 self._strangers -= 1
-                self._refusals.tell(address, str(error) or "it sends nothing")
+                self._refusals.tell(address, str(error) or "it sends nothing; is it a controller?")
 
     def _say(self, who: str, what: str) -> None:
         """Log the state of a peer, unless it is the one that was logged last."""
@@ -195,6 +204,10 @@ class Peers:
                 LOG.warning("controller %s %s", who, what)
             else:
                 LOG.info("controller %s is reached", who)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "nobody"
 
 
 class _Reader:

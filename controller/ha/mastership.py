@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from controller.ha.election import Election, Heartbeat, Rank
 from controller.model.flow import SegmentFields
+from controller.model.values import datapath_id
 from controller.ops.failure import fatal
 from controller.ops.logs import about
 from controller.southbound.codec import roles
@@ -198,7 +199,7 @@ class Mastership:
                     election.seen_at_work(self._clock_ns())
                 self._placed(switch, role, generation, asked)
             case RoleRefused(stale=True) if election.master:
-                self._step_down(f"switch {number} knows of a newer generation")
+                self._step_down(f"switch {datapath_id(number)} knows of a newer generation")
             case RoleRefused(stale=True):
                 self._ask(switch)
             case RoleRefused() if not switch.complained:
@@ -208,7 +209,7 @@ class Mastership:
                     extra=about(switch=number),
                 )
             case NotMaster() if switch.passed:
-                self._step_down(f"switch {number} has another master")
+                self._step_down(f"switch {datapath_id(number)} has another master")
 
     def _placed(self, switch: _Switch, role: Role, generation: int, asked: bool) -> None:
         """A switch has told this controller's role there."""

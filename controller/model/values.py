@@ -8,13 +8,17 @@ from typing import NamedTuple
 # Between two switches a frame takes one of so many paths; they may coincide.
 N_PATH_IDS = 16
 
-
 _SWITCH_ID_DIGITS = 16
 
 
+def datapath_id(switch: int) -> str:
+    """A datapath id for people, as Open vSwitch prints it: 16 hexadecimal digits."""
+    return f"{switch:0{_SWITCH_ID_DIGITS}x}"
+
+
 def switch_id(written: str) -> int:
-    """A datapath id as people write it: 16 hexadecimal digits, as Open vSwitch prints it, or a
-    number, decimal or with 0x. Raises ValueError."""
+    """A datapath id as people write it: as `datapath_id` prints it, or a number, decimal or with
+    0x. Raises ValueError."""
     if re.fullmatch(f"[0-9a-fA-F]{{{_SWITCH_ID_DIGITS}}}", written):
         return int(written, 16)
     if len(written) <= 2 + 20 and re.fullmatch(r"0[xX][0-9a-fA-F]+|0|[1-9][0-9]*", written):
@@ -31,7 +35,7 @@ class PortId(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"{self.switch:x}:{self.port}"
+        return f"{datapath_id(self.switch)}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

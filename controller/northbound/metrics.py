@@ -298,12 +298,12 @@ class Exposition:
 
     def _switches(self, told: list[SwitchView]) -> Iterator[Metric]:
         def rows(value: Callable[[SwitchView], float | None]) -> list[Row]:
-            named = ((str(view["switch"]), value(view)) for view in told)
+            named = ((view["datapath_id"], value(view)) for view in told)
             return [((switch,), number) for switch, number in named if number is not None]
 
         def worded(words: Callable[[SwitchView], dict[str, int]]) -> list[Row]:
             return [
-                ((str(view["switch"]), word), n) for view in told for word, n in words(view).items()
+                ((view["datapath_id"], word), n) for view in told for word, n in words(view).items()
             ]
 
         gauge, counter = self._families.gauge, self._families.counter
@@ -326,7 +326,7 @@ class Exposition:
             "Window registers set, by whether that only renewed what was in force.",
             ("switch", "refresh"),
             [
-                ((str(view["switch"]), refresh), number)
+                ((view["datapath_id"], refresh), number)
                 for view in told
                 for refresh, number in (
                     ("false", view["windows_set"]),
@@ -352,7 +352,7 @@ class Exposition:
             "weir_packet_ins_dropped",
             "Packets that were not copied to the controller, or not read, because of the budgets.",
             ("switch", "port", "class"),
-            [((str(v["switch"]), str(v["port"]), v["class"]), v["dropped"]) for v in told],
+            [((v["datapath_id"], str(v["port"]), v["class"]), v["dropped"]) for v in told],
         )
 
     # Ports
@@ -495,7 +495,7 @@ class Exposition:
 
 
 def _named(view: PortView | RegulationView) -> tuple[str, str, str]:
-    return str(view["switch"]), str(view["port"]), view["name"]
+    return view["datapath_id"], str(view["port"]), view["name"]
 
 
 def _by_word(numbers: dict[str, int]) -> list[Row]:

@@ -1,7 +1,8 @@
 """The state of the controller as plain values that can be encoded as JSON.
 
 Units are in the names. `switch` is a datapath id and `port` an OpenFlow port number, as in the
-event log. The name of a port is "datapath id in hex:port".
+event log; `datapath_id` is the same id as Open vSwitch prints it, 16 hexadecimal digits. The name
+of a port is "datapath_id:port".
 """
 
 from collections.abc import Callable, Iterator
@@ -82,6 +83,7 @@ class SwitchView(TypedDict):
     """
 
     switch: int
+    datapath_id: str
     connected: bool
     ready: bool
     role: str | None
@@ -113,6 +115,7 @@ ExcessView = TypedDict(
     "ExcessView",
     {
         "switch": int,
+        "datapath_id": str,
         "port": int,
         "class": str,
         "dropped": int,
@@ -218,6 +221,7 @@ class PortView(TypedDict):
     None without an egress queue, or if the switch does not tell."""
 
     switch: int
+    datapath_id: str
     port: int
     name: str
     up: bool
@@ -237,6 +241,7 @@ class RegulationView(TypedDict):
     """
 
     switch: int
+    datapath_id: str
     port: int
     name: str
     scheme: str
@@ -320,6 +325,7 @@ class BypassView(TypedDict):
     switch everywhere. It resumes in `left_s`, or, if that is None, when somebody turns it on."""
 
     switch: int | None
+    datapath_id: str | None
     port: str | None
     left_s: float | None
     by: str

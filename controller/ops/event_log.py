@@ -1,7 +1,8 @@
 """The event log: one JSON object a line, flushed line by line, for experiments and operators.
 
 Every line has `event`, `time_ns` (CLOCK_MONOTONIC of the controller's machine) and `wall_s`
-(seconds since 1970). Its other fields, by event; ports are "datapath id in hex:port":
+(seconds since 1970). Its other fields, by event; `switch` is the datapath id as a number, and ports
+are "datapath id in 16 hexadecimal digits:port":
 
 * start: version, scheme, listen
 * stop: reason (the signal, or failure; then also cause, what was raised where)

@@ -1,7 +1,8 @@
 """The log: text lines for people or JSON objects for programs. Each says what it is about.
 
-`LOG.warning("disconnected", extra=about(switch=1))` becomes `switch=1 disconnected`, or an object
-with the key `switch`. Lines that repeat are written a few times, then counted.
+`LOG.warning("disconnected", extra=about(switch=1))` becomes
+`switch=0000000000000001 disconnected`, or an object with the key `switch`. Lines that repeat are
+written a few times, then counted.
 """
 
 import json
@@ -11,6 +12,8 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import IO, Any
+
+from controller.model.values import datapath_id
 
 _ROOT = "weir"
 _ABOUT = "weir_about"
@@ -33,7 +36,8 @@ def about(
 ) -> dict[str, object]:
     """The `extra` of a log call: the switch, port or flow (`10.0.0.1:1024>10.0.0.2:80`) that the
     line is about."""
-    named = {"switch": switch, "port": port, "flow": flow}
+    written = None if switch is None else datapath_id(switch)
+    named = {"switch": written, "port": port, "flow": flow}
     return {_ABOUT: {key: value for key, value in named.items() if value is not None}}
 
 
@@ -64,7 +68,7 @@ def configure(
 
 
 class TextFormatter(logging.Formatter):
-    """`TIME LEVEL component: switch=1 port=3 message`, without time and level for a journal."""
+    """`TIME LEVEL component: switch=ID port=3 message`, without time and level for a journal."""
 
     def __init__(self, for_journal: bool = False) -> None:
         head = "" if for_journal else "%(asctime)s %(levelname)-7s "

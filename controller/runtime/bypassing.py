@@ -19,6 +19,7 @@ from controller.core.congestion.bypasses import Bypass, Place
 from controller.core.congestion.regulation import UnknownPlaceError
 from controller.core.engine import Engine
 from controller.model.effects import Effect
+from controller.model.values import datapath_id
 from controller.northbound.views import BypassView, OffView, OnView, UnknownError
 
 LOG = logging.getLogger("weir.app")
@@ -127,8 +128,10 @@ class Bypassing:
 
     def _view(self, bypass: Bypass) -> BypassView:
         left_ns = None if bypass.until_ns is None else bypass.until_ns - self._clock_ns()
+        switch = bypass.place.switch
         return {
-            "switch": bypass.place.switch,
+            "switch": switch,
+            "datapath_id": None if switch is None else datapath_id(switch),
             "port": bypass.place.port,
             "left_s": None if left_ns is None else max(0.0, left_ns / 1e9),
             "by": bypass.by,

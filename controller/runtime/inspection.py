@@ -16,7 +16,7 @@ from controller.config.readiness import lifetimes
 from controller.core.flows.host_pairs import Connection, HostPair, Lane
 from controller.ha.mastership import Mastership
 from controller.model.flow import FlowKey
-from controller.model.values import FlowClass, Notice, Port, PortId
+from controller.model.values import FlowClass, Notice, Port, PortId, datapath_id
 from controller.northbound.views import (
     AccountView,
     ControllerView,
@@ -137,6 +137,7 @@ class Inspection:
         capabilities = session.capabilities if session else Capability(0)
         return {
             "switch": switch,
+            "datapath_id": datapath_id(switch),
             "connected": channel is not None,
             "ready": session is not None and session.ready,
             "role": self._role(switch),
@@ -176,6 +177,7 @@ class Inspection:
             now = active.get((port_id, packets))
             yield {
                 "switch": port_id.switch,
+                "datapath_id": datapath_id(port_id.switch),
                 "port": port_id.port,
                 "class": packets,
                 "dropped": dropped,
@@ -199,6 +201,7 @@ class Inspection:
                 peer, rtt_ns = peers.get(port_id), engine.round_trips.link_ns.get(port_id)
                 yield {
                     "switch": of,
+                    "datapath_id": datapath_id(of),
                     "port": port_id.port,
                     "name": port.name,
                     "up": port.up,
@@ -220,6 +223,7 @@ class Inspection:
                 numbers = {n.label: tallies.notices[(*port_id, n.label)] for n in Notice}
                 yield {
                     "switch": of,
+                    "datapath_id": datapath_id(of),
                     "port": port_id.port,
                     "name": port.name,
                     "scheme": regulation.scheme(port_id).value,
@@ -368,7 +372,7 @@ class Inspection:
             return "is a standby: another one has the switches"
         awaited = [switch for switch, session in self._weir.sessions.items() if not session.ready]
         if awaited:
-            named = ", ".join(map(str, sorted(awaited)))
+            named = ", ".join(map(datapath_id, sorted(awaited)))
             return f"has not heard yet what is on switch {named}"
         if self._weir.engine.connections.relearning:
             return "learns from the switches what connections there are"

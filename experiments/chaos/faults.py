@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, Protocol, Self
 
+from controller.model.values import switch_id
 from experiments.chaos import hostile
 from experiments.chaos.clock import SteppedClock
 from experiments.chaos.stalls import Span
@@ -255,7 +256,7 @@ class Impostor:
     def strike(self, target: Target) -> None:
         """Claim the id for that long."""
         switches = target.bed.switches
-        datapath = int(switches[self.switch % len(switches)].dpid, 16)
+        datapath = switch_id(switches[self.switch % len(switches)].dpid)
         hostile.impostor(_ADDRESS, datapath, self.seconds, Random(self.seed))
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import asdict, astuple
 from pathlib import Path
 
-from controller.model.values import Notice
+from controller.model.values import Notice, datapath_id
 from controller.southbound.codec.extension import TcpRwndRegister, Window, unpack_action
 from controller.southbound.codec.match import IN_PORT, unpack_instructions, unpack_match
 from controller.southbound.switch import encoding, pipeline
@@ -284,9 +284,11 @@ class Soak:
                 elif kind == pipeline.Kind.FORWARD:
                     strange += unpack_match(place.match)[0][1] not in addresses
             if stale:
-                found.append(f"switch {number} counts {stale} flows that are over")
+                found.append(f"switch {datapath_id(number)} counts {stale} flows that are over")
             if strange:
-                found.append(f"switch {number} forwards to {strange} hosts that are gone")
+                found.append(
+                    f"switch {datapath_id(number)} forwards to {strange} hosts that are gone"
+                )
         return found
 
     def _judge(self) -> None:

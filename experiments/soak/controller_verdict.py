@@ -23,10 +23,10 @@ _WARM_UP, _WARM_UP_S, _MOST_WARM_UP = 0.3, 240.0, 0.5
 
 _LEVEL = re.compile(r"^\S+ \S+ (WARNING|ERROR|CRITICAL)\b")
 _EXPECTED = (
-    re.compile(r"weir\.app: switch=\d+ disconnected( \(and \d+ more like it were left out\))?$"),
-    re.compile(r"weir\.session: switch=\d+ has no meters"),
+    re.compile(r"weir\.app: switch=\w{16} disconnected( \(and \d+ more like it were left out\))?$"),
+    re.compile(r"weir\.session: switch=\w{16} has no meters"),
     # EPIPE and ECONNRESET: the other end has just gone.
-    re.compile(r"weir\.channel: switch=\d+ at \S+: \[Errno (32|104)\]"),
+    re.compile(r"weir\.channel: switch=\w{16} at \S+: \[Errno (32|104)\]"),
 )
 
 

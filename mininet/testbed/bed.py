@@ -11,6 +11,7 @@ from typing import Any
 
 from mininet.net import Mininet
 
+from controller.model.values import switch_id
 from testbed import dctcp, sandbox
 from testbed.command import run, wait_until
 from testbed.config import BedConfig, HostSettings
@@ -156,7 +157,7 @@ class Bed:
     def _controller(self, scheme: str) -> Controller:
         roles, config = self.roles, self.config
         bottleneck = QueueConfig(
-            switch=int(self.bottleneck_switch.dpid, 16),
+            switch=switch_id(self.bottleneck_switch.dpid),
             port=roles.bottleneck_port,
             egress_buffer_bytes=config.bottleneck_limit_bytes,
         )

@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from controller.model.values import switch_id
 from mininet import node
 from testbed import controller, link, switch
 from testbed.config import BedConfig
@@ -109,7 +110,7 @@ def _datapath_id(topo: IncastTopo) -> int:
     """Of the switch that the bottleneck is at; unless the topology says, it is in the name."""
     name = topo.roles.switch
     written: str | None = topo.nodeInfo(name).get("dpid")
-    return int(written, 16) if written else int(name.removeprefix("s"))
+    return switch_id(written.zfill(16)) if written else int(name.removeprefix("s"))
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from controller.model.values import PortId, datapath_id
 from controller.northbound.views import (
     AccountView,
     BypassView,
@@ -115,6 +116,7 @@ class Told:
         for switch in range(1, self.n_switches + 1):
             yield {
                 "switch": switch,
+                "datapath_id": datapath_id(switch),
                 "connected": switch != 2,
                 "ready": switch != 2,
                 "role": None if switch == 2 else "master",
@@ -146,6 +148,7 @@ class Told:
         if switch in (None, 1):
             yield {
                 "switch": 1,
+                "datapath_id": datapath_id(1),
                 "port": 2,
                 "class": "syn",
                 "dropped": 30_000,
@@ -159,11 +162,12 @@ class Told:
             for port in range(1, self.n_ports + 1) if switch in (None, of) else ():
                 yield {
                     "switch": of,
+                    "datapath_id": datapath_id(of),
                     "port": port,
                     "name": f"s{of}-eth{port}",
                     "up": True,
                     "speed_bps": 10**8,
-                    "peer": "2:1" if (of, port) == (1, 1) else None,
+                    "peer": str(PortId(2, 1)) if (of, port) == (1, 1) else None,
                     "link_rtt_s": 0.0001 if (of, port) == (1, 1) else None,
                     "hosts": 1,
                     "queues": [
@@ -192,6 +196,7 @@ class Told:
         for view in self.ports(switch):
             yield {
                 "switch": view["switch"],
+                "datapath_id": view["datapath_id"],
                 "port": view["port"],
                 "name": view["name"],
                 "scheme": "weir",
@@ -223,7 +228,9 @@ class Told:
     def happens(self, n: int = 1) -> None:
         for _ in range(n):
             serial = self.last_event() + 1
-            self.log.append(EventView(serial, {"event": "link_up", "wall_s": 1.0, "a": "1:1"}))
+            self.log.append(
+                EventView(serial, {"event": "link_up", "wall_s": 1.0, "a": str(PortId(1, 1))})
+            )
 
     def control_delay(self) -> HistogramView:
         return HistogramView([0.000025, 0.0001, 0.1], [1, 90, 100, 100], 0.02)
@@ -247,7 +254,7 @@ class Told:
         if dst == "10.0.0.9":
             raise UnknownError(f"no host of this address is known: {dst}")
         link: LinkView = {
-            "link": "1:1",
+            "link": str(PortId(1, 1)),
             "capacity_bps": 1e8,
             "used_bps": 4e7,
             "error_bps": 1e6,
@@ -277,7 +284,7 @@ class Told:
             "dst": dst,
             "most_bps": most_bps,
             "rate_bps": 5e7,
-            "narrowest": "1:1",
+            "narrowest": str(PortId(1, 1)),
             "dscp": None,
         }
         return self.announced[flow]
@@ -295,7 +302,13 @@ class Told:
     def off(self, switch: int | None, port: str | None, for_s: float | None, by: str) -> OffView:
         if switch is not None and switch > self.n_switches:
             raise UnknownError(f"no switch {switch} is known")
-        view: BypassView = {"switch": switch, "port": port, "left_s": for_s, "by": by}
+        view: BypassView = {
+            "switch": switch,
+            "datapath_id": None if switch is None else datapath_id(switch),
+            "port": port,
+            "left_s": for_s,
+            "by": by,
+        }
         self.turned_off[switch, port] = view
         return {"off": view, "kept": True}
 
@@ -322,5 +335,5 @@ def flow(number: int) -> FlowView:
         "mss_bytes": 1460,
         "window_scale": 7,
         "treatment": "ordinary",
-        "ports": ["1:1", "2:2"],
+        "ports": [str(PortId(1, 1)), str(PortId(2, 2))],
     }

@@ -137,7 +137,8 @@ READING = [
 def test_regulation_is_turned_off_and_on(world: ServedApi) -> None:
     asked = {"switch": 1, "port": "eth2", "for_s": 60}
     told = world.ask("/v1/bypasses", "PUT", "operator", json=asked)
-    bypass = {"switch": 1, "port": "eth2", "left_s": 60, "by": "token operator"}
+    place = {"switch": 1, "datapath_id": "0000000000000001", "port": "eth2"}
+    bypass = {**place, "left_s": 60, "by": "token operator"}
     assert told.json() == {"off": bypass, "kept": True}
     assert world.ask("/v1/bypasses").json() == {"bypasses": [bypass]}
     told = world.ask("/v1/bypasses?switch=1&port=eth2", "DELETE", "operator")

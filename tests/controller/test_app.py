@@ -33,6 +33,7 @@ class FakeChannel(ScriptedSwitch):
         self.id = switch
         self.address = ("test", switch)
         self.aborted = self.probed = False
+        self.refused: str | None = None
         self.flushed = 0
         self.got: list[bytes] = []
         self.port_descriptions = [
@@ -118,7 +119,7 @@ def test_probes_are_understood_at_the_other_end(world: Application) -> None:
     first, second = world.connect(1), world.connect(2)
     ((_, probe), *_) = first.sent_frames()
     second.packet_in(0, 3, probe)
-    assert '"a": "1:1", "b": "2:3"' in world.events.read_text()
+    assert '"a": "0000000000000001:1", "b": "0000000000000002:3"' in world.events.read_text()
 
 
 def test_arp_is_passed_on_and_answered(world: Application) -> None:
@@ -150,15 +151,14 @@ def test_the_core_is_reminded_when_it_wants_to_be(
     assert reminded == [world.now_ns]
 
 
-def test_nobody_takes_the_place_of_a_switch_that_is_connected(
-    world: Application, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nobody_takes_the_place_of_a_switch_that_is_connected(world: Application) -> None:
     first = world.connect(1)
     second = FakeChannel(world.weir, 1)
     world.weir.connected(second)
     assert second.aborted and not first.aborted
     assert first.probed
-    assert "is connected from test:1: refusing test:1" in caplog.text
+    assert second.refused is not None
+    assert "claims to be switch 0000000000000001, which is connected from test:1" in second.refused
     world.weir.disconnected(second)
     first.got.clear()
     first.packet_in(0, 1, arp(1, H1, H2))
@@ -208,7 +208,7 @@ def test_what_was_thrown_away_here_is_told_like_what_the_meters_dropped(world: A
     effects = world.weir.watch_budgets(world.now_ns)
     (record,) = (effect for effect in effects if isinstance(effect, Record))
     assert record.event == "packet_ins_limited"
-    assert (record.fields["port"], record.fields["class"]) == ("1:3", "unknown")
+    assert (record.fields["port"], record.fields["class"]) == ("0000000000000001:3", "unknown")
     assert world.weir.watch_budgets(world.now_ns) == []
 
 

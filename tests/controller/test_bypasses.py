@@ -16,13 +16,15 @@ from controller.core.congestion.regulator import Scheme, SchemeOverride
 from controller.core.engine import EngineSettings
 from controller.model.effects import Effect
 from controller.model.entries import HostWindow, PortWindow
-from controller.model.values import RELEASED, FlowClass, Notice, PortId
+from controller.model.values import RELEASED, FlowClass, Notice, PortId, datapath_id
 from controller.northbound.views import UnknownError
 from controller.runtime.bypassing import FILE, Bypassing
 from engine_bench import RECEIVER, SECOND, SENDERS, EngineBench, records, star, two_switches
 from test_reload import reconfigure, settings
 
 PORT, OTHER = PortId(1, 40), PortId(1, 1)
+OF_1 = {"switch": 1, "datapath_id": datapath_id(1)}
+OF_ALL = {"switch": None, "datapath_id": None}
 
 
 def off(
@@ -67,7 +69,7 @@ class TestPlaces:
         assert switch.covers(port)
         assert not port.covers(switch)
         assert not Place(2).covers(port)
-        assert str(port) == "port eth2 of switch 1"
+        assert str(port) == "port eth2 of switch 0000000000000001"
 
     @given(
         st.lists(
@@ -194,9 +196,9 @@ class TestOffAndOn:
     @pytest.mark.parametrize(
         ("switch", "port", "told"),
         [
-            (7, None, "no switch 7 is known; there are 1"),
-            (1, "eth9", "switch 1 has no port eth9; it has 1 s1-eth1, 2 s1-eth2"),
-            (1, "99", "switch 1 has no port 99"),
+            (7, None, "no switch 0{15}7 is known; there are 0{15}1$"),
+            (1, "eth9", "switch 0{15}1 has no port eth9; it has 1 s1-eth1, 2 s1-eth2"),
+            (1, "99", "switch 0{15}1 has no port 99"),
         ],
     )
     def test_a_place_that_is_not_there_is_told(
@@ -272,7 +274,7 @@ class TestOverRestarts:
         before = Kept(path)
         told = before.bypassing.off(1, "40", 60.0, "user ada")
         assert told == {
-            "off": {"switch": 1, "port": "s1-eth40", "left_s": 60.0, "by": "user ada"},
+            "off": {**OF_1, "port": "s1-eth40", "left_s": 60.0, "by": "user ada"},
             "kept": True,
         }
         before.bypassing.off(None, None, None, "user ada")
@@ -282,8 +284,8 @@ class TestOverRestarts:
         after = Kept(path, before.wall_s + 45)
         after.bypassing.restore()
         assert list(after.bypassing.bypasses()) == [
-            {"switch": 1, "port": "s1-eth40", "left_s": pytest.approx(15.0), "by": "user ada"},
-            {"switch": None, "port": None, "left_s": None, "by": "user ada"},
+            {**OF_1, "port": "s1-eth40", "left_s": pytest.approx(15.0), "by": "user ada"},
+            {**OF_ALL, "port": None, "left_s": None, "by": "user ada"},
         ]
         after.bench.switch_up(1)
         assert after.bench.engine.regulation.scheme(PORT) is Scheme.NONE
@@ -315,7 +317,7 @@ class TestOverRestarts:
         kept = Kept(path)
         kept.bypassing.restore()
         assert [one["port"] for one in kept.bypassing.on(9, "eth7", "a")["on"]] == ["eth7"]
-        with pytest.raises(UnknownError, match="no switch 9 is known"):
+        with pytest.raises(UnknownError, match=f"no switch {datapath_id(9)} is known"):
             kept.bypassing.on(9, "eth7", "a")
 
     def test_regulation_is_off_even_if_that_cannot_be_kept(

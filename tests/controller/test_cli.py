@@ -241,15 +241,16 @@ class TestOffAndOn:
 
     def test_a_port_for_half_an_hour(self, told: Told, capsys: pytest.CaptureFixture[str]) -> None:
         place = ["--switch", "1", "--port", "eth2"]
+        port = "port eth2 of switch 0000000000000001"
         assert commands.run(["off", *place, "--for", "30min"]) == 0
         assert told.turned_off[1, "eth2"]["by"] == "user ada"
         said = capsys.readouterr()
-        assert said.out == "regulation is off for port eth2 of switch 1, for 30:00\n"
+        assert said.out == f"regulation is off for {port}, for 30:00\n"
         assert said.err == "weir-controller: b did not hear of it: say it there, too\n"
         assert commands.run(["off", "--list"]) == 0
-        assert "port eth2 of switch 1, for 30:00, by user ada" in capsys.readouterr().out
+        assert f"{port}, for 30:00, by user ada" in capsys.readouterr().out
         assert commands.run(["on", *place]) == 0
-        assert capsys.readouterr().out == "regulation is on again for port eth2 of switch 1\n"
+        assert capsys.readouterr().out == f"regulation is on again for {port}\n"
         assert commands.run(["on", *place]) == 0
         assert capsys.readouterr().out == "nothing was turned off there\n"
         assert commands.run(["off", "--list"]) == 0
@@ -329,7 +330,8 @@ class TestWords:
             {"serial": 1, "event": "window_set", "switch": 1, "wall_s": 0.5, "windows": windows}
         )
         assert line.endswith(
-            " window_set switch=1 3/burst=2920B 4/burst=credit:7 5/background=released"
+            " window_set switch=0000000000000001"
+            " 3/burst=2920B 4/burst=credit:7 5/background=released"
         )
 
     @given(st.text())
@@ -414,7 +416,7 @@ class TestTop:
             assert title in text
         first = next(line for line in text.splitlines() if "s1-eth1 " in line)
         assert first.split() == [
-            *("1", "1", "s1-eth1", "1000", "64K", "-", "-", "32", "1", "CN-M"),
+            *("0000000000000001", "1", "s1-eth1", "1000", "64K", "-", "-", "32+1", "CN-M"),
             *("14.3K", "12%"),
         ]
         assert "99% of notices answered within 100ms" in text

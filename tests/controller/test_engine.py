@@ -119,7 +119,9 @@ class TestForwarding:
     def test_a_silent_link_is_given_up(self) -> None:
         bench = two_switches()
         effects = bench.sleep(5 * SECOND)
-        assert records(effects, "link_down") == [{"a": "1:40", "b": "2:40"}]
+        assert records(effects, "link_down") == [
+            {"a": "0000000000000001:40", "b": "0000000000000002:40"}
+        ]
         assert bench.entries(1, NextHop) == set()
         assert bench.entries(1, LinkPort) == set()
 

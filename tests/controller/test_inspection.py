@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from controller.config.schema import Config
 from controller.core.engine import Engine
-from controller.model.values import FlowClass, Notice, PortId
+from controller.model.values import FlowClass, Notice, PortId, datapath_id
 from controller.ops.event_log import EventLog, Recent
 from controller.rpc.methods import FlowQuery
 from controller.runtime.inspection import Inspection
@@ -137,8 +137,8 @@ def test_an_account_is_what_classes_are_held_to() -> None:
 def test_ports_know_what_they_lead_to() -> None:
     bench = two_switches()
     rows = {(row["switch"], row["port"]): row for row in inspect(bench).ports()}
-    assert rows[1, 40]["peer"] == "2:40"
-    assert rows[2, 40]["peer"] == "1:40"
+    assert rows[1, 40]["peer"] == "0000000000000002:40"
+    assert rows[2, 40]["peer"] == "0000000000000001:40"
     assert (rows[2, 1]["peer"], rows[2, 1]["hosts"]) == (None, 1)
     assert len(rows) == 80
     assert {switch for switch, _ in rows} == {1, 2}
@@ -163,7 +163,7 @@ def test_readiness() -> None:
     inspection = Inspection(app)  # type: ignore[arg-type]
     assert inspection.not_ready() is None
     app.sessions[7] = SimpleNamespace(ready=False)
-    assert "switch 7" in str(inspection.not_ready())
+    assert f"switch {datapath_id(7)}" in str(inspection.not_ready())
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ class TestFlows:
         assert volumes[0] == 2_700_000
         assert flows[0]["class"] == "background"
         assert flows[0]["dst"] == str(ip_address(RECEIVER.address))
-        assert flows[0]["ports"] == ["1:40"]
+        assert flows[0]["ports"] == ["0000000000000001:40"]
 
     @settings(max_examples=60, deadline=None)
     @given(data=st.data())

@@ -49,7 +49,7 @@ def test_a_line_names_what_it_is_about(world: CapturedLog) -> None:
     LOG.warning("notice %d is late", 5, extra=about(switch=1, port=3))
     LOG.info("nothing in particular")
     first, second = world.lines
-    assert first.endswith(" WARNING weir.session: switch=1 port=3 notice 5 is late")
+    assert first.endswith(" WARNING weir.session: switch=0000000000000001 port=3 notice 5 is late")
     assert second.endswith(" INFO    weir.session: nothing in particular")
 
 
@@ -90,12 +90,12 @@ def test_repeats_are_counted(world: CapturedLog) -> None:
     world.now_s += 11
     LOG.warning("something else")
     assert [line.partition("weir.session: ")[2] for line in world.lines[10:]] == [
-        "switch=1 refused 99 (and 95 more like it were left out)",
-        "switch=2 refused 99 (and 95 more like it were left out)",
+        "switch=0000000000000001 refused 99 (and 95 more like it were left out)",
+        "switch=0000000000000002 refused 99 (and 95 more like it were left out)",
         "something else",
     ]
     LOG.warning("refused %d", 100, extra=about(switch=1))
-    assert world.lines[-1].endswith("switch=1 refused 100")
+    assert world.lines[-1].endswith("switch=0000000000000001 refused 100")
 
 
 def test_what_was_left_out_is_told_in_the_end(world: CapturedLog) -> None:
@@ -145,4 +145,4 @@ def test_a_journal_is_told_the_priority(monkeypatch: pytest.MonkeyPatch, tmp_pat
         logs.configure(stream, "info", {}, False, lambda: 0.0)
         LOG.error("gone", extra=about(switch=3))
         stream.seek(0)
-        assert stream.read() == "<3>weir.session: switch=3 gone\n"
+        assert stream.read() == "<3>weir.session: switch=0000000000000003 gone\n"

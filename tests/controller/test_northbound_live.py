@@ -124,9 +124,12 @@ def test_what_happened_is_scraped(world: BusyController) -> None:
     assert after["weir_connections[]"] == CONNECTIONS
     assert after["weir_flows[('class', 'burst')]"] == 2 * CONNECTIONS
     assert after["weir_hosts[]"] == HOSTS
-    assert after["weir_packet_ins_total[('class', 'segment'), ('switch', '1')]"] == 2 * CONNECTIONS
-    assert after["weir_switch_ready[('switch', '1')]"] == 1
-    named = f"('name', 'eth{PORT}'), ('port', '{PORT}'), ('switch', '1')"
+    assert (
+        after["weir_packet_ins_total[('class', 'segment'), ('switch', '0000000000000001')]"]
+        == 2 * CONNECTIONS
+    )
+    assert after["weir_switch_ready[('switch', '0000000000000001')]"] == 1
+    named = f"('name', 'eth{PORT}'), ('port', '{PORT}'), ('switch', '0000000000000001')"
     assert after[f"weir_queue_events_total[('level', 'CN-H'), {named}]"] >= 1
     answered = "weir_control_delay_seconds_count[]"
     assert after[answered] >= before[answered] + 2
@@ -150,8 +153,8 @@ def test_commands_answer_once(world: BusyController) -> None:
     assert flows[0].split() == ["FROM", "TO", "CLASS", "VOLUME", "AGE", "LEAVES", "BY"]
     assert flows[-1] == "1 to 3 of 20; --offset shows others"
     events = world.command("events", "--limit", "4")
-    assert f"queue_event switch=1 port={PORT} notice=CN-H" in events
-    assert "window_set switch=1" in events
+    assert f"queue_event switch=0000000000000001 port={PORT} notice=CN-H" in events
+    assert "window_set switch=0000000000000001" in events
     assert "1 of 1 switches ready" in world.command("top", "--once")
     assert json.loads(world.command("ask", "ready")) == {"status": "ready"}
     flows = json.loads(world.command("ask", "flows", "class=burst", "limit=0x2", "tcp_port=80"))
@@ -345,7 +348,11 @@ def test_top_lives_in_a_terminal(world: BusyController) -> None:
 
 def test_log_lines_name_the_switch(world: BusyController) -> None:
     (ready,) = (line for line in world.log() if line["message"].startswith("is ready"))
-    assert (ready["switch"], ready["component"], ready["level"]) == (1, "weir.app", "info")
+    assert (ready["switch"], ready["component"], ready["level"]) == (
+        "0000000000000001",
+        "weir.app",
+        "info",
+    )
 
 
 class TestSocket:

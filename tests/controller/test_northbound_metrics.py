@@ -6,8 +6,11 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from controller.model.values import datapath_id
 from controller.northbound.metrics import Exposition
 from fake_source import Told
+
+S1, S2 = datapath_id(1), datapath_id(2)
 
 
 def scrape(told: Told | None = None) -> dict[str, Metric]:
@@ -27,22 +30,22 @@ def test_what_the_source_tells_is_there() -> None:
     assert value(families["weir_connections"]) == 1000
     assert value(families["weir_flows"], **{"class": "background"}) == 3
     assert value(families["weir_connections_closed"], reason="expired") == 12
-    assert value(families["weir_packet_ins"], switch="1", **{"class": "segment"}) == 2000
-    assert value(families["weir_switch_connected"], switch="2") == 0
-    assert value(families["weir_queue_bytes"], switch="2", port="2") == 2000
-    assert value(families["weir_queue_events"], switch="1", port="1", level="CN-L") == 3
-    assert value(families["weir_port_congested"], switch="1", port="1") == 1
+    assert value(families["weir_packet_ins"], switch=S1, **{"class": "segment"}) == 2000
+    assert value(families["weir_switch_connected"], switch=S2) == 0
+    assert value(families["weir_queue_bytes"], switch=S2, port="2") == 2000
+    assert value(families["weir_queue_events"], switch=S1, port="1", level="CN-L") == 3
+    assert value(families["weir_port_congested"], switch=S1, port="1") == 1
     held = families["weir_port_hold_window_bytes"]
-    assert value(held, switch="1", port="1", **{"class": "burst"}) == 14_600
-    assert value(families["weir_port_expected_bytes"], switch="1", port="1") == 24_000
-    assert value(families["weir_port_longest_hold_seconds"], switch="1", port="1") == 0.16
-    assert value(families["weir_port_held_requests"], switch="1", port="1") == 120
-    assert value(families["weir_port_given_back_bytes"], switch="1", port="1") == 30_000
-    assert value(families["weir_windows_set"], switch="1", refresh="true") == 20
+    assert value(held, switch=S1, port="1", **{"class": "burst"}) == 14_600
+    assert value(families["weir_port_expected_bytes"], switch=S1, port="1") == 24_000
+    assert value(families["weir_port_longest_hold_seconds"], switch=S1, port="1") == 0.16
+    assert value(families["weir_port_held_requests"], switch=S1, port="1") == 120
+    assert value(families["weir_port_given_back_bytes"], switch=S1, port="1") == 30_000
+    assert value(families["weir_windows_set"], switch=S1, refresh="true") == 20
     assert value(families["weir_master"]) == 1
-    assert value(families["weir_switch_entries_confirmed"], switch="1") == 10
+    assert value(families["weir_switch_entries_confirmed"], switch=S1) == 10
     over = families["weir_packet_ins_dropped"]
-    assert value(over, switch="1", port="2", **{"class": "syn"}) == 30_000
+    assert value(over, switch=S1, port="2", **{"class": "syn"}) == 30_000
     (build,) = families["weir_build_info"].samples
     assert build.labels == {
         "version": "0.1.0",
@@ -55,9 +58,7 @@ def test_what_the_source_tells_is_there() -> None:
 
 def test_what_is_unknown_is_left_out() -> None:
     families = scrape()
-    assert [s.labels["switch"] for s in families["weir_switch_control_rtt_seconds"].samples] == [
-        "1"
-    ]
+    assert [s.labels["switch"] for s in families["weir_switch_control_rtt_seconds"].samples] == [S1]
     assert len(families["weir_link_rtt_seconds"].samples) == 1
     for name in ("weir_port_requests", "weir_port_connections", "weir_port_held_seconds"):
         assert {sample.labels["port"] for sample in families[name].samples} == {"1"}
@@ -81,7 +82,7 @@ def test_what_becomes_of_connections() -> None:
 def test_holds_are_a_histogram_of_each_port() -> None:
     held = scrape()["weir_port_held_seconds"]
     assert held.type == "histogram"
-    of_one = [s for s in held.samples if s.labels["switch"] == "2"]
+    of_one = [s for s in held.samples if s.labels["switch"] == S2]
     assert {s.labels["name"] for s in of_one} == {"s2-eth1"}
     buckets = [(s.labels["le"], s.value) for s in of_one if s.name.endswith("_bucket")]
     assert buckets == [

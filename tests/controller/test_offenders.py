@@ -41,7 +41,12 @@ def test_the_port_and_its_host_are_named_once(subject: Subject) -> None:
     record, complaint = subject.report(0, OverBudget(3, PacketClass.SYN, 60_000, 30_000.4))
     assert record == Record(
         "packet_ins_limited",
-        {"port": "1:3", "class": "syn", "hosts": [MAC.hex(":")], "dropped_per_s": 30_000},
+        {
+            "port": "0000000000000001:3",
+            "class": "syn",
+            "hosts": [MAC.hex(":")],
+            "dropped_per_s": 30_000,
+        },
     )
     assert isinstance(complaint, Warn)
     assert complaint.switch == 1

@@ -153,7 +153,7 @@ def test_an_unpatched_switch_is_told_of_once_and_never_sent_a_window(
     world.introduce()
     world.open_connection()
     world.wait_events("connection_opened")
-    assert world.controller.log.count("switch=1 lacks Weir's extension") == 1
+    assert world.controller.log.count("switch=0000000000000001 lacks Weir's extension") == 1
     assert "refused" not in world.controller.log
     assert "tcp_rwnd" not in "".join(world.switch.flows("s1"))
     assert world.controller.stop(signal.SIGTERM) == 0

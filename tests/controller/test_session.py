@@ -94,7 +94,7 @@ class TestCapabilities:
         meters, record = caplog.records
         assert meters.getMessage().startswith("has no meters")
         assert record.getMessage().startswith("lacks Weir's extension")
-        assert vars(record)["weir_about"] == {"switch": 7}
+        assert vars(record)["weir_about"] == {"switch": "0000000000000007"}
         assert "forwarding and monitoring of connections go on" in record.getMessage()
 
     def test_another_version_of_the_extension_is_not_used(
@@ -208,7 +208,7 @@ class TestEvents:
         assert missed(1, port=4) == 0
         record = caplog.records[0]
         assert record.getMessage() == "notices were lost: number 9 follows number 6"
-        assert vars(record)["weir_about"] == {"switch": 7, "port": 3}
+        assert vars(record)["weir_about"] == {"switch": "0000000000000007", "port": 3}
 
     def test_the_counters_of_ports_come_as_they_are_told(self, switch: ScriptedSwitch) -> None:
         def port(number: int, tx_bytes: int) -> bytes:

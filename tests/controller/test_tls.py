@@ -132,7 +132,7 @@ def test_a_switch_with_a_certificate_is_served_and_others_are_told_apart(
 
     assert not world.said("is ready")
     set_ssl(switch, right, world.authority)
-    world.says("switch=1 is ready")
+    world.says("switch=0000000000000001 is ready")
 
     # Whoever is connected stays so; the next one needs what is asked for now.
     shutil.copy(stranger.certificate, world.directory / "ca.pem")
@@ -141,7 +141,7 @@ def test_a_switch_with_a_certificate_is_served_and_others_are_told_apart(
     before = world.said("refused the switch")
     set_ssl(switch, world.authority.issue("s1-new"), world.authority)
     switch.vsctl("del-controller", "s1")
-    world.says("switch=1 disconnected")
+    world.says("switch=0000000000000001 disconnected")
     switch.vsctl("set-controller", "s1", f"ssl:{world.endpoint}")
     wait_for(
         lambda: world.said("refused the switch") > before,
@@ -149,7 +149,7 @@ def test_a_switch_with_a_certificate_is_served_and_others_are_told_apart(
     )
     both = world.authority.certificate.read_text() + stranger.certificate.read_text()
     (world.directory / "ca.pem").write_text(both)
-    wait_for(lambda: world.said("switch=1 is ready") == 2, "the switch is back")
+    wait_for(lambda: world.said("switch=0000000000000001 is ready") == 2, "the switch is back")
 
 
 def test_plain_tcp_and_no_certificate_are_refused(world: AuthorityAndController) -> None:
@@ -209,10 +209,10 @@ def test_certificates_are_for_the_switches_that_they_name(
             set_ssl(switch, world.authority.issue("s1"), world.authority)
             switch.add_bridge("s1", 1, f"ssl:{world.endpoint}")
             switch.add_bridge("s2", 2, f"ssl:{world.endpoint}")
-            world.says("switch=1 is ready")
+            world.says("switch=0000000000000001 is ready")
             world.says("its certificate names s1, which may not be switch 0000000000000002")
             set_ssl(switch, world.authority.issue("s23"), world.authority)
-            world.says("switch=2 is ready")
+            world.says("switch=0000000000000002 is ready")
     finally:
         world.controller.stop()
 
@@ -231,7 +231,7 @@ def test_a_certificate_is_renewed_without_a_new_key(tmp_path: Path) -> None:
             world.says("its certificate names old, which may not be switch 0000000000000001")
             renewed = world.authority.issue("s1", key=former.key)
             shutil.copy(renewed.certificate, former.certificate)
-            world.says("switch=1 is ready")
+            world.says("switch=0000000000000001 is ready")
     finally:
         world.controller.stop()
 

@@ -101,9 +101,9 @@ def test_too_short_to_tell() -> None:
 
 
 def test_only_what_was_done_on_purpose_may_be_complained_of() -> None:
-    expected = LOG.format(level="WARNING", rest="weir.app: switch=3 disconnected")
-    information = LOG.format(level="INFO", rest="weir.app: switch=3 is ready")
-    error = LOG.format(level="ERROR", rest="weir.session: switch=3 refused a message")
+    expected = LOG.format(level="WARNING", rest="weir.app: switch=0000000000000003 disconnected")
+    information = LOG.format(level="INFO", rest="weir.app: switch=0000000000000003 is ready")
+    error = LOG.format(level="ERROR", rest="weir.session: switch=0000000000000003 refused")
     assert unexpected([expected, information, error]) == [error]
 
 

@@ -92,7 +92,7 @@ def events(bed: Bed, kind: str) -> list[dict[str, object]]:
 def port_of(host: Host) -> str:
     """The switch's port that a host is at, as the event log has it."""
     peer = peer_of(host)
-    return f"{int(peer.node.dpid, 16):x}:{peer.node.ports[peer]}"
+    return f"{peer.node.dpid}:{peer.node.ports[peer]}"
 
 
 def peer_of(host: Host) -> ShapedIntf:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from controller.cli.client import Client
+from controller.model.values import switch_id
 from experiments.network import api
 from experiments.traffic import fountain
 from experiments.traffic.program import Command
@@ -66,13 +67,13 @@ def test_datagrams_of_announced_flows_take_one_way_each_whatever_their_ports() -
         fabric, client = Fabric(bed), Client(str(served.directory / "controller.sock"))
         senders = [bed.host(name) for name in bed.roles.senders]
         receiver = bed.host(bed.roles.receiver)
-        dpids = {switch.name: int(switch.dpid, 16) for switch in bed.net.switches}
+        dpids = {switch.name: switch.dpid for switch in bed.net.switches}
 
         def ways(sender: Host) -> set[tuple[str, ...]]:
             """The egress ports that its datagrams leave by, as the API names them."""
             ports = [(drawn.randrange(1024, 65_536), fountain.PORT) for _ in range(TRIED_PORTS)]
             taken = [fabric.datagrams_way(sender, receiver, pair) for pair in ports]
-            return {tuple(f"{dpids[s.switch]:x}:{s.out_port}" for s in way) for way in taken}
+            return {tuple(f"{dpids[s.switch]}:{s.out_port}" for s in way) for way in taken}
 
         api.reach(senders)
         api.meet([(sender, receiver) for sender in senders])
@@ -95,7 +96,7 @@ def test_datagrams_of_announced_flows_take_one_way_each_whatever_their_ports() -
             wait_until(
                 lambda: all(
                     Counter(audit["switch"] for audit in audits(bed))[switch] >= before[switch] + 2
-                    for switch in dpids.values()
+                    for switch in map(switch_id, dpids.values())
                 ),
                 timeout_s=20,
                 what="all switches are audited",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from controller.cli.client import Client
+from controller.model.values import switch_id
 from experiments.traffic.reader import IncastSpec
 from testbed import sandbox
 from testbed.bed import Bed
@@ -59,7 +60,7 @@ def test_it_is_in_force_within_a_second_and_no_packet_is_lost(
     )
     with Bed(config) as bed:
         bed.require_forwarding()
-        switch, bottleneck = int(bed.bottleneck_switch.dpid, 16), bed.roles.bottleneck
+        switch, bottleneck = switch_id(bed.bottleneck_switch.dpid), bed.roles.bottleneck
         places: dict[str, dict[str, object]] = {
             "everything": {},
             "switch": {"switch": switch},

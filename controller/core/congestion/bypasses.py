@@ -7,6 +7,8 @@ regulated again once the last one that covers it has ended.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from controller.model.values import datapath_id
+
 
 class Place(NamedTuple):
     """A port by its name; without a port a whole switch; without a switch everything."""
@@ -17,7 +19,7 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         if self.switch is None:
             return "everything"
-        switch = f"switch {self.switch}"
+        switch = f"switch {datapath_id(self.switch)}"
         return switch if self.port is None else f"port {self.port} of {switch}"
 
     def covers(self, place: "Place") -> bool:

@@ -27,7 +27,7 @@ from controller.model.effects import (
     Warn,
 )
 from controller.model.entries import PortWindow
-from controller.model.values import FlowClass, Hold, Notice, Port, PortId
+from controller.model.values import FlowClass, Hold, Notice, Port, PortId, datapath_id
 
 _SAME_INTERVAL = 4  # Within a quarter.
 _NAMED = 8  # How many ports a warning names.
@@ -98,15 +98,17 @@ class Regulation:
         if not self._features and not (port or "").isdecimal():
             return Place(switch, port)  # A standby knows no switches yet.
         if switch not in self._features:
-            known = ", ".join(map(str, sorted(self._features))) or "none"
-            raise UnknownPlaceError(f"no switch {switch} is known; there are {known}")
+            known = ", ".join(map(datapath_id, sorted(self._features))) or "none"
+            raise UnknownPlaceError(f"no switch {datapath_id(switch)} is known; there are {known}")
         if port is None:
             return Place(switch)
         names = self._egress.names(switch)
         name = names.get(int(port)) if port.isdecimal() else None
         if name is None and port not in names.values():
             known = ", ".join(f"{number} {name}" for number, name in sorted(names.items()))
-            raise UnknownPlaceError(f"switch {switch} has no port {port}; it has {known or 'none'}")
+            raise UnknownPlaceError(
+                f"switch {datapath_id(switch)} has no port {port}; it has {known or 'none'}"
+            )
         return Place(switch, name or port)
 
     def turn_off(self, bypass: Bypass, now_ns: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from ryu.lib import hub
 
+from controller.model.values import datapath_id
 from controller.ops.failure import fatal
 from controller.ops.refusals import Refusals
 from controller.southbound.switch.admission import Admission
@@ -70,6 +71,8 @@ class Acceptor:
             try:
                 with contextlib.closing(self._channel(sock, address)) as channel:
                     channel.serve()
+                if channel.refused is not None:
+                    self._refusals.tell(address, channel.refused)
             except (HandshakeError, OSError) as error:
                 self._refusals.tell(address, str(error))
             finally:
@@ -93,6 +96,8 @@ class Acceptor:
         admitted = self._credentials.admits(names, switch)
         if not admitted:
             called = ", ".join(sorted(names)) or "nobody"
-            reason = f"its certificate names {called}, which may not be switch {switch:016x}"
+            reason = (
+                f"its certificate names {called}, which may not be switch {datapath_id(switch)}"
+            )
             self._refusals.tell(address, reason)
         return admitted

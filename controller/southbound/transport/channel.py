@@ -26,7 +26,7 @@ from ryu.lib import hub
 from ryu.ofproto import ofproto_parser
 
 from controller.model.flow import SegmentFields
-from controller.model.values import Port
+from controller.model.values import Port, datapath_id
 from controller.ops.logs import about
 from controller.southbound.codec.openflow import (
     HEADER,
@@ -62,6 +62,13 @@ _FOR_THE_LISTENER = frozenset(
 )
 # Before the version is agreed on (OpenFlow 1.3.5 section 6.3.1).
 _ANY_VERSION = frozenset({Type.HELLO, Type.ERROR})
+_OPENFLOW_VERSIONS = range(1, 7)
+_NO_COMMON_VERSION = (
+    "it does not offer OpenFlow 1.3; have it do so: ovs-vsctl set bridge BRIDGE "
+    "protocols=OpenFlow13"
+)
+# A record of type handshake, of any version of TLS.
+_TLS_HANDSHAKE = b"\x16\x03"
 
 
 class Listener(Protocol):
@@ -100,8 +107,22 @@ class Handshake(OFPHandler):
     def start(self) -> None:
         super(OFPHandler, self).start()
 
+    def _hello_failed(self, datapath: "Channel", error_desc: str) -> None:
+        """Ryu's answer to a switch with which there is no common version. The log has it in words
+        for whoever configures the switch."""
+        datapath.refused = _NO_COMMON_VERSION
+        message = datapath.ofproto_parser.OFPErrorMsg(
+            datapath,
+            type_=datapath.ofproto.OFPET_HELLO_FAILED,
+            code=datapath.ofproto.OFPHFC_INCOMPATIBLE,
+            data=error_desc,
+        )
+        datapath.send_msg(message, close_socket=True)
+
 
 class Channel(Datapath):
+    """`refused` is why the connection was ended before the switch was accepted, for people."""
+
     def __init__(
         self,
         sock: socket.socket,
@@ -125,6 +146,7 @@ class Channel(Datapath):
         self._heard = True
         self._probing = False
         self.queued_bytes = 0
+        self.refused: str | None = None
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, _WINDOW_BYTES)
         super().__init__(sock, address)
 
@@ -190,7 +212,7 @@ class Channel(Datapath):
         try:
             data = self._take_outgoing()
         except OSError as error:
-            LOG.warning("switch %s at %s:%d: %s", self.id, *self.address[:2], error)
+            LOG.warning("at %s:%d: %s", *self.address[:2], error, extra=about(switch=self.id))
             self.abort()
             return
         try:
@@ -246,9 +268,9 @@ class Channel(Datapath):
 
     def _require_handshake(self) -> None:
         if self.state not in (MAIN_DISPATCHER, DEAD_DISPATCHER):
-            LOG.warning(
-                "%s:%d has not said within %d s which switch it is; disconnecting it",
-                *(*self.address[:2], _HANDSHAKE_S),
+            self.refused = (
+                f"it has not said within {_HANDSHAKE_S:.0f} s which switch it is; "
+                "is it an OpenFlow switch, and does it run?"
             )
             self.abort()
 
@@ -302,7 +324,10 @@ class Channel(Datapath):
         except BlockingIOError:
             pass
         except (OSError, ValueError) as error:
-            LOG.warning("at %s:%d: %s", *self.address[:2], error, extra=about(switch=self.id))
+            if self.state == MAIN_DISPATCHER or isinstance(error, OSError):
+                LOG.warning("at %s:%d: %s", *self.address[:2], error, extra=about(switch=self.id))
+            else:
+                self.refused = str(error)
             self._ended.set()
         except Exception:
             # Eventlet would go on without this socket, and nobody would know.
@@ -340,14 +365,14 @@ class Channel(Datapath):
                     if end - offset < HEADER.size:
                         break
                 version, kind, length, xid = HEADER.unpack_from(buffer, offset)
+                if version != VERSION and kind not in _ANY_VERSION:
+                    raise ValueError(_foreign(buffer[offset:]))
                 if length < HEADER.size:
                     raise ValueError(f"a message of length {length}")
                 if end - offset < length:
                     break
                 message = buffer[offset : offset + length]
                 offset += length
-                if version != VERSION and kind not in _ANY_VERSION:
-                    raise ValueError(f"a message of OpenFlow version {version}")
                 if kind == Type.PACKET_IN and not self.admission.admits(message):
                     continue
                 if kind in _IN_ORDER:
@@ -383,14 +408,25 @@ class Channel(Datapath):
             raise ValueError(f"a message of type {kind} that cannot be read: {error}") from error
 
 
+def _foreign(received: bytes) -> str:
+    """What speaks here, if it is not OpenFlow 1.3, and what to do about it."""
+    if received[:2] == _TLS_HANDSHAKE:
+        return (
+            "it speaks TLS, and openflow.listen is tcp: write ssl: there, or have the switch "
+            "connect by tcp: (set-controller)"
+        )
+    if received[0] in _OPENFLOW_VERSIONS:
+        return f"a message of OpenFlow version {received[0]}; {_NO_COMMON_VERSION}"
+    return f"it does not speak OpenFlow, but begins with {received[:16]!r}; is the port right?"
+
+
 def refuse_duplicate(connected: Channel, newcomer: Channel) -> None:
     """Refuse a newcomer that claims to be a connected switch: it may be anybody. If the switch has
     lost its connection, the probe ends that, and the switch will try again."""
-    LOG.warning(
-        "is connected from %s:%d: refusing %s:%d, which claims to be it, too; "
-        "if it is another bridge, set its other-config:datapath-id",
-        *(*connected.address[:2], *newcomer.address[:2]),
-        extra=about(switch=connected.id),
+    newcomer.refused = (
+        f"it claims to be switch {datapath_id(connected.id)}, which is connected from "
+        "{}:{}; if it is another bridge, ".format(*connected.address[:2])
+        + "set its other-config:datapath-id"
     )
     newcomer.abort()
     connected.probe()

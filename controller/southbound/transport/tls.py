@@ -14,9 +14,24 @@ from eventlet import Timeout
 
 from controller.config.files import contexts
 from controller.config.sections.tls import TlsSection
+from controller.model.values import datapath_id
 
 _PIECE_BYTES = 65_536
-_NAMED_DIGITS = 16
+
+
+# What to do about a certificate, by X509_V_ERR_*.
+_FOREIGN = "it must be of an authority in tls.ca"
+_OF_CERTIFICATES = {
+    3: "there is no revocation list of its authority in tls.crl",
+    9: "is the clock right?",
+    10: "give it a new one",
+    12: "the list in tls.crl has expired: replace it",
+    18: _FOREIGN,
+    19: _FOREIGN,
+    20: _FOREIGN,
+    21: _FOREIGN,
+    23: "it is on the list in tls.crl; give it a new one",
+}
 
 
 class HandshakeError(Exception):
@@ -65,6 +80,9 @@ class TlsConnection:
                 break
             except ssl.SSLZeroReturnError:
                 piece = b""
+            except ssl.SSLError as error:
+                # With TLS 1.3 a client learns only here that its certificate was refused.
+                raise ConnectionAbortedError(_why(error)) from None
             if not piece:
                 if pieces:
                     break  # The next read reports the end again.
@@ -110,7 +128,7 @@ class Credentials:
             return True
         if switches == "named":
             plain = {name.replace(":", "").lower() for name in names}
-            return f"{switch:0{_NAMED_DIGITS}x}" in plain
+            return datapath_id(switch) in plain
         return any(switch in switches.get(name, ()) for name in names)
 
     def accept(self, sock: socket.socket) -> TlsConnection:
@@ -163,16 +181,30 @@ def _shake(sock: socket.socket, context: ssl.SSLContext, server_side: bool) -> T
 def _why(error: ssl.SSLError) -> str:
     """OpenSSL's reason, for a human."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {error.verify_message}"
+        remedy = _OF_CERTIFICATES.get(error.verify_code, "look at it with openssl x509 -text")
+        return f"its certificate is refused: {error.verify_message}; {remedy}"
     match error.reason:
         case "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-            return "it has shown no certificate"
-        case "WRONG_VERSION_NUMBER" | "HTTP_REQUEST" | "UNSUPPORTED_PROTOCOL":
-            return f"it does not speak TLS of a version that is allowed ({error.reason})"
+            return "it has shown no certificate; give it one (a switch: set-ssl)"
+        case "WRONG_VERSION_NUMBER" | "HTTP_REQUEST":
+            return (
+                "it does not speak TLS; have it connect by ssl: (a switch: set-controller), or "
+                "write tcp: here"
+            )
+        case "UNSUPPORTED_PROTOCOL" | "TLSV1_ALERT_PROTOCOL_VERSION":
+            return (
+                f"it does not speak TLS of a version that is allowed ({error.reason}); see "
+                "tls.minimum_version"
+            )
         case "TLSV1_ALERT_UNKNOWN_CA":
-            return "it does not trust the authority of this controller's certificate"
+            return (
+                "it does not trust the authority of this controller's certificate; give it that "
+                "authority's certificate (a switch: set-ssl), or mend tls.certificate"
+            )
         case "SSLV3_ALERT_CERTIFICATE_EXPIRED":
-            return "it says that this controller's certificate has expired"
+            return "it says that this controller's certificate has expired; renew tls.certificate"
+        case "SSLV3_ALERT_CERTIFICATE_REVOKED":
+            return "it says that this controller's certificate is revoked; renew tls.certificate"
         case None:
             return str(error)
     return f"TLS fails: {error.reason.lower().replace('_', ' ')}"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
+from controller.model.values import datapath_id
 from testbed.topologies import TOPOLOGIES, Choice, IncastTopo
 
 
@@ -17,7 +18,7 @@ class FabricTopo(IncastTopo):
         """Add the switches of a tier, with its number in their datapath ids: 0x101, 0x102, ..."""
         names = [f"{letter}{i}" for i in range(1, count + 1)]
         for number, name in enumerate(names, 1):
-            self.addSwitch(name, dpid=f"{tier << 8 | number:x}")
+            self.addSwitch(name, dpid=datapath_id(tier << 8 | number))
         return names
 
     def _edge_hosts(

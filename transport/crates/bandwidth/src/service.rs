@@ -39,7 +39,7 @@ pub enum Error {
         why: String,
     },
     /// There is no answer.
-    #[error("{url}: {error}")]
+    #[error("{url}: {error}{remedy}", remedy = remedy(.error))]
     Unreachable {
         /// The address.
         url: String,
@@ -60,6 +60,25 @@ pub enum Error {
     /// No thread is to be had.
     #[error("{0}")]
     Thread(io::Error),
+}
+
+/// What to do about it, for a person. Errors of TLS come as text.
+fn remedy(error: &ureq::Error) -> &'static str {
+    let text = error.to_string();
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if has(&["InvalidContentType", "InvalidMessage"]) {
+        "; there is no TLS there: write http:// if it is on this machine, else give northbound.api a key and a certificate"
+    } else if has(&["http parse fail"]) {
+        "; it does not speak HTTP in clear: write https://"
+    } else if has(&["UnknownIssuer"]) {
+        "; name the authority that issued the controller's certificate with --rate-ca"
+    } else if has(&["NotValidForName"]) {
+        "; the controller's certificate is for another name or address: write that"
+    } else if has(&["Connection refused"]) {
+        "; nobody listens there: see northbound.api.listen of the controller"
+    } else {
+        ""
+    }
 }
 
 /// What a flow may send.
@@ -200,7 +219,33 @@ fn certificates(path: &Path) -> Result<Vec<ureq::tls::Certificate<'static>>, Err
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
+
+    /// What is said of a controller that answers any request so.
+    fn told(scheme: &str, answer: &'static [u8]) -> String {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("{scheme}://{}", listening.local_addr().unwrap());
+        let answering = thread::spawn(move || {
+            let (mut peer, _) = listening.accept().unwrap();
+            let _ = peer.read(&mut [0; 4096]);
+            peer.write_all(answer).unwrap();
+        });
+        let error = Service::new(&url, "t", None).unwrap().renew("f").unwrap_err();
+        answering.join().unwrap();
+        error.to_string()
+    }
+
+    #[test]
+    fn a_scheme_that_is_not_spoken_there_is_told() {
+        let without_tls = told("https", b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        assert!(without_tls.contains("there is no TLS there: write http://"), "{without_tls}");
+        let with_tls = told("http", b"\x15\x03\x03\x00\x02\x02\x46");
+        assert!(with_tls.contains("write https://"), "{with_tls}");
+    }
 
     #[test]
     fn tokens_go_nowhere_in_clear() {

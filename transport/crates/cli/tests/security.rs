@@ -71,6 +71,30 @@ fn a_server_is_believed_by_its_fingerprint_and_by_no_other() {
 }
 
 #[test]
+fn a_mistake_with_tls_says_what_to_do() {
+    let served = served();
+    let secure = Server::start(served.path(), &[]);
+    let clear = Server::start(served.path(), &["--insecure"]);
+    let (ours, into) = (Authority::new(), Folder::new());
+    let (wrong, ca) = ("00".repeat(32), ours.file("ca.pem"));
+    for (options, server, told) in [
+        (vec!["--insecure"], &secure, "the other side speaks TLS: give its --fingerprint or --ca"),
+        (
+            vec!["--fingerprint", &wrong],
+            &secure,
+            "another fingerprint: give the --fingerprint that it prints",
+        ),
+        (vec!["--fingerprint", &wrong], &clear, "if it is --insecure, be so here, too"),
+        (vec!["--ca", &ca], &secure, "name the authority that issued it with --ca"),
+    ] {
+        let mut command = fetch(&into, &["--retry", "0", "--silence", "2", &server.source("x")]);
+        let said = run(command.args(&options));
+        assert_eq!(said.status, Some(1), "{options:?}");
+        assert!(said.errors.contains(told), "{options:?}: {}", said.errors);
+    }
+}
+
+#[test]
 fn an_authority_vouches_for_servers_and_clients() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let served = served();

@@ -15,6 +15,10 @@ const MAX_UNSENT_BYTES: usize = 8 << 20;
 /// Reads of up to 16 KiB before what has come is looked at.
 const READS: usize = 16;
 
+/// How records of TLS begin, of these types and any version.
+const TLS_ALERT: usize = 0x1503;
+const TLS_HANDSHAKE: usize = 0x1603;
+
 /// What a channel runs over. Reads and writes say `WouldBlock` rather than wait.
 pub(crate) trait Stream: Read + Write {
     /// Nothing more will be written.
@@ -43,14 +47,51 @@ pub(crate) struct Channel<S = TcpStream> {
 pub(crate) enum Broken {
     #[error("closed by the other side")]
     Closed,
+    #[error("closed by the other side before TLS was set up; if it is --insecure, be so here, too")]
+    ClosedEarly,
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("TLS: {0}")]
+    #[error("TLS: {0}{remedy}", remedy = remedy(.0))]
     Tls(#[from] rustls::Error),
-    #[error("{0}")]
+    #[error("{0}{remedy}", remedy = foreign(.0))]
     Malformed(#[from] Malformed),
     #[error("the other side does not read its control channel")]
     Unread,
+}
+
+/// What to do about a failure of TLS, for a person.
+fn remedy(error: &rustls::Error) -> &'static str {
+    use rustls::{AlertDescription as Alert, CertificateError as Certificate, Error};
+    match error {
+        Error::InvalidMessage(_) => {
+            "; the other side does not speak TLS: both have to be --insecure, or neither"
+        }
+        Error::InvalidCertificate(Certificate::ApplicationVerificationFailure) => {
+            "; its certificate has another fingerprint: give the --fingerprint that it prints"
+        }
+        Error::InvalidCertificate(Certificate::UnknownIssuer | Certificate::BadSignature) => {
+            "; name the authority that issued it with --ca"
+        }
+        Error::InvalidCertificate(
+            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. },
+        ) => "; its certificate is for another name: connect to that",
+        Error::InvalidCertificate(Certificate::Expired | Certificate::ExpiredContext { .. }) => {
+            "; it needs a new one"
+        }
+        Error::AlertReceived(Alert::CertificateRequired) => "; it asks for a --cert and its --key",
+        Error::AlertReceived(Alert::UnknownCA) => "; it does not know the authority of this side's --cert",
+        _ => "",
+    }
+}
+
+/// What else speaks there, for a person.
+fn foreign(error: &Malformed) -> &'static str {
+    match error {
+        Malformed::TooLong(bytes) if matches!(bytes >> 16, TLS_ALERT | TLS_HANDSHAKE) => {
+            "; the other side speaks TLS: give its --fingerprint or --ca, not --insecure"
+        }
+        _ => "",
+    }
 }
 
 impl Channel {
@@ -96,6 +137,7 @@ impl<S: Stream> Channel<S> {
                 Some(tls) => read_tls(tls, &mut self.stream, &mut self.frames)?,
             };
             match read {
+                Ok(0) if !self.is_open() => return Err(Broken::ClosedEarly),
                 Ok(0) => return Err(Broken::Closed),
                 Ok(n) => {
                     if self.tls.is_none() {
@@ -104,6 +146,9 @@ impl<S: Stream> Channel<S> {
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::ConnectionReset && !self.is_open() => {
+                    return Err(Broken::ClosedEarly);
+                }
                 Err(e) => return Err(e.into()),
             }
         }

@@ -70,7 +70,7 @@ pub struct Options {
 #[derive(Debug, Error)]
 pub enum Error {
     /// It cannot listen where it should.
-    #[error("cannot listen on {address}: {error}")]
+    #[error("cannot listen on {address}: {error}; choose another address, or end what listens there")]
     Listen {
         /// Where.
         address: SocketAddr,
