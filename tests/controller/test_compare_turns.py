@@ -300,12 +300,12 @@ class TestTurns:
         subject = turns(world)
         told = list(subject.pairs(3))
         assert [pair is not None for pair in told] == [True, False, True]
-        assert subject.lost == ["port eth1 of switch 1 counts from 0 again"]
+        assert subject.lost == ["port eth1 of switch 0000000000000001 counts from 0 again"]
 
     def test_a_switch_that_tells_nothing_new(self) -> None:
         world = ControllerAndTraffic()
         rows = list(world.rows())
-        with pytest.raises(LostReadingError, match="switch 1 does not tell"):
+        with pytest.raises(LostReadingError, match="switch 0000000000000001 does not tell"):
             Turn.between(rows, [rows])
         with pytest.raises(LostReadingError, match="came or went"):
             Turn.between(rows, [rows[:1]])

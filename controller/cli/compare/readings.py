@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
+from controller.model.values import datapath_id
+
 Row = Mapping[str, Any]
 """A port, as method `ports` tells of it (`controller.northbound.views.PortView`)."""
 
@@ -88,7 +90,8 @@ class _Span:
         times_ns = [_queue(row)["switch_time_ns"] for row in (begin, end)]
         self._seconds = (times_ns[1] - times_ns[0]) / 1e9
         if self._seconds <= 0:
-            raise LostReadingError(f"switch {end['switch']} does not tell how its queues are")
+            switch = datapath_id(end["switch"])
+            raise LostReadingError(f"switch {switch} does not tell how its queues are")
 
     def queue(self, name: str) -> float:
         return self._rate(_queue(self._begin)[name], _queue(self.end)[name])
@@ -119,8 +122,9 @@ class _Span:
 
     def _rate(self, begin: float, end: float) -> float:
         if end < begin:
+            switch = datapath_id(self.end["switch"])
             raise LostReadingError(
-                f"port {self.end['name']} of switch {self.end['switch']} counts from 0 again"
+                f"port {self.end['name']} of switch {switch} counts from 0 again"
             )
         return float((end - begin) / self._seconds)
 
