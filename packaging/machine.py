@@ -311,8 +311,7 @@ class Terminal:
 
     def close(self) -> None:
         """End the shell."""
-        self._shell.kill()
-        self._shell.communicate()
+        self._shell.communicate(timeout=20)
 
 
 def _cgroup_root() -> Path:

@@ -28,7 +28,7 @@ _VARIES = re.compile(r"(?<![\w.:-])\d+(?:[.,:]\d+)*(?:[a-z]{1,2})?(?![\w.:-]*\w)
 # Digits that say which switch it is.
 _DATAPATH_ID = re.compile(r"[0-9a-f]{16}")
 # Whose port, where it stands alone, is the client's.
-_ADDRESS = re.compile(r"(\d+\.\d+\.\d+\.\d+):\d+")
+_ADDRESS = re.compile(r"(\d+\.\d+\.\d+\.\d+)(:\d+)?")
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def _word_pattern(word: str) -> str:
     if _DATAPATH_ID.fullmatch(word):
         return word
     if address := _ADDRESS.fullmatch(word):
-        return re.escape(address[1]) + r":\d+"
+        return re.escape(address[1]) + (r":\d+" if address[2] else "")
     made, end = "", 0
     for varies in _VARIES.finditer(word):
         made += re.escape(word[end : varies.start()])
