@@ -118,6 +118,7 @@ class FirstDay:
             Part("certificates.md", "a-controller", b, {"controller": "standby"}, steady=True),
             Part("install.md", "a-second-controller", steady=True),
             Part("monitoring.md", "prometheus", steady=True),
+            Part("monitoring.md", "what-the-switch-shows", steady=True),
             Part("off.md", "turn-it-off", steady=True),
             Part("off.md", "without-the-controller", steady=True),
             Part("tuning.md", "the-queue-of-a-port", {"eth1": "eth2"}, steady=True),
