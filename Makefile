@@ -157,9 +157,10 @@ package: ## the Debian packages weir-switch and weir-controller: build/packages
 	@$(PREPARE) packages venv packaging package
 	@rm -rf build/packages && mkdir -p build/packages && cp "$$(packaging/build --out)"/* build/packages && ls build/packages
 
-test-package: ## install, use, upgrade and remove the packages in a fresh Debian 12 of their own (about 3 minutes)
+test-package: ## install, use, upgrade and remove the packages in a fresh Debian 12 of their own, and play the pages there (about 5 minutes)
 	@$(PREPARE) packages venv packaging package
 	@$(PY)/python packaging/trial.py "$$(packaging/build --out)"
+	@$(PY)/python packaging/first_day.py "$$(packaging/build --out)"
 
 clean: ## remove build/ (the built switch stays in its cache)
 	rm -rf build

@@ -8,6 +8,9 @@ ends, the kernel ends the machine.
 import hashlib
 import inspect
 import os
+import re
+import secrets
+import select
 import shlex
 import shutil
 import signal
@@ -61,19 +64,53 @@ rmdir /.outside
 exec env -i container=weir "PATH=$PATH" /lib/systemd/systemd --show-status=no
 """
 
+# Everything there is, with type, mode, owner and content, but for what any machine writes while it
+# runs, what dpkg and apt note of their own work, and the users (a package's user stays, locked).
+_LISTING = r"""
+import hashlib, os, stat
+SKIPPED = {
+    "/proc", "/sys", "/dev", "/run", "/tmp", "/mnt", "/root", "/var/tmp", "/var/cache",
+    "/var/lib/dpkg", "/var/lib/apt", "/var/lib/openvswitch",
+    "/var/log/journal", "/var/log/apt", "/var/log/openvswitch",
+}
+VOLATILE = {
+    "/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow",
+    "/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-", "/etc/.pwd.lock",
+    "/etc/ld.so.cache", "/var/log/dpkg.log", "/var/log/alternatives.log",
+}
+for folder, folders, files in os.walk("/"):
+    folders[:] = sorted(
+        f for f in folders if f != "__pycache__" and os.path.join(folder, f) not in SKIPPED
+    )
+    for name in sorted(files + folders):
+        path = os.path.join(folder, name)
+        if path in VOLATILE or path.startswith("/var/lib/systemd/deb-systemd-helper-"):
+            continue
+        told = os.lstat(path)
+        content = ""
+        if stat.S_ISREG(told.st_mode):
+            content = hashlib.sha256(open(path, "rb").read()).hexdigest()
+        elif stat.S_ISLNK(told.st_mode):
+            content = os.readlink(path)
+        print(path, oct(told.st_mode), told.st_uid, told.st_gid, content)
+"""
+
 
 class MachineError(RuntimeError):
     """The machine cannot be made or does not start; the text says why."""
 
 
-def bootstrapped(cache: Path, packages: Sequence[str], debs: Sequence[Path]) -> Path:
-    """Return a Debian 12 tree with ``packages``; what ``debs`` depend on has been downloaded there.
+def bootstrapped(
+    cache: Path, packages: Sequence[str], debs: Sequence[Path], downloads: Sequence[str]
+) -> Path:
+    """Return a Debian 12 tree with ``packages``; ``downloads`` and what ``debs`` depend on are in
+    apt's cache there.
 
     It is made at the first call, with the mirrors that this machine's apt uses.
     """
     sources = _sources()
     depends = [run(["dpkg-deb", "--field", str(deb), "Depends", "Recommends"]) for deb in debs]
-    recipe = "\n".join([inspect.getsource(bootstrapped), *packages, *sources, *depends])
+    recipe = "\n".join([inspect.getsource(bootstrapped), *packages, *downloads, *sources, *depends])
     tree = cache / f"debian-12-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     if (tree / ".complete").exists():
         return tree
@@ -107,6 +144,7 @@ def bootstrapped(cache: Path, packages: Sequence[str], debs: Sequence[Path]) -> 
         apt-get update -q
         apt-get install -q -y --no-install-recommends {shlex.join(packages)}
         apt-get install -q -y --download-only /root/debs/*.deb
+        apt-get install -q -y --no-install-recommends --download-only {shlex.join(downloads)}
     """
     run(
         ["unshare", "--mount", "--pid", "--fork", "--kill-child", "chroot", str(tree),
@@ -202,13 +240,27 @@ class Machine:
         """The same for a shell's script, of which no command may fail."""
         return self.run("sh", "-ec", script, timeout_s=timeout_s)
 
-    def start(self, *argv: str) -> subprocess.Popen[str]:
+    def listing(self) -> set[str]:
+        """Every file that a package might have left, with type, mode, owner and content."""
+        return set(self.run("python3", "-c", _LISTING).splitlines())
+
+    def start(self, *argv: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
         """Start ``argv`` in the machine; its output can be read from the returned process."""
         return subprocess.Popen(
             ["nsenter", "--target", str(self._first), "--all", "--",
              "env", "-i", *_ENVIRONMENT, *argv],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
+
+    def connect(self, address: str, peer: "Machine", peer_address: str) -> None:
+        """Lay a cable to another machine, which has ``peer_address``."""
+        ends = ((self, address, peer_address), (peer, peer_address, address))
+        names = [f"to-{there}" for _, _, there in ends]
+        run(["ip", "link", "add", names[0], "netns", str(self._first),
+             "type", "veth", "peer", "name", names[1], "netns", str(peer._first)])  # fmt: skip
+        for name, (machine, here, there) in zip(names, ends, strict=True):
+            machine.run("ip", "address", "add", here, "peer", there, "dev", name)
+            machine.run("ip", "link", "set", name, "up")
 
     def _is_up(self) -> bool:
         assert self._outer is not None
@@ -226,6 +278,40 @@ class Machine:
             capture_output=True, text=True, check=False, timeout=20,
         )  # fmt: skip
         return state.stdout.strip() in ("running", "degraded")
+
+
+class Terminal:
+    """A shell in a machine, in which one command is typed after the other."""
+
+    def __init__(self, machine: Machine, folder: str) -> None:
+        self._shell = machine.start("bash", stdin=subprocess.PIPE)
+        self.type(f"cd {shlex.quote(folder)}", timeout_s=20)
+
+    def type(self, command: str, timeout_s: float) -> tuple[int, str]:
+        """Return the status of a command and what it says. Raises TimeoutError."""
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        end = secrets.token_hex(8)
+        self._shell.stdin.write(
+            f"eval {shlex.quote(command)} </dev/null\nprintf '\\n{end} %s\\n' $?\n"
+        )
+        self._shell.stdin.flush()
+        output = self._shell.stdout.fileno()
+        deadline = time.monotonic() + timeout_s
+        said = b""
+        while not (ended := re.search(rf"\n{end} (\d+)\n".encode(), said)):
+            left_s = deadline - time.monotonic()
+            if left_s < 0 or not select.select([output], [], [], left_s)[0]:
+                raise TimeoutError(f"not done after {timeout_s:g} s: {said.decode()}")
+            read = os.read(output, 65536)
+            if not read:
+                raise MachineError(f"the shell ended: {said.decode()}")
+            said += read
+        return int(ended[1]), said[: ended.start()].decode()
+
+    def close(self) -> None:
+        """End the shell."""
+        self._shell.communicate(timeout=20)
 
 
 def _cgroup_root() -> Path:

@@ -21,6 +21,9 @@ from machine import Machine, MachineError, bootstrapped, end_on_signals
 from testbed.command import CommandError, run, wait_until
 
 DEBIANS = ("openvswitch-switch", "openvswitch-common")
+# What the machine has, and what can be installed there without a network.
+PACKAGES = (DEBIANS[0], "debsums", "ethtool", "curl", "openssl")
+DOWNLOADS = ("prometheus",)
 OURS = ("weir-switch", "weir-controller")
 UNITS = ("weir-switch-db.service", "weir-switch.service", "weir-controller.service")
 QUEUE_BPS = 20_000_000
@@ -46,36 +49,6 @@ with socket.create_connection((sys.argv[1], 5001), timeout=30) as peer:
     while got < size:
         got += len(peer.recv(65536)) or sys.exit("it closed early")
 print(size * 8 / (time.monotonic() - start))
-"""
-# Everything there is, with type, mode, owner and content, but for what any machine writes while it
-# runs, what dpkg and apt note of their own work, and the users (a package's user stays, locked).
-_LISTING = r"""
-import hashlib, os, stat
-SKIPPED = {
-    "/proc", "/sys", "/dev", "/run", "/tmp", "/mnt", "/root", "/var/tmp", "/var/cache",
-    "/var/lib/dpkg", "/var/lib/apt", "/var/lib/openvswitch",
-    "/var/log/journal", "/var/log/apt", "/var/log/openvswitch",
-}
-VOLATILE = {
-    "/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow",
-    "/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-", "/etc/.pwd.lock",
-    "/etc/ld.so.cache", "/var/log/dpkg.log", "/var/log/alternatives.log",
-}
-for folder, folders, files in os.walk("/"):
-    folders[:] = sorted(
-        f for f in folders if f != "__pycache__" and os.path.join(folder, f) not in SKIPPED
-    )
-    for name in sorted(files + folders):
-        path = os.path.join(folder, name)
-        if path in VOLATILE or path.startswith("/var/lib/systemd/deb-systemd-helper-"):
-            continue
-        told = os.lstat(path)
-        content = ""
-        if stat.S_ISREG(told.st_mode):
-            content = hashlib.sha256(open(path, "rb").read()).hexdigest()
-        elif stat.S_ISLNK(told.st_mode):
-            content = os.readlink(path)
-        print(path, oct(told.st_mode), told.st_uid, told.st_gid, content)
 """
 
 
@@ -149,7 +122,7 @@ class Trial:
             "ovs-vsctl", "--timeout=20", "set", "Open_vSwitch", ".", "external-ids:mine=kept"
         )
         self.debians = self._debians()
-        self.before = self._listing()
+        self.before = self.machine.listing()
 
     def an_older_version_is_installed(self) -> None:
         """an older version of both packages is installed, offline, and starts"""
@@ -371,7 +344,7 @@ class Trial:
         """purged, the machine is as it was before, but for the locked user"""
         self._apt("purge", "--autoremove", *OURS)
         self._debians_is_untouched()
-        now = self._listing()
+        now = self.machine.listing()
         expect(now == self.before, "not as before:\n" + "\n".join(sorted(now ^ self.before)))
         expect(
             not self.machine.shell("ls -d /run/weir* 2>/dev/null || :"), "something is left in /run"
@@ -450,9 +423,6 @@ class Trial:
     def _eventually(self, holds: Callable[[], bool], what: str) -> None:
         wait_until(holds, timeout_s=60, what=what, poll_s=0.2)
 
-    def _listing(self) -> set[str]:
-        return set(self.machine.run("python3", "-c", _LISTING, timeout_s=180).splitlines())
-
     def _debians(self) -> dict[str, str]:
         """All that would show a change of Debian's switch."""
         return {
@@ -472,14 +442,18 @@ class Trial:
         expect(now == self.debians, f"Debian's switch: {self.debians} became {now}")
 
 
+def cache() -> Path:
+    """Where what is made once is kept."""
+    return Path(
+        os.environ.get("WEIR_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weir"
+    )
+
+
 def main(argv: list[str]) -> int:
     """Try the packages in the folder that is given."""
     built = Path(argv[1])
     end_on_signals()
-    cache = Path(
-        os.environ.get("WEIR_CACHE")
-        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weir"
-    )
     start = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="weir-trial-") as folder:
@@ -490,7 +464,7 @@ def main(argv: list[str]) -> int:
                 debs.append(deb)
                 shutil.copy(deb, shared / f"{name}.deb")
                 older(deb, shared)
-            tree = bootstrapped(cache, [DEBIANS[0], "debsums", "ethtool"], debs)
+            tree = bootstrapped(cache(), PACKAGES, debs, DOWNLOADS)
             print(f"{'fresh Debian 12':<82} ok ({time.monotonic() - start:.0f} s)", flush=True)
             with Machine(tree, shared) as machine:
                 return _try(

@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel
 
 from controller.config import reading, schema
+from pages import Block, blocks
 
 TOP = Path(__file__).resolve().parents[2]
 PAGES = sorted((TOP / "docs").glob("*.md"))
@@ -32,11 +33,6 @@ KNOWN = known_keys()
 SECTIONS = {key for key in KNOWN if "." not in key}
 TEXT = {page.name: page.read_text() for page in PAGES}
 SPANS = [(name, span) for name, text in TEXT.items() for span in re.findall(r"`([^`\n]+)`", text)]
-BLOCKS = [
-    (name, re.sub(r"(?m)^    ", "", block))
-    for name, text in TEXT.items()
-    for block in re.findall(r"(?m)(?:^(?:    .*)?\n)*^    .*\n", text)
-]
 
 
 def named_keys() -> list[tuple[str, str]]:
@@ -89,11 +85,11 @@ def test_defaults_are_as_described(keys: list[str], told: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "block",
-    [block for _, block in BLOCKS if block.strip().splitlines()[0].rstrip(":") in SECTIONS],
+    [block for page in PAGES for block in blocks(page) if block.language == "yaml"],
+    ids=lambda block: block.place,
 )
-def test_examples_are_valid(block: str) -> None:
-    written = yaml.safe_load(block)
-    reading.validate(written)
+def test_examples_are_valid(block: Block) -> None:
+    reading.validate(yaml.safe_load(block.text))
 
 
 def test_the_packages_configuration_is_valid() -> None:
@@ -105,7 +101,7 @@ def test_make_targets_that_are_named_exist() -> None:
     named = {
         target
         for text in TEXT.values()
-        for told in re.findall(r"(?:`|    )make ([a-z -]+)", text)
+        for told in re.findall(r"(?m)(?:`|^|    )make ([a-z -]+)", text)
         for target in told.split()
     }
     assert named
@@ -123,7 +119,7 @@ def test_commands_that_are_named_exist() -> None:
     named = {
         command
         for text in TEXT.values()
-        for command in re.findall(r"(?:`|    )weir-controller ([a-z]+)", text)
+        for command in re.findall(r"(?m)(?:`|^|\()weir-controller ([a-z]+)", text)
     }
     assert named
     for command in named:
