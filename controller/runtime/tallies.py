@@ -78,6 +78,10 @@ class Tallies:
                 self.missed_notices[switch] += event.missed
         elif isinstance(event, events.QueuesRead):
             self.queues[switch] = event.queues
+        elif isinstance(event, events.Ready):
+            # What another switch in its place has told is not true of this one.
+            self.queues.pop(switch, None)
+            self.samples.pop(switch, None)
         elif isinstance(event, events.ConnectionsSampled):
             self.samples[switch] = event.ports
         else:

@@ -234,3 +234,13 @@ class TestIntervals:
         bench.do(bench.engine.switch_up(1, ports, features, (), bench.now_ns))
         assert bench.engine.limits(PortId(1, 1)) is not None
         assert bench.intervals_us == {}
+
+
+def test_the_queues_of_a_switch_are_not_those_of_an_unpatched_one_in_its_place() -> None:
+    bench = star()
+    port_id = PortId(1, 1)
+    assert bench.engine.regulation.queue(port_id) is not None
+    bench.do(bench.engine.switch_down(1, bench.now_ns))
+    ports = [Port(1, "s1-eth1", bytes(6), True)]
+    bench.do(bench.engine.switch_up(1, ports, Features(0), (), bench.now_ns))
+    assert bench.engine.regulation.queue(port_id) is None

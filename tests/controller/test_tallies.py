@@ -113,3 +113,12 @@ def test_a_switch_that_came_back_is_not_forgotten() -> None:
     for switch in range(2, 2000):
         tallies.left(switch, {})
     assert tallies.disconnections[1] == 1
+
+
+def test_what_a_switch_has_told_ends_where_another_takes_its_place() -> None:
+    tallies = Tallies()
+    tallies.count(7, events.QueuesRead([]))
+    tallies.count(7, events.ConnectionsSampled([]))
+    assert (tallies.queues, tallies.samples) == ({7: []}, {7: []})
+    tallies.count(7, events.Ready(0, []))
+    assert (tallies.queues, tallies.samples) == ({}, {})

@@ -147,6 +147,9 @@ class Regulation:
         self.registers.connect(switch, registers)
         self._features[switch] = features
         self._egress.connect(switch, ports)
+        if not features.tells_queues:
+            # Another switch may have taken the place of one that did.
+            self._egress.set_queues(switch, {})
 
     def restart(self, switch: int, now_ns: int) -> None:
         """A switch is ready. Its earlier notices are void, and its windows are unknown."""
