@@ -1,17 +1,20 @@
 """`weir-controller compare`: statistics against brute force, and turns in virtual time."""
 
+import json
 import random
 from collections.abc import Iterator, Mapping
 from itertools import product
 from math import exp
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.cli import commands
 from controller.cli.client import AskError
-from controller.cli.compare import statistics
+from controller.cli.compare import command, statistics
 from controller.cli.compare.readings import Answers, LostReadingError, Turn
 from controller.cli.compare.statistics import difference
 from controller.cli.compare.turns import Place, Turns
@@ -328,9 +331,84 @@ class TestTurns:
             turns(world).check()
         assert "off" not in [method for _, method, _ in world.asked]
 
+    def test_a_port_may_be_given_by_its_number(self) -> None:
+        world = ControllerAndTraffic()
+        world.off = {"switch": 1, "port": "eth2", "by": "bob"}
+        with pytest.raises(AskError, match="by bob"):
+            turns(world, Place(1, "2")).check()
+        world.off = None
+        subject = turns(world, Place(1, "2"))
+        subject.check()
+        assert all(subject.pairs(1))
+        ((_, _, params),) = [asked for asked in world.asked if asked[1] == "off"]
+        assert params["port"] == "eth2"
+
     def test_what_is_off_elsewhere_does_not_matter(self) -> None:
         world = ControllerAndTraffic()
         world.off = {"switch": 1, "port": "eth1", "by": "bob"}
         turns(world, Place(1, "eth2")).check()
         world.off = {"switch": 2, "port": None, "by": "bob"}
         turns(world, Place(1, None)).check()
+
+
+class TestCommand:
+    @pytest.fixture
+    def world(self, monkeypatch: pytest.MonkeyPatch) -> ControllerAndTraffic:
+        world = ControllerAndTraffic()
+        monkeypatch.setattr(command, "Client", lambda _path: world)
+        monkeypatch.setattr(command, "_end_well", lambda: None)
+        time = SimpleNamespace(monotonic=world.clock_s, sleep=world.sleep)
+        monkeypatch.setattr(command, "time", time)
+        return world
+
+    def run(self, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+        status = commands.run(["compare", "--minutes", "2", *words])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    def test_it_is_said_that_it_helps(
+        self, world: ControllerAndTraffic, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        status, out, _ = self.run(capsys)
+        assert status == 0
+        assert "pair 12 of 12: with 160M, answers 5ms" in out
+        assert out.splitlines()[-1] == "regulation helps: what ports carry +100 % (100.0 % sure)"
+        assert world.regulated
+
+    def test_programs_get_json(
+        self, world: ControllerAndTraffic, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        world.rates = {True: 5e6, False: 1e7}
+        status, out, err = self.run(capsys, "--json")
+        told = json.loads(out)
+        assert (status, told["verdict"], told["stopped_for"]) == (3, "hurts", "bytes")
+        assert len(told["pairs"]) == 5
+        assert told["measures"]["bytes"]["change_pct"] == pytest.approx(-50)
+        assert told["measures"]["bytes"]["low_pct"] is None
+        assert told["pairs"][0]["on"]["answers"][0]["mean_s"] == pytest.approx(0.005)
+        assert "stopped: what ports carry got clearly worse" in err
+
+    def test_a_controller_that_goes_ends_it_with_what_there_is(
+        self, world: ControllerAndTraffic, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        ask = world.ask
+
+        def gone(method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+            if world.now_s > 1072:
+                raise AskError("no controller listens there")
+            return ask(method, params)
+
+        world.ask = gone  # type: ignore[method-assign]
+        status, out, _ = self.run(capsys)
+        assert "ended early: no controller listens there; regulation is on again within 20 s" in out
+        assert (status, out.splitlines()[-1][:16]) == (0, "regulation helps")
+
+    def test_what_cannot_be_compared_is_an_error(
+        self, world: ControllerAndTraffic, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        status, _, err = self.run(capsys, "--port", "eth1")
+        assert (status, "--port needs --switch" in err) == (1, True)
+        world.tells = False
+        status, _, err = self.run(capsys)
+        assert (status, "install this version" in err) == (1, True)
+        assert world.regulated

@@ -80,6 +80,9 @@ def compare(options: argparse.Namespace, print_table: Callable[[Table], None]) -
     except KeyboardInterrupt:
         interrupted = True
         say("ended early; regulation is on")
+    except AskError as error:
+        interrupted = True
+        say(f"ended early: {error}; regulation is on again within {turns.off_s} s")
     found = findings(pairs)
     said = Verdict.HURTS if stopped else verdict(found)
     if options.json:

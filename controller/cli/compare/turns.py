@@ -52,18 +52,24 @@ class Turns:
         self._rng = rng
         self.lost: list[str] = []
         """Why pairs could not be used."""
+        self.off_s = round(2 * turn_s + 10)
+        """So long at most regulation is off, should nobody be there to turn it on."""
 
     def check(self) -> None:
         """Raises AskError if there is nothing to compare."""
         if self._client.ask("controller")["rank"] == "standby":
             raise AskError("this controller is a standby; ask the master")
+        rows = self._read()
+        if self._place.port is not None and rows:
+            # Bypasses name their ports, whoever has turned regulation off by a number.
+            self._place = self._place._replace(port=rows[0]["name"])
         for bypass in self._client.ask("bypasses")["bypasses"]:
             if self._touches(bypass):
                 raise AskError(
                     f"regulation is turned off there, by {bypass['by']}; turn it on first: "
                     "weir-controller on"
                 )
-        ports = [row for row in self._read() if row["queues"]]
+        ports = [row for row in rows if row["queues"]]
         if not ports:
             raise AskError("no port there has an egress queue (see weir-controller ports)")
         if not any(row["tcp"] for row in ports):
@@ -104,9 +110,7 @@ class Turns:
         if on:
             yield
             return
-        # Should this process die, regulation comes back by itself.
-        until_s = round(2 * self._turn_s + 10)
-        self._client.ask("off", {**self._place._asdict(), "for_s": until_s, "by": self._by})
+        self._client.ask("off", {**self._place._asdict(), "for_s": self.off_s, "by": self._by})
         try:
             yield
         finally:
