@@ -1,7 +1,8 @@
 """Logs refused connections: once for each host and reason, then a count.
 
 Who is refused tries again, every few seconds for as long as nobody mends it. So the lines of the
-same host and reason come at ever longer intervals.
+same host and reason come at ever longer intervals. A host that is refused for ever new reasons does
+not get a line for each.
 """
 
 import logging
@@ -12,7 +13,9 @@ LOG = logging.getLogger("weir.refused")
 
 _FIRST_QUIET_NS = 10 * 10**9
 _LONGEST_QUIET_NS = 600 * 10**9
-_REMEMBERED = 1024
+_HOSTS = 1024
+_REASONS = 8
+_MORE = "for too many different reasons, which are not told any more"
 
 
 class _Said(NamedTuple):
@@ -29,17 +32,31 @@ class Refusals:
     def __init__(self, who: str, clock_ns: Callable[[], int]) -> None:
         self._who = who
         self._clock_ns = clock_ns
-        self._said: dict[tuple[str, str], _Said] = {}
+        self._hosts: dict[str, dict[str, _Said]] = {}
 
     def tell(self, address: tuple[str, int], reason: str) -> None:
-        key, now_ns = (address[0], reason), self._clock_ns()
-        said = self._said.get(key, _Said(now_ns, 0, 0))
+        host, port = address[:2]
+        now_ns = self._clock_ns()
+        of_host = self._of_host(host, now_ns)
+        if reason not in of_host and len(of_host) >= _REASONS:
+            reason = _MORE
+        said = of_host.get(reason, _Said(now_ns, 0, 0))
         if now_ns < said.until_ns:
-            self._said[key] = said._replace(unsaid=said.unsaid + 1)
+            of_host[reason] = said._replace(unsaid=said.unsaid + 1)
             return
-        if len(self._said) >= _REMEMBERED:
-            self._said.clear()
         quiet_ns = min(2 * said.quiet_ns, _LONGEST_QUIET_NS) if said.unsaid else _FIRST_QUIET_NS
-        self._said[key] = _Said(now_ns + quiet_ns, quiet_ns, 0)
+        of_host[reason] = _Said(now_ns + quiet_ns, quiet_ns, 0)
         again = f" (and {said.unsaid} times since the last such line)" if said.unsaid else ""
-        LOG.warning("refused the %s at %s:%d: %s%s", self._who, *address[:2], reason, again)
+        # Not as arguments: to the log, lines of the same text are alike, and it leaves some out.
+        LOG.warning(f"refused the {self._who} at {host}:{port}: {reason}{again}")
+
+    def _of_host(self, host: str, now_ns: int) -> dict[str, _Said]:
+        """What was said of a host, without what is long ago."""
+        if host not in self._hosts and len(self._hosts) >= _HOSTS:
+            self._hosts.clear()
+        of_host = self._hosts.setdefault(host, {})
+        if len(of_host) >= _REASONS:
+            for reason, said in list(of_host.items()):
+                if now_ns >= said.until_ns + said.quiet_ns:
+                    del of_host[reason]
+        return of_host

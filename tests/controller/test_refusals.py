@@ -68,3 +68,12 @@ def test_one_who_comes_back_later_is_told_of_at_once(world: World) -> None:
     assert "since" not in world.refuse()
     world.now_ns += 10 * SECOND
     assert world.refuse()
+
+
+def test_a_host_with_ever_new_reasons_is_not_told_of_for_ever(world: World) -> None:
+    lines = [world.refuse(f"nonsense {number}") for number in range(1000)]
+    assert len([line for line in lines if line]) == 9
+    assert "too many different reasons" in lines[8]
+    assert world.refuse("no", OTHER)
+    world.now_ns += 20 * SECOND
+    assert "nonsense 1001" in world.refuse("nonsense 1001")

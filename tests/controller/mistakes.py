@@ -1,0 +1,624 @@
+"""Where mistakes are made: files, controllers at work, and what an operator does to them.
+
+Each kind of doing is called with the `Lab` and answers whether it has failed, and with what words.
+In what is written, `@` stands for the folder of the lab's files, and `{name}` for what the lab
+knows by that name (`Lab.places`).
+"""
+
+import contextlib
+import functools
+import io
+import json
+import logging
+import shutil
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+
+from certificates import Authority, Pair
+from controller.api.tokens import Scope, line, make
+from controller.ha.election import Heartbeat, Rank
+from controller.ha.heartbeats import Line
+from controller.runtime import launcher
+from controller.southbound.codec import extension
+from controller.southbound.codec.openflow import HEADER, Type
+from dummy_ovs import (
+    REPOSITORY,
+    Controller,
+    DummyOvs,
+    dummy_ovs,
+    free_endpoint,
+    patched_prefix,
+    wait_for,
+)
+from experiments.bench.controller.fake_switch import FakeSwitch
+from packets import Host, arp
+from scripted_switch import ScriptedSwitch
+
+SECRET = b"0123456789abcdef"
+DAY = timedelta(days=1)
+_TIMEOUT_S = 60
+
+
+class Answer(NamedTuple):
+    """`failed` as a program sees it: by exit status, status of HTTP, or level of a log line."""
+
+    failed: bool
+    text: str
+
+
+class AtWork:
+    """A controller as a process, with a socket for commands. `config` is without its addresses."""
+
+    def __init__(self, directory: Path, listen: str, config: Mapping[str, Any]) -> None:
+        directory.mkdir()
+        self.socket = directory / "controller.sock"
+        self.openflow = free_endpoint()
+        self.config: dict[str, Any] = {
+            "openflow": {"listen": f"{listen}:{self.openflow}"},
+            "northbound": {"socket": str(self.socket)},
+            **config,
+        }
+        self.process = Controller(directory, json.dumps(self.config))
+        self.process.start()
+
+    def logged(self, do: Callable[[], object], begins: str) -> str:
+        """The line that begins so, after its time and level, and that something has caused."""
+        before = len(self.process.log)
+        do()
+
+        def lines() -> list[str]:
+            new = self.process.log[before:].splitlines()
+            return [line for line in new if begins in line and _is_grave(line)]
+
+        wait_for(lines, f"a line with {begins!r}")
+        return lines()[0]
+
+    def connect(self, endpoint: str | None = None) -> socket.socket:
+        host, _, port = (endpoint or self.openflow).rpartition(":")
+        return socket.create_connection((host, int(port)), timeout=20)
+
+    def stop(self) -> None:
+        if self.process.running:
+            self.process.stop()
+        assert "Traceback" not in self.process.log
+
+
+def _is_grave(line: str) -> bool:
+    return any(level in line for level in ("WARNING", "ERROR", "CRITICAL"))
+
+
+class Lab:
+    """What the mistakes are made with. Controllers are started when they are first needed."""
+
+    def __init__(self, directory: Path, stock_prefix: Path) -> None:
+        self.directory = directory
+        self.stock_prefix = stock_prefix
+        self._closing = contextlib.ExitStack()
+        self._numbers = iter(range(10_000))
+        self.tokens: dict[str, str] = {}
+        self.taken = self._closing.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self._make_files()
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def file(self, name: str) -> Path:
+        return self.directory / name
+
+    def written(self, text: str) -> str:
+        for name, place in self.places().items():
+            if f"{{{name}}}" in text:
+                text = text.replace(f"{{{name}}}", place())
+        return text.replace("@", str(self.directory))
+
+    def places(self) -> dict[str, Callable[[], str]]:
+        return {
+            "free": free_endpoint,
+            "taken": lambda: f"127.0.0.1:{self.taken.getsockname()[1]}",
+            "socket": lambda: str(self.plain.socket),
+            "api": self._api,
+        }
+
+    def _api(self) -> str:
+        assert self.plain.process.running
+        return self.api
+
+    def new_file(self, text: str, suffix: str = ".yaml") -> Path:
+        file = self.file(f"mistake-{next(self._numbers)}{suffix}")
+        file.write_text(text)
+        return file
+
+    def _make_files(self) -> None:
+        self.authority = Authority(self.directory, "ca")
+        self.stranger = Authority(self.directory / "stranger", "stranger")
+        self._pair("own", self.authority.issue("a"))
+        self._pair("other", self.authority.issue("other"))
+        self._pair("expired", self.authority.issue("expired", days=-1))
+        shutil.copy(self.stranger.certificate, self.file("stranger.pem"))
+        self.authority.revoke(self.authority.issue("revoked"))
+        _openssl(
+            *("ec", "-in", self.file("own-key.pem"), "-aes256", "-passout", "pass:secret"),
+            *("-out", self.file("locked-key.pem")),
+        )
+        self.file("nothing.pem").write_text("nothing\n")
+        self.file("secret").write_bytes(SECRET)
+        self.file("short").write_text("short\n")
+        self._make_tokens()
+
+    def _pair(self, name: str, pair: Pair) -> None:
+        shutil.copy(pair.key, self.file(f"{name}-key.pem"))
+        shutil.copy(pair.certificate, self.file(f"{name}.pem"))
+
+    def _make_tokens(self) -> None:
+        lines = ["tokens:"]
+        for name, scope, good_for in (
+            ("reader", Scope.READ, 90 * DAY),
+            ("sender", Scope.ANNOUNCE, 90 * DAY),
+            ("operator", Scope.REGULATE, 90 * DAY),
+            ("expired", Scope.READ, -DAY),
+        ):
+            expires = datetime.now(UTC).replace(microsecond=0) + good_for
+            self.tokens[name], token = make(name, frozenset({scope}), expires)
+            lines.append(line(token))
+        self.file("expired-tokens.yaml").write_text("\n".join(lines) + "\n")
+        self.file("tokens.yaml").write_text("\n".join(lines[:-1]) + "\n")
+        # The API is asked with the expired one, too.
+        self.file("api-tokens.yaml").write_text("\n".join(lines) + "\n")
+
+    @functools.cached_property
+    def plain(self) -> AtWork:
+        """A controller without TLS, with a switch of 200 hosts and the HTTP API."""
+        self.api = free_endpoint()
+        api = {"listen": self.api, "tokens": str(self.file("api-tokens.yaml")), "rate": 1000}
+        directory = self.directory / "plain"
+        world = AtWork(
+            directory, "tcp", {"northbound": {"socket": f"{directory}/controller.sock", "api": api}}
+        )
+        self._closing.callback(world.stop)
+        host, _, port = world.openflow.rpartition(":")
+        switch = self._closing.enter_context(FakeSwitch((host, int(port))))
+        switch.introduce()
+        ended = threading.Event()
+
+        def keep() -> None:
+            """A switch that does not answer is taken for gone."""
+            while not ended.wait(1.0):
+                switch.settle()
+
+        keeping = threading.Thread(target=keep, daemon=True)
+        keeping.start()
+        self._closing.callback(keeping.join)
+        self._closing.callback(ended.set)
+        wait_for(self.api_answers, "the API to answer")
+        return world
+
+    def api_answers(self) -> bool:
+        try:
+            return httpx.get(f"http://{self.api}/v1/health").status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    @functools.cached_property
+    def standby(self) -> AtWork:
+        """A controller that has a peer b by plain TCP, which is not there."""
+        self.peers = free_endpoint()
+        section = {
+            "name": "a",
+            "listen": f"tcp:{self.peers}",
+            "peers": {"b": free_endpoint()},
+            "secret": str(self.file("secret")),
+        }
+        world = AtWork(self.directory / "standby", "tcp", {"standby": section})
+        self._closing.callback(world.stop)
+        return world
+
+    @functools.cached_property
+    def secure(self) -> AtWork:
+        """A controller with TLS, for switches that their certificates name, with a peer b."""
+        self.secure_peers = free_endpoint()
+        directory = self.directory / "secure"
+        files = {key: f"{directory}/{key}.pem" for key in ("key", "certificate", "ca", "crl")}
+        tls = {**files, "switches": "named", "handshake_timeout": "1 s"}
+        section = {"name": "a", "listen": f"ssl:{self.secure_peers}", "peers": {"b": "127.0.0.1:1"}}
+        directory.mkdir()
+        sources = ("own-key.pem", "own.pem", "ca.pem", "crl.pem")
+        for source, file in zip(sources, files.values(), strict=True):
+            shutil.copy(self.file(source), file)
+        world = AtWork(directory / "run", "ssl", {"tls": tls, "standby": section})
+        self._closing.callback(world.stop)
+        return world
+
+    @functools.cached_property
+    def ovs(self) -> DummyOvs:
+        """Debian's switch."""
+        return self._switch(self.stock_prefix, "ovs")
+
+    @functools.cached_property
+    def patched(self) -> DummyOvs:
+        """Weir's switch; skips the test where there is none."""
+        return self._switch(patched_prefix(), "patched")
+
+    def _switch(self, prefix: Path, name: str) -> DummyOvs:
+        directory = self.directory / name
+        directory.mkdir()
+        return self._closing.enter_context(dummy_ovs(prefix, directory))
+
+
+Doing = Callable[[Lab], Answer]
+
+
+def _openssl(*arguments: object) -> None:
+    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
+
+
+def _captured(call: Callable[[list[str]], int], argv: list[str]) -> Answer:
+    """What a command says, in this process."""
+    said = io.StringIO()
+    pipe = signal.getsignal(signal.SIGPIPE)
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            try:
+                status: object = call(argv)
+            except SystemExit as ended:
+                status = ended.code
+    finally:
+        signal.signal(signal.SIGPIPE, pipe)
+    return Answer(status != 0, said.getvalue())
+
+
+@dataclass(frozen=True)
+class Command:
+    """`weir-controller` with these arguments."""
+
+    written: str
+
+    def __call__(self, lab: Lab) -> Answer:
+        return _captured(launcher.main, lab.written(self.written).split())
+
+
+@dataclass(frozen=True)
+class Check:
+    """`weir-controller check` of a file with this text."""
+
+    written: str
+    options: str = ""
+
+    def __call__(self, lab: Lab) -> Answer:
+        text = lab.written(self.written)
+        if "openflow" not in text:
+            text = f"openflow: {{listen: 'tcp:{free_endpoint()}'}}\n{text}"
+        file = str(lab.new_file(text))
+        return _captured(launcher.main, ["check", *lab.written(self.options).split(), file])
+
+
+@dataclass(frozen=True)
+class Start:
+    """The controller, started with this configuration, as a process that ends at once."""
+
+    written: str
+
+    def __call__(self, lab: Lab) -> Answer:
+        file = lab.new_file(lab.written(self.written))
+        done = subprocess.run(
+            [sys.executable, "-m", "controller", "--config", str(file)],
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
+        # 1 is for failures after which a start may help.
+        return Answer(done.returncode == 2, done.stdout + done.stderr)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Another program's `main`, in this process."""
+
+    main: Callable[[list[str]], int]
+    written: str
+
+    def __call__(self, lab: Lab) -> Answer:
+        with contextlib.chdir(lab.directory):
+            return _captured(self.main, lab.written(self.written).split())
+
+
+@dataclass(frozen=True)
+class Fountain:
+    """The command `fountain`."""
+
+    written: str
+    program: Callable[[], Path] = field(repr=False)
+
+    def __call__(self, lab: Lab) -> Answer:
+        argv = [str(self.program()), *lab.written(self.written).split()]
+        done = subprocess.run(
+            argv, cwd=lab.directory, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
+        )
+        return Answer(done.returncode != 0, done.stdout + done.stderr)
+
+
+@dataclass(frozen=True)
+class Http:
+    """A request to the API at work; the status is that which the table wants."""
+
+    written: str
+    status: int
+    token: str | None = "reader"
+    json: object = None
+    content: bytes | None = None
+
+    def __call__(self, lab: Lab) -> Answer:
+        world, (method, path) = lab.plain, self.written.split(" ")
+        assert world.process.running
+        secret = lab.tokens.get(self.token, self.token) if self.token else None
+        answer = httpx.request(
+            method,
+            f"http://{lab.api}{path}",
+            headers={"Authorization": f"Bearer {secret}"} if secret else {},
+            **({"json": self.json} if self.content is None else {"content": self.content}),
+        )
+        assert answer.status_code == self.status, (answer.status_code, answer.text)
+        failed = answer.status_code >= 400
+        return Answer(failed, answer.json()["detail"] if failed else answer.text)
+
+
+@dataclass(frozen=True)
+class Said:
+    """Bytes that somebody says to the OpenFlow port of a controller at work; it logs a line."""
+
+    written: str
+    data: bytes
+    where: str = "plain"
+    begins: str = "refused"
+
+    def __call__(self, lab: Lab) -> Answer:
+        world: AtWork = getattr(lab, self.where)
+
+        def say() -> None:
+            with world.connect() as peer, contextlib.suppress(ConnectionError):
+                peer.sendall(self.data)
+                while peer.recv(4096):
+                    pass
+
+        return Answer(True, world.logged(say, self.begins))
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A second switch with the datapath id of the first."""
+
+    written: str = "another bridge with the same id"
+
+    def __call__(self, lab: Lab) -> Answer:
+        world = lab.plain
+        host, _, port = world.openflow.rpartition(":")
+
+        def connect() -> None:
+            with contextlib.suppress(OSError), FakeSwitch((host, int(port))):
+                pass
+
+        return Answer(True, world.logged(connect, "refused the switch"))
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another controller that sends this heartbeat."""
+
+    written: str
+    beat: Heartbeat
+    secret: bytes = SECRET
+
+    def __call__(self, lab: Lab) -> Answer:
+        world = lab.standby
+
+        def send() -> None:
+            with world.connect(lab.peers) as peer, contextlib.suppress(ConnectionError):
+                lines = Line(peer.makefile().readline().strip(), self.secret)
+                peer.sendall(lines.write(self.beat))
+                while peer.recv(4096):
+                    pass
+
+        return Answer(True, world.logged(send, "refused the controller"))
+
+
+@dataclass(frozen=True)
+class OverTls:
+    """Somebody who has this certificate and trusts this authority connects with TLS to a port of a
+    controller at work, and says this."""
+
+    written: str
+    pair: Callable[[Lab], Pair | None]
+    trusts: str = "ca.pem"
+    says: Callable[[ssl.SSLSocket], object] = lambda _: None
+    peers: bool = False
+
+    def __call__(self, lab: Lab) -> Answer:
+        world = lab.secure
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.load_verify_locations(lab.file(self.trusts))
+        pair = self.pair(lab)
+        if pair is not None:
+            context.load_cert_chain(pair.certificate, pair.key)
+
+        def connect() -> None:
+            endpoint = lab.secure_peers if self.peers else None
+            with (
+                contextlib.suppress(ssl.SSLError, ConnectionError),
+                world.connect(endpoint) as plain,
+                context.wrap_socket(plain) as peer,
+            ):
+                self.says(peer)
+                while peer.recv(4096):
+                    pass
+
+        return Answer(True, world.logged(connect, "refused the"))
+
+
+def as_switch(peer: ssl.SSLSocket) -> None:
+    """The handshake of a switch with datapath id 17, as far as its id."""
+    peer.sendall(HEADER.pack(4, 0, 8, 1))
+    features = (17).to_bytes(8, "big") + bytes.fromhex("00000000 fe 00 0000 0000004f 00000000")
+    peer.sendall(HEADER.pack(4, 6, 8 + len(features), 2) + features)
+    # It asks for the ports next.
+    ports = bytes.fromhex("000d 0000 00000000")
+    peer.sendall(HEADER.pack(4, 19, 8 + len(ports), 3) + ports)
+
+
+def as_peer(peer: ssl.SSLSocket) -> None:
+    """The heartbeat of controller b."""
+    challenge = peer.recv(4096).decode().strip()
+    peer.sendall(Line(challenge, b"").write(Heartbeat("b", Rank.STANDBY, 1, 100)))
+
+
+@dataclass(frozen=True)
+class Changed:
+    """While a controller is at work, its configuration, or a file, becomes this. `into` names the
+    file; without one it is the configuration, which is read again."""
+
+    written: str
+    begins: str
+    where: str = "plain"
+    into: str = ""
+
+    def __call__(self, lab: Lab) -> Answer:
+        world: AtWork = getattr(lab, self.where)
+        if self.where == "plain":
+            # A reload before this may have started its process anew.
+            wait_for(lab.api_answers, "the API to answer")
+        if self.into:
+            file = lab.file(self.into)
+            before = file.read_bytes()
+            undo: Callable[[], object] = lambda: file.write_bytes(before)  # noqa: E731
+            do: Callable[[], object] = lambda: file.write_text(lab.written(self.written))  # noqa: E731
+        else:
+            undo = lambda: world.process.reconfigure(json.dumps(world.config))  # noqa: E731
+            do = lambda: world.process.reconfigure(self._config(lab, world))  # noqa: E731
+        try:
+            return Answer(True, world.logged(do, self.begins))
+        finally:
+            undo()
+
+    def _config(self, lab: Lab, world: AtWork) -> str:
+        section, _, text = lab.written(self.written).partition(": ")
+        return json.dumps(world.config | {section: json.loads(text)})
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """A bridge of Debian's switch that is connected to a controller in this way."""
+
+    written: str
+    where: str = "plain"
+    trusts: str = "ca.pem"
+
+    def __call__(self, lab: Lab) -> Answer:
+        world: AtWork = getattr(lab, self.where)
+        transport = "ssl" if self.where == "secure" else "tcp"
+        switch = lab.ovs
+        pair = lab.authority.issue("0000000000000099")
+        switch.vsctl("set-ssl", pair.key, pair.certificate, lab.file(self.trusts))
+        settings = self.written.split()
+
+        def add() -> None:
+            switch.vsctl(
+                *("add-br", "m1", "--", "set", "bridge", "m1", "datapath_type=dummy"),
+                *("other-config:datapath-id=0000000000000099", *settings),
+                *("--", "set-controller", "m1", f"{transport}:{world.openflow}"),
+            )
+
+        try:
+            return Answer(True, world.logged(add, "refused the switch"))
+        finally:
+            switch.vsctl("del-br", "m1")
+
+
+@dataclass(frozen=True)
+class Logged:
+    """What a controller at work logs of what it was configured with."""
+
+    written: str
+    where: str
+    begins: str
+
+    def __call__(self, lab: Lab) -> Answer:
+        world: AtWork = getattr(lab, self.where)
+        wait_for(lambda: self.begins in world.process.log, f"a line with {self.begins!r}")
+        (line, *_) = (line for line in world.process.log.splitlines() if self.begins in line)
+        return Answer(_is_grave(line), line)
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """A switch by hand that says this in its handshake; the session logs a line."""
+
+    written: str
+    says: Callable[[ScriptedSwitch], object]
+
+    def __call__(self, _: Lab) -> Answer:
+        said = io.StringIO()
+        handler = logging.StreamHandler(said)
+        log = logging.getLogger("weir.session")
+        log.addHandler(handler)
+        try:
+            self.says(ScriptedSwitch())
+        finally:
+            log.removeHandler(handler)
+        return Answer(bool(said.getvalue()), said.getvalue())
+
+
+def without_extension(switch: ScriptedSwitch) -> None:
+    switch.refuse_subscription()
+    switch.say_meter_features()
+    switch.say_flows()
+    switch.barrier()
+
+
+def of_another_version(switch: ScriptedSwitch) -> None:
+    request = next(message for message in switch.got if message[1] == Type.EXPERIMENTER)
+    body = struct.pack("!HHI", 0xFFFF, extension.ErrorCode.BAD_VERSION, extension.EXPERIMENTER)
+    switch.say(Type.ERROR, body + request, switch.xid(Type.EXPERIMENTER))
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A port of the patched switch gets a queue from these words; the controller logs a line."""
+
+    written: str
+
+    def __call__(self, lab: Lab) -> Answer:
+        world, switch = lab.plain, lab.patched
+        switch.add_bridge("q1", 0x77, world.openflow)
+        switch.add_port("q1", "p1", 1)
+        try:
+            # A port is regulated, and so needs a queue, once a host is behind it.
+            def queue() -> None:
+                qos = ("--", "--id=@q", "create", "qos", *self.written.split())
+                switch.vsctl("set", "port", "p1", "qos=@q", *qos)
+                switch.inject("p1", arp(1, Host(1), Host(2)))
+
+            return Answer(True, world.logged(queue, "without a queue"))
+        finally:
+            switch.vsctl("del-br", "q1")
+
+
+@contextlib.contextmanager
+def lab(directory: Path, stock_prefix: Path) -> Iterator[Lab]:
+    made = Lab(directory, stock_prefix)
+    try:
+        yield made
+    finally:
+        made.close()
