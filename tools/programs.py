@@ -33,7 +33,7 @@ def _parser(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> argpar
 
     # What a program does to its process it does not do to this one.
     with (
-        mock.patch.object(argparse.ArgumentParser, "parse_args", asked),
+        mock.patch.object(argparse.ArgumentParser, "parse_known_args", asked),
         mock.patch("signal.signal"),
     ):
         try:

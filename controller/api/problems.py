@@ -20,6 +20,7 @@ from controller.rpc.messages import CallError, Kind
 _TYPE = "application/problem+json"
 _MOST_BODY_BYTES = 64 * 1024
 _AGAIN_S = 1
+_SHOWN = 64
 _STATUSES: Mapping[str, HTTPStatus] = {
     Kind.REQUEST: HTTPStatus.BAD_REQUEST,
     Kind.PARAMETERS: HTTPStatus.BAD_REQUEST,
@@ -78,9 +79,18 @@ def too_many(wait_s: float) -> HTTPException:
     )
 
 
-async def of_http(_request: Request, error: HTTPException) -> Response:
+async def of_http(request: Request, error: HTTPException) -> Response:
     """For errors that are raised on purpose, and for unknown paths and methods."""
-    return problem(error.status_code, str(error.detail), error.headers)
+    detail, path = str(error.detail), request.url.path
+    # These are Starlette's own.
+    if detail == HTTPStatus.NOT_FOUND.phrase:
+        description = request.app.openapi_url
+        hint = f"{description} describes what there is" if description else "there is /metrics"
+        detail = f"there is no {path[:_SHOWN]}; {hint}"
+    elif detail == HTTPStatus.METHOD_NOT_ALLOWED.phrase:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        detail = f"{path} does not take {request.method}; it takes {allowed}"
+    return problem(error.status_code, detail, error.headers)
 
 
 async def of_request(_request: Request, error: RequestValidationError) -> Response:

@@ -45,7 +45,10 @@ class Server(uvicorn.Server):
         try:
             config.load()
         except (OSError, ValueError) as error:
-            raise OSError(f"its key and certificate cannot be used: {error}") from error
+            raise OSError(
+                f"northbound.api.key and northbound.api.certificate cannot be used: {error}; "
+                "weir-controller check says why"
+            ) from error
         super().__init__(config)
 
     @contextlib.contextmanager

@@ -95,11 +95,20 @@ class Tokens:
         # The time that a look-up of digests takes says nothing about tokens.
         token = self._by_digest.get(digest)
         if token is None or not hmac.compare_digest(digest, bytes.fromhex(token.sha256)):
-            raise RefusedError("unknown", "this token is not known here")
+            raise RefusedError(
+                "unknown", "this token is not known here; weir-controller token FILE NAME makes one"
+            )
         if token.expires is not None and now >= token.expires:
-            raise RefusedError("expired", f"this token has expired at {token.expires}", token.name)
+            raise RefusedError(
+                "expired",
+                f"this token has expired at {token.expires}; weir-controller token makes another",
+                token.name,
+            )
         if scope not in token.scopes:
-            text = f"this takes a token with the scope {scope.value}"
+            text = (
+                f"this takes a token with the scope {scope.value}: "
+                f"weir-controller token FILE NAME --scope {scope.value}"
+            )
             raise RefusedError("scope", text, token.name)
         return token
 
@@ -108,6 +117,9 @@ def read(path: Path) -> dict[bytes, Token]:
     """The tokens of a file by their digests. Raises TokenError."""
     try:
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        right = f"weir-controller token {path} NAME makes it"
+        raise TokenError(f"{path} is not there; {right}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise TokenError(f"{path}: {error}") from None
     try:
@@ -119,8 +131,9 @@ def read(path: Path) -> dict[bytes, Token]:
         tokens = _File.model_validate(written or {}).tokens
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise TokenError(f"{path}: {place}: {first['msg']}") from None
+        place = ".".join(map(str, first["loc"])) or "the file"
+        right = "mend that, or have weir-controller token write another file"
+        raise TokenError(f"{path}: {place}: {first['msg']}; {right}") from None
     return {bytes.fromhex(token.sha256): token for token in tokens}
 
 

@@ -2,12 +2,17 @@
 before it is used."""
 
 import argparse
+import errno
 import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 VALID, INVALID, UNREADABLE = 0, 1, 2
+
+
+def _right(error: OSError) -> str:
+    return "try again with sudo" if error.errno == errno.EACCES else "name another file"
 
 
 def check(options: argparse.Namespace) -> int:
@@ -22,7 +27,7 @@ def check(options: argparse.Namespace) -> int:
         with file.open("rb") as opened:
             opened.read(1)
     except OSError as error:
-        print(f"weir-controller: {file}: {error.strerror}", file=sys.stderr)
+        print(f"weir-controller: {file}: {error.strerror}; {_right(error)}", file=sys.stderr)
         return UNREADABLE
     try:
         found = readiness.inspect(load(file), datetime.now(UTC), options.user)

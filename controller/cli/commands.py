@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from controller.cli import COMMANDS, listing, switching, words
+from controller.cli.arguments import Parser
 from controller.cli.check import check
 from controller.cli.client import AskError, Client
 from controller.cli.token import token
@@ -105,22 +106,20 @@ def run(argv: list[str]) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="weir-controller")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    asking = argparse.ArgumentParser(add_help=False)
+def _parser() -> Parser:
+    parser = Parser(prog="weir-controller")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    asking = Parser(add_help=False)
     asking.add_argument(
         "--socket",
         metavar="PATH",
         default=os.environ.get("WEIR_SOCKET", _SOCKET),
         help="where the controller listens (northbound.socket; WEIR_SOCKET; %(default)s)",
     )
-    as_json = argparse.ArgumentParser(add_help=False)
+    as_json = Parser(add_help=False)
     as_json.add_argument("--json", action="store_true", help="for programs: JSON")
 
-    def add(
-        name: str, run: Callable[[argparse.Namespace], int], *parents: argparse.ArgumentParser
-    ) -> argparse.ArgumentParser:
+    def add(name: str, run: Callable[[argparse.Namespace], int], *parents: Parser) -> Parser:
         text = COMMANDS[name].text
         made = commands.add_parser(
             name,
@@ -187,7 +186,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _number(written: str) -> int:
-    return int(written, 0)
+    try:
+        return int(written, 0)
+    except ValueError:
+        right = "write a number, such as 80"
+        raise argparse.ArgumentTypeError(f"{written!r} is none; {right}") from None
 
 
 def _switch(written: str) -> int:
@@ -224,7 +227,7 @@ def _param(written: str) -> tuple[str, str]:
 
 
 def _days(written: str) -> int:
-    days = int(written)
+    days = _number(written)
     if not 1 <= days <= 36_500:
         raise argparse.ArgumentTypeError("is from 1 to 36500 days")
     return days
@@ -247,7 +250,11 @@ def _turn(written: str) -> float:
 
 
 def _interval(written: str) -> float:
-    seconds = float(written)
+    try:
+        seconds = float(written)
+    except ValueError:
+        right = "write a number of seconds, such as 0.5"
+        raise argparse.ArgumentTypeError(f"{written!r} is none; {right}") from None
     if not 0.1 <= seconds <= 3600:
         raise argparse.ArgumentTypeError("is from 0.1 to 3600 seconds")
     return seconds

@@ -31,8 +31,9 @@ def token(options: argparse.Namespace) -> int:
             if made.name in named:
                 raise TokenError(f"{file} has a token {made.name}; remove its line to replace it")
         _append(file, line(made) + "\n")
-    except ValidationError as error:
-        print(f"weir-controller: NAME: {error.errors()[0]['msg']}", file=sys.stderr)
+    except ValidationError:
+        text = f"NAME: {options.name!r} is no name; write 1 to 64 of A-Z a-z 0-9 . _ -"
+        print(f"weir-controller: {text}", file=sys.stderr)
         return _UNUSABLE
     except (TokenError, OSError) as error:
         print(f"weir-controller: {error}", file=sys.stderr)

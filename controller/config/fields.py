@@ -4,6 +4,7 @@ import re
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic.fields import FieldInfo
 
 from controller.config import quantity
 from controller.model.values import switch_id
@@ -87,3 +88,9 @@ Endpoint = Annotated[tuple[str, int], BeforeValidator(parse_endpoint)]
 Listener = Annotated[Listen, PlainValidator(_listen)]
 SwitchId = Annotated[int, BeforeValidator(_switch_id), Field(ge=0, lt=2**64)]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+def is_time(field: FieldInfo) -> bool:
+    """Whether it is a time, which is held in nanoseconds."""
+    readers = [getattr(one, "func", None) for one in field.metadata]
+    return _time_ns in readers or _rtt_ns in readers

@@ -46,6 +46,8 @@ def inspect(config: Config, now: datetime, user: str | None = None) -> Report:
 
     Raises ConfigError if there is no such user, or it cannot be looked at as that one.
     """
+    if user is not None:
+        _entry(user)
     problems: list[str] = []
     warnings: list[str] = []
     named = list(_named(config))
@@ -147,8 +149,11 @@ def _unreadable(named: Iterable[_Named], user: str | None) -> Iterator[str]:
         if failed == errno.EACCES:
             who = user or pwd.getpwuid(os.geteuid()).pw_name
             yield f"{key}: {path} cannot be read by {who}; {_owned(path)}"
+        elif failed and key == "northbound.api.tokens":
+            right = f"weir-controller token {path} NAME makes it"
+            yield f"{key}: {path}: {os.strerror(failed)}; {right}"
         elif failed:
-            yield f"{key}: {path}: {os.strerror(failed)}"
+            yield files.cannot_read(key, path, failed)
 
 
 def _owned(path: Path) -> str:
@@ -194,6 +199,9 @@ def _unusable_log(config: Config, user: str | None) -> Iterator[str]:
     if config.log.events is None:
         return
     path = Path(config.log.events)
+    if path.is_dir():
+        yield f"log.events: {path} is a directory; name a file in it"
+        return
     target = path if path.exists() else path.parent
     failed = _as_user(user, target, os.W_OK)
     if failed == errno.ENOENT:
@@ -206,12 +214,7 @@ def _as_user(user: str | None, path: Path, wanted: int) -> int:
     """0, or the error number with which a user cannot have a file so. Raises ConfigError."""
     if user is None:
         return _access(path, wanted)
-    try:
-        entry = pwd.getpwnam(user)
-    except KeyError:
-        raise ConfigError(f"there is no user {user}") from None
-    if os.geteuid() not in (0, entry.pw_uid):
-        raise ConfigError(f"only root can look as {user}; try again with sudo")
+    entry = _entry(user)
     child = os.fork()
     if child == 0:
         # Nothing but this: the parent's threads and locks are not here.
@@ -226,6 +229,18 @@ def _as_user(user: str | None, path: Path, wanted: int) -> int:
             os._exit(status)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status)
+
+
+def _entry(user: str) -> pwd.struct_passwd:
+    """Raises ConfigError if there is no such user, or it cannot be looked at as that one."""
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        right = "name one that is there, such as weir"
+        raise ConfigError(f"there is no user {user}; {right}") from None
+    if os.geteuid() not in (0, entry.pw_uid):
+        raise ConfigError(f"only root can look as {user}; try again with sudo")
+    return entry
 
 
 def _access(path: Path, wanted: int) -> int:

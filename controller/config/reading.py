@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 
 import yaml
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from controller.config.errors import ConfigError
+from controller.config.fields import is_time
 from controller.config.schema import Config
 from controller.config.sections.fabric import QueueSection
 from controller.config.sections.northbound import ApiSection
@@ -27,7 +28,7 @@ def load(path: Path | None) -> Config:
         config.require_transport()
         return config
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
+        raise ConfigError(f"{path}: {error.strerror}; name another file") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: {error}") from error
     except ConfigError as error:
@@ -41,7 +42,7 @@ def parse(text: str) -> Config:
         written = yaml.load(text, _Loader)
     except Exception as error:
         # PyYAML raises other errors, too, such as ValueError for a 30th of February.
-        raise ConfigError(f"is not YAML: {error}") from error
+        raise ConfigError(f"is not YAML: {_explain_yaml(error)}") from error
     return validate({} if written is None else written)
 
 
@@ -50,7 +51,8 @@ def validate(written: object) -> Config:
     try:
         return Config.model_validate(written)
     except ValidationError as error:
-        raise ConfigError(*(_explain(detail) for detail in error.errors())) from error
+        details = [detail for detail in error.errors() if not _is_other_form(detail)]
+        raise ConfigError(*map(_explain, details)) from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -63,7 +65,7 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} stands twice", key.start_mark
+                    None, None, f"the key {key.value!r} stands twice; write it once", key.start_mark
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)
@@ -84,10 +86,37 @@ class _Loader(yaml.SafeLoader):
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_whole)
 
 
+def _explain_yaml(error: Exception) -> str:
+    """In one line: where, what is wrong, what would be right."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return str(error)
+    mark = error.problem_mark
+    hint = "; indent with spaces" if "'\\t'" in str(error.problem) else ""
+    return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}{hint}"
+
+
+def _is_other_form(error: ErrorDetails) -> bool:
+    """Whether it is about a form of `tls.switches` that was not meant: a word, or a map."""
+    if not any(_is_form(part) for part in error["loc"]):
+        return False
+    is_map = isinstance(error["input"], dict)
+    return error["type"] == "literal_error" if is_map else error["type"] == "dict_type"
+
+
+def _is_form(part: int | str) -> bool:
+    """Whether a part of a path is no key, but what Pydantic calls one of several forms."""
+    return isinstance(part, str) and part.startswith(("literal[", "dict[", "[key]"))
+
+
+def _did_you_mean(written: object, words: Iterable[str]) -> str:
+    close = difflib.get_close_matches(str(written), list(words), 1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
 def _explain(error: ErrorDetails) -> str:
     """`key.path: what is wrong; what would be right`."""
     path = [part for part in error["loc"] if not (part in ("int", "str") and len(error["loc"]) > 3)]
-    path = [part for part in path if part != "[key]"]
+    path = [part for part in path if not _is_form(part)]
     where = ".".join(str(part) for part in path) or "the file"
     match error["type"]:
         case "extra_forbidden":
@@ -98,18 +127,47 @@ def _explain(error: ErrorDetails) -> str:
         case "model_type" | "model_attributes_type":
             return f"{where}: should hold keys: {', '.join(_keys_of(path))}"
         case "missing":
-            return f"{where}: is missing"
+            return f"{where}: is missing; add it"
         case "value_error":
             return f"{where}: {error['msg'].removeprefix('Value error, ')}"
         case "enum" | "literal_error":
             expected = error.get("ctx", {}).get("expected", "")
-            return f"{where}: {error['input']!r} is not one of {expected}"
+            hint = _did_you_mean(error["input"], re.findall("'([^']*)'", expected))
+            return f"{where}: {error['input']!r} is not one of {expected}{hint}"
+        case "bool_parsing" | "bool_type":
+            return f"{where}: {error['input']!r} is neither; write true or false"
+        case "int_parsing" | "int_type" | "int_from_float":
+            return f"{where}: {error['input']!r} is no whole number; write one"
+        case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
+            return f"{where}: {_out_of_range(path, error)}"
     message = error["msg"][0].lower() + error["msg"][1:]
     return f"{where}: {error['input']!r}: {message}"
 
 
+_BOUNDS = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+
+
+def _out_of_range(path: list[int | str], error: ErrorDetails) -> str:
+    """The value and its bound; times, which are held in nanoseconds, in seconds."""
+    key, words = _BOUNDS[error["type"]]
+    numbers = [error["input"], error.get("ctx", {})[key]]
+    field = _section_of(path[:-1]).model_fields.get(str(path[-1]))
+    if field is not None and is_time(field):
+        numbers = [f"{number / 10**9:g} s" for number in numbers]
+    return f"{numbers[0]} is out of range; write {words} {numbers[1]}"
+
+
 def _keys_of(path: list[int | str]) -> list[str]:
     """The keys that a section knows."""
+    return list(_section_of(path).model_fields)
+
+
+def _section_of(path: list[int | str]) -> type[BaseModel]:
     section: type[BaseModel] = Config
     # Of these the default does not tell.
     named: dict[str, type[BaseModel]] = {
@@ -120,5 +178,7 @@ def _keys_of(path: list[int | str]) -> list[str]:
     }
     for part in path:
         if isinstance(part, str) and part in section.model_fields:
-            section = named.get(part) or type(section.model_fields[part].default)
-    return list(section.model_fields)
+            found = named.get(part) or type(section.model_fields[part].default)
+            if issubclass(found, BaseModel):
+                section = found
+    return section

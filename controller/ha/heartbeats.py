@@ -119,7 +119,7 @@ class Peers:
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     self._tell(name, sock, pause_s)
             except (OSError, HandshakeError, StrangerError, ValueError) as error:
-                self._say(name, f"cannot be reached: {error}")
+                self._say(name, f"cannot be reached: {_why(error)}")
             eventlet.sleep(pause_s)
 
     def _tell(self, name: str, sock: socket.socket, pause_s: float) -> None:
@@ -204,6 +204,14 @@ class Peers:
                 LOG.warning("controller %s %s", who, what)
             else:
                 LOG.info("controller %s is reached", who)
+
+
+def _why(error: Exception) -> str:
+    """Why a peer cannot be reached, and what to do."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    right = "does it run, and is its address in standby.peers right?"
+    return f"{os.strerror(error.errno)}; {right}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -47,7 +47,7 @@ class Refusals:
         quiet_ns = min(2 * said.quiet_ns, _LONGEST_QUIET_NS) if said.unsaid else _FIRST_QUIET_NS
         of_host[reason] = _Said(now_ns + quiet_ns, quiet_ns, 0)
         again = f" (and {said.unsaid} times since the last such line)" if said.unsaid else ""
-        # Not as arguments: to the log, lines of the same text are alike, and it writes a few of them.
+        # Not as arguments: to the log, lines of the same text are alike, and it leaves some out.
         LOG.warning(f"refused the {self._who} at {host}:{port}: {reason}{again}")
 
     def _of_host(self, host: str, now_ns: int) -> dict[str, _Said]:

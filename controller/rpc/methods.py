@@ -5,6 +5,7 @@ Values may be text, as in a URL or on a command line. Methods that begin with fo
 stream.
 """
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -193,7 +194,9 @@ class Bypass(Parameters):
     @model_validator(mode="after")
     def _port_of_a_switch(self) -> Self:
         if self.port is not None and self.switch is None:
-            raise ValueError("switch: is missing; ports of different switches have the same names")
+            raise ValueError(
+                "switch: is missing; add it: ports of different switches have the same names"
+            )
         return self
 
 
@@ -306,8 +309,9 @@ def read(method: str, params: Mapping[str, object]) -> Parameters:
     """The parameters of a request. Raises CallError."""
     taken = METHODS.get(method)
     if taken is None:
-        text = f"there is no method {method[:_SHOWN]!r}; there are {', '.join(METHODS)}"
-        raise CallError(Kind.METHOD, text)
+        close = difflib.get_close_matches(method[:_SHOWN], METHODS, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(METHODS)}"
+        raise CallError(Kind.METHOD, f"there is no method {method[:_SHOWN]!r}; {hint}")
     try:
         return taken.model_validate(params)
     except ValidationError as error:
@@ -319,7 +323,9 @@ def explain(error: ErrorDetails) -> str:
     text = error["msg"].removeprefix("Value error, ")
     match error["type"]:
         case "missing":
-            text = "is missing"
+            text = "is missing; add it"
+        case "model_attributes_type" | "dict_type" | "json_invalid":
+            text = "the body is no JSON object; send one, with Content-Type: application/json"
         case "literal_error":
             words = error.get("ctx", {}).get("expected", "").replace("'", "").replace(" or ", ", ")
             text = f"{_shown(error['input'])} is not one of {words}"

@@ -154,4 +154,4 @@ def _named(link: object) -> str:
 
 
 def _unknown(flow: str) -> UnknownError:
-    return UnknownError(f"no flow {flow} is announced: announce it (again)")
+    return UnknownError(f"no flow {flow} is announced, or not any more; announce it again")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller import __version__, cli
+from controller.cli.arguments import Parser
 from controller.ops import logs
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _no_command(word: str) -> str:
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="weir-controller",
         usage="%(prog)s [run] [--config FILE] [--check] | %(prog)s COMMAND ...",
         description="OpenFlow controller that keeps TCP incast from collapsing a fabric.",
@@ -157,7 +158,8 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--check", action="store_true", help="only check the configuration")
     parser.add_argument("--version", action="version", version=f"weir-controller {__version__}")
-    return parser.parse_args(argv)
+    options: argparse.Namespace = parser.parse_args(argv)
+    return options
 
 
 def _supervise(file: Path | None) -> int:

@@ -136,7 +136,8 @@ class Service:
             LOG.info("configuration reloaded; changed: %s", ", ".join(change.changed) or "nothing")
             for key in change.kept:
                 LOG.warning(
-                    "%s cannot be changed while the controller runs; its former value stays in use",
+                    "%s cannot be changed while the controller runs; its former value stays in use "
+                    "until a restart",
                     key,
                 )
             self._weir.record("reload", {"changed": change.changed, "kept": change.kept})

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from controller.cli.arguments import Parser
 from experiments.cli import bench, demo, report, run, soak
 from testbed.dctcp import DctcpError
 from testbed.ovs import OvsError
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "weir-experiment",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from controller.cli.arguments import Parser
 from testbed import dctcp, options, sandbox
 from testbed.config import REGULATION_SCHEMES, BedConfig, HostSettings
 from testbed.topologies import at_most, topology_of
@@ -68,7 +69,7 @@ def _config(args: argparse.Namespace) -> BedConfig:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "weir-lab",
         description=_DESCRIPTION,
         epilog=_EPILOG + options.TOPOLOGIES_HELP,

@@ -9,10 +9,12 @@ import contextlib
 import functools
 import io
 import json
+import logging
 import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -29,9 +31,20 @@ from controller.api.tokens import Scope, line, make
 from controller.ha.election import Heartbeat, Rank
 from controller.ha.heartbeats import Line
 from controller.runtime import launcher
-from controller.southbound.codec.openflow import HEADER
-from dummy_ovs import REPOSITORY, Controller, DummyOvs, dummy_ovs, free_endpoint, wait_for
+from controller.southbound.codec import extension
+from controller.southbound.codec.openflow import HEADER, Type
+from dummy_ovs import (
+    REPOSITORY,
+    Controller,
+    DummyOvs,
+    dummy_ovs,
+    free_endpoint,
+    patched_prefix,
+    wait_for,
+)
 from experiments.bench.controller.fake_switch import FakeSwitch
+from packets import Host, arp
+from scripted_switch import ScriptedSwitch
 
 SECRET = b"0123456789abcdef"
 DAY = timedelta(days=1)
@@ -39,7 +52,7 @@ _TIMEOUT_S = 60
 
 
 class Answer(NamedTuple):
-    """`failed` as a program sees it: an exit status, a status of HTTP, a line at warning or above."""
+    """`failed` as a program sees it: by exit status, status of HTTP, or level of a log line."""
 
     failed: bool
     text: str
@@ -113,10 +126,14 @@ class Lab:
     def places(self) -> dict[str, Callable[[], str]]:
         return {
             "free": free_endpoint,
-            "taken": lambda: "127.0.0.1:{}".format(self.taken.getsockname()[1]),
+            "taken": lambda: f"127.0.0.1:{self.taken.getsockname()[1]}",
             "socket": lambda: str(self.plain.socket),
-            "fingerprint": lambda: "00" * 32,
+            "api": self._api,
         }
+
+    def _api(self) -> str:
+        assert self.plain.process.running
+        return self.api
 
     def new_file(self, text: str, suffix: str = ".yaml") -> Path:
         file = self.file(f"mistake-{next(self._numbers)}{suffix}")
@@ -184,10 +201,10 @@ class Lab:
         keeping.start()
         self._closing.callback(keeping.join)
         self._closing.callback(ended.set)
-        wait_for(self._api_answers, "the API to answer")
+        wait_for(self.api_answers, "the API to answer")
         return world
 
-    def _api_answers(self) -> bool:
+    def api_answers(self) -> bool:
         try:
             return httpx.get(f"http://{self.api}/v1/health").status_code == 200
         except httpx.HTTPError:
@@ -198,7 +215,9 @@ class Lab:
         """A controller that has a peer b by plain TCP, which is not there."""
         self.peers = free_endpoint()
         section = {
-            **{"name": "a", "listen": f"tcp:{self.peers}", "peers": {"b": free_endpoint()}},
+            "name": "a",
+            "listen": f"tcp:{self.peers}",
+            "peers": {"b": free_endpoint()},
             "secret": str(self.file("secret")),
         }
         world = AtWork(self.directory / "standby", "tcp", {"standby": section})
@@ -224,9 +243,17 @@ class Lab:
     @functools.cached_property
     def ovs(self) -> DummyOvs:
         """Debian's switch."""
-        directory = self.directory / "ovs"
+        return self._switch(self.stock_prefix, "ovs")
+
+    @functools.cached_property
+    def patched(self) -> DummyOvs:
+        """Weir's switch; skips the test where there is none."""
+        return self._switch(patched_prefix(), "patched")
+
+    def _switch(self, prefix: Path, name: str) -> DummyOvs:
+        directory = self.directory / name
         directory.mkdir()
-        return self._closing.enter_context(dummy_ovs(self.stock_prefix, directory))
+        return self._closing.enter_context(dummy_ovs(prefix, directory))
 
 
 Doing = Callable[[Lab], Answer]
@@ -286,7 +313,9 @@ class Start:
         file = lab.new_file(lab.written(self.written))
         done = subprocess.run(
             [sys.executable, "-m", "controller", "--config", str(file)],
-            **{"cwd": REPOSITORY, "capture_output": True, "text": True},
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
             check=False,
             timeout=_TIMEOUT_S,
         )
@@ -314,7 +343,7 @@ class Fountain:
     program: Callable[[], Path] = field(repr=False)
 
     def __call__(self, lab: Lab) -> Answer:
-        argv = [self.program(), *lab.written(self.written).split()]
+        argv = [str(self.program()), *lab.written(self.written).split()]
         done = subprocess.run(
             argv, cwd=lab.directory, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
         )
@@ -427,11 +456,14 @@ class OverTls:
 
         def connect() -> None:
             endpoint = lab.secure_peers if self.peers else None
-            with contextlib.suppress(ssl.SSLError, ConnectionError, AssertionError):
-                with world.connect(endpoint) as plain, context.wrap_socket(plain) as peer:
-                    self.says(peer)
-                    while peer.recv(4096):
-                        pass
+            with (
+                contextlib.suppress(ssl.SSLError, ConnectionError),
+                world.connect(endpoint) as plain,
+                context.wrap_socket(plain) as peer,
+            ):
+                self.says(peer)
+                while peer.recv(4096):
+                    pass
 
         return Answer(True, world.logged(connect, "refused the"))
 
@@ -464,6 +496,9 @@ class Changed:
 
     def __call__(self, lab: Lab) -> Answer:
         world: AtWork = getattr(lab, self.where)
+        if self.where == "plain":
+            # A reload before this may have started its process anew.
+            wait_for(lab.api_answers, "the API to answer")
         if self.into:
             file = lab.file(self.into)
             before = file.read_bytes()
@@ -509,6 +544,75 @@ class Bridge:
             return Answer(True, world.logged(add, "refused the switch"))
         finally:
             switch.vsctl("del-br", "m1")
+
+
+@dataclass(frozen=True)
+class Logged:
+    """What a controller at work logs of what it was configured with."""
+
+    written: str
+    where: str
+    begins: str
+
+    def __call__(self, lab: Lab) -> Answer:
+        world: AtWork = getattr(lab, self.where)
+        wait_for(lambda: self.begins in world.process.log, f"a line with {self.begins!r}")
+        (line, *_) = (line for line in world.process.log.splitlines() if self.begins in line)
+        return Answer(_is_grave(line), line)
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """A switch by hand that says this in its handshake; the session logs a line."""
+
+    written: str
+    says: Callable[[ScriptedSwitch], object]
+
+    def __call__(self, _: Lab) -> Answer:
+        said = io.StringIO()
+        handler = logging.StreamHandler(said)
+        log = logging.getLogger("weir.session")
+        log.addHandler(handler)
+        try:
+            self.says(ScriptedSwitch())
+        finally:
+            log.removeHandler(handler)
+        return Answer(bool(said.getvalue()), said.getvalue())
+
+
+def without_extension(switch: ScriptedSwitch) -> None:
+    switch.refuse_subscription()
+    switch.say_meter_features()
+    switch.say_flows()
+    switch.barrier()
+
+
+def of_another_version(switch: ScriptedSwitch) -> None:
+    request = next(message for message in switch.got if message[1] == Type.EXPERIMENTER)
+    body = struct.pack("!HHI", 0xFFFF, extension.ErrorCode.BAD_VERSION, extension.EXPERIMENTER)
+    switch.say(Type.ERROR, body + request, switch.xid(Type.EXPERIMENTER))
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A port of the patched switch gets a queue from these words; the controller logs a line."""
+
+    written: str
+
+    def __call__(self, lab: Lab) -> Answer:
+        world, switch = lab.plain, lab.patched
+        switch.add_bridge("q1", 0x77, world.openflow)
+        switch.add_port("q1", "p1", 1)
+        try:
+            # A port is regulated, and so needs a queue, once a host is behind it.
+            def queue() -> None:
+                qos = ("--", "--id=@q", "create", "qos", *self.written.split())
+                switch.vsctl("set", "port", "p1", "qos=@q", *qos)
+                switch.inject("p1", arp(1, Host(1), Host(2)))
+
+            return Answer(True, world.logged(queue, "without a queue"))
+        finally:
+            switch.vsctl("del-br", "q1")
 
 
 @contextlib.contextmanager

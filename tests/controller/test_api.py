@@ -176,7 +176,9 @@ def test_a_place_that_cannot_be_turned_off_is_told(
 def test_readers_may_read_and_nobody_without_a_token(world: ServedApi, path: str) -> None:
     assert world.ask(path).status_code == 200
     assert "takes a token" in world.problem(401, path, name="")
-    assert world.problem(403, path, name="sender") == "this takes a token with the scope read"
+    assert world.problem(403, path, name="sender") == (
+        "this takes a token with the scope read: weir-controller token FILE NAME --scope read"
+    )
 
 
 def test_what_is_answered_is_what_is_described(world: ServedApi) -> None:
@@ -271,15 +273,15 @@ def test_metrics_are_served_without_tokens(world: ServedApi) -> None:
     assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert "\nweir_connections 1000.0\n" in response.text
     assert world.ask("/metrics", "HEAD", name="").status_code == 200
-    assert world.problem(404, "/", name="") == "Not Found"
-    assert world.problem(405, "/metrics", "POST", name="") == "Method Not Allowed"
+    assert world.problem(404, "/", name="") == "there is no /; there is /metrics"
+    assert "does not take POST; it takes " in world.problem(405, "/metrics", "POST", name="")
     world.controller.there = False
     assert world.problem(503, "/metrics", name="") == "not now: nobody listens"
 
 
 def test_other_problems(world: ServedApi) -> None:
-    assert world.problem(404, "/v1/nothing") == "Not Found"
-    assert world.problem(405, "/v1/ports", "POST") == "Method Not Allowed"
+    assert world.problem(404, "/v1/nothing").startswith("there is no /v1/nothing; ")
+    assert world.problem(405, "/v1/ports", "POST").endswith("it takes GET")
     assert "flow: " in world.problem(422, "/v1/fountains/a%20b", "DELETE", name="sender")
     assert "no host" in world.problem(404, "/v1/bandwidth?src=10.0.0.1&dst=10.0.0.9")
     text = "x" * 70_000

@@ -286,7 +286,7 @@ def test_it_says_what_it_cannot_serve(tmp_path: Path) -> None:
     controller = Controller(tmp_path, json.dumps(config))
     controller.start()
     wait_for(lambda: "the API is not served" in controller.log, "the complaint")
-    assert "No such file" in controller.log
+    assert f"{tokens} is not there; weir-controller token" in controller.log
     assert controller.running
     # The metrics do not depend on that, and the API is there when it is mended.
     assert "weir_connections 0.0" in httpx.get(f"http://{metrics}/metrics", timeout=20).text

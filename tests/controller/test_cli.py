@@ -61,7 +61,7 @@ class TestCheck:
         done = run("check", file)
         assert (done.returncode, done.stderr) == (1, "")
         assert done.stdout == "".join(
-            f"{file}: tls.{name}: {key}: No such file or directory\n"
+            f"{file}: tls.{name}: {key}: No such file or directory; make it, or name another\n"
             for name in ("key", "certificate", "ca")
         )
 

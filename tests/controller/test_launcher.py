@@ -1,6 +1,7 @@
 """The command: its help, its errors, its end."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,8 +37,9 @@ def test_the_example_in_the_help_is_valid(tmp_path: Path) -> None:
     example = text[text.index("    openflow:") : text.index("Connect a switch")]
     authority = Authority(tmp_path)
     pair = authority.issue("certificate")
-    pair.key.rename(tmp_path / "key.pem")
-    pair.certificate.rename(tmp_path / "certificate.pem")
+    for name in ("", "api-"):
+        shutil.copy(pair.key, tmp_path / f"{name}key.pem")
+        shutil.copy(pair.certificate, tmp_path / f"{name}certificate.pem")
     file = tmp_path / "weir.yaml"
     file.write_text(example.replace("/etc/weir", str(tmp_path)))
     done = run("--config", str(file), "--check")
@@ -77,7 +79,8 @@ def test_the_check_looks_into_the_files_that_are_named(tmp_path: Path) -> None:
     file.write_text("tls: {key: /none/key, certificate: /none/such, ca: /none/such}")
     done = run("--config", str(file), "--check")
     assert done.returncode == 2
-    assert done.stderr == "weir-controller: tls.key: /none/key: No such file or directory\n"
+    told = "tls.key: /none/key: No such file or directory; make it, or name another"
+    assert done.stderr == f"weir-controller: {told}\n"
 
 
 def test_without_a_word_on_how_to_listen_it_does_not_start() -> None:
@@ -90,7 +93,10 @@ def test_without_a_word_on_how_to_listen_it_does_not_start() -> None:
 def test_a_configuration_that_is_not_there() -> None:
     done = run("--config", "/none/such.yaml")
     assert done.returncode == 2
-    assert done.stderr == "weir-controller: /none/such.yaml: No such file or directory\n"
+    assert (
+        done.stderr
+        == "weir-controller: /none/such.yaml: No such file or directory; name another file\n"
+    )
 
 
 def test_an_event_log_that_cannot_be_written(tmp_path: Path) -> None:

@@ -19,11 +19,14 @@ from mistakes import (
     Fountain,
     Http,
     Lab,
+    Logged,
     OverTls,
     Pair,
     Peer,
     Program,
+    Queue,
     Said,
+    Scripted,
     Start,
     Twin,
 )
@@ -31,8 +34,8 @@ from testbed import lab as weir_lab
 
 
 class Mistake(NamedTuple):
-    """`names` is in the answer and says what is wrong: the key, the place, the value. `remedy` is in
-    it as well, says what to do, and is nothing that the mistake itself consists of."""
+    """`names` is in the answer and says what is wrong: the key, the place, the value. `remedy` is
+    in it as well, says what to do, and is nothing that the mistake itself consists of."""
 
     does: Doing
     names: str
@@ -61,20 +64,18 @@ CONFIGURATION = [
     Mistake(Check("fabric: {lldp_interval: 5 s}"), "link_timeout", "longer than lldp_interval"),
     Mistake(Check("regulation: {scheme: wier}"), "scheme: 'wier'", "did you mean weir?"),
     Mistake(Check("regulation: {buffer_share: 90%}"), "buffer_share: '90%'", "write 0.9"),
-    Mistake(Check("regulation: {buffer_share: 2}"), "buffer_share: 2", "less than or equal to 1"),
+    Mistake(Check("regulation: {buffer_share: 2}"), "buffer_share: 2", "at most 1"),
     Mistake(Check("regulation: {background_share: 12.5}"), "background_share", "write e.g. 0.125"),
     Mistake(
         Check("regulation: {max_hold: 2 s}"), "regulation.max_hold: 2000 ms", "below the least"
     ),
-    Mistake(Check("regulation: {window_ttl: 1 ms}"), "window_ttl: '1 ms'", "100 ms"),
+    Mistake(Check("regulation: {window_ttl: 1 ms}"), "window_ttl: 0.001 s", "at least 0.1 s"),
     Mistake(
         Check("regulation: {repeat_notices: maybe}"), "repeat_notices: 'maybe'", "true or false"
     ),
     Mistake(Check("bandwidth: {reserved: 30}"), "bandwidth.reserved: 30", "less than 1"),
-    Mistake(
-        Check("bandwidth: {reserved_dscp: 64}"), "reserved_dscp: 64", "less than or equal to 63"
-    ),
-    Mistake(Check("budgets: {syn: lots}"), "budgets.syn: 'lots'", "should be a valid integer"),
+    Mistake(Check("bandwidth: {reserved_dscp: 64}"), "reserved_dscp: 64", "at most 63"),
+    Mistake(Check("budgets: {syn: lots}"), "budgets.syn: 'lots'", "no whole number; write one"),
     Mistake(Check("log: {level: loud}"), "log.level: 'loud'", "'warning'"),
     Mistake(Check("log: {format: jason}"), "log.format: 'jason'", "did you mean json?"),
     # Ids
@@ -296,7 +297,7 @@ HTTP = [
     Mistake(Http("GET /v1/ports", 403, "sender"), "the scope read", "--scope read"),
     Mistake(Http("PUT /v1/bypasses", 403, "reader", {}), "the scope regulate", "--scope regulate"),
     Mistake(Http("GET /v1/swiches", 404), "/v1/swiches", "/v1/openapi.json"),
-    Mistake(Http("POST /v1/ports", 405), "POST", "GET"),
+    Mistake(Http("POST /v1/ports", 405), "POST", "it takes GET"),
     Mistake(Http("GET /v1/ports?switch=br0", 422), "switch: 'br0'", "16 hexadecimal digits"),
     Mistake(Http("GET /v1/ports?swich=1", 422), "swich: unknown parameter", "known are switch"),
     Mistake(Http("GET /v1/flows?limit=0", 422), "limit: '0' is out of range", "from 1 to 1000"),
@@ -321,15 +322,19 @@ HTTP = [
         "for_s: 0",
         "from 1 to",
     ),
-    Mistake(Http("PUT /v1/fountains/f", 422, "sender", content=b"src=10.0.0.1"), "JSON", '{"src":'),
+    Mistake(
+        Http("PUT /v1/fountains/f", 422, "sender", content=b"src=10.0.0.1"),
+        "no JSON",
+        "Content-Type: application/json",
+    ),
     Mistake(
         Http("PUT /v1/fountains/f", 422, "sender", {**FLOW, "most_bps": "fast"}),
         "most_bps: 'fast'",
         "whole number from 1",
     ),
     Mistake(Http("PUT /v1/fountains/a%20b", 422, "sender", FLOW), "flow: 'a b'", "A-Z a-z 0-9"),
-    Mistake(Http("PATCH /v1/fountains/gone", 404, "sender", {}), "flow gone", "announce it"),
-    Mistake(Http("DELETE /v1/fountains/gone", 404, "sender"), "flow gone", "nothing to withdraw"),
+    Mistake(Http("PATCH /v1/fountains/gone", 404, "sender", {}), "flow gone", "announce it again"),
+    Mistake(Http("DELETE /v1/fountains/gone", 404, "sender"), "flow gone", "not any more"),
     Mistake(
         Http("PUT /v1/fountains/f", 413, "sender", content=b"x" * 100_000),
         "a body",
@@ -386,6 +391,22 @@ AT_WORK = [
         "a standby.name of its own",
     ),
     Mistake(Peer("a name of nobody", NO_SWITCH._replace(name="c")), "itself c", "in standby.peers"),
+    Mistake(
+        Logged("a peer that is not there", "standby", "controller b cannot be reached"),
+        "Connection refused",
+        "is its address in standby.peers right?",
+    ),
+    # Switches of another kind
+    Mistake(
+        Scripted("unpatched", mistakes.without_extension),
+        "lacks Weir's extension of OpenFlow",
+        "install weir-switch",
+    ),
+    Mistake(
+        Scripted("of another release", mistakes.of_another_version),
+        "does not speak version",
+        "must be of the same release",
+    ),
     # Certificates
     Mistake(Said("plain TCP", HELLO_1_0, "secure"), "does not speak TLS", "connect by ssl:"),
     Mistake(OverTls("no certificate", lambda _: None), "shown no certificate", "set-ssl"),
@@ -451,12 +472,8 @@ PROGRAMS = [
 ]
 
 
-def program() -> Path:
-    return Path(fountain.command())
-
-
 def by(text: str) -> Fountain:
-    return Fountain(text, program)
+    return Fountain(text, fountain.find_fountain)
 
 
 SEND = "send --insecure --retry 0 --silence 2 "
@@ -480,6 +497,15 @@ FOUNTAIN = [
         by(SEND + "--rate-from https://{api} --token-file @/secret 127.0.0.1 @/short"),
         "there is no TLS there",
         "write http:// if it is on this machine",
+    ),
+]
+
+QUEUES = [
+    Mistake(Queue("type=wier"), "ports without a queue of type weir", "the switch's log says why"),
+    Mistake(
+        Queue("type=weir other-config:max-rate=1G"),
+        "1 (p1)",
+        "the switch's log says why it was refused",
     ),
 ]
 
@@ -528,8 +554,14 @@ def test_a_mistake_is_named_with_what_to_do(mistake: Mistake, lab: Lab) -> None:
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize("mistake", FOUNTAIN, ids=lambda mistake: _id(mistake.does))
-def test_a_mistake_with_fountain_is_named_with_what_to_do(mistake: Mistake, lab: Lab) -> None:
+def test_mistakes_with_fountain_are_named_with_what_to_do(lab: Lab) -> None:
+    for mistake in FOUNTAIN:
+        judge(mistake, lab)
+
+
+@pytest.mark.switch
+@pytest.mark.parametrize("mistake", QUEUES, ids=lambda mistake: _id(mistake.does))
+def test_a_mistake_with_a_queue_is_named_with_what_to_do(mistake: Mistake, lab: Lab) -> None:
     judge(mistake, lab)
 
 
@@ -540,11 +572,11 @@ def test_what_is_right_is_done(doing: Doing, lab: Lab) -> None:
 
 
 def test_the_table_is_long_and_no_row_is_empty() -> None:
-    rows = [*TABLE, *FOUNTAIN]
+    rows = [*TABLE, *FOUNTAIN, *QUEUES]
     assert len(rows) >= 60
-    assert len({_id(row.does) for row in rows}) == len(rows)
+    assert len({repr(row.does) for row in rows}) == len(rows)
     for row in rows:
         assert len(row.names) > 2 and len(row.remedy) > 3
         assert row.names not in row.remedy and row.remedy not in row.names
         # Nobody is told what he has written himself.
-        assert row.remedy not in getattr(row.does, "written", ""), row.remedy
+        assert row.remedy not in repr(row.does), row.remedy

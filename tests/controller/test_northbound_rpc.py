@@ -168,7 +168,7 @@ def test_the_bandwidth_of_a_path(world: DispatcherAndSource) -> None:
     assert (path["dst"], path["available_bps"], path["error_bps"]) == ("fd00::1", 6e7, 1e6)
     detail = world.problem(Kind.UNKNOWN, "bandwidth", src="10.0.0.1", dst="10.0.0.9")
     assert detail == "no host of this address is known: 10.0.0.9"
-    assert world.problem(Kind.PARAMETERS, "bandwidth", src="10.0.0.1") == "dst: is missing"
+    assert world.problem(Kind.PARAMETERS, "bandwidth", src="10.0.0.1") == "dst: is missing; add it"
     told = world.problem(Kind.PARAMETERS, "bandwidth", src="x", dst="10.0.0.1")
     assert told == "src: 'x' is no address; write e.g. 10.0.0.1 or fd00::1"
 

@@ -71,11 +71,12 @@ class ApiSection(Section):
     @model_validator(mode="after")
     def _is_protected(self) -> Self:
         if (self.key is None) != (self.certificate is None):
-            raise ValueError("key and certificate go together")
+            missing = "key" if self.key is None else "certificate"
+            raise ValueError(f"{missing} is missing; key and certificate go together")
         if self.key is None and not _is_loopback(self.listen[0]):
             raise ValueError(
                 f"key and certificate are missing: tokens would cross the network to "
-                f"{self.listen[0]} in clear"
+                f"{self.listen[0]} in clear; add them, or listen on 127.0.0.1"
             )
         return self
 

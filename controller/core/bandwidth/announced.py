@@ -357,7 +357,10 @@ class Bandwidth:
     def _host(self, address: bytes) -> Host:
         host = self._fabric.owner(address)
         if host is None:
-            raise UnknownPathError("no host of this address is known: " + _written(address))
+            raise UnknownPathError(
+                f"no host of this address is known: {_written(address)}; it has to send something "
+                "first, such as a ping"
+            )
         return host
 
     def _best_path_id(self, src: bytes, dst: bytes) -> int:

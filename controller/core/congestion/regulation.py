@@ -240,7 +240,11 @@ class Regulation:
         if new and self._settings.regulates:
             ports = ", ".join(f"{number} ({names[number]})" for number in new[:_NAMED])
             more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
-            text = f"has ports without a queue of type weir, which are not regulated: {ports}{more}"
+            text = (
+                "has ports without a queue of type weir (put one on them; if they have a QoS, the "
+                "switch's log says why it was refused), which are not regulated: "
+                f"{ports}{more}"
+            )
             self._emit(Warn(switch, text))
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> None:

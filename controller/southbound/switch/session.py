@@ -271,7 +271,8 @@ class Session:
         if missing:
             self._tell_once(
                 f"lacks Weir's extension of OpenFlow: {' and '.join(missing)}; "
-                "forwarding and monitoring of connections go on there"
+                "forwarding and monitoring of connections go on there; to have it regulated, "
+                "install weir-switch"
             )
 
     def _packet_in(self, message: openflow.PacketIn) -> list[Event]:
