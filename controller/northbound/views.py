@@ -32,7 +32,8 @@ class HoldView(TypedDict):
 
 class ControllerView(TypedDict):
     """`rank` is alone, master, leaving (a master that hands over) or standby; `generation` is the
-    newest that it knows, None without any; `peers` are the controllers that it hears."""
+    newest that it knows, None without any; `peers` are the controllers that it hears, `silent`
+    those of its configuration that it does not."""
 
     version: str
     python: str
@@ -42,6 +43,7 @@ class ControllerView(TypedDict):
     rank: str
     generation: int | None
     peers: list[str]
+    silent: list[str]
 
 
 class TablesView(TypedDict):
