@@ -1,10 +1,12 @@
 """The alerts, played through time by Prometheus's own promtool."""
 
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 import pytest
 
-from promtool import ALERTS, Series, play
+from promtool import ALERTS, Check, Series
+from promtool import play as play_checks
 
 SWITCH = 'job="weir", instance="a", switch="1"'
 UP = {'up{job="weir", instance="a"}': "1x2000"}
@@ -52,7 +54,8 @@ FAULTS: dict[str, Series] = {
         'weir_main_loop_lag_seconds_bucket{le="+Inf"}': "0+10x60",
     },
     "WeirPortCongested": {
-        f"weir_port_congested{{{PORT}}}": "1x60",
+        f"weir_queue_bytes{{{PORT}}}": "64000x60",
+        f"weir_queue_limit_bytes{{{PORT}}}": "65536x60",
     },
     "WeirDrops": {
         f"weir_queue_dropped_packets_total{{{PORT}}}": "0+3000x60",
@@ -108,12 +111,19 @@ USUAL: Series = {
     f"weir_port_has_queue{{{PORT}}}": "1x240",
     'weir_certificate_expires_timestamp_seconds{file="a", name="b"}': "1300000x240",
     'weir_token_expires_timestamp_seconds{file="c", name="d"}': "1300000x240",
-    f"weir_port_congested{{{PORT}}}": "1 0 1 1 0 0 1 1 0x232",
+    f"weir_port_congested{{{PORT}}}": "1x240",
+    f"weir_queue_bytes{{{PORT}}}": "64000 64000 10000 40000 20000 30000 50000 60000 40000x232",
+    f"weir_queue_limit_bytes{{{PORT}}}": "65536x240",
     f"weir_queue_dropped_packets_total{{{PORT}}}": "0+30x240",
     f"weir_port_overdue_requests_total{{{PORT}}}": "0x240",
     'weir_control_delay_seconds_bucket{le="0.005"}': "0+1000x240",
     'weir_control_delay_seconds_bucket{le="+Inf"}': "0+1001x240",
 }
+
+
+def play(directory: Path, series: Series, at: Mapping[str, Set[str]]) -> None:
+    """Check which alerts fire, by the time since the start."""
+    play_checks(directory, series, [Check(time, alerts) for time, alerts in at.items()])
 
 
 def test_every_alert_has_its_fault() -> None:
