@@ -43,6 +43,7 @@ class _Process:
         self._settings = settings
         self._upstream = upstream
         self._servers: list[Server] = []
+        self._api_up = False
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
@@ -70,7 +71,8 @@ class _Process:
             server.should_exit = True
 
     async def _serve_metrics(self, descriptor: int) -> None:
-        server = Server(metrics.make(self._upstream), _METRICS_PEERS)
+        api_up = None if self._settings.api is None else lambda: self._api_up
+        server = Server(metrics.make(self._upstream, api_up), _METRICS_PEERS)
         await self._serve(server, socket.socket(fileno=descriptor))
 
     async def _serve_api(self, settings: ApiSettings) -> None:
@@ -91,7 +93,9 @@ class _Process:
                 # If the work in the background fails, the process ends and is started again.
                 async with asyncio.TaskGroup() as tasks:
                     work = tasks.create_task(api.run())
+                    self._api_up = True
                     await self._serve(server, listening)
+                    self._api_up = False
                     work.cancel()
                 return
 

@@ -218,6 +218,16 @@ class Exposition:
             (),
             [((), len(told["peers"]))],
         )
+        yield self._families.gauge(
+            "weir_standby_heard",
+            "1 if this other controller is heard.",
+            ("peer",),
+            [
+                ((name,), heard)
+                for names, heard in ((told["peers"], True), (told["silent"], False))
+                for name in names
+            ],
+        )
 
     def _expiries(self) -> Iterator[Metric]:
         expiries = self._source.expiries()

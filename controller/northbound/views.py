@@ -36,7 +36,7 @@ class HoldView(TypedDict):
 class ControllerView(TypedDict):
     """`rank` is alone, master, leaving (a master that hands over) or standby. `generation` is
     the newest one that the controller knows, None without any. `peers` are the controllers that
-    it hears."""
+    it hears, `silent` those of its configuration that it does not."""
 
     version: str
     python: str
@@ -46,6 +46,7 @@ class ControllerView(TypedDict):
     rank: str
     generation: int | None
     peers: list[str]
+    silent: list[str]
 
 
 class TablesView(TypedDict):

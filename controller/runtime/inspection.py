@@ -13,6 +13,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from controller import __version__
 from controller.config.readiness import lifetimes
+from controller.config.schema import Config
 from controller.core.flows.host_pairs import Connection, HostPair, Lane
 from controller.ha.mastership import Mastership
 from controller.model.flow import FlowKey
@@ -67,13 +68,15 @@ class Inspection:
         self._mastership = mastership
         self._started_ns = weir.now_ns()
         self._expiries: list[ExpiryView] = []
-        self._expiries_ns: int | None = None
+        self._expiries_of: Config | None = None
+        self._expiries_ns = 0
 
     def controller(self) -> ControllerView:
         mastership = self._mastership
         election = mastership.election if mastership else None
         known = election is not None and election.generation != UNDEFINED
-        peers = election.live_peers(self._weir.now_ns()) if election else []
+        beats = election.live_peers(self._weir.now_ns()) if election else []
+        heard = {beat.name for beat in beats}
         return {
             "version": __version__,
             "python": platform.python_version(),
@@ -82,7 +85,8 @@ class Inspection:
             "uptime_s": (self._weir.now_ns() - self._started_ns) / 1e9,
             "rank": election.rank.value if election else "alone",
             "generation": election.generation if election and known else None,
-            "peers": sorted(peer.name for peer in peers),
+            "peers": sorted(heard),
+            "silent": sorted(self._weir.config.standby.peers.keys() - heard),
         }
 
     def tables(self) -> TablesView:
@@ -351,10 +355,10 @@ class Inspection:
         return _histogram(self._weir.tallies.loop_lag)
 
     def expiries(self) -> list[ExpiryView]:
-        """Read from the files at most once in a minute."""
-        now_ns = self._weir.now_ns()
-        if self._expiries_ns is None or now_ns - self._expiries_ns >= _EXPIRIES_FOR_NS:
-            self._expiries_ns = now_ns
+        """Read from the files once in a minute, and when the configuration was read again."""
+        now_ns, config = self._weir.now_ns(), self._weir.config
+        if config is not self._expiries_of or now_ns - self._expiries_ns >= _EXPIRIES_FOR_NS:
+            self._expiries_of, self._expiries_ns = config, now_ns
             self._expiries = [
                 {
                     "kind": one.kind,
@@ -362,7 +366,7 @@ class Inspection:
                     "file": str(one.file),
                     "expires_s": one.ends.timestamp(),
                 }
-                for one in lifetimes(self._weir.config)
+                for one in lifetimes(config)
                 if one.ends is not None
             ]
         return self._expiries

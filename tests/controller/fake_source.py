@@ -92,6 +92,7 @@ class Told:
             "rank": "master",
             "generation": 17,
             "peers": ["b"],
+            "silent": ["c"],
         }
 
     def tables(self) -> TablesView:

@@ -272,11 +272,21 @@ def test_metrics_are_served_without_tokens(world: ServedApi) -> None:
     response = world.ask("/metrics", name="")
     assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert "\nweir_connections 1000.0\n" in response.text
+    assert "weir_api_up" not in response.text
     assert world.ask("/metrics", "HEAD", name="").status_code == 200
     assert world.problem(404, "/", name="") == "there is no /; there is /metrics"
     assert "does not take POST; it takes " in world.problem(405, "/metrics", "POST", name="")
     world.controller.there = False
     assert world.problem(503, "/metrics", name="") == "not now: nobody listens"
+
+
+def test_metrics_say_whether_the_api_is_up(world: ServedApi) -> None:
+    upstream: Any = world.controller
+    up = False
+    world.app = metrics.make(upstream, lambda: up)
+    assert world.ask("/metrics", name="").text.endswith("\nweir_api_up 0.0\n")
+    up = True
+    assert world.ask("/metrics", name="").text.endswith("\nweir_api_up 1.0\n")
 
 
 def test_other_problems(world: ServedApi) -> None:

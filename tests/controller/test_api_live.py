@@ -288,10 +288,16 @@ def test_it_says_what_it_cannot_serve(tmp_path: Path) -> None:
     wait_for(lambda: "the API is not served" in controller.log, "the complaint")
     assert f"{tokens} is not there; weir-controller token" in controller.log
     assert controller.running
+
+    def told() -> str:
+        return httpx.get(f"http://{metrics}/metrics", timeout=20).text
+
     # The metrics do not depend on that, and the API is there when it is mended.
-    assert "weir_connections 0.0" in httpx.get(f"http://{metrics}/metrics", timeout=20).text
+    assert "weir_connections 0.0" in told()
+    assert "\nweir_api_up 0.0\n" in told()
     tokens.write_text("tokens: []\n")
     wait_for(lambda: "API at http://" in controller.log, "the API")
     assert httpx.get(f"http://{api}/v1/health", timeout=20).json()["status"] == "ready"
+    assert "\nweir_api_up 1.0\n" in told()
     assert controller.log.count("the API is not served") == 1
     assert controller.stop() == 0

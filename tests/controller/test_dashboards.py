@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from controller.api.metrics import own_registry
 from controller.northbound.metrics import Exposition
 from fake_source import Told
 
@@ -27,6 +29,7 @@ def exposed() -> dict[str, set[str]]:
     """The labels of all samples, by name."""
     samples: dict[str, set[str]] = {}
     text = "".join(Exposition(Told(), lambda: None).pieces())
+    text += generate_latest(own_registry(lambda: True)).decode()
     for family in text_string_to_metric_families(text):
         # A counter without samples is there, too, once something is counted.
         samples.setdefault(family.name + ("_total" if family.type == "counter" else ""), set())
@@ -94,7 +97,7 @@ def test_alerts_say_what_is_wrong() -> None:
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert rule["annotations"]["summary"].endswith((".", "left.", "examples."))
         for label in re.findall(r"\$labels\.(\w+)", json.dumps(rule["annotations"])):
-            known = {"switch", "port", "name", "reason", "class", "file"}
+            known = {"switch", "port", "name", "reason", "class", "file", "peer"}
             assert label in _ADDED_BY_PROMETHEUS | known
 
 

@@ -43,6 +43,8 @@ def test_what_the_source_tells_is_there() -> None:
     assert value(families["weir_port_given_back_bytes"], switch=S1, port="1") == 30_000
     assert value(families["weir_windows_set"], switch=S1, refresh="true") == 20
     assert value(families["weir_master"]) == 1
+    assert value(families["weir_standby_heard"], peer="b") == 1
+    assert value(families["weir_standby_heard"], peer="c") == 0
     assert value(families["weir_switch_entries_confirmed"], switch=S1) == 10
     over = families["weir_packet_ins_dropped"]
     assert value(over, switch=S1, port="2", **{"class": "syn"}) == 30_000

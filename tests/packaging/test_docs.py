@@ -14,7 +14,10 @@ from pages import Block, blocks
 
 TOP = Path(__file__).resolve().parents[2]
 PAGES = sorted((TOP / "docs").glob("*.md"))
-METRICS = [TOP / "controller/northbound/metrics.py", TOP / "controller/api/state.py"]
+METRICS = [
+    TOP / "controller" / file
+    for file in ("northbound/metrics.py", "api/metrics.py", "api/state.py")
+]
 RULES = TOP / "dashboards/prometheus/weir.rules.yml"
 
 

@@ -13,7 +13,7 @@ import sys
 import time
 
 ETH_ARP, ETH_IPV4 = 0x0806, 0x0800
-SYN = 0x02
+SYN, PSH_ACK = 0x02, 0x18
 N_FRAMES = 32_768
 BATCH = 128
 
@@ -40,16 +40,32 @@ class _MMsgHdr(ctypes.Structure):
 
 def syns(ends: tuple[bytes, bytes, bytes, bytes], n: int) -> list[bytes]:
     """SYNs of as many connections."""
-    src_mac, src, dst_mac, dst = ends
     draw = random.Random(1)
-    frames = []
-    for number in range(n):
-        ports = struct.pack("!HH", 1024 + number % 64_000, draw.randrange(1, 65_536))
-        tcp = ports + struct.pack("!IIBBHHH", number, 0, 0x50, SYN, 64_240, 0, 0)
-        ip = struct.pack("!BBHHHBBH", 0x45, 0, 40, 0, 0, 64, 6, 0) + src + dst
-        ip = ip[:10] + _checksum(ip) + ip[12:]
-        frames.append(dst_mac + src_mac + ETH_IPV4.to_bytes(2, "big") + ip + tcp)
-    return frames
+    ports = ((1024 + number % 64_000, draw.randrange(1, 65_536)) for number in range(n))
+    return [_ip(ends, 6, _tcp(pair, number, SYN, b"")) for number, pair in enumerate(ports)]
+
+
+def requests(ends: tuple[bytes, bytes, bytes, bytes], n: int) -> list[bytes]:
+    """Requests for data by connections that are not there, each to another service: a switch
+    expects little of one that has not answered before."""
+    pairs = ((1024 + number, 10_000 + number) for number in range(n))
+    return [_ip(ends, 6, _tcp(pair, 1, PSH_ACK, b"?" * 100)) for pair in pairs]
+
+
+def datagrams(ends: tuple[bytes, bytes, bytes, bytes], _n: int) -> list[bytes]:
+    """UDP, a frame of full size."""
+    return [_ip(ends, 17, struct.pack("!HHHH", 5000, 5000, 1480, 0) + bytes(1472))]
+
+
+def _tcp(ports: tuple[int, int], sequence: int, flags: int, data: bytes) -> bytes:
+    return struct.pack("!HHIIBBHHH", *ports, sequence, 1, 0x50, flags, 64_240, 0, 0) + data
+
+
+def _ip(ends: tuple[bytes, bytes, bytes, bytes], protocol: int, data: bytes) -> bytes:
+    src_mac, src, dst_mac, dst = ends
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(data), 0, 0, 64, protocol, 0) + src + dst
+    ip = ip[:10] + _checksum(ip) + ip[12:]
+    return dst_mac + src_mac + ETH_IPV4.to_bytes(2, "big") + ip + data
 
 
 def arps(ends: tuple[bytes, bytes, bytes, bytes], n: int) -> list[bytes]:
@@ -109,7 +125,8 @@ def main() -> None:
         bytes.fromhex(dst_mac.replace(":", "")),
         socket.inet_aton(dst),
     )
-    flood(device, {"syn": syns, "arp": arps}[kind](packed, N_FRAMES), int(rate_pps))
+    kinds = {"syn": syns, "arp": arps, "request": requests, "datagram": datagrams}
+    flood(device, kinds[kind](packed, N_FRAMES), int(rate_pps))
 
 
 if __name__ == "__main__":

@@ -2,12 +2,9 @@
 and the controller says who it is."""
 
 import json
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +14,7 @@ from testbed.command import wait_until
 from testbed.config import BedConfig
 from testbed.host import Host
 from testbed.link import ShapedIntf
-from traffic import account, incast, is_regulated
+from traffic import account, flood, incast, is_regulated
 
 SYNS_PER_S, ARPS_PER_S = 50_000, 5_000
 SERVERS, CONNECTIONS = 6, 8
@@ -40,36 +37,6 @@ for _ in range({CALLS}):
 """
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
-
-
-class Flood:
-    """`rates` are the frames a second that were sent, second by second."""
-
-    def __init__(self, flooder: subprocess.Popen[str]) -> None:
-        self.rates: list[int] = []
-        self._flooder = flooder
-        threading.Thread(target=self._follow, daemon=True).start()
-
-    def _follow(self) -> None:
-        assert self._flooder.stdout is not None
-        self.rates += map(int, self._flooder.stdout)
-
-
-@contextmanager
-def flood(kind: str, source: Host, target: Host, per_s: int) -> Iterator[Flood]:
-    """A host sends nothing else until the end of the block."""
-    ends = (source.MAC(), source.IP(), target.MAC(), target.IP())
-    script = Path(__file__).with_name("flooder.py")
-    flooder = source.popen(
-        [sys.executable, str(script), kind, str(source.defaultIntf()), str(per_s), *ends],
-        text=True,
-        stderr=None,
-    )
-    try:
-        yield Flood(flooder)
-    finally:
-        flooder.kill()
-        flooder.wait()
 
 
 @contextmanager

@@ -69,6 +69,37 @@ def incast(bed: Bed, spec: IncastSpec, names: Sequence[str] = ()) -> Iterator[In
             process.wait()
 
 
+class Flood:
+    """`rates` are the frames a second that were sent, second by second."""
+
+    def __init__(self, flooder: subprocess.Popen[str]) -> None:
+        self.rates: list[int] = []
+        self._flooder = flooder
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        assert self._flooder.stdout is not None
+        self.rates += map(int, self._flooder.stdout)
+
+
+@contextmanager
+def flood(kind: str, source: Host, target: Host, per_s: int, address: str = "") -> Iterator[Flood]:
+    """A host sends nothing else until the end of the block, to another one or, with an `address`,
+    to nobody there."""
+    ends = (source.MAC(), source.IP(), target.MAC(), address or target.IP())
+    script = Path(__file__).with_name("flooder.py")
+    flooder = source.popen(
+        [sys.executable, str(script), kind, str(source.defaultIntf()), str(per_s), *ends],
+        text=True,
+        stderr=None,
+    )
+    try:
+        yield Flood(flooder)
+    finally:
+        flooder.kill()
+        flooder.wait()
+
+
 def accounts_in_force(bed: Bed) -> dict[str, set[str]]:
     """The ports of the bottleneck's switch that have an account of credit, each with the classes of
     flows that are in it; only those whose account is active."""

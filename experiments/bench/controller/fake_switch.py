@@ -11,7 +11,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from controller.model.flow import ACK, SYN
 from controller.southbound.codec import extension, meters, openflow
@@ -69,7 +69,7 @@ class FakeSwitch:
         # That is the last thing a controller asks before it heeds what a switch has to say.
         self._until(lambda kind, body: kind == Type.MULTIPART_REQUEST and _asks_for_ports(body))
 
-    def __enter__(self) -> "FakeSwitch":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -78,11 +78,11 @@ class FakeSwitch:
     def introduce(self) -> None:
         """Make the controller learn every host. A port that just came up could lead to a switch,
         so the hosts' frames are repeated until the controller answers for the last one."""
-        everyone = b"".join(_arp(Host(n), Host(n)) for n in range(1, HOSTS + 1))
+        everyone = b"".join(arp(Host(n), Host(n)) for n in range(1, HOSTS + 1))
         last, first = Host(HOSTS), Host(1)
         deadline = time.monotonic() + _TIMEOUT_S
         while time.monotonic() < deadline:
-            self.send(everyone + _arp(first, last))
+            self.send(everyone + arp(first, last))
             if self._until(
                 lambda kind, body: kind == Type.PACKET_OUT and last.mac + last.address in body,
                 timeout_s=0.2,
@@ -102,11 +102,15 @@ class FakeSwitch:
             if writable:
                 view = view[self._socket.send(view[:_PIECE_BYTES]) :]
 
+    def listen(self, for_s: float) -> None:
+        """Answer what is asked."""
+        self._until(lambda *_: False, for_s)
+
     def settle(self) -> None:
         """Wait until the controller has handled everything so far: a last frame for nobody comes
         back."""
         asked = Host(HOSTS + 1)
-        self.send(_arp(Host(1), asked))
+        self.send(arp(Host(1), asked))
         if (
             self._until(lambda kind, body: kind == Type.PACKET_OUT and asked.address in body)
             is None
@@ -161,10 +165,14 @@ class FakeSwitch:
             if len(self._got) < length:
                 return
             body, self._got = self._got[HEADER.size : length], self._got[length:]
-            answer = _answer(kind, xid, body)
+            answer = self.answer(kind, xid, body)
             if answer:
                 self.send(answer)
             yield kind, xid, body
+
+    def answer(self, kind: int, xid: int, body: bytes) -> bytes:
+        """What it answers to a message; nothing to most."""
+        return _answer(kind, xid, body)
 
 
 def _answer(kind: int, xid: int, body: bytes) -> bytes:
@@ -240,7 +248,7 @@ def segment(src: Host, dst: Host, ports: tuple[int, int], flags: int, sequence: 
     )
 
 
-def _arp(sender: Host, target: Host) -> bytes:
+def arp(sender: Host, target: Host) -> bytes:
     fields = sender.mac, sender.address, bytes(6), target.address
     frame = _ETHERNET.pack(b"\xff" * 6, sender.mac, 0x0806) + _ARP.pack(1, 0x0800, 6, 4, 1, *fields)
     return packet_in_head(sender.number, len(frame)) + frame
