@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 import mistakes
+from certificates import Pair
 from controller.ha.election import Heartbeat, Rank
 from experiments import cli
 from experiments.traffic import fountain
@@ -18,10 +19,8 @@ from mistakes import (
     Doing,
     Fountain,
     Http,
-    Lab,
     Logged,
     OverTls,
-    Pair,
     Peer,
     Program,
     Queue,
@@ -30,6 +29,7 @@ from mistakes import (
     Start,
     Twin,
 )
+from mistakes_lab import Lab, opened
 from testbed import lab as weir_lab
 
 
@@ -535,7 +535,7 @@ def _id(doing: object) -> str:
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory, stock_prefix: Path) -> Iterator[Lab]:
     directory = tmp_path_factory.mktemp("mistakes")
-    with mistakes.lab(directory, stock_prefix) as made:
+    with opened(directory, stock_prefix) as made:
         yield made
 
 
