@@ -298,6 +298,7 @@ class QueueStats(NamedTuple):
 
 
 _NO_LIMIT = 2**64 - 1
+_REPLY = struct.Struct("!BB6x")
 _MORE = 1 << 0
 _CAN_HAVE_ACCOUNT = 1 << 0
 
@@ -309,11 +310,10 @@ class QueueStatsReply:
     queues: tuple[QueueStats, ...]
     more: bool = False
 
-    _HEAD = struct.Struct("!BB6x")
     _ENTRY = struct.Struct("!IIBB6x38Q")
 
     def pack(self) -> bytes:
-        return self._HEAD.pack(VERSION, _MORE if self.more else 0) + b"".join(
+        return _REPLY.pack(VERSION, _MORE if self.more else 0) + b"".join(
             self._ENTRY.pack(
                 *queue[:3],
                 _CAN_HAVE_ACCOUNT if queue.can_have_account else 0,
@@ -332,14 +332,9 @@ class QueueStatsReply:
     @classmethod
     def unpack(cls, body: bytes) -> Self:
         """Raises ExtensionError."""
-        _check_entries("QUEUE_STATS reply", body, cls._HEAD.size, cls._ENTRY.size)
-        version, flags = cls._HEAD.unpack_from(body)
-        _check_version("QUEUE_STATS reply", version)
-        _check_zero("QUEUE_STATS reply", body[2:8])
-        if flags & ~_MORE:
-            raise ExtensionError(f"QUEUE_STATS reply has unknown flags 0x{flags:02x}")
+        more = _unpack_head("QUEUE_STATS reply", body, cls._ENTRY.size)
         queues = []
-        for offset in range(cls._HEAD.size, len(body), cls._ENTRY.size):
+        for offset in range(_REPLY.size, len(body), cls._ENTRY.size):
             _check_zero("QUEUE_STATS reply", body[offset + 10 : offset + 16])
             entry = cls._ENTRY.unpack_from(body, offset)
             (level, queue_flags), fields = entry[2:4], (*entry[:3], *entry[4:])
@@ -359,7 +354,7 @@ class QueueStatsReply:
                     )
                 )
             )
-        return cls(tuple(queues), bool(flags & _MORE))
+        return cls(tuple(queues), more)
 
 
 ANSWER_SIZES = (10_000, 100_000)
@@ -404,12 +399,11 @@ class TcpStatsReply:
     ports: tuple[TcpStats, ...]
     more: bool = False
 
-    _HEAD = struct.Struct("!BB6x")
     _ENTRY = struct.Struct("!II60Q")
     _ANSWERS = 2 + len(ANSWER_BOUNDS_NS) + 1
 
     def pack(self) -> bytes:
-        return self._HEAD.pack(VERSION, _MORE if self.more else 0) + b"".join(
+        return _REPLY.pack(VERSION, _MORE if self.more else 0) + b"".join(
             self._ENTRY.pack(
                 *port[:8],
                 *(n for size in port.answers for n in (size.number, size.ns, *size.times)),
@@ -420,20 +414,15 @@ class TcpStatsReply:
     @classmethod
     def unpack(cls, body: bytes) -> Self:
         """Raises ExtensionError."""
-        _check_entries("TCP_STATS reply", body, cls._HEAD.size, cls._ENTRY.size)
-        version, flags = cls._HEAD.unpack_from(body)
-        _check_version("TCP_STATS reply", version)
-        _check_zero("TCP_STATS reply", body[2:8])
-        if flags & ~_MORE:
-            raise ExtensionError(f"TCP_STATS reply has unknown flags 0x{flags:02x}")
+        more = _unpack_head("TCP_STATS reply", body, cls._ENTRY.size)
         ports = []
-        for entry in cls._ENTRY.iter_unpack(body[cls._HEAD.size :]):
+        for entry in cls._ENTRY.iter_unpack(body[_REPLY.size :]):
             answers = [
                 Answers(entry[at], entry[at + 1], entry[at + 2 : at + cls._ANSWERS])
                 for at in range(8, len(entry), cls._ANSWERS)
             ]
             ports.append(TcpStats._make((*entry[:8], tuple(answers))))
-        return cls(tuple(ports), bool(flags & _MORE))
+        return cls(tuple(ports), more)
 
 
 Message = (
@@ -517,6 +506,17 @@ def unpack_action(action: bytes) -> TcpRwnd | TcpRwndRegister:
             raise ExtensionError(f"tcp_rwnd_register has window scale {window_scale}")
         return TcpRwndRegister(register, window_scale)
     raise ExtensionError(f"unknown action {subtype}")
+
+
+def _unpack_head(name: str, body: bytes, entry_size: int) -> bool:
+    """Check what a reply with statistics starts with; whether further messages follow."""
+    _check_entries(name, body, _REPLY.size, entry_size)
+    version, flags = _REPLY.unpack_from(body)
+    _check_version(name, version)
+    _check_zero(name, body[2:8])
+    if flags & ~_MORE:
+        raise ExtensionError(f"{name} has unknown flags 0x{flags:02x}")
+    return bool(flags & _MORE)
 
 
 def _check_length(name: str, body: bytes, expected: int) -> None:

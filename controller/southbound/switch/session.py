@@ -9,6 +9,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Generic, TypeVar
 
 from controller.model.entries import Entry
 from controller.model.flow import SegmentFields
@@ -56,6 +57,30 @@ _READINGS_UNDER_WAY = 16
 _REGULATES = Capability.TCP_RWND | Capability.TCP_RWND_REGISTER
 
 
+T = TypeVar("T")
+
+
+class _Pages(Generic[T]):
+    """An answer in several messages, of which only that to the latest request counts."""
+
+    def __init__(self) -> None:
+        self._xid = _NOTHING_ASKED
+        self._entries: list[T] = []
+
+    def ask(self, xid: int) -> None:
+        self._xid, self._entries = xid, []
+
+    def take(self, entries: Iterable[T], more: bool, xid: int) -> list[T] | None:
+        """The whole answer, once it is there."""
+        if xid != self._xid:
+            return None
+        self._entries += entries
+        if more:
+            return None
+        self._xid = _NOTHING_ASKED
+        return self._entries
+
+
 class Session:
     """The session with one switch. `counters` counts unusable messages, by reason.
 
@@ -81,9 +106,8 @@ class Session:
         self._n_registers = 0
         self._backlog: Backlog[Event] = Backlog()
         self._sequences: dict[tuple[int, int], int] = {}
-        self._queues: list[extension.QueueStats] = []
-        self._samples: list[extension.TcpStats] = []
-        self._queues_xid = self._samples_xid = _NOTHING_ASKED
+        self._queues: _Pages[extension.QueueStats] = _Pages()
+        self._samples: _Pages[extension.TcpStats] = _Pages()
         self._timed_xid = self._subscribe_xid = _NOTHING_ASKED
         self._ready_xid = _NOTHING_ASKED
         self._ports_xid = _NOTHING_ASKED
@@ -144,12 +168,11 @@ class Session:
     def read_queues(self) -> None:
         """Ask for all egress queues, and what becomes of TCP connections through them. An earlier
         request that is not answered yet is abandoned."""
-        self._queues, self._samples = [], []
         request = extension.QueueStatsRequest().pack()
-        self._queues_xid = self._extension(extension.MessageType.QUEUE_STATS_REQUEST, request)
+        self._queues.ask(self._extension(extension.MessageType.QUEUE_STATS_REQUEST, request))
         if Capability.TCP_STATS in self.capabilities:
             request = extension.TcpStatsRequest().pack()
-            self._samples_xid = self._extension(extension.MessageType.TCP_STATS_REQUEST, request)
+            self._samples.ask(self._extension(extension.MessageType.TCP_STATS_REQUEST, request))
 
     def read_ports(self) -> None:
         """Ask for the counters of all ports. Answers to earlier requests are ignored."""
@@ -302,34 +325,14 @@ class Session:
             case extension.QueueEvent() as notice:
                 return [QueueNotice(notice, self._missed(notice))]
             case extension.QueueStatsReply(queues, more):
-                return self._queue_stats(queues, more, xid)
+                if (told := self._queues.take(queues, more, xid)) is not None:
+                    return [QueuesRead(told)]
             case extension.TcpStatsReply(ports, more):
-                return self._tcp_stats(ports, more, xid)
+                if (sampled := self._samples.take(ports, more, xid)) is not None:
+                    return [ConnectionsSampled(sampled)]
             case unexpected:
                 self._count(f"unexpected {type(unexpected).__name__}")
         return []
-
-    def _queue_stats(
-        self, queues: tuple[extension.QueueStats, ...], more: bool, xid: int
-    ) -> list[Event]:
-        if xid != self._queues_xid:
-            return []
-        self._queues += queues
-        if more:
-            return []
-        self._queues_xid = _NOTHING_ASKED
-        return [QueuesRead(self._queues)]
-
-    def _tcp_stats(
-        self, ports: tuple[extension.TcpStats, ...], more: bool, xid: int
-    ) -> list[Event]:
-        if xid != self._samples_xid:
-            return []
-        self._samples += ports
-        if more:
-            return []
-        self._samples_xid = _NOTHING_ASKED
-        return [ConnectionsSampled(self._samples)]
 
     def _missed(self, notice: extension.QueueEvent) -> int:
         queue = notice.port, notice.queue
