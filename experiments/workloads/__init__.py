@@ -62,7 +62,7 @@ class Workload:
     ``bed.roles.receiver``.
 
     ``name`` is what the command line calls it, ``about`` a line for help texts, ``unit`` what one
-    operation is.
+    operation is. Every field has a default, ``senders`` too.
     """
 
     name: ClassVar[str]

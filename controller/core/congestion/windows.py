@@ -1,4 +1,5 @@
-"""How large windows may be: SDTCP Eq. (2)-(8), and the standing windows of scheme `weir`.
+"""How large windows may be: SDTCP Eq. (2)-(8), and what scheme `weir` has instead: the terms of
+accounts of credit and, for switches without accounts, standing windows.
 
 Arithmetic on the counts and limits of one egress port. It never looks at a connection.
 """
@@ -24,8 +25,9 @@ _SHORTEST_INTERVAL_US = 1000  # A controller that has to wake up takes half of t
 
 _MU = {Notice.CN_L: (2, 3), Notice.CN_M: (1, 2)}  # Eq. (5) and (6): 2/3 and 1/2.
 _NS_PER_S = 10**9
-_IDLE_BURST_SHARE = 4  # A quarter is kept for bursts that come before the controller knows.
-_BACKGROUND_SHARE = 4  # A quarter is what background flows keep beside a burst.
+# Of standing windows only, and not to be configured: accounts have `regulation.background_share`.
+_STANDING_IDLE_BURST_DIVISOR = 4  # A quarter is kept for bursts before the controller knows them.
+_STANDING_BACKGROUND_DIVISOR = 4  # A quarter is what background flows keep beside a burst.
 # Where connections come by the thousand a second, most ports have the same few counts again.
 _REMEMBERED = 8192
 
@@ -144,13 +146,14 @@ def lowered_hold(hold: Hold, window_bytes: int, counts: PortCounts, rules: Windo
 
 
 def _background_bytes(counts: PortCounts, data_bytes: int, rules: WindowRules) -> int:
-    """The part of the buffer's data that is for background flows; the rest is for burst flows."""
+    """The part of the buffer's data that standing windows leave to background flows; the rest is
+    for burst flows."""
     if not counts.background:
         return DEFAULT_MSS_BYTES
     if not counts.active_burst:
-        part_bytes = data_bytes - data_bytes // _IDLE_BURST_SHARE
+        part_bytes = data_bytes - data_bytes // _STANDING_IDLE_BURST_DIVISOR
     else:
         floor_bytes = rules.floor_segments * counts.mss_bytes * min(counts.background, 4)
-        part_bytes = max(data_bytes // _BACKGROUND_SHARE, floor_bytes)
+        part_bytes = max(data_bytes // _STANDING_BACKGROUND_DIVISOR, floor_bytes)
         part_bytes = min(part_bytes, data_bytes // 2)
     return min(max(part_bytes, DEFAULT_MSS_BYTES), data_bytes - DEFAULT_MSS_BYTES)

@@ -71,6 +71,10 @@ COUNTER_IDLE_S = 3600  # For counters that outlive their controller, which remov
 FINISHED_IDLE_S = 30
 RELEARN_S = 5
 
+# Priorities in table REGULATE: what is exempt comes before the window of a flow, that before its
+# host's, and that before its port's.
+_EXEMPT, _FLOW_WINDOW, _HOST_WINDOW, _PORT_WINDOW = 300, 200, 100, 50
+
 _PROTO_UDP = 17
 
 FlowEntries = tuple[FlowEntry, ...]
@@ -196,7 +200,7 @@ def _encode_host_window(entry: HostWindow) -> FlowEntries:
     match = (exact(IN_PORT, entry.port), *tcp(eth_type), exact(src, entry.address))
     actions = TcpRwndRegister(entry.register, entry.window_scale).pack()
     cookie = cookie_of(Kind.HOST_WINDOW)
-    return (FlowEntry(Table.REGULATE, 100, cookie, match, actions, Table.FORWARD),)
+    return (FlowEntry(Table.REGULATE, _HOST_WINDOW, cookie, match, actions, Table.FORWARD),)
 
 
 def _decode_host_window(found: _Found) -> HostWindow:
@@ -210,7 +214,7 @@ def _encode_port_window(entry: PortWindow) -> FlowEntries:
     return tuple(
         FlowEntry(
             Table.REGULATE,
-            50,
+            _PORT_WINDOW,
             cookie,
             (exact(IN_PORT, entry.port), *tcp(eth_type)),
             actions,
@@ -231,7 +235,7 @@ def _encode_flow_window(entry: FlowWindow) -> FlowEntries:
     match = (exact(IN_PORT, entry.port), *_match_of_flow(entry.segments))
     actions = TcpRwndRegister(entry.register, entry.window_scale).pack()
     cookie = cookie_of(Kind.FLOW_WINDOW)
-    return (FlowEntry(Table.REGULATE, 200, cookie, match, actions, Table.FORWARD),)
+    return (FlowEntry(Table.REGULATE, _FLOW_WINDOW, cookie, match, actions, Table.FORWARD),)
 
 
 def _decode_flow_window(found: _Found) -> FlowWindow:
@@ -281,7 +285,7 @@ def _encode_exempt(entry: Exempt) -> FlowEntries:
     return tuple(
         FlowEntry(
             Table.REGULATE,
-            300,
+            _EXEMPT,
             cookie_of(Kind.EXEMPT),
             (
                 *tcp(eth_type),

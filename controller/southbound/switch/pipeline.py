@@ -12,7 +12,7 @@
     5 path      to another switch, by path id; to one that cannot be reached, nowhere
 
 Every entry has a cookie that says that it is Weir's, of which layout and what for. The entries that
-the core wants in these tables are in `encoding`.
+the core wants in these tables, with their priorities, are in `encoding`.
 """
 
 from dataclasses import replace
@@ -41,6 +41,9 @@ from controller.southbound.codec.openflow import FlowEntry
 COPY_BYTES = 192  # Enough for Ethernet, two VLAN tags, IPv6 with options and a full TCP header.
 
 _OWNER = 0x57454952  # "WEIR"
+# To be raised if an entry of an earlier version would be read as one of this version and mean
+# something else: a kind with another number, a detail with another meaning. Other priorities,
+# matches or actions need no new layout: such an entry decodes to None, is stale, and is replaced.
 _LAYOUT = 2
 COOKIE = _OWNER << 32
 COOKIE_MASK = 0xFFFFFFFF << 32
