@@ -22,7 +22,7 @@ def off(options: argparse.Namespace) -> int:
         print(json.dumps(answer))
         return 0
     print(f"regulation is off for {_described(answer['off'])}")
-    _warn(client, answer)
+    _warn(answer)
     return 0
 
 
@@ -39,7 +39,7 @@ def on(options: argparse.Namespace) -> int:
         print("nothing was turned off there")
     for bypass in answer["still_off"]:
         print(f"it is still off for {_described(bypass)}")
-    _warn(client, answer)
+    _warn(answer)
     return 0
 
 
@@ -77,17 +77,18 @@ def _described(bypass: Mapping[str, Any]) -> str:
     return f"{_where(bypass)}, {until}"
 
 
-def _warn(client: Client, answer: Mapping[str, Any]) -> None:
+def _warn(answer: Mapping[str, Any]) -> None:
     if not answer["kept"]:
         print(
             "weir-controller: this does not hold over a restart of the controller: it could not "
             "write to its state directory (see its log), or has none (STATE_DIRECTORY)",
             file=sys.stderr,
         )
-    peers = client.ask("controller")["peers"]
-    if peers:
+    if answer["unaware"]:
+        peers = ", ".join(answer["unaware"])
         print(
-            f"weir-controller: {', '.join(peers)} did not hear of it: say it there, too",
+            f"weir-controller: {peers} did not hear of it, being of an older release: "
+            "say it there, too",
             file=sys.stderr,
         )
 

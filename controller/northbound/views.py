@@ -289,10 +289,12 @@ class BypassView(TypedDict):
 
 
 class OffView(TypedDict):
-    """What is off now; `kept` if it will be after a restart of the controller, too."""
+    """What is off now; `kept` if it will be after a restart of the controller, too. Controllers of
+    the same switches that are of an older release are `unaware` of it."""
 
     off: BypassView
     kept: bool
+    unaware: list[str]
 
 
 class OnView(TypedDict):
@@ -301,6 +303,7 @@ class OnView(TypedDict):
     on: list[BypassView]
     still_off: list[BypassView]
     kept: bool
+    unaware: list[str]
 
 
 class ExpiryView(TypedDict):

@@ -61,6 +61,7 @@ class Told:
         self.announced: dict[str, ShareView] = {}
         self.renewed: list[tuple[str, float | None]] = []
         self.turned_on_by = ""
+        self.unaware: list[str] = []
         self.turned_off: dict[tuple[int | None, str | None], BypassView] = {}
 
     def controller(self) -> ControllerView:
@@ -279,12 +280,17 @@ class Told:
             raise UnknownError(f"no switch {switch} is known")
         view: BypassView = {"switch": switch, "port": port, "left_s": for_s, "by": by}
         self.turned_off[switch, port] = view
-        return {"off": view, "kept": True}
+        return {"off": view, "kept": True, "unaware": self.unaware}
 
     def on(self, switch: int | None, port: str | None, by: str) -> OnView:
         ended = self.turned_off.pop((switch, port), None)
         self.turned_on_by = by
-        return {"on": [ended] if ended else [], "still_off": [], "kept": True}
+        return {
+            "on": [ended] if ended else [],
+            "still_off": [],
+            "kept": True,
+            "unaware": self.unaware,
+        }
 
     def bypasses(self) -> Iterator[BypassView]:
         yield from self.turned_off.values()
