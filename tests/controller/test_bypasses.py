@@ -487,3 +487,21 @@ class TestWithAPeer:
                 a.bypassing.heard("b", text)
         assert self.off(a) == [(1, None, "ada")]
         assert caplog.text.count("what controller b has turned off cannot be used") == 1
+
+    @given(
+        st.recursive(
+            st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+            lambda inner: (
+                st.lists(inner)
+                | st.dictionaries(
+                    st.sampled_from(["version", "off", "switch", "port", "left_s", "by"]), inner
+                )
+            ),
+        )
+    )
+    def test_whatever_a_peer_tells_it_is_taken_whole_or_not_at_all(self, told: object) -> None:
+        kept = Kept(None)
+        kept.bypassing.heard("b", json.dumps(told))
+        if self.off(kept):
+            assert isinstance(told, dict)
+            assert len(self.off(kept)) <= len(told["off"])
