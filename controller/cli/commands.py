@@ -55,8 +55,8 @@ d drops, f flows, n number""",
     weir-controller off                     # everything
     weir-controller off --list              # what is off, and for how long
 
-It is in force within a second, and traffic goes on. It holds over restarts of the controller. Where
-controllers stand by for each other, say it to each of them.""",
+It is in force within a second, and traffic goes on. It holds over restarts of the controller.
+Controllers that stand by for each other tell each other.""",
     "on": """\
     weir-controller on --switch 1 --port eth2
     weir-controller on --switch 1           # and all of its ports

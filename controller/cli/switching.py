@@ -18,20 +18,19 @@ def off(options: argparse.Namespace) -> int:
     """Returns the exit status."""
     client = Client(options.socket)
     if options.list:
-        return _print(client, options, client.ask("bypasses"), _listed)
+        return _print(options, client.ask("bypasses"), _listed)
     answer = client.ask("off", {**_place(options), "for_s": options.for_s, "by": user()})
-    return _print(client, options, answer, _turned_off)
+    return _print(options, answer, _turned_off)
 
 
 def on(options: argparse.Namespace) -> int:
     """Returns the exit status."""
     client = Client(options.socket)
     answer = client.ask("on", {**_place(options), "by": user()})
-    return _print(client, options, answer, _turned_on)
+    return _print(options, answer, _turned_on)
 
 
 def _print(
-    client: Client,
     options: argparse.Namespace,
     answer: Answer,
     lines: Callable[[Answer], Iterator[str]],
@@ -42,7 +41,7 @@ def _print(
     for line in lines(answer):
         print(line)
     if "kept" in answer:
-        _warn(client, answer)
+        _warn(answer)
     return 0
 
 
@@ -88,17 +87,18 @@ def _described(bypass: Answer) -> str:
     return f"{_where(bypass)}, {until}"
 
 
-def _warn(client: Client, answer: Answer) -> None:
+def _warn(answer: Answer) -> None:
     if not answer["kept"]:
         print(
             "weir-controller: this does not hold over a restart of the controller: it could not "
             "write to its state directory (see its log), or has none (STATE_DIRECTORY)",
             file=sys.stderr,
         )
-    peers = client.ask("controller")["peers"]
-    if peers:
+    if answer["unaware"]:
+        peers = ", ".join(answer["unaware"])
         print(
-            f"weir-controller: {', '.join(peers)} did not hear of it: say it there, too",
+            f"weir-controller: {peers} did not hear of it, being of an older release: "
+            "say it there, too",
             file=sys.stderr,
         )
 

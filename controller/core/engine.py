@@ -150,10 +150,7 @@ class Engine:
     def turn_off(self, bypass: Bypass, now_ns: int) -> list[Effect]:
         """Do not regulate a place any more."""
         self._regulation.turn_off(bypass, now_ns)
-        fields: dict[str, object] = {**bypass.place._asdict(), "by": bypass.by}
-        if bypass.until_ns is not None:
-            fields["for_s"] = round((bypass.until_ns - now_ns) / 1e9)
-        self._out.append(Record("regulation_off", fields))
+        self._regulation_off([bypass], now_ns)
         return self._finish(now_ns)
 
     def turn_on(self, place: Place, by: str, now_ns: int) -> tuple[list[Bypass], list[Effect]]:
@@ -162,10 +159,24 @@ class Engine:
         self._regulation_on(ended, by)
         return ended, self._finish(now_ns)
 
+    def replace_bypasses(self, bypasses: Iterable[Bypass], by: str, now_ns: int) -> list[Effect]:
+        """Another controller has turned regulation off at these places, and on at all others."""
+        ended, begun = self._regulation.replace_bypasses(bypasses, now_ns)
+        self._regulation_on(ended, by)
+        self._regulation_off(begun, now_ns)
+        return self._finish(now_ns)
+
     def restore_bypasses(self, bypasses: Iterable[Bypass]) -> None:
         """Regulation was off at these places before this core was made."""
         for bypass in bypasses:
             self._regulation.bypasses.add(bypass)
+
+    def _regulation_off(self, begun: Iterable[Bypass], now_ns: int) -> None:
+        for bypass in begun:
+            fields: dict[str, object] = {**bypass.place._asdict(), "by": bypass.by}
+            if bypass.until_ns is not None:
+                fields["for_s"] = round((bypass.until_ns - now_ns) / 1e9)
+            self._out.append(Record("regulation_off", fields))
 
     def _regulation_on(self, ended: Iterable[Bypass], by: str) -> None:
         for bypass in ended:

@@ -27,12 +27,15 @@ class Rank(Enum):
 
 
 class Heartbeat(NamedTuple):
-    """What a controller says about itself; `generation` is the newest that it knows."""
+    """What a controller says about itself; `generation` is the newest that it knows. `shared` is
+    what the controllers share beside the switches: a text that is none of the election's; a
+    controller of an older release has none."""
 
     name: str
     rank: Rank
     generation: int
     priority: int
+    shared: str = ""
 
 
 class Election:

@@ -4,6 +4,9 @@ Every controller connects to every other one and sends its heartbeats, one JSON 
 side that accepts begins with a challenge. Each line is authenticated by a tag over the challenge
 and the line, keyed with the shared secret if there is one. Over TLS, the certificate must also bear
 the peer's name.
+
+What controllers share beside the switches has a key and a tag of its own in the line, which older
+releases pass over. They take lines of 1 KiB at most, as does everybody before a peer is known.
 """
 
 import contextlib
@@ -27,6 +30,8 @@ from controller.southbound.transport.tls import Credentials, HandshakeError, Tls
 LOG = logging.getLogger("weir.peers")
 
 _LINE_BYTES = 1024
+# Of a known peer, with what is shared.
+_LONG_LINE_BYTES = 128 * 1024
 _ACCEPT_AGAIN_S = 0.1
 _FIRST_WORD_S = 5.0
 _SILENT_S = 60.0
@@ -47,8 +52,13 @@ class Line:
 
     def write(self, beat: Heartbeat) -> bytes:
         self._number += 1
-        said = json.dumps([self._number, beat.name, beat.rank.value, *beat[2:]])
-        return json.dumps({"said": said, "tag": self._tag(said)}).encode() + b"\n"
+        said = json.dumps(
+            [self._number, beat.name, beat.rank.value, beat.generation, beat.priority]
+        )
+        message = {"said": said, "tag": self._tag(said)}
+        if beat.shared:
+            message |= {"shared": beat.shared, "shared_tag": self._tag(said, beat.shared)}
+        return json.dumps(message).encode() + b"\n"
 
     def read(self, line: bytes) -> Heartbeat:
         """Raises StrangerError."""
@@ -60,7 +70,13 @@ class Line:
             number, name, rank, generation, priority = json.loads(said)
             if not isinstance(number, int) or number <= self._number:
                 raise StrangerError("it repeats an earlier line")
-            beat = Heartbeat(str(name), Rank(rank), int(generation), int(priority))
+            shared = str(message.get("shared", ""))
+            tag = str(message.get("shared_tag", "")) if shared else ""
+            if shared and not hmac.compare_digest(
+                tag.encode(), self._tag(str(said), shared).encode()
+            ):
+                raise StrangerError("it does not know the secret")
+            beat = Heartbeat(str(name), Rank(rank), int(generation), int(priority), shared)
         except (ValueError, TypeError, KeyError, RecursionError):
             raise StrangerError("it sends what no controller sends") from None
         if not 0 <= beat.generation < 2**64:
@@ -68,21 +84,22 @@ class Line:
         self._number = number
         return beat
 
-    def _tag(self, said: str) -> str:
+    def _tag(self, *said: str) -> str:
         keyed = blake2b(self._challenge, key=self._secret, digest_size=16)
-        keyed.update(said.encode())
+        keyed.update("\n".join(said).encode())
         return keyed.hexdigest()
 
 
 class Peers:
-    """`beat` returns this controller's heartbeat."""
+    """`beat` returns this controller's heartbeat for a peer; what it shares is short if the second
+    argument says so."""
 
     def __init__(
         self,
         section: StandbySection,
         secret: bytes,
         credentials: Credentials | None,
-        beat: Callable[[], Heartbeat],
+        beat: Callable[[str, bool], Heartbeat],
         clock_ns: Callable[[], int],
         fail: Callable[[], object],
     ) -> None:
@@ -131,9 +148,10 @@ class Peers:
             )
         line = Line(_Reader(sock, secured).line().decode(errors="replace").strip(), self._secret)
         self._say(name, "")
-        urgent = self._urgent[name]
+        urgent, first = self._urgent[name], True
         while True:
-            data = line.write(self._beat())
+            data = line.write(self._beat(name, first))
+            first = False
             sock.sendall(secured.seal(data) if secured else data)
             urgent.wait(timeout=pause_s)
             urgent.clear()
@@ -170,7 +188,7 @@ class Peers:
                 sock.sendall(secured.seal(data) if secured else data)
                 reader, line = _Reader(sock, secured), Line(challenge, self._secret)
                 while True:
-                    beat = line.read(reader.line())
+                    beat = line.read(reader.line(_LONG_LINE_BYTES if known else _LINE_BYTES))
                     if beat.name == self._section.name:
                         raise StrangerError(
                             f"it calls itself {beat.name}, as this controller does; "
@@ -226,10 +244,10 @@ class _Reader:
         self._secured = secured
         self._buffer = secured.open(b"") if secured else b""
 
-    def line(self) -> bytes:
+    def line(self, most_bytes: int = _LINE_BYTES) -> bytes:
         """Raises OSError at the end of the connection, StrangerError if a line is too long."""
         while b"\n" not in self._buffer:
-            if len(self._buffer) > _LINE_BYTES:
+            if len(self._buffer) > most_bytes:
                 raise StrangerError("its line is too long")
             data = self._sock.recv(_LINE_BYTES)
             if not data:

@@ -333,10 +333,12 @@ class BypassView(TypedDict):
 
 
 class OffView(TypedDict):
-    """What is off now. `kept` says whether it stays off over a restart of the controller."""
+    """What is off now. `kept` says whether it stays off over a restart of the controller. Other
+    controllers of the same switches that are of an older release are `unaware` of it."""
 
     off: BypassView
     kept: bool
+    unaware: list[str]
 
 
 class OnView(TypedDict):
@@ -345,6 +347,7 @@ class OnView(TypedDict):
     on: list[BypassView]
     still_off: list[BypassView]
     kept: bool
+    unaware: list[str]
 
 
 class ExpiryView(TypedDict):

@@ -24,7 +24,7 @@ from controller.config.files import read_secret
 from controller.config.reading import load
 from controller.config.schema import Config
 from controller.config.sections.northbound import Northbound
-from controller.ha.election import Election
+from controller.ha.election import Election, Heartbeat
 from controller.ha.heartbeats import Peers
 from controller.ha.mastership import Mastership
 from controller.northbound.server import ListenError, serving
@@ -111,7 +111,7 @@ class Service:
         if self._credentials is not None:
             hub.spawn(self._follow_files, self._credentials)
         if self._mastership is not None:
-            self._peers.start(self._listening_to_peers, self._mastership.heard)
+            self._peers.start(self._listening_to_peers, self._heard)
             hub.spawn(self._tend, self._mastership)
         scheme, listen = self._config.regulation.scheme.value, str(self._config.openflow.listen)
         LOG.info("weir-controller %s: scheme %s, listening on %s", __version__, scheme, listen)
@@ -214,10 +214,13 @@ class Service:
             section,
             secret,
             self._credentials if section.listen.transport == "ssl" else None,
-            lambda: election.heartbeat,
+            lambda peer, brief: election.heartbeat._replace(
+                shared=self._weir.bypassing.shared(peer, brief)
+            ),
             time.monotonic_ns,
             self.fail,
         )
+        self._weir.bypassing.changed = self._peers.beat_now
         return Mastership(
             election,
             self._weir,
@@ -228,6 +231,11 @@ class Service:
             time.monotonic_ns,
             self.fail,
         )
+
+    def _heard(self, beat: Heartbeat) -> None:
+        assert self._mastership is not None
+        self._weir.bypassing.heard(beat.name, beat.shared)
+        self._mastership.heard(beat)
 
     @fatal
     def _follow_files(self, credentials: Credentials) -> None:

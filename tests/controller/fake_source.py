@@ -80,6 +80,7 @@ class Told:
         self.announced: dict[str, ShareView] = {}
         self.renewed: list[tuple[str, float | None]] = []
         self.turned_on_by = ""
+        self.unaware: list[str] = []
         self.turned_off: dict[tuple[int | None, str | None], BypassView] = {}
 
     def controller(self) -> ControllerView:
@@ -311,12 +312,17 @@ class Told:
             "by": by,
         }
         self.turned_off[switch, port] = view
-        return {"off": view, "kept": True}
+        return {"off": view, "kept": True, "unaware": self.unaware}
 
     def on(self, switch: int | None, port: str | None, by: str) -> OnView:
         ended = self.turned_off.pop((switch, port), None)
         self.turned_on_by = by
-        return {"on": [ended] if ended else [], "still_off": [], "kept": True}
+        return {
+            "on": [ended] if ended else [],
+            "still_off": [],
+            "kept": True,
+            "unaware": self.unaware,
+        }
 
     def bypasses(self) -> Iterator[BypassView]:
         yield from self.turned_off.values()

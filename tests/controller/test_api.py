@@ -139,10 +139,10 @@ def test_regulation_is_turned_off_and_on(world: ServedApi) -> None:
     told = world.ask("/v1/bypasses", "PUT", "operator", json=asked)
     place = {"switch": 1, "datapath_id": "0000000000000001", "port": "eth2"}
     bypass = {**place, "left_s": 60, "by": "token operator"}
-    assert told.json() == {"off": bypass, "kept": True}
+    assert told.json() == {"off": bypass, "kept": True, "unaware": []}
     assert world.ask("/v1/bypasses").json() == {"bypasses": [bypass]}
     told = world.ask("/v1/bypasses?switch=1&port=eth2", "DELETE", "operator")
-    assert told.json() == {"on": [bypass], "still_off": [], "kept": True}
+    assert told.json() == {"on": [bypass], "still_off": [], "kept": True, "unaware": []}
     assert world.ask("/v1/bypasses", "PUT", "operator", json={}).status_code == 200
     assert world.ask("/v1/bypasses").json()["bypasses"][0]["switch"] is None
 

@@ -14,7 +14,7 @@ from controller.core.congestion.bypasses import Bypass, Bypasses, Place
 from controller.core.congestion.regulation import UnknownPlaceError
 from controller.core.congestion.regulator import Scheme, SchemeOverride
 from controller.core.engine import EngineSettings
-from controller.model.effects import Effect
+from controller.model.effects import Effect, Record
 from controller.model.entries import HostWindow, PortWindow
 from controller.model.values import RELEASED, FlowClass, Notice, PortId, datapath_id
 from controller.northbound.views import UnknownError
@@ -255,6 +255,7 @@ class Kept:
 
     def __init__(self, path: Path | None, wall_s: float = 1_800_000_000.0) -> None:
         self.bench = star(keeps_accounts=True)
+        self.path = path
         self.wall_s = wall_s
         self.seen: list[Effect] = []
         self.bypassing = Bypassing(
@@ -276,6 +277,7 @@ class TestOverRestarts:
         assert told == {
             "off": {**OF_1, "port": "s1-eth40", "left_s": 60.0, "by": "user ada"},
             "kept": True,
+            "unaware": [],
         }
         before.bypassing.off(None, None, None, "user ada")
         until = datetime.fromtimestamp(before.wall_s + 60, UTC)
@@ -342,3 +344,167 @@ class TestOverRestarts:
             kept.bypassing.restore()
         assert "what was turned off is not known, regulation is on" in caplog.text
         assert list(kept.bypassing.bypasses()) == []
+
+
+class TestWithAPeer:
+    """Two controllers; `exchange` is their next heartbeats."""
+
+    @pytest.fixture
+    def a(self, tmp_path: Path) -> Kept:
+        (tmp_path / "a").mkdir()
+        return Kept(tmp_path / "a" / FILE)
+
+    @pytest.fixture
+    def b(self, tmp_path: Path) -> Kept:
+        (tmp_path / "b").mkdir()
+        return Kept(tmp_path / "b" / FILE)
+
+    def exchange(self, a: Kept, b: Kept, times: int = 2) -> None:
+        for _ in range(times):
+            b.bypassing.heard("a", a.bypassing.shared("b", brief=False))
+            a.bypassing.heard("b", b.bypassing.shared("a", brief=False))
+
+    def off(self, kept: Kept) -> list[tuple[int | None, str | None, str]]:
+        views = kept.bypassing.bypasses()
+        return [(one["switch"], one["port"], one["by"]) for one in views]
+
+    def test_what_one_turns_off_and_on_the_other_does(self, a: Kept, b: Kept) -> None:
+        self.exchange(a, b)
+        a.bypassing.off(1, "40", 60.0, "ada")
+        a.bypassing.off(1, "1", None, "ada")
+        self.exchange(a, b, times=1)
+        assert self.off(b) == [(1, "s1-eth40", "ada"), (1, "s1-eth1", "ada")]
+        assert next(b.bypassing.bypasses())["left_s"] == pytest.approx(60.0)
+        assert b.bench.engine.regulation.scheme(PORT) is Scheme.NONE
+        b.bypassing.on(1, "40", "bob")
+        self.exchange(a, b)
+        assert self.off(a) == self.off(b) == [(1, "s1-eth1", "ada")]
+        assert a.bench.engine.regulation.scheme(PORT) is Scheme.WEIR
+
+    def test_a_change_is_told_at_once_and_then_no_more(self, a: Kept, b: Kept) -> None:
+        told: list[None] = []
+        a.bypassing.changed = lambda: told.append(None)
+        self.exchange(a, b)
+        a.bypassing.off(None, None, None, "ada")
+        assert len(told) == 1
+        assert "ada" in a.bypassing.shared("b", brief=False)
+        assert "ada" not in a.bypassing.shared("b", brief=True)
+        self.exchange(a, b)
+        assert "ada" not in a.bypassing.shared("b", brief=False)
+        assert len(told) == 1
+
+    def test_who_comes_later_learns_it_and_keeps_it(self, a: Kept, b: Kept) -> None:
+        a.bypassing.off(None, None, 60.0, "ada")
+        self.exchange(a, b)
+        assert self.off(b) == [(None, None, "ada")]
+        again = Kept(b.path, b.wall_s + 30)
+        again.bypassing.restore()
+        assert next(again.bypassing.bypasses())["left_s"] == pytest.approx(30.0)
+        self.exchange(a, again)
+        assert next(again.bypassing.bypasses())["left_s"] == pytest.approx(30.0)
+
+    def test_the_newest_change_wins_whatever_the_clocks_say(self, a: Kept, b: Kept) -> None:
+        b.wall_s -= 3600
+        a.bypassing.off(None, None, None, "ada")
+        self.exchange(a, b)
+        b.bypassing.on(None, None, "bob")
+        self.exchange(a, b)
+        assert self.off(a) == self.off(b) == []
+
+    def test_of_changes_that_did_not_know_of_each_other_the_later_one_stays(
+        self, a: Kept, b: Kept
+    ) -> None:
+        a.bypassing.off(1, None, None, "ada")
+        b.wall_s += 1
+        b.bypassing.off(None, None, None, "bob")
+        self.exchange(a, b)
+        assert self.off(a) == self.off(b) == [(None, None, "bob")]
+
+    def test_a_restart_without_a_file_takes_nothing_back(self, a: Kept, b: Kept) -> None:
+        a.bypassing.off(None, None, None, "ada")
+        self.exchange(a, b)
+        forgetful = Kept(None)
+        self.exchange(a, forgetful)
+        assert self.off(forgetful) == self.off(a) == [(None, None, "ada")]
+
+    def test_events_say_who(self, a: Kept, b: Kept) -> None:
+        a.bypassing.off(1, "40", 60.0, "ada")
+        self.exchange(a, b)
+        a.bypassing.on(None, None, "ada")
+        self.exchange(a, b)
+        said = [one.fields for one in b.seen if isinstance(one, Record)]
+        assert [one for one in said if "by" in one] == [
+            {"switch": 1, "port": "s1-eth40", "by": "ada", "for_s": 60},
+            {"switch": 1, "port": "s1-eth40", "by": "controller a"},
+        ]
+
+    def test_a_peer_of_an_older_release_is_left_alone_and_named(self, a: Kept) -> None:
+        a.bypassing.heard("b", "")
+        told = a.bypassing.off(None, None, None, "ada")
+        assert told["unaware"] == ["b"]
+        assert "ada" not in a.bypassing.shared("b", brief=False)
+        a.bypassing.heard("b", '{"version": 0}')
+        assert a.bypassing.on(None, None, "ada")["unaware"] == []
+
+    def test_what_a_later_release_tells_beside_it_is_passed_over(self, a: Kept) -> None:
+        a.bypassing.heard("b", '{"version": 1, "off": [{"by": "bob", "why": 1}], "more": 2}')
+        assert self.off(a) == [(None, None, "bob")]
+
+    def test_more_than_fits_is_not_told_and_logged(
+        self, a: Kept, b: Kept, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        self.exchange(a, b)
+        a.bypassing.off(None, None, None, "x" * 100_000)
+        with caplog.at_level(logging.ERROR):
+            self.exchange(a, b, times=5)
+        assert self.off(b) == []
+        assert caplog.text.count("more is off than can be told to controller b") == 1
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("{", "[]", "1", "null", '""', "\x00", "[" * 5000, "{}", '{"version": null}'),
+            *('{"version": "1"}', '{"version": -1}', '{"version": 1e300}', '{"version": NaN}'),
+            f'{{"version": {2**62}}}',
+            '{"version": 9, "off": 1}',
+            '{"version": 9, "off": [1]}',
+            '{"version": 9, "off": [{"switch": -1}]}',
+            f'{{"version": 9, "off": [{{"switch": {2**64}}}]}}',
+            '{"version": 9, "off": [{"switch": true}]}',
+            '{"version": 9, "off": [{"port": 7}]}',
+            '{"version": 9, "off": [{"port": "\\ud800"}]}',
+            '{"version": 9, "off": [{"left_s": -1}]}',
+            '{"version": 9, "off": [{"left_s": 1e300}]}',
+            '{"version": 9, "off": [{"left_s": NaN}]}',
+            '{"version": 9, "off": [{"left_s": Infinity}]}',
+            '{"version": 9, "off": [{"by": null}]}',
+        ],
+    )
+    def test_what_cannot_be_used_changes_nothing_and_is_told_once(
+        self, a: Kept, caplog: pytest.LogCaptureFixture, text: str
+    ) -> None:
+        a.bypassing.off(1, None, None, "ada")
+        a.bypassing.heard("b", '{"version": 1}')
+        with caplog.at_level(logging.ERROR):
+            for _ in range(3):
+                a.bypassing.heard("b", text)
+        assert self.off(a) == [(1, None, "ada")]
+        assert caplog.text.count("what controller b has turned off cannot be used") == 1
+
+    @given(
+        st.recursive(
+            st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+            lambda inner: (
+                st.lists(inner)
+                | st.dictionaries(
+                    st.sampled_from(["version", "off", "switch", "port", "left_s", "by"]), inner
+                )
+            ),
+        )
+    )
+    def test_whatever_a_peer_tells_it_is_taken_whole_or_not_at_all(self, told: object) -> None:
+        kept = Kept(None)
+        kept.bypassing.heard("b", json.dumps(told))
+        if self.off(kept):
+            assert isinstance(told, dict)
+            assert len(self.off(kept)) <= len(told["off"])

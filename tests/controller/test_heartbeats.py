@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.cli.client import Client
 from controller.config.errors import ConfigError
 from controller.config.files import read_secret
 from controller.ha.election import Heartbeat, Rank
@@ -24,6 +25,7 @@ class ControllerAndPeer:
     def __init__(self, directory: Path, program: Sequence[str] = PROGRAM) -> None:
         (directory / "secret").write_bytes(SECRET)
         self._events = directory / "events.jsonl"
+        self.socket = str(directory / "controller.sock")
         self._endpoint = free_endpoint()
         self._mine = socket.create_server(("127.0.0.1", 0))
         self._mine.settimeout(20)
@@ -31,6 +33,7 @@ class ControllerAndPeer:
         self.controller = Controller(
             directory,
             f'openflow: {{listen: "tcp:{free_endpoint()}"}}\n'
+            f'northbound: {{socket: "{self.socket}"}}\n'
             f'log: {{events: "{self._events}"}}\n'
             f'standby: {{name: a, listen: "tcp:{self._endpoint}", peers: {{b: "{peer}"}}, '
             f'secret: "{directory}/secret"}}\n',
@@ -151,6 +154,11 @@ def test_strangers_are_turned_away(world: ControllerAndPeer) -> None:
     sock.sendall(Line(former, SECRET).write(PEER))
     assert closed(sock), "a heartbeat of another connection"
 
+    sock, challenge = world.call()
+    said = json.loads(Line(challenge, SECRET).write(PEER._replace(shared='{"version": 1}')))
+    sock.sendall(json.dumps(said | {"shared": '{"version": 2}'}).encode() + b"\n")
+    assert closed(sock), "what is shared is not what its tag is for"
+
     sock, _ = world.call()
     sock.sendall(b"\0" * 10_000)
     assert closed(sock)
@@ -182,3 +190,49 @@ def test_a_secret_that_is_none_is_told(tmp_path: Path) -> None:
     short.write_text("short\n")
     with pytest.raises(ConfigError, match=r"standby\.secret: .* holds 5 bytes; .* 16 to 64"):
         read_secret(short)
+
+
+def test_what_is_shared_is_read_as_it_was_written() -> None:
+    wrote, read = Line("challenge", SECRET), Line("challenge", SECRET)
+    for shared in ("", '{"version": 1}', "x\n" * 1000):
+        assert read.read(wrote.write(PEER._replace(shared=shared))) == PEER._replace(shared=shared)
+
+
+def test_an_older_release_finds_what_it_knows() -> None:
+    line = json.loads(Line("challenge", SECRET).write(PEER._replace(shared='{"version": 1}')))
+    assert json.loads(line["said"]) == [1, "b", "master", 4711, 100]
+    without = json.loads(Line("challenge", SECRET).write(PEER))
+    assert {key: line[key] for key in ("said", "tag")} == without
+
+
+def test_a_pair_shares_what_is_turned_off(world: ControllerAndPeer) -> None:
+    """Controller a is real: it is told by b, and tells it."""
+    client = Client(world.socket)
+    sock, challenge = world.call()
+    line = Line(challenge, SECRET)
+
+    def beat(shared: str) -> None:
+        sock.sendall(line.write(PEER._replace(rank=Rank.STANDBY, shared=shared)))
+
+    with sock:
+        beat('{"version": 7}')
+        off = [{"switch": 9, "port": f"eth{number}", "left_s": 60.0} for number in range(300)]
+        beat(json.dumps({"version": 8, "off": off}))
+        wait_for(lambda: len(client.ask("bypasses")["bypasses"]) == 300, "a is told")
+        heard = world.be_called("challenge")
+        assert client.ask("on", {"by": "ada"})["unaware"] == []
+        for said in heard:
+            beat('{"version": 8}')
+            if "off" in json.loads(said.shared):
+                break
+        assert json.loads(said.shared)["off"] == []
+        for odd in ("{", "[]", '{"version": "x"}', '{"version": 9, "off": [7]}'):
+            beat(odd)
+        wait_for(lambda: "b has turned off cannot be used" in world.controller.log, "the complaint")
+        beat("")
+        wait_for(
+            lambda: client.ask("off", {"by": "ada"})["unaware"] == ["b"],
+            "a peer of an older release is named",
+        )
+    assert world.controller.running
+    assert "Traceback" not in world.controller.log

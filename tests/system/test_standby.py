@@ -16,12 +16,13 @@ import pytest
 import yaml
 
 from certificates import Authority
+from controller.cli.client import Client
 from experiments.measure import netstat
 from experiments.traffic.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig
-from traffic import account, incast, is_regulated
+from traffic import account, accounts_in_force, incast, is_regulated
 
 SENDERS = 16
 TTL_S = 3.0
@@ -56,6 +57,7 @@ class Member:
             files = {"key": own.key, "certificate": own.certificate, "ca": authority.certificate}
             config["tls"] = {key: str(file) for key, file in files.items()}
         config["log"] = {"events": str(self.events_file), "connections": True}
+        config["northbound"] = {"socket": str(self.directory / "controller.sock")}
         config["standby"] = {
             "name": name,
             "listen": f"{transport}:127.0.0.1:{PEER_PORTS[name]}",
@@ -66,6 +68,15 @@ class Member:
         self.config_file = self.directory / "controller.yaml"
         self.config_file.write_text(yaml.safe_dump(config))
         self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def client(self) -> Client:
+        return Client(str(self.directory / "controller.sock"))
+
+    @property
+    def off(self) -> list[dict]:
+        """Where regulation is turned off, as far as it knows."""
+        return self.client.ask("bypasses")["bypasses"]
 
     def start(self) -> None:
         starts = len(self.events("start"))
@@ -218,6 +229,36 @@ def test_a_killed_master_is_replaced_within_two_seconds(tls: bool) -> None:
         reads.require_progress(10, 20, "with a back")
         assert b.master
         assert "no longer master" not in b.log
+
+
+def test_what_is_turned_off_stays_off_under_the_other_one_until_either_turns_it_on() -> None:
+    with pair() as (bed, a, b), incast(bed, IncastSpec(senders=SENDERS, rounds=100_000)) as reads:
+        wait_until(lambda: is_regulated(bed), timeout_s=10, what="there is an account")
+        asked_s = time.monotonic()
+        assert a.client.ask("off", {"by": "ada"})["unaware"] == []
+        wait_until(lambda: bool(b.off), timeout_s=1, what="b knows")
+        wait_until(lambda: not accounts_in_force(bed), timeout_s=5, what="it is in force")
+        assert time.monotonic() - asked_s <= 1
+        assert [one["by"] for one in b.off] == ["ada"]
+
+        killed_ns = time.monotonic_ns()
+        a.send(signal.SIGKILL)
+        b.wait_master(TAKEN_OVER_S)
+        wait_until(lambda: bool(b.since("switch_up", killed_ns)), timeout_s=5, what="b has it")
+        reads.require_progress(5, 20, "under b, unregulated")
+        assert accounts_in_force(bed) == {}
+        assert b.since("window_set", killed_ns) == []
+
+        # It kept nothing itself, since it has no state directory.
+        a.start()
+        wait_until(lambda: bool(a.off), timeout_s=5, what="a learns it from b")
+        asked_s = time.monotonic()
+        assert len(a.client.ask("on", {"by": "bob"})["on"]) == 1
+        wait_until(lambda: is_regulated(bed), timeout_s=5, what="b regulates")
+        assert time.monotonic() - asked_s <= 1
+        assert a.off == b.off == []
+        reads.require_progress(10, 20, "under regulation again")
+        assert b.master
 
 
 def test_sigterm_hands_over_at_once() -> None:

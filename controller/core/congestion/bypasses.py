@@ -4,7 +4,7 @@ A bypass covers everything, a switch or a port. Bypasses do not replace each oth
 regulated again once the last one that covers it has ended.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from controller.model.values import datapath_id
@@ -52,6 +52,13 @@ class Bypasses:
     def remove(self, place: Place) -> list[Bypass]:
         """Remove those at a place and within it; returns them."""
         return self._take([known for known in self if place.covers(known.place)])
+
+    def replace(self, bypasses: Iterable[Bypass]) -> tuple[list[Bypass], list[Bypass]]:
+        """Have these instead of all others; returns those that have ended and those that are at
+        places without one before."""
+        former, self._by_place = self._by_place, {new.place: new for new in bypasses}
+        ended = [known for known in former.values() if known.place not in self._by_place]
+        return ended, [new for new in self if new.place not in former]
 
     def expire(self, now_ns: int) -> list[Bypass]:
         """Remove those whose time is over; returns them."""

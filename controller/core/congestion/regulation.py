@@ -122,6 +122,14 @@ class Regulation:
         self._bypasses_changed([bypass.place for bypass in ended], now_ns)
         return ended
 
+    def replace_bypasses(
+        self, bypasses: Iterable[Bypass], now_ns: int
+    ) -> tuple[list[Bypass], list[Bypass]]:
+        """Have these bypasses instead of all others; returns those that have ended and begun."""
+        ended, begun = self.bypasses.replace(bypasses)
+        self._bypasses_changed([bypass.place for bypass in ended + begun], now_ns)
+        return ended, begun
+
     def expire_bypasses(self, now_ns: int) -> list[Bypass]:
         """End the bypasses whose time is over; returns them."""
         ended = self.bypasses.expire(now_ns)
