@@ -154,6 +154,8 @@ def test_a_switch_leaves_notices_out(world: World, tmp_path: Path) -> None:
     require_alerts(tmp_path, before, during, world.usual(), {"WeirNoticesMissed"})
 
 
+@pytest.mark.slow
+@pytest.mark.timing
 def test_the_controller_has_little_processor_for_notices(world: World, tmp_path: Path) -> None:
     before = world.usual()
     with world.switch() as switch:
