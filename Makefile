@@ -21,7 +21,7 @@ demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 2 minutes
 BUILT = WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_TRANSPORT_PREFIX="$$(transport/build --prefix)"
 
 test: ## lint, unit tests, the switch's own tests, the transports', the whole system in namespaces (FRESH=1: what passed, too)
-	@$(PREPARE) packages venv switch faulty-switch bpf transport bindings apps promtool
+	@$(PREPARE) packages venv switch bpf transport bindings apps promtool
 	@$(MAKE) --no-print-directory lint test-switch-weir
 	@$(CARGO_TEST)
 	@$(BUILT) tools/test 'not chaos'
@@ -140,7 +140,7 @@ bench-controller: ## the controller's figures: table and build/bench/controller.
 	@$(PY)/weir-experiment bench controller --out build/bench/controller.json
 
 test-system: ## real switch, real controller, real TCP and LTTP, in namespaces
-	@$(PREPARE) packages venv switch faulty-switch bpf transport apps
+	@$(PREPARE) packages venv switch bpf transport apps
 	@$(BUILT) tools/test '(netns or switch) and not chaos'
 
 chaos: ## 20 random faults at controller and switches (WEIR_CHAOS_SEED=N to repeat some, WEIR_CHAOS_FAULTS=N)

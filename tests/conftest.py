@@ -108,15 +108,6 @@ def stock_prefix() -> Path:
     return Path(subprocess.check_output([script], text=True).strip())
 
 
-@pytest.fixture(scope="session")
-def faulty_prefix() -> Path:
-    """The patched switch with the faults of ovs-patches/faults."""
-    script = Path(__file__).parents[1] / "ovs-patches" / "build"
-    prefix = Path(subprocess.check_output([script, "--faulty", "--prefix"], text=True).strip())
-    assert (prefix / ".complete").exists(), "run tools/prepare faulty-switch"
-    return prefix
-
-
 @pytest.fixture
 def dctcp_kernel() -> None:
     """Skips where the kernel cannot have DCTCP; that it has not been built is a failure."""

@@ -14,6 +14,7 @@ import ssl
 import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -384,7 +385,8 @@ class Queue:
 
     def __call__(self, lab: Lab) -> Answer:
         world, switch = lab.plain, lab.patched
-        switch.add_bridge("q1", 0x77, world.openflow)
+        # Of each switch it is told once.
+        switch.add_bridge("q1", zlib.crc32(self.written.encode()), world.openflow)
         switch.add_port("q1", "p1", 1)
         try:
             # A port is regulated, and so needs a queue, once a host is behind it.

@@ -501,11 +501,11 @@ FOUNTAIN = [
 ]
 
 QUEUES = [
-    Mistake(Queue("type=wier"), "ports without a queue of type weir", "the switch's log says why"),
+    Mistake(Queue("type=wier"), "ports without a queue of type weir", "the switch's log says what"),
     Mistake(
         Queue("type=weir other-config:max-rate=1G"),
         "1 (p1)",
-        "the switch's log says why it was refused",
+        "the switch's log says what is wrong with it",
     ),
 ]
 

@@ -135,7 +135,7 @@ def test_copies_are_limited_and_the_traffic_is_not(world: SwitchAndController) -
         return bool(limited)
 
     wait_for(named, "the offender to be named")
-    assert (limited[0]["port"], limited[0]["class"]) == ("1:1", "syn")
+    assert (limited[0]["port"], limited[0]["class"]) == ("0000000000000001:1", "syn")
     assert limited[0]["hosts"] == [H1.mac.hex(":")]
     arrived = {frame for frame in world.switch.sent("p2") if frame[12:14] == b"\x08\x00"}
     assert len(arrived) == n_sent

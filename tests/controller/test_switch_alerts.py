@@ -168,7 +168,7 @@ def test_the_controller_has_little_processor_for_notices(world: World, tmp_path:
         def slow() -> bool:
             turn = next(turns)
             kind = Notice.CR if turn % 2 else Notice.CN_H
-            with starved(world.controller.tell, stopped_s=0.02, running_s=0.002):
+            with starved(world.controller.tell, stopped_s=0.02, running_s=0.0003):
                 switch.send(b"".join(notice(kind, port, turn) for port in range(1, HOSTS + 1)))
                 switch.listen(STARVED_S)
             during[1:] = [world.scraper.scrape()]

@@ -250,7 +250,7 @@ class Regulation:
             more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
             text = (
                 "has ports without a queue of type weir (put one on them; if they have a QoS, the "
-                "switch's log says why it was refused), which are not regulated: "
+                "switch's log says what is wrong with it), which are not regulated: "
                 f"{ports}{more}"
             )
             self._emit(Warn(switch, text))
