@@ -340,7 +340,9 @@ class Logged:
 
     def __call__(self, lab: Lab) -> Answer:
         world: AtWork = getattr(lab, self.where)
-        wait_for(lambda: self.begins in world.process.log, f"a line with {self.begins!r}")
+        wait_for(
+            lambda: self.begins in world.process.log, f"a line with {self.begins!r}", deadline_s=45
+        )
         (line, *_) = (line for line in world.process.log.splitlines() if self.begins in line)
         return Answer(is_grave(line), line)
 

@@ -47,7 +47,8 @@ class AtWork:
             new = self.process.log[before:].splitlines()
             return [line for line in new if begins in line and is_grave(line)]
 
-        wait_for(lines, f"a line with {begins!r}")
+        # A switch that is refused waits up to eight seconds before it tries again.
+        wait_for(lines, f"a line with {begins!r}", deadline_s=45)
         return lines()[0]
 
     def connect(self, endpoint: str | None = None) -> socket.socket:

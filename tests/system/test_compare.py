@@ -27,7 +27,13 @@ TURN_S = 3
 SENDERS = 32
 REDIS_PORT = 6379
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.slow, pytest.mark.timing]
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.switch,
+    pytest.mark.slow,
+    pytest.mark.timing,
+    pytest.mark.timeout(300),
+]
 
 
 @contextmanager
@@ -98,5 +104,9 @@ def test_it_helps_under_incast() -> None:
 
 def test_it_makes_no_difference_to_requests() -> None:
     with bed() as (made, path), requests(made, 4, 3000):
-        told = compare(path, pairs=10)
+        for _ in range(3):
+            told = compare(path, pairs=10)
+            # On a busy machine it may be unable to tell.
+            if told["verdict"] != "undecided":
+                break
     assert (told["verdict"], told["status"]) == ("no difference", 0)
