@@ -233,8 +233,16 @@ def _days(written: str) -> int:
     return days
 
 
+def _decimal(written: str, of: str) -> float:
+    try:
+        return float(written)
+    except ValueError:
+        right = f"write a number of {of}"
+        raise argparse.ArgumentTypeError(f"{written!r} is none; {right}") from None
+
+
 def _minutes(written: str) -> float:
-    minutes = float(written)
+    minutes = _decimal(written, "minutes, such as 10")
     if not 0.1 <= minutes <= 1440:
         raise argparse.ArgumentTypeError("is from 0.1 to 1440 minutes")
     return minutes
@@ -243,18 +251,14 @@ def _minutes(written: str) -> float:
 def _turn(written: str) -> float:
     from controller.cli.compare.turns import LEAST_TURN_S
 
-    seconds = float(written)
+    seconds = _decimal(written, "seconds, such as 5")
     if not LEAST_TURN_S <= seconds <= 600:
         raise argparse.ArgumentTypeError(f"is from {LEAST_TURN_S:g} to 600 seconds")
     return seconds
 
 
 def _interval(written: str) -> float:
-    try:
-        seconds = float(written)
-    except ValueError:
-        right = "write a number of seconds, such as 0.5"
-        raise argparse.ArgumentTypeError(f"{written!r} is none; {right}") from None
+    seconds = _decimal(written, "seconds, such as 0.5")
     if not 0.1 <= seconds <= 3600:
         raise argparse.ArgumentTypeError("is from 0.1 to 3600 seconds")
     return seconds

@@ -19,14 +19,14 @@ def off(options: argparse.Namespace) -> int:
     client = Client(options.socket)
     if options.list:
         return _print(options, client.ask("bypasses"), _listed)
-    answer = client.ask("off", {**_place(options), "for_s": options.for_s, "by": user()})
+    answer = client.ask("off", {**place(options), "for_s": options.for_s, "by": user()})
     return _print(options, answer, _turned_off)
 
 
 def on(options: argparse.Namespace) -> int:
     """Returns the exit status."""
     client = Client(options.socket)
-    answer = client.ask("on", {**_place(options), "by": user()})
+    answer = client.ask("on", {**place(options), "by": user()})
     return _print(options, answer, _turned_on)
 
 
@@ -65,7 +65,8 @@ def _listed(answer: Answer) -> Iterator[str]:
         yield "nothing is turned off"
 
 
-def _place(options: argparse.Namespace) -> dict[str, object]:
+def place(options: argparse.Namespace) -> dict[str, Any]:
+    """The place that was named, as methods take it. Raises AskError."""
     if options.port is not None and options.switch is None:
         raise AskError("--port needs --switch: ports of different switches have the same names")
     return {"switch": options.switch, "port": options.port}

@@ -408,6 +408,12 @@ class TestCommand:
     ) -> None:
         status, _, err = self.run(capsys, "--port", "eth1")
         assert (status, "--port needs --switch" in err) == (1, True)
+        status, _, err = self.run(capsys, "--minutes", "1440")
+        assert (status, "make turns longer: --turn 44" in err) == (1, True)
+        for wrong in (["--minutes", "ten"], ["--turn", "soon"]):
+            with pytest.raises(SystemExit):
+                self.run(capsys, *wrong)
+            assert "write a number of" in capsys.readouterr().err
         world.tells = False
         status, _, err = self.run(capsys)
         assert (status, "install this version" in err) == (1, True)

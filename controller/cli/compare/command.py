@@ -7,12 +7,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from math import ceil
 from statistics import median
 from typing import Any
 
 from rich.table import Table
 
-from controller.cli import words
+from controller.cli import switching, words
 from controller.cli.client import AskError, Client
 from controller.cli.compare.readings import Turn
 from controller.cli.compare.turns import Place, Turns
@@ -26,8 +27,9 @@ from controller.cli.compare.verdict import (
     percent,
     verdict,
 )
-from controller.cli.switching import user
 
+# All pairs are judged anew after each, and the judgement takes the square of their number.
+_MOST_PAIRS = 1000
 HURTS, UNDECIDED = 3, 4
 _STATUS = {
     Verdict.HELPS: 0,
@@ -50,14 +52,20 @@ _SAID = {
 
 def compare(options: argparse.Namespace, print_table: Callable[[Table], None]) -> int:
     """Returns the exit status."""
-    if options.port is not None and options.switch is None:
-        raise AskError("--port needs --switch: ports of different switches have the same names")
+    number = max(1, round(options.minutes * 60 / (2 * options.turn)))
+    if number > _MOST_PAIRS:
+        longer_s = ceil(options.minutes * 60 / (2 * _MOST_PAIRS))
+        raise AskError(f"that is {number} pairs of turns; make turns longer: --turn {longer_s}")
     turns = Turns(
-        *(Client(options.socket), Place(options.switch, options.port), options.turn, user()),
-        *(time.monotonic, time.sleep, random.Random()),
+        Client(options.socket),
+        Place(**switching.place(options)),
+        options.turn,
+        switching.user(),
+        time.monotonic,
+        time.sleep,
+        random.Random(),
     )
     turns.check()
-    number = max(1, round(options.minutes * 60 / (2 * options.turn)))
     say = _sayer(options.json)
     say(
         f"{number} pairs of turns of {options.turn:g} s, one with regulation and one without, in "
@@ -111,9 +119,8 @@ def _sayer(as_json: bool) -> Callable[[str], None]:
 
 
 def _short(turn: Turn) -> str:
-    number = sum(answers.number for answers in turn.answers)
-    mean = sum(answers.seconds for answers in turn.answers) / number if number else None
-    answers = "no answers" if mean is None else f"answers {words.duration(mean)}"
+    mean_s = turn.mean_answer_s
+    answers = "no answers" if mean_s is None else f"answers {words.duration(mean_s)}"
     return (
         f"{words.rate(8 * turn.bytes_per_s)}, {answers}, {turn.timeouts_per_s:.3g} timeouts/s, "
         f"{turn.drops_per_s:.3g} drops/s"
@@ -148,10 +155,8 @@ def _shown(turns: Sequence[Turn]) -> list[_Cell]:
         ("timeouts/s", lambda turn: turn.timeouts_per_s, "{:.3g}".format),
         (
             "retransmitted",
-            lambda turn: (
-                turn.retransmitted_per_s / turn.segments_per_s if turn.segments_per_s else None
-            ),
-            lambda share: words.percent(share, 1),
+            lambda turn: _share(turn.retransmitted_per_s, turn.segments_per_s),
+            _of_all,
         ),
         ("drops/s", lambda turn: turn.drops_per_s, "{:.3g}".format),
         ("queued, bytes", lambda turn: turn.queue_bytes, words.size),

@@ -50,6 +50,11 @@ class Turn(NamedTuple):
     held_per_s: float
     held_s_per_s: float
 
+    @property
+    def mean_answer_s(self) -> float | None:
+        number = sum(answers.number for answers in self.answers)
+        return sum(answers.seconds for answers in self.answers) / number if number else None
+
     @classmethod
     def between(cls, first: Iterable[Row], others: Iterable[Iterable[Row]]) -> Self:
         """What happened between the first reading and the last of the others.

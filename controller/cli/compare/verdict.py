@@ -54,7 +54,6 @@ class Measure(NamedTuple):
     text: str
     more_is_better: bool
     change: Callable[[Pair], float | None]
-    value: Callable[[Turn], float | None]
     small: float
     same: float
 
@@ -90,11 +89,6 @@ def _answer_time(pair: Pair) -> float | None:
     return total / weights if weights else None
 
 
-def _mean_answer_s(turn: Turn) -> float | None:
-    number = sum(answers.number for answers in turn.answers)
-    return sum(answers.seconds for answers in turn.answers) / number if number else None
-
-
 def _timeouts(pair: Pair) -> float | None:
     if not pair.on.segments_per_s and not pair.off.segments_per_s:
         return None
@@ -103,20 +97,14 @@ def _timeouts(pair: Pair) -> float | None:
 
 
 MEASURES = (
+    Measure("bytes", "what ports carry", True, _bytes, log(1.05), log(1.1)),
     Measure(
-        *("bytes", "what ports carry", True, _bytes, lambda turn: turn.bytes_per_s),
-        *(log(1.05), log(1.1)),
-    ),
-    Measure(
-        *("answers", "time that answers take", False, _answer_time, _mean_answer_s),
+        *("answers", "time that answers take", False, _answer_time),
         # A client that asks for more as soon as it can waits as long in all, wherever it is: what
         # the switch sees of it may be a tenth more although nobody has to wait longer.
         *(log(1.1), log(1.2)),
     ),
-    Measure(
-        *("timeouts", "timeouts", False, _timeouts, lambda turn: turn.timeouts_per_s),
-        *(log(1.5), log(2)),
-    ),
+    Measure("timeouts", "timeouts", False, _timeouts, log(1.5), log(2)),
 )
 
 
