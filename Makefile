@@ -6,7 +6,7 @@ PY   := $(VENV)/bin
 PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
+.PHONY: help demo check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
 	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-lttp bench-bandwidth bench-dfcp \
 	test-system manual package test-package clean
 
@@ -18,13 +18,19 @@ demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 2 minutes
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/weir-experiment demo --out build/demo
 
 # Where what was built lies, for those who use it.
-BUILT = WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_TRANSPORT_PREFIX="$$(transport/build --prefix)"
+OVERCHARGING = --with tests/system/charged_tenfold.patch
+BUILT = WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_TRANSPORT_PREFIX="$$(transport/build --prefix)" \
+	WEIR_OVERCHARGING_OVS_PREFIX="$$(ovs-patches/build $(OVERCHARGING) --prefix)"
 
-test: ## lint, unit tests, the switch's own tests, the transports', the whole system in namespaces (FRESH=1: what passed, too)
-	@$(PREPARE) packages venv switch bpf transport bindings apps promtool
+test: ## lint, unit tests, the switch's own tests, the transports', the system in namespaces (FRESH=1: what passed, too; CI=1: test-long, too)
+	@$(PREPARE) packages venv switch $(if $(CI),overcharging-switch) bpf transport bindings apps promtool
 	@$(MAKE) --no-print-directory lint test-switch-weir
 	@$(CARGO_TEST)
-	@$(BUILT) tools/test 'not chaos'
+	@$(BUILT) tools/test 'not chaos$(if $(CI),, and not long)'
+
+test-long: ## the tests that take minutes: each alert by its fault, comparisons, window scales, a soak (about 8 minutes)
+	@$(PREPARE) packages venv switch overcharging-switch bpf transport apps promtool
+	@$(BUILT) tools/test long
 
 BASE :=
 check: ## lint, types and unit tests of what has changed since the branch left its upstream (BASE=COMMIT: since then)

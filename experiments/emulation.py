@@ -20,6 +20,7 @@ from typing import Any
 
 from controller import __version__ as controller_version
 from controller.model.values import datapath_id
+from controller.ops.event_log import read_events
 from experiments.measure import counters, observation, trace, validity
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.measure.sampling import Processors
@@ -146,8 +147,7 @@ class Emulation:
     def _events(self, since_ns: int) -> list[dict[str, Any]]:
         if self.bed.controller is None:
             return []
-        lines = self.bed.events.read_text().splitlines()
-        return [event for event in map(json.loads, lines) if event["time_ns"] >= since_ns]
+        return [event for event in read_events(self.bed.events) if event["time_ns"] >= since_ns]
 
     def _environment(self) -> dict[str, Any]:
         return {

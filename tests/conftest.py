@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -45,13 +46,17 @@ def _place(item: pytest.Item) -> int:
     if not item.get_closest_marker("netns"):
         # Those of a module stay together, since they may share a fixture.
         return 2
-    return 0 if item.get_closest_marker("slow") else 1
+    return 0 if _is_slow(item.keywords) else 1
+
+
+def _is_slow(keywords: Mapping[str, object]) -> bool:
+    return "slow" in keywords or "long" in keywords
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name what ought to have the marker ``slow``."""
     for report in terminalreporter.getreports("passed"):
-        if report.duration > _SLOW_S and "slow" not in report.keywords:
+        if report.duration > _SLOW_S and not _is_slow(report.keywords):
             terminalreporter.line(f"{report.duration:.0f} s, and not marked slow: {report.nodeid}")
 
 

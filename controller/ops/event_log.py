@@ -43,7 +43,8 @@ import json
 import logging
 from collections import deque
 from itertools import takewhile
-from typing import IO, NamedTuple
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 LOG = logging.getLogger("weir.eventlog")
 
@@ -83,6 +84,20 @@ class Recent:
         """The events after this one that are still remembered, oldest first."""
         newer = list(takewhile(lambda event: event.serial > serial, reversed(self._events)))
         return newer[::-1]
+
+
+def read_events(path: Path, kind: str | None = None) -> list[dict[str, Any]]:
+    """The events of a log that may still be written, of one kind or of all. None if it is not there
+    yet.
+
+    A reader can meet a line of which only a part is there: a file grows page by page. Such a line
+    is left for the next time.
+    """
+    if not path.exists():
+        return []
+    whole, _, _ = path.read_text().rpartition("\n")
+    events = map(json.loads, whole.splitlines())
+    return [event for event in events if kind is None or event["event"] == kind]
 
 
 class EventLog:

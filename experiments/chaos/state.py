@@ -4,12 +4,12 @@ Nothing here knows the layout of the flow tables. Entries are compared as Open v
 and read only for the addresses and ports that they name.
 """
 
-import json
 import re
 from collections.abc import Iterable
 from ipaddress import ip_address
 from pathlib import Path
 
+from controller.ops.event_log import read_events
 from testbed.command import run
 from testbed.ovs import Ovs
 
@@ -58,17 +58,13 @@ def hosts_in(dump: Iterable[str]) -> set[str]:
 def connections_known(events: Path) -> set[Connection]:
     """The present GVT of the controller that writes this log, with ``log.connections``."""
     known: set[Connection] = set()
-    with events.open() as lines:
-        for line in lines:
-            if not line.endswith("\n"):
-                break
-            event = json.loads(line)
-            if event["event"] == "start":
-                known.clear()
-            elif event["event"] == "connection_opened":
-                known.add(_ends(event))
-            elif event["event"] == "connection_closed":
-                known.discard(_ends(event))
+    for event in read_events(events):
+        if event["event"] == "start":
+            known.clear()
+        elif event["event"] == "connection_opened":
+            known.add(_ends(event))
+        elif event["event"] == "connection_closed":
+            known.discard(_ends(event))
     return known
 
 

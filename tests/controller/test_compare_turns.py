@@ -152,6 +152,7 @@ class TestVerdict:
         assert not clearly_worse(findings(worse[:4]))
         stopped = clearly_worse(findings(worse[:5]))
         assert stopped is not None and stopped.measure.name == "bytes"
+        assert stopped.judgement is Judgement.WORSE
 
     @pytest.mark.parametrize(
         "on", [{"bytes": 0.9}, {"bytes": 2.0, "answers": 2.0}, {"bytes": 2.0}, {}]

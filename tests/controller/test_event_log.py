@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.ops.event_log import EventLog
+from controller.ops.event_log import EventLog, read_events
 
 
 def test_lines_are_whole_and_there_at_once(tmp_path: Path) -> None:
@@ -84,3 +84,14 @@ def test_windows_that_are_only_renewed_are_left_out(tmp_path: Path) -> None:
     log.close()
     (line,) = path.read_text().splitlines()
     assert json.loads(line) == {"event": "window_set", "time_ns": 1, "wall_s": 0.0, "switch": 1}
+
+
+def test_what_is_still_being_written_is_left_for_the_next_reading(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    assert read_events(path) == []
+    path.write_text('{"event": "start", "time_ns": 1}\n{"event": "rank", "ti')
+    assert read_events(path) == [{"event": "start", "time_ns": 1}]
+    with path.open("a") as log:
+        log.write('me_ns": 2}\n')
+    assert [event["event"] for event in read_events(path)] == ["start", "rank"]
+    assert read_events(path, "rank") == [{"event": "rank", "time_ns": 2}]

@@ -13,6 +13,7 @@ from controller.config.errors import ConfigError
 from controller.config.files import read_secret
 from controller.ha.election import Heartbeat, Rank
 from controller.ha.heartbeats import Line
+from controller.ops.event_log import read_events
 from dummy_ovs import PROGRAM, Controller, free_endpoint, wait_for
 
 SECRET = b"0123456789abcdef"
@@ -62,8 +63,7 @@ class ControllerAndPeer:
 
     @property
     def ranks(self) -> list[str]:
-        lines = self._events.read_text().splitlines()
-        return [e["rank"] for e in map(json.loads, lines) if e["event"] == "rank"]
+        return [event["rank"] for event in read_events(self._events, "rank")]
 
     def close(self) -> None:
         self._mine.close()

@@ -1,6 +1,5 @@
 """The controller, as it is started, and the patched switch: credit in real segments."""
 
-import json
 import signal
 import struct
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controller.ops.event_log import read_events
 from dummy_ovs import Controller, DummyOvs, controlled, free_endpoint, patched_prefix, wait_for
 from packets import ACK, PSH, SYN, Host, arp, segment, tcp_checksum, tcp_options, window_of
 from testbed.switch import parse_accounts, parse_registers
@@ -66,8 +66,7 @@ class IncastSwitch:
         )
 
     def events(self, kind: str) -> list[dict[str, object]]:
-        lines = self._events.read_text().splitlines() if self._events.exists() else []
-        return [event for event in map(json.loads, lines) if event["event"] == kind]
+        return read_events(self._events, kind)
 
     def wait_events(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
         wait_for(lambda: len(self.events(kind)) >= count, f"{count} x {kind}")

@@ -1,6 +1,5 @@
 """The controller, as it is started, and a real Open vSwitch: Debian's, without the extension."""
 
-import json
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controller.ops.event_log import read_events
 from dummy_ovs import REPOSITORY, Controller, DummyOvs, controlled, free_endpoint, wait_for
 from packets import (
     ACK,
@@ -62,8 +62,7 @@ class TwoSwitchesAndController:
         switch.add_port("s2", "p3", 3)
 
     def events(self, kind: str) -> list[dict[str, object]]:
-        lines = self._events.read_text().splitlines() if self._events.exists() else []
-        return [event for event in map(json.loads, lines) if event["event"] == kind]
+        return read_events(self._events, kind)
 
     def wait_events(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
         wait_for(lambda: len(self.events(kind)) >= count, f"{count} x {kind}")

@@ -1,6 +1,5 @@
 """A new configuration for a controller at work: in virtual time, and with the real process."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from controller.core.flows.policy import Rule, Treatment
 from controller.model.entries import Exempt, FlowCounter, FlowWindow, HostWindow
 from controller.model.flow import ACK, FIN
 from controller.model.values import PortId
+from controller.ops.event_log import read_events
 from dummy_ovs import Controller, free_endpoint, wait_for
 from engine_bench import (
     CONNECTIONS,
@@ -230,8 +230,7 @@ class Running:
         return self._reloads()[-1]
 
     def _reloads(self) -> list[dict]:
-        found = [json.loads(line) for line in self._events.read_text().splitlines()]
-        return [event for event in found if event["event"] == "reload"]
+        return read_events(self._events, "reload")
 
 
 def test_sighup(tmp_path: Path) -> None:

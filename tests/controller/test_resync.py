@@ -1,6 +1,5 @@
 """The controller, as it is started, and a real switch: what is wanted is there, and stays there."""
 
-import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from controller.config.schema import Config
+from controller.ops.event_log import read_events
 from controller.runtime import translate
 from controller.southbound.switch import budgets, pipeline
 from controller.southbound.switch.pipeline import Table
@@ -43,8 +43,7 @@ class SwitchAndController:
             switch.add_port("s1", f"p{host.number}", host.number)
 
     def events(self, kind: str) -> list[dict[str, object]]:
-        lines = self._events.read_text().splitlines() if self._events.exists() else []
-        return [event for event in map(json.loads, lines) if event["event"] == kind]
+        return read_events(self._events, kind)
 
     def meters(self) -> list[str]:
         shown = self.switch.ofctl("dump-meters", "s1").split("meter=")

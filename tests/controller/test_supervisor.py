@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.ops.event_log import read_events
 from controller.ops.systemd import Notifier
 from controller.runtime.supervisor import Backoff
 from dummy_ovs import REPOSITORY, free_endpoint, wait_for
@@ -52,8 +53,7 @@ class Supervised:
         return self._log.read_text()
 
     def events(self, kind: str) -> list[dict]:
-        lines = self._events.read_text().splitlines() if self._events.exists() else []
-        return [event for event in map(json.loads, lines) if event["event"] == kind]
+        return read_events(self._events, kind)
 
     def child(self) -> int:
         """The process of the controller that runs now."""

@@ -55,7 +55,7 @@ def load(folder: Path) -> Run:
 
 @pytest.mark.slow
 @pytest.mark.timing
-@pytest.mark.parametrize("topology", ["fig8", "star"])
+@pytest.mark.parametrize("topology", [pytest.param("fig8", marks=pytest.mark.long), "star"])
 def test_four_senders(topology: str, tmp_path: Path) -> None:
     sizes = ("--senders", SENDERS, "--rounds", ROUNDS, "--block", BLOCK_BYTES)
     done = command("demo", "--json", "--topology", topology, *sizes, "--out", tmp_path)

@@ -209,7 +209,7 @@ def test_wrong_words(argv: list[str], complaint: str, capsys: pytest.CaptureFixt
     assert complaint in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timing
 @pytest.mark.netns
 def test_a_short_soak(tmp_path: Path) -> None:

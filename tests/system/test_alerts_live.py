@@ -51,7 +51,7 @@ OF_BROKEN_SWITCHES = {
 
 def live(test: Callable[[Path], None]) -> Callable[[Path], None]:
     """A test in a network of its own, with the real switch."""
-    for mark in (pytest.mark.netns, pytest.mark.switch, pytest.mark.slow, pytest.mark.timing):
+    for mark in (pytest.mark.netns, pytest.mark.switch, pytest.mark.long, pytest.mark.timing):
         test = mark(test)
     return test
 

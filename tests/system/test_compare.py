@@ -1,11 +1,11 @@
-"""`weir-controller compare` on a real switch: under incast, and on requests alone.
-
-That it finds out where regulation hurts, and stops, is in tests/controller/test_compare_turns.py.
-"""
+"""`weir-controller compare` on a real switch: under incast, on requests alone, and on requests
+through a switch that charges too much for them."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from controller.cli.client import Client
+from controller.cli.compare.command import HURTS
 from experiments.traffic.programs.app import program
 from experiments.traffic.reader import IncastSpec
 from testbed import sandbox
@@ -30,20 +31,21 @@ REDIS_PORT = 6379
 pytestmark = [
     pytest.mark.netns,
     pytest.mark.switch,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.timing,
     pytest.mark.timeout(300),
 ]
 
 
 @contextmanager
-def bed() -> Iterator[tuple[Bed, str]]:
+def bed(ovs_prefix: str | None = None) -> Iterator[tuple[Bed, str]]:
     """A star under Weir's regulation, and where its controller is asked."""
     path = str(sandbox.RUN_DIR / "controller.sock")
     config = BedConfig(
         topology="star",
         senders=SENDERS,
         scheme="weir",
+        ovs_prefix=ovs_prefix,
         controller={"northbound": {"socket": path}},
     )
     with Bed(config) as made:
@@ -110,3 +112,14 @@ def test_it_makes_no_difference_to_requests() -> None:
             if told["verdict"] != "undecided":
                 break
     assert (told["verdict"], told["status"]) == ("no difference", 0)
+
+
+def test_it_finds_a_switch_that_hurts_and_stops_within_a_minute() -> None:
+    prefix = os.environ["WEIR_OVERCHARGING_OVS_PREFIX"]
+    with bed(prefix) as (made, path), requests(made, 50, 3000):
+        begin_s = time.monotonic()
+        told = compare(path, pairs=20)
+        took_s = time.monotonic() - begin_s
+    assert (told["verdict"], told["status"]) == ("hurts", HURTS)
+    assert told["measures"]["bytes"]["judgement"] == "worse"
+    assert took_s < 60

@@ -1,10 +1,10 @@
 """A controller that is killed in the middle of a congested run, against the real switch."""
 
-import json
 import time
 
 import pytest
 
+from controller.ops.event_log import read_events
 from experiments.traffic.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.timing]
 
 
 def notices(bed: Bed) -> int:
-    return sum(json.loads(line)["event"] == "queue_event" for line in bed.events.open())
+    return len(read_events(bed.events, "queue_event"))
 
 
 def test_accounts_expire_and_a_new_controller_takes_up_again() -> None:

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import pytest
 
+from controller.ops.event_log import read_events
 from experiments.traffic.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import run, wait_until
@@ -68,7 +69,7 @@ def interruptions_s(
 
 
 def events(bed: Bed, kind: str) -> list[dict[str, object]]:
-    return [event for event in map(json.loads, bed.events.open()) if event["event"] == kind]
+    return read_events(bed.events, kind)
 
 
 def require_regulated(fabric: Fabric, ports: dict[str, int]) -> set[str]:

@@ -1,13 +1,13 @@
 """Two hosts gone mad on the real switch: discovery, other hosts' connections and regulation go on,
 and the controller says who it is."""
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from controller.ops.event_log import read_events
 from experiments.traffic.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
@@ -53,7 +53,7 @@ def server(host: Host) -> Iterator[None]:
 
 
 def events(bed: Bed, kind: str) -> list[dict[str, object]]:
-    return [event for event in map(json.loads, bed.events.open()) if event["event"] == kind]
+    return read_events(bed.events, kind)
 
 
 def port_of(host: Host) -> str:

@@ -22,7 +22,7 @@ OBJECT_BYTES = 1 << 30
 # default takes Linux 15 to 45 s.
 ADDRESSES_HOLD_MS = 2000
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.slow, pytest.mark.timing]
+pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.long, pytest.mark.timing]
 
 Messages = Iterator[dict[str, Any]]
 

@@ -1,6 +1,5 @@
 """Announced flows in a fabric of several ways: they go where their shares are reckoned for."""
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ import pytest
 
 from controller.cli.client import Client
 from controller.model.values import switch_id
+from controller.ops.event_log import read_events
 from experiments.network import api
 from experiments.traffic import fountain
 from experiments.traffic.program import Command
@@ -47,8 +47,7 @@ def sending(
 
 def audits(bed: Bed) -> list[dict[str, Any]]:
     """What all audits have found so far."""
-    events = map(json.loads, bed.events.read_text().splitlines())
-    return [event for event in events if event["event"] == "switch_audited"]
+    return read_events(bed.events, "switch_audited")
 
 
 def test_datagrams_of_announced_flows_take_one_way_each_whatever_their_ports() -> None:

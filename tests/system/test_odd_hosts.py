@@ -189,7 +189,7 @@ def congestion_controls() -> str:
     return run(["sysctl", "-n", "net.ipv4.tcp_available_congestion_control"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_hosts_of_all_kinds(tmp_path: Path) -> None:
     config = BedConfig(topology="star", senders=SENDERS, scheme="weir", host=USUAL)
     with standing(config) as bed:

@@ -17,6 +17,7 @@ import yaml
 
 from certificates import Authority
 from controller.cli.client import Client
+from controller.ops.event_log import read_events
 from experiments.measure import netstat
 from experiments.traffic.reader import IncastSpec
 from testbed.bed import Bed
@@ -107,9 +108,7 @@ class Member:
             self.process.wait()
 
     def events(self, kind: str) -> list[dict]:
-        lines = self.events_file.read_text().splitlines() if self.events_file.exists() else []
-        found = [json.loads(line) for line in lines]
-        return [event for event in found if event["event"] == kind]
+        return read_events(self.events_file, kind)
 
     @property
     def master(self) -> bool:

@@ -28,7 +28,7 @@ OPEN = IncastSpec(senders=SENDERS, rounds=15, connections_per_sender=2)
 NEW_SHORT = IncastSpec(senders=SENDERS, rounds=15, block_bytes=SENDERS * 25_000)
 NEW_LONG = IncastSpec(senders=SENDERS, rounds=5, block_bytes=SENDERS * 100_000)
 
-pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.slow, pytest.mark.timing]
+pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.long, pytest.mark.timing]
 
 
 def read(bed: Bed, host: HostSettings, spec: IncastSpec, fresh: bool, log: Path) -> float:

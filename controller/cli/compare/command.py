@@ -92,6 +92,8 @@ def compare(options: argparse.Namespace, print_table: Callable[[Table], None]) -
         interrupted = True
         say(f"ended early: {error}; regulation is on again within {turns.off_s} s")
     found = findings(pairs)
+    if stopped:
+        found = [finding if finding.measure != stopped.measure else stopped for finding in found]
     said = Verdict.HURTS if stopped else verdict(found)
     if options.json:
         print(json.dumps(_document(said, found, pairs, turns.lost, stopped, interrupted)))

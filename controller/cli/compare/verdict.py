@@ -149,7 +149,7 @@ def verdict(found: Sequence[Finding]) -> Verdict:
 
 def clearly_worse(found: Sequence[Finding]) -> Finding | None:
     """What makes regulation clearly worse, while nothing is clearly better for it: enough to end
-    the comparison before its time."""
+    the comparison before its time, although there may be no interval for it yet."""
     worse = None
     for finding in found:
         change = finding.change
@@ -157,7 +157,7 @@ def clearly_worse(found: Sequence[Finding]) -> Finding | None:
         if is_clear and min(change.p_below, change.p_above) <= CLEARLY_P:
             if (change.centre > 0) == finding.measure.more_is_better:
                 return None
-            worse = worse or finding
+            worse = worse or finding._replace(judgement=Judgement.WORSE)
     return worse
 
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from controller.ops.event_log import read_events
 from experiments.bench.apps.matrix import SETTINGS, Setting, Workload, scheme_of
 from experiments.bench.apps.play import Stage, as_record
 from experiments.measure import counters, observation, validity
@@ -125,8 +126,7 @@ def _described(setting: Setting) -> dict[str, Any]:
 
 
 def _events(bed: Bed, since_ns: int) -> list[dict[str, Any]]:
-    lines = map(json.loads, bed.events.read_text().splitlines())
-    return [event for event in lines if event["time_ns"] >= since_ns]
+    return [event for event in read_events(bed.events) if event["time_ns"] >= since_ns]
 
 
 def _nothing_lost(elsewhere: dict[str, dict[str, int]]) -> validity.Check:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from controller.ops.event_log import read_events
 from experiments.bench.controller.fake_switch import FakeSwitch
 from experiments.measure.process import footprint, processor_s
 from testbed.command import wait_until
@@ -123,9 +124,8 @@ class Weir(ControllerProcess):
 
     def burst_flows(self, port: int) -> list[int]:
         """The number of burst flows that every notice of a port found so far."""
-        lines = (json.loads(line) for line in self._events.read_text().splitlines())
-        notices = (line for line in lines if line["event"] == "queue_event")
-        return [line["burst"] for line in notices if line["port"] == port]
+        notices = read_events(self._events, "queue_event")
+        return [notice["burst"] for notice in notices if notice["port"] == port]
 
 
 class StockRyu(ControllerProcess):
