@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from controller.cli.check import check
 from controller.cli.client import AskError, Client
 from controller.cli.token import token
 from controller.config import quantity
-from controller.model.values import datapath_id, switch_id
+from controller.model.values import switch_id
 
 _SOCKET = "/run/weir/controller.sock"
 _FAILED = 1
@@ -275,7 +275,6 @@ def console() -> Console:
 def _switches(options: argparse.Namespace) -> int:
     client = Client(options.socket)
     answer = client.ask("switches", {"switch": options.switch})
-    _require_known(client, options.switch, answer["switches"])
     if options.json:
         return _print_json(answer)
     console().print(listing.table(listing.SWITCHES, answer["switches"]))
@@ -285,7 +284,6 @@ def _switches(options: argparse.Namespace) -> int:
 def _ports(options: argparse.Namespace) -> int:
     client, parameters = Client(options.socket), {"switch": options.switch}
     ports = client.ask("ports", parameters)["ports"]
-    _require_known(client, options.switch, ports)
     rows = listing.with_regulation(ports, client.ask("regulation", parameters)["ports"])
     if options.json:
         return _print_json({"ports": rows})
@@ -307,7 +305,6 @@ def _flows(options: argparse.Namespace) -> int:
             "offset": options.offset,
         },
     )
-    _require_known(client, options.switch, answer["flows"])
     if options.json:
         return _print_json(answer)
     console().print(listing.table(listing.FLOWS, answer["flows"]))
@@ -316,17 +313,6 @@ def _flows(options: argparse.Namespace) -> int:
         first = answer["offset"] + 1
         print(f"{first} to {first + shown - 1} of {answer['total']}; --offset shows others")
     return 0
-
-
-def _require_known(client: Client, switch: int | None, rows: Sequence[object]) -> None:
-    """Tell a switch that is not there from one of which there is nothing to list. Raises
-    AskError."""
-    if switch is None or rows:
-        return
-    known = [row["datapath_id"] for row in client.ask("switches")["switches"]]
-    if datapath_id(switch) not in known:
-        there = ", ".join(known) or "none"
-        raise AskError(f"no switch {datapath_id(switch)} is known; there are {there}")
 
 
 def _bandwidth(options: argparse.Namespace) -> int:

@@ -7,9 +7,16 @@ after any of them.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from controller.model.values import datapath_id
 from controller.northbound.families import CONTENT_TYPE
 from controller.northbound.metrics import Exposition
-from controller.northbound.views import Announcing, Bypassing, EventView, Source
+from controller.northbound.views import (
+    Announcing,
+    Bypassing,
+    EventView,
+    Source,
+    UnknownError,
+)
 from controller.rpc import methods
 from controller.rpc.messages import CallError, Kind
 
@@ -101,18 +108,30 @@ class Handlers:
         return Listing("text", self._exposition.pieces(), {"content_type": CONTENT_TYPE})
 
     def switches(self, asked: methods.OfSwitch) -> Answer:
+        self._require(asked.switch)
         rows = (view for view in self._source.switches() if asked.switch in (None, view["switch"]))
         return Listing("switches", rows, {})
 
     def excesses(self, asked: methods.OfSwitch) -> Answer:
+        self._require(asked.switch)
         return Listing("excesses", self._source.excesses(asked.switch), {})
 
     def ports(self, asked: methods.OfSwitch) -> Answer:
+        self._require(asked.switch)
         return Listing("ports", self._source.ports(asked.switch), {})
 
     def regulation(self, asked: methods.OfSwitch) -> Answer:
+        self._require(asked.switch)
         scheme = self._source.controller()["scheme"]
         return Listing("ports", self._source.regulation(asked.switch), {"scheme": scheme})
+
+    def _require(self, switch: int | None) -> None:
+        """A switch of which there is nothing to list is not one that is not there. Raises
+        UnknownError."""
+        if switch is None or switch in (known := self._source.known()):
+            return
+        there = ", ".join(map(datapath_id, sorted(known))) or "none"
+        raise UnknownError(f"no switch {datapath_id(switch)} is known; there are {there}")
 
     # Turning regulation off and on
 
@@ -127,6 +146,7 @@ class Handlers:
 
     def flows(self, query: methods.FlowQuery) -> Answer:
         """A page of a table that changes meanwhile: the next page may repeat or miss flows."""
+        self._require(query.switch)
         page = self._source.flows(query, self._checkpoint)
         following = query.offset + query.limit
         more = following < page.total and following <= methods.FARTHEST_ROW

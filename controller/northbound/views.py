@@ -393,8 +393,11 @@ class Source(Protocol):
 
     def tables(self) -> TablesView: ...
 
-    def switches(self) -> Iterator[SwitchView]:
+    def known(self) -> set[int]:
         """All switches that were ever connected."""
+
+    def switches(self) -> Iterator[SwitchView]:
+        """The same, with what there is to tell of each."""
 
     def excesses(self, switch: int | None = None) -> Iterator[ExcessView]:
         """Ports and classes that ever exceeded their budget."""

@@ -111,9 +111,11 @@ class Inspection:
 
     # Switches and ports
 
+    def known(self) -> set[int]:
+        return {*self._weir.engine.tables.switches(), *self._channels}
+
     def switches(self) -> Iterator[SwitchView]:
-        known = {*self._weir.engine.tables.switches(), *self._channels}
-        for switch in sorted(known):
+        for switch in sorted(self.known()):
             yield self._switch(switch)
 
     @property

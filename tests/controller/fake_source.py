@@ -114,6 +114,9 @@ class Told:
             "given_up": {"flooded": 1},
         }
 
+    def known(self) -> set[int]:
+        return set(range(1, self.n_switches + 1))
+
     def switches(self) -> Iterator[SwitchView]:
         for switch in range(1, self.n_switches + 1):
             yield {
