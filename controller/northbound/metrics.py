@@ -228,6 +228,13 @@ class Exposition:
                 for name in names
             ],
         )
+        if told["writes_events"] is not None:
+            yield self._families.gauge(
+                "weir_event_log_written",
+                "1 if events are written to the event log.",
+                (),
+                [((), told["writes_events"])],
+            )
 
     def _expiries(self) -> Iterator[Metric]:
         expiries = self._source.expiries()

@@ -36,7 +36,8 @@ class HoldView(TypedDict):
 class ControllerView(TypedDict):
     """`rank` is alone, master, leaving (a master that hands over) or standby. `generation` is
     the newest one that the controller knows, None without any. `peers` are the controllers that
-    it hears, `silent` those of its configuration that it does not."""
+    it hears, `silent` those of its configuration that it does not. `writes_events` is whether the
+    event log is written, None without one."""
 
     version: str
     python: str
@@ -47,6 +48,7 @@ class ControllerView(TypedDict):
     generation: int | None
     peers: list[str]
     silent: list[str]
+    writes_events: bool | None
 
 
 class TablesView(TypedDict):

@@ -111,6 +111,11 @@ class EventLog:
         self._path = path
         self._file = self._open()
 
+    @property
+    def is_written(self) -> bool | None:
+        """None without a file, false once it could not be written."""
+        return self._file is not None if self._path else None
+
     def write(self, event: str, fields: dict[str, object], time_ns: int, wall_s: float) -> None:
         """Append a line. If the file cannot be written, as on a full disk, the log is closed and an
         error logged: the event log must not end the controller."""

@@ -136,6 +136,11 @@ class Weir(RyuApp):
         """The latest events."""
         return self._event_log.recent
 
+    @property
+    def writes_events(self) -> bool | None:
+        """Whether the event log is written; None without one."""
+        return self._event_log.is_written
+
     def now_ns(self) -> int:
         return self._clock_ns()
 

@@ -87,6 +87,7 @@ class Inspection:
             "generation": election.generation if election and known else None,
             "peers": sorted(heard),
             "silent": sorted(self._weir.config.standby.peers.keys() - heard),
+            "writes_events": self._weir.writes_events,
         }
 
     def tables(self) -> TablesView:

@@ -94,6 +94,7 @@ class Told:
             "generation": 17,
             "peers": ["b"],
             "silent": ["c"],
+            "writes_events": True,
         }
 
     def tables(self) -> TablesView:

@@ -20,6 +20,9 @@ FAULTS: dict[str, Series] = {
     "WeirApiDown": {
         "weir_api_up": "1 1 0x20",
     },
+    "WeirEventLogEnded": {
+        "weir_event_log_written": "1 1 0x20",
+    },
     "WeirSwitchNotReady": {
         'weir_switch_master{switch="1"}': "1x20",
         'weir_switch_ready{switch="1"}': "0x20",
@@ -99,6 +102,7 @@ USUAL: Series = {
     'weir_master{job="weir", instance="b"}': "0x240",
     'weir_standby_heard{job="weir", instance="a", peer="b"}': "1 1 0 0 1x236",
     'weir_api_up{job="weir", instance="a"}': "1 0 0 1x237",
+    'weir_event_log_written{job="weir", instance="a"}': "1 0 1x238",
     f"weir_switch_connected{{{SWITCH}}}": "1x240",
     'weir_switch_master{switch="1"}': "1x240",
     'weir_switch_ready{switch="1"}': "1x240",

@@ -34,7 +34,9 @@ def test_it_is_continued_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_without_a_file_nothing_is_written() -> None:
-    EventLog(None).write("start", {}, 0, 0.0)
+    log = EventLog(None)
+    log.write("start", {}, 0, 0.0)
+    assert log.is_written is None
 
 
 def test_a_place_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -49,6 +51,7 @@ def test_a_full_disk_ends_the_log_and_nothing_else(caplog: pytest.LogCaptureFixt
     log.close()
     (record,) = caplog.records
     assert "cannot write /dev/full: No space left on device" in record.getMessage()
+    assert log.is_written is False
 
 
 def test_it_goes_on_in_a_new_file_once_the_old_one_is_moved_away(tmp_path: Path) -> None:
@@ -58,6 +61,7 @@ def test_it_goes_on_in_a_new_file_once_the_old_one_is_moved_away(tmp_path: Path)
     path.rename(tmp_path / "events.jsonl.1")
     log.reopen()
     log.write("stop", {}, 1, 1.0)
+    assert log.is_written is True
     log.close()
     assert json.loads(path.read_text())["event"] == "stop"
 

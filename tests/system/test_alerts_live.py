@@ -141,6 +141,22 @@ def the_address_of_the_api_is_taken(world: World) -> Iterator[None]:
     world.wait("weir_api_up", 1, instance="b")
 
 
+# As on a disk that is full.
+@fault("WeirEventLogEnded")
+def the_event_log_cannot_be_written(world: World) -> Iterator[None]:
+    events = RUN_DIR / "b" / "events.jsonl"
+    events.symlink_to("/dev/full")
+    world.configure(world.b, {"log": {"events": str(events)}})
+    world.b.kill()
+    world.b.start()
+    world.wait("weir_event_log_written", 0, instance="b")
+    yield
+    events.unlink()
+    world.configure(world.b, {})
+    world.wait("weir_event_log_written", 1, instance="b")
+    world.wait_for_the_standby()
+
+
 @fault("WeirExpiresSoon")
 def a_token_is_about_to_end(world: World) -> Iterator[None]:
     def ends_in_days(days: int) -> bool:
