@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from testbed.forward import Forward
+
 RUN_DIR = Path("/run/weir")
 
 _TOOLS = ("unshare", "setpriv", "nsenter", "ip", "tc", "ethtool", "ss", "mnexec")
@@ -62,8 +64,9 @@ def require() -> None:
         )
 
 
-def run(argv: Sequence[str], *, stdout: int | None = None) -> int:
-    """Run ``argv`` as the first process of a new sandbox; return its exit status.
+def run(argv: Sequence[str], *, stdout: int | None = None, forwards: Sequence[Forward] = ()) -> int:
+    """Run ``argv`` as the first process of a new sandbox; return its exit status. What ``forwards``
+    say is reached from outside meanwhile.
 
     Signals that reach this process are handed on; the first process has ten seconds to end, then it
     is killed. The status of a process that a signal ended is 128 + the signal's number, as in
@@ -80,6 +83,8 @@ def run(argv: Sequence[str], *, stdout: int | None = None) -> int:
             # A mask outlives exec: without this the first process would never see a signal.
             preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
         )
+        for forward in forwards:
+            forward.start(inner.pid)
         try:
             return _supervise(inner, watched)
         finally:
