@@ -6,12 +6,17 @@ PY   := $(VENV)/bin
 PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
+.PHONY: help demo demo-dashboard check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
 	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-lttp bench-bandwidth bench-dfcp \
 	test-system manual package test-package clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo-dashboard: ## the operator's page with something to look at, until Ctrl-C (ADDRESS=127.0.0.1:8181)
+	@$(PREPARE) packages venv switch page
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_PAGE_PREFIX="$$(dashboards/web/build --prefix)" \
+		$(PY)/weir-experiment dashboard $(addprefix --address ,$(ADDRESS))
 
 demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 2 minutes after the build)
 	@$(PREPARE) packages venv switch bpf

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from controller.cli.arguments import Parser
-from experiments.cli import bench, demo, report, run, soak
+from experiments.cli import bench, dashboard, demo, report, run, soak
 from testbed.dctcp import DctcpError
 from testbed.ovs import OvsError
 from testbed.sandbox import SandboxError
@@ -51,6 +51,6 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (demo, run, report, bench, soak):
+    for command in (demo, dashboard, run, report, bench, soak):
         command.add(commands)
     return parser

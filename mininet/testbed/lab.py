@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from controller.cli.arguments import Parser
-from testbed import dctcp, options, sandbox
+from testbed import dashboard, dctcp, options, sandbox
 from testbed.config import REGULATION_SCHEMES, BedConfig, HostSettings
 from testbed.topologies import at_most, topology_of
 
@@ -40,8 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = _config(args)
         topology_of(config)
-        module = [sys.executable, "-m", "testbed.prompt", json.dumps(asdict(config))]
-        return sandbox.run([*module, *args.commands])
+        forwards = [dashboard.forward(args.dashboard)] if args.dashboard else []
+        asked = {"config": asdict(config), "dashboard": args.dashboard}
+        module = [sys.executable, "-m", "testbed.prompt", json.dumps(asked)]
+        return sandbox.run([*module, *args.commands], forwards=forwards)
     except ValueError as wrong:
         print(f"weir-lab: {wrong}", file=sys.stderr)
         return 2
@@ -65,6 +67,7 @@ def _config(args: argparse.Namespace) -> BedConfig:
         queue=dctcp.MARKING if marks else {},
         host=HostSettings(congestion_control=control, ecn=True if marks else None),
         ovs_prefix=args.ovs,
+        controller=dashboard.sections() if args.dashboard else {},
     )
 
 
@@ -90,6 +93,11 @@ def _parser() -> argparse.ArgumentParser:
         "--congestion-control", default=None, metavar="NAME",
         help="of the hosts' TCP (default: this machine's own); weir-dctcp is DCTCP, with ECN and "
         "queues that mark",
+    )  # fmt: skip
+    add(
+        "--dashboard", nargs="?", const=dashboard.DEFAULT, default=None, metavar="ADDRESS:PORT",
+        help="serve the operator's page there, to be looked at from outside of the sandbox "
+        "(default %(const)s); its address and a token are printed",
     )  # fmt: skip
     add(
         "-c", dest="commands", action="append", default=[], metavar="COMMAND",

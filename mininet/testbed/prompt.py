@@ -14,7 +14,7 @@ from mininet.cli import CLI
 from mininet.log import setLogLevel
 from mininet.net import Mininet
 
-from testbed import builds, iperf, sandbox
+from testbed import builds, dashboard, iperf, sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig
 
@@ -59,8 +59,10 @@ def main() -> int:
     try:
         sandbox.become_first_process()
         setLogLevel("info")
-        config, *commands = sys.argv[1:]
-        bed = Bed(BedConfig.from_dict(json.loads(config)))
+        told, *commands = sys.argv[1:]
+        asked = json.loads(told)
+        bed = Bed(BedConfig.from_dict(asked["config"]))
+        token = dashboard.make_token() if asked["dashboard"] else None
         iperf.install()
         # The prompt's own shell, and every node's, find our switch and its programs, and Weir's.
         os.environ.update(bed.ovs.env)
@@ -68,6 +70,8 @@ def main() -> int:
         with bed:
             bed.require_forwarding()
             print(in_words(bed), flush=True)
+            if token:
+                print(f"dashboard: http://{asked['dashboard']}/, sign in with {token}", flush=True)
             if commands:
                 Commands(bed.net, commands)
             elif sys.stdin.isatty():
