@@ -2,10 +2,11 @@
 northbound."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from controller.api.tokens import Scope, Token
 from controller.northbound import views
 
 
@@ -15,6 +16,22 @@ class Health(BaseModel):
     status: Literal["ready", "not ready"]
     version: str
     detail: str | None = None
+
+
+class SignIn(BaseModel):
+    """A token of the controller's token file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class Session(BaseModel):
+    """The token that is signed in: its name, what it may do, and when it expires."""
+
+    name: str
+    scopes: list[Scope]
+    expires: AwareDatetime | None
 
 
 class Fountains(BaseModel):
@@ -76,6 +93,11 @@ class TopologySwitch(BaseModel):
 class Topology(BaseModel):
     switches: list[TopologySwitch]
     links: list[TopologyLink]
+
+
+def session(token: Token) -> Session:
+    """What a token is and may do, without the secret."""
+    return Session(name=token.name, scopes=sorted(token.scopes), expires=token.expires)
 
 
 def topology(switches: Mapping[str, Any], ports: Mapping[str, Any]) -> Topology:

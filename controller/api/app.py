@@ -15,8 +15,8 @@ fountain codes: such a sender announces its flow, follows its share, and withdra
 has ended. A flow that is not renewed for a few seconds is forgotten.
 
 Every request but those for health and this description takes a token (`Authorization: Bearer
-TOKEN`) with the scope *read*, *announce* or *regulate*. Errors are problems as in RFC 9457. Rates
-are of whole Ethernet frames, in bit/s.
+TOKEN`) with the scope *read*, *announce* or *regulate*, or in its place the cookie of a session.
+Errors are problems as in RFC 9457. Rates are of whole Ethernet frames, in bit/s.
 """
 
 

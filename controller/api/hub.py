@@ -29,10 +29,12 @@ class FullError(Exception):
 
 
 class _Listener:
-    """`wants` is the key of the messages that it wants, None for all."""
+    """`wants` is the key of the messages that it wants, None for all. `may` says whether it may
+    still listen."""
 
-    def __init__(self, wants: str | None) -> None:
+    def __init__(self, wants: str | None, may: Callable[[], bool]) -> None:
         self.wants = wants
+        self.may = may
         self.waiting: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
         self.task: asyncio.Task[Any] | None = None
 
@@ -102,11 +104,14 @@ class Hub:
                     self._drop(listener)
 
     @contextlib.contextmanager
-    def listening(self, wants: str | None = None) -> Iterator[AsyncIterator[bytes]]:
-        """The present state, then all messages, as long as the block lasts. Raises FullError."""
+    def listening(
+        self, wants: str | None = None, may: Callable[[], bool] = lambda: True
+    ) -> Iterator[AsyncIterator[bytes]]:
+        """The present state, then all messages, as long as the block lasts, and `may` says so when
+        `part` asks. Raises FullError."""
         if len(self._listeners) >= self._most:
             raise FullError(f"{self._most} listen already; try again later")
-        listener = _Listener(wants)
+        listener = _Listener(wants, may)
         state = [text for key, text in self._state.items() if wants in (None, key)]
         self._listeners.add(listener)
         try:
@@ -124,13 +129,23 @@ class Hub:
                 text += listener.waiting.get_nowait()
             yield text
 
+    def part(self) -> None:
+        """End the streams of those that may no longer listen."""
+        for listener in list(self._listeners):
+            if not listener.may():
+                self._end(listener)
+                LOG.info("a stream of %s has ended with its token or session", self._name)
+
     def _drop(self, listener: _Listener) -> None:
-        """Its task may wait for ever for its peer to read."""
         self.dropped += 1
+        self._end(listener)
+        LOG.warning("a listener to %s did not read and was dropped", self._name)
+
+    def _end(self, listener: _Listener) -> None:
+        """Its task may wait for ever for its peer to read."""
         self._listeners.discard(listener)
         if listener.task is not None:
             listener.task.cancel()
-        LOG.warning("a listener to %s did not read and was dropped", self._name)
 
     def _written(self, message: Message) -> bytes:
         """WHATWG HTML, section 9.2: server-sent events."""
