@@ -59,6 +59,7 @@ class Hub:
         self._state: dict[str, bytes] = {}
         self._listeners: set[_Listener] = set()
         self.dropped = 0
+        self.told = 0
 
     def __len__(self) -> int:
         """The number of listeners."""
@@ -89,6 +90,8 @@ class Hub:
 
     def tell(self, message: Message) -> None:
         """Send a message to all who want it."""
+        # A message may say that others were missed.
+        self.told += message.get("missed", 1)
         key = self._key(message) if self._key else None
         written = self._written(message)
         if key is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Query, Request, Response
@@ -10,11 +11,14 @@ from fastapi.responses import StreamingResponse
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 from prometheus_client import generate_latest
 from starlette import types
+from starlette.exceptions import HTTPException
 
 from controller import __version__
 from controller.api import answers, sessions
 from controller.api.access import PAGE_HEADER, Caller, Shown
+from controller.api.history import PortHistory
 from controller.api.hub import Hub
+from controller.api.overview import FabricOverview
 from controller.api.state import Api
 from controller.api.tokens import Scope
 from controller.northbound import views
@@ -22,6 +26,8 @@ from controller.rpc import methods
 from controller.rpc.messages import CallError, Kind
 
 Flow = Annotated[methods.FlowName, Path(description="the flow's name")]
+
+_HISTORY_S = 600.0
 
 
 def add(app: FastAPI, api: Api) -> None:
@@ -157,6 +163,35 @@ def add(app: FastAPI, api: Api) -> None:
     )
     async def withdraw(flow: Flow) -> Response:
         return await api.ask("withdraw", flow=flow)
+
+    # How it is, and how it has been
+
+    @app.get(
+        "/v1/overview",
+        summary="Whether all is well, and where it is congested",
+        tags=["fabric"],
+        **reads,
+    )
+    async def fabric_overview() -> FabricOverview:
+        return api.told_overview()
+
+    @app.get(
+        "/v1/history",
+        summary="A port, or all together, over the last hour or day",
+        response_model=PortHistory,
+        tags=["fabric"],
+        **reads,
+    )
+    async def port_history(asked: Annotated[answers.HistoryQuery, Query()]) -> Response:
+        now_s = api.now_s()
+        begin_s = now_s - _HISTORY_S if asked.from_s is None else asked.from_s
+        end_s = now_s if asked.to_s is None else asked.to_s
+        try:
+            told = api.history.told(asked.port_id, begin_s, end_s, now_s)
+        except KeyError:
+            text = f"there is no history of {asked.port_id}: no port with a queue is known there"
+            raise HTTPException(HTTPStatus.NOT_FOUND, text) from None
+        return Response(told.model_dump_json(), media_type="application/json")
 
     # What there is
 

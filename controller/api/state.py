@@ -10,7 +10,10 @@ from fastapi import Response
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from controller.api.access import Access
+from controller.api.history import History, Memory, Store
 from controller.api.hub import Hub
+from controller.api.overview import FabricOverview, Overview
+from controller.api.sampling import Sample, Sampler
 from controller.api.settings import ApiSettings
 from controller.api.tokens import TokenError, Tokens
 from controller.api.upstream import Upstream
@@ -56,10 +59,12 @@ class Api:
         upstream: Upstream,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
+        store: Store | None = None,
     ) -> None:
-        """Raises TokenError."""
+        """History is in `store`; without one, it ends with the process. Raises TokenError."""
         self.settings = settings
         self.upstream = upstream
+        self._now, self._clock = now, clock
         self.metrics = ApiMetrics()
         self.tokens = Tokens(settings.tokens)
         self.access = Access(self.tokens, settings.rate, self.metrics.refused, now, clock)
@@ -74,6 +79,18 @@ class Api:
             "event", lambda: upstream.follow("follow_events", {"limit": 0}), _MOST_LISTENERS
         )
 
+        self.history = History(store or Memory())
+        self.overview = Overview()
+        self._sampler = Sampler(upstream, self._take, self.now_s, clock)
+
+    def now_s(self) -> float:
+        """The time of day."""
+        return self._now().timestamp()
+
+    def told_overview(self) -> FabricOverview:
+        """The overview now."""
+        return self.overview.told(self._clock())
+
     async def ask(self, method: str, asked: Parameters | None = None, **more: object) -> Response:
         """The answer of the controller, unchanged. Raises CallError and UnavailableError."""
         params = asked.model_dump(mode="json", by_alias=True, exclude_none=True) if asked else {}
@@ -83,8 +100,19 @@ class Api:
     async def run(self) -> None:
         """The work in the background, for ever."""
         async with asyncio.TaskGroup() as tasks:
-            for work in (self.shares.run(), self.events.run(), self._look()):
+            for work in (
+                self.shares.run(),
+                self.events.run(),
+                self._sampler.run(),
+                self._look(),
+            ):
                 tasks.create_task(work)
+
+    def _take(self, found: Sample | str) -> None:
+        if isinstance(found, Sample):
+            self.history.put(found.sampled, found.at_s)
+        happened, self.events.told = self.events.told, 0
+        self.overview.take(found, happened, self._clock())
 
     async def _look(self) -> None:
         """Follow the token file, end the streams of tokens that are no longer good, and update the

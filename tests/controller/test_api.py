@@ -123,6 +123,8 @@ def world(tmp_path: Path) -> ServedApi:
 READING = [
     "/v1/bandwidth?src=10.0.0.1&dst=fd00::1",
     "/v1/fountains",
+    "/v1/overview",
+    "/v1/history?from=1790000000.5&to=1790000100",
     "/v1/topology",
     "/v1/switches",
     "/v1/ports?switch=1",
