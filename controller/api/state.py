@@ -13,6 +13,7 @@ from controller.api.access import Access
 from controller.api.history import History, Memory, Store
 from controller.api.hub import Hub
 from controller.api.overview import FabricOverview, Overview
+from controller.api.page import Page, PageError
 from controller.api.sampling import Sample, Sampler
 from controller.api.settings import ApiSettings
 from controller.api.tokens import TokenError, Tokens
@@ -81,6 +82,8 @@ class Api:
 
         self.history = History(store or Memory())
         self.overview = Overview()
+        self.page = Page(settings.page)
+        self._follow_page()
         self._sampler = Sampler(upstream, self._take, self.now_s, clock)
 
     def now_s(self) -> float:
@@ -114,9 +117,16 @@ class Api:
         happened, self.events.told = self.events.told, 0
         self.overview.take(found, happened, self._clock())
 
+    def _follow_page(self) -> None:
+        try:
+            if self.page.follow():
+                LOG.info("the dashboard's page has been read")
+        except PageError as error:
+            LOG.error("the dashboard's page is not read: %s", error)
+
     async def _look(self) -> None:
-        """Follow the token file, end the streams of tokens that are no longer good, and update the
-        metrics, for ever."""
+        """Follow the token file and the page, end the streams of tokens that are no longer good,
+        and update the metrics, for ever."""
         while True:
             await asyncio.sleep(_LOOK_S)
             try:
@@ -124,6 +134,7 @@ class Api:
                     LOG.info("tokens have been read again")
             except TokenError as error:
                 LOG.error("tokens are not read again, the former ones stay in use: %s", error)
+            self._follow_page()
             for hub in (self.shares, self.events):
                 hub.part()
             for name, hub in (("shares", self.shares), ("events", self.events)):

@@ -74,16 +74,16 @@ class Tokens:
     def __init__(self, path: Path) -> None:
         """Raises TokenError."""
         self._path = path
-        self._stamp = _stamp(path)
+        self._stamp = stamp(path)
         self._by_digest: Mapping[bytes, Token] = read(path)
 
     def follow(self) -> bool:
         """Read the file if it has changed; returns whether it has. If it cannot be used, raises
         TokenError and keeps the former tokens."""
-        stamp = _stamp(self._path)
-        if stamp == self._stamp:
+        found = stamp(self._path)
+        if found == self._stamp:
             return False
-        self._stamp = stamp
+        self._stamp = found
         self._by_digest = read(self._path)
         return True
 
@@ -161,7 +161,8 @@ def line(token: Token) -> str:
     return f'  - {{name: {token.name}, sha256: "{token.sha256}", scopes: [{scopes}]{expires}}}'
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """What differs when a file has changed; None if it is not there."""
     try:
         told = path.stat()
     except OSError:
