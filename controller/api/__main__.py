@@ -21,12 +21,13 @@ import time
 import uvloop
 
 from controller.api import app, metrics
+from controller.api.history import Files
 from controller.api.server import Server, listen, prepare
 from controller.api.settings import ApiSettings, Settings
 from controller.api.state import Api
 from controller.api.tokens import TokenError
 from controller.api.upstream import Upstream
-from controller.ops import logs
+from controller.ops import directories, logs
 from controller.rpc import handover
 
 LOG = logging.getLogger("weir.api")
@@ -101,7 +102,9 @@ class _Process:
 
     def _open(self, settings: ApiSettings) -> tuple[Api, Server, socket.socket]:
         """Raises TokenError or OSError, with a text for people."""
-        api = Api(settings, self._upstream)
+        state = directories.state()
+        store = Files(state / "history") if state else None
+        api = Api(settings, self._upstream, store=store)
         listening = listen(settings.host, settings.port)
         try:
             server = Server(app.make(api), _API_PEERS, settings.key, settings.certificate)

@@ -2,11 +2,14 @@
 northbound."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
+from controller.api.tokens import Scope, Token
+from controller.model.values import PortId
 from controller.northbound import views
+from controller.rpc import methods
 
 
 class Health(BaseModel):
@@ -15,6 +18,51 @@ class Health(BaseModel):
     status: Literal["ready", "not ready"]
     version: str
     detail: str | None = None
+
+
+class SignIn(BaseModel):
+    """A token of the controller's token file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class Session(BaseModel):
+    """The token that is signed in: its name, what it may do, and when it expires."""
+
+    name: str
+    scopes: list[Scope]
+    expires: AwareDatetime | None
+
+
+Seconds = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
+
+
+class HistoryQuery(methods.Parameters):
+    """A port and a time, in seconds since 1970: without a port all together, without a time the
+    last 10 minutes."""
+
+    switch: methods.Switch | None = Field(default=None, description="datapath id")
+    port: Annotated[int, methods.Whole(1, 2**32 - 1)] | None = Field(
+        default=None, description="OpenFlow port number"
+    )
+    from_s: Seconds | None = Field(default=None, alias="from", description="since then")
+    to_s: Seconds | None = Field(default=None, alias="to", description="until then")
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        if (self.switch is None) != (self.port is None):
+            missing = "switch" if self.switch is None else "port"
+            right = "name both, or neither for all ports together"
+            raise ValueError(f"{missing}: is missing; {right}")
+        return self
+
+    @property
+    def port_id(self) -> PortId | None:
+        if self.switch is None or self.port is None:
+            return None
+        return PortId(self.switch, self.port)
 
 
 class Fountains(BaseModel):
@@ -76,6 +124,11 @@ class TopologySwitch(BaseModel):
 class Topology(BaseModel):
     switches: list[TopologySwitch]
     links: list[TopologyLink]
+
+
+def session(token: Token) -> Session:
+    """What a token is and may do, without the secret."""
+    return Session(name=token.name, scopes=sorted(token.scopes), expires=token.expires)
 
 
 def topology(switches: Mapping[str, Any], ports: Mapping[str, Any]) -> Topology:

@@ -1,12 +1,16 @@
 """The application: its description, cross-origin rules and errors."""
 
-from fastapi import FastAPI
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
 from prometheus_client import Counter
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller import __version__
 from controller.api import problems, routes
+from controller.api.page import HEADERS, Page
 from controller.api.state import Api
 
 _DESCRIPTION = """\
@@ -15,8 +19,8 @@ fountain codes: such a sender announces its flow, follows its share, and withdra
 has ended. A flow that is not renewed for a few seconds is forgotten.
 
 Every request but those for health and this description takes a token (`Authorization: Bearer
-TOKEN`) with the scope *read*, *announce* or *regulate*. Errors are problems as in RFC 9457. Rates
-are of whole Ethernet frames, in bit/s.
+TOKEN`) with the scope *read*, *announce* or *regulate*, or in its place the cookie of a session.
+Errors are problems as in RFC 9457. Rates are of whole Ethernet frames, in bit/s.
 """
 
 
@@ -41,8 +45,47 @@ def make(api: Api) -> FastAPI:
         )
     app.add_middleware(problems.SmallBodies)
     app.add_middleware(_Counted, requests=api.metrics.requests)
+    app.add_middleware(_WithHeaders)
+    app.add_exception_handler(Exception, _of_failure)
     routes.add(app, api)
+    app.router.default = _OrPage(api.page, app.router.default)
     return app
+
+
+async def _of_failure(_request: Request, _error: Exception) -> Response:
+    """For an error in Weir. Nothing that is added to the application sees this answer."""
+    text = "an error in Weir; the log of the controller has its trace, please report it"
+    return problems.problem(HTTPStatus.INTERNAL_SERVER_ERROR, text, HEADERS)
+
+
+class _OrPage:
+    """What is no path of the API may be a file of the page."""
+
+    def __init__(self, page: Page, not_found: ASGIApp) -> None:
+        self._page = page
+        self._not_found = not_found
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = None
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            answer = self._page.answer(scope["method"], scope["path"], headers)
+        await (answer or self._not_found)(scope, receive, send)
+
+
+class _WithHeaders:
+    """Adds what browsers are told with every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
 
 
 class _Counted:

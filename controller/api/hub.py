@@ -29,10 +29,12 @@ class FullError(Exception):
 
 
 class _Listener:
-    """`wants` is the key of the messages that it wants, None for all."""
+    """`wants` is the key of the messages that it wants, None for all. `may` says whether it may
+    still listen."""
 
-    def __init__(self, wants: str | None) -> None:
+    def __init__(self, wants: str | None, may: Callable[[], bool]) -> None:
         self.wants = wants
+        self.may = may
         self.waiting: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
         self.task: asyncio.Task[Any] | None = None
 
@@ -57,6 +59,7 @@ class Hub:
         self._state: dict[str, bytes] = {}
         self._listeners: set[_Listener] = set()
         self.dropped = 0
+        self.told = 0
 
     def __len__(self) -> int:
         """The number of listeners."""
@@ -87,6 +90,8 @@ class Hub:
 
     def tell(self, message: Message) -> None:
         """Send a message to all who want it."""
+        # A message may say that others were missed.
+        self.told += message.get("missed", 1)
         key = self._key(message) if self._key else None
         written = self._written(message)
         if key is not None:
@@ -102,11 +107,14 @@ class Hub:
                     self._drop(listener)
 
     @contextlib.contextmanager
-    def listening(self, wants: str | None = None) -> Iterator[AsyncIterator[bytes]]:
-        """The present state, then all messages, as long as the block lasts. Raises FullError."""
+    def listening(
+        self, wants: str | None = None, may: Callable[[], bool] = lambda: True
+    ) -> Iterator[AsyncIterator[bytes]]:
+        """The present state, then all messages, as long as the block lasts, and `may` says so when
+        `part` asks. Raises FullError."""
         if len(self._listeners) >= self._most:
             raise FullError(f"{self._most} listen already; try again later")
-        listener = _Listener(wants)
+        listener = _Listener(wants, may)
         state = [text for key, text in self._state.items() if wants in (None, key)]
         self._listeners.add(listener)
         try:
@@ -124,13 +132,23 @@ class Hub:
                 text += listener.waiting.get_nowait()
             yield text
 
+    def part(self) -> None:
+        """End the streams of those that may no longer listen."""
+        for listener in list(self._listeners):
+            if not listener.may():
+                self._end(listener)
+                LOG.info("a stream of %s has ended with its token or session", self._name)
+
     def _drop(self, listener: _Listener) -> None:
-        """Its task may wait for ever for its peer to read."""
         self.dropped += 1
+        self._end(listener)
+        LOG.warning("a listener to %s did not read and was dropped", self._name)
+
+    def _end(self, listener: _Listener) -> None:
+        """Its task may wait for ever for its peer to read."""
         self._listeners.discard(listener)
         if listener.task is not None:
             listener.task.cancel()
-        LOG.warning("a listener to %s did not read and was dropped", self._name)
 
     def _written(self, message: Message) -> bytes:
         """WHATWG HTML, section 9.2: server-sent events."""

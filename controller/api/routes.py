@@ -2,46 +2,64 @@
 
 import asyncio
 import json
+from collections.abc import Callable
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 from prometheus_client import generate_latest
 from starlette import types
+from starlette.exceptions import HTTPException
 
 from controller import __version__
-from controller.api import answers
+from controller.api import answers, sessions
+from controller.api.access import PAGE_HEADER, Caller, Shown
+from controller.api.history import PortHistory
 from controller.api.hub import Hub
+from controller.api.overview import FabricOverview
 from controller.api.state import Api
-from controller.api.tokens import Scope, Token
+from controller.api.tokens import Scope
 from controller.northbound import views
 from controller.rpc import methods
 from controller.rpc.messages import CallError, Kind
 
 Flow = Annotated[methods.FlowName, Path(description="the flow's name")]
 
+_HISTORY_S = 600.0
+
 
 def add(app: FastAPI, api: Api) -> None:
     """Add all paths."""
     bearer = HTTPBearer(auto_error=False, description="a token of the controller's token file")
+    cookie = APIKeyCookie(
+        name=sessions.COOKIE,
+        auto_error=False,
+        description=f"a session of a browser; to change something takes {PAGE_HEADER}: 1, too",
+    )
 
-    def needs(scope: Scope) -> Any:
-        async def check(
-            request: Request,
-            credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
-        ) -> Token:
-            return api.admit(request, credentials.credentials if credentials else None, scope)
+    def shown(
+        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+        session: Annotated[str | None, Depends(cookie)],
+    ) -> Shown:
+        return Shown(credentials.credentials if credentials else None, session)
+
+    def needs(scope: Scope | None) -> Any:
+        async def check(request: Request, who: Annotated[Shown, Depends(shown)]) -> Caller:
+            return api.access.admit(request, who, scope)
 
         return Depends(check)
 
-    reads: dict[str, Any] = {"dependencies": [needs(Scope.READ)]}
+    reader = needs(Scope.READ)
+    reads: dict[str, Any] = {"dependencies": [reader]}
     regulates = needs(Scope.REGULATE)
     announces: dict[str, Any] = {"dependencies": [needs(Scope.ANNOUNCE)]}
+    secure = api.settings.key is not None
 
     @app.get("/v1/health", summary="Whether the controller is there", tags=["controller"])
     async def health(request: Request) -> answers.Health:
-        api.admit_stranger(request)
+        api.access.admit_stranger(request)
         try:
             await api.upstream.ask("ready")
         except CallError as error:
@@ -55,6 +73,32 @@ def add(app: FastAPI, api: Api) -> None:
         return Response(
             generate_latest(api.metrics.registry), media_type="text/plain; version=0.0.4"
         )
+
+    # Sessions of browsers
+
+    @app.post(
+        "/v1/session",
+        summary="Sign in: a session in place of a token, as a cookie",
+        tags=["session"],
+    )
+    async def sign_in(
+        request: Request, response: Response, told: answers.SignIn
+    ) -> answers.Session:
+        former = request.cookies.get(sessions.COOKIE)
+        token, secret = api.access.sign_in(request, told.token, former)
+        sessions.give(response, secret, secure)
+        return answers.session(token)
+
+    @app.get("/v1/session", summary="Who is signed in, and may what", tags=["session"])
+    async def session(caller: Annotated[Caller, needs(None)]) -> answers.Session:
+        return answers.session(caller.token)
+
+    @app.delete("/v1/session", summary="Sign out", status_code=204, tags=["session"])
+    async def sign_out(request: Request, who: Annotated[Shown, Depends(shown)]) -> Response:
+        api.access.sign_out(request, who.session)
+        response = Response(status_code=204)
+        sessions.take_back(response, secure)
+        return response
 
     # Bandwidth
 
@@ -83,12 +127,12 @@ def add(app: FastAPI, api: Api) -> None:
         summary="What announced flows may send, as it changes",
         response_class=_EventStream,
         tags=["bandwidth"],
-        **reads,
     )
     async def follow_fountains(
+        caller: Annotated[Caller, reader],
         flow: Annotated[methods.FlowName | None, Query(description="only this flow")] = None,
     ) -> Response:
-        return _EventStream(api.shares, flow)
+        return _EventStream(api.shares, flow, caller.is_admitted)
 
     @app.put(
         "/v1/fountains/{flow}",
@@ -119,6 +163,35 @@ def add(app: FastAPI, api: Api) -> None:
     )
     async def withdraw(flow: Flow) -> Response:
         return await api.ask("withdraw", flow=flow)
+
+    # How it is, and how it has been
+
+    @app.get(
+        "/v1/overview",
+        summary="Whether all is well, and where it is congested",
+        tags=["fabric"],
+        **reads,
+    )
+    async def fabric_overview() -> FabricOverview:
+        return api.told_overview()
+
+    @app.get(
+        "/v1/history",
+        summary="A port, or all together, over the last hour or day",
+        response_model=PortHistory,
+        tags=["fabric"],
+        **reads,
+    )
+    async def port_history(asked: Annotated[answers.HistoryQuery, Query()]) -> Response:
+        now_s = api.now_s()
+        begin_s = now_s - _HISTORY_S if asked.from_s is None else asked.from_s
+        end_s = now_s if asked.to_s is None else asked.to_s
+        try:
+            told = api.history.told(asked.port_id, begin_s, end_s, now_s)
+        except KeyError:
+            text = f"there is no history of {asked.port_id}: no port with a queue is known there"
+            raise HTTPException(HTTPStatus.NOT_FOUND, text) from None
+        return Response(told.model_dump_json(), media_type="application/json")
 
     # What there is
 
@@ -174,8 +247,8 @@ def add(app: FastAPI, api: Api) -> None:
         response_model=views.OffView,
         tags=["regulation"],
     )
-    async def off(bypass: methods.TimedBypass, token: Annotated[Token, regulates]) -> Response:
-        return await api.ask("off", bypass, by=f"token {token.name}")
+    async def off(bypass: methods.TimedBypass, caller: Annotated[Caller, regulates]) -> Response:
+        return await api.ask("off", bypass, by=f"token {caller.token.name}")
 
     @app.delete(
         "/v1/bypasses",
@@ -184,9 +257,9 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["regulation"],
     )
     async def on(
-        bypass: Annotated[methods.Bypass, Query()], token: Annotated[Token, regulates]
+        bypass: Annotated[methods.Bypass, Query()], caller: Annotated[Caller, regulates]
     ) -> Response:
-        return await api.ask("on", bypass, by=f"token {token.name}")
+        return await api.ask("on", bypass, by=f"token {caller.token.name}")
 
     @app.get(
         "/v1/flows",
@@ -213,10 +286,9 @@ def add(app: FastAPI, api: Api) -> None:
         summary="Events as they come",
         response_class=_EventStream,
         tags=["events"],
-        **reads,
     )
-    async def follow_events() -> Response:
-        return _EventStream(api.events)
+    async def follow_events(caller: Annotated[Caller, reader]) -> Response:
+        return _EventStream(api.events, None, caller.is_admitted)
 
 
 class _EventStream(StreamingResponse):
@@ -224,13 +296,15 @@ class _EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, hub: Hub, wants: str | None = None, status_code: int = 200) -> None:
+    def __init__(
+        self, hub: Hub, wants: str | None, may: Callable[[], bool], status_code: int = 200
+    ) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__((), status_code, headers)
-        self._hub, self._wants = hub, wants
+        self._hub, self._wants, self._may = hub, wants, may
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Raises FullError before anything is sent."""
-        with self._hub.listening(self._wants) as told:
+        with self._hub.listening(self._wants, self._may) as told:
             self.body_iterator = told
             await super().__call__(scope, receive, send)

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict
 
 class ApiSettings(BaseModel):
     """Without `key` and `certificate` there is no TLS. `origins` are those of web pages that may
-    ask from a browser. `rate` is the number of requests a second of each token."""
+    ask from a browser. `rate` is the number of requests a second of each token, `page` the
+    directory of the dashboard's page."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -18,6 +19,7 @@ class ApiSettings(BaseModel):
     certificate: Path | None = None
     origins: tuple[str, ...] = ()
     rate: float = 100.0
+    page: Path | None = None
 
 
 class Settings(BaseModel):

@@ -5,17 +5,18 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from http import HTTPStatus
 
-from fastapi import Request, Response
+from fastapi import Response
 from prometheus_client import CollectorRegistry, Counter, Gauge
-from starlette.exceptions import HTTPException
 
-from controller.api import problems
+from controller.api.access import Access
+from controller.api.history import History, Memory, Store
 from controller.api.hub import Hub
-from controller.api.limits import RateLimit
+from controller.api.overview import FabricOverview, Overview
+from controller.api.page import Page, PageError
+from controller.api.sampling import Sample, Sampler
 from controller.api.settings import ApiSettings
-from controller.api.tokens import RefusedError, Scope, Token, TokenError, Tokens
+from controller.api.tokens import TokenError, Tokens
 from controller.api.upstream import Upstream
 from controller.rpc.methods import Parameters
 
@@ -23,8 +24,6 @@ LOG = logging.getLogger("weir.api")
 
 _LOOK_S = 1.0
 _MOST_LISTENERS = 2048
-# An address without a valid token may make this part of the requests of a token.
-_STRANGERS_PART = 0.2
 
 
 class ApiMetrics:
@@ -61,15 +60,15 @@ class Api:
         upstream: Upstream,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
+        store: Store | None = None,
     ) -> None:
-        """Raises TokenError."""
+        """History is in `store`; without one, it ends with the process. Raises TokenError."""
         self.settings = settings
         self.upstream = upstream
+        self._now, self._clock = now, clock
         self.metrics = ApiMetrics()
         self.tokens = Tokens(settings.tokens)
-        self._now = now
-        self._limit = RateLimit(settings.rate, clock)
-        self._strangers = RateLimit(_STRANGERS_PART * settings.rate, clock)
+        self.access = Access(self.tokens, settings.rate, self.metrics.refused, now, clock)
         self.shares = Hub(
             "share",
             lambda: upstream.follow("follow_fountains"),
@@ -81,31 +80,19 @@ class Api:
             "event", lambda: upstream.follow("follow_events", {"limit": 0}), _MOST_LISTENERS
         )
 
-    def admit_stranger(self, request: Request) -> None:
-        """Raises HTTPException if this address has asked too often without a token."""
-        wait_s = self._strangers.wait_s(_address_of(request))
-        if wait_s:
-            raise problems.too_many(wait_s)
+        self.history = History(store or Memory())
+        self.overview = Overview()
+        self.page = Page(settings.page)
+        self._follow_page()
+        self._sampler = Sampler(upstream, self._take, self.now_s, clock)
 
-    def admit(self, request: Request, shown: str | None, scope: Scope) -> Token:
-        """Raises HTTPException if the request may not go on."""
-        try:
-            token = self.tokens.check(shown, scope, self._now())
-        except RefusedError as refused:
-            self.metrics.refused.labels(refused.reason).inc()
-            self.admit_stranger(request)
-            whose = f"token {refused.name}" if refused.name else "a request"
-            LOG.warning("%s from %s was refused: %s", whose, _address_of(request), refused)
-            status = HTTPStatus.FORBIDDEN if refused.reason == "scope" else HTTPStatus.UNAUTHORIZED
-            error = "insufficient_scope" if refused.reason == "scope" else "invalid_token"
-            # RFC 6750 section 3: without a token there is no error to name.
-            told = "" if refused.reason == "missing" else f', error="{error}"'
-            headers = {"WWW-Authenticate": f'Bearer realm="weir"{told}'}
-            raise HTTPException(status, str(refused), headers) from None
-        wait_s = self._limit.wait_s(token.name)
-        if wait_s:
-            raise problems.too_many(wait_s)
-        return token
+    def now_s(self) -> float:
+        """The time of day."""
+        return self._now().timestamp()
+
+    def told_overview(self) -> FabricOverview:
+        """The overview now."""
+        return self.overview.told(self._clock())
 
     async def ask(self, method: str, asked: Parameters | None = None, **more: object) -> Response:
         """The answer of the controller, unchanged. Raises CallError and UnavailableError."""
@@ -116,11 +103,30 @@ class Api:
     async def run(self) -> None:
         """The work in the background, for ever."""
         async with asyncio.TaskGroup() as tasks:
-            for work in (self.shares.run(), self.events.run(), self._look()):
+            for work in (
+                self.shares.run(),
+                self.events.run(),
+                self._sampler.run(),
+                self._look(),
+            ):
                 tasks.create_task(work)
 
+    def _take(self, found: Sample | str) -> None:
+        if isinstance(found, Sample):
+            self.history.put(found.sampled, found.at_s)
+        happened, self.events.told = self.events.told, 0
+        self.overview.take(found, happened, self._clock())
+
+    def _follow_page(self) -> None:
+        try:
+            if self.page.follow():
+                LOG.info("the dashboard's page has been read")
+        except PageError as error:
+            LOG.error("the dashboard's page is not read: %s", error)
+
     async def _look(self) -> None:
-        """Follow the token file and update the metrics, for ever."""
+        """Follow the token file and the page, end the streams of tokens that are no longer good,
+        and update the metrics, for ever."""
         while True:
             await asyncio.sleep(_LOOK_S)
             try:
@@ -128,11 +134,10 @@ class Api:
                     LOG.info("tokens have been read again")
             except TokenError as error:
                 LOG.error("tokens are not read again, the former ones stay in use: %s", error)
+            self._follow_page()
+            for hub in (self.shares, self.events):
+                hub.part()
             for name, hub in (("shares", self.shares), ("events", self.events)):
                 self.metrics.listeners.labels(name).set(len(hub))
                 dropped, hub.dropped = hub.dropped, 0
                 self.metrics.dropped.labels(name).inc(dropped)
-
-
-def _address_of(request: Request) -> str:
-    return request.client.host if request.client else "unknown"

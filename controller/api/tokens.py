@@ -74,24 +74,27 @@ class Tokens:
     def __init__(self, path: Path) -> None:
         """Raises TokenError."""
         self._path = path
-        self._stamp = _stamp(path)
+        self._stamp = stamp(path)
         self._by_digest: Mapping[bytes, Token] = read(path)
 
     def follow(self) -> bool:
         """Read the file if it has changed; returns whether it has. If it cannot be used, raises
         TokenError and keeps the former tokens."""
-        stamp = _stamp(self._path)
-        if stamp == self._stamp:
+        found = stamp(self._path)
+        if found == self._stamp:
             return False
-        self._stamp = stamp
+        self._stamp = found
         self._by_digest = read(self._path)
         return True
 
-    def check(self, shown: str | None, scope: Scope, now: datetime) -> Token:
-        """The token that was shown. Raises RefusedError."""
+    def check(self, shown: str | None, scope: Scope | None, now: datetime) -> Token:
+        """The token that was shown. Without `scope`, any will do. Raises RefusedError."""
         if shown is None:
             raise RefusedError("missing", "this takes a token: Authorization: Bearer TOKEN")
-        digest = hashlib.sha256(shown.encode(errors="replace")).digest()
+        return self.check_digest(digest_of(shown), scope, now)
+
+    def check_digest(self, digest: bytes, scope: Scope | None, now: datetime) -> Token:
+        """The token of a digest. Raises RefusedError."""
         # The time that a look-up of digests takes says nothing about tokens.
         token = self._by_digest.get(digest)
         if token is None or not hmac.compare_digest(digest, bytes.fromhex(token.sha256)):
@@ -104,13 +107,18 @@ class Tokens:
                 f"this token has expired at {token.expires}; weir-controller token makes another",
                 token.name,
             )
-        if scope not in token.scopes:
+        if scope is not None and scope not in token.scopes:
             text = (
                 f"this takes a token with the scope {scope.value}: "
                 f"weir-controller token FILE NAME --scope {scope.value}"
             )
             raise RefusedError("scope", text, token.name)
         return token
+
+
+def digest_of(secret: str) -> bytes:
+    """What is kept of a token."""
+    return hashlib.sha256(secret.encode(errors="replace")).digest()
 
 
 def read(path: Path) -> dict[bytes, Token]:
@@ -140,7 +148,7 @@ def read(path: Path) -> dict[bytes, Token]:
 def make(name: str, scopes: frozenset[Scope], expires: datetime | None) -> tuple[str, Token]:
     """A new token: the secret, which is printed once, and the line for the file."""
     secret = PREFIX + secrets.token_urlsafe(32)
-    digest = hashlib.sha256(secret.encode()).hexdigest()
+    digest = digest_of(secret).hex()
     return secret, Token(name=name, sha256=digest, scopes=scopes, expires=expires)
 
 
@@ -153,7 +161,8 @@ def line(token: Token) -> str:
     return f'  - {{name: {token.name}, sha256: "{token.sha256}", scopes: [{scopes}]{expires}}}'
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """What differs when a file has changed; None if it is not there."""
     try:
         told = path.stat()
     except OSError:

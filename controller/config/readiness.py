@@ -57,6 +57,7 @@ def inspect(config: Config, now: datetime, user: str | None = None) -> Report:
     except ConfigError as error:
         problems += [problem for problem in error.problems if problem not in problems]
     problems += _unusable_tokens(config, user)
+    problems += _unusable_page(config, user)
     for one in lifetimes(config):
         begins, ends = one.begins, one.ends
         if begins is not None and now < begins:
@@ -193,6 +194,16 @@ def _unusable_tokens(config: Config, user: str | None) -> Iterator[str]:
         tokens.read(api.tokens)
     except tokens.TokenError as error:
         yield f"northbound.api.tokens: {error}"
+
+
+def _unusable_page(config: Config, user: str | None) -> Iterator[str]:
+    api = config.northbound.api
+    if api is None or api.page is None:
+        return
+    failed = _as_user(user, api.page / "index.html", os.R_OK)
+    if failed:
+        text = f"{api.page}/index.html cannot be read: {os.strerror(failed)}"
+        yield f"northbound.api.page: {text}; name what dashboards/web/build --prefix prints"
 
 
 def _unusable_log(config: Config, user: str | None) -> Iterator[str]:

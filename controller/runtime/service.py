@@ -28,7 +28,7 @@ from controller.ha.election import Election, Heartbeat
 from controller.ha.heartbeats import Peers
 from controller.ha.mastership import Mastership
 from controller.northbound.server import ListenError, serving
-from controller.ops import logs
+from controller.ops import directories, logs
 from controller.ops.event_log import EventLog
 from controller.ops.failure import fatal
 from controller.ops.systemd import Notifier
@@ -271,8 +271,8 @@ def _event_log(path: str | None) -> EventLog:
 
 def _kept() -> Path | None:
     """The file of what is turned off, in the directory that systemd names."""
-    directory = os.environ.get("STATE_DIRECTORY")
-    return Path(directory.partition(":")[0]) / bypassing.FILE if directory else None
+    directory = directories.state()
+    return directory / bypassing.FILE if directory else None
 
 
 def _listen(listen: Listen, section: str) -> socket.socket:

@@ -123,6 +123,8 @@ def world(tmp_path: Path) -> ServedApi:
 READING = [
     "/v1/bandwidth?src=10.0.0.1&dst=fd00::1",
     "/v1/fountains",
+    "/v1/overview",
+    "/v1/history?from=1790000000.5&to=1790000100",
     "/v1/topology",
     "/v1/switches",
     "/v1/ports?switch=1",
@@ -192,7 +194,7 @@ def test_readers_may_read_and_nobody_without_a_token(world: ServedApi, path: str
 def test_what_is_answered_is_what_is_described(world: ServedApi) -> None:
     paths = world.ask("/v1/openapi.json", name="").json()["paths"]
     described = {path for path, methods in paths.items() if "get" in methods}
-    told = {path.partition("?")[0] for path in READING} | {"/v1/health"}
+    told = {path.partition("?")[0] for path in READING} | {"/v1/health", "/v1/session"}
     assert described == (told - {"/metrics"}) | {"/v1/fountains/stream", "/v1/events/stream"}
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from controller.cli import commands
 from controller.cli.client import AskError
 from controller.cli.compare import command, statistics
-from controller.cli.compare.readings import Answers, LostReadingError, Turn
+from controller.cli.compare.readings import Answers, Turn
 from controller.cli.compare.statistics import difference
 from controller.cli.compare.turns import Place, Turns
 from controller.cli.compare.verdict import (
@@ -26,6 +26,7 @@ from controller.cli.compare.verdict import (
     findings,
     verdict,
 )
+from controller.rpc.spans import LostReadingError
 
 BOUNDS_S = (0.001, 0.01, 0.1)
 TURN_S = 5.0

@@ -46,6 +46,8 @@ class Setup:
         self.add_token("dashboard", 90 * DAY)
         for secret in (self.pair.key, self.tokens):
             secret.chmod(0o600)
+        self.page = folder
+        (folder / "index.html").write_text("the page")
         self.events = folder / "events.jsonl"
         self.port = free_port()
         # Certificates begin in the second in which they were made.
@@ -62,7 +64,8 @@ class Setup:
             f"openflow: {{listen: 'ssl:127.0.0.1:{self.port}'}}\n"
             f"tls: {{key: {pair.key}, certificate: {pair.certificate},"
             f" ca: {self.authority.certificate}, crl: {self.crl}}}\n"
-            f"northbound: {{api: {{tokens: {self.tokens}, listen: '127.0.0.1:{free_port()}'}}}}\n"
+            f"northbound: {{api: {{tokens: {self.tokens}, page: {self.page},"
+            f" listen: '127.0.0.1:{free_port()}'}}}}\n"
             f"log: {{events: {self.events}}}\n"
         )
         return inspect(config, now or self.now, user)
@@ -124,6 +127,14 @@ class TestWhoMay:
         setup.authority.certificate.chmod(0o666)
         (warning,) = setup.inspect().warnings
         assert warning.startswith("tls.ca: everybody on this machine may write")
+
+    def test_a_page_that_is_not_there_is_a_problem(self, setup: Setup) -> None:
+        setup.page = setup.folder / "none"
+        (problem,) = setup.inspect().problems
+        assert problem == (
+            f"northbound.api.page: {setup.page}/index.html cannot be read: No such file or "
+            "directory; name what dashboards/web/build --prefix prints"
+        )
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="looks as another user")
     def test_files_are_looked_at_as_the_service_would_see_them(self, setup: Setup) -> None:

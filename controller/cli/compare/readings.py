@@ -1,12 +1,9 @@
 """What the switches have counted between two answers of the controller about its ports."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable
+from typing import NamedTuple, Self
 
-from controller.model.values import datapath_id
-
-Row = Mapping[str, Any]
-"""A port, as method `ports` tells of it (`controller.northbound.views.PortView`)."""
+from controller.rpc.spans import LostReadingError, Row, Span, by_port, queue_of
 
 
 class Answers(NamedTuple):
@@ -61,12 +58,12 @@ class Turn(NamedTuple):
 
         Raises LostReadingError if a switch has not told anew, or has counted backwards.
         """
-        begin, rest = _by_port(first), [_by_port(rows) for rows in others]
+        begin, rest = by_port(first), [by_port(rows) for rows in others]
         end = rest[-1]
         if not end or begin.keys() != end.keys():
             raise LostReadingError("ports with a queue came or went")
-        spans = [_Span(begin[key], end[key]) for key in end]
-        lengths = [sum(_queue(row)["queue_bytes"] for row in ports.values()) for ports in rest]
+        spans = [Span(begin[key], end[key]) for key in end]
+        lengths = [sum(queue_of(row)["queue_bytes"] for row in ports.values()) for ports in rest]
         return cls(
             bytes_per_s=sum(span.queue("sent_bytes") for span in spans),
             drops_per_s=sum(span.queue("dropped_packets") for span in spans),
@@ -82,71 +79,25 @@ class Turn(NamedTuple):
         )
 
 
-class LostReadingError(Exception):
-    """A turn cannot be used; the message says why."""
+def _answers_of(span: Span) -> list[Answers]:
+    begin, end = span.begin["tcp"], span.end["tcp"]
+    if not begin or not end:
+        return []
+    return [
+        Answers(
+            new["below_bytes"],
+            span.rate(old["answers"], new["answers"]),
+            span.rate(old["seconds"], new["seconds"]),
+            tuple(map(span.rate, old["counts"], new["counts"])),
+        )
+        for old, new in zip(begin["answers"], end["answers"], strict=True)
+    ]
 
 
-class _Span:
-    """A port at the begin and the end of a turn."""
-
-    def __init__(self, begin: Row, end: Row) -> None:
-        self.end = end
-        self._begin = begin
-        times_ns = [_queue(row)["switch_time_ns"] for row in (begin, end)]
-        self._seconds = (times_ns[1] - times_ns[0]) / 1e9
-        if self._seconds <= 0:
-            switch = datapath_id(end["switch"])
-            raise LostReadingError(f"switch {switch} does not tell how its queues are")
-
-    def queue(self, name: str) -> float:
-        return self._rate(_queue(self._begin)[name], _queue(self.end)[name])
-
-    def tcp(self, name: str) -> float:
-        begin, end = self._begin["tcp"], self.end["tcp"]
-        return self._rate(begin[name], end[name]) if begin and end else 0.0
-
-    def account(self, name: str) -> float:
-        begin, end = _queue(self._begin)["account"], _queue(self.end)["account"]
-        if not end:
-            return 0.0
-        return self._rate(begin[name] if begin else 0.0, end[name])
-
-    def answers(self) -> list[Answers]:
-        begin, end = self._begin["tcp"], self.end["tcp"]
-        if not begin or not end:
-            return []
-        return [
-            Answers(
-                new["below_bytes"],
-                self._rate(old["answers"], new["answers"]),
-                self._rate(old["seconds"], new["seconds"]),
-                tuple(map(self._rate, old["counts"], new["counts"])),
-            )
-            for old, new in zip(begin["answers"], end["answers"], strict=True)
-        ]
-
-    def _rate(self, begin: float, end: float) -> float:
-        if end < begin:
-            switch = datapath_id(self.end["switch"])
-            raise LostReadingError(
-                f"port {self.end['name']} of switch {switch} counts from 0 again"
-            )
-        return float((end - begin) / self._seconds)
-
-
-def _by_port(rows: Iterable[Row]) -> dict[tuple[int, int], Row]:
-    return {(row["switch"], row["port"]): row for row in rows if row["queues"]}
-
-
-def _queue(row: Row) -> Row:
-    queue: Row = row["queues"][0]
-    return queue
-
-
-def _answers(spans: Iterable[_Span]) -> tuple[Answers, ...]:
+def _answers(spans: Iterable[Span]) -> tuple[Answers, ...]:
     sums: dict[int | None, Answers] = {}
     for span in spans:
-        for told in span.answers():
+        for told in _answers_of(span):
             known = sums.get(told.below_bytes)
             sums[told.below_bytes] = (
                 told

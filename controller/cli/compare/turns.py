@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from controller.cli.client import AskError, Client
-from controller.cli.compare.readings import LostReadingError, Row, Turn
+from controller.cli.compare.readings import Turn
 from controller.cli.compare.verdict import Pair
+from controller.rpc.spans import LostReadingError, Row
 
 _READ_EVERY_S = 0.5
 _SETTLED = 0.3

@@ -8,6 +8,7 @@ from typing import Annotated, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from controller.api.page import INSTALLED
 from controller.api.settings import ApiSettings
 from controller.config.fields import Endpoint, Section, parse_endpoint
 
@@ -50,7 +51,8 @@ class ApiSection(Section):
     """The HTTP API. In clear it is served to this machine alone, and to nobody without a token.
 
     `origins` are those of web pages that may use it from within a browser, `rate` is how many
-    requests a second each token may make.
+    requests a second each token may make. `page` is the directory of the dashboard's page, by
+    default that of the package, if it is there.
     """
 
     listen: Endpoint = ("127.0.0.1", 8181)
@@ -59,6 +61,7 @@ class ApiSection(Section):
     certificate: Path | None = None
     origins: tuple[str, ...] = ()
     rate: float = Field(default=100.0, gt=0, le=10**6)
+    page: Path | None = None
 
     @field_validator("origins")
     @classmethod
@@ -83,7 +86,9 @@ class ApiSection(Section):
     def settings(self) -> ApiSettings:
         """What the API's own process needs of it."""
         host, port = self.listen
-        return ApiSettings(host=host, port=port, **self.model_dump(exclude={"listen"}))
+        page = self.page or (INSTALLED if INSTALLED.is_dir() else None)
+        more = self.model_dump(exclude={"listen", "page"})
+        return ApiSettings(host=host, port=port, page=page, **more)
 
 
 class Northbound(Section):

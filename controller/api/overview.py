@@ -1,0 +1,180 @@
+"""Whether the fabric is healthy and where it is congested, from the last sample. Pure."""
+
+import functools
+import heapq
+import math
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel
+
+from controller import __version__
+from controller.api.rates import NO_TIMES, UNKNOWN, HeldTimes, Rates, merged
+from controller.api.sampling import Sample
+from controller.rpc.spans import Row, by_port, queue_of
+
+_MINUTE_S = 60.0
+_MOST_CONGESTED = 20
+
+
+class ControllerTold(BaseModel):
+    """It answered `age_s` ago; null: never since the API has started."""
+
+    ready: bool
+    detail: str | None
+    version: str
+    age_s: float | None
+
+
+class SwitchesTold(BaseModel):
+    ready: int
+    known: int
+
+
+class PortsTold(BaseModel):
+    with_queue: int
+    congested: int
+
+
+class CongestedPort(BaseModel):
+    """A port whose queue is longer than its threshold L, M or H."""
+
+    switch: int
+    datapath_id: str
+    port: int
+    name: str
+    level: Literal["L", "M", "H"]
+    queue_bytes: int
+    limit_bytes: int
+    sent_bps: float | None
+    rate_bps: int
+
+
+class Totals(BaseModel):
+    """Of the last second, over all ports; null: not known."""
+
+    sent_bps: float | None
+    dropped_per_s: float | None
+    timeouts_per_s: float | None
+    requests_per_s: float | None
+    held_per_s: float | None
+    held_s_per_s: float | None
+    answer_s: float | None
+
+
+class HeldTold(BaseModel):
+    """How many requests of the last minute were held for less than each bound but not less than
+    the one before, and last how many for longer."""
+
+    bounds_s: list[float]
+    counts: list[int]
+
+
+class FabricOverview(BaseModel):
+    """What the fabric was like at `at_s`, in seconds since 1970; null: it is not known yet. `ports`
+    counts those with a queue and, of these, those that are congested; the worst are listed."""
+
+    at_s: float | None
+    controller: ControllerTold
+    switches: SwitchesTold
+    ports: PortsTold
+    congested: list[CongestedPort]
+    totals: Totals
+    held_times: HeldTold
+    events_per_minute: int
+
+
+class _Second(NamedTuple):
+    """What the last minute is made of."""
+
+    at_s: float
+    held: HeldTimes
+    events: int
+
+
+class Overview:
+    """Times are of a clock that does not jump."""
+
+    def __init__(self) -> None:
+        self._sample: Sample | None = None
+        self._sampled_s = 0.0
+        self._silent: str | None = "it has not been asked yet"
+        self._minute: deque[_Second] = deque()
+        self._told = self._of(None)
+
+    def take(self, found: Sample | str, events: int, now_s: float) -> None:
+        """A sample, or why there is none. `events` have happened since the one before."""
+        held = NO_TIMES
+        if isinstance(found, str):
+            self._silent = found
+        else:
+            self._sample, self._sampled_s, self._silent = found, now_s, None
+            held = found.sampled.held
+        self._minute.append(_Second(now_s, held, events))
+        while self._minute[0].at_s <= now_s - _MINUTE_S:
+            self._minute.popleft()
+        self._told = self._of(self._sample)
+
+    def told(self, now_s: float) -> FabricOverview:
+        """The overview now."""
+        age_s = now_s - self._sampled_s if self._sample else None
+        controller = self._told.controller.model_copy(update={"age_s": age_s})
+        return self._told.model_copy(update={"controller": controller})
+
+    def _of(self, sample: Sample | None) -> FabricOverview:
+        rows = by_port(sample.ports) if sample else {}
+        rates = sample.sampled.rates if sample else {}
+        congested = {port: row for port, row in rows.items() if queue_of(row)["level"]}
+        worst = heapq.nlargest(_MOST_CONGESTED, congested, key=lambda port: _severity(rows[port]))
+        held = functools.reduce(merged, (second.held for second in self._minute), NO_TIMES)
+        return FabricOverview(
+            at_s=sample.at_s if sample else None,
+            controller=self._controller(),
+            switches=_switches(sample.switches if sample else ()),
+            ports=PortsTold(with_queue=len(rows), congested=len(congested)),
+            congested=[_congested(rows[port], rates.get(port, UNKNOWN)) for port in worst],
+            totals=_totals(UNKNOWN if self._silent or not sample else sample.sampled.totals),
+            held_times=HeldTold(bounds_s=list(held.bounds_s), counts=list(held.counts)),
+            events_per_minute=sum(second.events for second in self._minute),
+        )
+
+    def _controller(self) -> ControllerTold:
+        detail = self._sample.not_ready if self._sample else None
+        if self._silent:
+            detail = f"no answer: {self._silent}"
+        return ControllerTold(ready=detail is None, detail=detail, version=__version__, age_s=None)
+
+
+def _switches(rows: Iterable[dict[str, Any]]) -> SwitchesTold:
+    ready = [row["ready"] for row in rows]
+    return SwitchesTold(ready=sum(ready), known=len(ready))
+
+
+def _severity(row: Row) -> tuple[int, float]:
+    queue = queue_of(row)
+    return queue["level"], queue["queue_bytes"] / max(1, queue["limit_bytes"])
+
+
+def _congested(row: Row, rates: Rates) -> CongestedPort:
+    queue = queue_of(row)
+    levels: tuple[Literal["L", "M", "H"], ...] = ("L", "M", "H")
+    return CongestedPort(
+        switch=row["switch"],
+        datapath_id=row["datapath_id"],
+        port=row["port"],
+        name=row["name"],
+        level=levels[queue["level"] - 1],
+        queue_bytes=queue["queue_bytes"],
+        limit_bytes=queue["limit_bytes"],
+        sent_bps=_or_none(rates.sent_bps),
+        rate_bps=queue["rate_bps"],
+    )
+
+
+def _totals(rates: Rates) -> Totals:
+    return Totals(**{name: _or_none(getattr(rates, name)) for name in Totals.model_fields})
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value

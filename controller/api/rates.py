@@ -1,0 +1,159 @@
+"""What each port does a second, from one sample of all ports to the next. Pure: time is given."""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple, Self
+
+from controller.model.values import PortId
+from controller.rpc.spans import LostReadingError, Row, Span, by_port, queue_of
+
+# Switches are asked every 2 s where nothing happens. A rate of the last report stands for so long.
+_FRESH_S = 5.0
+# The mean over a longer time says nothing about the second that it would stand for.
+_LONGEST_S = 10.0
+
+
+class Rates(NamedTuple):
+    """Of a port, or sums over ports; NaN: not known. Of each second, answers to requests of
+    sampled connections took `answering_s_per_s` in all."""
+
+    sent_bps: float
+    queue_bytes: float
+    dropped_per_s: float
+    requests_per_s: float
+    held_per_s: float
+    held_s_per_s: float
+    timeouts_per_s: float
+    answers_per_s: float
+    answering_s_per_s: float
+
+    @property
+    def answer_s(self) -> float:
+        """How long an answer took, as a mean."""
+        return ratio(self.answering_s_per_s, self.answers_per_s)
+
+    @classmethod
+    def added(cls, all_rates: Iterable[Self]) -> Self:
+        """Sums over what is known."""
+        columns = list(zip(*all_rates, strict=True)) or [()] * N_SERIES
+        return cls(*map(_known_sum, columns))
+
+    @classmethod
+    def between(cls, begin: Row, end: Row) -> Self:
+        """Raises LostReadingError if a counter has fallen, or the reading is not newer."""
+        span = Span(begin, end)
+        if span.seconds > _LONGEST_S:
+            raise LostReadingError("the readings are too far apart")
+        has_tcp = begin["tcp"] and end["tcp"]
+        accounts = [queue_of(row)["account"] for row in (begin, end)]
+        # An account that is new, or that the controller has not known, began at some time.
+        may_have = queue_of(end)["can_have_account"]
+        has_account = all(accounts) or (may_have and not any(accounts))
+        return cls(
+            8 * span.queue("sent_bytes"),
+            float(queue_of(end)["queue_bytes"]),
+            span.queue("dropped_packets"),
+            span.account("requests") if has_account else math.nan,
+            span.account("held_requests") if has_account else math.nan,
+            span.account("held_s") if has_account else math.nan,
+            span.tcp("timeouts") if has_tcp else math.nan,
+            span.answers("answers") if has_tcp else math.nan,
+            span.answers("seconds") if has_tcp else math.nan,
+        )
+
+
+N_SERIES = len(Rates._fields)
+UNKNOWN = Rates(*[math.nan] * N_SERIES)
+
+
+class HeldTimes(NamedTuple):
+    """How many requests were held for less than each bound but not less than the one before, and
+    last how many for longer."""
+
+    bounds_s: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+NO_TIMES = HeldTimes((), ())
+
+
+class _Known(NamedTuple):
+    """The newest reading of a port, when it came, and what it says."""
+
+    row: Row
+    at_s: float
+    rates: Rates
+
+
+class Sampled(NamedTuple):
+    """One sample: the rates of ports that are known, their sums, and the holds that have ended."""
+
+    rates: dict[PortId, Rates]
+    totals: Rates
+    held: HeldTimes
+
+
+class Differences:
+    """Takes one sample after another."""
+
+    def __init__(self) -> None:
+        self._known: dict[PortId, _Known] = {}
+
+    def take(self, rows: Iterable[Row], now_s: float) -> Sampled:
+        """`now_s` is of a clock that does not jump."""
+        held = NO_TIMES
+        known: dict[PortId, _Known] = {}
+        rates: dict[PortId, Rates] = {}
+        for port_id, row in by_port(rows).items():
+            before = self._known.get(port_id)
+            if before is not None and _time_ns(before.row) == _time_ns(row):
+                known[port_id] = before
+            else:
+                known[port_id] = _Known(row, now_s, _rates(before, row))
+                if before is not None and not math.isnan(known[port_id].rates.held_per_s):
+                    held = merged(held, _held(before.row, row))
+            if now_s - known[port_id].at_s <= _FRESH_S:
+                rates[port_id] = known[port_id].rates
+        self._known = known
+        return Sampled(rates, Rates.added(rates.values()), held)
+
+
+def ratio(part: float, whole: float) -> float:
+    """NaN if there is none."""
+    return part / whole if whole else math.nan
+
+
+def _rates(before: _Known | None, row: Row) -> Rates:
+    try:
+        if before is not None:
+            return Rates.between(before.row, row)
+    except LostReadingError:
+        pass
+    return UNKNOWN._replace(queue_bytes=float(queue_of(row)["queue_bytes"]))
+
+
+def _held(begin: Row, end: Row) -> HeldTimes:
+    before, after = queue_of(begin)["account"], queue_of(end)["account"]
+    if not before or not after or before["held_bounds_s"] != after["held_bounds_s"]:
+        return NO_TIMES
+    counts = zip(before["held_counts"], after["held_counts"], strict=True)
+    return HeldTimes(tuple(after["held_bounds_s"]), tuple(b - a for a, b in counts))
+
+
+def merged(one: HeldTimes, other: HeldTimes) -> HeldTimes:
+    """The sum. Where bounds differ, which switches of one release do not, the first stay."""
+    if not one.bounds_s or not other.bounds_s:
+        return one if one.bounds_s else other
+    if one.bounds_s != other.bounds_s:
+        return one
+    return HeldTimes(one.bounds_s, tuple(map(sum, zip(one.counts, other.counts, strict=True))))
+
+
+def _known_sum(values: Iterable[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) if known else math.nan
+
+
+def _time_ns(row: Row) -> int:
+    time_ns: int = queue_of(row)["switch_time_ns"]
+    return time_ns

@@ -1,0 +1,80 @@
+"""Sessions of browsers: a cookie that stands for a token, so that no script can read the token.
+
+A session may do what its token may, as long as the token is good. Sessions are in memory only:
+after a restart, people sign in again.
+"""
+
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fastapi import Response
+
+COOKIE = "weir_session"
+LIFETIME_S = 12 * 3600
+_MOST = 4096
+
+
+class _Session(NamedTuple):
+    token_digest: bytes
+    ends_s: float
+
+
+class Sessions:
+    """At most `most`; a new one takes the place of the one that was not used for longest."""
+
+    def __init__(self, clock: Callable[[], float], most: int = _MOST) -> None:
+        self._clock = clock
+        self._most = most
+        # By digest, so that the time of a look-up says nothing about cookies.
+        self._by_digest: OrderedDict[bytes, _Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._by_digest)
+
+    def begin(self, token_digest: bytes) -> str:
+        """A new session of a token: the value of its cookie."""
+        secret = secrets.token_urlsafe(32)
+        session = _Session(token_digest, self._clock() + LIFETIME_S)
+        self._by_digest[_digest(secret)] = session
+        if len(self._by_digest) > self._most:
+            self._by_digest.popitem(last=False)
+        return secret
+
+    def find(self, secret: str) -> bytes | None:
+        """The digest of the session's token; None if there is no such session, or it is over."""
+        digest = _digest(secret)
+        session = self._by_digest.get(digest)
+        if session is None:
+            return None
+        if self._clock() >= session.ends_s:
+            del self._by_digest[digest]
+            return None
+        self._by_digest.move_to_end(digest)
+        return session.token_digest
+
+    def end(self, secret: str) -> None:
+        """End a session, if there is one."""
+        self._by_digest.pop(_digest(secret), None)
+
+
+def give(response: Response, secret: str, secure: bool) -> None:
+    """Set the cookie, which browsers send over TLS only if `secure`."""
+    _set(response, secret, LIFETIME_S, secure)
+
+
+def take_back(response: Response, secure: bool) -> None:
+    """Clear the cookie."""
+    _set(response, "", 0, secure)
+
+
+def _set(response: Response, secret: str, age_s: int, secure: bool) -> None:
+    response.set_cookie(
+        COOKIE, secret, max_age=age_s, path="/", secure=secure, httponly=True, samesite="strict"
+    )
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode(errors="replace")).digest()
