@@ -8,7 +8,7 @@ PREPARE := ./tools/prepare
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-dashboard check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
 	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-lttp bench-bandwidth bench-dfcp \
-	test-system manual package test-package clean
+	test-system manual page page-test package test-package clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ test: ## lint, unit tests, the switch's own tests, the transports', the system i
 	@$(PREPARE) packages venv switch $(if $(CI),overcharging-switch) bpf transport bindings apps promtool
 	@$(MAKE) --no-print-directory lint test-switch-weir
 	@$(CARGO_TEST)
-	@$(BUILT) tools/test 'not chaos$(if $(CI),, and not long)'
+	@$(BUILT) tools/test 'not chaos and not browser$(if $(CI),, and not long)'
 
 test-long: ## the tests that take minutes: each alert by its fault, comparisons, window scales, a soak (about 8 minutes)
 	@$(PREPARE) packages venv switch overcharging-switch bpf transport apps promtool
@@ -62,7 +62,7 @@ transport: ## the programs of the coded transports alone
 
 test-unit: ## what needs neither root nor a switch
 	@$(PREPARE) packages venv bindings promtool
-	@tools/test 'not netns and not switch'
+	@tools/test 'not netns and not switch and not browser'
 
 TRANSPORT_KEY = $$(transport/build --key && cat transport/test tools/cargo tools/rustc | sha256sum)
 CARGO_TEST = tools/once transport "$(TRANSPORT_KEY)" transport/test
@@ -163,6 +163,15 @@ manual: ## man pages and shell completions of all programs: build/man, build/com
 	@$(PY)/python tools/manual build
 	@FOUNTAIN_MANUAL="$(CURDIR)/build" tools/cargo run --quiet --locked -p weir-cli --features manual
 	@find build/man build/completions -type f | sort
+
+page: ## the operator's page: static files for the HTTP API to serve
+	@$(PREPARE) page
+	@dashboards/web/build --prefix
+
+page-test: ## the page: form, types, unit tests, size, and a browser that uses it
+	@$(PREPARE) packages venv page browser
+	@dashboards/web/check
+	@WEIR_PAGE="$$(dashboards/web/build --prefix)" $(PY)/pytest -m browser tests/dashboards
 
 package: ## the Debian packages weir-switch and weir-controller: build/packages
 	@$(PREPARE) packages venv packaging package

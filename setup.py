@@ -60,6 +60,7 @@ setup(
             "types-psutil",
             "types-setuptools",
         ],
+        "browser": ["axe-playwright-python>=0.1.4", "playwright>=1.48"],
         "fuzz": ["atheris==3.0.0"],
     },
     entry_points={

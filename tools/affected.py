@@ -17,7 +17,8 @@ from pathlib import Path
 # Where modules are found, in this order. Those of tests and tools have no packages.
 ROOTS = (
     ".", "mininet", "ovs-patches", "packaging", "tools",
-    "tests/controller", "tests/experiments", "tests/fuzz", "tests/system", "tests/testbed",
+    "tests/controller", "tests/dashboards", "tests/experiments", "tests/fuzz", "tests/system",
+    "tests/testbed",
 )  # fmt: skip
 PROGRAMS = {
     "weir-controller": "controller.runtime.launcher",

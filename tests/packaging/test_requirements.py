@@ -26,7 +26,9 @@ def pins(name: str) -> dict[str, str]:
     return dict(block.split()[0].split("==", 1) for block in blocks(name))
 
 
-RUNTIME, DEVELOPMENT, BUILD, FUZZ = map(pins, ("runtime", "development", "build", "fuzz"))
+RUNTIME, DEVELOPMENT, BUILD = map(pins, ("runtime", "development", "build"))
+# What single targets need besides.
+OTHERS = {name: pins(name) for name in ("browser", "fuzz")}
 
 
 @pytest.fixture
@@ -70,8 +72,9 @@ def test_the_pins_are_those_that_setup_py_asks_for(asked: Any) -> None:
     assert lacking(asked.install_requires, RUNTIME) == []
     for extra in DEVELOPMENT_EXTRAS:
         assert lacking(asked.extras_require[extra], RUNTIME | DEVELOPMENT) == [], extra
-    assert lacking(asked.extras_require["fuzz"], FUZZ) == []
-    assert {*asked.extras_require} == {*DEVELOPMENT_EXTRAS, "fuzz"}
+    for extra, pinned in OTHERS.items():
+        assert lacking(asked.extras_require[extra], pinned) == [], extra
+    assert {*asked.extras_require} == {*DEVELOPMENT_EXTRAS, *OTHERS}
 
 
 def test_all_that_is_needed_is_pinned_and_nothing_else(asked: Any) -> None:
@@ -90,14 +93,15 @@ def test_what_builds_the_sources_of_others_is_pinned_too() -> None:
 
 def test_files_agree_on_versions() -> None:
     assert not RUNTIME.keys() & DEVELOPMENT.keys()
-    assert not (RUNTIME | DEVELOPMENT).keys() & FUZZ.keys()
+    for pinned in OTHERS.values():
+        assert not (RUNTIME | DEVELOPMENT).keys() & pinned.keys()
     shared = BUILD.keys() & (RUNTIME | DEVELOPMENT).keys()
     assert {name: BUILD[name] for name in shared} == {
         name: (RUNTIME | DEVELOPMENT)[name] for name in shared
     }
 
 
-@pytest.mark.parametrize("name", ["build", "runtime", "development", "fuzz"])
+@pytest.mark.parametrize("name", ["build", "runtime", "development", *OTHERS])
 def test_every_pin_has_hashes(name: str) -> None:
     assert [block for block in blocks(name) if "--hash=sha256:" not in block] == []
 

@@ -1,0 +1,124 @@
+/** The latest events: kept in order, searched, told in words, written to a file. */
+
+import { bytes, duration } from './format';
+import { datapathId } from './json';
+import type { WeirEvent } from './types';
+
+const MOST = 5000;
+
+/** One event, however often it is told. Serial numbers begin anew with the controller. */
+const keyOf = (event: WeirEvent): string => `${event.wall_s ?? ''}/${event.serial ?? ''}`;
+
+/** The latest events, each once, the newest last. */
+export class Tail {
+  #events: WeirEvent[] = [];
+  #keys = new Set<string>();
+
+  /** Take what a stream or an answer has told, in any order; whether anything was new. */
+  take(events: readonly WeirEvent[]): boolean {
+    const fresh = events.filter((event) => !this.#keys.has(keyOf(event)));
+    if (fresh.length === 0) return false;
+    const newest = this.#events.at(-1)?.wall_s ?? 0;
+    const inOrder = fresh.every(
+      (event, n) => (event.wall_s ?? newest) >= (fresh[n - 1]?.wall_s ?? newest),
+    );
+    this.#events.push(...fresh);
+    if (!inOrder) this.#events.sort((a, b) => (a.wall_s ?? newest) - (b.wall_s ?? newest));
+    for (const event of fresh) this.#keys.add(keyOf(event));
+    for (const old of this.#events.splice(0, Math.max(0, this.#events.length - MOST))) {
+      this.#keys.delete(keyOf(old));
+    }
+    return true;
+  }
+
+  get events(): readonly WeirEvent[] {
+    return this.#events;
+  }
+}
+
+export type Kind = 'notices' | 'regulation' | 'fabric' | 'hosts' | 'controller';
+
+const KINDS: Record<string, Kind> = {
+  queue_event: 'notices',
+  window_set: 'regulation',
+  regulation_off: 'regulation',
+  regulation_on: 'regulation',
+  switch_up: 'fabric',
+  switch_down: 'fabric',
+  switch_audited: 'fabric',
+  link_up: 'fabric',
+  link_down: 'fabric',
+  host_learnt: 'hosts',
+  host_moved: 'hosts',
+  host_lost: 'hosts',
+  host_address: 'hosts',
+  packet_ins_limited: 'hosts',
+  packet_ins_in_budget: 'hosts',
+  flow_announced: 'hosts',
+  flow_withdrawn: 'hosts',
+  flow_expired: 'hosts',
+};
+
+export const kindOf = (event: WeirEvent): Kind => KINDS[event.event] ?? 'controller';
+
+const HEAD = new Set(['event', 'serial', 'time_ns', 'wall_s']);
+
+/** The port or switch that an event is of, as "datapath_id:port" or "datapath_id"; empty if none. */
+export function placeOf(event: WeirEvent): string {
+  const { port } = event;
+  if (typeof port === 'string' && /^[0-9a-f]{16}:\d+$/.test(port)) return port;
+  const id = datapathId(event['switch']);
+  return id !== '' && typeof port === 'number' ? `${id}:${port}` : id;
+}
+
+/** What an event says besides its name, time and place. */
+export function told(event: WeirEvent): string {
+  switch (event.event) {
+    case 'queue_event': {
+      const { notice, packets, bytes: size, limit_bytes, burst, background } = event;
+      const length = `${bytes(number(size))} of ${bytes(number(limit_bytes))}`;
+      return `${text(notice)} at ${length}, ${text(packets)} packets; ${text(burst)} burst, ${text(background)} background flows`;
+    }
+    case 'regulation_off': {
+      const for_s = number(event['for_s']);
+      return `by ${text(event['by'])}${for_s === null ? '' : `, for ${duration(for_s)}`}`;
+    }
+    case 'link_up':
+    case 'link_down':
+      return `${text(event['a'])} – ${text(event['b'])}`;
+    case 'events_missed':
+      return `${text(event['missed'])} events came faster than they could be told`;
+  }
+  const place = placeOf(event);
+  return Object.entries(event)
+    .filter(([name, value]) => {
+      if (HEAD.has(name)) return false;
+      return !(name === 'switch' || (name === 'port' && place.endsWith(text(value))));
+    })
+    .map(([name, value]) => `${name}: ${text(value)}`)
+    .join(', ');
+}
+
+const number = (value: unknown): number | null => (typeof value === 'number' ? value : null);
+const text = (value: unknown): string =>
+  typeof value === 'string' ? value : value === undefined ? '–' : JSON.stringify(value);
+
+export interface Filter {
+  kind: string;
+  text: string;
+}
+
+/** The events that pass, in the same order. Words may be anywhere in an event. */
+export function filtered(events: readonly WeirEvent[], filter: Filter): WeirEvent[] {
+  const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
+  return events.filter((event) => {
+    if (filter.kind !== '' && kindOf(event) !== filter.kind) return false;
+    if (words.length === 0) return true;
+    const all = `${JSON.stringify(event)} ${placeOf(event)}`.toLowerCase();
+    return words.every((word) => all.includes(word));
+  });
+}
+
+/** A line of JSON for each event, as in the event log. */
+export const jsonLines = (events: readonly WeirEvent[]): string =>
+  events.map((event) => `${JSON.stringify(event)}\n`).join('');

@@ -1,0 +1,29 @@
+/** Whether what is shown is live. Times are of a clock that does not jump, in milliseconds. */
+
+/** After this long without an answer, nothing may look as if it were live. */
+export const STALE_AFTER_S = 3;
+
+export interface Answered {
+  /** When the last answer came; null: none came yet. */
+  at_ms: number | null;
+  /** What went wrong since, if anything did. */
+  problem: string | null;
+}
+
+export const NEVER: Answered = { at_ms: null, problem: null };
+
+/** Since when no answer has come, in seconds; null if none ever came. */
+export const silent_s = (answered: Answered, now_ms: number): number | null =>
+  answered.at_ms === null ? null : Math.max(0, (now_ms - answered.at_ms) / 1000);
+
+export function isStale(answered: Answered, now_ms: number): boolean {
+  const silent = silent_s(answered, now_ms);
+  return silent === null ? answered.problem !== null : silent > STALE_AFTER_S;
+}
+
+/** How long to wait until the next question: longer while nobody answers, and never so often that
+ * answers are most of what the server does. */
+export function pause_ms(every_ms: number, failures: number, took_ms: number): number {
+  const patience = Math.min(2 ** failures, 8);
+  return Math.max(every_ms, Math.min(every_ms * patience, 5000), 4 * took_ms);
+}

@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+
+import { hashOf, parseRoute, portHash } from './route';
+
+test('addresses lead where they say', () => {
+  expect(parseRoute('').view).toBe('overview');
+  expect(parseRoute('#/fabric').view).toBe('fabric');
+  const flows = parseRoute('#/flows?host=10.0.0.0%2F8&offset=100');
+  expect([flows.view, flows.query.get('host')]).toEqual(['flows', '10.0.0.0/8']);
+});
+
+test('a port has a switch and a number, or it is none', () => {
+  const hash = portHash('0000000000000011:2', { span: '1h' });
+  const { view, datapath_id, port, query } = parseRoute(hash);
+  expect([view, datapath_id, port]).toEqual(['port', '0000000000000011', 2]);
+  expect(query.get('span')).toBe('1h');
+  for (const wrong of ['#/port/11/2', '#/port/0000000000000011/0', '#/port/../x', '#/nothing']) {
+    expect(parseRoute(wrong).view).toBe('overview');
+  }
+});
+
+test('what is empty is left out', () => {
+  expect(hashOf('flows', { host: '', class: 'burst' })).toBe('#/flows?class=burst');
+  expect(hashOf('overview')).toBe('#/');
+});

@@ -1,0 +1,47 @@
+/** Where in the page one is: the part of the address after `#`, which servers never see. */
+
+export type View = 'overview' | 'fabric' | 'port' | 'flows' | 'events';
+
+export interface Route {
+  view: View;
+  /** Of the view `port`. */
+  datapath_id: string;
+  port: number;
+  /** Filters and the like. */
+  query: URLSearchParams;
+}
+
+const NOWHERE = { datapath_id: '', port: 0 };
+
+/** The route of an address; what is not known leads to the overview. */
+export function parseRoute(hash: string): Route {
+  const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?', 2);
+  const query = new URLSearchParams(search);
+  const [view, id = '', port = ''] = path.split('/');
+  switch (view) {
+    case 'fabric':
+    case 'flows':
+    case 'events':
+      return { view, ...NOWHERE, query };
+    case 'port':
+      if (/^[0-9a-f]{16}$/.test(id) && /^[1-9]\d{0,9}$/.test(port)) {
+        return { view, datapath_id: id, port: Number(port), query };
+      }
+  }
+  return { view: 'overview', ...NOWHERE, query };
+}
+
+/** The address of a view; empty values are left out. */
+export function hashOf(view: Exclude<View, 'port'>, values: Record<string, string> = {}): string {
+  return `#/${view === 'overview' ? '' : view}${search(values)}`;
+}
+
+/** The address of a port, from its id: "datapath_id:port". */
+export function portHash(id: string, values: Record<string, string> = {}): string {
+  return `#/port/${id.replace(':', '/')}${search(values)}`;
+}
+
+export function search(values: Record<string, string>): string {
+  const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value !== ''));
+  return query.size > 0 ? `?${query}` : '';
+}

@@ -1,0 +1,181 @@
+/** What the API answers, as far as the page reads it: docs/api.md, /v1/openapi.json. */
+
+export interface Session {
+  name: string;
+  scopes: string[];
+  expires: string | null;
+}
+
+export type Level = 'L' | 'M' | 'H';
+
+export interface Totals {
+  sent_bps: number | null;
+  dropped_per_s: number | null;
+  timeouts_per_s: number | null;
+  requests_per_s: number | null;
+  held_per_s: number | null;
+  held_s_per_s: number | null;
+  answer_s: number | null;
+}
+
+export interface CongestedPort {
+  datapath_id: string;
+  port: number;
+  name: string;
+  level: Level;
+  queue_bytes: number;
+  limit_bytes: number;
+  sent_bps: number | null;
+  rate_bps: number;
+}
+
+export interface Overview {
+  at_s: number;
+  controller: { ready: boolean; detail: string | null; version: string; age_s: number | null };
+  switches: { ready: number; known: number };
+  ports: { with_queue: number; congested: number };
+  congested: CongestedPort[];
+  totals: Totals;
+  held_times: { bounds_s: number[]; counts: number[] };
+  events_per_minute: number | null;
+}
+
+export type SeriesName =
+  | 'sent_bps'
+  | 'queue_bytes'
+  | 'dropped_per_s'
+  | 'requests_per_s'
+  | 'held_per_s'
+  | 'held_s_per_s'
+  | 'timeouts_per_s'
+  | 'answer_s';
+
+export type Values = (number | null)[];
+
+export interface History {
+  step_s: number;
+  begin_s: number;
+  series: Record<SeriesName, Values>;
+}
+
+export interface Account {
+  connections: number;
+  held: number;
+  expected_bytes: number;
+  requests: number;
+  held_requests: number;
+  overdue_requests: number;
+  full_requests: number;
+  held_s: number;
+  max_held_s: number;
+}
+
+export interface Queue {
+  queue: number;
+  switch_time_ns: number;
+  level: number;
+  queue_bytes: number;
+  queue_packets: number;
+  max_queue_bytes: number;
+  limit_bytes: number;
+  rate_bps: number;
+  sent_bytes: number;
+  dropped_packets: number;
+  marked_packets: number;
+  can_have_account: boolean;
+  account: Account | null;
+}
+
+export interface Tcp {
+  connections: number;
+  segments: number;
+  retransmitted: number;
+  timeouts: number;
+  timeouts_s: number;
+}
+
+export interface Port {
+  datapath_id: string;
+  port: number;
+  name: string;
+  up: boolean;
+  speed_bps: number;
+  peer: string | null;
+  link_rtt_s: number | null;
+  hosts: number;
+  queues: Queue[];
+  tcp: Tcp | null;
+}
+
+export interface Switch {
+  datapath_id: string;
+  connected: boolean;
+  ready: boolean;
+  address: string | null;
+  ports: number;
+  control_rtt_s: number | null;
+}
+
+export interface Hold {
+  window_bytes: number;
+  credit: { bound_bytes: number; max_hold_ms: number; weight: number } | null;
+}
+
+export interface Regulation {
+  datapath_id: string;
+  port: number;
+  name: string;
+  scheme: string;
+  capacity_bps: number | null;
+  buffer_bytes: number | null;
+  rtt_s: number | null;
+  background_flows: number;
+  burst_flows: number;
+  idle_flows: number;
+  mss_bytes: number;
+  notice: string | null;
+  holds: Record<string, Hold>;
+  notices: Record<string, number>;
+}
+
+export interface Bypass {
+  datapath_id: string | null;
+  port: string | null;
+  left_s: number | null;
+  by: string;
+}
+
+export interface Flow {
+  src: string;
+  src_port: number;
+  dst: string;
+  dst_port: number;
+  class: string;
+  counted: boolean;
+  idle: boolean;
+  volume_bytes: number;
+  age_s: number;
+  mss_bytes: number;
+  treatment: string;
+  ports: string[];
+}
+
+export interface Flows {
+  total: number;
+  offset: number;
+  next_offset: number | null;
+  flows: Flow[];
+}
+
+/** A line of the event log. `switch` is text where the number is too large for a double. */
+export interface WeirEvent {
+  event: string;
+  serial?: number;
+  wall_s?: number;
+  [field: string]: unknown;
+}
+
+export interface Topology {
+  switches: { datapath_id: string; connected: boolean; hosts: number }[];
+  links: { a: string; b: string; rtt_s: number | null }[];
+}

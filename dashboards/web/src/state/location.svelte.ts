@@ -1,0 +1,19 @@
+/** The route of the page's address, as it changes. */
+
+import { parseRoute } from '../model/route';
+
+export const location = $state({ route: parseRoute(window.location.hash) });
+
+window.addEventListener('hashchange', () => {
+  location.route = parseRoute(window.location.hash);
+});
+
+/** Go to an address; without `push`, in place of the present one. */
+export function go(hash: string, push = true): void {
+  if (push) {
+    window.location.hash = hash;
+  } else {
+    window.history.replaceState(null, '', hash);
+    location.route = parseRoute(hash);
+  }
+}

@@ -1,0 +1,76 @@
+/** A question that is asked again and again while somebody looks at the answer. */
+
+import { isStale, NEVER, pause_ms, type Answered } from '../model/freshness';
+import { problemOf } from './api';
+import { clock } from './clock.svelte';
+
+export class Poll<T> {
+  /** The last answer. */
+  data = $state.raw<T | null>(null);
+  answered = $state.raw<Answered>(NEVER);
+  #again: () => void = () => undefined;
+
+  constructor(
+    private readonly ask: () => Promise<T>,
+    private readonly every_ms: number,
+  ) {}
+
+  get problem(): string | null {
+    return this.answered.problem;
+  }
+
+  /** Whether the answer is too old to be shown as live. Slow questions have their own pace. */
+  get stale(): boolean {
+    const slack_ms = Math.max(0, this.every_ms - 1000);
+    return isStale(this.answered, clock.now_ms - slack_ms);
+  }
+
+  /** Ask until the returned function is called. */
+  start(): () => void {
+    let ended = false;
+    let failures = 0;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let asking = false;
+    const round = async (): Promise<void> => {
+      if (asking) return;
+      asking = true;
+      clearTimeout(timer);
+      const begun_ms = performance.now();
+      try {
+        const data = await this.ask();
+        if (ended) return;
+        this.data = data;
+        this.answered = { at_ms: performance.now(), problem: null };
+        failures = 0;
+      } catch (error) {
+        if (ended) return;
+        this.answered = { ...this.answered, problem: problemOf(error) };
+        failures += 1;
+      } finally {
+        asking = false;
+      }
+      const took_ms = performance.now() - begun_ms;
+      timer = setTimeout(
+        () => void round(),
+        pause_ms(this.every_ms, failures, failures ? 0 : took_ms),
+      );
+    };
+    // A browser slows the timers of what nobody sees.
+    const seen = (): void => {
+      if (!document.hidden) void round();
+    };
+    this.#again = () => void round();
+    document.addEventListener('visibilitychange', seen);
+    void round();
+    return () => {
+      ended = true;
+      clearTimeout(timer);
+      document.removeEventListener('visibilitychange', seen);
+    };
+  }
+
+  /** Ask at once. */
+  now(): void {
+    this.#again();
+  }
+}

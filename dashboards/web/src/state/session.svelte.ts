@@ -1,0 +1,51 @@
+/** Who is signed in. The token is sent once and kept nowhere. */
+
+import type { Session } from '../model/types';
+import { ApiError, onSignedOut, problemOf, read, send } from './api';
+
+export const session = $state<{
+  value: Session | null;
+  /** Whether the API has been asked yet. */
+  known: boolean;
+  /** Why one is not signed in. */
+  message: string | null;
+}>({ value: null, known: false, message: null });
+
+onSignedOut(() => {
+  if (session.value === null) return;
+  session.value = null;
+  session.message = 'You are signed out: your token has expired or was revoked.';
+});
+
+/** Whether there is a session already. */
+export async function resume(): Promise<void> {
+  try {
+    session.value = await read<Session>(await send('GET', '/v1/session'));
+    session.message = null;
+  } catch (error) {
+    const signedOut = error instanceof ApiError && error.status === 401;
+    session.message = signedOut ? null : problemOf(error);
+  }
+  session.known = true;
+}
+
+export async function signIn(token: string): Promise<void> {
+  try {
+    session.value = await read<Session>(await send('POST', '/v1/session', { token }));
+    session.message = null;
+  } catch (error) {
+    session.message = problemOf(error);
+  }
+}
+
+export async function signOut(): Promise<void> {
+  try {
+    await send('DELETE', '/v1/session');
+    session.value = null;
+    session.message = null;
+  } catch (error) {
+    if (session.value !== null) throw error;
+  }
+}
+
+export const mayRegulate = (): boolean => session.value?.scopes.includes('regulate') ?? false;

@@ -1,0 +1,306 @@
+"""The API as the page sees it, over a fabric that is none: what tests want otherwise, they set."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+import fake_fabric as fabric
+from controller.model.values import datapath_id, switch_id
+from controller.northbound.views import BypassView
+
+TOKENS = {"weir_viewer": ["read"], "weir_operator": ["read", "regulate"]}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+COOKIE = "weir_session"
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def problem(status: int, detail: str) -> JSONResponse:
+    told = {"title": "no", "status": status, "detail": detail}
+    return JSONResponse(told, status, media_type="application/problem+json")
+
+
+class FakeApi:
+    """What is told can be changed while it is served."""
+
+    def __init__(self, page: Path) -> None:
+        self.begun_s = time.time()
+        self.sessions: dict[str, str] = {}
+        self.bypasses: list[BypassView] = []
+        self.events: list[dict[str, object]] = []
+        self.controller_age_s = 0.2
+        self.clock_off_s = 0.0
+        self.asked: list[tuple[str, str]] = []
+        routes = [
+            Route("/v1/session", self.session, methods=["GET", "POST", "DELETE"]),
+            Route("/v1/overview", self.signed_in(self.overview)),
+            Route("/v1/history", self.signed_in(self.history)),
+            Route("/v1/topology", self.signed_in(self.topology)),
+            Route("/v1/ports", self.signed_in(self.ports)),
+            Route("/v1/regulation", self.signed_in(self.regulation)),
+            Route("/v1/bypasses", self.signed_in(self.bypass), methods=["GET", "PUT", "DELETE"]),
+            Route("/v1/flows", self.signed_in(self.flows)),
+            Route("/v1/events", self.signed_in(self.latest)),
+            Route("/v1/events/stream", self.signed_in(self.stream)),
+            Mount("/", StaticFiles(directory=page, html=True)),
+        ]
+        self.app = Starlette(routes=routes)
+        for notice in ("CN-L", "CN-M", "CN-H"):
+            self.happens(
+                "queue_event",
+                switch=fabric.HOT[0],
+                port=fabric.port_id(*fabric.HOT),
+                notice=notice,
+                packets=41,
+                bytes=61_440,
+                limit_bytes=fabric.LIMIT_BYTES,
+                burst=32,
+                background=2,
+            )
+
+    @property
+    def now_s(self) -> float:
+        return time.time() + self.clock_off_s
+
+    def happens(self, event: str, **fields: object) -> None:
+        serial = len(self.events) + 1
+        head = {"serial": serial, "event": event, "time_ns": 1, "wall_s": round(self.now_s, 6)}
+        self.events.append(head | fields)
+
+    def congested_names(self) -> list[str]:
+        return [fabric.name(*fabric.HOT)]
+
+    # Who asks
+
+    def signed_in(self, handler: Handler) -> Handler:
+        async def checked(request: Request) -> Response:
+            self.asked.append((request.method, request.url.path))
+            if self.scopes(request) is None:
+                return problem(401, "this takes a token")
+            return await handler(request)
+
+        return checked
+
+    def scopes(self, request: Request) -> list[str] | None:
+        return TOKENS.get(self.sessions.get(request.cookies.get(COOKIE, ""), ""))
+
+    async def session(self, request: Request) -> Response:
+        if request.method == "POST":
+            token = (await request.json()).get("token")
+            if token not in TOKENS:
+                return problem(401, "this token is not known: weir-controller token makes one")
+            secret = secrets.token_hex(32)
+            self.sessions[secret] = token
+            response: Response = JSONResponse(self.who(token))
+            response.set_cookie(COOKIE, secret, 43_200, httponly=True, samesite="strict")
+            return response
+        secret = request.cookies.get(COOKIE, "")
+        if secret not in self.sessions:
+            return problem(401, "nobody is signed in")
+        if request.method == "DELETE":
+            del self.sessions[secret]
+            response = Response(status_code=204)
+            response.delete_cookie(COOKIE)
+            return response
+        return JSONResponse(self.who(self.sessions[secret]))
+
+    def who(self, token: str) -> dict[str, object]:
+        name = token.removeprefix("weir_")
+        return {"name": name, "scopes": TOKENS[token], "expires": None}
+
+    # What there is
+
+    async def overview(self, _: Request) -> Response:
+        hot = fabric.queue(*fabric.HOT, 0)
+        return JSONResponse(
+            {
+                "at_s": self.now_s,
+                "controller": {
+                    "ready": True,
+                    "detail": None,
+                    "version": "0.1.0",
+                    "age_s": self.controller_age_s,
+                },
+                "switches": {"ready": 5, "known": 6},
+                "ports": {"with_queue": 32, "congested": 1},
+                "congested": [
+                    {
+                        "switch": fabric.HOT[0],
+                        "datapath_id": datapath_id(fabric.HOT[0]),
+                        "port": fabric.HOT[1],
+                        "name": fabric.name(*fabric.HOT),
+                        "level": "H",
+                        "queue_bytes": hot["queue_bytes"],
+                        "limit_bytes": hot["limit_bytes"],
+                        "sent_bps": 95_300_000,
+                        "rate_bps": hot["rate_bps"],
+                    }
+                ],
+                "totals": {
+                    "sent_bps": 572_000_000,
+                    "dropped_per_s": 0,
+                    "timeouts_per_s": 0,
+                    "requests_per_s": 1200,
+                    "held_per_s": 900,
+                    "held_s_per_s": 4.1,
+                    "answer_s": 0.0134,
+                },
+                "held_times": {
+                    "bounds_s": fabric.ACCOUNT["held_bounds_s"],
+                    "counts": fabric.ACCOUNT["held_counts"],
+                },
+                "events_per_minute": 42,
+            }
+        )
+
+    async def history(self, request: Request) -> Response:
+        begin_s = float(request.query_params.get("from", self.now_s - 600))
+        step_s = 1 if begin_s > self.now_s - 3600 else 10
+        # The same moments are told in the same way whenever they are asked for.
+        begin = int(begin_s) // step_s * step_s
+        length = max(1, int(self.now_s - begin) // step_s)
+        told = fabric.history(begin, step_s, length, "port" in request.query_params)
+        return JSONResponse(told)
+
+    async def topology(self, _: Request) -> Response:
+        links = [
+            {"a": fabric.port_id(*a), "b": fabric.port_id(*b), "rtt_s": 0.0002}
+            for a, b in fabric.peers()
+        ]
+        told = [
+            {key: view[key] for key in ("switch", "datapath_id", "connected")}
+            | {"hosts": fabric.HOSTS if view["switch"] in fabric.LEAVES else 0}
+            for view in fabric.switches()
+        ]
+        return JSONResponse({"switches": told, "links": links})
+
+    async def ports(self, request: Request) -> Response:
+        return JSONResponse({"ports": self._of(request, fabric.ports(self.now_s - self.begun_s))})
+
+    async def regulation(self, request: Request) -> Response:
+        return JSONResponse({"scheme": "weir", "ports": self._of(request, fabric.regulation())})
+
+    def _of(self, request: Request, views: Any) -> list[Any]:
+        asked = request.query_params.get("switch")
+        return [view for view in views if asked in (None, view["datapath_id"])]
+
+    async def flows(self, request: Request) -> Response:
+        query = request.query_params
+        if "/99" in query.get("host", ""):
+            return problem(422, f"host: '{query['host']}' is no address; write e.g. 10.0.0.1")
+        offset, limit = int(query.get("offset", 0)), int(query.get("limit", 100))
+        matching = [
+            one
+            for one in map(fabric.flow, range(fabric.FLOWS))
+            if query.get("class", one["class"]) == one["class"]
+            and query.get("host", one["src"]) in (one["src"], one["dst"])
+        ]
+        end = offset + limit
+        return JSONResponse(
+            {
+                "total": len(matching),
+                "offset": offset,
+                "next_offset": end if end < len(matching) else None,
+                "flows": matching[offset:end],
+            }
+        )
+
+    async def latest(self, request: Request) -> Response:
+        limit = int(request.query_params.get("limit", 100))
+        return JSONResponse({"next_after": len(self.events), "events": self.events[-limit:]})
+
+    async def stream(self, _: Request) -> Response:
+        async def told() -> AsyncIterator[bytes]:
+            yield b": \n\n"
+            serial = len(self.events)
+            while True:
+                for event in self.events[serial:]:
+                    text = json.dumps(event)
+                    yield f"id: {event['serial']}\nevent: event\ndata: {text}\n\n".encode()
+                serial = len(self.events)
+                await asyncio.sleep(0.05)
+
+        return StreamingResponse(told(), media_type="text/event-stream")
+
+    async def bypass(self, request: Request) -> Response:
+        if request.method == "GET":
+            return JSONResponse({"bypasses": self.bypasses})
+        if request.headers.get("x-weir-page") != "1":
+            return problem(403, "this takes the header X-Weir-Page")
+        if "regulate" not in (self.scopes(request) or []):
+            return problem(403, "this takes a token with the scope regulate")
+        if request.method == "PUT":
+            asked = await request.json()
+            switch = switch_id(asked["switch"]) if "switch" in asked else None
+            off = fabric.bypass(switch, asked.get("port"), asked.get("for_s"), "token operator")
+            self.bypasses.append(off)
+            return JSONResponse({"off": off, "kept": True, "unaware": []})
+        at = (request.query_params.get("switch"), request.query_params.get("port"))
+        on = [
+            one for one in self.bypasses if at in ((None, None), (one["datapath_id"], one["port"]))
+        ]
+        self.bypasses = [one for one in self.bypasses if one not in on]
+        return JSONResponse({"on": on, "still_off": self.bypasses, "kept": True, "unaware": []})
+
+
+class Served:
+    """Serves an API in a thread of its own. It can be stopped and started again."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api = api
+        self.port = 0
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        listening = socket.socket()
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", self.port))
+        self.port = listening.getsockname()[1]
+        config = uvicorn.Config(
+            self.api.app, log_level="critical", lifespan="off", headers=[*HEADERS.items()]
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, args=([listening],), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._server is None or self._thread is None:
+            return
+        # Streams would go on for ever.
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join()
+        self._server = None
+
+    @contextlib.contextmanager
+    def running(self) -> Any:
+        self.start()
+        try:
+            yield self
+        finally:
+            self.stop()
