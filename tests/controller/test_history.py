@@ -314,7 +314,7 @@ class TestHistory:
         put(history, NOW_S + 86_410, 1)
         assert len(history) == 1
         assert {path.name for path in tmp_path.iterdir()} == {"totals", f"{1:016x}-1"}
-        with pytest.raises(KeyError):
+        with pytest.raises(LookupError):
             history.told(PortId(1, 2), NOW_S, NOW_S, NOW_S)
 
     def test_of_too_many_ports_the_rest_have_none(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -491,8 +491,8 @@ class TestAsked:
         ("status", "query", "says"),
         [
             (404, "switch=1&port=9", "there is no history of 0000000000000001:9"),
-            (422, "switch=1", "port: is missing; name both"),
-            (422, "port=1", "switch: is missing; name both"),
+            (404, "switch=1", "port: is missing; name both"),
+            (404, "port=1", "switch: is missing; name both"),
             (422, "switch=1&port=0", "port: '0' is out of range"),
             (422, "switch=1&port=eth1", "port: 'eth1' is not a number"),
             (422, "switch=../1&port=1", "no datapath id"),
