@@ -40,8 +40,8 @@ Seconds = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 
 
 class HistoryQuery(methods.Parameters):
-    """A port and a time, in seconds since 1970: without a port all together, without a time the
-    last 10 minutes."""
+    """A port and a time, in seconds since 1970: without a port all together, without a begin
+    the 10 minutes before the end, without an end until now."""
 
     switch: methods.Switch | None = Field(default=None, description="datapath id")
     port: Annotated[int, methods.Whole(1, 2**32 - 1)] | None = Field(

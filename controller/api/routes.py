@@ -184,8 +184,8 @@ def add(app: FastAPI, api: Api) -> None:
     )
     async def port_history(asked: Annotated[answers.HistoryQuery, Query()]) -> Response:
         now_s = api.now_s()
-        begin_s = now_s - _HISTORY_S if asked.from_s is None else asked.from_s
         end_s = now_s if asked.to_s is None else asked.to_s
+        begin_s = end_s - _HISTORY_S if asked.from_s is None else asked.from_s
         try:
             told = api.history.told(asked.port_id(), begin_s, end_s, now_s)
         except LookupError as error:

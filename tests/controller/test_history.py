@@ -483,6 +483,8 @@ class TestAsked:
         ]
         assert {len(values) for values in of_port["series"].values()} == {600}
         assert of_port["series"]["held_per_s"][-21:] == [None, *range(20)]
+        before = world.ask(f"/v1/history?switch=1&port=1&to={now_s - 10}").json()
+        assert (before["begin_s"], before["series"]["sent_bps"][-1]) == (now_s - 610, 9)
         query = f"from={now_s - 10}&to={now_s - 5.5}"
         totals = world.ask(f"/v1/history?{query}").json()
         assert totals["series"]["sent_bps"] == [20, 22, 24, 26, 28]
