@@ -2,9 +2,9 @@
 northbound."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from controller.api.tokens import Scope, Token
 from controller.model.values import PortId
@@ -40,8 +40,8 @@ Seconds = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 
 
 class HistoryQuery(methods.Parameters):
-    """A port and a time, in seconds since 1970: without a port all together, without a time the
-    last 10 minutes."""
+    """A port and a time, in seconds since 1970: without a port all together, without a begin
+    the 10 minutes before the end, without an end until now."""
 
     switch: methods.Switch | None = Field(default=None, description="datapath id")
     port: Annotated[int, methods.Whole(1, 2**32 - 1)] | None = Field(
@@ -50,18 +50,15 @@ class HistoryQuery(methods.Parameters):
     from_s: Seconds | None = Field(default=None, alias="from", description="since then")
     to_s: Seconds | None = Field(default=None, alias="to", description="until then")
 
-    @model_validator(mode="after")
-    def _both_or_neither(self) -> Self:
-        if (self.switch is None) != (self.port is None):
+    def port_id(self) -> PortId | None:
+        """Raises LookupError if only one half of a port is named, which the description of the API
+        cannot forbid."""
+        if self.switch is None and self.port is None:
+            return None
+        if self.switch is None or self.port is None:
             missing = "switch" if self.switch is None else "port"
             right = "name both, or neither for all ports together"
-            raise ValueError(f"{missing}: is missing; {right}")
-        return self
-
-    @property
-    def port_id(self) -> PortId | None:
-        if self.switch is None or self.port is None:
-            return None
+            raise LookupError(f"{missing}: is missing; {right}")
         return PortId(self.switch, self.port)
 
 

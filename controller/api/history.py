@@ -166,8 +166,10 @@ class History:
     def told(
         self, port_id: PortId | None, begin_s: float, end_s: float, now_s: float
     ) -> PortHistory:
-        """From one time to another, of a port or of all together. Raises KeyError."""
-        record = self._totals if port_id is None else self._ports[port_id]
+        """From one time to another, of a port or of all together. Raises LookupError."""
+        record = self._totals if port_id is None else self._ports.get(port_id)
+        if record is None:
+            raise LookupError(f"there is no history of {port_id}: no queue is known there")
         is_hour = begin_s >= now_s - _HOUR_S
         step_s, ring = (HOUR_STEP_S, record.hour) if is_hour else (DAY_STEP_S, record.day)
         # The second that goes on is there as soon as it has been sampled.

@@ -184,13 +184,12 @@ def add(app: FastAPI, api: Api) -> None:
     )
     async def port_history(asked: Annotated[answers.HistoryQuery, Query()]) -> Response:
         now_s = api.now_s()
-        begin_s = now_s - _HISTORY_S if asked.from_s is None else asked.from_s
         end_s = now_s if asked.to_s is None else asked.to_s
+        begin_s = end_s - _HISTORY_S if asked.from_s is None else asked.from_s
         try:
-            told = api.history.told(asked.port_id, begin_s, end_s, now_s)
-        except KeyError:
-            text = f"there is no history of {asked.port_id}: no port with a queue is known there"
-            raise HTTPException(HTTPStatus.NOT_FOUND, text) from None
+            told = api.history.told(asked.port_id(), begin_s, end_s, now_s)
+        except LookupError as error:
+            raise HTTPException(HTTPStatus.NOT_FOUND, str(error)) from None
         return Response(told.model_dump_json(), media_type="application/json")
 
     # What there is

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import signal
 import socket
 import subprocess
@@ -109,7 +110,13 @@ class ControllerWithApi:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControllerWithApi]:
-    world = ControllerWithApi(tmp_path_factory.mktemp("api"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STATE_DIRECTORY", str(tmp_path_factory.mktemp("state")))
+        world = ControllerWithApi(tmp_path_factory.mktemp("api"))
+        yield from _until_stopped(world)
+
+
+def _until_stopped(world: ControllerWithApi) -> Iterator[ControllerWithApi]:
     try:
         yield world
     finally:
@@ -183,6 +190,26 @@ def test_tokens_are_followed_in_their_file(world: ControllerWithApi) -> None:
     assert 'weir_api_tokens_refused_total{reason="unknown"}' in told
 
 
+def test_the_streams_of_a_browser_end_when_its_token_is_revoked(world: ControllerWithApi) -> None:
+    secret = world.token("browser", "read")
+
+    def signed_in() -> bool:
+        return page.post("/v1/session", json={"token": secret}).status_code == 200
+
+    with httpx.Client(base_url=world.url, timeout=20) as page:
+        wait_for(signed_in, "the new token to be good")
+        assert page.get("/v1/overview").status_code == 200
+        with page.stream("GET", "/v1/events/stream") as response:
+            assert response.status_code == 200
+            lines = world.tokens.read_text().splitlines(keepends=True)
+            world.tokens.write_text("".join(line for line in lines if "name: browser" not in line))
+            # It ends as one to a listener that does not read.
+            with contextlib.suppress(httpx.RemoteProtocolError):
+                for _ in response.iter_lines():
+                    pass
+        assert page.get("/v1/overview").status_code == 401
+
+
 @pytest.mark.timing
 def test_a_peer_that_does_not_read_harms_nobody(world: ControllerWithApi) -> None:
     host, _, port = world.api.rpartition(":")
@@ -238,6 +265,14 @@ def test_whatever_is_asked_is_answered_as_described(world: ControllerWithApi) ->
 
 def test_the_api_ends_with_its_controller_and_comes_back_with_it(world: ControllerWithApi) -> None:
     world.announce("lost", A, B)
+
+    def lengths(to_s: float) -> list[float | None]:
+        told = world.ask(f"/v1/history?switch=1&port=1&from={to_s - 60}&to={to_s}").json()
+        return told["series"]["queue_bytes"] if "series" in told else []
+
+    wait_for(lambda: 0 in lengths(time.time()), "a port to be sampled")
+    killed_s = math.floor(time.time())
+    known = lengths(killed_s)
     world.stop(signal.SIGKILL)
 
     def is_gone() -> bool:
@@ -249,6 +284,9 @@ def test_the_api_ends_with_its_controller_and_comes_back_with_it(world: Controll
 
     wait_for(is_gone, "the API to end")
     world.start()
+    assert lengths(killed_s) == known
+    wait_for(lambda: lengths(time.time())[-1] == 0, "the port to be sampled again")
+    assert world.ask("/v1/overview").json()["controller"]["ready"]
     response = world.ask("/v1/fountains/lost", "PATCH", "announce", json={})
     assert response.status_code == 404
     assert world.announce("lost", A, B) == LINK_BPS

@@ -314,7 +314,7 @@ class TestHistory:
         put(history, NOW_S + 86_410, 1)
         assert len(history) == 1
         assert {path.name for path in tmp_path.iterdir()} == {"totals", f"{1:016x}-1"}
-        with pytest.raises(KeyError):
+        with pytest.raises(LookupError):
             history.told(PortId(1, 2), NOW_S, NOW_S, NOW_S)
 
     def test_of_too_many_ports_the_rest_have_none(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -483,6 +483,8 @@ class TestAsked:
         ]
         assert {len(values) for values in of_port["series"].values()} == {600}
         assert of_port["series"]["held_per_s"][-21:] == [None, *range(20)]
+        before = world.ask(f"/v1/history?switch=1&port=1&to={now_s - 10}").json()
+        assert (before["begin_s"], before["series"]["sent_bps"][-1]) == (now_s - 610, 9)
         query = f"from={now_s - 10}&to={now_s - 5.5}"
         totals = world.ask(f"/v1/history?{query}").json()
         assert totals["series"]["sent_bps"] == [20, 22, 24, 26, 28]
@@ -491,8 +493,8 @@ class TestAsked:
         ("status", "query", "says"),
         [
             (404, "switch=1&port=9", "there is no history of 0000000000000001:9"),
-            (422, "switch=1", "port: is missing; name both"),
-            (422, "port=1", "switch: is missing; name both"),
+            (404, "switch=1", "port: is missing; name both"),
+            (404, "port=1", "switch: is missing; name both"),
             (422, "switch=1&port=0", "port: '0' is out of range"),
             (422, "switch=1&port=eth1", "port: 'eth1' is not a number"),
             (422, "switch=../1&port=1", "no datapath id"),
