@@ -14,7 +14,7 @@ from fastapi import Response
 
 COOKIE = "weir_session"
 LIFETIME_S = 12 * 3600
-_MOST = 4096
+_MOST, _MOST_OF_TOKEN = 4096, 256
 
 
 class _Session(NamedTuple):
@@ -23,11 +23,14 @@ class _Session(NamedTuple):
 
 
 class Sessions:
-    """At most `most`; a new one takes the place of the one that was not used for longest."""
+    """At most `most`, and `of_token` of one token, so that nobody can end those of others. A new
+    one takes the place of the one that was not used for longest."""
 
-    def __init__(self, clock: Callable[[], float], most: int = _MOST) -> None:
+    def __init__(
+        self, clock: Callable[[], float], most: int = _MOST, of_token: int = _MOST_OF_TOKEN
+    ) -> None:
         self._clock = clock
-        self._most = most
+        self._most, self._most_of_token = most, of_token
         # By digest, so that the time of a look-up says nothing about cookies.
         self._by_digest: OrderedDict[bytes, _Session] = OrderedDict()
 
@@ -36,6 +39,9 @@ class Sessions:
 
     def begin(self, token_digest: bytes) -> str:
         """A new session of a token: the value of its cookie."""
+        same = [one for one, of in self._by_digest.items() if of.token_digest == token_digest]
+        if len(same) >= self._most_of_token:
+            del self._by_digest[same[0]]
         secret = secrets.token_urlsafe(32)
         session = _Session(token_digest, self._clock() + LIFETIME_S)
         self._by_digest[_digest(secret)] = session

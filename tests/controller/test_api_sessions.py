@@ -247,6 +247,15 @@ def test_the_session_that_is_not_used_for_longest_is_forgotten() -> None:
     assert [sessions.find(one) for one in (first, third, fourth)] == [b"\0", b"\2", b"\3"]
 
 
+def test_who_signs_in_again_and_again_ends_only_his_own_sessions() -> None:
+    sessions = Sessions(lambda: 0.0, most=10, of_token=3)
+    other = sessions.begin(b"operator")
+    mine = [sessions.begin(b"reader") for _ in range(20)]
+    assert len(sessions) == 4
+    assert sessions.find(other) == b"operator"
+    assert [sessions.find(one) for one in mine[-4:]] == [None, b"reader", b"reader", b"reader"]
+
+
 def test_no_token_and_no_cookie_is_logged(
     world: ServedApi, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.api.history import Files, History, Memory
+from controller.api.history import MOST_PORTS, Files, History, Memory
 from controller.api.rates import UNKNOWN, Differences, HeldTimes, Rates, Sampled, merged
 from controller.api.rings import SIZE_BYTES, Record
 from controller.api.sampling import Sample, Sampler, pause_s
@@ -260,6 +260,12 @@ class TestRecord:
             shown = hour(kept, NOW_S - 5, NOW_S + 5)
             assert shown[5] == 1, seed
             json.dumps(shown, allow_nan=False)
+
+
+def test_the_page_says_how_much_a_port_takes() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "dashboard.md").read_text()
+    assert f"A port takes {round(SIZE_BYTES / 1000)} kB" in text
+    assert f"more than {MOST_PORTS:,} ports, {MOST_PORTS * SIZE_BYTES / 1e9:.1f} GB" in text
 
 
 def sampled(rates: dict[PortId, Rates]) -> Sampled:
