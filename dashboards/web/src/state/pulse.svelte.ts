@@ -22,10 +22,10 @@ export const silent = (): boolean =>
 
 export const told = () => health(overview.data, bypasses.data ?? []);
 
-/** Weir's time of day, in seconds since 1970, by its last answer. */
-export function server_s(): number {
+/** Weir's time of day, in seconds since 1970, by its last answer; null without one. */
+export function server_s(): number | null {
   const { data, answered } = overview;
-  if (data === null || answered.at_ms === null) return Date.now() / 1000;
+  if (data === null || answered.at_ms === null) return null;
   return data.at_s + (performance.now() - answered.at_ms) / 1000;
 }
 
