@@ -135,7 +135,7 @@ class FakeApi:
         hot = fabric.queue(*fabric.HOT, 0)
         return JSONResponse(
             {
-                "at_s": self.now_s,
+                "at_s": self.now_s - self.controller_age_s,
                 "controller": {
                     "ready": True,
                     "detail": None,
