@@ -26,7 +26,9 @@ export interface Layout {
   layers: number;
 }
 
-export const PITCH_X = 96;
+const PITCH_X = 96;
+/** Of a single layer, whose links need some length, too. */
+const WIDE_PITCH_X = 168;
 const LEAST_PITCH_Y = 120;
 const MOST_PITCH_Y = 300;
 const MARGIN_X = 56;
@@ -113,6 +115,7 @@ export function layOut(nodes: readonly Node[], edges: readonly Edge[]): Layout {
   // All but the top, a pod beside the other; a pod is as wide as its widest layer.
   const pods: { n: number; x: number; widest: number; lowest: number; highest: number }[] = [];
   const groups = top === 0 ? [ids] : podsOf(ids, neighbours, (id) => layers.get(id) === top);
+  const pitchX = top === 0 ? WIDE_PITCH_X : PITCH_X;
   const real = top > 1 && groups.length > 1;
   let x = 0;
   for (const [n, group] of groups.entries()) {
@@ -124,7 +127,7 @@ export function layOut(nodes: readonly Node[], edges: readonly Edge[]): Layout {
     const widest = Math.max(...[...rows.values()].map((row) => row.length));
     for (const [layer, row] of rows) {
       for (const [at, id] of row.entries()) {
-        const inRow = (at + 0.5) * (widest / row.length) * PITCH_X;
+        const inRow = (at + 0.5) * (widest / row.length) * pitchX;
         placed.set(id, { id, layer, x: MARGIN_X + x + inRow, y: 0 });
       }
     }
@@ -132,7 +135,7 @@ export function layOut(nodes: readonly Node[], edges: readonly Edge[]): Layout {
       const [lowest, highest] = [Math.min(...rows.keys()), Math.max(...rows.keys())];
       pods.push({ n: n + 1, x: MARGIN_X + x, widest, lowest, highest });
     }
-    x += widest * PITCH_X + (real ? POD_GAP : 0);
+    x += widest * pitchX + (real ? POD_GAP : 0);
   }
   if (real) x -= POD_GAP;
 
@@ -191,7 +194,7 @@ export function linkPath(a: Placed, b: Placed): string {
   const oy = (dx / length) * 2.5;
   const from = `M${round(a.x + ox)} ${round(a.y + oy)}`;
   const to = `${round(b.x + ox)} ${round(b.y + oy)}`;
-  if (a.layer !== b.layer || Math.abs(dx) <= PITCH_X * 1.1) return `${from}L${to}`;
+  if (a.layer !== b.layer || Math.abs(dx) <= 1.1 * WIDE_PITCH_X) return `${from}L${to}`;
   const bow = Math.min(56, 12 + Math.abs(dx) / 8);
   return `${from}Q${round((a.x + b.x) / 2 + ox)} ${round(a.y + bow + oy)} ${to}`;
 }
