@@ -57,6 +57,7 @@ class FakeApi:
             Route("/v1/overview", self.signed_in(self.overview)),
             Route("/v1/history", self.signed_in(self.history)),
             Route("/v1/topology", self.signed_in(self.topology)),
+            Route("/v1/switches", self.signed_in(self.switches)),
             Route("/v1/ports", self.signed_in(self.ports)),
             Route("/v1/regulation", self.signed_in(self.regulation)),
             Route("/v1/bypasses", self.signed_in(self.bypass), methods=["GET", "PUT", "DELETE"]),
@@ -135,7 +136,7 @@ class FakeApi:
         hot = fabric.queue(*fabric.HOT, 0)
         return JSONResponse(
             {
-                "at_s": self.now_s,
+                "at_s": self.now_s - self.controller_age_s,
                 "controller": {
                     "ready": True,
                     "detail": None,
@@ -194,6 +195,9 @@ class FakeApi:
             for view in fabric.switches()
         ]
         return JSONResponse({"switches": told, "links": links})
+
+    async def switches(self, request: Request) -> Response:
+        return JSONResponse({"switches": self._of(request, fabric.switches())})
 
     async def ports(self, request: Request) -> Response:
         return JSONResponse({"ports": self._of(request, fabric.ports(self.now_s - self.begun_s))})

@@ -261,6 +261,17 @@ def test_a_silent_controller_is_told_though_the_api_answers(looking: Looking, ex
     expect(page.get_by_role("main")).to_have_class(re.compile("stale"))
 
 
+def test_the_last_values_of_a_switch_that_is_away_are_not_live(
+    looking: Looking, expect: Any
+) -> None:
+    page = looking.sign_in()
+    view(page, "fabric").get_by_role("button", name=re.compile("0014, away")).click()
+    expect(page.get_by_text("not connected to the controller")).to_be_visible()
+    page.get_by_role("link", name="leaf4-eth3").click()
+    expect(page.get_by_text("not connected to the controller")).to_be_visible()
+    expect(page.get_by_test_id("port-figures")).to_have_class(re.compile("stale"))
+
+
 def test_a_clock_that_is_off_is_told_and_does_no_harm(looking: Looking, expect: Any) -> None:
     looking.served.api.clock_off_s = -3600
     page = looking.sign_in()

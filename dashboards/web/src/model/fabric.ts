@@ -26,8 +26,11 @@ export interface Layout {
   layers: number;
 }
 
-export const PITCH_X = 96;
-export const PITCH_Y = 120;
+const PITCH_X = 96;
+/** Of a single layer, whose links need some length, too. */
+const WIDE_PITCH_X = 168;
+const LEAST_PITCH_Y = 120;
+const MOST_PITCH_Y = 300;
 const MARGIN_X = 56;
 const MARGIN_Y = 44;
 const POD_GAP = 32;
@@ -109,11 +112,10 @@ export function layOut(nodes: readonly Node[], edges: readonly Edge[]): Layout {
   const layers = layersOf(nodes, neighbours);
   const top = Math.max(...layers.values());
   const ids = nodes.map((node) => node.id).sort();
-  const y = (layer: number): number => MARGIN_Y + (top - layer) * PITCH_Y;
-
   // All but the top, a pod beside the other; a pod is as wide as its widest layer.
-  const pods: Layout['pods'] = [];
+  const pods: { n: number; x: number; widest: number; lowest: number; highest: number }[] = [];
   const groups = top === 0 ? [ids] : podsOf(ids, neighbours, (id) => layers.get(id) === top);
+  const pitchX = top === 0 ? WIDE_PITCH_X : PITCH_X;
   const real = top > 1 && groups.length > 1;
   let x = 0;
   for (const [n, group] of groups.entries()) {
@@ -125,22 +127,15 @@ export function layOut(nodes: readonly Node[], edges: readonly Edge[]): Layout {
     const widest = Math.max(...[...rows.values()].map((row) => row.length));
     for (const [layer, row] of rows) {
       for (const [at, id] of row.entries()) {
-        const inRow = (at + 0.5) * (widest / row.length) * PITCH_X;
-        placed.set(id, { id, layer, x: MARGIN_X + x + inRow, y: y(layer) });
+        const inRow = (at + 0.5) * (widest / row.length) * pitchX;
+        placed.set(id, { id, layer, x: MARGIN_X + x + inRow, y: 0 });
       }
     }
-    const lowest = Math.min(...rows.keys());
-    const highest = Math.max(...rows.keys());
     if (real && group.length > 1) {
-      pods.push({
-        n: n + 1,
-        x: MARGIN_X + x,
-        y: y(highest) - 30,
-        width: widest * PITCH_X,
-        height: (highest - lowest) * PITCH_Y + 66,
-      });
+      const [lowest, highest] = [Math.min(...rows.keys()), Math.max(...rows.keys())];
+      pods.push({ n: n + 1, x: MARGIN_X + x, widest, lowest, highest });
     }
-    x += widest * PITCH_X + (real ? POD_GAP : 0);
+    x += widest * pitchX + (real ? POD_GAP : 0);
   }
   if (real) x -= POD_GAP;
 
@@ -148,7 +143,7 @@ export function layOut(nodes: readonly Node[], edges: readonly Edge[]): Layout {
   const above = top === 0 ? [] : ids.filter((id) => layers.get(id) === top);
   const below = (id: string): number => {
     const at = [...(neighbours.get(id) ?? [])].map((one) => placed.get(one)?.x ?? 0);
-    return at.length > 0 ? at.reduce((sum, one) => sum + one, 0) / at.length : 0;
+    return at.length > 0 ? Math.round(at.reduce((sum, one) => sum + one, 0) / at.length) : 0;
   };
   const order = new Map(above.map((id) => [id, below(id)]));
   above.sort((a, b) => (order.get(a) ?? 0) - (order.get(b) ?? 0) || (a < b ? -1 : 1));
@@ -160,13 +155,24 @@ export function layOut(nodes: readonly Node[], edges: readonly Edge[]): Layout {
   }
   for (const [at, id] of above.entries()) {
     const inRow = (at + 0.5) * (width / above.length);
-    placed.set(id, { id, layer: top, x: MARGIN_X + inRow, y: y(top) });
+    placed.set(id, { id, layer: top, x: MARGIN_X + inRow, y: 0 });
   }
+
+  // The wider, the higher: links that are nearly level cannot be told apart.
+  const pitch = Math.round(Math.min(MOST_PITCH_Y, Math.max(LEAST_PITCH_Y, width / 10)));
+  const y = (layer: number): number => MARGIN_Y + (top - layer) * pitch;
+  for (const node of placed.values()) node.y = y(node.layer);
   return {
     nodes: placed,
-    pods,
+    pods: pods.map(({ n, x: left, widest, lowest, highest }) => ({
+      n,
+      x: left,
+      y: y(highest) - 30,
+      width: widest * PITCH_X,
+      height: y(lowest) - y(highest) + 84,
+    })),
     width: width + 2 * MARGIN_X,
-    height: top * PITCH_Y + 2 * MARGIN_Y + 24,
+    height: top * pitch + 2 * MARGIN_Y + 24,
     layers: top + 1,
   };
 }
@@ -188,7 +194,7 @@ export function linkPath(a: Placed, b: Placed): string {
   const oy = (dx / length) * 2.5;
   const from = `M${round(a.x + ox)} ${round(a.y + oy)}`;
   const to = `${round(b.x + ox)} ${round(b.y + oy)}`;
-  if (a.layer !== b.layer || Math.abs(dx) <= PITCH_X * 1.1) return `${from}L${to}`;
+  if (a.layer !== b.layer || Math.abs(dx) <= 1.1 * WIDE_PITCH_X) return `${from}L${to}`;
   const bow = Math.min(56, 12 + Math.abs(dx) / 8);
   return `${from}Q${round((a.x + b.x) / 2 + ox)} ${round(a.y + bow + oy)} ${to}`;
 }

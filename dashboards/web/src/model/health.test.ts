@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { clockOff, health } from './health';
+import { clockOff, health, toldAt_s } from './health';
 import type { CongestedPort, Overview } from './types';
 
 const port: CongestedPort = {
@@ -73,6 +73,12 @@ test('a controller that does not answer, and one that is not ready', () => {
     mood: 'bad',
     text: 'Reads the switches',
   });
+});
+
+test('the time of an answer is that of its sample, and its age', () => {
+  const controller = { ready: true, detail: null, version: '1', age_s: 7 };
+  expect(toldAt_s(overview({ at_s: 100, controller }))).toBe(107);
+  expect(toldAt_s(overview({ at_s: null }))).toBeNull();
 });
 
 test('a clock that is off', () => {

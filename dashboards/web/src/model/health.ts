@@ -13,7 +13,11 @@ export interface Health {
 
 const plural = (n: number, one: string, many = `${one}s`): string => `${n} ${n === 1 ? one : many}`;
 
-/** Whether the controller still answers the API. */
+/** Weir's time of day when it told this; null if it is not known yet. */
+export const toldAt_s = ({ at_s, controller }: Overview): number | null =>
+  at_s === null ? null : at_s + (controller.age_s ?? 0);
+
+/** Whether the controller no longer answers the API. */
 export const controllerIsSilent = (overview: Overview): boolean =>
   overview.controller.age_s === null || overview.controller.age_s > STALE_AFTER_S;
 

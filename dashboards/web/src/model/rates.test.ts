@@ -53,6 +53,17 @@ test('a reading that has not been renewed changes nothing, a switch that starts 
   expect(rates.of(ID)).toBeNull();
 });
 
+test('what a switch no longer renews is not believed for ever', () => {
+  const rates = new Rates();
+  const last = port(queue({ sent_bytes: 125, switch_time_ns: 2e9 }));
+  rates.take([port(queue())], 0);
+  rates.take([last], 1000);
+  rates.take([last], 6000);
+  expect(rates.of(ID)).toBe(1000);
+  rates.take([last], 7001);
+  expect(rates.of(ID)).toBeNull();
+});
+
 test('the worst queue speaks for its port', () => {
   const worst = queue({ queue: 1, level: 2 });
   expect(worstQueue(port(queue({ queue_bytes: 9 }), worst))).toBe(worst);

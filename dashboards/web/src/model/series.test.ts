@@ -44,6 +44,7 @@ test('only the end is asked for again', () => {
   expect(since(null, 1000, 600)).toBeNull();
   expect(since(history(900, Array<number>(100).fill(1)), 1000, 600)).toBe(995);
   expect(since(history(0, [1]), 1000, 600)).toBeNull();
+  expect(since(history(4600, [1]), 1000, 600)).toBeNull();
   expect(since(history(900, Array<number>(100).fill(1)), 1000, 86_400)).toBeNull();
 });
 

@@ -45,10 +45,13 @@ export function times(history: History): number[] {
   return history.series.sent_bps.map((_, index) => history.begin_s + index * history.step_s);
 }
 
-/** From when to ask next: the last few values may still have been incomplete. Null: all of it. */
+/** From when to ask next: the last few values may still have been incomplete. Null: all of it, also
+ * where what is known is of another clock. */
 export function since(known: History | null, now_s: number, span_s: number): number | null {
-  const whole = span_s > SPANS['1h'] || known === null || end_s(known) < now_s - span_s / 2;
-  return whole ? null : end_s(known) - 5 * known.step_s;
+  if (known === null || span_s > SPANS['1h']) return null;
+  const age_s = now_s - end_s(known);
+  const usable = age_s > -5 * known.step_s && age_s < span_s / 2;
+  return usable ? end_s(known) - 5 * known.step_s : null;
 }
 
 /** The last value that is known, and how it may be told to somebody who does not see the chart. */

@@ -30,7 +30,8 @@ export interface CongestedPort {
 }
 
 export interface Overview {
-  at_s: number;
+  /** When the controller was asked last, `age_s` ago; null: it has not answered yet. */
+  at_s: number | null;
   controller: { ready: boolean; detail: string | null; version: string; age_s: number | null };
   switches: { ready: number; known: number };
   ports: { with_queue: number; congested: number };

@@ -9,6 +9,8 @@ import { get, problemOf, send } from './api';
 const AGAIN_MS = 1000;
 const FLUSH_MS = 200;
 const REMEMBERED = 1000;
+/** The API sends something at least every 10 s, so that a stream that is gone can be told. */
+const QUIET_MS = 40_000;
 
 export class Feed {
   /** The latest events, the newest last. Another array whenever there are new ones. */
@@ -27,7 +29,12 @@ export class Feed {
   async #listen(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        await this.#follow(signal);
+        const end = new AbortController();
+        try {
+          await this.#follow(AbortSignal.any([signal, end.signal]));
+        } finally {
+          end.abort();
+        }
         this.problem = 'The stream of events has ended.';
       } catch (error) {
         if (signal.aborted) return;
@@ -55,18 +62,29 @@ export class Feed {
     }, FLUSH_MS);
     try {
       for (;;) {
-        const { done, value } = await reader.read();
+        const { done, value } = await within(reader.read(), QUIET_MS);
         if (done) return;
         for (const { data } of parser.take(value)) waiting.push(parse(data) as WeirEvent);
       }
     } finally {
       clearInterval(flush);
       this.#take(waiting);
-      void reader.cancel().catch(() => undefined);
     }
   }
 
   #take(events: readonly WeirEvent[]): void {
     if (this.#tail.take(events)) this.events = [...this.#tail.events];
+  }
+}
+
+async function within<T>(work: Promise<T>, patience_ms: number): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, refuse) => {
+    timer = setTimeout(() => refuse(new Error('The stream of events is silent.')), patience_ms);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
   }
 }

@@ -1,6 +1,6 @@
 /** What the whole page needs all the time: the overview, and where regulation is off. */
 
-import { clockOff, controllerIsSilent, health } from '../model/health';
+import { clockOff, controllerIsSilent, health, toldAt_s } from '../model/health';
 import type { Bypass, Overview } from '../model/types';
 import { get } from './api';
 import { Poll } from './poll.svelte';
@@ -22,16 +22,21 @@ export const silent = (): boolean =>
 
 export const told = () => health(overview.data, bypasses.data ?? []);
 
-/** Weir's time of day, in seconds since 1970, by its last answer. */
-export function server_s(): number {
+/** What to add to this browser's clock that does not jump to have Weir's time of day, in seconds
+ * since 1970; null if it is not known yet. */
+function offset_s(): number | null {
   const { data, answered } = overview;
-  if (data === null || answered.at_ms === null) return Date.now() / 1000;
-  return data.at_s + (performance.now() - answered.at_ms) / 1000;
+  const told_s = data === null ? null : toldAt_s(data);
+  return told_s === null || answered.at_ms === null ? null : told_s - answered.at_ms / 1000;
+}
+
+/** Weir's time of day, in seconds since 1970; null if it is not known yet. */
+export function server_s(): number | null {
+  const offset = offset_s();
+  return offset === null ? null : offset + performance.now() / 1000;
 }
 
 export function clockNote(): string | null {
-  const { data, answered } = overview;
-  if (data === null || answered.at_ms === null) return null;
-  const browser_s = (Date.now() - (performance.now() - answered.at_ms)) / 1000;
-  return clockOff(data.at_s, browser_s);
+  const now_s = server_s();
+  return now_s === null ? null : clockOff(now_s, Date.now() / 1000);
 }

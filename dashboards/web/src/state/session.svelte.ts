@@ -9,7 +9,9 @@ export const session = $state<{
   known: boolean;
   /** Why one is not signed in. */
   message: string | null;
-}>({ value: null, known: false, message: null });
+  /** Whether that is because nobody has answered. */
+  away: boolean;
+}>({ value: null, known: false, message: null, away: false });
 
 onSignedOut(() => {
   if (session.value === null) return;
@@ -22,9 +24,11 @@ export async function resume(): Promise<void> {
   try {
     session.value = await read<Session>(await send('GET', '/v1/session'));
     session.message = null;
+    session.away = false;
   } catch (error) {
     const signedOut = error instanceof ApiError && error.status === 401;
     session.message = signedOut ? null : problemOf(error);
+    session.away = !signedOut;
   }
   session.known = true;
 }
