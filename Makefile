@@ -171,7 +171,7 @@ page: ## the operator's page: static files for the HTTP API to serve
 page-test: ## the page: form, types, unit tests, size, and a browser that uses it
 	@$(PREPARE) packages venv page browser
 	@dashboards/web/check
-	@WEIR_PAGE="$$(dashboards/web/build --prefix)" $(PY)/pytest -m browser tests/dashboards
+	@WEIR_PAGE_PREFIX="$$(dashboards/web/build --prefix)" $(PY)/pytest -m browser tests/dashboards
 
 package: ## the Debian packages weir-switch and weir-controller: build/packages
 	@$(PREPARE) packages venv packaging package

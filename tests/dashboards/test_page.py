@@ -34,7 +34,7 @@ VIEWS = {
 @pytest.fixture(scope="session")
 def built_page() -> Path:
     """The built page."""
-    told = os.environ.get("WEIR_PAGE")
+    told = os.environ.get("WEIR_PAGE_PREFIX")
     build = Path(__file__).resolve().parents[2] / "dashboards/web/build"
     prefix = told or subprocess.check_output([build, "--prefix"], text=True).strip()
     if not (Path(prefix) / "index.html").exists():
