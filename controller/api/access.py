@@ -85,13 +85,14 @@ class Access:
         return caller.token, self.sessions.begin(digest_of(token))
 
     def sign_out(self, request: Request, session: str | None) -> None:
-        """End a session. Raises HTTPException."""
+        """End a session, if there is one. Raises HTTPException."""
+        if session is None:
+            return
         try:
             _refuse_forged(request)
         except RefusedError as refused:
             raise self._refusal(request, refused) from None
-        if session is not None:
-            self.sessions.end(session)
+        self.sessions.end(session)
 
     def _check(self, shown: Shown, scope: Scope | None) -> Token:
         """Raises RefusedError."""
