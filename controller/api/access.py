@@ -84,14 +84,16 @@ class Access:
             self.sessions.end(former)
         return caller.token, self.sessions.begin(digest_of(token))
 
-    def sign_out(self, request: Request, session: str | None) -> None:
-        """End a session. Raises HTTPException."""
+    def sign_out(self, request: Request, shown: Shown) -> None:
+        """End a session. A token has none to end. Raises HTTPException."""
+        if shown.session is None:
+            self.admit(request, shown, None)
+            return
         try:
             _refuse_forged(request)
         except RefusedError as refused:
             raise self._refusal(request, refused) from None
-        if session is not None:
-            self.sessions.end(session)
+        self.sessions.end(shown.session)
 
     def _check(self, shown: Shown, scope: Scope | None) -> Token:
         """Raises RefusedError."""

@@ -95,7 +95,7 @@ def add(app: FastAPI, api: Api) -> None:
 
     @app.delete("/v1/session", summary="Sign out", status_code=204, tags=["session"])
     async def sign_out(request: Request, who: Annotated[Shown, Depends(shown)]) -> Response:
-        api.access.sign_out(request, who.session)
+        api.access.sign_out(request, who)
         response = Response(status_code=204)
         sessions.take_back(response, secure)
         return response

@@ -135,6 +135,8 @@ def test_signing_out_ends_the_session_and_clears_the_cookie(world: ServedApi) ->
     assert f'{COOKIE}=""' in response.headers["set-cookie"]
     assert "Max-Age=0" in response.headers["set-cookie"]
     assert "session is over" in world.problem(401, "/v1/ports", name="", headers=headers)
+    assert world.ask("/v1/session", "DELETE").status_code == 204
+    assert "takes a token" in world.problem(401, "/v1/session", "DELETE", name="")
     # Once more does no harm.
     response = world.ask("/v1/session", "DELETE", name="", headers=headers | FROM_PAGE)
     assert response.status_code == 204
