@@ -1,5 +1,10 @@
 import 'uplot/dist/uPlot.min.css';
-import './style.css';
+import './style/base.css';
+import './style/frame.css';
+import './style/parts.css';
+import './style/forms.css';
+import './style/map.css';
+import './style/narrow.css';
 
 import { mount } from 'svelte';
 
