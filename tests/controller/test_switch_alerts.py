@@ -34,8 +34,6 @@ LISTENING_S, STARVED_S = 0.05, 0.5
 DELAYS = "weir_control_delay_seconds_bucket"
 # Together more than sockets take, and less than a switch is disconnected for.
 ECHO, ECHO_BYTES, ECHOES = 2, 60_000, 150
-# The fake switch has none, which is told once hosts are known at its ports.
-NO_QUEUES = {"WeirPortWithoutQueue"}
 
 
 class World:
@@ -135,7 +133,7 @@ def test_a_switch_has_too_few_registers(world: World, tmp_path: Path) -> None:
             switch.send(opened)
         world.wait("weir_switch_registers_used", 2, switch)
         during = world.scraper.watch()
-    require_alerts(tmp_path, before, during, world.usual(), {"WeirRegistersShort"}, NO_QUEUES)
+    require_alerts(tmp_path, before, during, world.usual(), {"WeirRegistersShort"})
 
 
 def test_a_switch_sends_what_cannot_be_used(world: World, tmp_path: Path) -> None:
@@ -143,7 +141,7 @@ def test_a_switch_sends_what_cannot_be_used(world: World, tmp_path: Path) -> Non
     with world.switch() as switch:
         cut_off = extension_message(extension.MessageType.QUEUE_EVENT, b"?", 0)
         during = world.scraper.watch(meanwhile=lambda: switch.send(cut_off))
-    require_alerts(tmp_path, before, during, world.usual(), {"WeirMessagesUnusable"}, NO_QUEUES)
+    require_alerts(tmp_path, before, during, world.usual(), {"WeirMessagesUnusable"})
 
 
 def test_a_switch_leaves_notices_out(world: World, tmp_path: Path) -> None:
@@ -153,7 +151,7 @@ def test_a_switch_leaves_notices_out(world: World, tmp_path: Path) -> None:
         during = world.scraper.watch(
             meanwhile=lambda: switch.send(notice(Notice.CR, HOSTS, next(numbers)))
         )
-    require_alerts(tmp_path, before, during, world.usual(), {"WeirNoticesMissed"}, NO_QUEUES)
+    require_alerts(tmp_path, before, during, world.usual(), {"WeirNoticesMissed"})
 
 
 @pytest.mark.slow
@@ -181,4 +179,4 @@ def test_the_controller_has_little_processor_for_notices(world: World, tmp_path:
             return soon < 0.98 * all_of_them
 
         wait_for(slow, "windows come late")
-    require_alerts(tmp_path, before, during, world.usual(), {"WeirControlSlow"}, NO_QUEUES)
+    require_alerts(tmp_path, before, during, world.usual(), {"WeirControlSlow"})
