@@ -63,10 +63,16 @@ class World:
 
     @contextmanager
     def switch(self, kind: type[FakeSwitch] = FakeSwitch) -> Iterator[FakeSwitch]:
-        """A switch that is ready."""
+        """A switch that is ready, and has told of the queues of all ports with hosts."""
         with kind(self.address) as switch:
             self.wait("weir_switch_ready", 1, switch)
+            wait_for(lambda: self._has_queues(switch), "all ports with hosts have queues")
             yield switch
+
+    def _has_queues(self, switch: FakeSwitch) -> bool:
+        switch.listen(LISTENING_S)
+        told = self.scraper.scrape().values
+        return all(value for name, value in told.items() if name.startswith("weir_port_has_queue"))
 
     def usual(self) -> Phase:
         with self.switch() as switch:
