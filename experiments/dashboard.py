@@ -21,7 +21,7 @@ _ROUNDS = 150
 _BLOCK_BYTES = 1_000_000
 _REQUEST_BYTES = 3000
 # So many requests take about as long as the incast.
-_REQUESTS = 15_000
+_REQUESTS = 30_000
 
 
 @dataclass(frozen=True)

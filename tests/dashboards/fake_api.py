@@ -19,20 +19,12 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 import fake_fabric as fabric
+from controller.api.page import HEADERS
+from controller.api.sessions import COOKIE
 from controller.model.values import datapath_id, switch_id
 from controller.northbound.views import BypassView
 
 TOKENS = {"weir_viewer": ["read"], "weir_operator": ["read", "regulate"]}
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-COOKIE = "weir_session"
 Handler = Callable[[Request], Awaitable[Response]]
 
 
