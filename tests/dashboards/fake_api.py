@@ -273,6 +273,9 @@ class Served:
     def origin(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def token(self, name: str) -> str:
+        return f"weir_{name}"
+
     def start(self) -> None:
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,14 +1,44 @@
 """Looks at the page in a browser, and notes what it complains of and asks for."""
 
-from typing import Any
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
-from fake_api import Served
+import pytest
+
+_CHROMIUM = "/usr/bin/chromium"
 
 
-class Looking:
+class Served(Protocol):
+    """What serves the page, the fake API or a real one, and has a token for each role."""
+
+    @property
+    def origin(self) -> str: ...
+
+    def token(self, name: str) -> str: ...
+
+
+S = TypeVar("S", bound=Served)
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Any]:
+    """Debian's Chromium. The test is skipped where there is none."""
+    driver = pytest.importorskip("playwright.sync_api")
+    if not Path(_CHROMIUM).exists():
+        pytest.skip("there is no chromium: tools/prepare browser")
+    with driver.sync_playwright() as playwright:
+        # Chromium does not sandbox itself for root.
+        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Looking(Generic[S]):
     """A page in the browser."""
 
-    def __init__(self, browser: Any, served: Served, **look: Any) -> None:
+    def __init__(self, browser: Any, served: S, **look: Any) -> None:
         self.served = served
         self.context = browser.new_context(base_url=served.origin, **look)
         self.page = self.context.new_page()
@@ -26,7 +56,7 @@ class Looking:
 
     def sign_in(self, name: str = "operator") -> Any:
         self.page.goto("/")
-        self.page.get_by_label("Token").fill(f"weir_{name}")
+        self.page.get_by_label("Token").fill(self.served.token(name))
         self.page.get_by_role("button", name="Sign in").click()
         self.page.get_by_test_id("figures").wait_for()
         return self.page

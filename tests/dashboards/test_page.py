@@ -4,22 +4,19 @@ What the page must never do is checked in all tests: errors, and requests off it
 """
 
 import json
-import os
 import re
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fake_fabric as fabric
-from fake_api import FakeApi, Served
+from fake_api import Served
 from looking import Looking
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = "/usr/bin/chromium"
 HOT = f"#/port/{fabric.port_id(*fabric.HOT).replace(':', '/')}"
 # Each view, and what is there once it has its answers.
 VIEWS = {
@@ -29,50 +26,6 @@ VIEWS = {
     "flows": ("#/flows", "flows"),
     "events": ("#/events", "events"),
 }
-
-
-@pytest.fixture(scope="session")
-def built_page() -> Path:
-    """The built page."""
-    told = os.environ.get("WEIR_PAGE_PREFIX")
-    build = Path(__file__).resolve().parents[2] / "dashboards/web/build"
-    prefix = told or subprocess.check_output([build, "--prefix"], text=True).strip()
-    if not (Path(prefix) / "index.html").exists():
-        pytest.skip("the page is not built: make page")
-    return Path(prefix)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    driver = pytest.importorskip("playwright.sync_api")
-    if not Path(CHROMIUM).exists():
-        pytest.skip("there is no chromium: tools/prepare browser")
-    with driver.sync_playwright() as playwright:
-        # Chromium does not sandbox itself for root.
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def served(built_page: Path) -> Iterator[Served]:
-    with Served(FakeApi(built_page)).running() as served:
-        yield served
-
-
-@pytest.fixture
-def looking(browser: Any, served: Served) -> Iterator[Looking]:
-    looking = Looking(browser, served)
-    yield looking
-    looking.context.close()
-    assert looking.errors == []
-    assert looking.off_origin() == []
-
-
-@pytest.fixture
-def expect() -> Any:
-    """What waits until something is so."""
-    return pytest.importorskip("playwright.sync_api").expect
 
 
 def view(page: Any, name: str) -> Any:
