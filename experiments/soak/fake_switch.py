@@ -57,7 +57,8 @@ class Switch:
     ``ports`` says of each port whether it is up, ``entries`` is the flow table. ``counters``
     returns the packets and bytes of an entry by its packed match. ``on_frame`` is called for frames
     to send out of a port, ``on_windows`` for registers that are set, ``on_entry`` for entries that
-    are added. Entries that expire however much they are used expire at once.
+    are added. ``queue`` tells of the egress queue of a port. Entries that expire however much they
+    are used expire at once.
     """
 
     def __init__(self, datapath: int, n_ports: int, n_registers: int = _REGISTERS) -> None:
@@ -69,6 +70,7 @@ class Switch:
         self.on_frame: Callable[[int, bytes], None] = lambda _port, _frame: None
         self.on_windows: Callable[[tuple[extension.Window, ...]], None] = lambda _windows: None
         self.on_entry: Callable[[Place, Held], None] = lambda _place, _held: None
+        self.queue: Callable[[int], extension.QueueStats] = queue_of
         self.subscribed = False
         self._registers = n_registers
         self._got = b""
@@ -149,7 +151,7 @@ class Switch:
             self.outgoing += extension_message(kind, answer.pack(), xid)
             self.subscribed = True
         elif kind == extension.MessageType.QUEUE_STATS_REQUEST:
-            queues = tuple(queue_of(port) for port in self.ports)
+            queues = tuple(self.queue(port) for port in self.ports)
             reply = extension.QueueStatsReply(queues).pack()
             self.outgoing += extension_message(extension.MessageType.QUEUE_STATS_REPLY, reply, xid)
         elif kind == extension.MessageType.WINDOW_SET:
