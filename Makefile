@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-dashboard check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
-	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-lttp bench-bandwidth bench-dfcp \
+	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-lttp bench-bandwidth bench-dfcp bench-page \
 	test-system manual page page-test package test-package clean
 
 help: ## what can be made
@@ -149,6 +149,11 @@ bench-dfcp: ## DFCP beside CUBIC and BBR over long and lossy links, its rates, a
 bench-controller: ## the controller's figures: table and build/bench/controller.json (about 2 minutes)
 	@$(PREPARE) packages venv
 	@$(PY)/weir-experiment bench controller --out build/bench/controller.json
+
+bench-page: ## the operator's page over 1,000 switches and a million flows: build/bench/page.json (QUICK=1: some of it)
+	@$(PREPARE) packages venv page browser
+	@WEIR_PAGE_PREFIX="$$(dashboards/web/build --prefix)" \
+		$(PY)/weir-experiment bench page $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick) --out build/bench/page.json
 
 test-system: ## real switch, real controller, real TCP and LTTP, in namespaces
 	@$(PREPARE) packages venv switch bpf transport apps

@@ -67,7 +67,7 @@ def run(
     if benchmark.has_switch:
         figures["switch"] = find_prefix().name
     failed = []
-    measured: dict[str, dict[str, float]] = {}
+    measured: dict[str, dict[str, Any]] = {}
     for name in wanted:
         group = benchmark.groups[name]
         schemes = comparison.within(group)
@@ -114,7 +114,7 @@ def _machine() -> dict[str, object]:
 
 
 def _print(
-    measured: Mapping[str, Mapping[str, float]],
+    measured: Mapping[str, Mapping[str, Any]],
     tabled: Collection[str],
     failed: Sequence[str],
     out: Path,
@@ -127,6 +127,9 @@ def _print(
             continue
         table.add_row(f"[bold]{group}[/bold]")
         for name, value in figures.items():
+            # Samples and versions are in the file alone.
+            if not isinstance(value, int | float):
+                continue
             table.add_row(f"  {name}", f"{value:,.4g}" if abs(value) < 100 else f"{value:,.0f}")
     together = {name: value for group in tabled for name, value in measured[group].items()}
     for shown in (goodputs(together), table if table.row_count else None):

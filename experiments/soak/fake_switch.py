@@ -72,6 +72,7 @@ class Switch:
         self.on_entry: Callable[[Place, Held], None] = lambda _place, _held: None
         self.queue: Callable[[int], extension.QueueStats] = queue_of
         self.subscribed = False
+        self.echoes = 0
         self._registers = n_registers
         self._got = b""
 
@@ -96,11 +97,18 @@ class Switch:
                 self.outgoing += message(Type.BARRIER_REPLY, b"", xid)
             elif kind == Type.ECHO_REQUEST:
                 self.outgoing += message(Type.ECHO_REPLY, body, xid)
+            elif kind == Type.ECHO_REPLY:
+                self.echoes += 1
             elif kind == _FEATURES_REQUEST:
                 features = struct.pack("!QIBB2xII", self.datapath, 0, 4, 0, 0, 0)
                 self.outgoing += message(_FEATURES_REPLY, features, xid)
             elif kind == _ROLE_REQUEST:
                 self.outgoing += message(_ROLE_REPLY, body, xid)
+
+    def ask_echo(self) -> None:
+        """Ask for an echo; ``echoes`` counts those that have come. By then the controller has
+        read all that was sent before."""
+        self.outgoing += message(Type.ECHO_REQUEST)
 
     def set_port(self, number: int, up: bool) -> None:
         """Set a port up or down, and report it to the controller."""

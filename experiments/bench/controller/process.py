@@ -23,12 +23,21 @@ _END_TIMEOUT_S = 10.0
 class ControllerProcess:
     """Context manager around a controller that listens on ``PORT``.
 
-    It runs on the first of the processors that this process may use, this process on the last.
+    It runs on the first of the processors that this process may use, this process on the last; or,
+    if not ``pinned``, both on all of them. ``state`` is its directory for what outlasts it.
     """
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        *,
+        pinned: bool = True,
+        state: Path | None = None,
+    ) -> None:
         processors = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {processors[0]})
+        if pinned:
+            os.sched_setaffinity(0, {processors[0]})
         try:
             with log.open("ab") as out:
                 self._process = subprocess.Popen(
@@ -37,10 +46,12 @@ class ControllerProcess:
                     stdout=out,
                     stderr=out,
                     start_new_session=True,
+                    env=os.environ | ({"STATE_DIRECTORY": str(state)} if state else {}),
                 )
         finally:
             os.sched_setaffinity(0, processors)
-        os.sched_setaffinity(0, {processors[-1]})
+        if pinned:
+            os.sched_setaffinity(0, {processors[-1]})
         self._processors = processors
 
     def __enter__(self) -> Self:
@@ -107,6 +118,9 @@ class Weir(ControllerProcess):
         directory: Path,
         scheme: str = "weir",
         sections: Mapping[str, Mapping[str, object]] | None = None,
+        *,
+        pinned: bool = True,
+        state: Path | None = None,
     ) -> None:
         self._events = directory / "events.jsonl"
         config = {
@@ -120,7 +134,8 @@ class Weir(ControllerProcess):
         }
         file = directory / "controller.yaml"
         file.write_text(json.dumps(config))
-        super().__init__(["controller", "--config", str(file)], directory / "weir.log")
+        command = ["controller", "--config", str(file)]
+        super().__init__(command, directory / "weir.log", pinned=pinned, state=state)
 
     def burst_flows(self, port: int) -> list[int]:
         """The number of burst flows that every notice of a port found so far."""

@@ -1,27 +1,27 @@
 """The fake switches of a large fabric, in a process of its own, until its standard input ends.
 
-python -m experiments.bench.page.feed SETTINGS
+python -m experiments.page.feed SETTINGS
 
 SETTINGS is JSON of ``Settings``. A line of JSON on standard output tells of each step:
 {"step": "connected"}, and at last {"step": "feeding"}. From then on congestion comes and goes at
 the ports: as many notices a second as are asked for. Reports of queues say the same.
 """
 
+import functools
 import json
 import os
 import resource
 import selectors
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from controller.model.flow import ACK, SYN
 from controller.model.values import Notice
 from controller.southbound.codec import extension
 from experiments.bench.controller.fake_switch import extension_message
-from experiments.bench.page.shape import Shape
+from experiments.page.shape import Shape
 from experiments.soak.fake_switch import Switch
 from experiments.soak.hosts import Call, Host, Place, packet_in
 from experiments.soak.network import Line
@@ -34,7 +34,7 @@ _RATE_BPS = 10**10
 _FRAME_BYTES = 1500
 _TICK_S = 0.01
 _CONNECTING = 50
-_WAVE = 2000
+_WAVE = 5000
 # An episode of congestion: the queue grows over L, M and H, and falls below.
 _EPISODE = (Notice.CN_L, Notice.CN_M, Notice.CN_H, Notice.CR)
 _FILLED = {Notice.CN_L: 0.3, Notice.CN_M: 0.5, Notice.CN_H: 0.8, Notice.CR: 0.1}
@@ -71,6 +71,7 @@ class Fabric:
             Place(number, port): _Queue(number, port) for number, n in ports.items()
             for port in range(1, n + 1)
         }  # fmt: skip
+        self._places = list(self._queues)
         self._waiting: set[int] = set()
         self.discovered: set[tuple[Place, Place]] = set()
         for number, switch in self._switches.items():
@@ -119,7 +120,10 @@ class Fabric:
             for number in piece:
                 self._lines[number].open(self._selector)
                 self._waiting.add(number)
-            self._until(lambda piece=piece: all(self._switches[n].subscribed for n in piece))  # type: ignore[misc]
+            self._until(functools.partial(self._subscribed, piece))
+
+    def _subscribed(self, numbers: Iterable[int]) -> bool:
+        return all(self._switches[number].subscribed for number in numbers)
 
     def discover(self) -> None:
         """Wait until each link has been probed from either end."""
@@ -136,7 +140,7 @@ class Fabric:
             self.exchange(time.monotonic() + 2)
 
     def open_connections(self) -> None:
-        """In waves; the next one when what came before has been written."""
+        """In waves; the next one when what came before has been read."""
         waves = list(self._calls())
         for first in range(0, len(waves), _WAVE):
             wave = waves[first : first + _WAVE]
@@ -145,7 +149,17 @@ class Fabric:
                     host = call.client if by_client else call.server
                     assert host.place is not None
                     self._enter(host.place, call.segment(by_client, flags))
-                self._until(lambda: not self._waiting)
+                # Otherwise an answer could be read before what it answers, of another switch.
+                self._settle()
+
+    def _settle(self) -> None:
+        """Wait until the controller has read everything from the switches of hosts."""
+        edges = {host.place.switch for host in self._hosts if host.place is not None}
+        asked = {number: self._switches[number].echoes + 1 for number in edges}
+        for number in edges:
+            self._switches[number].ask_echo()
+        self._waiting |= edges
+        self._until(lambda: all(self._switches[n].echoes == wanted for n, wanted in asked.items()))
 
     def _calls(self) -> Iterator[Call]:
         """Between hosts of different leaves."""
@@ -159,17 +173,15 @@ class Fabric:
 
     def notify(self, number: int) -> None:
         """The next notice: episodes go from port to port."""
-        places = list(self._queues) if not hasattr(self, "_places") else self._places
-        self._places = places
         # Some ports are in an episode at a time; neighbours in time are not neighbours in space.
-        at = (number // len(_EPISODE) * 7919) % len(places)
-        place = places[at]
+        at = (number // len(_EPISODE) * 7919) % len(self._queues)
+        place = self._places[at]
         notice = _EPISODE[number % len(_EPISODE)]
         queue = self._queues[place]
         self._switches[place.switch].outgoing += queue.notice(notice)
         self._waiting.add(place.switch)
 
-    def _until(self, so: Any) -> None:
+    def _until(self, so: Callable[[], bool]) -> None:
         """Raises TimeoutError."""
         deadline = time.monotonic() + _PATIENCE_S
         while not so():

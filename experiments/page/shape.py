@@ -50,9 +50,7 @@ class Shape:
         ]
         above = [one for pod in range(self.pods) for one in self.aggregations_of(pod)]
         for n, one in enumerate(above):
-            pairs += [
-                (one, 1 + (n * self.uplinks + i) % self.spines) for i in range(self.uplinks)
-            ]
+            pairs += [(one, 1 + (n * self.uplinks + i) % self.spines) for i in range(self.uplinks)]
         cables = [(place(a), place(b)) for a, b in pairs]
         left = self.ports - sum(taken.values())
         if left < 0:
@@ -73,5 +71,5 @@ class Shape:
 
 LARGE = Shape(pods=24, leaves=38, spines=40, uplinks=4, ports=5000)
 """1,000 switches."""
-SMALL = Shape(pods=4, leaves=10, spines=2, uplinks=2, ports=200)
+SMALL = Shape(pods=4, leaves=10, spines=2, uplinks=2, ports=240)
 """50 switches."""

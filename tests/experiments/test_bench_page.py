@@ -1,0 +1,43 @@
+"""The fabric of the page's benchmark: it is as large as it says, and hangs together."""
+
+import pytest
+
+from experiments.page.shape import LARGE, SMALL, Shape
+
+
+@pytest.mark.parametrize(("shape", "switches", "ports"), [(LARGE, 1000, 5000), (SMALL, 50, 240)])
+def test_it_has_as_many_switches_and_ports_as_it_says(
+    shape: Shape, switches: int, ports: int
+) -> None:
+    of_switch, cables = shape.layout()
+    assert len(of_switch) == len(shape.switches) == switches
+    assert sum(of_switch.values()) == ports
+    ends = [end for cable in cables for end in cable]
+    assert len(ends) == len(set(ends)), "a port has two cables"
+    assert all(1 <= end.port <= of_switch[end.switch] for end in ends)
+
+
+def test_every_switch_is_reached() -> None:
+    _, cables = SMALL.layout()
+    reached, left = {1}, [1]
+    while left:
+        at = left.pop()
+        for a, b in ((a.switch, b.switch) for cable in cables for a, b in (cable, cable[::-1])):
+            if a == at and b not in reached:
+                reached.add(b)
+                left.append(b)
+    assert reached == set(SMALL.switches)
+
+
+def test_hosts_are_at_ports_of_leaves_that_lead_to_no_switch() -> None:
+    of_switch, cables = SMALL.layout()
+    taken = {end for cable in cables for end in cable}
+    edges = SMALL.edges(2)
+    assert len(edges) == 2 * SMALL.pods
+    assert not taken.intersection(edges)
+    assert all(place.port <= of_switch[place.switch] for place in edges)
+
+
+def test_too_few_ports_for_the_links_are_an_error() -> None:
+    with pytest.raises(ValueError, match="fewer than the"):
+        Shape(pods=1, leaves=2, spines=1, uplinks=1, ports=3).layout()
