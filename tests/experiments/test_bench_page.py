@@ -2,6 +2,7 @@
 
 import pytest
 
+from experiments.page import recorded
 from experiments.page.shape import LARGE, SMALL, Shape
 
 
@@ -41,3 +42,14 @@ def test_hosts_are_at_ports_of_leaves_that_lead_to_no_switch() -> None:
 def test_too_few_ports_for_the_links_are_an_error() -> None:
     with pytest.raises(ValueError, match="fewer than the"):
         Shape(pods=1, leaves=2, spines=1, uplinks=1, ports=3).layout()
+
+
+def test_what_a_page_was_seen_to_ask_is_asked_again_as_often() -> None:
+    asked = [(100.0 + n, f"http://h/v1/history?port=3&from={90 + n}.000") for n in range(5)]
+    asked += [(100.0, "http://h/v1/events?limit=1000"), (100.0, "http://h/assets/index.js")]
+    asked += [(100.0, "http://h/v1/events/stream")]
+    history, events = recorded.questions(asked)
+    assert events == recorded.Question("/v1/events?limit=1000", None)
+    assert history == recorded.Question("/v1/history?port=3", 1.0, 10.0)
+    assert history.at(200.0) == "/v1/history?port=3&from=190.000"
+    assert events.at(200.0) == "/v1/events?limit=1000"

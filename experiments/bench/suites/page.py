@@ -12,6 +12,11 @@ SUITES.add(
                 {"first_views": 7, "turns": 8, "small": False},
                 quick={"first_views": 5, "turns": 2},
             ),
+            "crowd": Group(
+                "experiments.page.crowd",
+                {"windows": 7, "window_s": 10, "recorded_s": 20, "count": 50, "small": False},
+                quick={"windows": 3, "recorded_s": 10},
+            ),
         },
         has_switch=False,
     )
