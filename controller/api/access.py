@@ -22,6 +22,9 @@ _READING = {"GET", "HEAD"}
 _FORBIDDEN = {"scope", "forged"}
 # An address without a valid token may make this part of the requests of a token.
 _STRANGERS_PART = 0.2
+# Each session may make this part of them, and all sessions of a token so many times as many: so one
+# token may be used in many browsers, and nobody gets any number of requests by signing in again.
+_SESSION_PART, _SESSIONS_PART = 0.25, 12.5
 
 
 class Shown(NamedTuple):
@@ -39,7 +42,8 @@ class Caller(NamedTuple):
 
 
 class Access:
-    """Admits requests. `rate` is the number of requests a second of each token."""
+    """Admits requests. `rate` is the number of requests a second of each token; its sessions have
+    limits of their own."""
 
     def __init__(
         self,
@@ -54,6 +58,8 @@ class Access:
         self._now = now
         self._refused = refused
         self._limit = RateLimit(rate, clock)
+        self._session_limit = RateLimit(_SESSION_PART * rate, clock)
+        self._sessions_limit = RateLimit(_SESSIONS_PART * rate, clock)
         self._strangers = RateLimit(_STRANGERS_PART * rate, clock)
 
     def admit_stranger(self, request: Request) -> None:
@@ -68,7 +74,11 @@ class Access:
             token = self._check(shown, scope)
         except RefusedError as refused:
             raise self._refusal(request, refused) from None
-        _let_in(self._limit.wait_s(token.name))
+        if shown.token is None and shown.session is not None:
+            _let_in(self._session_limit.wait_s(shown.session))
+            _let_in(self._sessions_limit.wait_s(token.name))
+        else:
+            _let_in(self._limit.wait_s(token.name))
         return Caller(token, lambda: self._is_admitted(shown, scope))
 
     def sign_in(self, request: Request, token: str, former: str | None) -> tuple[Token, str]:

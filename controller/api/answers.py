@@ -1,11 +1,11 @@
 """The answers of the API as its description has them, as far as they are not views of the
 northbound."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from controller.api.sampling import Sample
 from controller.api.tokens import Scope, Token
 from controller.model.values import PortId
 from controller.northbound import views
@@ -128,11 +128,11 @@ def session(token: Token) -> Session:
     return Session(name=token.name, scopes=sorted(token.scopes), expires=token.expires)
 
 
-def topology(switches: Mapping[str, Any], ports: Mapping[str, Any]) -> Topology:
-    """The topology, from the answers to `switches` and `ports`."""
+def topology(sample: Sample) -> Topology:
+    """The topology, from a sample of switches and ports."""
     hosts: dict[int, int] = {}
     links: dict[frozenset[str], TopologyLink] = {}
-    for port in ports["ports"]:
+    for port in sample.ports:
         hosts[port["switch"]] = hosts.get(port["switch"], 0) + port["hosts"]
         if port["peer"]:
             end = f"{port['datapath_id']}:{port['port']}"
@@ -146,7 +146,7 @@ def topology(switches: Mapping[str, Any], ports: Mapping[str, Any]) -> Topology:
                 connected=one["connected"],
                 hosts=hosts.get(one["switch"], 0),
             )
-            for one in switches["switches"]
+            for one in sample.switches
         ],
         links=list(links.values()),
     )

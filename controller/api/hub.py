@@ -1,14 +1,15 @@
 """One stream of the controller, for many listeners.
 
-Each message is encoded once and sent to all. A listener that does not read in time is dropped: its
-connection ends, and when it connects again it starts with the present state.
+Each message is encoded once and sent to all, those that come together in one piece. A listener that
+does not read in time is dropped: its connection ends, and when it connects again it starts with the
+present state.
 """
 
 import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from controller.api.upstream import UnavailableError
@@ -21,7 +22,7 @@ _QUIET_S = 10.0
 _COMMENT = b": still here\n\n"
 
 Message = Mapping[str, Any]
-Follow = Callable[[], AsyncIterator[dict[str, object] | None]]
+Follow = Callable[[], AsyncIterator[list[dict[str, object]]]]
 
 
 class FullError(Exception):
@@ -83,28 +84,41 @@ class Hub:
         while True:
             self._state.clear()
             with contextlib.suppress(UnavailableError):
-                async for message in self._follow():
-                    if message is not None:
-                        self.tell(message)
+                async for messages in self._follow():
+                    self.tell_all(messages)
             await asyncio.sleep(_AGAIN_S)
 
     def tell(self, message: Message) -> None:
         """Send a message to all who want it."""
-        # A message may say that others were missed.
-        self.told += message.get("missed", 1)
-        key = self._key(message) if self._key else None
-        written = self._written(message)
-        if key is not None:
-            if self._gone(message):
-                self._state.pop(key, None)
-            else:
-                self._state[key] = written
+        self.tell_all([message])
+
+    def tell_all(self, messages: Iterable[Message]) -> None:
+        """Send messages, in their order, to all who want them."""
+        written = [(self._noted(message), self._written(message)) for message in messages]
+        if not written:
+            return
+        of_all = b"".join(text for _, text in written)
         for listener in list(self._listeners):
-            if listener.wants in (None, key):
+            wants = listener.wants
+            told = of_all if wants is None else b"".join(t for key, t in written if key == wants)
+            if told:
                 try:
-                    listener.waiting.put_nowait(written)
+                    listener.waiting.put_nowait(told)
                 except asyncio.QueueFull:
                     self._drop(listener)
+
+    def _noted(self, message: Message) -> str | None:
+        """Count a message, and keep it as the state of its subject, which is returned."""
+        # A message may say that others were missed.
+        self.told += message.get("missed", 1)
+        if self._key is None:
+            return None
+        key = self._key(message)
+        if self._gone(message):
+            self._state.pop(key, None)
+        else:
+            self._state[key] = self._written(message)
+        return key
 
     @contextlib.contextmanager
     def listening(

@@ -134,7 +134,7 @@ def _file(name: str, content: bytes) -> File:
 
 
 def _answer(file: File, method: str, asked: Mapping[str, str]) -> Response:
-    packed = file.packed if _takes_gzip(asked.get("accept-encoding", "")) else None
+    packed = file.packed if takes_gzip(asked.get("accept-encoding", "")) else None
     tag = f'"{file.tag}-gzip"' if packed is not None else f'"{file.tag}"'
     headers = {"ETag": tag, "Cache-Control": file.caching}
     if file.packed is not None:
@@ -149,7 +149,7 @@ def _answer(file: File, method: str, asked: Mapping[str, str]) -> Response:
     return Response(b"" if method == "HEAD" else content, headers=headers)
 
 
-def _takes_gzip(accepted: str) -> bool:
+def takes_gzip(accepted: str) -> bool:
     """RFC 9110 section 12.5.3."""
     for one in accepted.lower().split(","):
         name, _, weight = one.replace(" ", "").partition(";")

@@ -1,7 +1,5 @@
 """The paths of the API: who may ask for them, and with what."""
 
-import asyncio
-import json
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -21,6 +19,7 @@ from controller.api.hub import Hub
 from controller.api.overview import FabricOverview
 from controller.api.state import Api
 from controller.api.tokens import Scope
+from controller.api.use import PortUse, use
 from controller.northbound import views
 from controller.rpc import methods
 from controller.rpc.messages import CallError, Kind
@@ -28,6 +27,8 @@ from controller.rpc.messages import CallError, Kind
 Flow = Annotated[methods.FlowName, Path(description="the flow's name")]
 
 _HISTORY_S = 600.0
+# How old answers may be. That for all switches is renewed once a second, for the overview.
+_ALL_S, _SOME_S, _EVENTS_S = 1.5, 0.5, 0.2
 
 
 def add(app: FastAPI, api: Api) -> None:
@@ -194,11 +195,15 @@ def add(app: FastAPI, api: Api) -> None:
 
     # What there is
 
-    @app.get("/v1/topology", summary="Switches and links", tags=["fabric"], **reads)
-    async def topology() -> answers.Topology:
-        ask = api.upstream.ask
-        switches, ports = await asyncio.gather(ask("switches"), ask("ports"))
-        return answers.topology(json.loads(switches), json.loads(ports))
+    @app.get(
+        "/v1/topology",
+        summary="Switches and links",
+        response_model=answers.Topology,
+        tags=["fabric"],
+        **reads,
+    )
+    async def topology(request: Request) -> Response:
+        return await api.sampled(request, answers.topology)
 
     @app.get(
         "/v1/switches",
@@ -207,8 +212,8 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["fabric"],
         **reads,
     )
-    async def switches(asked: Annotated[methods.OfSwitch, Query()]) -> Response:
-        return await api.ask("switches", asked)
+    async def switches(request: Request, asked: Annotated[methods.OfSwitch, Query()]) -> Response:
+        return await api.share(request, "switches", asked, _fresh_s(asked))
 
     @app.get(
         "/v1/ports",
@@ -217,8 +222,18 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["fabric"],
         **reads,
     )
-    async def ports(asked: Annotated[methods.OfSwitch, Query()]) -> Response:
-        return await api.ask("ports", asked)
+    async def ports(request: Request, asked: Annotated[methods.OfSwitch, Query()]) -> Response:
+        return await api.share(request, "ports", asked, _fresh_s(asked))
+
+    @app.get(
+        "/v1/ports/use",
+        summary="What each port with a queue sends, in columns",
+        response_model=PortUse,
+        tags=["fabric"],
+        **reads,
+    )
+    async def port_use(request: Request) -> Response:
+        return await api.sampled(request, use)
 
     @app.get(
         "/v1/regulation",
@@ -227,8 +242,8 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["regulation"],
         **reads,
     )
-    async def regulation(asked: Annotated[methods.OfSwitch, Query()]) -> Response:
-        return await api.ask("regulation", asked)
+    async def regulation(request: Request, asked: Annotated[methods.OfSwitch, Query()]) -> Response:
+        return await api.share(request, "regulation", asked, _fresh_s(asked))
 
     @app.get(
         "/v1/bypasses",
@@ -237,8 +252,8 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["regulation"],
         **reads,
     )
-    async def bypasses() -> Response:
-        return await api.ask("bypasses")
+    async def bypasses(request: Request) -> Response:
+        return await api.share(request, "bypasses")
 
     @app.put(
         "/v1/bypasses",
@@ -247,7 +262,7 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["regulation"],
     )
     async def off(bypass: methods.TimedBypass, caller: Annotated[Caller, regulates]) -> Response:
-        return await api.ask("off", bypass, by=f"token {caller.token.name}")
+        return await api.change("off", bypass, by=f"token {caller.token.name}")
 
     @app.delete(
         "/v1/bypasses",
@@ -258,7 +273,7 @@ def add(app: FastAPI, api: Api) -> None:
     async def on(
         bypass: Annotated[methods.Bypass, Query()], caller: Annotated[Caller, regulates]
     ) -> Response:
-        return await api.ask("on", bypass, by=f"token {caller.token.name}")
+        return await api.change("on", bypass, by=f"token {caller.token.name}")
 
     @app.get(
         "/v1/flows",
@@ -267,8 +282,8 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["flows"],
         **reads,
     )
-    async def flows(query: Annotated[methods.FlowQuery, Query()]) -> Response:
-        return await api.ask("flows", query)
+    async def flows(request: Request, query: Annotated[methods.FlowQuery, Query()]) -> Response:
+        return await api.share(request, "flows", query)
 
     @app.get(
         "/v1/events",
@@ -277,8 +292,8 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["events"],
         **reads,
     )
-    async def events(asked: Annotated[methods.EventQuery, Query()]) -> Response:
-        return await api.ask("events", asked)
+    async def events(request: Request, asked: Annotated[methods.EventQuery, Query()]) -> Response:
+        return await api.share(request, "events", asked, _EVENTS_S)
 
     @app.get(
         "/v1/events/stream",
@@ -288,6 +303,10 @@ def add(app: FastAPI, api: Api) -> None:
     )
     async def follow_events(caller: Annotated[Caller, reader]) -> Response:
         return _EventStream(api.events, None, caller.is_admitted)
+
+
+def _fresh_s(asked: methods.OfSwitch) -> float:
+    return _ALL_S if asked.switch is None else _SOME_S
 
 
 class _EventStream(StreamingResponse):

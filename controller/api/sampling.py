@@ -7,15 +7,15 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic_core import from_json
 
-from controller.api.rates import Differences, Sampled
+from controller.api.rates import NO_TIMES, UNKNOWN, Differences, Sampled
 from controller.api.upstream import UnavailableError
 from controller.rpc.messages import CallError, Kind
 
 
 class Asked(Protocol):
-    """`upstream.Upstream`, as far as it is used here."""
+    """`sharing.Sharing`, as far as it is used here."""
 
-    async def ask(self, method: str) -> bytes: ...
+    async def renew(self, method: str) -> bytes: ...
 
 
 class Sample(NamedTuple):
@@ -55,20 +55,25 @@ class Sampler:
 
     async def sample(self) -> None:
         """Sample once."""
-        at_s = self._now_s()
         try:
-            not_ready, switches, ports = await asyncio.gather(
-                self._not_ready(), self._rows("switches"), self._rows("ports")
-            )
+            found = await self.ask()
         except (UnavailableError, CallError) as error:
             self._take(str(error))
         else:
-            sampled = self._differences.take(ports, self._clock())
-            self._take(Sample(at_s, not_ready, switches, ports, sampled))
+            sampled = self._differences.take(found.ports, self._clock())
+            self._take(found._replace(sampled=sampled))
+
+    async def ask(self) -> Sample:
+        """A sample by itself, whose rates are not known. Raises UnavailableError and CallError."""
+        at_s = self._now_s()
+        not_ready, switches, ports = await asyncio.gather(
+            self._not_ready(), self._rows("switches"), self._rows("ports")
+        )
+        return Sample(at_s, not_ready, switches, ports, Sampled({}, UNKNOWN, NO_TIMES))
 
     async def _not_ready(self) -> str | None:
         try:
-            await self._controller.ask("ready")
+            await self._controller.renew("ready")
         except CallError as error:
             if error.kind != Kind.NOT_READY:
                 raise
@@ -76,7 +81,7 @@ class Sampler:
         return None
 
     async def _rows(self, method: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = from_json(await self._controller.ask(method))[method]
+        rows: list[dict[str, Any]] = from_json(await self._controller.renew(method))[method]
         return rows
 
 

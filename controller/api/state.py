@@ -6,16 +6,18 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from fastapi import Response
+from fastapi import Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge
+from pydantic import BaseModel
 
 from controller.api.access import Access
 from controller.api.history import History, Memory, Store
 from controller.api.hub import Hub
 from controller.api.overview import FabricOverview, Overview
-from controller.api.page import Page, PageError
+from controller.api.page import Page, PageError, takes_gzip
 from controller.api.sampling import Sample, Sampler
 from controller.api.settings import ApiSettings
+from controller.api.sharing import Answer, Sharing
 from controller.api.tokens import TokenError, Tokens
 from controller.api.upstream import Upstream
 from controller.rpc.methods import Parameters
@@ -23,6 +25,8 @@ from controller.rpc.methods import Parameters
 LOG = logging.getLogger("weir.api")
 
 _LOOK_S = 1.0
+# A sample comes every second, a little later if there is much to tell.
+_SAMPLE_S = 1.5
 _MOST_LISTENERS = 2048
 
 
@@ -82,9 +86,13 @@ class Api:
 
         self.history = History(store or Memory())
         self.overview = Overview()
+        self._sample: tuple[Sample | None, float] = None, 0.0
+        # By what makes it of a sample.
+        self._made: dict[Callable[[Sample], BaseModel], tuple[Sample, Answer]] = {}
         self.page = Page(settings.page)
         self._follow_page()
-        self._sampler = Sampler(upstream, self._take, self.now_s, clock)
+        self.sharing = Sharing(upstream, clock)
+        self._sampler = Sampler(self.sharing, self._take, self.now_s, clock)
 
     def now_s(self) -> float:
         """The time of day."""
@@ -96,9 +104,50 @@ class Api:
 
     async def ask(self, method: str, asked: Parameters | None = None, **more: object) -> Response:
         """The answer of the controller, unchanged. Raises CallError and UnavailableError."""
-        params = asked.model_dump(mode="json", by_alias=True, exclude_none=True) if asked else {}
-        answer = await self.upstream.ask(method, {**params, **more})
+        answer = await self.upstream.ask(method, {**_params(asked), **more})
         return Response(answer, media_type="application/json")
+
+    async def change(self, method: str, asked: Parameters, **more: object) -> Response:
+        """The answer to what changes something: who asks afterwards is told what is so then.
+        Raises as `ask`."""
+        try:
+            return await self.ask(method, asked, **more)
+        finally:
+            self.sharing.clear()
+
+    async def share(
+        self, request: Request, method: str, asked: Parameters | None = None, fresh_s: float = 0.5
+    ) -> Response:
+        """The same as `ask`, asked once for all who want it within `fresh_s`, or a little longer
+        (`sharing`). Raises as `ask`."""
+        return await self.answer(
+            request, await self.sharing.ask(method, _params(asked), fresh_s=fresh_s)
+        )
+
+    async def sampled(self, request: Request, make: Callable[[Sample], BaseModel]) -> Response:
+        """What is made of the last sample, once for all who ask. Without one that is new enough,
+        the controller is asked. Raises CallError and UnavailableError."""
+        sample, sampled_s = self._sample
+        if sample is None or self._clock() - sampled_s > _SAMPLE_S:
+            sample = await self._sampler.ask()
+            sampled_s = self._clock()
+            self._sample = sample, sampled_s
+        of = self._made.get(make)
+        if of is None or of[0] is not sample:
+            body = make(sample).model_dump_json().encode()
+            of = self._made[make] = sample, Answer(body, sampled_s)
+        return await self.answer(request, of[1])
+
+    async def answer(self, request: Request, answer: Answer) -> Response:
+        """An answer that others have, too, packed if the request takes that."""
+        age_s = max(0, int(self._clock() - answer.asked_s))
+        headers = {"Cache-Control": "no-store", "Age": str(age_s), "Vary": "Accept-Encoding"}
+        body = answer.body
+        if takes_gzip(request.headers.get("accept-encoding", "")):
+            packed = await answer.packed()
+            if packed is not None:
+                body, headers["Content-Encoding"] = packed, "gzip"
+        return Response(body, media_type="application/json", headers=headers)
 
     async def run(self) -> None:
         """The work in the background, for ever."""
@@ -114,6 +163,7 @@ class Api:
     def _take(self, found: Sample | str) -> None:
         if isinstance(found, Sample):
             self.history.put(found.sampled, found.at_s)
+            self._sample = found, self._clock()
         happened, self.events.told = self.events.told, 0
         self.overview.take(found, happened, self._clock())
 
@@ -141,3 +191,7 @@ class Api:
                 self.metrics.listeners.labels(name).set(len(hub))
                 dropped, hub.dropped = hub.dropped, 0
                 self.metrics.dropped.labels(name).inc(dropped)
+
+
+def _params(asked: Parameters | None) -> dict[str, object]:
+    return asked.model_dump(mode="json", by_alias=True, exclude_none=True) if asked else {}

@@ -41,15 +41,15 @@ class Upstream:
 
     async def follow(
         self, method: str, params: Mapping[str, object] | None = None
-    ) -> AsyncIterator[dict[str, object] | None]:
-        """The rows of a stream, and None from time to time. Raises UnavailableError."""
+    ) -> AsyncIterator[list[dict[str, object]]]:
+        """The rows of a stream as they come together, and none from time to time. Raises
+        UnavailableError."""
         with _unavailable():
             async with self._asked(method, params) as lines:
                 try:
                     messages.head(await _line_in_time(lines))
                     while True:
-                        for row in messages.rows(await _line_in_time(lines)) or (None,):
-                            yield row
+                        yield messages.rows(await _line_in_time(lines))
                 except CallError as error:
                     raise UnavailableError(error.detail) from None
 

@@ -46,8 +46,8 @@ class Controller:
             answer.take(written)
         return answer.body
 
-    async def follow(self, *_: object) -> AsyncIterator[dict[str, object] | None]:
-        yield None
+    async def follow(self, *_: object) -> AsyncIterator[list[dict[str, object]]]:
+        yield []
         await asyncio.Event().wait()
 
 
@@ -128,6 +128,7 @@ READING = [
     "/v1/topology",
     "/v1/switches",
     "/v1/ports?switch=1",
+    "/v1/ports/use",
     "/v1/regulation",
     "/v1/bypasses",
     "/v1/flows?host=10.0.0.1&class=burst&limit=5&offset=2&tcp_port=80&switch=1&port=2",
@@ -382,8 +383,8 @@ def test_the_topology_has_each_link_once(world: ServedApi) -> None:
 Following = Callable[[], AsyncIterator[dict[str, object] | None]]
 
 
-async def silent() -> AsyncIterator[dict[str, object] | None]:
-    yield None
+async def silent() -> AsyncIterator[list[dict[str, object]]]:
+    yield []
     await asyncio.Event().wait()
 
 
@@ -508,12 +509,12 @@ def test_a_controller_that_comes_back_is_followed_again(monkeypatch: pytest.Monk
     monkeypatch.setattr("controller.api.hub._AGAIN_S", 0.0)
     attempts = 0
 
-    async def follow() -> AsyncIterator[dict[str, object] | None]:
+    async def follow() -> AsyncIterator[list[dict[str, object]]]:
         nonlocal attempts
         attempts += 1
         if attempts == 1:
             raise UnavailableError("not yet")
-        yield share("a", float(attempts))
+        yield [share("a", float(attempts))]
         if attempts > 2:
             await asyncio.Event().wait()
 

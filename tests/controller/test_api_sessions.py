@@ -121,11 +121,32 @@ def test_who_guesses_tokens_is_slowed_down(world: ServedApi) -> None:
     assert world.ask("/v1/ports", name="", headers=cookies).status_code == 429
 
 
-def test_a_session_makes_no_more_requests_than_its_token(tmp_path: Path) -> None:
-    world = ServedApi(tmp_path, rate=5.0)
-    headers = signed_in(world)
-    statuses = [world.ask("/v1/ports", name="", headers=headers).status_code for _ in range(12)]
-    assert statuses == [200] * 9 + [429] * 3
+def statuses(world: ServedApi, headers: dict[str, str], n: int) -> list[int]:
+    return [world.ask("/v1/ports", name="", headers=headers).status_code for _ in range(n)]
+
+
+def test_each_session_has_a_part_of_the_requests_of_its_token(tmp_path: Path) -> None:
+    world = ServedApi(tmp_path, rate=16.0)
+    first, second = signed_in(world), signed_in(world)
+    # 4 a second, and 8 at once.
+    assert statuses(world, first, 10) == [200] * 8 + [429] * 2
+    assert statuses(world, second, 10) == [200] * 8 + [429] * 2
+    world.clock_s += 1
+    assert statuses(world, first, 5) == [200] * 4 + [429]
+    # And the token itself all of its own, but for the two that have signed in.
+    token = [world.ask("/v1/ports").status_code for _ in range(33)]
+    assert token == [200] * 32 + [429]
+
+
+def test_all_sessions_of_a_token_have_a_limit_together(tmp_path: Path) -> None:
+    world = ServedApi(tmp_path, rate=4.0)
+    sessions = []
+    for _ in range(60):
+        sessions.append(signed_in(world))
+        world.clock_s += 1
+    # 50 a second, and 100 at once, 2 of each.
+    answered = [status for one in sessions for status in statuses(world, one, 2)]
+    assert answered == [200] * 100 + [429] * 20
 
 
 def test_signing_out_ends_the_session_and_clears_the_cookie(world: ServedApi) -> None:

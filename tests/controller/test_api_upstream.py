@@ -122,15 +122,15 @@ def test_a_stream_is_followed_to_its_end() -> None:
     told: list[object] = []
 
     async def follow(upstream: Upstream) -> None:
-        async for row in upstream.follow("follow_events", {"limit": 0}):
-            told.append(row)  # noqa: PERF401 - it ends by an error
+        async for rows in upstream.follow("follow_events", {"limit": 0}):
+            told.append(rows)  # noqa: PERF401 - it ends by an error
 
     with (
         Controller(says(messages.result({}, "events"), *pieces)) as upstream,
         pytest.raises(UnavailableError, match="ended"),
     ):
         asyncio.run(follow(upstream))
-    assert told == [{"n": 1}, {"n": 2}, None]
+    assert told == [[{"n": 1}, {"n": 2}], []]
 
 
 def test_a_stream_that_is_refused_is_not_there() -> None:

@@ -396,7 +396,7 @@ class Controller:
         self.fails: Exception | None = None
         self.asked: list[str] = []
 
-    async def ask(self, method: str) -> bytes:
+    async def renew(self, method: str) -> bytes:
         self.asked.append(method)
         self.clock.now_s += self.clock.chance.uniform(0.0, 0.3)
         if self.fails:
@@ -442,14 +442,14 @@ class TestSampler:
     def test_a_controller_that_is_not_ready_is_sampled(self) -> None:
         clock = Clock()
         controller = Controller(clock)
-        ask = controller.ask
+        ask = controller.renew
 
         async def not_ready(method: str) -> bytes:
             if method == "ready":
                 raise CallError(Kind.NOT_READY, "the controller learns")
             return await ask(method)
 
-        controller.ask = not_ready  # type: ignore[method-assign]
+        controller.renew = not_ready  # type: ignore[method-assign]
         (one,) = sample(clock, controller, 1)
         assert isinstance(one, Sample)
         assert one.not_ready == "the controller learns"
