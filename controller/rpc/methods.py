@@ -221,7 +221,8 @@ class On(Bypass):
 
 
 class FlowQuery(Parameters):
-    """Which flows, the largest volume first: at most `limit` of them, from `offset` on.
+    """Which flows: at most `limit` of them, from `offset` on, the largest volume first, the oldest
+    or newest, or by source or destination. By volume, those that are not counted come last.
 
     `host` is one of the ends, `tcp_port` the port of either end. Flows leave `switch` by `port`.
     """
@@ -235,6 +236,7 @@ class FlowQuery(Parameters):
     port: Annotated[int, Whole(1, 2**32 - 1)] | None = Field(
         default=None, description="OpenFlow port number"
     )
+    sort: Literal["volume", "oldest", "newest", "src", "dst"] = "volume"
     limit: Annotated[int, Whole(1, MOST_ROWS)] = _DEFAULT_ROWS
     offset: Annotated[int, Whole(0, FARTHEST_ROW)] = 0
 

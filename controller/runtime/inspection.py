@@ -6,15 +6,13 @@ over a table that may change in between.
 
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from heapq import nlargest
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import ip_address
 
 from controller import __version__
 from controller.config.readiness import lifetimes
 from controller.config.schema import Config
-from controller.core.flows.host_pairs import Connection, HostPair, Lane
 from controller.ha.mastership import Mastership
 from controller.model.flow import FlowKey
 from controller.model.values import FlowClass, Notice, Port, PortId, datapath_id
@@ -39,6 +37,7 @@ from controller.northbound.views import (
 )
 from controller.rpc.methods import FlowQuery
 from controller.runtime.app import Weir
+from controller.runtime.flow_pages import Flow, FlowPages
 from controller.runtime.tallies import Histogram, kind_of
 from controller.southbound.codec.extension import (
     ANSWER_BOUNDS_NS,
@@ -53,11 +52,7 @@ from controller.southbound.codec.extension import (
 from controller.southbound.codec.roles import UNDEFINED
 from controller.southbound.transport.channel import Channel
 
-# How many flows are looked at between two checkpoints.
-_FLOWS_PER_CHECKPOINT = 64
 _EXPIRIES_FOR_NS = 60 * 10**9
-
-_Ranked = tuple[int, bytes, Lane, Connection]
 
 
 class Inspection:
@@ -278,41 +273,13 @@ class Inspection:
     # Flows
 
     def flows(self, query: FlowQuery, checkpoint: Callable[[], None]) -> FlowPage:
-        seen = 0
+        found = FlowPages(self._weir.engine.flow_table, checkpoint).page(query)
+        return FlowPage(map(self._flow, found.flows), found.total)
 
-        def fitting() -> Iterator[_Ranked]:
-            nonlocal seen
-            for lane in self._lanes(query):
-                checkpoint()
-                for i, connection in enumerate(list(_asked_for(query, lane))):
-                    if not i % _FLOWS_PER_CHECKPOINT:
-                        checkpoint()
-                    key = lane.key(connection)
-                    if query.tcp_port is not None and query.tcp_port not in _tcp_ports(key):
-                        continue
-                    seen += 1
-                    record = lane.record(connection)
-                    yield record.volume_bytes if record else 0, key, lane, connection
-
-        largest = nlargest(query.offset + query.limit, fitting(), key=lambda ranked: ranked[:2])
-        page = (
-            self._flow(connection.pair, lane, connection)
-            for _, _, lane, connection in largest[query.offset :]
-        )
-        return FlowPage(page, seen)
-
-    def _lanes(self, query: FlowQuery) -> Iterator[Lane]:
-        """The lanes whose flows may match; for one port, those that lead out of it."""
-        table = self._weir.engine.flow_table
-        lanes: Iterable[Lane]
-        if query.switch is not None and query.port is not None:
-            lanes = table.lanes(PortId(query.switch, query.port))
-        else:
-            lanes = (lane for pair in table.host_pairs for lane in pair.lanes)
-        return (lane for lane in lanes if _fits(query, lane))
-
-    def _flow(self, pair: HostPair, lane: Lane, connection: Connection) -> FlowView:
-        flow, record = FlowKey.unpack(lane.key(connection)), lane.record(connection)
+    def _flow(self, found: Flow) -> FlowView:
+        lane, connection = found
+        pair, flow = connection.pair, FlowKey.unpack(found.key)
+        record = lane.record(connection)
         return {
             "src": str(ip_address(flow.src)),
             "src_port": flow.src_port,
@@ -384,32 +351,6 @@ class Inspection:
         if self._weir.engine.connections.relearning:
             return "learns from the switches what connections there are"
         return None
-
-
-def _asked_for(query: FlowQuery, lane: Lane) -> Set[Connection]:
-    """The lane's part of BRT, of BGT, or of both."""
-    return lane.members if query.flow_class is None else lane.of(FlowClass(query.flow_class))
-
-
-def _fits(query: FlowQuery, lane: Lane) -> bool:
-    """Whether flows of this lane may match."""
-    if query.host is not None and not any(_in(query.host, end) for end in (lane.src, lane.dst)):
-        return False
-    if query.switch is None and query.port is None:
-        return True
-    return any(
-        query.switch in (None, port_id.switch) and query.port in (None, port_id.port)
-        for port_id in lane.ports
-    )
-
-
-def _in(network: IPv4Network | IPv6Network, address: bytes) -> bool:
-    return len(address) * 8 == network.max_prefixlen and ip_address(address) in network
-
-
-def _tcp_ports(key: bytes) -> tuple[int, int]:
-    ports = int.from_bytes(key[-4:], "big")
-    return ports >> 16, ports & 0xFFFF
 
 
 def _queue(told: QueueStats) -> QueueView:

@@ -181,8 +181,9 @@ def bench() -> EngineBench:
 
 
 class TestFlows:
-    def all(self, bench: EngineBench) -> list[dict[str, Any]]:
-        page = inspect(bench).flows(FlowQuery(limit=1000), nothing)
+    def all(self, bench: EngineBench, sort: str = "volume") -> list[dict[str, Any]]:
+        query = FlowQuery.model_validate({"limit": 1000, "sort": sort})
+        page = inspect(bench).flows(query, nothing)
         flows: list[dict[str, Any]] = [dict(flow) for flow in page.flows]
         assert page.total == len(flows) == 48
         return flows
@@ -201,7 +202,8 @@ class TestFlows:
     def test_filters_and_pages_select_from_them(
         self, bench: EngineBench, data: st.DataObject
     ) -> None:
-        flows = self.all(bench)
+        sort = data.draw(st.sampled_from(["volume", "oldest", "newest", "src", "dst"]))
+        flows = self.all(bench, sort)
         hosts = st.sampled_from(sorted({flow["src"] for flow in flows}))
         networks = st.builds(
             lambda host, bits: ip_network(f"{host}/{bits}", strict=False),
@@ -210,6 +212,7 @@ class TestFlows:
         )
         query = FlowQuery.model_validate(
             {
+                "sort": sort,
                 "limit": data.draw(st.integers(1, 60)),
                 "offset": data.draw(st.integers(0, 60)),
                 "host": data.draw(st.none() | networks),
@@ -238,10 +241,46 @@ class TestFlows:
         assert page.total == len(wanted)
         assert list(page.flows) == wanted[query.offset : query.offset + query.limit]
 
-    def test_others_may_go_on_meanwhile(self, bench: EngineBench) -> None:
+    @pytest.mark.parametrize(
+        ("sort", "by"),
+        [
+            ("volume", lambda flow: -flow["volume_bytes"]),
+            ("oldest", lambda flow: -flow["age_s"]),
+            ("newest", lambda flow: flow["age_s"]),
+            ("src", lambda flow: (ip_address(flow["src"]), ip_address(flow["dst"]))),
+            ("dst", lambda flow: (ip_address(flow["dst"]), ip_address(flow["src"]))),
+        ],
+    )
+    def test_they_are_sorted(self, bench: EngineBench, sort: str, by: Any) -> None:
+        flows = self.all(bench, sort)
+        assert [by(flow) for flow in flows] == sorted(map(by, flows))
+        assert len({tuple(map(str, flow.values())) for flow in flows}) == len(flows)
+
+    @pytest.mark.parametrize("sort", ["volume", "oldest", "src"])
+    def test_others_may_go_on_meanwhile(self, sort: str) -> None:
+        bench = star()
+        for port in range(1000, 1100):
+            for host in SENDERS[:8]:
+                bench.connect(host, RECEIVER, port)
+        bench.sleep(2 * SECOND)
+        table = bench.engine.flow_table
+        n_counted = sum(map(len, table.counted()))
+        assert 256 < n_counted < len(table) == 800
         checkpoints = []
-        inspect(bench).flows(FlowQuery(limit=1), lambda: checkpoints.append(1))
-        assert len(checkpoints) >= bench.engine.flow_table.n_host_pairs
+        query = FlowQuery.model_validate({"limit": 1, "offset": 1500, "sort": sort})
+        inspect(bench).flows(query, lambda: checkpoints.append(1))
+        assert len(checkpoints) >= len(table) / 64
+
+    def test_what_is_over_is_counted_no_more(self) -> None:
+        bench = star()
+        keys = [bench.connect(host, RECEIVER) for host in SENDERS]
+        bench.sleep(2 * SECOND)
+        bench.segment(keys[0], 0x04)
+        bench.sleep(SECOND)
+        table = bench.engine.flow_table
+        counted = {connection for some in table.counted() for connection in some}
+        assert counted == {one for one in table.connections if one.record is not None}
+        assert len(counted) == len(keys) - 1
 
     def test_the_table_may_change_meanwhile(self) -> None:
         bench = star()

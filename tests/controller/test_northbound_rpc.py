@@ -499,7 +499,12 @@ class TestAnswers:
         assert not any(answer.take(line) for line in lines)
         assert answer.take(messages.END)
         wanted = {**head, "rows": [row for rows in pieces for row in rows]}
-        assert answer.body == json.dumps(wanted).encode()
+        told = json.loads(answer.body)
+        assert told == wanted
+        assert list(told) == list(wanted)
+
+    def test_a_row_may_have_text_that_is_no_unicode(self) -> None:
+        assert json.loads(messages.row({"name": "\ud800"})) == {"name": "\ud800"}
 
     @given(st.lists(st.binary(max_size=100), max_size=5))
     def test_nonsense_is_told(self, lines: list[bytes]) -> None:

@@ -7,7 +7,7 @@ It does not compute paths: it is told the route of each host pair.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final, Literal
 
@@ -88,6 +88,8 @@ class GlobalFlowTable:
         self._now_ns = 0
         self._by_host: dict[bytes, set[HostPair]] = {}
         self._ports = PortFlows()
+        # By the switch whose counters are read.
+        self._counted: dict[tuple[int, ...], set[Connection]] = {}
         self._strays: list[SegmentFields] = []
 
     def __len__(self) -> int:
@@ -367,7 +369,9 @@ class GlobalFlowTable:
     def count(self, connection: Connection, record: ConnectionRecord) -> None:
         """A connection is counted from now on, or by other switches."""
         self._weigh(connection, -1)
+        self._uncount(connection)
         connection.record = record
+        self._counted.setdefault(record.switches[:1], set()).add(connection)
         self._weigh(connection, 1)
 
     def classify(self, connection: Connection, lane: Lane, cls: FlowClass, idle: bool) -> None:
@@ -384,9 +388,19 @@ class GlobalFlowTable:
         connection.established = False
         if connection.record is not None:
             self._weigh(connection, -1)
+            self._uncount(connection)
         pair = connection.pair
         pair.members.discard(connection)
         self._unsettled.add(pair)
+
+    def counted(self) -> Iterator[list[Connection]]:
+        """The connections that are counted, switch by switch, each as it is in its turn."""
+        for switches in list(self._counted):
+            yield list(self._counted.get(switches, ()))
+
+    def _uncount(self, connection: Connection) -> None:
+        if connection.record is not None:
+            self._counted[connection.record.switches[:1]].discard(connection)
 
     def expire(self, now_ns: int) -> list[tuple[Segment, int]]:
         """Drop SYNs that were never answered. Returns the SYN-ACKs whose SYN never came, each with
