@@ -22,7 +22,7 @@ import fake_fabric as fabric
 from controller.api.page import HEADERS
 from controller.api.sessions import COOKIE
 from controller.model.values import datapath_id, switch_id
-from controller.northbound.views import BypassView
+from controller.northbound.views import BypassView, PortView
 
 TOKENS = {"weir_viewer": ["read"], "weir_operator": ["read", "regulate"]}
 Handler = Callable[[Request], Awaitable[Response]]
@@ -192,7 +192,10 @@ class FakeApi:
         return JSONResponse({"switches": self._of(request, fabric.switches())})
 
     async def ports(self, request: Request) -> Response:
-        return JSONResponse({"ports": self._of(request, fabric.ports(self.now_s - self.begun_s))})
+        return JSONResponse({"ports": self._of(request, self.ports_told())})
+
+    def ports_told(self) -> list[PortView]:
+        return fabric.ports(self.now_s - self.begun_s)
 
     async def regulation(self, request: Request) -> Response:
         return JSONResponse({"scheme": "weir", "ports": self._of(request, fabric.regulation())})

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { hashOf, parseRoute, portHash } from './route';
+import { hashOf, parseRoute, portHash, withInterval } from './route';
 
 test('addresses lead where they say', () => {
   expect(parseRoute('').view).toBe('overview');
@@ -22,4 +22,11 @@ test('a port has a switch and a number, or it is none', () => {
 test('what is empty is left out', () => {
   expect(hashOf('flows', { host: '', class: 'burst' })).toBe('#/flows?class=burst');
   expect(hashOf('overview')).toBe('#/');
+});
+
+test('an interval is put into an address and taken out of it', () => {
+  const zoomed = withInterval('#/port/0000000000000011/2?span=1h', { from_s: 1, to_s: 2.5 });
+  expect(zoomed).toBe('#/port/0000000000000011/2?span=1h&from=1.000&to=2.500');
+  expect(withInterval(zoomed, null)).toBe('#/port/0000000000000011/2?span=1h');
+  expect(withInterval('', { from_s: 1, to_s: 2 })).toBe('#/?from=1.000&to=2.000');
 });

@@ -1,5 +1,7 @@
 /** Where in the page one is: the part of the address after `#`, which servers never see. */
 
+import { queryOf, type Interval } from './interval';
+
 export type View = 'overview' | 'fabric' | 'port' | 'flows' | 'events';
 
 export interface Route {
@@ -39,6 +41,16 @@ export function hashOf(view: Exclude<View, 'port'>, values: Record<string, strin
 /** The address of a port, from its id: "datapath_id:port". */
 export function portHash(id: string, values: Record<string, string> = {}): string {
   return `#/port/${id.replace(':', '/')}${search(values)}`;
+}
+
+/** The same address with another part of the time axis; null: with none. */
+export function withInterval(hash: string, interval: Interval | null): string {
+  const [path = '', before = ''] = hash.split('?', 2);
+  const query = new URLSearchParams(before);
+  query.delete('from');
+  query.delete('to');
+  const { from = '', to = '' } = interval === null ? {} : queryOf(interval);
+  return `${path || '#/'}${search({ ...Object.fromEntries(query), from, to })}`;
 }
 
 export function search(values: Record<string, string>): string {

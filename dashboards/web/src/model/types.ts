@@ -71,6 +71,13 @@ export interface Account {
   max_held_s: number;
 }
 
+/** The lengths at which a queue tells CN-L, CN-M and CN-H. */
+export interface Levels {
+  low_bytes: number;
+  mid_bytes: number;
+  high_bytes: number;
+}
+
 export interface Queue {
   queue: number;
   switch_time_ns: number;
@@ -85,6 +92,8 @@ export interface Queue {
   marked_packets: number;
   can_have_account: boolean;
   account: Account | null;
+  /** Null where the switch does not tell them, absent where the controller does not. */
+  levels?: Levels | null;
 }
 
 export interface Tcp {

@@ -1,5 +1,6 @@
-/** The history of a port, or of the totals, over a span that goes on. */
+/** The history of a port, or of the totals: over a span that goes on, or of one interval. */
 
+import type { Interval } from '../model/interval';
 import { merge, since, SPANS, times, type Span } from '../model/series';
 import type { History } from '../model/types';
 import { get } from './api';
@@ -21,8 +22,12 @@ export class Past {
   constructor(
     private readonly span: Span,
     private readonly place: Place | null,
+    interval: Interval | null = null,
   ) {
-    this.poll = new Poll(() => this.#ask(), EVERY_MS[span]);
+    this.poll =
+      interval === null
+        ? new Poll(() => this.#ask(), EVERY_MS[span])
+        : new Poll(() => this.#askFor(interval), 5000);
   }
 
   get history(): History | null {
@@ -33,19 +38,29 @@ export class Past {
     return this.poll.data === null ? [] : times(this.poll.data);
   }
 
+  /** With a value before and after it, so that lines go on to its ends. */
+  #askFor({ from_s, to_s }: Interval): Promise<History> {
+    const more_s = 20;
+    return this.#get(from_s - more_s, to_s + more_s);
+  }
+
   async #ask(): Promise<History> {
     const span_s = SPANS[this.span];
     const now_s = server_s();
     const from_s =
       now_s === null ? null : (since(this.#known, now_s, span_s) ?? now_s - span_s + 1);
-    const newer = await get<History>('/v1/history', {
-      switch: this.place?.datapath_id ?? null,
-      port: this.place?.port ?? null,
-      from: from_s?.toFixed(3) ?? null,
-    });
+    const newer = await this.#get(from_s, null);
     // Without Weir's time, that was only what it tells unasked.
     if (from_s === null) return newer;
     this.#known = merge(this.#known, newer, span_s);
     return this.#known;
+  }
+  #get(from_s: number | null, to_s: number | null): Promise<History> {
+    return get<History>('/v1/history', {
+      switch: this.place?.datapath_id ?? null,
+      port: this.place?.port ?? null,
+      from: from_s?.toFixed(3) ?? null,
+      to: to_s?.toFixed(3) ?? null,
+    });
   }
 }

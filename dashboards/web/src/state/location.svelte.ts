@@ -2,10 +2,13 @@
 
 import { parseRoute } from '../model/route';
 
-export const location = $state({ route: parseRoute(window.location.hash) });
+export const location = $state({
+  hash: window.location.hash,
+  route: parseRoute(window.location.hash),
+});
 
 window.addEventListener('hashchange', () => {
-  location.route = parseRoute(window.location.hash);
+  take(window.location.hash);
 });
 
 /** Go to an address; without `push`, in place of the present one. */
@@ -14,6 +17,11 @@ export function go(hash: string, push = true): void {
     window.location.hash = hash;
   } else {
     window.history.replaceState(null, '', hash);
-    location.route = parseRoute(hash);
+    take(hash);
   }
+}
+
+function take(hash: string): void {
+  location.hash = hash;
+  location.route = parseRoute(hash);
 }

@@ -1,0 +1,143 @@
+"""Charts of the page: thresholds and notices, what is picked, and what is zoomed."""
+
+import re
+from typing import Any
+
+import pytest
+
+import fake_fabric as fabric
+from looking import Looking
+
+pytestmark = pytest.mark.browser
+
+PORT = fabric.port_id(*fabric.HOT)
+HASH = f"#/port/{PORT.replace(':', '/')}"
+LEVELS = {"low_bytes": 16_384, "mid_bytes": 32_768, "high_bytes": 49_152}
+# The steps of an episode: what is told, at which length, how many milliseconds after the first.
+EPISODE = [("CN-L", 17_000, 0), ("CN-M", 33_000, 8), ("CN-H", 50_000, 16), ("CR", 9000, 60)]
+
+
+def has_episode(looking: Looking, ago_s: float) -> float:
+    """Let an episode have happened; when it began."""
+    api = looking.served.api
+    begin_s = api.now_s - ago_s
+    for notice, size, after_ms in EPISODE:
+        told_ns = 10**12 + after_ms * 1_000_000
+        told = {"notice": notice, "bytes": size, "packets": size // 1500, "switch_time_ns": told_ns}
+        place = {"switch": fabric.HOT[0], "port": PORT, "limit_bytes": fabric.LIMIT_BYTES}
+        # The controller hears of all of them 100 ms later, at once.
+        wall_s = begin_s + (0 if after_ms == 0 else 0.1)
+        api.events.append(
+            {"serial": len(api.events) + 1, "event": "queue_event", "wall_s": wall_s}
+            | {"time_ns": 1, "burst": 32, "background": 2}
+            | place
+            | told
+        )
+    return begin_s
+
+
+def with_levels(looking: Looking, levels: object) -> None:
+    """Let the hot queue tell of these thresholds."""
+    told = looking.served.api.ports_told
+
+    def ports() -> list[Any]:
+        return [
+            dict(port) | {"queues": [dict(one) | {"levels": levels} for one in port["queues"]]}
+            for port in told()
+        ]
+
+    looking.served.api.ports_told = ports
+
+
+def queue(page: Any, text: str) -> Any:
+    return page.get_by_role("img", name=re.compile(f"^Queue: .*{text}"))
+
+
+def open_port(page: Any, query: str = "") -> None:
+    page.evaluate("hash => { location.hash = hash }", HASH + query)
+    page.get_by_test_id("holds").wait_for()
+
+
+def test_a_queue_has_its_thresholds_and_notices(looking: Looking, expect: Any) -> None:
+    looking.served.api.events.clear()
+    with_levels(looking, LEVELS)
+    has_episode(looking, 30)
+    page = looking.sign_in()
+    open_port(page)
+    expect(queue(page, "L 16 KiB, M 32 KiB, H 48 KiB")).to_be_visible()
+    expect(queue(page, "1 CN-H, 1 CN-M, 1 CN-L, 1 CR")).to_be_visible()
+    legend = page.get_by_test_id("legend")
+    expect(legend).to_contain_text("1 CN-H")
+    has_episode(looking, 0)
+    expect(legend).to_contain_text("2 CN-H")
+    expect(page.get_by_text("Points are the lengths that notices told")).to_be_visible()
+
+
+def test_a_switch_that_tells_no_thresholds_has_no_lines(looking: Looking, expect: Any) -> None:
+    with_levels(looking, None)
+    page = looking.sign_in()
+    open_port(page)
+    expect(queue(page, "limit 64 KiB")).to_be_visible()
+    expect(queue(page, "H 48 KiB")).to_have_count(0)
+
+
+def test_what_is_dragged_over_is_zoomed_and_back_goes_back(looking: Looking, expect: Any) -> None:
+    page = looking.sign_in()
+    open_port(page)
+    drag(page, 0.5, 0.75)
+    picking = page.get_by_test_id("picking")
+    expect(picking.get_by_label("From")).to_have_value(re.compile(r"^\d{4}-\d\d-\d\dT"))
+    picking.get_by_role("button", name="Zoom").click()
+    expect(page.get_by_test_id("zoomed")).to_contain_text("(2 min 3")
+    from_s, to_s = (float(one) for one in re.findall(r"=(\d+\.\d+)", page.url))
+    assert 120 < to_s - from_s < 180
+    drag(page, 0.2, 0.4)
+    picking.get_by_role("button", name="Zoom").click()
+    expect(page.get_by_test_id("zoomed")).to_contain_text(re.compile(r"\((2|3)\d(\.\d)? s\)"))
+    page.go_back()
+    expect(page.get_by_test_id("zoomed")).to_contain_text("(2 min 3")
+    page.get_by_role("link", name="Show all").click()
+    expect(page.get_by_test_id("zoomed")).to_have_count(0)
+
+
+def drag(page: Any, begin: float, end: float) -> None:
+    """Drag over these parts of the width of the queue's chart."""
+    page.locator(".charts .u-over").first.scroll_into_view_if_needed()
+    box = page.locator(".charts .u-over").first.bounding_box()
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + begin * box["width"], y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], y, steps=5)
+    page.mouse.up()
+
+
+def test_a_time_range_is_picked_without_a_mouse(looking: Looking, expect: Any) -> None:
+    page = looking.sign_in()
+    open_port(page)
+    pick = page.get_by_role("button", name="Pick a time range")
+    pick.focus()
+    page.keyboard.press("Enter")
+    picking = page.get_by_test_id("picking")
+    picking.get_by_label("From").focus()
+    page.keyboard.press("Escape")
+    expect(picking.get_by_label("From")).to_have_count(0)
+    pick.press("Enter")
+    first = picking.get_by_label("From")
+    first.fill(first.input_value()[: len("2026-11-25T04:20")] + ":00.250")
+    picking.get_by_role("button", name="Zoom").press("Enter")
+    expect(page.get_by_test_id("zoomed")).to_contain_text(" to ")
+    assert re.search(r"from=\d+\.250&", page.url)
+
+
+def test_a_zoomed_queue_shows_notices_at_the_times_of_the_switch(
+    looking: Looking, expect: Any
+) -> None:
+    looking.served.api.events.clear()
+    begin_s = has_episode(looking, 60)
+    page = looking.sign_in()
+    open_port(page, f"?from={begin_s - 0.01:.3f}&to={begin_s + 0.07:.3f}")
+    # By the controller's clock, three of them were 100 ms late.
+    expect(queue(page, "1 CN-H, 1 CN-M, 1 CN-L, 1 CR")).to_be_visible()
+    expect(page.get_by_test_id("zoomed")).to_contain_text("(80 ms)")
+    open_port(page, f"?from={begin_s + 0.01:.3f}&to={begin_s + 0.02:.3f}")
+    expect(queue(page, "; 1 CN-H$")).to_be_visible()
