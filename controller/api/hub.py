@@ -94,7 +94,7 @@ class Hub:
 
     def tell_all(self, messages: Iterable[Message]) -> None:
         """Send messages, in their order, to all who want them."""
-        written = [(self._noted(message), self._written(message)) for message in messages]
+        written = [self._noted(message) for message in messages]
         if not written:
             return
         of_all = b"".join(text for _, text in written)
@@ -107,18 +107,19 @@ class Hub:
                 except asyncio.QueueFull:
                     self._drop(listener)
 
-    def _noted(self, message: Message) -> str | None:
-        """Count a message, and keep it as the state of its subject, which is returned."""
+    def _noted(self, message: Message) -> tuple[str | None, bytes]:
+        """Count a message, and keep it as the state of its subject. Returns both."""
         # A message may say that others were missed.
         self.told += message.get("missed", 1)
+        text = self._written(message)
         if self._key is None:
-            return None
+            return None, text
         key = self._key(message)
         if self._gone(message):
             self._state.pop(key, None)
         else:
-            self._state[key] = self._written(message)
-        return key
+            self._state[key] = text
+        return key, text
 
     @contextlib.contextmanager
     def listening(

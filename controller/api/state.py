@@ -129,8 +129,8 @@ class Api:
         the controller is asked. Raises CallError and UnavailableError."""
         sample, sampled_s = self._sample
         if sample is None or self._clock() - sampled_s > _SAMPLE_S:
-            sample = await self._sampler.ask()
             sampled_s = self._clock()
+            sample = await self._sampler.ask()
             self._sample = sample, sampled_s
         of = self._made.get(make)
         if of is None or of[0] is not sample:

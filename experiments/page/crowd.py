@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from experiments.page.browser import Looking, browsing
-from experiments.page.place import built_page
 from experiments.page.recorded import Question, questions, written
 from experiments.page.stand_ins import Settings
 from experiments.page.watched import ORIGIN, PORT, Watched, watched
+from testbed.dashboard import find_page
 
 _SETTLE_S = 5.0
 _END_S = 10.0
@@ -35,7 +35,7 @@ def run(
     small: bool,
 ) -> dict[str, object]:
     """Measure; see ``experiments.bench``."""
-    page = built_page()
+    page = find_page()
     with watched(progress, page, small=small) as all_of_it:
         time.sleep(_SETTLE_S)
         figures: dict[str, Any] = _shares(all_of_it, "0", windows, window_s)

@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import resource
+import select
 import selectors
 import sys
 import time
@@ -245,9 +246,8 @@ def main() -> int:
     tell("introduced")
     fabric.open_connections()
     tell("feeding")
-    os.set_blocking(0, False)
     number, due_s = 0, time.monotonic()
-    while os.read(0, 1) if _readable() else True:
+    while not _has_ended():
         now_s = time.monotonic()
         while due_s <= now_s:
             fabric.notify(number)
@@ -257,10 +257,10 @@ def main() -> int:
     return 0
 
 
-def _readable() -> bool:
-    with selectors.DefaultSelector() as selector:
-        selector.register(0, selectors.EVENT_READ)
-        return bool(selector.select(0))
+def _has_ended() -> bool:
+    """Whether standard input is at its end."""
+    readable, _, _ = select.select([sys.stdin], [], [], 0)
+    return bool(readable) and not os.read(sys.stdin.fileno(), 1)
 
 
 if __name__ == "__main__":

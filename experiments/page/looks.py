@@ -2,13 +2,12 @@
 
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 
 from experiments.page.browser import Looking, browsing, renderer_mb
 from experiments.page.clicks import rounds
-from experiments.page.place import built_page
 from experiments.page.watched import ORIGIN, watched
 from experiments.statistics import percentile
+from testbed.dashboard import find_page
 
 _SETTLE_S = 5.0
 
@@ -17,7 +16,7 @@ def run(
     progress: Callable[[str], None], *, first_views: int, turns: int, small: bool
 ) -> dict[str, object]:
     """Measure; see ``experiments.bench``."""
-    page: Path = built_page()
+    page = find_page()
     with watched(progress, page, small=small) as all_of_it, browsing() as browser:
         looking = Looking(browser, ORIGIN, all_of_it.secret)
         looking.page.wait_for_timeout(1000 * _SETTLE_S)
