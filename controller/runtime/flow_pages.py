@@ -70,7 +70,8 @@ class FlowPages:
         return Page(flows, total)
 
     def _by_volume(self, query: FlowQuery) -> Page:
-        """The largest first, then those without a volume by their addresses."""
+        """The largest first, then those without a volume by their addresses. A flow that begins to
+        be counted keeps its place until it has sent something."""
         flows, n_known = self._greatest(query, self._with_volume(query))
         missing = query.limit - len(flows)
         if missing:
@@ -102,7 +103,7 @@ class FlowPages:
                     yield flow
 
     def _with_volume(self, query: FlowQuery) -> Iterator[_Ranked]:
-        """The flows whose volume is known. There may be few among many."""
+        """The flows that are known to have sent something. There may be few among many."""
         fits: dict[int, bool] = {}
         for connections in self._table.counted():
             for n, connection in enumerate(connections):
@@ -114,7 +115,9 @@ class FlowPages:
                     if fitting is None:
                         fitting = fits[id(lane)] = _fits(query, lane)
                     record = lane.record(connection)
-                    if not fitting or record is None or not connection.established:
+                    if not fitting or not record or not record.volume_bytes:
+                        continue
+                    if not connection.established:
                         continue
                     flow = Flow(lane, connection)
                     key = flow.key
@@ -199,7 +202,8 @@ class FlowPages:
 
 
 def _has_no_volume(flow: Flow) -> bool:
-    return flow.lane.record(flow.connection) is None
+    record = flow.lane.record(flow.connection)
+    return record is None or not record.volume_bytes
 
 
 def _prefix(query: FlowQuery, lane: Lane) -> bytes:

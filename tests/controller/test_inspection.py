@@ -47,6 +47,9 @@ def inspect(bench: EngineBench) -> Inspection:
 def nothing() -> None: ...
 
 
+FOUR = ("src", "src_port", "dst", "dst_port")
+
+
 def test_the_tables_are_counted() -> None:
     bench = star()
     keys = [bench.connect(host, RECEIVER) for host in SENDERS]
@@ -270,6 +273,23 @@ class TestFlows:
         query = FlowQuery.model_validate({"limit": 1, "offset": 1500, "sort": sort})
         inspect(bench).flows(query, lambda: checkpoints.append(1))
         assert len(checkpoints) >= len(table) / 64
+
+    def test_flows_that_are_counted_meanwhile_keep_their_places(self) -> None:
+        bench = star()
+        for port in range(1000, 1020):
+            for host in SENDERS[:8]:
+                bench.connect(host, RECEIVER, port)
+        query = {"limit": 100, "offset": 0}
+        seen = set()
+        n_counted = []
+        while query["offset"] < 320:
+            page = inspect(bench).flows(FlowQuery.model_validate(query), nothing)
+            seen |= {tuple(flow[end] for end in FOUR) for flow in map(dict, page.flows)}
+            n_counted.append(sum(map(len, bench.engine.flow_table.counted())))
+            bench.sleep(SECOND)
+            query["offset"] += 100
+        assert n_counted[0] < n_counted[-1]
+        assert len(seen) == 320
 
     def test_what_is_over_is_counted_no_more(self) -> None:
         bench = star()
