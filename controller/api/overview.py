@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel
 
 from controller import __version__
+from controller.api.load import NO_LOAD, Load, LoopLate
 from controller.api.rates import NO_TIMES, UNKNOWN, HeldTimes, Rates, merged
 from controller.api.sampling import Sample
 from controller.rpc.spans import Row, by_port, queue_of
@@ -19,12 +20,18 @@ _MOST_CONGESTED = 20
 
 
 class ControllerTold(BaseModel):
-    """It answered `age_s` ago; null: never since the API has started."""
+    """It answered `age_s` ago; null: never since the API has started. `load` is the share of a
+    core that it used over the last second. `rank` and peers are as the controller tells them."""
 
     ready: bool
     detail: str | None
     version: str
     age_s: float | None
+    load: float | None
+    loop_late_s: LoopLate
+    rank: str | None
+    peers: list[str]
+    silent: list[str]
 
 
 class SwitchesTold(BaseModel):
@@ -83,6 +90,7 @@ class FabricOverview(BaseModel):
     totals: Totals
     held_times: HeldTold
     events_per_minute: int
+    longer_history: bool = False
 
 
 class _Second(NamedTuple):
@@ -101,16 +109,19 @@ class Overview:
         self._sampled_s = 0.0
         self._silent: str | None = "it has not been asked yet"
         self._minute: deque[_Second] = deque()
+        self._loads = Load()
+        self._load = NO_LOAD
         self._told = self._of(None)
 
     def take(self, found: Sample | str, events: int, now_s: float) -> None:
         """A sample, or why there is none. `events` have happened since the one before."""
         held = NO_TIMES
         if isinstance(found, str):
-            self._silent = found
+            self._silent, self._load = found, NO_LOAD
         else:
             self._sample, self._sampled_s, self._silent = found, now_s, None
             held = found.sampled.held
+            self._load = self._loads.take(found.controller, now_s) if found.controller else NO_LOAD
         self._minute.append(_Second(now_s, held, events))
         while self._minute[0].at_s <= now_s - _MINUTE_S:
             self._minute.popleft()
@@ -143,7 +154,18 @@ class Overview:
         detail = self._sample.not_ready if self._sample else None
         if self._silent:
             detail = f"no answer: {self._silent}"
-        return ControllerTold(ready=detail is None, detail=detail, version=__version__, age_s=None)
+        row = (self._sample.controller if self._sample and not self._silent else None) or {}
+        return ControllerTold(
+            ready=detail is None,
+            detail=detail,
+            version=__version__,
+            age_s=None,
+            load=self._load.load,
+            loop_late_s=self._load.loop_late_s,
+            rank=row.get("rank"),
+            peers=row.get("peers", []),
+            silent=row.get("silent", []),
+        )
 
 
 def _switches(rows: Iterable[dict[str, Any]]) -> SwitchesTold:

@@ -26,6 +26,7 @@ class Sample(NamedTuple):
     switches: list[dict[str, Any]]
     ports: list[dict[str, Any]]
     sampled: Sampled
+    controller: dict[str, Any] | None = None
 
 
 class Sampler:
@@ -66,10 +67,14 @@ class Sampler:
     async def ask(self) -> Sample:
         """A sample by itself, whose rates are not known. Raises UnavailableError and CallError."""
         at_s = self._now_s()
-        not_ready, switches, ports = await asyncio.gather(
-            self._not_ready(), self._rows("switches"), self._rows("ports")
+        not_ready, switches, ports, told = await asyncio.gather(
+            self._not_ready(),
+            self._rows("switches"),
+            self._rows("ports"),
+            self._controller.renew("controller"),
         )
-        return Sample(at_s, not_ready, switches, ports, Sampled({}, UNKNOWN, NO_TIMES))
+        unknown = Sampled({}, UNKNOWN, NO_TIMES)
+        return Sample(at_s, not_ready, switches, ports, unknown, from_json(told))
 
     async def _not_ready(self) -> str | None:
         try:

@@ -37,13 +37,14 @@ class ControllerView(TypedDict):
     """`rank` is alone, master, leaving (a master that hands over) or standby. `generation` is
     the newest one that the controller knows, None without any. `peers` are the controllers that
     it hears, `silent` those of its configuration that it does not. `writes_events` is whether the
-    event log is written, None without one."""
+    event log is written, None without one. `cpu_s` is the processor time that it has used."""
 
     version: str
     python: str
     ryu: str
     scheme: str
     uptime_s: float
+    cpu_s: float
     rank: str
     generation: int | None
     peers: list[str]

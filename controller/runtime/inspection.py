@@ -5,6 +5,7 @@ over a table that may change in between.
 """
 
 import platform
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
@@ -78,6 +79,7 @@ class Inspection:
             "ryu": version("ryu"),
             "scheme": self._weir.config.regulation.scheme.value,
             "uptime_s": (self._weir.now_ns() - self._started_ns) / 1e9,
+            "cpu_s": time.process_time(),
             "rank": election.rank.value if election else "alone",
             "generation": election.generation if election and known else None,
             "peers": sorted(heard),

@@ -90,6 +90,7 @@ class Told:
             "ryu": "4.34",
             "scheme": "weir",
             "uptime_s": 12.5,
+            "cpu_s": 1.5,
             "rank": "master",
             "generation": 17,
             "peers": ["b"],

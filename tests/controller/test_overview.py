@@ -15,6 +15,14 @@ from fake_source import ACCOUNT
 from test_api import ServedApi
 from test_history import NOW_S, row
 
+UNKNOWN: dict[str, Any] = {
+    "load": None,
+    "loop_late_s": {"p99": None, "worst": None},
+    "rank": None,
+    "peers": [],
+    "silent": [],
+}
+
 
 class Fabric:
     """Ports that are sampled each second of virtual time."""
@@ -49,6 +57,7 @@ def test_before_the_first_sample_nothing_is_known() -> None:
         "detail": "no answer: it has not been asked yet",
         "version": __version__,
         "age_s": None,
+        **UNKNOWN,
     }
     assert told["switches"] == {"ready": 0, "known": 0}
     assert told["ports"] == {"with_queue": 0, "congested": 0}
@@ -69,6 +78,7 @@ def test_a_healthy_fabric() -> None:
         "detail": None,
         "version": __version__,
         "age_s": 0.25,
+        **UNKNOWN,
     }
     assert told["switches"] == {"ready": 2, "known": 3}
     assert told["ports"] == {"with_queue": 2, "congested": 0}
@@ -143,6 +153,7 @@ def test_without_its_controller_it_shows_how_old_all_is_and_no_totals() -> None:
         "detail": "no answer: nobody listens",
         "version": __version__,
         "age_s": 5.5,
+        **UNKNOWN,
     }
     assert set(told["totals"].values()) == {None}
     assert told["ports"]["with_queue"] == 1
@@ -190,11 +201,11 @@ def test_it_is_made_of_samples_and_costs_the_controller_nothing(
 
     monkeypatch.setattr(world.controller, "ask", counted)
     sample(world)
-    assert sorted(asked) == ["ports", "ready", "switches"]
+    assert sorted(asked) == ["controller", "ports", "ready", "switches"]
     for _ in range(5):
         told = world.ask("/v1/overview").json()
         assert world.ask("/v1/history?switch=1&port=1").status_code == 200
-    assert len(asked) == 3
+    assert len(asked) == 4
     assert told["ports"] == {"with_queue": 4, "congested": 4}
     assert told["switches"] == {"ready": 1, "known": 2}
     assert told["congested"][0]["level"] == "M"
