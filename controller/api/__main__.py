@@ -104,7 +104,7 @@ class _Process:
         """Raises TokenError or OSError, with a text for people."""
         state = directories.state()
         store = Files(state / "history") if state else None
-        api = Api(settings, self._upstream, store=store)
+        api = Api(settings, self._upstream, store=store, directory=state)
         listening = listen(settings.host, settings.port)
         try:
             server = Server(app.make(api), _API_PEERS, settings.key, settings.certificate)

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from controller.api import problems
 from controller.api.limits import RateLimit
+from controller.api.session_file import SessionFile
 from controller.api.sessions import Sessions
 from controller.api.tokens import RefusedError, Scope, Token, Tokens, digest_of
 
@@ -52,8 +53,9 @@ class Access:
         refused: Counter,
         now: Callable[[], datetime],
         clock: Callable[[], float],
+        session_file: SessionFile | None = None,
     ) -> None:
-        self.sessions = Sessions(clock)
+        self.sessions = Sessions(clock, file=session_file)
         self._tokens = tokens
         self._now = now
         self._refused = refused
@@ -80,6 +82,14 @@ class Access:
         else:
             _let_in(self._limit.wait_s(token.name))
         return Caller(token, lambda: self._is_admitted(shown, scope))
+
+    def who(self, request: Request, shown: Shown) -> Token | None:
+        """Who asks; None without a token or a session, and with a session that is over. To ask
+        that is no mistake of a browser's. Raises HTTPException."""
+        if shown.token is None and (shown.session is None or not self._is_admitted(shown, None)):
+            self.admit_stranger(request)
+            return None
+        return self.admit(request, shown, None).token
 
     def sign_in(self, request: Request, token: str, former: str | None) -> tuple[Token, str]:
         """A session in place of the former one, if there was one: its token, and the value of its

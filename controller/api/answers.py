@@ -36,6 +36,14 @@ class Session(BaseModel):
     expires: AwareDatetime | None
 
 
+class Nobody(BaseModel):
+    """Nobody is signed in, or not any more."""
+
+    name: None = None
+    scopes: list[Scope] = []
+    expires: None = None
+
+
 Seconds = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 
 

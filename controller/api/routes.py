@@ -91,8 +91,11 @@ def add(app: FastAPI, api: Api) -> None:
         return answers.session(token)
 
     @app.get("/v1/session", summary="Who is signed in, and may what", tags=["session"])
-    async def session(caller: Annotated[Caller, needs(None)]) -> answers.Session:
-        return answers.session(caller.token)
+    async def session(
+        request: Request, who: Annotated[Shown, Depends(shown)]
+    ) -> answers.Session | answers.Nobody:
+        token = api.access.who(request, who)
+        return answers.Nobody() if token is None else answers.session(token)
 
     @app.delete("/v1/session", summary="Sign out", status_code=204, tags=["session"])
     async def sign_out(request: Request, who: Annotated[Shown, Depends(shown)]) -> Response:

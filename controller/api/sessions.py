@@ -1,7 +1,7 @@
 """Sessions of browsers: a cookie that stands for a token, so that no script can read the token.
 
-A session may do what its token may, as long as the token is good. Sessions are in memory only:
-after a restart, people sign in again.
+A session may do what its token may, as long as the token is good. Sessions outlast the process
+only in a file (`session_file`), and only as digests.
 """
 
 import hashlib
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fastapi import Response
+
+from controller.api.session_file import Kept, SessionFile
 
 COOKIE = "weir_session"
 LIFETIME_S = 12 * 3600
@@ -24,30 +26,43 @@ class _Session(NamedTuple):
 
 class Sessions:
     """At most `most`, and `of_token` of one token, so that nobody can end those of others. A new
-    one takes the place of the one that was not used for longest."""
+    one takes the place of the one that was not used for longest. Those of `file` go on."""
 
     def __init__(
-        self, clock: Callable[[], float], most: int = _MOST, of_token: int = _MOST_OF_TOKEN
+        self,
+        clock: Callable[[], float],
+        most: int = _MOST,
+        of_token: int = _MOST_OF_TOKEN,
+        file: SessionFile | None = None,
     ) -> None:
         self._clock = clock
         self._most, self._most_of_token = most, of_token
         # By digest, so that the time of a look-up says nothing about cookies.
         self._by_digest: OrderedDict[bytes, _Session] = OrderedDict()
+        self._file = file
+        for kept in file.read() if file else ():
+            # The time of day may have been set back since.
+            ends_s = clock() + min(kept.left_s, LIFETIME_S)
+            self._begin(kept.digest, _Session(kept.token_digest, ends_s))
 
     def __len__(self) -> int:
         return len(self._by_digest)
 
     def begin(self, token_digest: bytes) -> str:
         """A new session of a token: the value of its cookie."""
-        same = [one for one, of in self._by_digest.items() if of.token_digest == token_digest]
+        secret = secrets.token_urlsafe(32)
+        self._begin(_digest(secret), _Session(token_digest, self._clock() + LIFETIME_S))
+        self._keep()
+        return secret
+
+    def _begin(self, digest: bytes, session: _Session) -> None:
+        of_token = session.token_digest
+        same = [one for one, of in self._by_digest.items() if of.token_digest == of_token]
         if len(same) >= self._most_of_token:
             del self._by_digest[same[0]]
-        secret = secrets.token_urlsafe(32)
-        session = _Session(token_digest, self._clock() + LIFETIME_S)
-        self._by_digest[_digest(secret)] = session
+        self._by_digest[digest] = session
         if len(self._by_digest) > self._most:
             self._by_digest.popitem(last=False)
-        return secret
 
     def find(self, secret: str) -> bytes | None:
         """The digest of the session's token; None if there is no such session, or it is over."""
@@ -63,7 +78,19 @@ class Sessions:
 
     def end(self, secret: str) -> None:
         """End a session, if there is one."""
-        self._by_digest.pop(_digest(secret), None)
+        if self._by_digest.pop(_digest(secret), None) is not None:
+            self._keep()
+
+    def _keep(self) -> None:
+        """Write those that are not over to the file."""
+        if self._file is None:
+            return
+        now_s = self._clock()
+        self._file.write(
+            Kept(digest, session.token_digest, session.ends_s - now_s)
+            for digest, session in self._by_digest.items()
+            if session.ends_s > now_s
+        )
 
 
 def give(response: Response, secret: str, secure: bool) -> None:

@@ -5,17 +5,20 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 from fastapi import Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from pydantic import BaseModel
 
+from controller.api import session_file
 from controller.api.access import Access
 from controller.api.history import History, Memory, Store
 from controller.api.hub import Hub
 from controller.api.overview import FabricOverview, Overview
 from controller.api.page import Page, PageError, takes_gzip
 from controller.api.sampling import Sample, Sampler
+from controller.api.session_file import SessionFile
 from controller.api.settings import ApiSettings
 from controller.api.sharing import Answer, Sharing
 from controller.api.tokens import TokenError, Tokens
@@ -65,14 +68,17 @@ class Api:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
         store: Store | None = None,
+        directory: Path | None = None,
     ) -> None:
-        """History is in `store`; without one, it ends with the process. Raises TokenError."""
+        """History is in `store`, sessions in `directory`; without these, they end with the process.
+        Raises TokenError."""
         self.settings = settings
         self.upstream = upstream
         self._now, self._clock = now, clock
         self.metrics = ApiMetrics()
         self.tokens = Tokens(settings.tokens)
-        self.access = Access(self.tokens, settings.rate, self.metrics.refused, now, clock)
+        file = SessionFile(directory / session_file.NAME, now) if directory else None
+        self.access = Access(self.tokens, settings.rate, self.metrics.refused, now, clock, file)
         self.shares = Hub(
             "share",
             lambda: upstream.follow("follow_fountains"),

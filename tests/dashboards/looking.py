@@ -50,7 +50,7 @@ class Looking(Generic[S]):
         self.page.on("dialog", lambda dialog: self.errors.append(f"dialog: {dialog.message}"))
 
     def _said(self, message: Any) -> None:
-        # The browser itself tells of every answer with an error, also of the first: no session yet.
+        # The browser itself tells of every answer with an error.
         if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
             self.errors.append(message.text)
 

@@ -6,6 +6,11 @@ export interface Session {
   expires: string | null;
 }
 
+/** What is told of whoever is not signed in. */
+export interface Nobody {
+  name: null;
+}
+
 export type Level = 'L' | 'M' | 'H';
 
 export interface Totals {

@@ -1,7 +1,7 @@
 /** Who is signed in. The token is sent once and kept nowhere. */
 
-import type { Session } from '../model/types';
-import { ApiError, onSignedOut, problemOf, read, send } from './api';
+import type { Nobody, Session } from '../model/types';
+import { onSignedOut, problemOf, read, send } from './api';
 
 export const session = $state<{
   value: Session | null;
@@ -22,13 +22,13 @@ onSignedOut(() => {
 /** Whether there is a session already. */
 export async function resume(): Promise<void> {
   try {
-    session.value = await read<Session>(await send('GET', '/v1/session'));
+    const told = await read<Session | Nobody>(await send('GET', '/v1/session'));
+    session.value = told.name === null ? null : told;
     session.message = null;
     session.away = false;
   } catch (error) {
-    const signedOut = error instanceof ApiError && error.status === 401;
-    session.message = signedOut ? null : problemOf(error);
-    session.away = !signedOut;
+    session.message = problemOf(error);
+    session.away = true;
   }
   session.known = true;
 }
