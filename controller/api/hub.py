@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from controller.api.upstream import UnavailableError
@@ -19,6 +19,8 @@ LOG = logging.getLogger("weir.api")
 _WAITING = 256
 _AGAIN_S = 0.5
 _QUIET_S = 10.0
+# Says that others were missed, and how many.
+MISSED = "events_missed"
 _COMMENT = b": still here\n\n"
 
 Message = Mapping[str, Any]
@@ -42,7 +44,8 @@ class _Listener:
 
 class Hub:
     """`key` names the subject of a message. The last message of each subject is the state, until
-    one for which `gone` is true. Without `key` there is no state. `most` limits the listeners."""
+    one for which `gone` is true. Without `key` there is no state. `most` limits the listeners.
+    `hear` gets all messages before anybody else."""
 
     def __init__(
         self,
@@ -51,12 +54,14 @@ class Hub:
         most: int,
         key: Callable[[Message], str] | None = None,
         gone: Callable[[Message], bool] = lambda _: False,
+        hear: Callable[[Sequence[Message]], None] = lambda _: None,
     ) -> None:
         self._name = name
         self._follow = follow
         self._most = most
         self._key = key
         self._gone = gone
+        self._hear = hear
         self._state: dict[str, bytes] = {}
         self._listeners: set[_Listener] = set()
         self.dropped = 0
@@ -92,8 +97,9 @@ class Hub:
         """Send a message to all who want it."""
         self.tell_all([message])
 
-    def tell_all(self, messages: Iterable[Message]) -> None:
+    def tell_all(self, messages: Sequence[Message]) -> None:
         """Send messages, in their order, to all who want them."""
+        self._hear(messages)
         written = [self._noted(message) for message in messages]
         if not written:
             return
@@ -109,8 +115,8 @@ class Hub:
 
     def _noted(self, message: Message) -> tuple[str | None, bytes]:
         """Count a message, and keep it as the state of its subject. Returns both."""
-        # A message may say that others were missed.
-        self.told += message.get("missed", 1)
+        # An event of a queue, too, has "missed": notices that were lost before it.
+        self.told += message["missed"] if message.get("event") == MISSED else 1
         text = self._written(message)
         if self._key is None:
             return None, text

@@ -4,19 +4,23 @@ import functools
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
 from controller import __version__
 from controller.api.load import NO_LOAD, Load, LoopLate
+from controller.api.notices import Notices
 from controller.api.rates import NO_TIMES, UNKNOWN, HeldTimes, Rates, merged
 from controller.api.sampling import Sample
+from controller.model.values import PortId
 from controller.rpc.spans import Row, by_port, queue_of
 
 _MINUTE_S = 60.0
 _MOST_CONGESTED = 20
+# What was heard is not looked through for each of many who ask.
+_SAME_S = 0.1
 
 
 class ControllerTold(BaseModel):
@@ -45,7 +49,7 @@ class PortsTold(BaseModel):
 
 
 class CongestedPort(BaseModel):
-    """A port whose queue is longer than its threshold L, M or H."""
+    """A port whose queue is longer than its threshold L, M or H, or was within the last second."""
 
     switch: int
     datapath_id: str
@@ -101,6 +105,18 @@ class _Second(NamedTuple):
     events: int
 
 
+class _Level(NamedTuple):
+    """A queue, as far as it says how congested its port is."""
+
+    level: int
+    queue_bytes: int
+    limit_bytes: int
+
+    @property
+    def severity(self) -> tuple[int, float]:
+        return self.level, self.queue_bytes / max(1, self.limit_bytes)
+
+
 class Overview:
     """Times are of a clock that does not jump."""
 
@@ -111,6 +127,10 @@ class Overview:
         self._minute: deque[_Second] = deque()
         self._loads = Load()
         self._load = NO_LOAD
+        self._rows: dict[PortId, Row] = {}
+        self._levels: dict[PortId, _Level] = {}
+        self._notices = Notices()
+        self._looked_s: float | None = None
         self._told = self._of(None)
 
     def take(self, found: Sample | str, events: int, now_s: float) -> None:
@@ -121,34 +141,61 @@ class Overview:
         else:
             self._sample, self._sampled_s, self._silent = found, now_s, None
             held = found.sampled.held
+            self._rows = by_port(found.ports)
+            self._notices.sampled(found.at_s, now_s)
             self._load = self._loads.take(found.controller, now_s) if found.controller else NO_LOAD
         self._minute.append(_Second(now_s, held, events))
         while self._minute[0].at_s <= now_s - _MINUTE_S:
             self._minute.popleft()
-        self._told = self._of(self._sample)
+        self._told, self._looked_s = self._of(self._sample), None
+
+    def hear(self, events: Iterable[Mapping[str, Any]], now_s: float) -> None:
+        """Events as they come, between samples."""
+        if self._notices.hear(events, now_s):
+            self._looked_s = None
 
     def told(self, now_s: float) -> FabricOverview:
         """The overview now."""
+        if self._looked_s is None or now_s - self._looked_s >= _SAME_S:
+            self._looked_s = now_s
+            self._told = self._told.model_copy(update=self._congestion(now_s))
         age_s = now_s - self._sampled_s if self._sample else None
         controller = self._told.controller.model_copy(update={"age_s": age_s})
         return self._told.model_copy(update={"controller": controller})
 
     def _of(self, sample: Sample | None) -> FabricOverview:
-        rows = by_port(sample.ports) if sample else {}
-        rates = sample.sampled.rates if sample else {}
-        congested = {port: row for port, row in rows.items() if queue_of(row)["level"]}
-        worst = heapq.nlargest(_MOST_CONGESTED, congested, key=lambda port: _severity(rows[port]))
+        self._levels = {
+            port: _level(row) for port, row in self._rows.items() if queue_of(row)["level"]
+        }
         held = functools.reduce(merged, (second.held for second in self._minute), NO_TIMES)
         return FabricOverview(
             at_s=sample.at_s if sample else None,
             controller=self._controller(),
             switches=_switches(sample.switches if sample else ()),
-            ports=PortsTold(with_queue=len(rows), congested=len(congested)),
-            congested=[_congested(rows[port], rates.get(port, UNKNOWN)) for port in worst],
+            ports=PortsTold(with_queue=len(self._rows), congested=len(self._levels)),
+            congested=[],
             totals=_totals(UNKNOWN if self._silent or not sample else sample.sampled.totals),
             held_times=HeldTold(bounds_s=list(held.bounds_s), counts=list(held.counts)),
             events_per_minute=sum(second.events for second in self._minute),
         )
+
+    def _congestion(self, now_s: float) -> dict[str, object]:
+        """Which ports are congested, from the sample and what was heard since."""
+        levels = self._levels | {
+            port: _Level(heard.level, heard.queue_bytes, heard.limit_bytes)
+            for port, heard in self._notices.now(now_s).items()
+            if port in self._rows
+        }
+        congested = [port for port, told in levels.items() if told.level]
+        worst = heapq.nlargest(_MOST_CONGESTED, congested, key=lambda port: levels[port].severity)
+        rates = self._sample.sampled.rates if self._sample else {}
+        return {
+            "ports": PortsTold(with_queue=len(self._rows), congested=len(congested)),
+            "congested": [
+                _congested(self._rows[port], levels[port], rates.get(port, UNKNOWN))
+                for port in worst
+            ],
+        }
 
     def _controller(self) -> ControllerTold:
         detail = self._sample.not_ready if self._sample else None
@@ -173,24 +220,23 @@ def _switches(rows: Iterable[dict[str, Any]]) -> SwitchesTold:
     return SwitchesTold(ready=sum(ready), known=len(ready))
 
 
-def _severity(row: Row) -> tuple[int, float]:
+def _level(row: Row) -> _Level:
     queue = queue_of(row)
-    return queue["level"], queue["queue_bytes"] / max(1, queue["limit_bytes"])
+    return _Level(queue["level"], queue["queue_bytes"], queue["limit_bytes"])
 
 
-def _congested(row: Row, rates: Rates) -> CongestedPort:
-    queue = queue_of(row)
+def _congested(row: Row, told: _Level, rates: Rates) -> CongestedPort:
     levels: tuple[Literal["L", "M", "H"], ...] = ("L", "M", "H")
     return CongestedPort(
         switch=row["switch"],
         datapath_id=row["datapath_id"],
         port=row["port"],
         name=row["name"],
-        level=levels[queue["level"] - 1],
-        queue_bytes=queue["queue_bytes"],
-        limit_bytes=queue["limit_bytes"],
+        level=levels[told.level - 1],
+        queue_bytes=told.queue_bytes,
+        limit_bytes=told.limit_bytes,
         sent_bps=_or_none(rates.sent_bps),
-        rate_bps=queue["rate_bps"],
+        rate_bps=queue_of(row)["rate_bps"],
     )
 
 

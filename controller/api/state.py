@@ -87,7 +87,10 @@ class Api:
             gone=lambda share: share["src"] is None,
         )
         self.events = Hub(
-            "event", lambda: upstream.follow("follow_events", {"limit": 0}), _MOST_LISTENERS
+            "event",
+            lambda: upstream.follow("follow_events", {"limit": 0}),
+            _MOST_LISTENERS,
+            hear=lambda events: self.overview.hear(events, clock()),
         )
 
         self.history = History(store or Memory())

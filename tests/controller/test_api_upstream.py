@@ -118,7 +118,9 @@ def test_nobody_is_there() -> None:
 
 
 def test_a_stream_is_followed_to_its_end() -> None:
-    pieces = messages.piece([b'{"n": 1}', b'{"n": 2}']), messages.piece(())
+    rows = messages.piece([b'{"n": 1}', b'{"n": 2}'])
+    # An empty piece is no end.
+    pieces = rows, messages.piece(()), messages.piece([b'{"n": 3}'])
     told: list[object] = []
 
     async def follow(upstream: Upstream) -> None:
@@ -130,7 +132,7 @@ def test_a_stream_is_followed_to_its_end() -> None:
         pytest.raises(UnavailableError, match="ended"),
     ):
         asyncio.run(follow(upstream))
-    assert told == [[{"n": 1}, {"n": 2}], []]
+    assert told == [[{"n": 1}, {"n": 2}], [], [{"n": 3}]]
 
 
 def test_a_stream_that_is_refused_is_not_there() -> None:

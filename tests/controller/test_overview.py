@@ -11,9 +11,11 @@ from controller import __version__
 from controller.api.overview import Overview
 from controller.api.rates import Differences
 from controller.api.sampling import Sample
+from controller.model.values import PortId
 from fake_source import ACCOUNT
 from test_api import ServedApi
 from test_history import NOW_S, row
+from test_notices import notice
 
 UNKNOWN: dict[str, Any] = {
     "load": None,
@@ -131,6 +133,32 @@ def test_congested_ports_come_worst_first_and_twenty_at_most() -> None:
     assert told["congested"][0]["sent_bps"] in (None, 8e6)
 
 
+def test_an_episode_between_two_samples_is_there_at_once_and_for_a_second() -> None:
+    fabric = Fabric()
+    fabric.sample(row(1, 1, level=0, port=2), row(1, 1, level=0, port=3))
+    assert fabric.told()["ports"] == {"with_queue": 2, "congested": 0}
+    wall_s = NOW_S + fabric.now_s + 0.2
+    episode = [notice("CN-H", wall_s, 4000), notice("CR", wall_s + 0.01, 0)]
+    fabric.overview.hear(episode, fabric.now_s + 0.2)
+    told = fabric.told(0.21)
+    assert told["ports"]["congested"] == 1
+    found = told["congested"][0]
+    assert (found["port"], found["level"], found["queue_bytes"]) == (2, "H", 4000)
+    # A sample does not end it before somebody has seen it.
+    fabric.sample(row(2, 1, level=0, port=2), row(2, 1, level=0, port=3))
+    assert fabric.told(0.1)["ports"]["congested"] == 1
+    assert fabric.told(0.3)["congested"] == []
+
+
+def test_a_port_that_was_sampled_as_congested_is_not_once_its_switch_says_so() -> None:
+    fabric = Fabric()
+    fabric.sample(row(1, 1, level=2, port=2))
+    assert fabric.told()["ports"]["congested"] == 1
+    heard = [notice("CR", NOW_S + fabric.now_s + 0.1), notice("CN-L", 0, port=PortId(9, 9))]
+    fabric.overview.hear(heard, fabric.now_s + 0.1)
+    assert fabric.told(0.2)["ports"] == {"with_queue": 1, "congested": 0}
+
+
 def test_a_controller_that_is_not_ready_says_why() -> None:
     fabric = Fabric()
     fabric.sample(not_ready="the controller learns")
@@ -213,7 +241,8 @@ def test_it_is_made_of_samples_and_costs_the_controller_nothing(
 
 
 def test_events_are_counted_as_they_come_and_those_that_were_missed(world: ServedApi) -> None:
-    for message in ({"event": "link_up"}, {"event": "events_missed", "missed": 41}):
+    # A notice says how many were lost before it, mostly none, and counts all the same.
+    for message in (notice("CN-L", 1.0), {"event": "events_missed", "missed": 41}):
         world.api.events.tell(message)
     sample(world)
     assert world.ask("/v1/overview").json()["events_per_minute"] == 42

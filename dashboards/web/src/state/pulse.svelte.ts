@@ -5,7 +5,10 @@ import type { Bypass, Overview } from '../model/types';
 import { get } from './api';
 import { Poll } from './poll.svelte';
 
-export const overview = new Poll(() => get<Overview>('/v1/overview'), 1000);
+/** So often that congestion is on the screen within a second: the API hears of it in a tenth. */
+const OVERVIEW_MS = 700;
+
+export const overview = new Poll(() => get<Overview>('/v1/overview'), OVERVIEW_MS);
 export const bypasses = new Poll(
   async () => (await get<{ bypasses: Bypass[] }>('/v1/bypasses')).bypasses,
   3000,
