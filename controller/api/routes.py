@@ -292,6 +292,16 @@ def add(app: FastAPI, api: Api) -> None:
         return await api.share(request, "flows", query)
 
     @app.get(
+        "/v1/flows/one",
+        summary="A TCP flow, hop by hop",
+        response_model=views.FlowDetailView,
+        tags=["flows"],
+        **reads,
+    )
+    async def one_flow(request: Request, ends: Annotated[methods.FlowEnds, Query()]) -> Response:
+        return await api.share(request, "flow", ends)
+
+    @app.get(
         "/v1/events",
         summary="The latest events: notices of queues, windows, links, hosts",
         response_model=answers.Events,

@@ -157,6 +157,9 @@ class Handlers:
         }
         return Listing("flows", page.flows, head)
 
+    def flow(self, ends: methods.FlowEnds) -> Answer:
+        return Document(self._source.flow(ends))
+
     def events(self, asked: methods.EventQuery) -> Answer:
         after, limit, last = asked.after, asked.limit, self._source.last_event()
         events = self._source.events_after(after or 0)

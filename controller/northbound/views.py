@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from typing_extensions import TypedDict  # typing.TypedDict does not do for Pydantic before 3.12
 
-from controller.rpc.methods import FlowQuery
+from controller.rpc.methods import FlowEnds, FlowQuery
 
 
 class CreditView(TypedDict):
@@ -285,6 +285,32 @@ A flow that is not counted (yet) has no volume. `class` is burst or background.
 """
 
 
+class HopView(TypedDict):
+    """A port that a flow leaves by. `hold` is what holds its class there: None at a port without
+    limits, which is not regulated. `queue` is the longest queue of the port, None without one."""
+
+    port: str
+    name: str
+    up: bool
+    scheme: str
+    notice: str | None
+    capacity_bps: int | None
+    rtt_s: float | None
+    hold: HoldView | None
+    queue: QueueView | None
+
+
+class FlowDetailView(TypedDict):
+    """One direction of a connection, hop by hop. `enters` is the port by which its data comes into
+    the fabric. It has had no payload for `quiet_s`; None: it is not counted (yet), so that is not
+    known."""
+
+    flow: FlowView
+    enters: str | None
+    quiet_s: float | None
+    hops: list[HopView]
+
+
 class LinkView(TypedDict):
     """A link of a path: the egress port, or `uplink` and the port by which the host sends.
     Values that are not measured yet are None."""
@@ -413,6 +439,9 @@ class Source(Protocol):
 
     def flows(self, query: FlowQuery, checkpoint: Callable[[], None]) -> FlowPage:
         """Calls `checkpoint` often, so that the controller can go on."""
+
+    def flow(self, ends: FlowEnds) -> FlowDetailView:
+        """Raises UnknownError."""
 
     def events_after(self, serial: int) -> list[EventView]:
         """The recent events after this serial number, oldest first. Serial numbers have no gaps."""

@@ -241,18 +241,25 @@ class FlowQuery(Parameters):
     offset: Annotated[int, Whole(0, FARTHEST_ROW)] = 0
 
 
-class EventQuery(Parameters):
-    """Which events: those after the serial number `after`, or the latest."""
-
-    after: Serial | None = Field(default=None, description="serial number of an event")
-    limit: Annotated[int, Whole(0, 10_000)] = _DEFAULT_ROWS
-
-
 class Ends(Parameters):
     """From one host to another."""
 
     src: Address = Field(description="the host that sends")
     dst: Address = Field(description="the host that receives")
+
+
+class FlowEnds(Ends):
+    """One direction of a TCP connection, by where its data goes."""
+
+    src_port: Annotated[int, Whole(0, 2**16 - 1)] = Field(description="TCP port of the sender")
+    dst_port: Annotated[int, Whole(0, 2**16 - 1)] = Field(description="TCP port of the receiver")
+
+
+class EventQuery(Parameters):
+    """Which events: those after the serial number `after`, or the latest."""
+
+    after: Serial | None = Field(default=None, description="serial number of an event")
+    limit: Annotated[int, Whole(0, 10_000)] = _DEFAULT_ROWS
 
 
 class Announcement(Ends):
@@ -295,6 +302,7 @@ METHODS: Mapping[str, type[Parameters]] = {
     "on": On,
     "bypasses": Nothing,
     "flows": FlowQuery,
+    "flow": FlowEnds,
     "events": EventQuery,
     "follow_events": EventQuery,
     "bandwidth": Ends,

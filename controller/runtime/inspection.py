@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from controller import __version__
 from controller.config.readiness import lifetimes
@@ -23,10 +23,12 @@ from controller.northbound.views import (
     EventView,
     ExcessView,
     ExpiryView,
+    FlowDetailView,
     FlowPage,
     FlowView,
     HistogramView,
     HoldView,
+    HopView,
     PathView,
     PortView,
     QueueView,
@@ -35,8 +37,9 @@ from controller.northbound.views import (
     SwitchView,
     TablesView,
     TcpView,
+    UnknownError,
 )
-from controller.rpc.methods import FlowQuery
+from controller.rpc.methods import FlowEnds, FlowQuery
 from controller.runtime.app import Weir
 from controller.runtime.flow_pages import Flow, FlowPages
 from controller.runtime.tallies import Histogram, kind_of
@@ -298,6 +301,47 @@ class Inspection:
             "ports": [str(port_id) for port_id in lane.ports],
         }
 
+    def flow(self, ends: FlowEnds) -> FlowDetailView:
+        src, dst = ip_address(ends.src), ip_address(ends.dst)
+        key = FlowKey(src.packed, ends.src_port, dst.packed, ends.dst_port).pack()
+        connection = self._weir.engine.flow_table.find(key) if src.version == dst.version else None
+        if connection is None:
+            raise UnknownError(
+                f"no flow from {_endpoint(src, ends.src_port)} to {_endpoint(dst, ends.dst_port)} "
+                "is known: its connection has ended, or has not begun"
+            )
+        pair = connection.pair
+        lane, mac = pair.forward, pair.initiator_mac
+        if key != connection.key:
+            lane, mac = pair.reverse, pair.responder_mac
+        record, host = lane.record(connection), self._weir.engine.fabric.hosts.get(mac)
+        cls = lane.cls(connection)
+        return {
+            "flow": self._flow(Flow(lane, connection)),
+            "enters": str(host.port) if host else None,
+            "quiet_s": self._since_s(record.grown_ns) if record else None,
+            "hops": [self._hop(port_id, cls) for port_id in lane.ports],
+        }
+
+    def _hop(self, port_id: PortId, cls: FlowClass) -> HopView:
+        engine = self._weir.engine
+        port, regulation = engine.fabric.port(port_id), engine.regulation
+        limits, notice = regulation.limits(port_id), regulation.notice(port_id)
+        told = self._weir.tallies.queues.get(port_id.switch, ())
+        queues = [queue for queue in told if queue.port == port_id.port]
+        longest = max(queues, key=lambda queue: (queue.level, queue.queue_bytes), default=None)
+        return {
+            "port": str(port_id),
+            "name": port.name if port else str(port_id),
+            "up": port is not None and port.up,
+            "scheme": regulation.scheme(port_id).value,
+            "notice": notice.label if notice is not None else None,
+            "capacity_bps": limits.capacity_bps if limits else None,
+            "rtt_s": limits.rtt_ns / 1e9 if limits else None,
+            "hold": self._hold(port_id, cls) if limits else None,
+            "queue": _queue(longest) if longest else None,
+        }
+
     # Bandwidth
 
     def path_bandwidth(self, src: str, dst: str) -> PathView:
@@ -353,6 +397,10 @@ class Inspection:
         if self._weir.engine.connections.relearning:
             return "learns from the switches what connections there are"
         return None
+
+
+def _endpoint(address: IPv4Address | IPv6Address, port: int) -> str:
+    return f"{address}:{port}" if address.version == 4 else f"[{address}]:{port}"
 
 
 def _queue(told: QueueStats) -> QueueView:

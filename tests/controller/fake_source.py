@@ -10,6 +10,7 @@ from controller.northbound.views import (
     EventView,
     ExcessView,
     ExpiryView,
+    FlowDetailView,
     FlowPage,
     FlowView,
     HistogramView,
@@ -26,7 +27,7 @@ from controller.northbound.views import (
     TcpView,
     UnknownError,
 )
-from controller.rpc.methods import FlowQuery
+from controller.rpc.methods import FlowEnds, FlowQuery
 
 HOLD: HoldView = {
     "window_bytes": 14_600,
@@ -225,6 +226,30 @@ class Told:
         first = query.offset
         shown = range(first, min(first + query.limit, 150))
         return FlowPage((flow(number) for number in shown), 150)
+
+    def flow(self, ends: FlowEnds) -> FlowDetailView:
+        if ends.src_port < 1024:
+            raise UnknownError(f"no flow from {ends.src}:{ends.src_port} is known")
+        (queue,) = next(self.ports(1))["queues"]
+        return {
+            "flow": flow(ends.src_port - 1024),
+            "enters": str(PortId(1, 2)),
+            "quiet_s": 0.2,
+            "hops": [
+                {
+                    "port": port,
+                    "name": "eth1",
+                    "up": True,
+                    "scheme": "weir",
+                    "notice": "CN-M",
+                    "capacity_bps": 10**8,
+                    "rtt_s": 0.0005,
+                    "hold": HOLD,
+                    "queue": queue,
+                }
+                for port in flow(0)["ports"]
+            ],
+        }
 
     def events_after(self, serial: int) -> list[EventView]:
         return [event for event in self.log if event.serial > serial]

@@ -132,6 +132,7 @@ READING = [
     "/v1/regulation",
     "/v1/bypasses",
     "/v1/flows?host=10.0.0.1&class=burst&limit=5&offset=2&tcp_port=80&switch=1&port=2",
+    "/v1/flows/one?src=10.0.0.1&src_port=1024&dst=10.0.0.2&dst_port=80",
     "/v1/events?after=0",
     "/metrics",
 ]
@@ -197,6 +198,17 @@ def test_what_is_answered_is_what_is_described(world: ServedApi) -> None:
     described = {path for path, methods in paths.items() if "get" in methods}
     told = {path.partition("?")[0] for path in READING} | {"/v1/health", "/v1/session"}
     assert described == (told - {"/metrics"}) | {"/v1/fountains/stream", "/v1/events/stream"}
+
+
+def test_one_flow_is_told_hop_by_hop(world: ServedApi) -> None:
+    path = "/v1/flows/one?src=10.0.0.1&dst=10.0.0.2&dst_port=80&src_port="
+    told = world.ask(path + "1025").json()
+    assert told["flow"]["src_port"] == 1025
+    assert [hop["port"] for hop in told["hops"]] == told["flow"]["ports"]
+    assert told["hops"][0]["hold"]["credit"]["weight"] == 7
+    assert "no flow from 10.0.0.1:80 " in world.problem(404, path + "80")
+    assert "src_port: '65536' is out of range" in world.problem(422, path + "65536")
+    assert "src_port: is missing" in world.problem(422, path.removesuffix("&src_port="))
 
 
 def test_flows_are_announced_renewed_and_withdrawn(world: ServedApi) -> None:

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from controller.config.schema import Config
 from controller.core.engine import Engine
+from controller.model.flow import FlowKey
 from controller.model.values import FlowClass, Notice, PortId, datapath_id
+from controller.northbound.views import FlowDetailView, UnknownError
 from controller.ops.event_log import EventLog, Recent
-from controller.rpc.methods import FlowQuery
+from controller.rpc.methods import FlowEnds, FlowQuery
 from controller.runtime.inspection import Inspection
 from controller.runtime.tallies import Tallies
 from controller.southbound.codec.extension import Answers, CreditStats, QueueStats, TcpStats
@@ -45,6 +47,9 @@ def inspect(bench: EngineBench) -> Inspection:
 
 
 def nothing() -> None: ...
+
+
+QUEUE = QueueStats(1, 0, 0, 1, 10**8, 65_536, None, *(0, 0, 0, 0, 0, 0, 0, 0), (0, 0, 0, 0), 0)
 
 
 FOUR = ("src", "src_port", "dst", "dst_port")
@@ -97,13 +102,12 @@ def test_regulation_follows_the_port() -> None:
 def test_what_a_switch_counts_of_credit_is_told_of_its_port() -> None:
     bench = star(keeps_accounts=True)
     subject = App(bench)
-    queue = QueueStats(1, 0, 0, 1, 10**8, 65_536, None, *(0, 0, 0, 0, 0, 0, 0, 0), (0, 0, 0, 0), 0)
     counted = CreditStats(
         *(32, 4, 24_000, 1000, 120, 2, 1, 500_000_000, 160_000_000),
         (10, 20, 30, 20, 20, 10, 6, 2),
         *(9, 1_500_000, 30_000, 3000),
     )
-    subject.tallies.queues[1] = [queue, queue._replace(port=2, credit=counted)]
+    subject.tallies.queues[1] = [QUEUE, QUEUE._replace(port=2, credit=counted)]
     first, second, *_ = Inspection(subject).ports(1)  # type: ignore[arg-type]
     assert first["queues"][0]["account"] is None
     assert second["queues"][0]["account"] == ACCOUNT
@@ -313,6 +317,62 @@ class TestFlows:
 
         page = inspect(bench).flows(FlowQuery(limit=1000), change)
         assert len(list(page.flows)) <= 64
+
+
+class TestOneFlow:
+    def ask(self, bench: EngineBench, key: FlowKey, **more: Any) -> FlowDetailView:
+        return Inspection(App(bench, **more)).flow(FlowEnds.model_validate(key.fields()))  # type: ignore[arg-type]
+
+    def test_it_is_told_hop_by_hop_in_both_directions(self) -> None:
+        bench = two_switches()
+        key = bench.connect(SENDERS[0], RECEIVER, 1000)
+        bench.sleep(2 * SECOND)
+        bench.volume(1, key, 2_000_000)
+        bench.notice(PortId(2, 1), Notice.CN_M)
+        told = self.ask(bench, key)
+        (listed,) = (
+            inspect(bench).flows(FlowQuery.model_validate({"class": "background"}), nothing).flows
+        )
+        assert told["flow"] == listed
+        assert [hop["port"] for hop in told["hops"]] == listed["ports"]
+        assert len(told["hops"]) == 2
+        assert told["quiet_s"] == 0
+        last = told["hops"][-1]
+        (rule,) = (row for row in inspect(bench).regulation(2) if row["port"] == 1)
+        assert last["notice"] == "CN-M"
+        assert last["hold"] == rule["holds"]["background"]
+        assert (last["name"], last["scheme"]) == (rule["name"], rule["scheme"])
+        back = self.ask(bench, key.reverse)
+        assert (back["flow"]["src_port"], back["flow"]["class"]) == (key.dst_port, "burst")
+        assert back["enters"] == last["port"]
+        assert told["enters"] == back["hops"][-1]["port"]
+
+    def test_the_longest_of_its_queues_is_told(self) -> None:
+        bench = star()
+        key = bench.connect(SENDERS[0], RECEIVER)
+        queue = QUEUE._replace(port=40)
+        tallies = Tallies()
+        tallies.queues[1] = [queue._replace(port=2), queue, queue._replace(queue=1, level=2)]
+        (hop,) = self.ask(bench, key, tallies=tallies)["hops"]
+        assert hop["queue"] is not None
+        assert (hop["queue"]["queue"], hop["queue"]["level"]) == (1, 2)
+        (hop,) = self.ask(bench, key)["hops"]
+        assert hop["queue"] is None
+
+    def test_one_that_is_not_counted_yet_has_no_quiet_time(self) -> None:
+        bench = star()
+        assert self.ask(bench, bench.connect(SENDERS[0], RECEIVER))["quiet_s"] is None
+
+    def test_one_that_is_gone_is_told_so(self) -> None:
+        bench = star()
+        key = bench.connect(SENDERS[0], RECEIVER, 1000)
+        bench.segment(key, 0x04)
+        with pytest.raises(UnknownError, match="its connection has ended, or has not begun"):
+            self.ask(bench, key)
+        for src, told in (("fd00::1", r"\[fd00::1\]:1 to 10.0.0.2:2"), ("10.0.0.1", "10.0.0.1:1 ")):
+            ends = FlowEnds(src=src, src_port=1, dst="10.0.0.2", dst_port=2)
+            with pytest.raises(UnknownError, match=told):
+                inspect(bench).flow(ends)
 
 
 def places_of(flow: dict[str, Any]) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """The RPC without its sockets: answers, pages, streams, and errors for what cannot be answered."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -73,8 +73,9 @@ def world() -> DispatcherAndSource:
 
 
 ENDS = {"src": "10.0.0.1", "dst": "10.0.0.2"}
-NEEDED = {
+NEEDED: dict[str, Mapping[str, object]] = {
     "bandwidth": ENDS,
+    "flow": {**ENDS, "src_port": 40_000, "dst_port": 80},
     "announce": {"flow": "a", **ENDS},
     "renew": {"flow": "a"},
     "withdraw": {"flow": "a"},
