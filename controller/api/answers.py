@@ -1,6 +1,7 @@
 """The answers of the API as its description has them, as far as they are not views of the
 northbound."""
 
+from collections import Counter
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
@@ -120,10 +121,13 @@ class TopologyLink(BaseModel):
 
 
 class TopologySwitch(BaseModel):
+    """`edge_ports` of its ports are up and lead to no switch; `hosts` are known behind them."""
+
     switch: int
     datapath_id: str
     connected: bool
     hosts: int
+    edge_ports: int
 
 
 class Topology(BaseModel):
@@ -138,10 +142,12 @@ def session(token: Token) -> Session:
 
 def topology(sample: Sample) -> Topology:
     """The topology, from a sample of switches and ports."""
-    hosts: dict[int, int] = {}
+    hosts: Counter[int] = Counter()
+    edge_ports: Counter[int] = Counter()
     links: dict[frozenset[str], TopologyLink] = {}
     for port in sample.ports:
-        hosts[port["switch"]] = hosts.get(port["switch"], 0) + port["hosts"]
+        hosts[port["switch"]] += port["hosts"]
+        edge_ports[port["switch"]] += port["up"] and not port["peer"]
         if port["peer"]:
             end = f"{port['datapath_id']}:{port['port']}"
             a, b = sorted((end, port["peer"]))
@@ -152,7 +158,8 @@ def topology(sample: Sample) -> Topology:
                 switch=one["switch"],
                 datapath_id=one["datapath_id"],
                 connected=one["connected"],
-                hosts=hosts.get(one["switch"], 0),
+                hosts=hosts[one["switch"]],
+                edge_ports=edge_ports[one["switch"]],
             )
             for one in sample.switches
         ],

@@ -19,6 +19,7 @@ class PortUse(BaseModel):
 
     at_s: float
     ids: list[str]
+    names: list[str]
     levels: list[Literal[0, 1, 2, 3]]
     sent_bps: list[int | None]
     rate_bps: list[int]
@@ -32,6 +33,7 @@ def use(sample: Sample) -> PortUse:
     return PortUse.model_construct(
         at_s=sample.at_s,
         ids=[f"{row['datapath_id']}:{row['port']}" for row in rows.values()],
+        names=[row["name"] for row in rows.values()],
         levels=[queue_of(row)["level"] for row in rows.values()],
         sent_bps=[None if math.isnan(bps) else round(bps) for bps in sent],
         rate_bps=[queue_of(row)["rate_bps"] for row in rows.values()],

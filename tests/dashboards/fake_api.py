@@ -44,6 +44,8 @@ class FakeApi:
         self.controller_age_s = 0.2
         self.clock_off_s = 0.0
         self.asked: list[tuple[str, str]] = []
+        # Another topology, and another use of ports.
+        self.other: tuple[dict[str, Any], dict[str, Any]] | None = None
         routes = [
             Route("/v1/session", self.session, methods=["GET", "POST", "DELETE"]),
             Route("/v1/overview", self.signed_in(self.overview)),
@@ -51,6 +53,7 @@ class FakeApi:
             Route("/v1/topology", self.signed_in(self.topology)),
             Route("/v1/switches", self.signed_in(self.switches)),
             Route("/v1/ports", self.signed_in(self.ports)),
+            Route("/v1/ports/use", self.signed_in(self.use)),
             Route("/v1/regulation", self.signed_in(self.regulation)),
             Route("/v1/bypasses", self.signed_in(self.bypass), methods=["GET", "PUT", "DELETE"]),
             Route("/v1/flows", self.signed_in(self.flows)),
@@ -176,7 +179,12 @@ class FakeApi:
         told = fabric.history(begin, step_s, length, "port" in request.query_params)
         return JSONResponse(told)
 
+    async def use(self, _: Request) -> Response:
+        return JSONResponse(self.other[1] if self.other else fabric.port_use(self.now_s))
+
     async def topology(self, _: Request) -> Response:
+        if self.other:
+            return JSONResponse(self.other[0])
         links = [
             {"a": fabric.port_id(*a), "b": fabric.port_id(*b), "rtt_s": 0.0002}
             for a, b in fabric.peers()
@@ -184,6 +192,7 @@ class FakeApi:
         told = [
             {key: view[key] for key in ("switch", "datapath_id", "connected")}
             | {"hosts": fabric.HOSTS if view["switch"] in fabric.LEAVES else 0}
+            | {"edge_ports": fabric.HOSTS if view["switch"] in fabric.LEAVES else 0}
             for view in fabric.switches()
         ]
         return JSONResponse({"switches": told, "links": links})

@@ -103,6 +103,19 @@ def ports(after_s: float) -> list[PortView]:
     ]
 
 
+def port_use(at_s: float) -> dict[str, object]:
+    """The same in columns."""
+    told = ports(0)
+    return {
+        "at_s": at_s,
+        "ids": [port_id(one["switch"], one["port"]) for one in told],
+        "names": [one["name"] for one in told],
+        "levels": [one["queues"][0]["level"] for one in told],
+        "sent_bps": [round(RATE_BPS * use(one["switch"], one["port"])) for one in told],
+        "rate_bps": [RATE_BPS for _ in told],
+    }
+
+
 def port(number: int, at: int, peer: tuple[int, int] | None, after_s: float) -> PortView:
     return {
         "switch": number,

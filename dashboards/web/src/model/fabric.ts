@@ -35,9 +35,9 @@ const MARGIN_X = 56;
 const MARGIN_Y = 44;
 const POD_GAP = 32;
 
-type Neighbours = Map<string, Set<string>>;
+export type Neighbours = Map<string, Set<string>>;
 
-function neighboursOf(nodes: readonly Node[], edges: readonly Edge[]): Neighbours {
+export function neighboursOf(nodes: readonly Node[], edges: readonly Edge[]): Neighbours {
   const found: Neighbours = new Map(nodes.map((node) => [node.id, new Set<string>()]));
   for (const [a, b] of edges) {
     if (a === b || !found.has(a) || !found.has(b)) continue;
@@ -69,7 +69,7 @@ function bottom(nodes: readonly Node[], neighbours: Neighbours): Set<string> {
 }
 
 /** How many links it is from the bottom. What no link leads to is at the bottom. */
-function layersOf(nodes: readonly Node[], neighbours: Neighbours): Map<string, number> {
+export function layersOf(nodes: readonly Node[], neighbours: Neighbours): Map<string, number> {
   const found = new Map<string, number>();
   let row = [...bottom(nodes, neighbours)];
   for (let layer = 0; row.length > 0; layer += 1) {
@@ -82,7 +82,11 @@ function layersOf(nodes: readonly Node[], neighbours: Neighbours): Map<string, n
 }
 
 /** Groups that hang together without the top layer. */
-function podsOf(ids: readonly string[], neighbours: Neighbours, isTop: (id: string) => boolean) {
+export function podsOf(
+  ids: readonly string[],
+  neighbours: Neighbours,
+  isTop: (id: string) => boolean,
+) {
   const pods: string[][] = [];
   const seen = new Set<string>();
   for (const start of ids) {

@@ -191,6 +191,16 @@ export interface WeirEvent {
 }
 
 export interface Topology {
-  switches: { datapath_id: string; connected: boolean; hosts: number }[];
+  switches: { datapath_id: string; connected: boolean; hosts: number; edge_ports: number }[];
   links: { a: string; b: string; rtt_s: number | null }[];
+}
+
+/** What each port with a queue sends, in columns. */
+export interface PortUse {
+  at_s: number;
+  ids: string[];
+  names: string[];
+  levels: number[];
+  sent_bps: (number | null)[];
+  rate_bps: number[];
 }
