@@ -48,7 +48,7 @@ def run(
             progress(f"one browser: {_told(figures, '1')}")
             looking.close()
         settings = Settings(PORT, all_of_it.secret, count, [written(view) for view in views])
-        told: dict[str, float] = {}
+        told: dict[str, Any] = {}
         with _standing_in(settings, told):
             time.sleep(_SETTLE_S)
             figures |= _shares(all_of_it, str(count), windows, window_s)
@@ -102,7 +102,7 @@ def _told(figures: dict[str, Any], who: str) -> str:
 
 
 @contextmanager
-def _standing_in(settings: Settings, told: dict[str, float]) -> Iterator[None]:
+def _standing_in(settings: Settings, told: dict[str, Any]) -> Iterator[None]:
     """Stand-ins; ``told`` gets what they say at the end."""
     command = [sys.executable, "-m", "experiments.page.stand_ins", settings.written()]
     with subprocess.Popen(

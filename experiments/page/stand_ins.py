@@ -166,7 +166,8 @@ async def _main(settings: Settings) -> None:
             {
                 "requests_per_s": len(took_s) / passed_s,
                 "refused": sum(n for status, n in tally.statuses.items() if status >= 400),
-                "unchanged": tally.statuses[304],
+                "statuses": {str(status): n for status, n in tally.statuses.items()},
+                "processor_share": time.process_time() / passed_s,
                 "mb_per_s": (tally.read_bytes + tally.stream_bytes) / passed_s / 1e6,
                 "stream_mb_per_s": tally.stream_bytes / passed_s / 1e6,
                 "streams_ended": tally.streams_ended,
