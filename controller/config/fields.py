@@ -1,9 +1,18 @@
 """What the keys of several sections hold, and how it is written: rates, sizes, times, endpoints."""
 
 import re
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+)
 from pydantic.fields import FieldInfo
 
 from controller.config import quantity
@@ -79,10 +88,19 @@ def _switch_id(written: object) -> object:
     return switch_id(written) if isinstance(written, str) else written
 
 
-Rate = Annotated[int, BeforeValidator(_rate_bps), Field(gt=0)]
-Size = Annotated[int, BeforeValidator(_size_bytes), Field(gt=0)]
-Time = Annotated[int, BeforeValidator(_time_ns), Field(gt=0)]
-Rtt = Annotated[int, BeforeValidator(_rtt_ns), Field(gt=0)]
+def _written(write: Callable[[int], str]) -> PlainSerializer:
+    """How a field is written into JSON, from which it can be read again."""
+    return PlainSerializer(write, return_type=str, when_used="json")
+
+
+_WRITTEN_RATE = _written(lambda bps: quantity.write(bps, quantity.RATES_BPS))
+_WRITTEN_SIZE = _written(lambda n_bytes: quantity.write(n_bytes, quantity.SIZES_BYTES))
+_WRITTEN_TIME = _written(lambda ns: quantity.write(Fraction(ns, 10**9), quantity.TIMES_S))
+
+Rate = Annotated[int, BeforeValidator(_rate_bps), Field(gt=0), _WRITTEN_RATE]
+Size = Annotated[int, BeforeValidator(_size_bytes), Field(gt=0), _WRITTEN_SIZE]
+Time = Annotated[int, BeforeValidator(_time_ns), Field(gt=0), _WRITTEN_TIME]
+Rtt = Annotated[int, BeforeValidator(_rtt_ns), Field(gt=0), _WRITTEN_TIME]
 Share = Annotated[float, BeforeValidator(_share)]
 Endpoint = Annotated[tuple[str, int], BeforeValidator(parse_endpoint)]
 Listener = Annotated[Listen, PlainValidator(_listen)]
@@ -90,7 +108,15 @@ SwitchId = Annotated[int, BeforeValidator(_switch_id), Field(ge=0, lt=2**64)]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 
 
+_QUANTITIES = {_rate_bps: "rate", _size_bytes: "size", _time_ns: "duration", _rtt_ns: "duration"}
+
+
+def quantity_of(field: FieldInfo) -> str | None:
+    """`rate`, `size` or `duration`, which are written with a unit; None if it is none of them."""
+    readers = (getattr(one, "func", None) for one in field.metadata)
+    return next((_QUANTITIES[reader] for reader in readers if reader in _QUANTITIES), None)
+
+
 def is_time(field: FieldInfo) -> bool:
     """Whether it is a time, which is held in nanoseconds."""
-    readers = [getattr(one, "func", None) for one in field.metadata]
-    return _time_ns in readers or _rtt_ns in readers
+    return quantity_of(field) == "duration"

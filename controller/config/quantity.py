@@ -37,3 +37,16 @@ def parse(written: object, units: dict[str, Fraction], base_unit: str, example: 
             f"{written!r} has the unit {unit!r}, known are {', '.join(units)}; {right}"
         )
     return number * units[unit]
+
+
+def write(number: int | Fraction, units: dict[str, Fraction]) -> str:
+    """The quantity, in base units, with the largest unit of which it is a whole number; the least
+    unit, if there is none."""
+    whole = [unit for unit in units if Fraction(number) % units[unit] == 0]
+    # Of units of one size, the one that is listed first: `us`, which every keyboard has.
+    unit = max(whole, key=units.__getitem__) if number and whole else _least(units)
+    return f"{Fraction(number) / units[unit]} {unit}"
+
+
+def _least(units: dict[str, Fraction]) -> str:
+    return min(units, key=units.__getitem__)

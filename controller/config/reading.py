@@ -46,6 +46,14 @@ def parse(text: str) -> Config:
     return validate({} if written is None else written)
 
 
+def parse_value(key: str, text: str) -> object:
+    """One value as it stands behind its key, for `validate`. Raises ConfigError."""
+    try:
+        return yaml.load(text, _ValueLoader)
+    except Exception as error:
+        raise ConfigError(f"{key}: is not YAML: {_explain_yaml(error)}") from error
+
+
 def validate(written: object) -> Config:
     """A configuration from what YAML has made of it. Raises ConfigError."""
     try:
@@ -81,6 +89,18 @@ class _Loader(yaml.SafeLoader):
             )
         number: int = self.construct_yaml_int(node)
         return number
+
+
+class _ValueLoader(_Loader):
+    """The same without aliases: a few of them can stand for more than fits into memory."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.composer.ComposerError(
+                None, None, "an alias; write out what it stands for", mark
+            )
+        return super().compose_node(parent, index)
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_whole)

@@ -22,6 +22,11 @@ class Change(NamedTuple):
     kept: list[str]
 
 
+def is_live(path: str) -> bool:
+    """Whether a key takes effect without a restart."""
+    return path in _WARM or path.partition(".")[0] in _WARM
+
+
 def merge(old: Config, new: Config) -> Change:
     """What of `new` can take the place of `old` without a restart. Raises ConfigError if what comes
     of it does not fit together."""
@@ -33,15 +38,15 @@ def merge(old: Config, new: Config) -> Change:
         if before == after:
             continue
         if not isinstance(before, BaseModel):
-            (changed if section in _WARM else kept).append(section)
-            update[section] = after if section in _WARM else before
+            (changed if is_live(section) else kept).append(section)
+            update[section] = after if is_live(section) else before
             continue
         back: dict[str, object] = {}
         for key in type(before).model_fields:
             if getattr(before, key) == getattr(after, key):
                 continue
             path = f"{section}.{key}"
-            if section in _WARM or path in _WARM:
+            if is_live(path):
                 changed.append(path)
             else:
                 kept.append(path)

@@ -1,6 +1,6 @@
 """The configuration: one typed YAML file. Every key has a default; unknown keys are errors."""
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from controller.config.errors import ConfigError
 from controller.config.fields import Section
@@ -32,7 +32,13 @@ class Config(Section):
     fabric: FabricSection = FabricSection()
     classifier: ClassifierSection = ClassifierSection()
     regulation: RegulationSection = RegulationSection()
-    policies: tuple[PolicyRule, ...] = ()
+    policies: tuple[PolicyRule, ...] = Field(
+        default=(),
+        description=(
+            "connections that are treated differently: subnet, port, treatment (exempt, protect "
+            "or background); the first that fits decides, and those that exempt go first"
+        ),
+    )
     budgets: BudgetsSection = BudgetsSection()
     bandwidth: BandwidthSection = BandwidthSection()
     northbound: Northbound = Northbound()

@@ -19,13 +19,50 @@ class BudgetsSection(Section):
     take some 500,000 segments a second of all switches.
     """
 
-    syn: Pps = 20_000
-    fin_rst: Pps = 20_000
-    neighbour: Pps = 200
-    lldp: Pps = 20
-    unknown: Pps = 500
-    unmetered: Pps = 20_000
-    switch_segments: Pps = 200_000
-    switch_ends: Pps = 20_000
-    switch_frames: Pps = 5_000
-    audit_interval: Time = Field(default=300 * 10**9, ge=10**9)
+    syn: Pps = Field(
+        default=20_000,
+        description="copies of SYNs of one port a second that reach the controller",
+    )
+    fin_rst: Pps = Field(
+        default=20_000,
+        description="copies of FINs and RSTs of one port a second that reach the controller",
+    )
+    neighbour: Pps = Field(
+        default=200,
+        description="copies of ARP and ND of one port a second that reach the controller",
+    )
+    lldp: Pps = Field(
+        default=20,
+        description="copies of LLDP of one port a second that reach the controller",
+    )
+    unknown: Pps = Field(
+        default=500,
+        description="copies of what fits no entry, of one port a second, that reach the controller",
+    )
+    unmetered: Pps = Field(
+        default=20_000,
+        description="copies of a switch a second, of what has no meter of its own",
+    )
+    switch_segments: Pps = Field(
+        default=200_000,
+        description=(
+            "segments that the controller reads of one switch a second, whatever the "
+            "switch's meters do"
+        ),
+    )
+    switch_ends: Pps = Field(
+        default=20_000,
+        description=(
+            "FINs and RSTs that the controller reads of one switch a second when its "
+            "segments are over theirs"
+        ),
+    )
+    switch_frames: Pps = Field(
+        default=5_000,
+        description="frames of each other class that the controller reads of one switch a second",
+    )
+    audit_interval: Time = Field(
+        default=300 * 10**9,
+        ge=10**9,
+        description="how often a switch's entries are compared with what it should hold",
+    )

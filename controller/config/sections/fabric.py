@@ -18,16 +18,45 @@ class QueueSection(Section):
 
 
 class FabricSection(Section):
-    link_capacity: Rate = 10**8
-    egress_buffer: Size = 64 * 2**10
-    rtt: Rtt = 500_000
-    lldp_interval: Time = 10**9
-    link_timeout: Time = Field(default=4 * 10**9, le=65_535 * 10**9)
-    control_grace: Time = 5 * 10**8
-    switch_grace: Time = 60 * 10**9
-    host_age: Time = 1800 * 10**9
-    flood_rate: int = Field(default=100, ge=1, le=10**6)
-    queues: tuple[QueueSection, ...] = ()
+    link_capacity: Rate = Field(
+        default=10**8,
+        description="of ports that tell neither a queue nor a speed",
+    )
+    egress_buffer: Size = Field(default=64 * 2**10, description="of ports that tell no queue")
+    rtt: Rtt = Field(
+        default=500_000,
+        description="between hosts without queues, until it was measured",
+    )
+    lldp_interval: Time = Field(default=10**9, description="how often links are probed")
+    link_timeout: Time = Field(
+        default=4 * 10**9,
+        le=65_535 * 10**9,
+        description="when a link is gone that nobody said is down",
+    )
+    control_grace: Time = Field(
+        default=5 * 10**8,
+        description=(
+            "how long a switch without a control connection stays part of paths that have "
+            "an alternative"
+        ),
+    )
+    switch_grace: Time = Field(
+        default=60 * 10**9,
+        description="how long a switch that is away is remembered",
+    )
+    host_age: Time = Field(default=1800 * 10**9, description="when a silent host is forgotten")
+    flood_rate: int = Field(
+        default=100,
+        ge=1,
+        le=10**6,
+        description="how many frames a second to unknown places are delivered to all edge ports",
+    )
+    queues: tuple[QueueSection, ...] = Field(
+        default=(),
+        description=(
+            "what is known better of single ports: switch, port, capacity, egress_buffer, rtt"
+        ),
+    )
 
     @model_validator(mode="after")
     def _links_outlive_probes(self) -> Self:

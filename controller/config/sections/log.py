@@ -16,8 +16,17 @@ Component = Literal["app", "channel", "eventlog", "northbound", "openflow", "pee
 class Log(Section):
     """`levels` are those of single components."""
 
-    level: Level = "info"
-    levels: dict[Component, Level] = Field(default={})
-    format: Literal["text", "json"] = "text"
+    level: Level = Field(default="info", description="of all components")
+    levels: dict[Component, Level] = Field(
+        default={},
+        description="of single components, such as {session: debug}",
+    )
+    format: Literal["text", "json"] = Field(
+        default="text",
+        description="text, or JSON for programs",
+    )
     events: str | None = None
-    connections: bool = False
+    connections: bool = Field(
+        default=False,
+        description="log and events per connection, too; not where there are 100,000 a second",
+    )

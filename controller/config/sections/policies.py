@@ -3,7 +3,7 @@
 import ipaddress
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from controller.config.fields import Section
 from controller.core.flows.policy import Rule, Treatment
@@ -30,7 +30,16 @@ def _subnet(written: object) -> tuple[bytes, int]:
     return network.network_address.packed, network.prefixlen
 
 
-Subnet = Annotated[tuple[bytes, int], BeforeValidator(_subnet)]
+def _written(subnet: tuple[bytes, int]) -> str:
+    packed, length = subnet
+    return f"{ipaddress.ip_address(packed)}/{length}"
+
+
+Subnet = Annotated[
+    tuple[bytes, int],
+    BeforeValidator(_subnet),
+    PlainSerializer(_written, return_type=str, when_used="json"),
+]
 
 
 class PolicyRule(Section):

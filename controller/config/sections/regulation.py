@@ -34,14 +34,60 @@ class RegulationSection(Section):
     Windows 20 ms.
     """
 
-    scheme: Scheme = Scheme.WEIR
-    schemes: tuple[SchemeSection, ...] = ()
-    repeat_notices: bool = True
-    window_ttl: Time = Field(default=3 * 10**9, ge=10**8, le=86_400 * 10**9)
-    max_hold: Time = 160 * 10**6
-    background_share: Share = 0.125
-    buffer_share: Share = Field(default=0.9, gt=0, le=1)
-    floor_segments: int = Field(default=2, ge=1)
+    scheme: Scheme = Field(
+        default=Scheme.WEIR,
+        description="weir; sdtcp: the paper; none: only watch",
+    )
+    schemes: tuple[SchemeSection, ...] = Field(
+        default=(),
+        description=(
+            "switches and ports with another scheme: switch, port (left out: the whole "
+            "switch), scheme"
+        ),
+    )
+    repeat_notices: bool = Field(
+        default=True,
+        description=(
+            "scheme sdtcp only: switches repeat notices while a port is congested, and "
+            "windows follow the flows"
+        ),
+    )
+    window_ttl: Time = Field(
+        default=3 * 10**9,
+        ge=10**8,
+        le=86_400 * 10**9,
+        description="how long a window stands that is not renewed",
+    )
+    max_hold: Time = Field(
+        default=160 * 10**6,
+        description=(
+            "how long a switch may hold a request for data until the port that the data "
+            "will leave by has room; below the least retransmission timeout of all hosts"
+        ),
+    )
+    background_share: Share = Field(
+        default=0.125,
+        description=(
+            "part of a congested port that background flows keep beside bursts, where the "
+            "switch keeps accounts of credit"
+        ),
+    )
+    buffer_share: Share = Field(
+        default=0.9,
+        gt=0,
+        le=1,
+        description=(
+            "part of a buffer that standing windows may fill, where the switch keeps no "
+            "accounts of credit"
+        ),
+    )
+    floor_segments: int = Field(
+        default=2,
+        ge=1,
+        description=(
+            "least window of scheme weir, in segments, where the switch keeps no accounts of credit"
+        ),
+    )
 
     @field_validator("max_hold")
     @classmethod

@@ -19,9 +19,22 @@ class StandbySection(Section):
     peers: dict[Name, Endpoint] = Field(default={}, max_length=15)
     listen: Listener | None = None
     secret: Path | None = None
-    priority: int = Field(default=100, ge=0, le=1000)
-    heartbeat: Time = 150 * 10**6
-    timeout: Time = 600 * 10**6
+    priority: int = Field(
+        default=100,
+        ge=0,
+        le=1000,
+        description=(
+            "of several standbys, who has more takes over first; a master keeps the switches"
+        ),
+    )
+    heartbeat: Time = Field(
+        default=150 * 10**6,
+        description="how often controllers tell each other that they are there",
+    )
+    timeout: Time = Field(
+        default=600 * 10**6,
+        description="the master is gone when it was silent for this long",
+    )
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
