@@ -96,6 +96,13 @@ class Bypasses(BaseModel):
     bypasses: list[views.BypassView]
 
 
+class AuditLog(BaseModel):
+    """Newest first; `next_before` is the `before` of the next page, null at the end."""
+
+    next_before: str | None
+    entries: list[views.AuditEntryView]
+
+
 class Flows(BaseModel):
     """A page of the flows, the largest volume first. Flows change between two pages."""
 

@@ -281,6 +281,48 @@ def add(app: FastAPI, api: Api) -> None:
     ) -> Response:
         return await api.change("on", bypass, by=f"token {caller.token.name}")
 
+    # Settings
+
+    @app.get(
+        "/v1/settings",
+        summary="What the controller is set to, and what of it can be changed at work",
+        response_model=views.SettingsView,
+        tags=["settings"],
+        **reads,
+    )
+    async def read_settings() -> Response:
+        return await api.ask("settings")
+
+    @app.patch(
+        "/v1/settings",
+        summary="Change settings at work",
+        response_model=views.ChangeView,
+        tags=["settings"],
+    )
+    async def change_settings(
+        changes: methods.Changes, caller: Annotated[Caller, regulates]
+    ) -> Response:
+        return await api.change("change", changes, by=f"token {caller.token.name}")
+
+    @app.post(
+        "/v1/settings/undo",
+        summary="Take the latest change of settings back",
+        response_model=views.ChangeView,
+        tags=["settings"],
+    )
+    async def undo(change: methods.OfChange, caller: Annotated[Caller, regulates]) -> Response:
+        return await api.change("undo", change, by=f"token {caller.token.name}")
+
+    @app.get(
+        "/v1/audit",
+        summary="Who has changed what, and when",
+        response_model=answers.AuditLog,
+        tags=["settings"],
+        **reads,
+    )
+    async def audit(asked: Annotated[methods.AuditQuery, Query()]) -> Response:
+        return await api.ask("audit", asked)
+
     @app.get(
         "/v1/flows",
         summary="TCP flows, by the page",

@@ -13,6 +13,7 @@ from controller.northbound.metrics import Exposition
 from controller.northbound.views import (
     Announcing,
     Bypassing,
+    Changing,
     EventView,
     Source,
     UnknownError,
@@ -54,7 +55,7 @@ class Handlers:
     """Answers by method. `checkpoint` lets the controller go on, `sleep` takes seconds.
 
     Every handler takes the parameters that `rpc.methods` declares for it. Raises CallError, and
-    UnknownError for what does not exist.
+    the errors of the views.
     """
 
     def __init__(
@@ -62,12 +63,14 @@ class Handlers:
         source: Source,
         announcing: Announcing,
         bypassing: Bypassing,
+        changing: Changing,
         checkpoint: Callable[[], None],
         sleep: Callable[[float], object],
     ) -> None:
         self._source = source
         self._announcing = announcing
         self._bypassing = bypassing
+        self._changing = changing
         self._checkpoint = checkpoint
         self._sleep = sleep
         self._exposition = Exposition(source, checkpoint)
@@ -143,6 +146,23 @@ class Handlers:
 
     def bypasses(self, _: methods.Nothing) -> Answer:
         return Listing("bypasses", self._bypassing.bypasses(), {})
+
+    # Changing settings
+
+    def settings(self, _: methods.Nothing) -> Answer:
+        return Document(self._changing.settings())
+
+    def change(self, asked: methods.Change) -> Answer:
+        return Document(
+            self._changing.change(asked.version, asked.changes, asked.only_try, asked.by)
+        )
+
+    def undo(self, asked: methods.Undo) -> Answer:
+        return Document(self._changing.undo(asked.id, asked.by))
+
+    def audit(self, asked: methods.AuditQuery) -> Answer:
+        page = self._changing.audit(asked.limit, asked.before)
+        return Listing("entries", page.entries, {"next_before": page.next_before})
 
     def flows(self, query: methods.FlowQuery) -> Answer:
         """A page of a table that changes meanwhile: the next page may repeat or miss flows."""

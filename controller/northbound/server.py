@@ -21,7 +21,7 @@ from eventlet.green import socket
 from controller.northbound.dispatcher import Dispatcher
 from controller.northbound.handlers import Handlers
 from controller.northbound.scheduler import Scheduler
-from controller.northbound.views import Announcing, Bypassing, Source
+from controller.northbound.views import Announcing, Bypassing, Changing, Source
 from controller.rpc import handover, messages
 from controller.rpc.messages import CallError
 
@@ -75,6 +75,7 @@ def serving(
     source: Source,
     announcing: Announcing,
     bypassing: Bypassing,
+    changing: Changing,
     clock_ns: Callable[[], int],
     path: str | None,
     must: bool,
@@ -85,7 +86,9 @@ def serving(
     A socket that cannot be opened is only logged, unless it `must` be opened. Raises ListenError.
     """
     scheduler = Scheduler(clock_ns, lambda: eventlet.sleep(0))
-    handlers = Handlers(source, announcing, bypassing, scheduler.checkpoint, eventlet.sleep)
+    handlers = Handlers(
+        source, announcing, bypassing, changing, scheduler.checkpoint, eventlet.sleep
+    )
     dispatcher = Dispatcher(handlers, scheduler)
     with contextlib.ExitStack() as opened:
         if hatch is not None:

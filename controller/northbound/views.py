@@ -5,8 +5,8 @@ event log; `datapath_id` is the same id as Open vSwitch prints it, 16 hexadecima
 of a port is "datapath_id:port".
 """
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal, NamedTuple, Protocol
 
 from typing_extensions import TypedDict  # typing.TypedDict does not do for Pydantic before 3.12
 
@@ -379,6 +379,80 @@ class OnView(TypedDict):
     unaware: list[str]
 
 
+StepView = TypedDict("StepView", {"key": str, "from": str, "to": str})
+StepView.__doc__ = """A setting, or another key of the configuration, before and after."""
+
+
+class ChangedByView(TypedDict):
+    """Who has changed a setting at work, and when."""
+
+    by: str
+    at_s: float
+
+
+class SettingView(TypedDict):
+    """A setting. Values are text, as in the configuration file, which says `configured`. Those with
+    the scope `restart` can be changed there alone. `changed` is None if the file's is in force."""
+
+    key: str
+    section: str
+    value: str
+    configured: str
+    default: str
+    kind: Literal["duration", "size", "rate", "number", "boolean", "choice", "text", "list"]
+    choices: list[str] | None
+    description: str
+    scope: Literal["live", "restart"]
+    changed: ChangedByView | None
+
+
+class UndoableView(TypedDict):
+    """The latest change of settings, which may be taken back."""
+
+    id: str
+    at_s: float
+    by: str
+    changes: list[StepView]
+
+
+class SettingsView(TypedDict):
+    """All settings. `version` is another one after each change, and after each reload."""
+
+    version: int
+    settings: list[SettingView]
+    undoable: UndoableView | None
+
+
+class ChangeView(TypedDict):
+    """What has changed, or would: then it is not `in_force`, and has no `id`. `kept` says whether
+    it stays over a restart of the controller."""
+
+    version: int
+    changes: list[StepView]
+    in_force: bool
+    id: str | None
+    kept: bool
+
+
+class AuditEntryView(TypedDict):
+    """Somebody has changed `settings`, has taken a change back (`undo`), has turned regulation
+    `off` or `on`, or has had the configuration file read again (`reload`)."""
+
+    id: str
+    at_s: float
+    by: str
+    what: Literal["settings", "undo", "off", "on", "reload"]
+    changes: list[StepView]
+    detail: str
+
+
+class AuditPage(NamedTuple):
+    """Entries of the audit log, newest first; `next_before` is the `before` of the next page."""
+
+    entries: Iterator[AuditEntryView]
+    next_before: str | None
+
+
 class ExpiryView(TypedDict):
     """When something expires: `kind` is certificate, crl or token, `expires_s` counts from 1970."""
 
@@ -390,6 +464,14 @@ class ExpiryView(TypedDict):
 
 class UnknownError(LookupError):
     """There is no such host, path, flow, switch or port; the message says which."""
+
+
+class ConflictError(Exception):
+    """Something has changed meanwhile; the message says what."""
+
+
+class ValueRefusedError(ValueError):
+    """A value cannot be used; the message has its key, and what would be right."""
 
 
 class HistogramView(NamedTuple):
@@ -487,6 +569,25 @@ class Bypassing(Protocol):
 
     def bypasses(self) -> Iterator[BypassView]:
         """All bypasses."""
+
+
+class Changing(Protocol):
+    """Changes settings at work, and knows who has changed what."""
+
+    def settings(self) -> SettingsView:
+        """All settings."""
+
+    def change(
+        self, version: int | None, changes: Mapping[str, str | None], only_try: bool, by: str
+    ) -> ChangeView:
+        """Give settings other values, or, with None, the file's. Raises ConflictError if this is
+        not the present version, and ValueRefusedError."""
+
+    def undo(self, entry: str, by: str) -> ChangeView:
+        """Take the latest change back. Raises ConflictError if it is another one."""
+
+    def audit(self, limit: int, before: str | None) -> AuditPage:
+        """The latest entries of the audit log, or the latest before another one."""
 
 
 class Announcing(Protocol):

@@ -32,6 +32,8 @@ class Kind(StrEnum):
     METHOD = "method"
     PARAMETERS = "parameters"
     UNKNOWN = "unknown"
+    VALUE = "value"
+    CONFLICT = "conflict"
     NOT_READY = "not_ready"
     BUSY = "busy"
     INTERNAL = "internal"

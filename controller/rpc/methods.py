@@ -140,6 +140,19 @@ PortName = Annotated[
 ]
 Who = Annotated[str, Field(min_length=1, max_length=80)]
 Serial = Annotated[int, Whole(0, 2**63 - 1)]
+_ENTRY = r"^[1-9][0-9]{0,17}$"
+
+
+def _entry(written: object) -> str:
+    if not isinstance(written, str) or not re.fullmatch(_ENTRY[1:-1], written, re.ASCII):
+        right = "take it from the audit log or from the settings"
+        raise ValueError(f"{_shown(written)} is no id of an entry; {right}")
+    return written
+
+
+EntryId = Annotated[
+    str, BeforeValidator(_entry), WithJsonSchema({"type": "string", "pattern": _ENTRY})
+]
 Address = Annotated[
     str, BeforeValidator(_address), WithJsonSchema({"anyOf": _ADDRESSES}, mode="validation")
 ]
@@ -218,6 +231,45 @@ class On(Bypass):
     """Who turns what on again."""
 
     by: Who = "somebody"
+
+
+Key = Annotated[str, Field(min_length=1, max_length=80)]
+
+
+class Changes(Parameters):
+    """Other values for settings, as text as in the configuration file; None: the file's again.
+    Without `only_try`, they are in force at once, or, if one of them cannot be, none is. `version`
+    is that of the settings which the change was made for: others may have changed them since."""
+
+    version: Serial
+    changes: dict[Key, str | None] = Field(min_length=1, max_length=100)
+    only_try: bool = False
+
+
+class Change(Changes):
+    """Who changes what. Without `version`, whatever the settings are."""
+
+    version: Serial | None = None  # type: ignore[assignment]
+    by: Who = "somebody"
+
+
+class OfChange(Parameters):
+    """A change of settings, by its id in the audit log."""
+
+    id: EntryId
+
+
+class Undo(OfChange):
+    """Who takes which change back."""
+
+    by: Who = "somebody"
+
+
+class AuditQuery(Parameters):
+    """Which entries of the audit log: the latest, or the latest before the entry `before`."""
+
+    limit: Annotated[int, Whole(1, 1000)] = _DEFAULT_ROWS
+    before: EntryId | None = Field(default=None, description="id of an entry")
 
 
 class FlowQuery(Parameters):
@@ -301,6 +353,10 @@ METHODS: Mapping[str, type[Parameters]] = {
     "off": Off,
     "on": On,
     "bypasses": Nothing,
+    "settings": Nothing,
+    "change": Change,
+    "undo": Undo,
+    "audit": AuditQuery,
     "flows": FlowQuery,
     "flow": FlowEnds,
     "events": EventQuery,

@@ -12,11 +12,10 @@ is told as the time that is left, so clocks need not agree.
 
 import json
 import logging
-import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -26,6 +25,7 @@ from controller.core.engine import Engine
 from controller.model.effects import Effect
 from controller.model.values import datapath_id
 from controller.northbound.views import BypassView, OffView, OnView, UnknownError
+from controller.ops import directories
 
 LOG = logging.getLogger("weir.app")
 
@@ -81,7 +81,8 @@ class _Shared(BaseModel):
 class Bypassing:
     """`engine` returns the present core, `apply` carries out its effects. `clock_ns` is the core's
     clock, `wall_s` the time of day. Without a `path`, nothing is kept. `changed` is called when
-    there is something to tell the peers."""
+    there is something to tell the peers, `audited` with what was turned `off` or `on`, by whom, and
+    where."""
 
     def __init__(
         self,
@@ -97,6 +98,7 @@ class Bypassing:
         self._wall_s = wall_s
         self._path = path
         self.changed: Callable[[], object] = lambda: None
+        self.audited: Callable[[Literal["off", "on"], str, str], object] = lambda *_: None
         self._version = 0
         self._versions: dict[str, int | None] = {}
         self._refused: set[str] = set()
@@ -111,6 +113,7 @@ class Bypassing:
         bypass = Bypass(place, until_ns, by)
         self._apply(self._engine().turn_off(bypass, now_ns))
         LOG.warning("regulation is off for %s%s, by %s", place, _for_how_long(for_s), by)
+        self.audited("off", by, f"{place}{_for_how_long(for_s)}")
         return {"off": self._view(bypass), "kept": self._change(), "unaware": self._unaware()}
 
     def on(self, switch: int | None, port: str | None, by: str) -> OnView:
@@ -120,6 +123,7 @@ class Bypassing:
         self._apply(effects)
         for bypass in ended:
             LOG.warning("regulation is on again for %s, by %s", bypass.place, by)
+            self.audited("on", by, str(bypass.place))
         return {
             "on": [self._view(bypass) for bypass in ended],
             "still_off": list(map(self._view, self._engine().regulation.bypasses.covering(place))),
@@ -201,6 +205,7 @@ class Bypassing:
         self._apply(self._engine().replace_bypasses(bypasses, f"controller {peer}", now_ns))
         off = ", ".join(str(bypass.place) for bypass in bypasses) or "nothing"
         LOG.warning("controller %s has changed where regulation is off: now %s", peer, off)
+        self.audited("off" if bypasses else "on", f"controller {peer}", f"now off: {off}")
         self._keep()
 
     def _change(self) -> bool:
@@ -254,15 +259,10 @@ class Bypassing:
         ]
         file = _File(version=self._version, off=kept)
         text = json.dumps(file.model_dump(mode="json"), indent=1) + "\n"
-        new = self._path.with_suffix(".new")
         try:
-            with new.open("w", encoding="utf-8") as written:
-                written.write(text)
-                written.flush()
-                os.fsync(written.fileno())
-            new.replace(self._path)
+            directories.replace(self._path, text)
         except OSError as error:
-            LOG.error("what is off is not kept: cannot write %s: %s", new, error.strerror)
+            LOG.error("what is off is not kept: cannot write %s: %s", self._path, error.strerror)
             return False
         return True
 

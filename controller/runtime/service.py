@@ -32,9 +32,11 @@ from controller.ops import directories, logs
 from controller.ops.event_log import EventLog
 from controller.ops.failure import fatal
 from controller.ops.systemd import Notifier
-from controller.runtime import bypassing
+from controller.runtime import audit_log, bypassing, changing
 from controller.runtime.api_process import ApiProcess
 from controller.runtime.app import Weir
+from controller.runtime.audit_log import AuditLog
+from controller.runtime.changing import Changing
 from controller.runtime.inspection import Inspection
 from controller.southbound.switch.admission import Admission
 from controller.southbound.transport.acceptor import Acceptor
@@ -67,8 +69,14 @@ class Service:
         resources: contextlib.ExitStack,
     ) -> None:
         """Raises OSError or ConfigError, with a text for people, if it cannot start."""
-        self._config = config
         self._file = file
+        state = directories.state()
+        audited = AuditLog(state / audit_log.FILE if state else None, time.time)
+        self._changing = Changing(
+            config, audited, time.time, state / changing.FILE if state else None, self._use
+        )
+        self._config = config = self._changing.present
+        configure_log(config)
         self._wake = fail
         self.fail: Callable[[], object] = self._keep_cause
         self._cause = ""
@@ -87,8 +95,9 @@ class Service:
             wall_s=time.time,
             secret=os.urandom(16),
             fail=self.fail,
-            kept=_kept(),
+            kept=state / bypassing.FILE if state else None,
         )
+        self._weir.bypassing.audited = lambda what, by, detail: audited.add(what, by, (), detail)
         self._mastership: Mastership | None = None
         if config.standby.peers:
             self._mastership = self._share(resources)
@@ -123,16 +132,17 @@ class Service:
         """Read the configuration and the TLS files again. Invalid ones change nothing."""
         self._notifier.reloading()
         try:
-            change = reload.merge(self._config, load(self._file) if self._file else self._config)
+            base = load(self._file) if self._file else self._changing.base
+            change = reload.merge(self._config, self._changing.over(base))
             self._take(change.config)
         except (ConfigError, ListenError) as error:
             LOG.error("the configuration is not reloaded, nothing has changed: %s", error)
+            self._changing.not_reloaded()
             self._weir.record("reload", {"error": str(error)})
         else:
-            self._config = change.config
             self._weir.reopen_event_log()
-            configure_log(change.config)
-            self._weir.reconfigure(change.config)
+            self._adopt(change.config)
+            self._changing.reloaded(base, change)
             LOG.info("configuration reloaded; changed: %s", ", ".join(change.changed) or "nothing")
             for key in change.kept:
                 LOG.warning(
@@ -142,6 +152,17 @@ class Service:
                 )
             self._weir.record("reload", {"changed": change.changed, "kept": change.kept})
         self._notifier.ready()
+
+    def _use(self, config: Config) -> Config:
+        """Put a configuration in force in which settings were changed; returns what is in force:
+        what takes a restart is not."""
+        self._adopt(reload.merge(self._config, config).config)
+        return self._config
+
+    def _adopt(self, config: Config) -> None:
+        self._config = config
+        configure_log(config)
+        self._weir.reconfigure(config)
 
     def stop(self, reason: str) -> None:
         self._notifier.stopping()
@@ -177,6 +198,7 @@ class Service:
                 self._inspection,
                 self._weir.broker,
                 self._weir.bypassing,
+                self._changing,
                 time.monotonic_ns,
                 section.socket,
                 section.socket_must,
@@ -267,12 +289,6 @@ def _event_log(path: str | None) -> EventLog:
             f"log.events: cannot write {path}: {error.strerror}; "
             "make its directory writable, or name another file"
         ) from error
-
-
-def _kept() -> Path | None:
-    """The file of what is turned off, in the directory that systemd names."""
-    directory = directories.state()
-    return directory / bypassing.FILE if directory else None
 
 
 def _listen(listen: Listen, section: str) -> socket.socket:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from controller.config.schema import Config
 from controller.model.values import PortId, datapath_id
 from controller.northbound.views import (
     AccountView,
@@ -28,6 +29,8 @@ from controller.northbound.views import (
     UnknownError,
 )
 from controller.rpc.methods import FlowEnds, FlowQuery
+from controller.runtime.audit_log import AuditLog
+from controller.runtime.changing import Changing
 
 HOLD: HoldView = {
     "window_bytes": 14_600,
@@ -71,7 +74,8 @@ TCP: TcpView = {
 
 
 class Told:
-    """`northbound.views.Source`, `Announcing`, `Bypassing`. What tests want otherwise, they set."""
+    """`northbound.views.Source`, `Announcing`, `Bypassing`, and `changing`, which keeps nothing.
+    What tests want otherwise, they set."""
 
     def __init__(self, n_switches: int = 2, n_ports: int = 2) -> None:
         self.n_switches, self.n_ports = n_switches, n_ports
@@ -83,6 +87,9 @@ class Told:
         self.turned_on_by = ""
         self.unaware: list[str] = []
         self.turned_off: dict[tuple[int | None, str | None], BypassView] = {}
+        self.changing = Changing(
+            Config(), AuditLog(None, lambda: 1e9), lambda: 1e9, None, lambda config: config
+        )
 
     def controller(self) -> ControllerView:
         return {

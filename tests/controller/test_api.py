@@ -35,7 +35,14 @@ class Controller:
         self.told = Told()
         self.there = True
         scheduler = Scheduler(lambda: 0, lambda: None)
-        handlers = Handlers(self.told, self.told, self.told, scheduler.checkpoint, lambda _: None)
+        handlers = Handlers(
+            self.told,
+            self.told,
+            self.told,
+            self.told.changing,
+            scheduler.checkpoint,
+            lambda _: None,
+        )
         self.dispatcher = Dispatcher(handlers, scheduler)
 
     async def ask(self, method: str, params: Mapping[str, object] | None = None) -> bytes:
@@ -134,6 +141,8 @@ READING = [
     "/v1/flows?host=10.0.0.1&class=burst&limit=5&offset=2&tcp_port=80&switch=1&port=2",
     "/v1/flows/one?src=10.0.0.1&src_port=1024&dst=10.0.0.2&dst_port=80",
     "/v1/events?after=0",
+    "/v1/settings",
+    "/v1/audit?limit=5&before=3",
     "/metrics",
 ]
 
@@ -271,6 +280,8 @@ def test_what_the_controller_understands_may_be_asked(world: ServedApi) -> None:
         (Kind.REQUEST, 400),
         (Kind.PARAMETERS, 400),
         (Kind.UNKNOWN, 404),
+        (Kind.CONFLICT, 409),
+        (Kind.VALUE, 422),
         (Kind.NOT_READY, 503),
         (Kind.BUSY, 503),
         (Kind.INTERNAL, 500),

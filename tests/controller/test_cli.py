@@ -222,7 +222,9 @@ class TestOffAndOn:
     def told(self, monkeypatch: pytest.MonkeyPatch) -> Told:
         source = Told()
         scheduler = Scheduler(lambda: 0, lambda: None)
-        handlers = Handlers(source, source, source, scheduler.checkpoint, lambda _: None)
+        handlers = Handlers(
+            source, source, source, source.changing, scheduler.checkpoint, lambda _: None
+        )
         dispatcher = Dispatcher(handlers, scheduler)
 
         def ask(_: Client, method: str, params: dict[str, object] | None = None) -> dict[str, Any]:

@@ -31,7 +31,12 @@ class DispatcherAndSource:
         self.scheduler = Scheduler(self.clock_ns, self.pause)
         self.slept_s = 0.0
         self.handlers = Handlers(
-            self.told, self.told, self.told, self.scheduler.checkpoint, self.sleep
+            self.told,
+            self.told,
+            self.told,
+            self.told.changing,
+            self.scheduler.checkpoint,
+            self.sleep,
         )
         self.dispatcher = Dispatcher(self.handlers, self.scheduler)
 
@@ -79,6 +84,8 @@ NEEDED: dict[str, Mapping[str, object]] = {
     "announce": {"flow": "a", **ENDS},
     "renew": {"flow": "a"},
     "withdraw": {"flow": "a"},
+    "change": {"changes": {"log.level": "debug"}},
+    "undo": {"id": "1"},
 }
 
 
@@ -525,7 +532,7 @@ class TestSocketThatCannotBeHad:
     def test_it_is_done_without_unless_it_was_asked_for(
         self, path: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with serving(Told(), Told(), Told(), lambda: 0, path, must=False):
+        with serving(Told(), Told(), Told(), Told().changing, lambda: 0, path, must=False):
             pass
         (record,) = caplog.records
         assert path in record.getMessage()
@@ -535,7 +542,7 @@ class TestSocketThatCannotBeHad:
     def test_otherwise_the_controller_does_not_start(self, path: str) -> None:
         with (
             pytest.raises(ListenError, match=r"set northbound.socket to another path, or to off"),
-            serving(Told(), Told(), Told(), lambda: 0, path, must=True),
+            serving(Told(), Told(), Told(), Told().changing, lambda: 0, path, must=True),
         ):
             pass
 

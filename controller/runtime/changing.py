@@ -1,0 +1,348 @@
+"""Changes settings at work, takes changes back, and keeps them over restarts.
+
+The configuration file says what the settings are; what was changed at work goes over it, and stays
+in force until it is taken back or the file says the same. It is written to `settings.json` in the
+state directory. If that cannot be written, the change is in force all the same, and the answer says
+that it is not kept. A file that cannot be used is logged, and the controller runs with what its
+configuration says.
+
+A change is put in force as a reload of the configuration is (`use`). Each controller of a fabric
+has settings of its own.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from controller.config import settings
+from controller.config.errors import ConfigError
+from controller.config.reload import Change
+from controller.config.schema import Config
+from controller.config.settings import Setting
+from controller.northbound.views import (
+    AuditPage,
+    ChangeView,
+    ConflictError,
+    SettingsView,
+    SettingView,
+    StepView,
+    ValueRefusedError,
+)
+from controller.ops import directories
+from controller.rpc.methods import EntryId
+from controller.runtime.audit_log import AuditLog
+
+LOG = logging.getLogger("weir.app")
+
+FILE = "settings.json"
+
+_RELOADED_BY = "signal SIGHUP"
+_KEYS_TOLD = 20
+
+
+class _Changed(BaseModel):
+    """The value of a setting that was changed at work, as text."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    value: str
+    by: str
+    at_s: float
+
+
+class _Latest(BaseModel):
+    """The latest change, and what was changed at work `before` it, of the keys that it concerns."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: EntryId
+    at_s: float
+    by: str
+    changes: list[StepView]
+    before: dict[str, _Changed | None]
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    version: Annotated[int, Field(ge=0, lt=2**53)] = 0
+    changed: dict[str, _Changed] = {}
+    latest: _Latest | None = None
+
+
+class Changing:
+    """`base` is the configuration as the file has it, `present` the one in force. `use` puts
+    another one in force, as far as that can be done without a restart, and returns what is.
+    `wall_s` is the time of day. Without a `path`, nothing is kept."""
+
+    def __init__(
+        self,
+        base: Config,
+        audit_log: AuditLog,
+        wall_s: Callable[[], float],
+        path: Path | None,
+        use: Callable[[Config], Config],
+    ) -> None:
+        self._base = base
+        self._audit_log = audit_log
+        self._wall_s = wall_s
+        self._path = path
+        self._use = use
+        self._changed: dict[str, _Changed] = {}
+        self._latest: _Latest | None = None
+        self._version = 0
+        self._restore()
+        self._changed, self._present = _fitting(base, self._changed)
+        self._renew_version()
+
+    @property
+    def base(self) -> Config:
+        """What the file says."""
+        return self._base
+
+    @property
+    def present(self) -> Config:
+        """What is in force."""
+        return self._present
+
+    # What the northbound sees and does
+
+    def settings(self) -> SettingsView:
+        """All settings."""
+        latest = self._latest
+        return {
+            "version": self._version,
+            "settings": [self._view(setting) for setting in settings.SETTINGS.values()],
+            "undoable": None
+            if latest is None
+            else {
+                "id": latest.id,
+                "at_s": latest.at_s,
+                "by": latest.by,
+                "changes": latest.changes,
+            },
+        }
+
+    def change(
+        self, version: int | None, changes: Mapping[str, str | None], only_try: bool, by: str
+    ) -> ChangeView:
+        """Give settings other values, or, with None, the file's. Raises ConflictError if this is
+        not the present version, and ValueRefusedError."""
+        if version is not None and version != self._version:
+            raise ConflictError(
+                f"the settings have changed meanwhile, their version is {self._version} now; "
+                "read them again, then change them"
+            )
+        changed = dict(self._changed)
+        unknown: list[str] = []
+        for key, value in changes.items():
+            if value is not None:
+                changed[key] = _Changed(value=value, by=by, at_s=self._now_s())
+                continue
+            try:
+                settings.require_live(key)
+            except ConfigError as error:
+                unknown += error.problems
+            changed.pop(key, None)
+        if unknown:
+            raise ValueRefusedError("\n".join(unknown))
+        return self._put(changed, "settings", by, only_try)
+
+    def undo(self, entry: str, by: str) -> ChangeView:
+        """Take the latest change back. Raises ConflictError if it is another one."""
+        latest = self._latest
+        if latest is None:
+            raise ConflictError("there is no change to take back")
+        if latest.id != entry:
+            raise ConflictError(
+                f"the latest change is {latest.id}, by {latest.by}; only that one can be taken "
+                "back; read the settings again"
+            )
+        changed = dict(self._changed)
+        for key, before in latest.before.items():
+            if before is None:
+                changed.pop(key, None)
+            else:
+                changed[key] = _Changed(value=before.value, by=by, at_s=self._now_s())
+        return self._put(changed, "undo", by, detail=f"takes back {latest.id}")
+
+    def audit(self, limit: int, before: str | None) -> AuditPage:
+        """The latest entries of the audit log, or the latest before another one."""
+        return self._audit_log.page(limit, before)
+
+    # When the configuration file is read again
+
+    def over(self, base: Config) -> Config:
+        """A configuration with what was changed at work. What does not fit is logged."""
+        return _fitting(base, self._changed)[1]
+
+    def reloaded(self, base: Config, change: Change) -> None:
+        """This is what the file says from now on, and what of it is in force."""
+        former, self._present, self._base = self._present, change.config, base
+        keys = [key for key in change.changed if key in settings.SETTINGS]
+        others = [key for key in change.changed if key not in settings.SETTINGS]
+        left, _ = _fitting(base, self._changed)
+        taken_back = self._changed.keys() - left.keys()
+        if self._latest and not taken_back.isdisjoint(self._latest.before):
+            self._latest = None
+        self._changed = left
+        told = [f"also changed: {_listed(others)}"] if others else []
+        told += [f"takes a restart: {_listed(change.kept)}"] if change.kept else []
+        self._audit_log.add(
+            "reload", _RELOADED_BY, _steps(former, self._present, keys), "; ".join(told)
+        )
+        self._renew_version()
+        self._keep()
+
+    def not_reloaded(self) -> None:
+        """The file could not be used, and nothing has changed."""
+        # What was wrong may name files, which are not shown to everybody.
+        detail = "refused, nothing has changed; the log of the controller says why"
+        self._audit_log.add("reload", _RELOADED_BY, detail=detail)
+
+    def _put(
+        self,
+        changed: dict[str, _Changed],
+        what: Literal["settings", "undo"],
+        by: str,
+        only_try: bool = False,
+        detail: str = "",
+    ) -> ChangeView:
+        """Put these changes in force, in place of those that are. Raises ValueRefusedError."""
+        try:
+            config = settings.overlay(self._base, _values(changed))
+        except ConfigError as error:
+            raise ValueRefusedError("\n".join(error.problems)) from None
+        changed = _needed(self._base, config, changed)
+        touched = dict.fromkeys((*self._changed, *changed))
+        keys = [key for key in touched if not settings.same(config, self._present, key)]
+        # Only these have changed, whatever a restart would change.
+        steps = _steps(self._present, config, keys)
+        if only_try or not steps:
+            return {
+                "version": self._version,
+                "changes": steps,
+                "in_force": not only_try,
+                "id": None,
+                "kept": self._path is not None,
+            }
+        self._present = self._use(config)
+        entry, _ = self._audit_log.add(what, by, steps, detail)
+        self._latest = _Latest(
+            id=entry["id"],
+            at_s=entry["at_s"],
+            by=by,
+            changes=steps,
+            before={key: self._changed.get(key) for key in keys},
+        )
+        self._changed = changed
+        self._renew_version()
+        LOG.warning("settings were changed by %s: %s", by, _told(steps))
+        return {
+            "version": self._version,
+            "changes": steps,
+            "in_force": True,
+            "id": entry["id"],
+            "kept": self._keep(),
+        }
+
+    def _view(self, setting: Setting) -> SettingView:
+        changed = self._changed.get(setting.key)
+        return {
+            "key": setting.key,
+            "section": setting.section,
+            "value": settings.text(self._present, setting.key),
+            "configured": settings.text(self._base, setting.key),
+            "default": setting.default,
+            "kind": setting.kind,
+            "choices": None if setting.choices is None else list(setting.choices),
+            "description": setting.description,
+            "scope": "live" if setting.live else "restart",
+            "changed": None if changed is None else {"by": changed.by, "at_s": changed.at_s},
+        }
+
+    def _now_s(self) -> float:
+        return round(self._wall_s(), 3)
+
+    def _renew_version(self) -> None:
+        # The time, so that it is another one after a restart, too, whatever was kept.
+        self._version = max(self._version + 1, int(self._wall_s() * 1000))
+
+    def _restore(self) -> None:
+        """Take up what was changed before the controller ended."""
+        if self._path is None or not self._path.exists():
+            return
+        try:
+            kept = _File.model_validate_json(self._path.read_bytes())
+        except (OSError, ValidationError) as error:
+            LOG.error(
+                "what was changed at work is not known, the settings are those of the "
+                "configuration file: cannot use %s: %s",
+                *(self._path, error),
+            )
+            return
+        self._version, self._changed, self._latest = kept.version, kept.changed, kept.latest
+        if self._latest is not None:
+            self._audit_log.skip(self._latest.id)
+
+    def _keep(self) -> bool:
+        """Write what was changed at work to the file; returns whether it is there."""
+        if self._path is None:
+            return False
+        kept = _File(version=self._version, changed=self._changed, latest=self._latest)
+        try:
+            directories.replace(self._path, kept.model_dump_json(indent=1) + "\n")
+        except OSError as error:
+            LOG.error(
+                "settings that were changed are not kept: cannot write %s: %s",
+                *(self._path, error.strerror),
+            )
+            return False
+        return True
+
+
+def _values(changed: Mapping[str, _Changed]) -> dict[str, str]:
+    return {key: one.value for key, one in changed.items()}
+
+
+def _fitting(base: Config, changed: Mapping[str, _Changed]) -> tuple[dict[str, _Changed], Config]:
+    """What of these changes a configuration takes and does not say itself, and both together. A
+    later release, for example, may have other bounds."""
+    taken: dict[str, _Changed] = {}
+    config = base
+    for key, one in changed.items():
+        try:
+            config = settings.overlay(base, {**_values(taken), key: one.value})
+        except ConfigError as error:
+            LOG.error("a setting that was changed at work cannot be used any more: %s", error)
+        else:
+            taken[key] = one
+    return _needed(base, config, taken), config
+
+
+def _needed(base: Config, config: Config, changed: Mapping[str, _Changed]) -> dict[str, _Changed]:
+    """The changes without those that say what the file says, written as the file would."""
+    return {
+        key: one.model_copy(update={"value": settings.text(config, key)})
+        for key, one in changed.items()
+        if not settings.same(config, base, key)
+    }
+
+
+def _steps(before: Config, after: Config, keys: Iterable[str]) -> list[StepView]:
+    return [
+        {"key": key, "from": settings.text(before, key), "to": settings.text(after, key)}
+        for key in keys
+    ]
+
+
+def _told(steps: Iterable[StepView]) -> str:
+    return ", ".join(f"{step['key']} from {step['from']} to {step['to']}" for step in steps)
+
+
+def _listed(keys: list[str]) -> str:
+    more = f" and {len(keys) - _KEYS_TOLD} more" if len(keys) > _KEYS_TOLD else ""
+    return ", ".join(keys[:_KEYS_TOLD]) + more

@@ -1,0 +1,137 @@
+"""The audit log: what it keeps, for how long, and what it does with files that are not its own."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from controller.northbound.views import AuditEntryView
+from controller.runtime.audit_log import AuditLog
+
+
+class Log:
+    """An audit log whose clock goes on by a second with each entry."""
+
+    def __init__(self, path: Path | None, most_bytes: int = 1000) -> None:
+        self.now_s = 1.7e9
+        self.log = AuditLog(path, lambda: self.now_s, most_bytes)
+
+    def add(self, by: str = "me", detail: str = "") -> bool:
+        self.now_s += 1
+        entry, kept = self.log.add("off", by, detail=detail)
+        assert entry["at_s"] == self.now_s
+        return kept
+
+    def entries(self, limit: int = 1000, before: str | None = None) -> list[AuditEntryView]:
+        return list(self.log.page(limit, before).entries)
+
+    def ids(self) -> list[int]:
+        return [int(entry["id"]) for entry in self.entries()]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.jsonl"
+
+
+def test_entries_are_told_newest_first_and_by_the_page(path: Path) -> None:
+    log = Log(path, 10**6)
+    assert log.log.page(5, None)[1] is None
+    for number in range(12):
+        assert log.add(f"user {number}")
+    seen: list[AuditEntryView] = []
+    before: str | None = None
+    for n_shown, last in ((5, False), (5, False), (2, True)):
+        page = log.log.page(5, before)
+        shown, before = list(page.entries), page.next_before
+        assert len(shown) == n_shown
+        assert (before is None) is last
+        seen += shown
+    assert [entry["by"] for entry in seen] == [f"user {n}" for n in range(11, -1, -1)]
+    assert seen == log.entries()
+    assert log.entries(before="1") == []
+
+
+def test_it_goes_on_after_a_restart(path: Path) -> None:
+    log = Log(path)
+    log.add()
+    log.add(detail='quoted "text"\nof two lines')
+    again = Log(path)
+    assert again.entries() == log.entries()
+    again.add()
+    assert again.ids() == [3, 2, 1]
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["1", "2", "3"]
+
+
+def test_it_is_turned_over_and_one_former_file_is_kept(path: Path) -> None:
+    log = Log(path)
+    for _ in range(50):
+        log.add()
+    former = path.with_name("audit.jsonl.1")
+    assert {one.name for one in path.parent.iterdir()} == {path.name, former.name}
+    assert path.stat().st_size <= 1000
+    assert 500 < former.stat().st_size <= 1000
+    ids = log.ids()
+    assert ids == list(range(50, 50 - len(ids), -1))
+    assert Log(path).ids() == ids
+    assert 10 < len(ids) < 30
+
+
+def test_without_a_directory_it_ends_with_the_controller() -> None:
+    log = Log(None)
+    for _ in range(50):
+        assert not log.add()
+    ids = log.ids()
+    assert ids[0] == 50
+    assert 10 < len(ids) < 30
+
+
+def test_what_is_no_entry_is_left_out_and_logged(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Log(path)
+    log.add()
+    log.add()
+    whole = path.read_text()
+    nonsense = '{"id": "7"}\nnull\n\xff\n' + whole.splitlines()[0] + '\n{"id": "3", "at'
+    path.write_text(whole + nonsense)
+    caplog.set_level(logging.ERROR)
+    again = Log(path)
+    assert again.entries() == log.entries()
+    assert "5 lines of the audit log" in caplog.text
+    # The line that was torn off does not spoil the next one.
+    assert again.add("after")
+    assert Log(path).entries() == again.entries()
+    assert again.entries()[0]["by"] == "after"
+
+
+def test_a_file_that_cannot_be_used_stops_nobody(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.mkdir()
+    log = Log(path)
+    assert not log.add("me")
+    assert log.entries()[0]["by"] == "me"
+    assert "the audit log cannot be read" in caplog.text
+    assert "the audit log is not kept: cannot write" in caplog.text
+    path.rmdir()
+    assert log.add()
+
+
+def test_a_page_has_an_end_whatever_its_entries(path: Path) -> None:
+    log = Log(path, 10**9)
+    for _ in range(5):
+        log.add(detail="x" * 600_000)
+    page = log.log.page(1000, None)
+    assert len(list(page.entries)) == 2
+    assert page.next_before == "4"
+    assert len(log.entries(before="4")) == 2
+
+
+def test_ids_that_others_refer_to_are_not_given_again(path: Path) -> None:
+    log = Log(path)
+    log.log.skip("41")
+    log.log.skip("3")
+    log.add()
+    assert log.ids() == [42]
