@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any
 
 from controller.rpc import messages
 from controller.rpc.messages import CallError, NonsenseError
@@ -40,14 +41,18 @@ class Upstream:
         return answer.body
 
     async def follow(
-        self, method: str, params: Mapping[str, object] | None = None
-    ) -> AsyncIterator[list[dict[str, object]]]:
-        """The rows of a stream as they come together, and none from time to time. Raises
-        UnavailableError."""
+        self,
+        method: str,
+        params: Mapping[str, object] | None = None,
+        begin: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    ) -> AsyncIterator[list[dict[str, Any]]]:
+        """The rows of a stream as they come together, and none from time to time. `begin` gets the
+        stream's head first. Raises UnavailableError."""
         with _unavailable():
             async with self._asked(method, params) as lines:
                 try:
-                    messages.head(await _line_in_time(lines))
+                    head, _ = messages.head(await _line_in_time(lines))
+                    begin(head)
                     while True:
                         yield messages.rows(await _line_in_time(lines))
                 except CallError as error:

@@ -52,12 +52,12 @@ class Dispatcher:
                 yield messages.result(head, name)
                 yield from self._pieces(rows)
                 yield messages.END
-            case Stream(name, batches):
+            case Stream(name, batches, head):
                 if self._followers >= _FOLLOWERS:
                     raise CallError(Kind.BUSY, f"{_FOLLOWERS} follow already; try again later")
                 self._followers += 1
                 try:
-                    yield messages.result({}, name)
+                    yield messages.result(head, name)
                     for batch in batches:
                         yield from self._pieces(iter(batch)) if batch else (messages.piece(()),)
                     text = "changes were not read in time and are lost; follow again"

@@ -41,11 +41,12 @@ class Listing(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Rows in batches; an empty one from time to time, to see who still listens. They end only if
-    the peer has not read them in time."""
+    """Rows in batches, after the fields of the head; an empty batch from time to time, to see who
+    still listens. They end only if the peer has not read them in time."""
 
     name: str
     batches: Iterator[list[dict[str, object]]]
+    head: Mapping[str, object]
 
 
 Answer = Document | Listing | Stream
@@ -188,11 +189,14 @@ class Handlers:
         next_after = events[-1].serial if events else min(last, after or last)
         return Listing("events", (_line(event) for event in events), {"next_after": next_after})
 
-    def follow_events(self, asked: methods.EventQuery) -> Answer:
-        """The events after a serial number, or the latest, and then all new ones."""
-        last = self._source.last_event()
-        start = max(0, last - asked.limit) if asked.after is None else asked.after
-        return Stream("events", self._follow(min(start, last)))
+    def follow_events(self, asked: methods.FollowedEvents) -> Answer:
+        """The events after a serial number, or the latest, and then all new ones. The head says
+        which run of the controller this is, and which event is the latest now."""
+        last, run = self._source.last_event(), self._source.run()
+        start = max(0, last - asked.limit) if asked.after is None else min(asked.after, last)
+        if asked.run not in (None, run):
+            start = 0
+        return Stream("events", self._follow(start), {"run": run, "last": last})
 
     # Bandwidth, and the fountain flows that are announced
 
@@ -205,7 +209,7 @@ class Handlers:
     def follow_fountains(self, _: methods.Nothing) -> Answer:
         """All that are announced, and then each as it changes."""
         batches = ([dict(share) for share in shares] for shares in self._source.follow_shares())
-        return Stream("fountains", batches)
+        return Stream("fountains", batches, {})
 
     def announce(self, said: methods.Announce) -> Answer:
         return Document(self._announcing.announce(said.flow, said.src, said.dst, said.most_bps))

@@ -531,6 +531,9 @@ class Source(Protocol):
     def last_event(self) -> int:
         """The serial number of the latest event, 0 without any."""
 
+    def run(self) -> str:
+        """Names this run of the controller: another one counts its events anew."""
+
     def control_delay(self) -> HistogramView:
         """The time from a notice to the windows that it sets."""
 

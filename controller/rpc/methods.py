@@ -314,6 +314,15 @@ class EventQuery(Parameters):
     limit: Annotated[int, Whole(0, 10_000)] = _DEFAULT_ROWS
 
 
+class FollowedEvents(EventQuery):
+    """Which events to begin with. If the controller is in another run than `run`, in which it
+    counts anew, all events that it remembers."""
+
+    run: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, description="the run that `after` is of"
+    )
+
+
 class Announcement(Ends):
     """A flow that is about to send, between two hosts of the fabric. `most_bps` is its maximum
     rate; without it, the flow takes all that it gets."""
@@ -360,7 +369,7 @@ METHODS: Mapping[str, type[Parameters]] = {
     "flows": FlowQuery,
     "flow": FlowEnds,
     "events": EventQuery,
-    "follow_events": EventQuery,
+    "follow_events": FollowedEvents,
     "bandwidth": Ends,
     "fountains": Nothing,
     "follow_fountains": Nothing,

@@ -5,6 +5,7 @@ over a table that may change in between.
 """
 
 import platform
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -66,6 +67,7 @@ class Inspection:
         self._weir = weir
         self._mastership = mastership
         self._started_ns = weir.now_ns()
+        self._run = secrets.token_hex(8)
         self._expiries: list[ExpiryView] = []
         self._expiries_of: Config | None = None
         self._expiries_ns = 0
@@ -360,6 +362,9 @@ class Inspection:
 
     def last_event(self) -> int:
         return self._weir.recent.last
+
+    def run(self) -> str:
+        return self._run
 
     def events(self) -> dict[str, int]:
         return dict(self._weir.tallies.events)

@@ -80,6 +80,7 @@ class Told:
     def __init__(self, n_switches: int = 2, n_ports: int = 2) -> None:
         self.n_switches, self.n_ports = n_switches, n_ports
         self.reason: str | None = None
+        self.run_name = "first"
         self.log: list[EventView] = []
         self.queries: list[FlowQuery] = []
         self.announced: dict[str, ShareView] = {}
@@ -263,6 +264,9 @@ class Told:
 
     def last_event(self) -> int:
         return self.log[-1].serial if self.log else 0
+
+    def run(self) -> str:
+        return self.run_name
 
     def happens(self, n: int = 1) -> None:
         for _ in range(n):

@@ -5,7 +5,7 @@ import functools
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -122,17 +122,19 @@ def test_a_stream_is_followed_to_its_end() -> None:
     # An empty piece is no end.
     pieces = rows, messages.piece(()), messages.piece([b'{"n": 3}'])
     told: list[object] = []
+    heads: list[Mapping[str, object]] = []
 
     async def follow(upstream: Upstream) -> None:
-        async for rows in upstream.follow("follow_events", {"limit": 0}):
+        async for rows in upstream.follow("follow_events", {"limit": 0}, heads.append):
             told.append(rows)  # noqa: PERF401 - it ends by an error
 
     with (
-        Controller(says(messages.result({}, "events"), *pieces)) as upstream,
+        Controller(says(messages.result({"run": "a"}, "events"), *pieces)) as upstream,
         pytest.raises(UnavailableError, match="ended"),
     ):
         asyncio.run(follow(upstream))
     assert told == [[{"n": 1}, {"n": 2}], [], [{"n": 3}]]
+    assert heads == [{"run": "a"}]
 
 
 def test_a_stream_that_is_refused_is_not_there() -> None:

@@ -262,7 +262,8 @@ def test_past_events(world: DispatcherAndSource) -> None:
 
 def follow(world: DispatcherAndSource, **params: object) -> Iterator[list[dict[str, Any]]]:
     answer = world.dispatcher.answer(messages.request("follow_events", params))
-    assert messages.head(next(answer)) == ({}, "events")
+    told = world.told
+    assert messages.head(next(answer)) == ({"run": told.run(), "last": told.last_event()}, "events")
     return map(messages.rows, answer)
 
 
@@ -272,6 +273,16 @@ def test_events_are_followed(world: DispatcherAndSource) -> None:
     assert [event["serial"] for event in next(batches)] == [9, 10]
     world.told.happens(3)
     assert [event["serial"] for event in next(batches)] == [11, 12, 13]
+
+
+def test_who_comes_back_follows_on_and_in_another_run_from_its_begin(
+    world: DispatcherAndSource,
+) -> None:
+    world.told.happens(10)
+    assert next(follow(world, after=7, run="first"))[0]["serial"] == 8
+    assert next(follow(world, after=7, run="former"))[0]["serial"] == 1
+    world.told.run_name = "second"
+    assert next(follow(world, after=10, run="first"))[0]["serial"] == 1
 
 
 def test_who_follows_too_slowly_is_told_what_is_missing(world: DispatcherAndSource) -> None:
