@@ -22,7 +22,7 @@ import fake_fabric as fabric
 from controller.api.page import HEADERS
 from controller.api.sessions import COOKIE
 from controller.model.values import datapath_id, switch_id
-from controller.northbound.views import BypassView, PortView
+from controller.northbound.views import BypassView, FlowDetailView, PortView
 
 TOKENS = {"weir_viewer": ["read"], "weir_operator": ["read", "regulate"]}
 Handler = Callable[[Request], Awaitable[Response]]
@@ -57,6 +57,7 @@ class FakeApi:
             Route("/v1/regulation", self.signed_in(self.regulation)),
             Route("/v1/bypasses", self.signed_in(self.bypass), methods=["GET", "PUT", "DELETE"]),
             Route("/v1/flows", self.signed_in(self.flows)),
+            Route("/v1/flows/one", self.signed_in(self.one_flow)),
             Route("/v1/events", self.signed_in(self.latest)),
             Route("/v1/events/stream", self.signed_in(self.stream)),
             Mount("/", StaticFiles(directory=page, html=True)),
@@ -233,6 +234,22 @@ class FakeApi:
                 "flows": matching[offset:end],
             }
         )
+
+    async def one_flow(self, request: Request) -> Response:
+        asked = {key: request.query_params[key] for key in ("src", "src_port", "dst", "dst_port")}
+        told = self.flow_told(asked)
+        if told is None:
+            ends = "{src}:{src_port} to {dst}:{dst_port}".format(**asked)
+            return problem(404, f"no flow from {ends} is known")
+        return JSONResponse(told)
+
+    def flow_told(self, asked: dict[str, str]) -> FlowDetailView | None:
+        """The flow between these ends, if it is not gone."""
+        for number in range(fabric.FLOWS):
+            told = fabric.flow_detail(number, self.now_s - self.begun_s)
+            if all(str(told["flow"][key]) == value for key, value in asked.items()):  # type: ignore[literal-required]
+                return told
+        return None
 
     async def latest(self, request: Request) -> Response:
         limit = int(request.query_params.get("limit", 100))

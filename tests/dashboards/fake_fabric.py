@@ -7,8 +7,10 @@ from controller.model.values import datapath_id
 from controller.northbound.views import (
     AccountView,
     BypassView,
+    FlowDetailView,
     FlowView,
     HoldView,
+    HopView,
     PortView,
     QueueView,
     RegulationView,
@@ -229,8 +231,36 @@ def flow(number: int) -> FlowView:
         "age_s": 1.5 + number,
         "mss_bytes": 1460,
         "window_scale": 7,
-        "treatment": "held",
+        "treatment": "ordinary",
         "ports": [port_id(0x12, 1), port_id(0x21, 1), port_id(*HOT)],
+    }
+
+
+# What a flow sends.
+FLOW_BPS = 8_000_000
+
+
+def flow_detail(number: int, after_s: float) -> FlowDetailView:
+    """A flow hop by hop, so many seconds later."""
+    told = flow(number)
+    told["age_s"] += after_s
+    told["volume_bytes"] += int(after_s * FLOW_BPS / 8)
+    hops = [hop(0x12, 1, told["class"]), hop(0x21, 1, told["class"]), hop(*HOT, told["class"])]
+    return {"flow": told, "enters": port_id(0x12, 4), "quiet_s": 0.2, "hops": hops}
+
+
+def hop(number: int, at: int, flow_class: str) -> HopView:
+    hold = BURST if flow_class == "burst" else BACKGROUND
+    return {
+        "port": port_id(number, at),
+        "name": name(number, at),
+        "up": True,
+        "scheme": "weir",
+        "notice": "CN-H" if (number, at) == HOT else None,
+        "capacity_bps": RATE_BPS,
+        "rtt_s": 0.00052,
+        "hold": hold if (number, at) == HOT else {"window_bytes": 29_200, "credit": None},
+        "queue": queue(number, at, 1.0),
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import fake_fabric as fabric
+from accessibility import LOOKS, complaints
 from fake_api import Served
 from looking import Looking
 
@@ -246,35 +247,24 @@ def test_what_others_have_chosen_is_text(looking: Looking, expect: Any) -> None:
     assert page.locator("main img, main b, main script").count() == 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_all_can_use_it(browser: Any, served: Served, scheme: str, width: int) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     size = {"width": width, "height": 844}
     looking = Looking(browser, served, color_scheme=scheme, viewport=size)
     looking.page.goto("/")
     looking.page.get_by_label("Token").wait_for()
-    found = {"sign-in": serious(axe.run(looking.page))}
+    found = {"sign-in": complaints(looking.page)}
     page = looking.sign_in()
     for name in VIEWS:
         view(page, name)
-        found[name] = serious(axe.run(page))
+        found[name] = complaints(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
     page.evaluate("location.hash = '#/'")
     page.get_by_role("button", name="Turn off…").click()
-    found["dialog"] = serious(axe.run(page))
+    found["dialog"] = complaints(page)
     looking.context.close()
     assert {name: told for name, told in found.items() if told} == {}
     assert looking.errors == []
-
-
-def serious(results: Any) -> list[str]:
-    return [
-        f"{one['id']}: {node['html'][:120]} {node['failureSummary'][:200]}"
-        for one in results.response["violations"]
-        if one["impact"] in ("serious", "critical")
-        for node in one["nodes"][:3]
-    ]
 
 
 @pytest.mark.parametrize("way", ["fabric", "flows", "events"])

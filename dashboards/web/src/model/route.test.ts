@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { hashOf, parseRoute, portHash, withInterval } from './route';
+import { flowHash, hashOf, parseRoute, portHash, withInterval } from './route';
 
 test('addresses lead where they say', () => {
   expect(parseRoute('').view).toBe('overview');
@@ -29,4 +29,14 @@ test('an interval is put into an address and taken out of it', () => {
   expect(zoomed).toBe('#/port/0000000000000011/2?span=1h&from=1.000&to=2.500');
   expect(withInterval(zoomed, null)).toBe('#/port/0000000000000011/2?span=1h');
   expect(withInterval('', { from_s: 1, to_s: 2 })).toBe('#/?from=1.000&to=2.000');
+});
+
+test('a flow has two ends, or it is none', () => {
+  const flow = { src: 'fd00::1', src_port: 80, dst: 'fd00::2', dst_port: 40_000 };
+  const hash = flowHash(flow);
+  expect(hash).toBe('#/flow/fd00::1/80/fd00::2/40000');
+  expect([parseRoute(hash).view, parseRoute(hash).flow]).toEqual(['flow', flow]);
+  for (const wrong of ['#/flow', '#/flow/10.0.0.1/80/10.0.0.2', '#/flow/<b>/1/10.0.0.2/2']) {
+    expect(parseRoute(wrong).view).toBe('overview');
+  }
 });

@@ -2,24 +2,35 @@
 
 import { queryOf, type Interval } from './interval';
 
-export type View = 'overview' | 'fabric' | 'port' | 'flows' | 'events';
+export type View = 'overview' | 'fabric' | 'port' | 'flows' | 'flow' | 'events';
+
+/** One direction of a connection, by where its data goes. */
+export interface FlowEnds {
+  src: string;
+  src_port: number;
+  dst: string;
+  dst_port: number;
+}
 
 export interface Route {
   view: View;
   /** Of the view `port`. */
   datapath_id: string;
   port: number;
+  /** Of the view `flow`. */
+  flow: FlowEnds | null;
   /** Filters and the like. */
   query: URLSearchParams;
 }
 
-const NOWHERE = { datapath_id: '', port: 0 };
+const NOWHERE = { datapath_id: '', port: 0, flow: null };
 
 /** The route of an address; what is not known leads to the overview. */
 export function parseRoute(hash: string): Route {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?', 2);
   const query = new URLSearchParams(search);
-  const [view, id = '', port = ''] = path.split('/');
+  const [view, ...parts] = path.split('/');
+  const [id = '', port = ''] = parts;
   switch (view) {
     case 'fabric':
     case 'flows':
@@ -27,14 +38,34 @@ export function parseRoute(hash: string): Route {
       return { view, ...NOWHERE, query };
     case 'port':
       if (/^[0-9a-f]{16}$/.test(id) && /^[1-9]\d{0,9}$/.test(port)) {
-        return { view, datapath_id: id, port: Number(port), query };
+        return { view, ...NOWHERE, datapath_id: id, port: Number(port), query };
       }
+      break;
+    case 'flow': {
+      const flow = flowOf(parts);
+      if (flow !== null) return { view, ...NOWHERE, flow, query };
+    }
   }
   return { view: 'overview', ...NOWHERE, query };
 }
 
+function flowOf(parts: readonly string[]): FlowEnds | null {
+  const [src = '', src_port = '', dst = '', dst_port = ''] = parts;
+  const are = (form: RegExp, ...texts: string[]): boolean => texts.every((text) => form.test(text));
+  // What is no address or no port, the API says.
+  if (!are(/^[0-9a-fA-F.:]{2,45}$/, src, dst) || !are(/^\d{1,5}$/, src_port, dst_port)) return null;
+  return { src, src_port: Number(src_port), dst, dst_port: Number(dst_port) };
+}
+
+/** The address of a flow. */
+export const flowHash = ({ src, src_port, dst, dst_port }: FlowEnds): string =>
+  `#/flow/${src}/${src_port}/${dst}/${dst_port}`;
+
 /** The address of a view; empty values are left out. */
-export function hashOf(view: Exclude<View, 'port'>, values: Record<string, string> = {}): string {
+export function hashOf(
+  view: Exclude<View, 'port' | 'flow'>,
+  values: Record<string, string> = {},
+): string {
   return `#/${view === 'overview' ? '' : view}${search(values)}`;
 }
 

@@ -171,8 +171,32 @@ export interface Flow {
   volume_bytes: number;
   age_s: number;
   mss_bytes: number;
+  window_scale: number | null;
   treatment: string;
   ports: string[];
+}
+
+/** A port that a flow leaves by. */
+export interface Hop {
+  port: string;
+  name: string;
+  up: boolean;
+  scheme: string;
+  notice: string | null;
+  capacity_bps: number | null;
+  rtt_s: number | null;
+  /** Null where the port is not regulated. */
+  hold: Hold | null;
+  queue: Queue | null;
+}
+
+export interface FlowDetail {
+  flow: Flow;
+  /** The port by which its data comes into the fabric. */
+  enters: string | null;
+  /** How long it has had no payload; null: not counted, so not known. */
+  quiet_s: number | null;
+  hops: Hop[];
 }
 
 export interface Flows {
