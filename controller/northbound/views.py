@@ -164,11 +164,29 @@ class AccountView(TypedDict):
     expired_bytes: int
 
 
+class LevelsView(TypedDict):
+    """The thresholds L, M and H of an egress queue: the values of `queue_bytes` that cause CN-L,
+    CN-M and CN-H."""
+
+    low_bytes: int
+    mid_bytes: int
+    high_bytes: int
+
+
+class PacketLevelsView(TypedDict):
+    """The same for `queue_packets`."""
+
+    low_packets: int
+    mid_packets: int
+    high_packets: int
+
+
 class QueueView(TypedDict):
     """An egress queue, as last reported by its switch. Counters start with the queue.
 
     `switch_time_ns` is CLOCK_MONOTONIC of the switch. `account` is None if there never was one.
-    Without `can_have_account` there will be none.
+    Without `can_have_account` there will be none. Thresholds are in bytes (`levels`) or in packets
+    (`packet_levels`), as the queue is configured; both are None if the switch does not report them.
     """
 
     queue: int
@@ -186,6 +204,8 @@ class QueueView(TypedDict):
     marked_packets: int
     can_have_account: bool
     account: AccountView | None
+    levels: LevelsView | None
+    packet_levels: PacketLevelsView | None
 
 
 class AnswersView(TypedDict):

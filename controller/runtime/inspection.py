@@ -30,6 +30,8 @@ from controller.northbound.views import (
     HistogramView,
     HoldView,
     HopView,
+    LevelsView,
+    PacketLevelsView,
     PathView,
     PortView,
     QueueView,
@@ -409,6 +411,14 @@ def _endpoint(address: IPv4Address | IPv6Address, port: int) -> str:
 
 
 def _queue(told: QueueStats) -> QueueView:
+    levels: LevelsView | None = None
+    packet_levels: PacketLevelsView | None = None
+    if told.thresholds is not None:
+        low, mid, high, in_packets = told.thresholds
+        if in_packets:
+            packet_levels = {"low_packets": low, "mid_packets": mid, "high_packets": high}
+        else:
+            levels = {"low_bytes": low, "mid_bytes": mid, "high_bytes": high}
     return {
         "queue": told.queue,
         "switch_time_ns": told.time_ns,
@@ -425,6 +435,8 @@ def _queue(told: QueueStats) -> QueueView:
         "marked_packets": told.marked_pkts,
         "can_have_account": told.can_have_account,
         "account": None if told.credit == NO_ACCOUNT else _account(told.credit),
+        "levels": levels,
+        "packet_levels": packet_levels,
     }
 
 

@@ -39,6 +39,10 @@ _WAVE = 5000
 # An episode of congestion: the queue grows over L, M and H, and falls below.
 _EPISODE = (Notice.CN_L, Notice.CN_M, Notice.CN_H, Notice.CR)
 _FILLED = {Notice.CN_L: 0.3, Notice.CN_M: 0.5, Notice.CN_H: 0.8, Notice.CR: 0.1}
+_LOW, _MID, _HIGH = (
+    int(_FILLED[n] * _LIMIT_BYTES) for n in (Notice.CN_L, Notice.CN_M, Notice.CN_H)
+)
+_THRESHOLDS = extension.Thresholds(_LOW, _MID, _HIGH)
 _PATIENCE_S = 300.0
 
 
@@ -220,6 +224,7 @@ class _Queue:
         return extension.QueueStats(
             *(self._port, 0, self._level, now_ns, _RATE_BPS, _LIMIT_BYTES, None, *lengths),
             *(sent // _FRAME_BYTES, sent, 0, 0, 0, tuple(self._events), self._sequence),
+            thresholds=_THRESHOLDS,
         )
 
 

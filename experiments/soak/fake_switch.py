@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from controller.southbound.codec import extension, meters, openflow
 from controller.southbound.codec.openflow import HEADER, Type
-from experiments.bench.controller.fake_switch import extension_message, message
+from experiments.bench.controller.fake_switch import extension_message, message, thresholds
 
 _FEATURES_REQUEST, _FEATURES_REPLY = 5, 6
 _ROLE_REQUEST, _ROLE_REPLY = 24, 25
@@ -25,7 +25,7 @@ _REGISTERS = 1024
 _ANY_PORT = (1 << 32) - 1
 _ALL_CAPABILITIES = functools.reduce(operator.or_, extension.Capability)
 # With accounts of credit, notices would change no windows.
-_CAPABILITIES = _ALL_CAPABILITIES & ~extension.Capability.CREDIT
+CAPABILITIES = _ALL_CAPABILITIES & ~extension.Capability.CREDIT
 
 _FLOW_MOD = struct.Struct("!8xQQBBHHHIIIH2x")
 _FLOW_REQUEST = struct.Struct("!8x4x4xB3xII4xQQ")
@@ -33,6 +33,7 @@ _FLOW_STATS = struct.Struct("!HBxIIHHHH4xQQQ")
 _PACKET_OUT = struct.Struct("!8xIIH6x")
 _PORT = struct.Struct("!I4x6s2x16sII24x")
 _OUTPUT = struct.Struct("!HHIH6x")
+_BAD_REQUEST, _BAD_LENGTH = 1, 6
 
 
 class Place(NamedTuple):
@@ -58,11 +59,18 @@ class Switch:
     returns the packets and bytes of an entry by its packed match. ``on_frame`` is called for frames
     to send out of a port, ``on_windows`` for registers that are set, ``on_entry`` for entries that
     are added. ``queue`` tells of the egress queue of a port. Entries that expire however much they
-    are used expire at once.
+    are used expire at once. ``capabilities`` are those that its answer to SUBSCRIBE has.
     """
 
-    def __init__(self, datapath: int, n_ports: int, n_registers: int = _REGISTERS) -> None:
+    def __init__(
+        self,
+        datapath: int,
+        n_ports: int,
+        n_registers: int = _REGISTERS,
+        capabilities: extension.Capability = CAPABILITIES,
+    ) -> None:
         self.datapath = datapath
+        self.capabilities = capabilities
         self.ports = dict.fromkeys(range(1, n_ports + 1), True)
         self.entries: dict[Place, Held] = {}
         self.outgoing = bytearray()
@@ -155,15 +163,23 @@ class Switch:
         _, kind, body = openflow.unpack_experimenter(whole)
         if kind == extension.MessageType.SUBSCRIBE:
             flags = extension.SubscribeFlag.QUEUE_EVENTS
-            answer = extension.Subscribe(flags, _ANY_PORT, _CAPABILITIES, self._registers)
+            answer = extension.Subscribe(flags, _ANY_PORT, self.capabilities, self._registers)
             self.outgoing += extension_message(kind, answer.pack(), xid)
             self.subscribed = True
         elif kind == extension.MessageType.QUEUE_STATS_REQUEST:
-            queues = tuple(self.queue(port) for port in self.ports)
-            reply = extension.QueueStatsReply(queues).pack()
-            self.outgoing += extension_message(extension.MessageType.QUEUE_STATS_REPLY, reply, xid)
+            self._queue_stats(xid, whole, extension.QueueStatsRequest.unpack(body))
         elif kind == extension.MessageType.WINDOW_SET:
             self.on_windows(extension.WindowSet.unpack(body).windows)
+
+    def _queue_stats(self, xid: int, whole: bytes, asked: extension.QueueStatsRequest) -> None:
+        if asked.thresholds and extension.Capability.THRESHOLDS not in self.capabilities:
+            # An older switch takes the flag for padding.
+            error = struct.pack("!HH", _BAD_REQUEST, _BAD_LENGTH)
+            self.outgoing += message(Type.ERROR, error + whole, xid)
+            return
+        queues = tuple(self.queue(port) for port in self.ports)
+        reply = extension.QueueStatsReply(queues, has_thresholds=asked.thresholds).pack()
+        self.outgoing += extension_message(extension.MessageType.QUEUE_STATS_REPLY, reply, xid)
 
     def _multipart(self, xid: int, whole: bytes) -> None:
         kind = int.from_bytes(whole[8:10], "big")
@@ -206,7 +222,8 @@ def queue_of(port: int) -> extension.QueueStats:
     """An empty queue of a link of unlimited rate, with a buffer that is never full."""
     lengths, frames, events = (0, 0, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0)
     return extension.QueueStats(
-        port, 0, 0, 0, 10**10, LIMIT_BYTES, None, *lengths, *frames, events, 0
+        *(port, 0, 0, 0, 10**10, LIMIT_BYTES, None, *lengths, *frames, events, 0),
+        thresholds=thresholds(LIMIT_BYTES),
     )
 
 

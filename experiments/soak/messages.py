@@ -57,9 +57,10 @@ def window_set(rng: Random) -> bytes:
 
 
 def queue_stats(rng: Random) -> bytes:
-    """Requests of the right length, and of some wrong ones."""
+    """Requests of the right length, and of some wrong ones; with and without thresholds."""
     port = rng.choice((_ANY, 1, 2, 77))
-    return extension(_QUEUE_STATS, struct.pack("!B3xI", _VERSION, port) + bytes(rng.choice((0, 8))))
+    body = struct.pack("!BB2xI", _VERSION, rng.choice((0, 2, 2, 4)), port)
+    return extension(_QUEUE_STATS, body + bytes(rng.choice((0, 8))))
 
 
 def action(rng: Random) -> bytes:

@@ -16,9 +16,11 @@ from controller.northbound.views import (
     FlowView,
     HistogramView,
     HoldView,
+    LevelsView,
     LinkView,
     OffView,
     OnView,
+    PacketLevelsView,
     PathView,
     PortView,
     RegulationView,
@@ -55,6 +57,8 @@ ACCOUNT: AccountView = {
     "expired_bytes": 3000,
 }
 
+LEVELS: LevelsView = {"low_bytes": 19_660, "mid_bytes": 39_321, "high_bytes": 52_428}
+PACKET_LEVELS: PacketLevelsView = {"low_packets": 12, "mid_packets": 25, "high_packets": 34}
 
 TCP: TcpView = {
     "switch_time_ns": 10**9,
@@ -203,6 +207,8 @@ class Told:
                             "marked_packets": 6,
                             "can_have_account": port != 2,
                             "account": ACCOUNT if port % 2 else None,
+                            "levels": LEVELS if port % 2 else None,
+                            "packet_levels": None if port % 2 else PACKET_LEVELS,
                         }
                     ],
                     "tcp": TCP if port % 2 else None,

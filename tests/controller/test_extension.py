@@ -26,6 +26,7 @@ from controller.southbound.codec.extension import (
     TcpStats,
     TcpStatsReply,
     TcpStatsRequest,
+    Thresholds,
     Window,
     WindowSet,
 )
@@ -49,7 +50,7 @@ windows = st.tuples(u32, u32, ttls).map(lambda fields: Window(*fields)) | st.bui
     *(st.integers(0, 65_535), st.integers(0, 1), st.integers(1, 255)),
 )
 window_sets = st.builds(WindowSet, st.lists(windows, max_size=20).map(tuple))
-stats_requests = st.builds(QueueStatsRequest, u32)
+stats_requests = st.builds(QueueStatsRequest, u32, st.booleans())
 credit_stats = st.builds(
     CreditStats,
     **{name: u64 for name in CreditStats._fields if name != "held_for"},
@@ -64,15 +65,27 @@ queue_stats = st.builds(
     events=st.tuples(u64, u64, u64, u64),
     credit=st.just(NO_ACCOUNT) | credit_stats,
     can_have_account=st.booleans(),
+    thresholds=st.none(),
     **{
         name: u64
         for name in QueueStats._fields
         if name
         not in ("port", "queue", "level", "limit_pkts", "events", "credit", "can_have_account")
+        and name != "thresholds"
     },
+)
+thresholds = st.builds(Thresholds, u64, u64, u64, st.booleans())
+queues_with_thresholds = st.builds(
+    lambda queue, levels: queue._replace(thresholds=levels), queue_stats, thresholds
 )
 stats_replies = st.builds(
     QueueStatsReply, st.lists(queue_stats, max_size=5).map(tuple), st.booleans()
+)
+replies_with_thresholds = st.builds(
+    QueueStatsReply,
+    st.lists(queues_with_thresholds, max_size=5).map(tuple),
+    st.booleans(),
+    st.just(True),
 )
 answers = st.builds(Answers, u64, u64, st.tuples(*[u64] * 16))
 tcp_stats = st.builds(
@@ -80,7 +93,7 @@ tcp_stats = st.builds(
 )
 tcp_replies = st.builds(TcpStatsReply, st.lists(tcp_stats, max_size=3).map(tuple), st.booleans())
 messages = st.one_of(
-    *(subscribes, events, window_sets, stats_requests, stats_replies),
+    *(subscribes, events, window_sets, stats_requests, stats_replies, replies_with_thresholds),
     *(st.builds(TcpStatsRequest, u32), tcp_replies),
 )
 
@@ -94,6 +107,12 @@ TYPES = {
     TcpStatsReply: 7,
 }
 ENTRY_SIZES = {WindowSet: 24, QueueStatsReply: 320, TcpStatsReply: 488}
+
+
+def entry_size(message: extension.Message) -> int | None:
+    if isinstance(message, QueueStatsReply) and message.has_thresholds:
+        return 344
+    return ENTRY_SIZES.get(type(message))
 
 
 class TestBytes:
@@ -224,6 +243,31 @@ class TestBytes:
         with pytest.raises(ExtensionError, match="unknown flags 0x02"):
             QueueStatsReply.unpack(body[:17] + b"\x02" + body[18:])
 
+    @pytest.mark.parametrize(
+        ("entry_flags", "in_packets"), [("01", False), ("03", True), ("02", True)]
+    )
+    def test_queue_with_thresholds(self, entry_flags: str, in_packets: bool) -> None:
+        assert QueueStatsRequest(3, thresholds=True).pack() == bytes.fromhex("02020000 00000003")
+        # As the switch's own test has it (ovs-patches, tests/ofp-print.at).
+        body = bytes.fromhex(
+            "0202 000000000000 00000003 00000000 00" + entry_flags + "000000000000"
+        )
+        body += bytes(304) + b"".join(n.to_bytes(8, "big") for n in (20_000, 40_000, 60_000))
+        reply = QueueStatsReply.unpack(body)
+        assert reply.has_thresholds
+        (queue,) = reply.queues
+        assert queue.thresholds == Thresholds(20_000, 40_000, 60_000, in_packets)
+        assert queue.can_have_account is (entry_flags != "02")
+        assert reply.pack() == body
+        # Who has not asked gets the same without.
+        assert QueueStatsReply((queue,)).pack() == (
+            bytes.fromhex("0200") + body[2:17] + bytes([body[17] & 1]) + body[18:328]
+        )
+        with pytest.raises(ExtensionError, match="unknown flags 0x04"):
+            QueueStatsReply.unpack(body[:17] + b"\x04" + body[18:])
+        with pytest.raises(ValueError, match="port 3 has no thresholds"):
+            QueueStatsReply((queue._replace(thresholds=None),), has_thresholds=True).pack()
+
     def test_requests_are_counted_by_how_long_they_were_held(self) -> None:
         assert HELD_BOUNDS_NS == (10**5, 3 * 10**5, 10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8)
         assert len(NO_ACCOUNT.held_for) == len(HELD_BOUNDS_NS) + 1
@@ -251,7 +295,7 @@ def test_what_is_packed_is_unpacked(message: extension.Message) -> None:
 def test_truncated_and_overlong_is_refused(message: extension.Message, data: st.DataObject) -> None:
     body = message.pack()
     cut = data.draw(st.integers(0, len(body) - 1))
-    entry = ENTRY_SIZES.get(type(message))
+    entry = entry_size(message)
     if not entry or cut < 8 or (cut - 8) % entry:
         with pytest.raises(ExtensionError):
             extension.unpack(TYPES[type(message)], body[:cut])
@@ -265,7 +309,7 @@ def test_other_versions_are_refused(message: extension.Message, version: int) ->
         extension.unpack(TYPES[type(message)], bytes([version]) + message.pack()[1:])
 
 
-@given(st.integers(0, 6), st.binary(max_size=340))
+@given(st.integers(0, 8), st.binary(max_size=520))
 def test_anything_else_raises_nothing_but_its_own_error(exp_type: int, body: bytes) -> None:
     try:
         message = extension.unpack(exp_type, body)
@@ -312,7 +356,12 @@ SET = "0200000000000000"
         (3, SET + "00000005 00000000 00000bb8 00000003 00000000 00a0 00 00", "no weight"),
         (3, SET + "00000005 00000000 00000bb8 00000003 00000000 00a0 02 07", "class 2"),
         (4, "02000001 00000001", "padding"),
-        (5, "0202000000000000", "flags"),
+        (4, "02010000 00000001", "flags 0x01"),
+        (6, "02020000 00000001", "flags 0x02"),
+        (5, "0204000000000000", "flags 0x04"),
+        (5, "02020000000000", "less than 8"),
+        (5, "0202000000000000" + "00" * 320, "not 8 and a multiple of 344"),
+        (5, SET + "00" * 344, "not 8 and a multiple of 320"),
         (5, "0200000000000001", "padding"),
         (5, SET + "00" * 8 + "04" + "00" * 311, "level 4"),
         (5, SET + "00" * 9 + "02" + "00" * 310, "flags 0x02"),

@@ -18,7 +18,13 @@ from controller.ops.event_log import EventLog, Recent
 from controller.rpc.methods import FlowEnds, FlowQuery
 from controller.runtime.inspection import Inspection
 from controller.runtime.tallies import Tallies
-from controller.southbound.codec.extension import Answers, CreditStats, QueueStats, TcpStats
+from controller.southbound.codec.extension import (
+    Answers,
+    CreditStats,
+    QueueStats,
+    TcpStats,
+    Thresholds,
+)
 from engine_bench import MSS, RECEIVER, SECOND, SENDERS, EngineBench, star, two_switches
 from fake_source import ACCOUNT
 
@@ -111,6 +117,26 @@ def test_what_a_switch_counts_of_credit_is_told_of_its_port() -> None:
     first, second, *_ = Inspection(subject).ports(1)  # type: ignore[arg-type]
     assert first["queues"][0]["account"] is None
     assert second["queues"][0]["account"] == ACCOUNT
+
+
+def test_thresholds_are_told_in_their_unit() -> None:
+    subject = App(star())
+    queue = QueueStats(1, 0, 0, 1, 10**8, 65_536, None, *(0, 0, 0, 0, 0, 0, 0, 0), (0, 0, 0, 0), 0)
+    subject.tallies.queues[1] = [
+        queue,
+        queue._replace(port=2, thresholds=Thresholds(20_000, 40_000, 60_000)),
+        queue._replace(port=3, thresholds=Thresholds(10, 20, 30, in_packets=True)),
+    ]
+    told = [
+        (queue["levels"], queue["packet_levels"])
+        for port in Inspection(subject).ports(1)  # type: ignore[arg-type]
+        for queue in port["queues"]
+    ]
+    assert told == [
+        (None, None),
+        ({"low_bytes": 20_000, "mid_bytes": 40_000, "high_bytes": 60_000}, None),
+        (None, {"low_packets": 10, "mid_packets": 20, "high_packets": 30}),
+    ]
 
 
 def test_what_becomes_of_connections_is_told_of_their_port() -> None:

@@ -280,6 +280,24 @@ class TestEvents:
         assert answer(third) == [events.QueuesRead([])]
         assert answer(third) == []
 
+    @pytest.mark.parametrize("told", [True, False])
+    def test_thresholds_are_asked_of_those_that_tell_them(
+        self, switch: ScriptedSwitch, told: bool
+    ) -> None:
+        if told:
+            switch.session.capabilities |= extension.Capability.THRESHOLDS
+        switch.session.read_queues()
+        _, exp_type, body = openflow.unpack_experimenter(switch.got[-1])
+        assert extension.unpack(exp_type, body) == extension.QueueStatsRequest(thresholds=told)
+        numbers = (1, 10**8, 65_536, None, 3000, 2, 0, 0, 0, 0, 0, 0)
+        levels = extension.Thresholds(20_000, 40_000, 60_000)
+        queue = extension.QueueStats(1, 0, 1, *numbers, (1, 0, 0, 0), 1, thresholds=levels)
+        reply = extension.QueueStatsReply((queue,), has_thresholds=told)
+        xid = int.from_bytes(switch.got[-1][4:8], "big")
+        (read,) = switch.say_experimenter(5, reply.pack(), xid)
+        assert isinstance(read, events.QueuesRead)
+        assert [one.thresholds for one in read.queues] == [levels if told else None]
+
     def test_the_control_channel_is_timed_by_its_last_question(
         self, switch: ScriptedSwitch
     ) -> None:

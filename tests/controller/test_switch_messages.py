@@ -20,6 +20,7 @@ from controller.southbound.codec.extension import (
     QueueStatsRequest,
     Subscribe,
     SubscribeFlag,
+    Thresholds,
 )
 from dummy_ovs import DEADLINE_S, DummyOvs, dummy_ovs, patched_prefix
 from packets import ACK, PSH, Host, arp, segment
@@ -120,14 +121,21 @@ class BridgeWithQueue:
         """What the switch shows of the account."""
         return parse_accounts(self._switch.appctl("netdev-credit/show", "p3"))["p3"]
 
-    def queue(self) -> QueueStats:
+    def set(self, qos: str) -> None:
+        """Change the configuration of the queue."""
+        settings = (f"other-config:{setting}" for setting in qos.split())
+        uuid = self._switch.vsctl("get", "port", "p3", "qos").strip()
+        self._switch.vsctl("set", "qos", uuid, *settings)
+
+    def queue(self, thresholds: bool = False) -> QueueStats:
         """What the switch tells of its only queue."""
         kind, body = self.connection.ask(
-            MessageType.QUEUE_STATS_REQUEST, QueueStatsRequest(ANY_PORT).pack()
+            MessageType.QUEUE_STATS_REQUEST, QueueStatsRequest(ANY_PORT, thresholds).pack()
         )
         answer = extension.unpack(kind, body)
         assert isinstance(answer, QueueStatsReply)
         assert not answer.more
+        assert answer.has_thresholds is thresholds
         (queue,) = answer.queues
         return queue
 
@@ -169,7 +177,22 @@ def test_queue_statistics(world: BridgeWithQueue) -> None:
         "sequence": 3,
         "credit": NO_ACCOUNT,
         "can_have_account": True,
+        "thresholds": None,
     }
+
+
+def test_thresholds_are_those_in_force(world: BridgeWithQueue) -> None:
+    assert world.queue(thresholds=True).thresholds == Thresholds(1000, 2000, 3000)
+    # Neither a change that is refused nor one that is half made is in force.
+    world.set("low=2500 limit-packets=10")
+    assert world.queue(thresholds=True).thresholds == Thresholds(1000, 2000, 3000)
+    world.set("low=20% mid=50% high=3900")
+    assert world.queue(thresholds=True).thresholds == Thresholds(800, 2000, 3900)
+    world.set("low=2p mid=4p high=6p")
+    queue = world.queue(thresholds=True)
+    assert queue.thresholds == Thresholds(2, 4, 6, in_packets=True)
+    # A controller of before gets what it has always got.
+    assert world.queue()[:-1] == (queue.port, queue.queue, queue.level, *queue[3:-1])
 
 
 def test_statistics_of_an_account(world: BridgeWithQueue) -> None:

@@ -11,6 +11,7 @@ from controller.northbound.views import (
     FlowView,
     HoldView,
     HopView,
+    LevelsView,
     PortView,
     QueueView,
     RegulationView,
@@ -153,9 +154,16 @@ def queue(number: int, at: int, after_s: float) -> QueueView:
         "marked_packets": 0,
         "can_have_account": True,
         "account": ACCOUNT if hot else None,
+        "levels": LEVELS,
+        "packet_levels": None,
     }
 
 
+LEVELS: LevelsView = {
+    "low_bytes": LIMIT_BYTES * 3 // 10,
+    "mid_bytes": LIMIT_BYTES * 6 // 10,
+    "high_bytes": LIMIT_BYTES * 8 // 10,
+}
 ACCOUNT: AccountView = {
     "connections": 32,
     "held": 27,

@@ -36,14 +36,14 @@ def has_episode(looking: Looking, ago_s: float) -> float:
     return begin_s
 
 
-def with_levels(looking: Looking, levels: object) -> None:
+def with_levels(looking: Looking, levels: object, packet_levels: object = None) -> None:
     """Let the hot queue tell of these thresholds."""
+    both = {"levels": levels, "packet_levels": packet_levels}
     told = looking.served.api.ports_told
 
     def ports() -> list[Any]:
         return [
-            dict(port) | {"queues": [dict(one) | {"levels": levels} for one in port["queues"]]}
-            for port in told()
+            dict(port) | {"queues": [dict(one) | both for one in port["queues"]]} for port in told()
         ]
 
     looking.served.api.ports_told = ports
@@ -65,6 +65,7 @@ def test_a_queue_has_its_thresholds_and_notices(looking: Looking, expect: Any) -
     page = looking.sign_in()
     open_port(page)
     expect(queue(page, "L 16 KiB, M 32 KiB, H 48 KiB")).to_be_visible()
+    expect(page.get_by_test_id("port-figures")).to_contain_text("L 16 KiB, M 32 KiB, H 48 KiB")
     expect(queue(page, "1 CN-H, 1 CN-M, 1 CN-L, 1 CR")).to_be_visible()
     legend = page.get_by_test_id("legend")
     expect(legend).to_contain_text("1 CN-H")
@@ -73,12 +74,20 @@ def test_a_queue_has_its_thresholds_and_notices(looking: Looking, expect: Any) -
     expect(page.get_by_text("Points are the lengths that notices told")).to_be_visible()
 
 
+def test_thresholds_in_packets_are_told_but_not_drawn(looking: Looking, expect: Any) -> None:
+    with_levels(looking, None, {"low_packets": 10, "mid_packets": 20, "high_packets": 30})
+    page = looking.sign_in()
+    open_port(page)
+    expect(page.get_by_test_id("port-figures")).to_contain_text("L 10, M 20, H 30 packets")
+    expect(queue(page, "limit 64 KiB; 1 CN-H")).to_be_visible()
+
+
 def test_a_switch_that_tells_no_thresholds_has_no_lines(looking: Looking, expect: Any) -> None:
     with_levels(looking, None)
     page = looking.sign_in()
     open_port(page)
-    expect(queue(page, "limit 64 KiB")).to_be_visible()
-    expect(queue(page, "H 48 KiB")).to_have_count(0)
+    expect(queue(page, "limit 64 KiB; 1 CN-H")).to_be_visible()
+    expect(page.get_by_test_id("port-figures")).not_to_contain_text("Thresholds")
 
 
 def test_what_is_dragged_over_is_zoomed_and_back_goes_back(looking: Looking, expect: Any) -> None:

@@ -20,7 +20,7 @@ from controller.southbound.switch.encoding import counted_flow, decode, encode
 from experiments import cli
 from experiments.soak import SUMMARY, trend
 from experiments.soak.controller_verdict import Minute, judge, unexpected
-from experiments.soak.fake_switch import Switch
+from experiments.soak.fake_switch import CAPABILITIES, Switch
 from experiments.soak.hosts import Call, Host, Place
 from experiments.soak.hosts import packet_in as copied
 from experiments.soak.trend import Sample
@@ -182,6 +182,25 @@ class TestSwitch:
         answer = extension.unpack(kind, told)
         assert isinstance(answer, extension.Subscribe)
         assert extension.Capability.TCP_RWND_REGISTER in answer.capabilities
+
+    @pytest.mark.parametrize("wanted", [True, False])
+    @pytest.mark.parametrize("can", [True, False])
+    def test_thresholds_are_told_to_who_asks_if_it_can(self, can: bool, wanted: bool) -> None:
+        not_all = CAPABILITIES & ~extension.Capability.THRESHOLDS
+        switch = Switch(7, 2, capabilities=CAPABILITIES if can else not_all)
+        body = extension.QueueStatsRequest(thresholds=wanted).pack()
+        asked = openflow.experimenter(
+            extension.EXPERIMENTER, extension.MessageType.QUEUE_STATS_REQUEST, body, 1
+        )
+        ((kind, reply),) = self.answer(switch, asked)
+        if wanted and not can:
+            assert kind == Type.ERROR
+            return
+        _, exp_type, told = openflow.unpack_experimenter(reply)
+        answer = extension.unpack(exp_type, told)
+        assert isinstance(answer, extension.QueueStatsReply)
+        assert answer.has_thresholds is wanted
+        assert [queue.thresholds is not None for queue in answer.queues] == [wanted, wanted]
 
     def test_messages_may_come_in_pieces(self, switch: Switch) -> None:
         barrier = openflow.barrier_request(9)

@@ -41,6 +41,15 @@ def messages(a: Host, b: Host) -> list[bytes]:
         copy(segment(b, a, back, RST, 10), 2),
     ]
     event = extension.QueueEvent(2, 2, 0, 30, 45_000, 65_536, 7, 1)
+    in_bytes = extension.Thresholds(20_000, 40_000, 60_000)
+    queue = extension.QueueStats(
+        *(2, 0, 2, 7, 10**8, 65_536, None, 45_000, 30, 50_000, 0, 0, 0, 0, 0, (1, 1, 0, 0), 2),
+        thresholds=in_bytes,
+    )
+    other = queue._replace(port=3, thresholds=extension.Thresholds(10, 20, 30, in_packets=True))
+    queues = (
+        extension.QueueStatsReply((queue, other), has_thresholds=has) for has in (False, True)
+    )
     counter = encode(FlowCounter(FlowKey(a.address, 5000, b.address, 80), True, 3))[0]
     return [
         b"".join(life),
@@ -55,6 +64,7 @@ def messages(a: Host, b: Host) -> list[bytes]:
         ),
         copy(neighbours.reply(b.mac, b.address6, a.mac, a.address6, b"")),
         weir(extension.MessageType.QUEUE_EVENT, event.pack()),
+        *(weir(extension.MessageType.QUEUE_STATS_REPLY, reply.pack()) for reply in queues),
         message(Type.MULTIPART_REPLY, struct.pack("!HH4x", 1, 0) + stats_of(counter, 999)),
         message(Type.PORT_STATUS, b"\2" + bytes(7) + _port(a)),
         message(Type.ERROR, struct.pack("!HH", 1, 3) + life[0][:64]),

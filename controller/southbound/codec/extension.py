@@ -1,6 +1,6 @@
 """Packs and unpacks Weir's extension of OpenFlow: experimenter messages and actions.
 
-It mirrors `include/openvswitch/weir-ext.h` of the patched switch. Messages are without the 16 bytes
+It mirrors `include/openflow/weir-ext.h` of the patched switch. Messages are without the 16 bytes
 of the experimenter header, which are `openflow.py`'s. All integers are big-endian.
 """
 
@@ -57,6 +57,7 @@ class Capability(IntFlag):
     CREDIT = 1 << 6
     REPEAT = 1 << 7
     TCP_STATS = 1 << 8
+    THRESHOLDS = 1 << 9
 
 
 NO_CAPABILITY = Capability(0)
@@ -198,31 +199,57 @@ def _check_window(window: Window) -> None:
         raise ExtensionError(f"{name} has unknown class {window.flow_class}")
 
 
-@dataclass(frozen=True, slots=True)
-class _StatsRequest:
-    port: int = ANY_PORT
+_STATS_REQUEST = struct.Struct("!BB2xI")
+# Of a request: thresholds are wanted. Of a reply: every entry has them.
+_THRESHOLDS = 1 << 1
 
-    _FORMAT = struct.Struct("!B3xI")
+
+@dataclass(frozen=True, slots=True)
+class QueueStatsRequest:
+    """Asks for the egress queue of a port, or of all ports that have one.
+
+    Only a switch with Capability.THRESHOLDS may be asked for `thresholds`: others refuse the
+    request.
+    """
+
+    port: int = ANY_PORT
+    thresholds: bool = False
 
     def pack(self) -> bytes:
-        return self._FORMAT.pack(VERSION, self.port)
+        return _STATS_REQUEST.pack(VERSION, _THRESHOLDS if self.thresholds else 0, self.port)
 
     @classmethod
     def unpack(cls, body: bytes) -> Self:
         """Raises ExtensionError."""
-        _check_length("request for statistics", body, cls._FORMAT.size)
-        version, port = cls._FORMAT.unpack(body)
-        _check_version("request for statistics", version)
-        _check_zero("request for statistics", body[1:4])
+        flags, port = _unpack_request("QUEUE_STATS request", body, _THRESHOLDS)
+        return cls(port, bool(flags))
+
+
+@dataclass(frozen=True, slots=True)
+class TcpStatsRequest:
+    """Asks what has become of the TCP connections through the egress queue of a port, or of all."""
+
+    port: int = ANY_PORT
+
+    def pack(self) -> bytes:
+        return _STATS_REQUEST.pack(VERSION, 0, self.port)
+
+    @classmethod
+    def unpack(cls, body: bytes) -> Self:
+        """Raises ExtensionError."""
+        _, port = _unpack_request("TCP_STATS request", body, known=0)
         return cls(port)
 
 
-class QueueStatsRequest(_StatsRequest):
-    """Asks for the egress queue of a port, or of all ports that have one."""
-
-
-class TcpStatsRequest(_StatsRequest):
-    """Asks what has become of the TCP connections through the egress queue of a port, or of all."""
+def _unpack_request(name: str, body: bytes, known: int) -> tuple[int, int]:
+    """Flags and port; `known` are the flags that there may be."""
+    _check_length(name, body, _STATS_REQUEST.size)
+    version, flags, port = _STATS_REQUEST.unpack(body)
+    _check_version(name, version)
+    _check_zero(name, body[2:4])
+    if flags & ~known:
+        raise ExtensionError(f"{name} has unknown flags 0x{flags:02x}")
+    return flags, port
 
 
 HELD_BOUNDS_NS = tuple(1000 * us for us in (100, 300, 1000, 3000, 10_000, 30_000, 100_000))
@@ -264,6 +291,16 @@ class CreditStats(NamedTuple):
 NO_ACCOUNT = CreditStats()
 
 
+class Thresholds(NamedTuple):
+    """The lengths of a queue that cause CN-L, CN-M and CN-H: in bytes with overhead, or
+    `in_packets`."""
+
+    low: int
+    mid: int
+    high: int
+    in_packets: bool = False
+
+
 class QueueStats(NamedTuple):
     """An egress queue, at `time_ns` (the switch's CLOCK_MONOTONIC), and its counters.
 
@@ -295,66 +332,89 @@ class QueueStats(NamedTuple):
     credit: CreditStats = NO_ACCOUNT
     can_have_account: bool = True
     """False for ports of PMD threads, even if the switch keeps accounts."""
+    thresholds: Thresholds | None = None
+    """None if the reply has none."""
 
 
 _NO_LIMIT = 2**64 - 1
 _REPLY = struct.Struct("!BB6x")
 _MORE = 1 << 0
-_CAN_HAVE_ACCOUNT = 1 << 0
+_CAN_HAVE_ACCOUNT, _IN_PACKETS = 1 << 0, 1 << 1
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatsReply:
-    """Answers a request; while `more` is set, further messages follow."""
+    """Answers a request; while `more` is set, further messages follow. Queues have thresholds if
+    the reply `has_thresholds`, otherwise they are left out."""
 
     queues: tuple[QueueStats, ...]
     more: bool = False
+    has_thresholds: bool = False
 
     _ENTRY = struct.Struct("!IIBB6x38Q")
+    _LEVELS = struct.Struct("!3Q")
 
     def pack(self) -> bytes:
-        return _REPLY.pack(VERSION, _MORE if self.more else 0) + b"".join(
-            self._ENTRY.pack(
-                *queue[:3],
-                _CAN_HAVE_ACCOUNT if queue.can_have_account else 0,
-                *queue[3:6],
-                _NO_LIMIT if queue.limit_pkts is None else queue.limit_pkts,
-                *queue[7:15],
-                *queue.events,
-                queue.sequence,
-                *queue.credit[:9],
-                *queue.credit.held_for,
-                *queue.credit[10:],
-            )
-            for queue in self.queues
+        flags = (_MORE if self.more else 0) | (_THRESHOLDS if self.has_thresholds else 0)
+        return _REPLY.pack(VERSION, flags) + b"".join(map(self._pack_entry, self.queues))
+
+    def _pack_entry(self, queue: QueueStats) -> bytes:
+        levels, flags = b"", _CAN_HAVE_ACCOUNT if queue.can_have_account else 0
+        if self.has_thresholds:
+            if queue.thresholds is None:
+                raise ValueError(f"the queue of port {queue.port} has no thresholds")
+            levels = self._LEVELS.pack(*queue.thresholds[:3])
+            flags |= _IN_PACKETS if queue.thresholds.in_packets else 0
+        entry = self._ENTRY.pack(
+            *queue[:3],
+            flags,
+            *queue[3:6],
+            _NO_LIMIT if queue.limit_pkts is None else queue.limit_pkts,
+            *queue[7:15],
+            *queue.events,
+            queue.sequence,
+            *queue.credit[:9],
+            *queue.credit.held_for,
+            *queue.credit[10:],
         )
+        return entry + levels
 
     @classmethod
     def unpack(cls, body: bytes) -> Self:
         """Raises ExtensionError."""
-        more = _unpack_head("QUEUE_STATS reply", body, cls._ENTRY.size)
-        queues = []
-        for offset in range(_REPLY.size, len(body), cls._ENTRY.size):
-            _check_zero("QUEUE_STATS reply", body[offset + 10 : offset + 16])
-            entry = cls._ENTRY.unpack_from(body, offset)
-            (level, queue_flags), fields = entry[2:4], (*entry[:3], *entry[4:])
-            limit_pkts = fields[6]
-            if level > 3:
-                raise ExtensionError(f"QUEUE_STATS reply has unknown level {level}")
-            if queue_flags & ~_CAN_HAVE_ACCOUNT:
-                raise ExtensionError(f"QUEUE_STATS reply has unknown flags 0x{queue_flags:02x}")
-            limit = None if limit_pkts == _NO_LIMIT else limit_pkts
-            counted = fields[20:]
-            credit = CreditStats._make((*counted[:9], counted[9:17], *counted[17:]))
-            queues.append(
-                QueueStats._make(
-                    (
-                        *(*fields[:6], limit, *fields[7:15], fields[15:19], fields[19]),
-                        *(credit, bool(queue_flags)),
-                    )
-                )
+        flags = _unpack_head("QUEUE_STATS reply", body, _MORE | _THRESHOLDS)
+        has_thresholds = bool(flags & _THRESHOLDS)
+        size = cls._ENTRY.size + (cls._LEVELS.size if has_thresholds else 0)
+        _check_entries("QUEUE_STATS reply", body, _REPLY.size, size)
+        queues = tuple(
+            cls._unpack_entry(body, offset, has_thresholds)
+            for offset in range(_REPLY.size, len(body), size)
+        )
+        return cls(queues, bool(flags & _MORE), has_thresholds)
+
+    @classmethod
+    def _unpack_entry(cls, body: bytes, offset: int, has_thresholds: bool) -> QueueStats:
+        _check_zero("QUEUE_STATS reply", body[offset + 10 : offset + 16])
+        entry = cls._ENTRY.unpack_from(body, offset)
+        (level, flags), fields = entry[2:4], (*entry[:3], *entry[4:])
+        limit_pkts = fields[6]
+        if level > 3:
+            raise ExtensionError(f"QUEUE_STATS reply has unknown level {level}")
+        if flags & ~(_CAN_HAVE_ACCOUNT | (_IN_PACKETS if has_thresholds else 0)):
+            raise ExtensionError(f"QUEUE_STATS reply has unknown flags 0x{flags:02x}")
+        thresholds = None
+        if has_thresholds:
+            low, mid, high = cls._LEVELS.unpack_from(body, offset + cls._ENTRY.size)
+            thresholds = Thresholds(low, mid, high, bool(flags & _IN_PACKETS))
+        limit = None if limit_pkts == _NO_LIMIT else limit_pkts
+        counted = fields[20:]
+        credit = CreditStats._make((*counted[:9], counted[9:17], *counted[17:]))
+        return QueueStats._make(
+            (
+                *(*fields[:6], limit, *fields[7:15], fields[15:19], fields[19]),
+                *(credit, bool(flags & _CAN_HAVE_ACCOUNT), thresholds),
             )
-        return cls(tuple(queues), more)
+        )
 
 
 ANSWER_SIZES = (10_000, 100_000)
@@ -414,7 +474,8 @@ class TcpStatsReply:
     @classmethod
     def unpack(cls, body: bytes) -> Self:
         """Raises ExtensionError."""
-        more = _unpack_head("TCP_STATS reply", body, cls._ENTRY.size)
+        flags = _unpack_head("TCP_STATS reply", body, _MORE)
+        _check_entries("TCP_STATS reply", body, _REPLY.size, cls._ENTRY.size)
         ports = []
         for entry in cls._ENTRY.iter_unpack(body[_REPLY.size :]):
             answers = [
@@ -422,7 +483,7 @@ class TcpStatsReply:
                 for at in range(8, len(entry), cls._ANSWERS)
             ]
             ports.append(TcpStats._make((*entry[:8], tuple(answers))))
-        return cls(tuple(ports), more)
+        return cls(tuple(ports), bool(flags & _MORE))
 
 
 Message = (
@@ -508,15 +569,17 @@ def unpack_action(action: bytes) -> TcpRwnd | TcpRwndRegister:
     raise ExtensionError(f"unknown action {subtype}")
 
 
-def _unpack_head(name: str, body: bytes, entry_size: int) -> bool:
-    """Check what a reply with statistics starts with; whether further messages follow."""
-    _check_entries(name, body, _REPLY.size, entry_size)
+def _unpack_head(name: str, body: bytes, known: int) -> int:
+    """Check what a reply with statistics starts with, and return its flags; `known` are those that
+    there may be."""
+    if len(body) < _REPLY.size:
+        raise ExtensionError(f"{name} has {len(body)} bytes, less than {_REPLY.size}")
     version, flags = _REPLY.unpack_from(body)
     _check_version(name, version)
     _check_zero(name, body[2:8])
-    if flags & ~_MORE:
+    if flags & ~known:
         raise ExtensionError(f"{name} has unknown flags 0x{flags:02x}")
-    return bool(flags & _MORE)
+    return int(flags)
 
 
 def _check_length(name: str, body: bytes, expected: int) -> None:

@@ -168,7 +168,8 @@ class Session:
     def read_queues(self) -> None:
         """Ask for all egress queues, and what becomes of TCP connections through them. An earlier
         request that is not answered yet is abandoned."""
-        request = extension.QueueStatsRequest().pack()
+        thresholds = Capability.THRESHOLDS in self.capabilities
+        request = extension.QueueStatsRequest(thresholds=thresholds).pack()
         self._queues.ask(self._extension(extension.MessageType.QUEUE_STATS_REQUEST, request))
         if Capability.TCP_STATS in self.capabilities:
             request = extension.TcpStatsRequest().pack()

@@ -196,8 +196,10 @@ def _answer(kind: int, xid: int, body: bytes) -> bytes:
         subscribed = extension.Subscribe(flags, _ANY, capabilities, _REGISTERS)
         return extension_message(extension.MessageType.SUBSCRIBE, subscribed.pack(), xid)
     if kind == Type.EXPERIMENTER and body[7] == extension.MessageType.QUEUE_STATS_REQUEST:
-        queues = extension.QueueStatsReply(tuple(_queue(Host(n)) for n in range(1, HOSTS + 1)))
-        return extension_message(extension.MessageType.QUEUE_STATS_REPLY, queues.pack(), xid)
+        asked = extension.QueueStatsRequest.unpack(body[8:])
+        queues = tuple(_queue(Host(n)) for n in range(1, HOSTS + 1))
+        reply = extension.QueueStatsReply(queues, has_thresholds=asked.thresholds)
+        return extension_message(extension.MessageType.QUEUE_STATS_REPLY, reply.pack(), xid)
     return b""
 
 
@@ -217,8 +219,15 @@ def _queue(host: Host) -> extension.QueueStats:
     """An empty queue of a link of unlimited rate, with a buffer that is never full."""
     lengths, frames, events = (0, 0, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0)
     return extension.QueueStats(
-        host.number, 0, 0, 0, _RATE_BPS, _LIMIT_BYTES, None, *lengths, *frames, events, 0
+        *(host.number, 0, 0, 0, _RATE_BPS, _LIMIT_BYTES, None, *lengths, *frames, events, 0),
+        thresholds=thresholds(_LIMIT_BYTES),
     )
+
+
+def thresholds(limit_bytes: int) -> extension.Thresholds:
+    """Those of a queue that is not configured otherwise: 30, 60 and 80 % of its limit."""
+    low, mid, high = (limit_bytes * percent // 100 for percent in (30, 60, 80))
+    return extension.Thresholds(low, mid, high)
 
 
 def _port(host: Host) -> bytes:

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 
-import { counted, noticesOf, thresholds, within, worst } from './notices';
-import type { WeirEvent } from './types';
+import { counted, noticesOf, thresholds, thresholdsText, within, worst } from './notices';
+import type { Queue, WeirEvent } from './types';
 
 const PORT = '0000000000000011:3';
 
@@ -71,4 +71,16 @@ test('thresholds have names and lengths, or there are none', () => {
   expect(told.map(({ label }) => label)).toEqual(['L 16 KiB', 'M 32 KiB', 'H 48 KiB']);
   expect(thresholds(null)).toEqual([]);
   expect(thresholds(undefined)).toEqual([]);
+});
+
+test('thresholds are written in their unit', () => {
+  const levels = { low_bytes: 16_384, mid_bytes: 32_768, high_bytes: 49_152 };
+  const packet_levels = { low_packets: 10, mid_packets: 20, high_packets: 30 };
+  const queue = (told: Partial<Queue>) => told as Queue;
+  expect(thresholdsText(queue({ levels, packet_levels: null }))).toBe(
+    'L 16 KiB, M 32 KiB, H 48 KiB',
+  );
+  expect(thresholdsText(queue({ levels: null, packet_levels }))).toBe('L 10, M 20, H 30 packets');
+  expect(thresholdsText(queue({ levels: null, packet_levels: null }))).toBe(null);
+  expect(thresholdsText(queue({}))).toBe(null);
 });

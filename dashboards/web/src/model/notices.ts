@@ -1,8 +1,8 @@
 /** Notices of a port's queue, as they are drawn over its chart. */
 
 import { placeOf } from './events';
-import { bytes } from './format';
-import type { Level, Levels, WeirEvent } from './types';
+import { bytes, count } from './format';
+import type { Level, Levels, Queue, WeirEvent } from './types';
 
 export const NOTICES = ['CN-H', 'CN-M', 'CN-L', 'CR'] as const;
 export type NoticeName = (typeof NOTICES)[number];
@@ -99,3 +99,14 @@ export function thresholds(levels: Levels | null | undefined): Threshold[] {
   ] as const;
   return told.map(([level, value]) => ({ level, value, label: `${level} ${bytes(value)}` }));
 }
+
+/** The thresholds of a queue in its unit, in words; null if its switch has told none. */
+export function thresholdsText(queue: Queue): string | null {
+  if (queue.levels != null) return joined(thresholds(queue.levels).map(({ label }) => label));
+  if (queue.packet_levels == null) return null;
+  const { low_packets, mid_packets, high_packets } = queue.packet_levels;
+  const [low, mid, high] = [low_packets, mid_packets, high_packets].map(count);
+  return `${joined([`L ${low}`, `M ${mid}`, `H ${high}`])} packets`;
+}
+
+const joined = (parts: string[]): string => parts.join(', ');

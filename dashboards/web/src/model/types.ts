@@ -83,6 +83,13 @@ export interface Levels {
   high_bytes: number;
 }
 
+/** The same for a queue whose thresholds are in packets. */
+export interface PacketLevels {
+  low_packets: number;
+  mid_packets: number;
+  high_packets: number;
+}
+
 export interface Queue {
   queue: number;
   switch_time_ns: number;
@@ -97,8 +104,10 @@ export interface Queue {
   marked_packets: number;
   can_have_account: boolean;
   account: Account | null;
-  /** Null where the switch does not tell them, absent where the controller does not. */
+  /** At most one of the two. Null where the switch does not tell them, absent where the controller
+   * does not. */
   levels?: Levels | null;
+  packet_levels?: PacketLevels | null;
 }
 
 export interface Tcp {
