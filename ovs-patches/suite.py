@@ -79,7 +79,7 @@ def run(
         seen[title] += 1
         name = title if seen[title] == 1 else f"{title} #{seen[title]}"
         outcomes[name] = outcome
-        logs[name] = _directory(tree, target) / f"{number:04}" / f"{_suite(target)}.log"
+        logs[name] = _log(tree, target, number)
     return Result(outcomes, logs)
 
 
@@ -114,6 +114,16 @@ def _suite(target: str) -> str:
 
 def _directory(tree: Tree, target: str) -> Path:
     return tree.source / "tests" / f"{_suite(target)}.dir"
+
+
+def _log(tree: Tree, target: str, number: int) -> Path:
+    """Of a group that has failed; those of others are gone. Numbers of directories have as many
+    digits as that of the last group of the suite."""
+    directory = _directory(tree, target)
+    for one in directory.glob(f"*{number}"):
+        if one.name.isdecimal() and int(one.name) == number:
+            directory = one
+    return directory / f"{_suite(target)}.log"
 
 
 def _groups(

@@ -52,7 +52,13 @@ def tree(tmp_path: Path) -> Tree:
 
 
 @pytest.mark.netns
-def test_groups_are_told_by_title_and_failures_get_a_second_chance(tree: Tree) -> None:
+@pytest.mark.parametrize("directory", ["0014", "014", "14"])
+def test_groups_are_told_by_title_and_failures_get_a_second_chance(
+    tree: Tree, directory: str
+) -> None:
+    logs = tree.source / "tests/testsuite.dir"
+    for name in ("at-groups", "114", directory):
+        (logs / name).mkdir(parents=True)
     result = suite.run(tree, "check", ["odp", "pmd"], lambda _: None, jobs=3)
     assert tree.flags == ["-j3 -k odp -k pmd", "14 15"]
     assert result.outcomes == {
@@ -65,8 +71,7 @@ def test_groups_are_told_by_title_and_failures_get_a_second_chance(tree: Tree) -
     }
     assert result.failed == {"OFPST_FLOW request"}
     assert result.counts() == {"passed": 4, "failed": 1, "skipped": 1}
-    log = result.logs["OFPST_FLOW request"]
-    assert log == tree.source / "tests/testsuite.dir/0014/testsuite.log"
+    assert result.logs["OFPST_FLOW request"] == logs / directory / "testsuite.log"
 
 
 @pytest.mark.netns
