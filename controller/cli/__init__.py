@@ -24,6 +24,10 @@ COMMANDS = {
         "off [--switch ID] [--port PORT]", "stop regulating everything, a switch, a port"
     ),
     "on": Command("on [--switch ID] [--port PORT]", "regulate again what was turned off"),
+    "settings": Command("settings [KEY ...]", "what the controller is set to"),
+    "set": Command("set KEY=VALUE ...", "change settings at work"),
+    "undo": Command("undo", "take the latest change of settings back"),
+    "audit": Command("audit", "who has changed what, and when"),
     "compare": Command(
         "compare --minutes N [--switch ID] [--port PORT]", "does regulation help here, or hurt?"
     ),

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from controller.cli import COMMANDS, listing, switching, words
+from controller.cli import COMMANDS, listing, settings, switching, words
 from controller.cli.arguments import Parser
 from controller.cli.check import check
 from controller.cli.client import AskError, Client
@@ -61,6 +61,28 @@ Controllers that stand by for each other tell each other.""",
     weir-controller on --switch 1 --port eth2
     weir-controller on --switch 1           # and all of its ports
     weir-controller on                      # everything""",
+    "settings": """\
+    weir-controller settings
+    weir-controller settings regulation     # a section
+    weir-controller settings --changed      # what was changed at work, by whom and when
+
+FILE is what the configuration file says where that is not in force, DEFAULT the default where it is
+not. "restart": it can only be changed in the file, and by a restart.""",
+    "set": """\
+    weir-controller set regulation.max_hold=20ms
+    weir-controller set log.level=debug 'log.levels={session: warning}'
+    weir-controller set regulation.max_hold=            # what the file says
+    weir-controller set --try regulation.scheme=sdtcp   # would that be taken? changes nothing
+
+All of it is in force at once, as after a reload of the file, or nothing is. It goes over what the
+file says, and holds over reloads and restarts of the controller. Each controller of the same
+switches has settings of its own: say it to each.""",
+    "undo": """\
+    weir-controller undo                    # an undo can be taken back, too
+    weir-controller undo 17                 # only if 17 is the latest change""",
+    "audit": """\
+    weir-controller audit
+    weir-controller audit --limit 100 --json | jq '.entries[] | select(.what == "settings")'""",
     "compare": """\
     weir-controller compare --minutes 10
     weir-controller compare --minutes 5 --switch 1 --port eth2
@@ -157,6 +179,25 @@ def _parser() -> Parser:
     )
     off.add_argument("--list", action="store_true", help="say what is off, and change nothing")
     _add_place(add("on", switching.on, asking, as_json))
+    shown = add("settings", lambda given: settings.settings(given, console()), asking, as_json)
+    shown.add_argument("keys", metavar="KEY", nargs="*", help="a key, or a section")
+    shown.add_argument("--changed", action="store_true", help="those that were changed at work")
+    changed = add("set", settings.change, asking, as_json)
+    changed.add_argument(
+        "changes",
+        metavar="KEY=VALUE",
+        nargs="+",
+        type=settings.assignment,
+        help="without a value: what the file says",
+    )
+    changed.add_argument(
+        "--try", dest="only_try", action="store_true", help="check it, and change nothing"
+    )
+    undone = add("undo", settings.undo, asking, as_json)
+    undone.add_argument("id", metavar="ID", nargs="?", help="of the change (the latest)")
+    audit = add("audit", settings.audit, asking, as_json)
+    audit.add_argument("--limit", **_NUMBER, default=20, help="how many (20)")
+    audit.add_argument("--before", metavar="ID", help="those before this one")
     compared = add("compare", _compare, asking, as_json)
     _add_place(compared)
     compared.add_argument("--minutes", metavar="N", type=_minutes, default=10.0, help="default 10")

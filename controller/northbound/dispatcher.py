@@ -26,10 +26,11 @@ class Dispatcher:
         self._scheduler = scheduler
         self._followers = 0
 
-    def answer(self, request: bytes) -> Generator[bytes, None, None]:
-        """The lines of the answer; errors are answers, too. Close it if you do not take all."""
+    def answer(self, request: bytes, who: str | None = None) -> Generator[bytes, None, None]:
+        """The lines of the answer; errors are answers, too. Close it if you do not take all. `who`
+        asks, if the request does not say."""
         try:
-            yield from self._answer(request)
+            yield from self._answer(request, who)
         except CallError as error:
             yield messages.error(error.kind, error.detail)
         except UnknownError as error:
@@ -42,9 +43,9 @@ class Dispatcher:
             LOG.exception("a request could not be answered: %.200r", request)
             yield messages.error(Kind.INTERNAL, "the log of the controller says why")
 
-    def _answer(self, request: bytes) -> Iterator[bytes]:
+    def _answer(self, request: bytes, who: str | None) -> Iterator[bytes]:
         with self._scheduler.slice():
-            answer = self._handlers.answer(*messages.parse(request))
+            answer = self._handlers.answer(*messages.parse(request), who)
         match answer:
             case Document(fields):
                 yield messages.result(fields)

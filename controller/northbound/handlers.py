@@ -76,8 +76,10 @@ class Handlers:
         self._sleep = sleep
         self._exposition = Exposition(source, checkpoint)
 
-    def answer(self, method: str, given: Mapping[str, object]) -> Answer:
-        """The answer of a method to these parameters."""
+    def answer(self, method: str, given: Mapping[str, object], who: str | None = None) -> Answer:
+        """The answer of a method to these parameters. `who` asks, if the parameters do not say."""
+        if who is not None and methods.says_who(method):
+            given = {"by": who, **given}
         asked = methods.read(method, given)
         handler: Callable[[Any], Answer] = getattr(self, method)
         return handler(asked)

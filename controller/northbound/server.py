@@ -10,6 +10,7 @@ import errno
 import logging
 import os
 import stat
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
@@ -33,6 +34,7 @@ _WAITING = 512
 _PEER_TIMEOUT_S = 30.0
 _ACCEPT_AGAIN_S = 0.1
 _READ_BYTES = 4096
+_CREDENTIALS = struct.Struct("3i")
 _PATH_BYTES = 107  # unix(7): sun_path, less its end.
 
 
@@ -134,14 +136,22 @@ def _attend(dispatcher: Dispatcher, peer: socket.socket) -> None:
     """Answer one request after the other, until the peer is gone or idle for too long."""
     try:
         with contextlib.closing(peer):
+            who = _who(peer)
             for request in _requests(peer):
-                with contextlib.closing(dispatcher.answer(request)) as answer:
+                with contextlib.closing(dispatcher.answer(request, who)) as answer:
                     for piece in answer:
                         _send(peer, piece)
     except (OSError, eventlet.Timeout) as error:
         LOG.debug("a peer is let go: %s", error)
     except Exception:
         LOG.exception("a peer could not be attended to")
+
+
+def _who(peer: socket.socket) -> str:
+    """The user of the peer's process, as the audit log is to have it (unix(7), SO_PEERCRED)."""
+    told = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(told)
+    return f"uid {user}"
 
 
 def _requests(peer: socket.socket) -> Iterator[bytes]:

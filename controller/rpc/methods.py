@@ -380,6 +380,11 @@ METHODS: Mapping[str, type[Parameters]] = {
 }
 
 
+def says_who(method: str) -> bool:
+    """Whether a method takes who asks, for the logs."""
+    return method in METHODS and "by" in METHODS[method].model_fields
+
+
 def read(method: str, params: Mapping[str, object]) -> Parameters:
     """The parameters of a request. Raises CallError."""
     taken = METHODS.get(method)

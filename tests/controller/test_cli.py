@@ -19,12 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from commanding import stand_in
 from controller.cli import COMMANDS, commands, listing, words
 from controller.cli.client import AskError, Client
 from controller.cli.top import Look, Rates, Screen
-from controller.northbound.dispatcher import Dispatcher
-from controller.northbound.handlers import Handlers
-from controller.northbound.scheduler import Scheduler
 from controller.rpc import messages
 from controller.rpc.messages import Kind
 from dummy_ovs import REPOSITORY
@@ -220,26 +218,7 @@ class TestOffAndOn:
 
     @pytest.fixture
     def told(self, monkeypatch: pytest.MonkeyPatch) -> Told:
-        source = Told()
-        scheduler = Scheduler(lambda: 0, lambda: None)
-        handlers = Handlers(
-            source, source, source, source.changing, scheduler.checkpoint, lambda _: None
-        )
-        dispatcher = Dispatcher(handlers, scheduler)
-
-        def ask(_: Client, method: str, params: dict[str, object] | None = None) -> dict[str, Any]:
-            answer = messages.Assembly()
-            try:
-                for written in dispatcher.answer(messages.request(method, params)):
-                    answer.take(written)
-            except messages.CallError as error:
-                raise AskError(error.detail) from None
-            asked: dict[str, Any] = json.loads(answer.body)
-            return asked
-
-        monkeypatch.setattr(Client, "ask", ask)
-        monkeypatch.setenv("SUDO_USER", "ada")
-        return source
+        return stand_in(monkeypatch)
 
     def test_a_port_for_half_an_hour(self, told: Told, capsys: pytest.CaptureFixture[str]) -> None:
         place = ["--switch", "1", "--port", "eth2"]
