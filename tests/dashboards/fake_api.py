@@ -19,6 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 import fake_fabric as fabric
+import fake_incident
 from controller.api.page import HEADERS
 from controller.api.sessions import COOKIE
 from controller.model.values import datapath_id, switch_id
@@ -41,6 +42,8 @@ class FakeApi:
         self.sessions: dict[str, str] = {}
         self.bypasses: list[BypassView] = []
         self.events: list[dict[str, object]] = []
+        # What an incident has otherwise than fake_incident says.
+        self.incident_has: dict[str, object] = {}
         self.controller_age_s = 0.2
         self.clock_off_s = 0.0
         self.asked: list[tuple[str, str]] = []
@@ -50,6 +53,7 @@ class FakeApi:
             Route("/v1/session", self.session, methods=["GET", "POST", "DELETE"]),
             Route("/v1/overview", self.signed_in(self.overview)),
             Route("/v1/history", self.signed_in(self.history)),
+            Route("/v1/incident", self.signed_in(self.incident)),
             Route("/v1/topology", self.signed_in(self.topology)),
             Route("/v1/switches", self.signed_in(self.switches)),
             Route("/v1/ports", self.signed_in(self.ports)),
@@ -182,6 +186,20 @@ class FakeApi:
 
     async def use(self, _: Request) -> Response:
         return JSONResponse(self.other[1] if self.other else fabric.port_use(self.now_s))
+
+    async def incident(self, request: Request) -> Response:
+        query = request.query_params
+        from_s, to_s = float(query["from"]), float(query["to"])
+        if to_s - from_s > 3600:
+            return problem(422, "from, to: an incident has at most 1 h")
+        asked = None
+        if "port" in query:
+            asked = (switch_id(query["switch"]), int(query["port"]))
+        return JSONResponse(
+            fake_incident.incident(
+                from_s, to_s, self.now_s, self.events, asked, **self.incident_has
+            )
+        )
 
     async def topology(self, _: Request) -> Response:
         if self.other:

@@ -4,6 +4,7 @@ import './style/frame.css';
 import './style/parts.css';
 import './style/forms.css';
 import './style/map.css';
+import './style/incident.css';
 import './style/narrow.css';
 
 import { mount } from 'svelte';

@@ -36,9 +36,10 @@ export class Tail {
   }
 }
 
-export type Kind = 'notices' | 'regulation' | 'fabric' | 'hosts' | 'controller';
+export const KINDS = ['notices', 'regulation', 'fabric', 'hosts', 'controller'] as const;
+export type Kind = (typeof KINDS)[number];
 
-const KINDS: Record<string, Kind> = {
+const OF_KIND: Record<string, Kind> = {
   queue_event: 'notices',
   window_set: 'regulation',
   regulation_off: 'regulation',
@@ -59,7 +60,7 @@ const KINDS: Record<string, Kind> = {
   flow_expired: 'hosts',
 };
 
-export const kindOf = (event: WeirEvent): Kind => KINDS[event.event] ?? 'controller';
+export const kindOf = (event: WeirEvent): Kind => OF_KIND[event.event] ?? 'controller';
 
 const HEAD = new Set(['event', 'serial', 'time_ns', 'wall_s']);
 

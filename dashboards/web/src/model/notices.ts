@@ -70,7 +70,7 @@ export const within = (notices: readonly Notice[], from_s: number, to_s: number)
   notices.filter(({ at_s }) => at_s >= from_s && at_s <= to_s);
 
 /** How many there are of each name, the worst first; names without any are left out. */
-export function counted(notices: readonly Notice[]): [NoticeName, number][] {
+export function counted(notices: readonly Pick<Notice, 'name'>[]): [NoticeName, number][] {
   const counts = new Map<NoticeName, number>();
   for (const { name } of notices) counts.set(name, (counts.get(name) ?? 0) + 1);
   return NOTICES.flatMap((name): [NoticeName, number][] => {

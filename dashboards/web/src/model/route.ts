@@ -2,7 +2,7 @@
 
 import { queryOf, type Interval } from './interval';
 
-export type View = 'overview' | 'fabric' | 'port' | 'flows' | 'flow' | 'events';
+export type View = 'overview' | 'fabric' | 'port' | 'flows' | 'flow' | 'events' | 'incident';
 
 /** One direction of a connection, by where its data goes. */
 export interface FlowEnds {
@@ -35,6 +35,7 @@ export function parseRoute(hash: string): Route {
     case 'fabric':
     case 'flows':
     case 'events':
+    case 'incident':
       return { view, ...NOWHERE, query };
     case 'port':
       if (/^[0-9a-f]{16}$/.test(id) && /^[1-9]\d{0,9}$/.test(port)) {

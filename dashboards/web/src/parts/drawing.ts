@@ -2,16 +2,9 @@
 
 import type uPlot from 'uplot';
 
+import type { Limit } from '../model/charts';
 import type { Interval } from '../model/interval';
 import { SHAPES, type Notice } from '../model/notices';
-
-/** A limit: a horizontal line. */
-export interface Limit {
-  label: string;
-  value: number;
-  /** The name of a colour of style/base.css, without `--`; else it is muted. */
-  colour?: string;
-}
 
 type Colour = (name: string) => string;
 

@@ -1,0 +1,157 @@
+/** An incident as one file: HTML that runs nothing and loads nothing. */
+
+import { chartsOfPort, chartsOfTotals } from './charts';
+import { placeOf, told } from './events';
+import { facts, summary, titleOf, utcText, zone, type Maker } from './facts';
+import { bytes, count, endpoint, rate, timeOfDay, utc } from './format';
+import { largeFlows, phases, unknown, type Incident, type IncidentPort } from './incident';
+import { intervalText } from './interval';
+import { html, Markup } from './markup';
+import { portId } from './rates';
+import style from './report.css?raw';
+import { svg } from './svg';
+import type { WeirEvent } from './types';
+import { changesOf, creditOf, rangeText, windowsOf } from './wording';
+
+// Without this, a file that is opened from a disk could do what its browser allows to such files.
+const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+const moment = (at_s: number | null | undefined, ms = false): Markup =>
+  html`<span class="when" title="${utc(at_s)}">${timeOfDay(at_s, ms)}</span>`;
+
+function table(heads: readonly string[], rows: readonly (string | number | Markup)[][]): Markup {
+  return html`<table>
+    <thead>
+      <tr>
+        ${heads.map((head) => html`<th>${head}</th>`)}
+      </tr>
+    </thead>
+    <tbody>
+      ${rows.map(
+        (row) =>
+          html`<tr>
+            ${row.map((cell) => html`<td>${cell}</td>`)}
+          </tr> `,
+      )}
+    </tbody>
+  </table> `;
+}
+
+function ofPort(incident: Incident, port: IncidentPort): Markup {
+  const id = portId(port);
+  const rules = phases(incident.snapshots, id);
+  const flows = largeFlows(incident.snapshots, id);
+  const level = port.worst === null ? '' : `, at worst CN-${port.worst}`;
+  return html`<h2>Port ${port.name}</h2>
+    <p class="muted">
+      port ${port.port} of switch ${port.datapath_id}; ${count(port.notices)} notices${level}
+    </p>
+    <div class="charts">${chartsOfPort(incident, port).map((chart) => svg(chart, incident))}</div>
+    <h3>What Weir did</h3>
+    ${
+      rules.length === 0
+        ? html`<p class="muted">No snapshot says what was in force.</p>`
+        : table(
+            [
+              'From',
+              'To',
+              'Scheme',
+              'Burst flows',
+              'Background',
+              'Largest windows',
+              'Credit, held at most',
+            ],
+            rules.map(({ from_s, to_s, rule, burst, background }) => [
+              moment(from_s),
+              moment(to_s),
+              rule.scheme,
+              rangeText(burst),
+              rangeText(background),
+              windowsOf(rule),
+              creditOf(rule),
+            ]),
+          )
+    }
+    <h3>Who was large</h3>
+    ${
+      flows.length === 0
+        ? html`<p class="muted">No snapshot tells of flows.</p>`
+        : table(
+            ['From', 'To', 'Class', 'Volume', 'Mean rate', 'Treatment', 'Seen'],
+            flows.map((flow) => [
+              endpoint(flow.src, flow.src_port),
+              endpoint(flow.dst, flow.dst_port),
+              flow.classes.join(' → '),
+              bytes(flow.volume_bytes),
+              rate(flow.mean_bps),
+              flow.treatments.join(' → '),
+              html`${moment(flow.first_s)} to ${moment(flow.last_s)}`,
+            ]),
+          )
+    } `;
+}
+
+const eventRow = (event: WeirEvent): (string | Markup)[] => [
+  moment(event.wall_s, true),
+  event.event,
+  placeOf(event),
+  told(event),
+];
+
+/** The whole file. */
+export function report(incident: Incident, made: Maker): string {
+  const gaps = unknown(incident);
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta http-equiv="Content-Security-Policy" content="${POLICY}" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <title>${titleOf(incident)}, ${utcText(incident)}</title>
+        <style>
+          ${new Markup(style)}
+        </style>
+      </head>
+      <body>
+        <h1>${titleOf(incident)}</h1>
+        <dl>
+          ${facts(incident, made).map(
+            ([name, text]) =>
+              html`<dt>${name}</dt>
+                <dd>${text}</dd> `,
+          )}
+        </dl>
+        <h2>In short</h2>
+        ${summary(incident).map((sentence) => html`<p>${sentence}</p> `)}
+        ${
+          gaps.length === 0
+            ? ''
+            : html`<h3>Not known</h3>
+                ${gaps.map((gap) => html`<p>${intervalText(gap)}: ${gap.why}</p> `)}`
+        }
+        <h2>The fabric</h2>
+        <div class="charts">${chartsOfTotals(incident).map((chart) => svg(chart, incident))}</div>
+        ${incident.ports.map((port) => ofPort(incident, port))}
+        <h2>Events</h2>
+        <p class="muted">
+          ${incident.events.length.toLocaleString()} events, the oldest first; times are local,
+          ${zone(incident.from_s)}.
+        </p>
+        ${incident.events.length === 0 ? '' : table(['Time', 'Event', 'Where', 'What'], incident.events.map(eventRow))}
+        <h2>Changed by operators</h2>
+        ${
+          incident.audit.length === 0
+            ? html`<p class="muted">Nothing was changed in this time.</p>`
+            : table(
+                ['Time', 'By', 'What', 'Changes'],
+                incident.audit.map((entry) => [
+                  moment(entry.at_s),
+                  entry.by,
+                  entry.what,
+                  changesOf(entry),
+                ]),
+              )
+        }
+      </body>
+    </html> `.text;
+}

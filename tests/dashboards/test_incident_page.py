@@ -1,0 +1,235 @@
+"""Incidents: picked on a chart, told on one page, taken away as a file."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fake_fabric as fabric
+import fake_incident
+from accessibility import LOOKS, complaints
+from fake_api import Served
+from looking import Looking
+from test_charts import drag, has_episode, open_port
+
+pytestmark = pytest.mark.browser
+
+PORT = fabric.port_id(*fabric.HOT)
+SCRIPT = "<script>alert(3)</script>"
+
+
+def address(from_s: float, to_s: float, port: str = "") -> str:
+    return f"#/incident?from={from_s:.3f}&to={to_s:.3f}" + (f"&port={port}" if port else "")
+
+
+def open_incident(looking: Looking, port: str = PORT, name: str = "operator") -> float:
+    """Let an episode have happened a minute ago, and go to what happened then; when it began."""
+    looking.served.api.events.clear()
+    begin_s = has_episode(looking, 60)
+    page = looking.sign_in(name)
+    page.evaluate("hash => { location.hash = hash }", address(begin_s - 10, begin_s + 20, port))
+    page.get_by_test_id("facts").wait_for()
+    return begin_s
+
+
+def test_what_is_picked_on_a_port_is_told_on_one_page(looking: Looking, expect: Any) -> None:
+    looking.served.api.events.clear()
+    has_episode(looking, 200)
+    page = looking.sign_in()
+    open_port(page)
+    drag(page, 0.5, 0.75)
+    page.get_by_test_id("picking").get_by_role("link", name="What happened then").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Incident at leaf1-eth3")
+    assert re.search(r"#/incident\?from=\d+\.\d{3}&to=\d+\.\d{3}&port=0{14}11%3A3$", page.url)
+    expect(page.get_by_test_id("incident-events").get_by_role("row")).to_have_count(5)
+
+
+def test_what_is_picked_on_the_totals_is_of_the_whole_fabric(looking: Looking, expect: Any) -> None:
+    page = looking.sign_in()
+    picking = page.get_by_test_id("picking")
+    picking.get_by_role("button", name="Pick a time range").click()
+    expect(picking.get_by_role("button", name="Zoom")).to_have_count(0)
+    picking.get_by_role("link", name="What happened then").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Incident in the fabric")
+
+
+def test_an_incident_tells_all_that_happened(looking: Looking, expect: Any) -> None:
+    api = looking.served.api
+    begin_s = api.now_s - 60
+    api.incident_has = {
+        "audit": [fake_incident.entry(begin_s)],
+        "gaps": [{"from_s": begin_s, "to_s": begin_s + 5, "why": "the API was not running"}],
+        "events_left_out": 1200,
+        "events_from_s": begin_s,
+    }
+    open_incident(looking)
+    page = looking.page
+    facts = page.get_by_test_id("facts")
+    for text in ("UTC+00:00", " UTC", "controller 0.1.0", "by operator", "0000000000000011"):
+        expect(facts).to_contain_text(text)
+    summary = page.get_by_test_id("summary")
+    expect(summary).to_contain_text("4 notices, at worst CN-H (1 CN-H, 1 CN-M, 1 CN-L, 1 CR)")
+    expect(summary).to_contain_text(re.compile(r"Weir held [\d.]+ k of [\d.]+ k requests \(\d"))
+    expect(summary).to_contain_text("1.2 k events are left out")
+    gaps = page.get_by_test_id("gaps")
+    expect(gaps).to_contain_text("(5 s): the API was not running")
+    expect(gaps).to_contain_text("events from before are no longer kept")
+    queue = page.get_by_role("img", name=re.compile("^Queue: "))
+    expect(queue).to_have_accessible_name(
+        re.compile("limit 64 KiB, L 16 KiB, M 32 KiB, H 48 KiB; 1 CN-H, 1 CN-M, 1 CN-L, 1 CR")
+    )
+    expect(page.get_by_test_id("phases")).to_contain_text("background 14.3 KiB")
+    first = page.get_by_test_id("large-flows").get_by_role("row").nth(1)
+    expect(first).to_contain_text("10.0.0.1:80")
+    expect(first).to_contain_text("8.39 Mb/s")
+    expect(page.get_by_test_id("audit")).to_contain_text("regulation.max_hold: 10ms → 20ms")
+    events = page.get_by_test_id("incident-events")
+    expect(events.get_by_role("row").nth(1)).to_contain_text("CN-L")
+    page.get_by_label("With the words").fill("cn-h")
+    expect(events.get_by_role("row")).to_have_count(2)
+
+
+def test_a_time_that_is_too_long_is_not_asked_for(looking: Looking, expect: Any) -> None:
+    page = looking.sign_in()
+    page.evaluate("hash => { location.hash = hash }", address(1.7e9, 1.7e9 + 7200))
+    expect(page.get_by_test_id("too-long")).to_contain_text("at most 1 h")
+    assert ("GET", "/v1/incident") not in looking.served.api.asked
+    page.get_by_role("link", name="Take the last hour of it").click()
+    expect(page.get_by_test_id("facts")).to_contain_text("(1 h)")
+    page.evaluate("location.hash = '#/incident?from=2&to=1'")
+    page.get_by_role("link", name="the last ten minutes").click()
+    expect(page.get_by_test_id("facts")).to_contain_text("(10 min)")
+
+
+def test_what_is_not_over_can_be_asked_for_again(looking: Looking, expect: Any) -> None:
+    api = looking.served.api
+    page = looking.sign_in()
+    hash_ = address(api.now_s - 60, api.now_s + 60)
+    page.evaluate("hash => { location.hash = hash }", hash_)
+    events = page.get_by_test_id("incident-events")
+    expect(events.get_by_role("row")).to_have_count(4)
+    api.happens("switch_down", switch=0x13)
+    page.get_by_role("button", name="Ask again").click()
+    expect(events.get_by_role("row")).to_have_count(5)
+
+
+class Seen(HTMLParser):
+    """What a file has: elements, attributes, text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def saved(page: Any, name: str, tmp_path: Path) -> Path:
+    with page.expect_download() as saving:
+        page.get_by_role("button", name=f"Save as {name}").click()
+    path = tmp_path / saving.value.suggested_filename
+    saving.value.save_as(path)
+    return path
+
+
+def test_a_file_has_it_all_and_runs_nothing(
+    looking: Looking, expect: Any, tmp_path: Path, browser: Any
+) -> None:
+    api = looking.served.api
+    script = {SCRIPT: SCRIPT, "notice": SCRIPT, "port": f"{SCRIPT}:1"}
+    hostile = fabric.port_id(*fake_incident.COLD)
+    begin_s = api.now_s - 60
+    api.incident_has = {
+        "audit": [fake_incident.entry(begin_s, by=SCRIPT, detail=SCRIPT)],
+        "gaps": [{"from_s": begin_s, "to_s": begin_s + 5, "why": SCRIPT}],
+        "version": SCRIPT,
+    }
+    open_incident(looking, hostile)
+    page = looking.page
+    expect(page.get_by_role("heading", level=1)).to_contain_text(fabric.HOSTILE)
+    api.events.append({"serial": 99, "event": SCRIPT, "wall_s": begin_s, "time_ns": 1} | script)
+    page.reload()
+    expect(page.get_by_test_id("incident-events")).to_contain_text(SCRIPT)
+    expect(page.get_by_test_id("gaps")).to_contain_text(SCRIPT)
+    assert page.locator("main img, main b, main script").count() == 0
+
+    path = saved(page, "HTML", tmp_path)
+    assert re.fullmatch(r"weir-incident-[\dT-]+Z-0000000000000012-4\.html", path.name)
+    seen = Seen(path.read_text())
+    assert not seen.tags & {"script", "img", "iframe", "object", "link", "b", "form", "a"}
+    assert not [name for name, _ in seen.attributes if name.startswith("on")]
+    assert not [name for name, _ in seen.attributes if name in ("src", "href", "srcset", "style")]
+    for text in (SCRIPT, fabric.HOSTILE, "CN-H at 48.8 KiB", "10.0.0.1:80", "leaf1-eth3"):
+        assert text in seen.text, text
+
+    offline = browser.new_context()
+    alone = offline.new_page()
+    asked: list[str] = []
+    told: list[str] = []
+    alone.on("request", lambda request: asked.append(request.url))
+    alone.on("console", lambda message: told.append(message.text))
+    alone.on("dialog", lambda dialog: told.append(dialog.message))
+    alone.goto(path.as_uri())
+    expect(alone.get_by_role("heading", level=1)).to_contain_text(fabric.HOSTILE)
+    queue = alone.get_by_role("img", name="Queue").first
+    assert queue.bounding_box()["height"] > 100
+    assert asked == [path.as_uri()]
+    assert told == []
+    offline.close()
+
+
+def test_the_same_can_be_had_as_json(looking: Looking, tmp_path: Path) -> None:
+    open_incident(looking)
+    told = json.loads(saved(looking.page, "JSON", tmp_path).read_text())
+    assert told["made"]["by"] == "operator"
+    assert [event["notice"] for event in told["incident"]["events"]] == [
+        "CN-L",
+        "CN-M",
+        "CN-H",
+        "CR",
+    ]
+    assert len(told["incident"]["snapshots"][0]["flows"]) == fake_incident.LARGEST
+
+
+def test_a_link_is_copied(looking: Looking, expect: Any) -> None:
+    looking.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_incident(looking)
+    page = looking.page
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_text("The link is copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+
+
+def test_paper_has_charts_of_its_own_and_no_buttons(looking: Looking, expect: Any) -> None:
+    open_incident(looking)
+    page = looking.page
+    page.emulate_media(media="print", color_scheme="dark")
+    expect(page.get_by_role("button", name="Print")).to_be_hidden()
+    expect(page.locator(".plot").first).to_be_hidden()
+    drawing = page.locator("figure.printed svg").first
+    expect(drawing).to_be_visible()
+    assert page.locator("figure.printed .line").first.get_attribute("d").startswith("M")
+    # Paper is white, whatever the screen is.
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(22, 32, 42)"
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_all_can_use_it(browser: Any, served: Served, scheme: str, width: int) -> None:
+    size = {"width": width, "height": 844}
+    looking = Looking(browser, served, color_scheme=scheme, viewport=size)
+    served.api.incident_has = {"audit": [fake_incident.entry(served.api.now_s - 50)]}
+    open_incident(looking)
+    assert complaints(looking.page) == []
+    assert looking.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert looking.errors == []
+    looking.context.close()
