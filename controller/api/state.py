@@ -11,13 +11,15 @@ from fastapi import Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from pydantic import BaseModel
 
-from controller.api import session_file
+from controller.api import history, recorder, session_file
 from controller.api.access import Access
-from controller.api.history import History, Memory, Store
+from controller.api.history import History, Store
 from controller.api.hub import Hub
 from controller.api.overview import FabricOverview, Overview
 from controller.api.page import Page, PageError, takes_gzip
+from controller.api.recorder import Recorder
 from controller.api.sampling import Sample, Sampler
+from controller.api.segments import Files, Memory, Segments
 from controller.api.session_file import SessionFile
 from controller.api.settings import ApiSettings
 from controller.api.sharing import Answer, Sharing
@@ -56,6 +58,11 @@ class ApiMetrics:
             ["stream"],
             registry=self.registry,
         )
+        self.lost = Counter(
+            "weir_api_events_lost",
+            "Events that could not be recorded",
+            registry=self.registry,
+        )
 
 
 class Api:
@@ -70,8 +77,8 @@ class Api:
         store: Store | None = None,
         directory: Path | None = None,
     ) -> None:
-        """History is in `store`, sessions in `directory`; without these, they end with the process.
-        Raises TokenError."""
+        """History is in `store`, sessions and recordings in `directory`; without these, they end
+        with the process. Raises TokenError."""
         self.settings = settings
         self.upstream = upstream
         self._now, self._clock = now, clock
@@ -86,14 +93,17 @@ class Api:
             key=lambda share: str(share["flow"]),
             gone=lambda share: share["src"] is None,
         )
+        self.recorder = Recorder(
+            upstream, _segments(directory, "events"), self.metrics.lost.inc, self.now_s
+        )
         self.events = Hub(
             "event",
-            lambda: upstream.follow("follow_events", {"limit": 0}),
+            self.recorder.follow,
             _MOST_LISTENERS,
             hear=lambda events: self.overview.hear(events, clock()),
         )
 
-        self.history = History(store or Memory())
+        self.history = History(store or history.Memory())
         self.overview = Overview()
         self._sample: tuple[Sample | None, float] = None, 0.0
         # By what makes it of a sample.
@@ -164,6 +174,7 @@ class Api:
             for work in (
                 self.shares.run(),
                 self.events.run(),
+                self.recorder.run(),
                 self._sampler.run(),
                 self._look(),
             ):
@@ -200,6 +211,13 @@ class Api:
                 self.metrics.listeners.labels(name).set(len(hub))
                 dropped, hub.dropped = hub.dropped, 0
                 self.metrics.dropped.labels(name).inc(dropped)
+
+
+def _segments(directory: Path | None, name: str) -> Segments:
+    """In memory without a directory."""
+    if directory is None:
+        return Segments(Memory(), recorder.MOST_MEMORY_BYTES)
+    return Segments(Files(directory / name), recorder.MOST_BYTES)
 
 
 def _params(asked: Parameters | None) -> dict[str, object]:

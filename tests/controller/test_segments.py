@@ -1,148 +1,213 @@
-"""The usual packet-in read in one step: the same as field by field, whatever comes."""
+"""A recording in a directory, in virtual time."""
 
-import struct
+import errno
+import os
+import random
+from pathlib import Path
+from typing import Any
 
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+import pytest
 
-from controller.model.flow import SegmentFields
-from controller.southbound.codec import match, openflow, packet_in
-from controller.southbound.codec.ethernet import MalformedFrameError
-from controller.southbound.codec.openflow import HEADER, Type
-from controller.southbound.codec.packet_in import TcpSegment
-from controller.southbound.switch import segments
-from controller.southbound.switch.pipeline import Table
-from packets import ACK, FIN, SYN, Host, ethernet, ipv4, ipv6, segment, tcp_header, tcp_options
+from controller.api.blocks import Block, Kind, row
+from controller.api.segments import DAY_S, Files, Hole, Memory, Segments
 
-H1, H2 = Host(1), Host(2)
-LINUX = bytes.fromhex("020405b4 0402080a 00000001 00000000 01030307")
-TIMESTAMPS = bytes.fromhex("0101080a 00000001 00000002")
+NOW_S = 1_790_000_000.0
 
 
-def wrapped(frame: bytes, in_port: int = 5, table: int = 1, register: int | None = None) -> bytes:
-    """A packet-in; Open vSwitch tells the registers that are not 0."""
-    fields: match.Match = ((match.IN_PORT, in_port.to_bytes(4, "big"), None),)
-    if register is not None:
-        fields = (*fields, (match.REG0, register.to_bytes(4, "big"), None))
-    packed = match.pack_match(fields)
-    head = struct.pack("!IHBBQ", 0xFFFFFFFF, len(frame), 0, table, 0)
-    body = head + packed + b"\0\0" + frame
-    return HEADER.pack(4, Type.PACKET_IN, 8 + len(body), 7) + body
+class Recorded:
+    """A recording that something is written to once a minute."""
+
+    def __init__(self, directory: Any, most_bytes: int = 10**6) -> None:
+        self.directory = directory
+        self.most_bytes = most_bytes
+        self.now_s = NOW_S
+        self.chance = random.Random(1)
+        self.restart()
+
+    def restart(self) -> list[Block]:
+        self.segments = Segments(self.directory, self.most_bytes)
+        return self.segments.open()
+
+    def write(self, n: int = 1, size: int = 100, kind: Kind = Kind.EVENTS) -> None:
+        for _ in range(n):
+            self.now_s += 60
+            # What cannot be packed, so that sizes are known.
+            value = row([self.now_s, self.chance.randbytes(size // 2).hex()])
+            self.segments.append(kind, self.now_s - 1, self.now_s, [value], self.now_s)
+
+    def found(self, begin_s: float = 0.0, end_s: float = 1e11) -> list[float]:
+        blocks = self.segments.read(begin_s, end_s)
+        return [block.rows()[0][0] for block in blocks if isinstance(block, Block)]
+
+    def holes(self) -> list[Hole]:
+        return [one for one in self.segments.read(0, 1e11) if isinstance(one, Hole)]
 
 
-def over_ipv4(tcp: bytes) -> bytes:
-    return ethernet(H2.mac, H1.mac, 0x0800, ipv4(H1.address, H2.address, tcp))
+@pytest.fixture(params=["memory", "files"])
+def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Recorded:
+    return Recorded(Memory() if request.param == "memory" else Files(tmp_path / "events"))
 
 
-def over_ipv6(tcp: bytes) -> bytes:
-    return ethernet(H2.mac, H1.mac, 0x86DD, ipv6(H1.address6, H2.address6, tcp))
+def test_what_was_written_is_read_of_the_time_that_is_asked_for(recorded: Recorded) -> None:
+    assert recorded.found() == []
+    assert recorded.segments.begin_s is None
+    recorded.write(100)
+    assert len(recorded.found()) == 100
+    assert recorded.segments.begin_s == NOW_S + 59
+    assert recorded.found(NOW_S + 120, NOW_S + 180) == [NOW_S + 120, NOW_S + 180]
+    assert recorded.found(NOW_S + 120.5, NOW_S + 178) == []
 
 
-def carefully(message: bytes) -> SegmentFields | None:
-    """What the fields say, one after the other; None if it is no TCP segment."""
-    packet = openflow.unpack_packet_in(message)
-    try:
-        parsed = packet_in.parse(packet.data)
-    except MalformedFrameError:
-        return None
-    return (
-        segments.copied(packet.in_port, packet.register, parsed)
-        if isinstance(parsed, TcpSegment)
-        else None
-    )
-
-
-def test_a_linux_syn() -> None:
-    message = wrapped(over_ipv4(tcp_header((40_000, 80), SYN, 9, LINUX)))
-    key = H1.address + H2.address + struct.pack("!HH", 40_000, 80)
-    for _ in range(2):
-        assert segments.take(message, 0) == (
-            [(5, H2.mac + H1.mac, key, SYN, 9, 0, 0, 1460, 7, None)],
-            len(message),
-        )
-
-
-def test_one_after_the_other_until_something_else_comes() -> None:
-    usual = [
-        wrapped(over_ipv4(tcp_header((1, 2), SYN, 1, tcp_options(1460, 7)))),
-        wrapped(over_ipv6(tcp_header((1, 2), SYN, 1, LINUX))),
-        wrapped(segment(H1, H2, (1, 2), FIN | ACK, options=TIMESTAMPS)[:200]),
+def test_it_goes_on_after_a_restart(recorded: Recorded) -> None:
+    recorded.write(5)
+    recorded.write(1, kind=Kind.ALIVE)
+    newest = recorded.restart()
+    assert [(block.kind, block.end_s) for block in newest] == [
+        (Kind.EVENTS, NOW_S + 300),
+        (Kind.ALIVE, NOW_S + 360),
     ]
-    other = openflow.barrier_request(1)
-    stream = b"".join(usual)
-    found, end = segments.take(b"before" + stream + other + usual[0], 6)
-    assert found == [carefully(message) for message in usual]
-    assert end == 6 + len(stream)
+    recorded.write(5)
+    assert len(recorded.found()) == 11
+    recorded.restart()
+    assert len(recorded.found()) == 11
 
 
-def test_one_that_is_not_whole_yet_is_left() -> None:
-    message = wrapped(segment(H1, H2, (1, 2), SYN, options=LINUX))
-    for length in range(len(message)):
-        assert segments.take(message[:length], 0) == ([], 0)
+def test_it_is_of_a_day(recorded: Recorded) -> None:
+    recorded.write(3000)
+    oldest = recorded.now_s - DAY_S
+    found = recorded.found()
+    # A segment goes as a whole, once all of it is older.
+    assert oldest - 1860 <= found[0] <= oldest
+    assert len(recorded.directory.names()) <= 51
 
 
-def test_a_path_id_is_told_and_ends_a_run_without() -> None:
-    frame = over_ipv4(tcp_header((40_000, 80), SYN, 9, LINUX))
-    plain, with_register = wrapped(frame), wrapped(frame, register=16 + 11)
-    found, end = segments.take(with_register * 2 + plain, 0)
-    assert [segment[-1] for segment in found] == [11, 11]
-    assert end == 2 * len(with_register)
+def test_it_is_of_some_size(recorded: Recorded) -> None:
+    recorded.write(100, size=100_000)
+    assert recorded.segments.n_bytes <= 10**6
+    found = recorded.found()
+    assert found[-1] == recorded.now_s
+    assert len(found) > 10
+    recorded.restart()
+    assert recorded.segments.n_bytes <= 10**6
+    assert recorded.found() == found
 
 
-def test_what_found_no_entry_is_no_copy() -> None:
-    assert segments.take(wrapped(segment(H1, H2, (1, 2), SYN), table=Table.FORWARD), 0) == ([], 0)
+def test_a_clock_that_is_set_back_does_no_harm(recorded: Recorded) -> None:
+    recorded.write(10)
+    recorded.now_s -= 7200
+    recorded.write(10)
+    assert len(recorded.found()) == 20
+    assert recorded.found(NOW_S - 7200, NOW_S - 3600)[0] == NOW_S - 7200 + 660
+    recorded.restart()
+    recorded.write(1)
+    assert len(recorded.found()) == 21
 
 
-frames = st.builds(
-    lambda make, flags, options, payload: make(
-        tcp_header((1000, 80), flags, 77, options, acknowledgment=3) + payload
-    ),
-    st.sampled_from([over_ipv4, over_ipv6]),
-    st.integers(0, 255),
-    st.sampled_from([b"", LINUX, TIMESTAMPS, tcp_options(9000, 14, sack=True), bytes(40)])
-    | st.binary(max_size=10).map(lambda some: some * 4),
-    st.binary(max_size=30),
-)
+@pytest.fixture
+def on_disk(tmp_path: Path) -> Recorded:
+    return Recorded(Files(tmp_path / "events"))
 
 
-# With the path id 5, with none, and with what none of ours has set.
-registers = st.sampled_from([None, 16 + 5, 16, 3, 1 << 31])
+def files(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "events").iterdir())
 
 
-@settings(max_examples=400)
-@given(
-    frames,
-    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255))),
-    st.integers(0, 200),
-    registers,
-)
-@example(over_ipv4(tcp_header((1, 2), SYN, 1, LINUX)), [], 2, None)
-def test_both_ways_agree_on_every_frame(
-    frame: bytes, damage: list[tuple[int, int]], cut: int, register: int | None
+def test_others_cannot_read_it(on_disk: Recorded, tmp_path: Path) -> None:
+    on_disk.write()
+    (file,) = files(tmp_path)
+    assert file.stat().st_mode & 0o007 == 0
+    assert file.parent.stat().st_mode & 0o007 == 0
+
+
+def test_a_torn_segment_is_read_as_far_as_it_is_whole(
+    on_disk: Recorded, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    damaged = bytearray(frame[: max(0, len(frame) - cut)])
-    for place, value in damage:
-        if place < len(damaged):
-            damaged[place] = value
-    message = wrapped(bytes(damaged), register=register)
-    # The options are in the cache, or are not, by what was read before: both must agree.
-    for _ in range(2):
-        found, end = segments.take(message, 0)
-        if found:
-            assert end == len(message)
-            assert found == [carefully(message)]
-        else:
-            assert end == 0
+    on_disk.write(10)
+    (file,) = files(tmp_path)
+    os.truncate(file, file.stat().st_size - 5)
+    on_disk.restart()
+    assert "0000000000.weir, is not read as a whole" in caplog.text
+    assert len(on_disk.found()) == 9
+    # The process was ended while it wrote: it asks for what it could not write again.
+    assert on_disk.holes() == []
+    on_disk.write(5)
+    assert len(on_disk.found()) == 14
+    assert len(caplog.records) == 1
 
 
-@given(frames, registers)
-def test_the_usual_frames_do_go_the_short_way(frame: bytes, register: int | None) -> None:
-    message = wrapped(frame, register=register)
-    if carefully(message) is not None:
-        assert segments.take(message, 0)[0] == [carefully(message)]
+def test_a_damaged_segment_is_a_hole(
+    on_disk: Recorded, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    on_disk.write(10)
+    (file,) = files(tmp_path)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    on_disk.restart()
+    found = on_disk.found()
+    assert len(found) == 9
+    (hole,) = on_disk.holes()
+    missing = ({NOW_S + 60 * n for n in range(1, 11)} - set(found)).pop()
+    assert hole == (missing - 60, missing + 59)
+    assert len(caplog.records) == 1
 
 
-@given(st.binary(max_size=300), st.integers(0, 40))
-def test_garbage_is_left(garbage: bytes, offset: int) -> None:
-    found, end = segments.take(garbage, offset)
-    assert found or end == offset
+def test_the_last_block_that_is_damaged_is_a_hole_until_the_next_segment(
+    on_disk: Recorded, tmp_path: Path
+) -> None:
+    on_disk.write(3)
+    (file,) = files(tmp_path)
+    data = file.read_bytes()
+    file.write_bytes(data[:-20] + bytes(20))
+    on_disk.restart()
+    on_disk.write(1)
+    assert on_disk.holes() == [Hole(NOW_S + 120, NOW_S + 239)]
+
+
+def test_a_segment_that_somebody_has_removed_is_a_hole(
+    on_disk: Recorded, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    on_disk.write(2)
+    files(tmp_path)[0].unlink()
+    assert on_disk.found() == []
+    assert on_disk.holes() == [Hole(NOW_S + 59, NOW_S + 120)]
+    assert "No such file" in caplog.text
+
+
+def test_other_files_are_left_alone(on_disk: Recorded, tmp_path: Path) -> None:
+    on_disk.write(1)
+    (tmp_path / "events" / "notes.txt").write_text("mine")
+    (tmp_path / "events" / "0000000007.weir").mkdir()
+    on_disk.restart()
+    on_disk.write(3000)
+    assert (tmp_path / "events" / "notes.txt").exists()
+    # What cannot be removed is not in the way of others.
+    assert len(on_disk.found()) > 1000
+
+
+def test_nothing_of_a_block_that_does_not_fit_the_disk_stays(
+    on_disk: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk.write(2)
+    size = files(tmp_path)[0].stat().st_size
+    write = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        if len(data) > 10:
+            return write(descriptor, data[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        on_disk.write(1)
+    monkeypatch.undo()
+    assert files(tmp_path)[0].stat().st_size == size
+    on_disk.write(1)
+    assert len(on_disk.found()) == 3
+    assert on_disk.holes() == []
+
+
+def test_a_directory_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+    (tmp_path / "events").write_text("a file")
+    with pytest.raises(OSError, match="exists"):
+        Recorded(Files(tmp_path / "events"))

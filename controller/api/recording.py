@@ -1,0 +1,214 @@
+"""Which events are recorded, where to go on after a break, and of when some are missing. Pure.
+
+A gap is a time of which events may be missing, and why. It is recorded like an event.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from controller.api.blocks import Block, DamageError, Kind, row
+from controller.api.segments import Segments
+
+MISSED = "events_missed"
+"""The event that says that others were missed, and how many."""
+
+# While little happens, it is written this often that the controller was heard.
+_ALIVE_S = 10.0
+# So many are waiting where the disk is slow: 12 MB.
+_MOST_WAITING = 50_000
+_PER_BLOCK = 1000
+
+_LEVELS = {"CN-L": 1, "CN-M": 2, "CN-H": 3}
+
+Event = Mapping[str, Any]
+
+
+class Gap(NamedTuple):
+    """In seconds since 1970."""
+
+    from_s: float
+    to_s: float
+    why: str
+
+
+class Batch(NamedTuple):
+    """What is to be written. It was heard until `heard_s`."""
+
+    events: Sequence[Event]
+    gaps: Sequence[Gap]
+    run: str
+    serial: int
+    heard_s: float
+
+
+class Recording:
+    """Takes the stream of events. Times are of the day, in seconds since 1970."""
+
+    def __init__(self) -> None:
+        self._run: str | None = None
+        self._serial = 0
+        # The controller was last heard then; None: never.
+        self._heard_s: float | None = None
+        self._alive_s = 0.0
+        self._is_heard = False
+        self._is_first = True
+        # Those up to this one happened before anybody here could hear of them.
+        self._former = 0
+        self._broken: tuple[float, str] | None = None
+        self._events: list[Event] = []
+        self._gaps: list[Gap] = []
+
+    def resume(self, newest: Iterable[Block]) -> None:
+        """Go on where a recording has ended, of which these are the newest blocks."""
+        for block in newest:
+            if block.kind in (Kind.EVENTS, Kind.ALIVE):
+                try:
+                    told = block.first()
+                except DamageError:
+                    continue
+                if self._heard_s is None or block.end_s >= self._heard_s:
+                    self._run, self._serial = told["run"], told["serial"]
+                    self._heard_s = block.end_s
+
+    def wanted(self) -> dict[str, object]:
+        """The parameters of `follow_events`."""
+        if self._run is None:
+            return {"after": 0}
+        return {"after": self._serial, "run": self._run}
+
+    def begin(self, head: Mapping[str, Any]) -> None:
+        """The stream begins."""
+        if head["run"] != self._run:
+            if self._heard_s is not None:
+                self._broken = self._heard_s, "the controller was started again"
+            self._run, self._serial = head["run"], 0
+        self._former = head["last"] if self._is_first else 0
+        self._is_first = False
+        self._is_heard = True
+
+    def end(self) -> None:
+        """The stream has ended."""
+        self._is_heard = False
+
+    def take(self, messages: Sequence[Event], now_s: float) -> list[Event]:
+        """Take what has come. Returns what was not there before this process."""
+        for message in messages:
+            if message.get("event") == MISSED:
+                self._serial += message["missed"]
+                why = f"{message['missed']} events were missed: the controller had forgotten them"
+                # Before the first recording, nothing is missing.
+                if self._heard_s is not None:
+                    self._broken = self._broken or (self._heard_s, why)
+                continue
+            self._serial = message["serial"]
+            if len(self._events) < _MOST_WAITING:
+                self._mend(message["wall_s"])
+                self._events.append(message)
+            else:
+                why = "events were missed: they could not be written as fast as they came"
+                self._broken = self._broken or (message["wall_s"], why)
+        if not messages:
+            self._mend(now_s)
+        self._heard_s = now_s
+        return [one for one in messages if one.get("serial", self._serial) > self._former]
+
+    def _mend(self, until_s: float) -> None:
+        """There are events again."""
+        if self._broken is not None:
+            since_s, why = self._broken
+            # A clock that was set back makes no gap of less than nothing.
+            self._gaps.append(Gap(min(since_s, until_s), until_s, why))
+            self._broken = None
+
+    def batch(self) -> Batch | None:
+        """What is to be written now, which is then no more here."""
+        if self._heard_s is None or self._run is None:
+            return None
+        is_quiet = not self._events and not self._gaps
+        if is_quiet and abs(self._heard_s - self._alive_s) < _ALIVE_S:
+            return None
+        self._alive_s = self._heard_s
+        told = Batch(self._events, self._gaps, self._run, self._serial, self._heard_s)
+        self._events, self._gaps = [], []
+        return told
+
+    def present_gap(self, now_s: float) -> Gap | None:
+        """The gap that goes on now."""
+        if self._broken is not None:
+            return Gap(min(self._broken[0], now_s), now_s, self._broken[1])
+        if self._is_heard or self._heard_s is None:
+            return None
+        return Gap(min(self._heard_s, now_s), now_s, "the controller does not answer")
+
+
+class _Piece(NamedTuple):
+    """A block that is to be written."""
+
+    kind: Kind
+    begin_s: float
+    end_s: float
+    rows: Iterable[bytes]
+    n_events: int = 0
+
+
+class Writer:
+    """Writes batches, one by one. What cannot be written is lost, and a gap once others can.
+
+    `failure` says why nothing can be written, None if it can.
+    """
+
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        self.failure: str | None = None
+        self.lost: Gap | None = None
+
+    def write(self, batch: Batch, now_s: float) -> int:
+        """Returns how many events are lost."""
+        n_lost = 0
+        for piece in _pieces(batch):
+            if not self._append(piece, now_s):
+                n_lost += piece.n_events
+                if piece.kind != Kind.ALIVE:
+                    self._lose(piece.begin_s, piece.end_s)
+        if self.failure is None and self.lost is not None:
+            gap = _Piece(Kind.GAPS, self.lost.from_s, self.lost.to_s, [row(self.lost)])
+            if self._append(gap, now_s):
+                self.lost = None
+        return n_lost
+
+    def _append(self, piece: _Piece, now_s: float) -> bool:
+        try:
+            self._segments.append(piece.kind, piece.begin_s, piece.end_s, piece.rows, now_s)
+        except OSError as error:
+            self.failure = error.strerror or str(error)
+            return False
+        self.failure = None
+        return True
+
+    def _lose(self, begin_s: float, end_s: float) -> None:
+        known = self.lost or Gap(begin_s, end_s, f"events could not be written: {self.failure}")
+        self.lost = Gap(min(known.from_s, begin_s), max(known.to_s, end_s), known.why)
+
+
+def _pieces(batch: Batch) -> Iterator[_Piece]:
+    for first in range(0, len(batch.events), _PER_BLOCK):
+        events = batch.events[first : first + _PER_BLOCK]
+        times_s = [event["wall_s"] for event in events]
+        head = {"run": batch.run, "serial": events[-1]["serial"], "ports": tally(events)}
+        rows = map(row, [head, *events])
+        yield _Piece(Kind.EVENTS, min(times_s), max(times_s), rows, len(events))
+    for gap in batch.gaps:
+        yield _Piece(Kind.GAPS, gap.from_s, gap.to_s, [row(gap)])
+    if not batch.events:
+        head = {"run": batch.run, "serial": batch.serial}
+        yield _Piece(Kind.ALIVE, batch.heard_s, batch.heard_s, [row(head)])
+
+
+def tally(events: Iterable[Event]) -> dict[str, tuple[int, int]]:
+    """For each port with notices, how many there are, and the worst level: 1 to 3, or 0."""
+    told: dict[str, tuple[int, int]] = {}
+    for event in events:
+        if event["event"] == "queue_event":
+            n, worst = told.get(event["port"], (0, 0))
+            told[event["port"]] = n + 1, max(worst, _LEVELS.get(event["notice"], 0))
+    return told

@@ -1,0 +1,255 @@
+"""A recording in a directory: segments of a bounded size, the oldest of which make room.
+
+It is read and written by one thread at a time. A segment that is damaged, torn or gone is logged,
+and the others are read all the same.
+"""
+
+import contextlib
+import logging
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from controller.api.blocks import Block, Damage, Kind, pack, scan
+
+LOG = logging.getLogger("weir.api")
+
+DAY_S = 86_400.0
+# One of so many bytes is read at a time.
+_SEGMENT_BYTES, _SEGMENT_S = 4 * 1024 * 1024, 1800.0
+_NAME = re.compile(r"([0-9]{10})\.weir")
+
+
+class Directory(Protocol):
+    """Where segments are, by names. All raise OSError."""
+
+    def names(self) -> Iterable[str]: ...
+
+    def read(self, name: str) -> bytes: ...
+
+    def append(self, name: str, data: bytes) -> None:
+        """All of it, or nothing."""
+
+    def remove(self, name: str) -> None: ...
+
+
+class Memory:
+    """A directory that ends with the process."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytearray] = {}
+
+    def names(self) -> Iterable[str]:
+        return list(self._files)
+
+    def read(self, name: str) -> bytes:
+        return bytes(self._files[name])
+
+    def append(self, name: str, data: bytes) -> None:
+        self._files.setdefault(name, bytearray()).extend(data)
+
+    def remove(self, name: str) -> None:
+        self._files.pop(name, None)
+
+
+class Files:
+    """A directory on the disk, which is made."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._name = ""
+        self._file: int | None = None
+
+    def names(self) -> Iterable[str]:
+        self._make()
+        return [path.name for path in self._path.iterdir()]
+
+    def _make(self) -> None:
+        self._path.mkdir(mode=0o750, exist_ok=True)
+
+    def read(self, name: str) -> bytes:
+        return (self._path / name).read_bytes()
+
+    def append(self, name: str, data: bytes) -> None:
+        file = self._opened(name)
+        before = os.fstat(file).st_size
+        try:
+            for at in range(0, len(data), _SEGMENT_BYTES):
+                self._write(file, data[at : at + _SEGMENT_BYTES])
+        except OSError:
+            # A full disk can still be given back what it has taken of this.
+            with contextlib.suppress(OSError):
+                os.ftruncate(file, before)
+            raise
+
+    def _write(self, file: int, data: bytes) -> None:
+        while data:
+            data = data[os.write(file, data) :]
+
+    def _opened(self, name: str) -> int:
+        if self._file is not None and self._name != name:
+            os.close(self._file)
+            self._file = None
+        if self._file is None:
+            self._make()
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._file = os.open(self._path / name, flags, mode=0o640)
+            self._name = name
+        return self._file
+
+    def remove(self, name: str) -> None:
+        (self._path / name).unlink(missing_ok=True)
+
+
+class Hole(NamedTuple):
+    """Nothing can be read of between two times, because a segment is damaged or gone."""
+
+    begin_s: float
+    end_s: float
+
+
+class _Segment:
+    """What is known of a segment without reading it again."""
+
+    def __init__(self, name: str, begun_s: float) -> None:
+        self.name = name
+        self.begun_s = begun_s
+        self.begin_s, self.end_s = math.inf, -math.inf
+        self.n_bytes = 0
+
+    def reach(self, begin_s: float, end_s: float) -> None:
+        self.begin_s = min(self.begin_s, begin_s)
+        self.end_s = max(self.end_s, end_s)
+
+
+class Segments:
+    """Of at most `most_bytes` and `most_s`. `open` it before all else. Times are of the day, in
+    seconds since 1970."""
+
+    def __init__(self, directory: Directory, most_bytes: int, most_s: float = DAY_S) -> None:
+        self._directory = directory
+        self._most_bytes, self._most_s = most_bytes, most_s
+        # So that not much more than one segment's share is lost when the oldest goes.
+        self._segment_bytes = min(_SEGMENT_BYTES, most_bytes // 8)
+        self._known: list[_Segment] = []
+        self._next = 0
+        self._is_new = True
+        self._told: set[str] = set()
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(segment.n_bytes for segment in self._known)
+
+    @property
+    def begin_s(self) -> float | None:
+        """Since when there is something; None if there is nothing."""
+        begins = [one.begin_s for one in self._known if math.isfinite(one.begin_s)]
+        return min(begins, default=None)
+
+    def open(self) -> list[Block]:
+        """Look through all segments. Returns the newest block of each kind. Raises OSError if the
+        directory cannot be read or made."""
+        newest: dict[int, Block] = {}
+        for name in sorted(filter(_NAME.fullmatch, self._directory.names())):
+            self._next = int(name.partition(".")[0]) + 1
+            segment = _Segment(name, 0.0)
+            data = self._data(segment)
+            segment.n_bytes = len(data)
+            for found in scan(data):
+                if isinstance(found, Damage):
+                    self._tell(name, f"{found.n_bytes} bytes of it are damaged")
+                else:
+                    newest[found.kind] = found
+                    segment.reach(found.begin_s, found.end_s)
+            self._known.append(segment)
+        return list(newest.values())
+
+    def append(
+        self, kind: Kind, begin_s: float, end_s: float, rows: Iterable[bytes], now_s: float
+    ) -> None:
+        """Write a block. Raises OSError; nothing is written then."""
+        data = pack(kind, begin_s, end_s, rows)
+        self._make_room(len(data), now_s)
+        segment = self._present(now_s)
+        try:
+            self._directory.append(segment.name, data)
+        except OSError:
+            # What is in it may not be what it seems.
+            self._is_new = True
+            if not segment.n_bytes:
+                self._known.pop()
+                self._next -= 1
+            raise
+        segment.n_bytes += len(data)
+        segment.reach(begin_s, end_s)
+
+    def _present(self, now_s: float) -> _Segment:
+        """The segment to write to."""
+        if self._known and not self._is_new:
+            last = self._known[-1]
+            # The clock may have been set back.
+            is_young = 0 <= now_s - last.begun_s < _SEGMENT_S
+            if is_young and last.n_bytes < self._segment_bytes:
+                return last
+        self._known.append(_Segment(f"{self._next:010d}.weir", now_s))
+        self._next += 1
+        self._is_new = False
+        return self._known[-1]
+
+    def _make_room(self, n_bytes: int, now_s: float) -> None:
+        while self._known:
+            oldest = self._known[0]
+            is_full = self.n_bytes + n_bytes > self._most_bytes
+            if not is_full and oldest.end_s >= now_s - self._most_s:
+                return
+            try:
+                self._directory.remove(oldest.name)
+            except OSError as error:
+                LOG.warning("a segment of the recording stays: %s", error)
+            self._told.discard(oldest.name)
+            del self._known[0]
+
+    def read(self, begin_s: float, end_s: float) -> Iterator[Block | Hole]:
+        """The blocks that have something of between two times, in the order they were written,
+        and where some of them are missing."""
+        known = list(self._known)
+        for number, segment in enumerate(known):
+            following = known[number + 1 : number + 2]
+            if segment.begin_s <= end_s and segment.end_s >= begin_s:
+                for found in self._blocks(segment, following[0].begin_s if following else end_s):
+                    if found.begin_s <= end_s and found.end_s >= begin_s:
+                        yield found
+
+    def _blocks(self, segment: _Segment, until_s: float) -> Iterator[Block | Hole]:
+        data = self._data(segment)
+        if not data:
+            yield Hole(segment.begin_s, segment.end_s)
+        last_s, since_s = segment.begin_s, None
+        for found in scan(data):
+            if isinstance(found, Damage):
+                self._tell(segment.name, f"{found.n_bytes} bytes of it are damaged")
+                # What was being written when the process ended is not lost: it is asked for again.
+                since_s = None if found.torn else last_s
+                continue
+            if since_s is not None:
+                yield Hole(since_s, max(since_s, found.begin_s))
+                since_s = None
+            yield found
+            last_s = max(last_s, found.end_s)
+        if since_s is not None and until_s > since_s:
+            yield Hole(since_s, until_s)
+
+    def _data(self, segment: _Segment) -> bytes:
+        try:
+            return self._directory.read(segment.name)
+        except OSError as error:
+            self._tell(segment.name, error.strerror or str(error))
+            return b""
+
+    def _tell(self, name: str, why: str) -> None:
+        if name not in self._told:
+            self._told.add(name)
+            LOG.warning("a segment of the recording, %s, is not read as a whole: %s", name, why)
