@@ -96,7 +96,7 @@ def watched(progress: Callable[[str], None], page: Path, *, small: bool) -> Iter
         begun_s = time.monotonic()
         with _feeding(settings, progress):
             setup_s = time.monotonic() - begun_s
-            found = Watched(secret, weir.pid, _api_of(weir.pid), 2 * connections, setup_s)
+            found = Watched(secret, weir.pid, api_of(weir.pid), 2 * connections, setup_s)
             _require(found, settings)
             yield found
 
@@ -148,7 +148,8 @@ def _require(found: Watched, settings: Settings) -> None:
         raise TimeoutError(f"{error}: {told}") from None
 
 
-def _api_of(controller: int) -> int:
+def api_of(controller: int) -> int:
+    """The process of the API of a controller. Raises RuntimeError."""
     for child in psutil.Process(controller).children():
         if "controller.api" in child.cmdline():
             return int(child.pid)
