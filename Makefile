@@ -173,10 +173,10 @@ page: ## the operator's page: static files for the HTTP API to serve
 	@$(PREPARE) page
 	@dashboards/web/build --prefix
 
-page-test: ## the page: form, types, unit tests, size, and a browser that uses it
-	@$(PREPARE) packages venv page browser
+page-test: ## the page: form, types, unit tests, size, and a browser that uses it, over a real switch as well
+	@$(PREPARE) packages venv page browser switch
 	@dashboards/web/check
-	@WEIR_PAGE_PREFIX="$$(dashboards/web/build --prefix)" $(PY)/pytest -m browser tests/dashboards
+	@$(BUILT) WEIR_PAGE_PREFIX="$$(dashboards/web/build --prefix)" $(PY)/pytest -m browser tests/dashboards
 
 package: ## the Debian packages weir-switch and weir-controller: build/packages
 	@$(PREPARE) packages venv packaging package

@@ -1,5 +1,6 @@
 """A real controller with its API and the page, and the large fabric that they watch."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -151,6 +152,8 @@ def _require(found: Watched, settings: Settings) -> None:
 def api_of(controller: int) -> int:
     """The process of the API of a controller. Raises RuntimeError."""
     for child in psutil.Process(controller).children():
-        if "controller.api" in child.cmdline():
-            return int(child.pid)
+        # One that has ended is there until it is waited for.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "controller.api" in child.cmdline():
+                return int(child.pid)
     raise RuntimeError("the controller has no process of the API")

@@ -7,7 +7,7 @@ import re
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -74,8 +74,11 @@ class Real:
         return self.bed.controller.process.pid
 
     @property
-    def api_pid(self) -> int:
-        return api_of(self.pid)
+    def api_pid(self) -> int | None:
+        """That of the API's process; None while there is none."""
+        with suppress(RuntimeError):
+            return api_of(self.pid)
+        return None
 
     def token(self, name: str) -> str:
         return self._secrets[name]

@@ -94,12 +94,12 @@ def shows_what_they_say(page: Any, served: Real, expect: Any) -> None:
 
 # Where an episode shows, in each view.
 SHOWN = {
-    "overview": ("#/", "[data-testid=congested] tbody tr", "eth"),
     "events": ("#/events", "[data-testid=events] tr", "CN-"),
     "port": ("", ".notices li", "CN-"),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", SHOWN)
 def test_an_episode_is_on_the_screen_within_a_second(view: str) -> None:
     hash_, selector, text = SHOWN[view]

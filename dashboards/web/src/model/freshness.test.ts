@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { isStale, NEVER, pause_ms, silent_s } from './freshness';
+import { answeredAt_ms, isStale, NEVER, pause_ms, silent_s } from './freshness';
 
 const answered = (at_ms: number) => ({ at_ms, problem: null });
 
@@ -22,5 +22,11 @@ test('questions come less often while nobody answers, or answers take long', () 
   expect(pause_ms(1000, 1, 10)).toBe(2000);
   expect(pause_ms(1000, 20, 10)).toBe(5000);
   expect(pause_ms(1000, 0, 800)).toBe(3200);
+  expect(pause_ms(1000, 0, 9000)).toBe(5000);
   expect(pause_ms(30_000, 3, 0)).toBe(30_000);
+});
+
+test('an answer that was long on its way may be as old as its question', () => {
+  expect(answeredAt_ms(1000, 1500)).toBe(1500);
+  expect(answeredAt_ms(1000, 9000)).toBe(1000);
 });

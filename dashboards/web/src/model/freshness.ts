@@ -21,9 +21,16 @@ export function isStale(answered: Answered, now_ms: number): boolean {
   return silent === null ? answered.problem !== null : silent > STALE_AFTER_S;
 }
 
+/** Of when an answer is. One that was long on its way may be as old as its question. */
+export const answeredAt_ms = (asked_ms: number, came_ms: number): number =>
+  came_ms - asked_ms > 1000 * STALE_AFTER_S ? asked_ms : came_ms;
+
+const LONGEST_PAUSE_MS = 5000;
+
 /** How long to wait until the next question: longer while nobody answers, and never so often that
- * answers are most of what the server does. */
+ * answers are most of what the server does. An answer can be late for other reasons, such as a
+ * network that was gone, so that is not for long either. */
 export function pause_ms(every_ms: number, failures: number, took_ms: number): number {
   const patience = Math.min(2 ** failures, 8);
-  return Math.max(every_ms, Math.min(every_ms * patience, 5000), 4 * took_ms);
+  return Math.max(every_ms, Math.min(Math.max(every_ms * patience, 4 * took_ms), LONGEST_PAUSE_MS));
 }

@@ -1,6 +1,6 @@
 /** A question that is asked again and again while somebody looks at the answer. */
 
-import { isStale, NEVER, pause_ms, type Answered } from '../model/freshness';
+import { answeredAt_ms, isStale, NEVER, pause_ms, type Answered } from '../model/freshness';
 import { problemOf } from './api';
 import { clock } from './clock.svelte';
 
@@ -40,7 +40,7 @@ export class Poll<T> {
         const data = await this.ask();
         if (ended) return;
         this.data = data;
-        this.answered = { at_ms: performance.now(), problem: null };
+        this.answered = { at_ms: answeredAt_ms(begun_ms, performance.now()), problem: null };
         failures = 0;
       } catch (error) {
         if (ended) return;
