@@ -148,7 +148,7 @@ def real(**controller: dict[str, Any]) -> Iterator[Real]:
         scheme="weir",
         controller={"northbound": {"api": api}, **controller},
     )
-    with Bed(config) as bed:
+    with Bed(config) as bed, _log_of(bed):
         bed.require_forwarding()
         wait_until(lambda: listening(API_PORT), timeout_s=_START_S, what="the API listens")
         found = Real(bed, tokens, {name: secret for name, (secret, _) in made.items()})
@@ -158,6 +158,16 @@ def real(**controller: dict[str, Any]) -> Iterator[Real]:
             what="all queues are known",
         )
         yield found
+
+
+@contextmanager
+def _log_of(bed: Bed) -> Iterator[None]:
+    """For whoever looks at why a test has failed."""
+    assert bed.controller is not None
+    try:
+        yield
+    finally:
+        print(bed.controller.log.read_text(errors="replace")[-5000:])
 
 
 def watch(page: Any, selector: str, text: str) -> Callable[[], float | None]:

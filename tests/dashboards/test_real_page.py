@@ -67,7 +67,8 @@ def shows_what_they_say(page: Any, served: Real, expect: Any) -> None:
         5,
         "the page has the longest queue",
     )
-    assert numbers(tile(page, "Queue"))[:2] == [0, int(queue["limit_bytes"])]
+    empty = [0.0, float(queue["limit_bytes"])]
+    until(page, lambda: numbers(tile(page, "Queue"))[:2] == empty, 5, "the page has an empty queue")
     assert numbers(tile(page, "Use"))[1] == int(queue["max_rate"])
     dropped, marked = (int(queue[f"{what}_packets"]) for what in ("dropped", "marked"))
     assert numbers(tile(page, "Dropped")) == pytest.approx([dropped, marked], rel=ROUNDED)
