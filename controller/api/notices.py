@@ -7,7 +7,7 @@ the worst of the last second counts, and everybody who asks once a second hears 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from controller.model.values import Notice, PortId, switch_id
+from controller.model.values import Notice, PortId
 
 HELD_S = 1.0
 _LEVELS = {Notice.CR.label: 0, Notice.CN_L.label: 1, Notice.CN_M.label: 2, Notice.CN_H.label: 3}
@@ -38,7 +38,7 @@ class Notices:
             if event.get("event") == "queue_event":
                 any_notice = True
                 level = _LEVELS[event["notice"]]
-                port_id = port_of(event["port"])
+                port_id = PortId(event["switch"], event["port"])
                 heard = Heard(now_s, event["wall_s"], level, event["bytes"], event["limit_bytes"])
                 self._last[port_id] = heard
                 worst = self._worst.get(port_id)
@@ -68,12 +68,6 @@ class Notices:
             if _is_held(heard, now_s) and (last is None or last.level < heard.level):
                 told[port_id] = heard
         return told
-
-
-def port_of(name: str) -> PortId:
-    """From "datapath_id:port"."""
-    switch, _, port = name.partition(":")
-    return PortId(switch_id(switch), int(port))
 
 
 def _is_held(heard: Heard, now_s: float) -> bool:

@@ -12,7 +12,7 @@ def notice(label: str, wall_s: float, queue_bytes: int = 1000, port: PortId = PO
     return {
         "event": "queue_event",
         "wall_s": wall_s,
-        "port": str(port),
+        **port._asdict(),
         "notice": label,
         "bytes": queue_bytes,
         "limit_bytes": 5000,
