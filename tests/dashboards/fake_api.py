@@ -22,8 +22,18 @@ import fake_fabric as fabric
 import fake_incident
 from controller.api.page import HEADERS
 from controller.api.sessions import COOKIE
+from controller.config import reading
 from controller.model.values import datapath_id, switch_id
-from controller.northbound.views import BypassView, FlowDetailView, PortView
+from controller.northbound.views import (
+    BypassView,
+    ChangeView,
+    ConflictError,
+    FlowDetailView,
+    PortView,
+    ValueRefusedError,
+)
+from controller.runtime.audit_log import AuditLog
+from controller.runtime.changing import Changing
 
 TOKENS = {"weir_viewer": ["read"], "weir_operator": ["read", "regulate"]}
 Handler = Callable[[Request], Awaitable[Response]]
@@ -49,6 +59,13 @@ class FakeApi:
         self.asked: list[tuple[str, str]] = []
         # Another topology, and another use of ports.
         self.other: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self.changing = Changing(
+            reading.parse("regulation: {max_hold: 100 ms}\nfabric: {rtt: 200 us}"),
+            AuditLog(None, lambda: self.now_s),
+            lambda: self.now_s,
+            None,
+            lambda config: config,
+        )
         routes = [
             Route("/v1/session", self.session, methods=["GET", "POST", "DELETE"]),
             Route("/v1/overview", self.signed_in(self.overview)),
@@ -60,6 +77,9 @@ class FakeApi:
             Route("/v1/ports/use", self.signed_in(self.use)),
             Route("/v1/regulation", self.signed_in(self.regulation)),
             Route("/v1/bypasses", self.signed_in(self.bypass), methods=["GET", "PUT", "DELETE"]),
+            Route("/v1/settings", self.signed_in(self.settings), methods=["GET", "PATCH"]),
+            Route("/v1/settings/undo", self.signed_in(self.undo), methods=["POST"]),
+            Route("/v1/audit", self.signed_in(self.audit)),
             Route("/v1/flows", self.signed_in(self.flows)),
             Route("/v1/flows/one", self.signed_in(self.one_flow)),
             Route("/v1/events", self.signed_in(self.latest)),
@@ -286,13 +306,57 @@ class FakeApi:
 
         return StreamingResponse(told(), media_type="text/event-stream")
 
-    async def bypass(self, request: Request) -> Response:
+    async def settings(self, request: Request) -> Response:
         if request.method == "GET":
-            return JSONResponse({"bypasses": self.bypasses})
+            return JSONResponse(self.changing.settings())
+        asked = await request.json()
+        by = self.who_is(request)
+        return self.changed(
+            request,
+            lambda: self.changing.change(
+                asked["version"], asked["changes"], asked.get("only_try", False), by
+            ),
+        )
+
+    async def undo(self, request: Request) -> Response:
+        asked = await request.json()
+        by = self.who_is(request)
+        return self.changed(request, lambda: self.changing.undo(asked["id"], by))
+
+    def changed(self, request: Request, change: Callable[[], ChangeView]) -> Response:
+        refused = self.may_change(request)
+        if refused is not None:
+            return refused
+        try:
+            return JSONResponse(change())
+        except ConflictError as error:
+            return problem(409, str(error))
+        except ValueRefusedError as error:
+            return problem(422, str(error))
+
+    async def audit(self, request: Request) -> Response:
+        query = request.query_params
+        page = self.changing.audit(int(query.get("limit", 100)), query.get("before"))
+        return JSONResponse({"next_before": page.next_before, "entries": [*page.entries]})
+
+    def who_is(self, request: Request) -> str:
+        token = self.sessions.get(request.cookies.get(COOKIE, ""), "")
+        return f"token {token.removeprefix('weir_')}"
+
+    def may_change(self, request: Request) -> Response | None:
+        """Why a request may change nothing."""
         if request.headers.get("x-weir-page") != "1":
             return problem(403, "this takes the header X-Weir-Page")
         if "regulate" not in (self.scopes(request) or []):
             return problem(403, "this takes a token with the scope regulate")
+        return None
+
+    async def bypass(self, request: Request) -> Response:
+        if request.method == "GET":
+            return JSONResponse({"bypasses": self.bypasses})
+        refused = self.may_change(request)
+        if refused is not None:
+            return refused
         if request.method == "PUT":
             asked = await request.json()
             switch = switch_id(asked["switch"]) if "switch" in asked else None

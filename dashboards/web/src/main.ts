@@ -5,6 +5,7 @@ import './style/parts.css';
 import './style/forms.css';
 import './style/map.css';
 import './style/incident.css';
+import './style/settings.css';
 import './style/narrow.css';
 
 import { mount } from 'svelte';

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import {
   bytes,
   count,
+  dateTime,
   digits,
   duration,
   endpoint,
@@ -77,4 +78,10 @@ describe('others', () => {
     expect(endpoint('10.0.0.1', 80)).toBe('10.0.0.1:80');
     expect(endpoint('fd00::1', 80)).toBe('[fd00::1]:80');
   });
+});
+
+test('a day is that of the place where one is', () => {
+  const at_s = new Date(2026, 10, 5, 9, 8, 7).getTime() / 1000;
+  expect(dateTime(at_s)).toBe('2026-11-05 09:08:07');
+  expect(dateTime(null)).toBe('–');
 });

@@ -82,6 +82,15 @@ export function timeOfDay(wall_s: Known, ms = false): string {
   return ms ? `${whole}.${pad(at.getMilliseconds(), 3)}` : whole;
 }
 
+/** The local day and time of day of a moment, to the second: 2026-11-24 22:25:03 */
+export function dateTime(wall_s: Known): string {
+  if (wall_s == null) return UNKNOWN;
+  const at = new Date(wall_s * 1000);
+  const pad = (n: number): string => String(n).padStart(2, '0');
+  const day = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
+  return `${day} ${timeOfDay(wall_s)}`;
+}
+
 /** 2026-11-24 21:25:03 UTC */
 export function utc(wall_s: Known): string {
   if (wall_s == null) return UNKNOWN;

@@ -2,7 +2,15 @@
 
 import { queryOf, type Interval } from './interval';
 
-export type View = 'overview' | 'fabric' | 'port' | 'flows' | 'flow' | 'events' | 'incident';
+export type View =
+  | 'overview'
+  | 'fabric'
+  | 'port'
+  | 'flows'
+  | 'flow'
+  | 'events'
+  | 'incident'
+  | 'settings';
 
 /** One direction of a connection, by where its data goes. */
 export interface FlowEnds {
@@ -36,6 +44,7 @@ export function parseRoute(hash: string): Route {
     case 'flows':
     case 'events':
     case 'incident':
+    case 'settings':
       return { view, ...NOWHERE, query };
     case 'port':
       if (/^[0-9a-f]{16}$/.test(id) && /^[1-9]\d{0,9}$/.test(port)) {

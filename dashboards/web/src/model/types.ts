@@ -237,3 +237,53 @@ export interface PortUse {
   sent_bps: (number | null)[];
   rate_bps: number[];
 }
+
+/** A setting, or another key of the configuration, before and after. */
+export interface Step {
+  key: string;
+  from: string;
+  to: string;
+}
+
+export interface Setting {
+  key: string;
+  section: string;
+  value: string;
+  /** What the configuration file says. */
+  configured: string;
+  default: string;
+  kind: 'duration' | 'size' | 'rate' | 'number' | 'boolean' | 'choice' | 'text' | 'list';
+  choices: string[] | null;
+  description: string;
+  scope: 'live' | 'restart';
+  /** Who has changed it at work; null: the file's value is in force. */
+  changed: { by: string; at_s: number } | null;
+}
+
+export interface Settings {
+  version: number;
+  settings: Setting[];
+  undoable: { id: string; at_s: number; by: string; changes: Step[] } | null;
+}
+
+export interface SettingsChange {
+  version: number;
+  changes: Step[];
+  in_force: boolean;
+  id: string | null;
+  kept: boolean;
+}
+
+export interface AuditEntry {
+  id: string;
+  at_s: number;
+  by: string;
+  what: 'settings' | 'undo' | 'off' | 'on' | 'reload';
+  changes: Step[];
+  detail: string;
+}
+
+export interface AuditPage {
+  next_before: string | null;
+  entries: AuditEntry[];
+}

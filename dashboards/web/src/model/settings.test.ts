@@ -1,0 +1,113 @@
+import { expect, test } from 'vitest';
+
+import {
+  changedMeanwhile,
+  changesOf,
+  choicesOf,
+  deedOf,
+  found,
+  merged,
+  nameOf,
+  refusals,
+  sections,
+} from './settings';
+import type { AuditEntry, Setting } from './types';
+
+const setting = (key: string, value: string, more: Partial<Setting> = {}): Setting => ({
+  key,
+  section: key.split('.')[0] ?? '',
+  value,
+  configured: value,
+  default: value,
+  kind: 'text',
+  choices: null,
+  description: '',
+  scope: 'live',
+  changed: null,
+  ...more,
+});
+
+const HOLD = setting('regulation.max_hold', '20 ms', {
+  configured: '160 ms',
+  kind: 'duration',
+  description: 'how long a switch may hold a request',
+  changed: { by: 'ada', at_s: 1 },
+});
+const POLICIES = setting('policies', '[]', { kind: 'list' });
+const TTL = setting('regulation.window_ttl', '3 s');
+const ALL = [HOLD, POLICIES, TTL];
+
+test('settings come by section', () => {
+  const told = sections(ALL);
+  expect(told.map(([name, of]) => [name, of.map(nameOf)])).toEqual([
+    ['regulation', ['max_hold', 'window_ttl']],
+    ['policies', ['policies']],
+  ]);
+});
+
+test('settings are found by words of theirs', () => {
+  expect(found(ALL, 'REQUEST hold', false)).toEqual([HOLD]);
+  expect(found(ALL, '', false)).toEqual(ALL);
+  expect(found(ALL, '', true)).toEqual([HOLD]);
+  expect(found(ALL, 'nothing', false)).toEqual([]);
+});
+
+test('only what would be another value is asked for', () => {
+  const drafts = {
+    'regulation.max_hold': { text: null, was: '20 ms' },
+    'regulation.window_ttl': { text: ' 3 s ', was: '3 s' },
+    policies: { text: '[{port: 80}]', was: '[]' },
+    'gone.key': { text: '1', was: '2' },
+  };
+  expect(changesOf(ALL, drafts)).toEqual({
+    'regulation.max_hold': null,
+    policies: '[{port: 80}]',
+  });
+  expect(changesOf(ALL, { policies: { text: null, was: '[]' } })).toEqual({});
+});
+
+test('a draft knows that its setting was changed meanwhile', () => {
+  expect(changedMeanwhile(HOLD, { text: '30 ms', was: '160 ms' })).toBe(true);
+  expect(changedMeanwhile(HOLD, { text: '30 ms', was: '20 ms' })).toBe(false);
+});
+
+test('what is refused stands at its setting', () => {
+  const keys = ALL.map(({ key }) => key);
+  const detail = [
+    'regulation.max_hold: 2000 ms is not within 1 ms to 1 s; choose it: now',
+    'policies.0.port: is missing; add it',
+    'policies: is wrong',
+    'the header is missing',
+  ].join('\n');
+  expect(refusals(detail, keys)).toEqual({
+    'regulation.max_hold': '2000 ms is not within 1 ms to 1 s; choose it: now',
+    policies: 'policies.0.port: is missing; add it\nis wrong',
+    '': 'the header is missing',
+  });
+  expect(refusals('regulation.max_holder: no', keys)).toEqual({ '': 'regulation.max_holder: no' });
+});
+
+test('what can be chosen is listed', () => {
+  expect(choicesOf(setting('a.b', 'true', { kind: 'boolean' }))).toEqual(['true', 'false']);
+  expect(choicesOf(setting('a.b', 'x', { kind: 'choice', choices: ['x', 'y'] }))).toEqual([
+    'x',
+    'y',
+  ]);
+  expect(choicesOf(HOLD)).toBeNull();
+});
+
+test('entries of the audit log are each told once, the newest first', () => {
+  const entry = (id: string): AuditEntry => ({
+    id,
+    at_s: 1,
+    by: 'ada',
+    what: 'settings',
+    changes: [],
+    detail: '',
+  });
+  const known = merged([], ['10', '9'].map(entry));
+  const all = merged(known, ['11', '10', '8'].map(entry));
+  expect(all.map(({ id }) => id)).toEqual(['11', '10', '9', '8']);
+  expect(merged(all, [entry('9')])).toBe(all);
+  expect(deedOf(entry('1'))).toBe('changed settings');
+});

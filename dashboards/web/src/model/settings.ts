@@ -1,0 +1,114 @@
+/** Settings: what somebody has typed and not yet put in force, and what the API says against it. */
+
+import type { AuditEntry, Setting, Step } from './types';
+
+/** What was typed for a setting, and its value when that began. `null`: the file's value again. */
+export interface Draft {
+  text: string | null;
+  was: string;
+}
+
+export type Drafts = Readonly<Record<string, Draft>>;
+
+/** The settings in sections, in the order of the API. */
+export function sections(settings: readonly Setting[]): [string, Setting[]][] {
+  const found = new Map<string, Setting[]>();
+  for (const setting of settings) {
+    const section = found.get(setting.section);
+    if (section === undefined) found.set(setting.section, [setting]);
+    else section.push(setting);
+  }
+  return [...found];
+}
+
+/** The settings with these words in their keys, values or descriptions. */
+export function found(
+  settings: readonly Setting[],
+  words: string,
+  onlyChanged: boolean,
+): Setting[] {
+  const wanted = words.toLowerCase().split(/\s+/);
+  return settings.filter((setting) => {
+    const { key, value, description, changed } = setting;
+    const text = `${key} ${value} ${description}`.toLowerCase();
+    return (!onlyChanged || changed !== null) && wanted.every((word) => text.includes(word));
+  });
+}
+
+/** A key without its section. */
+export const nameOf = ({ key, section }: Setting): string =>
+  key === section ? key : key.slice(section.length + 1);
+
+/** What a draft would make of a setting, as far as that can be told without asking. */
+export const wanted = (setting: Setting, draft: Draft): string =>
+  draft.text === null ? setting.configured : draft.text.trim();
+
+/** What is to be asked for: the drafts that differ from what is in force. */
+export function changesOf(
+  settings: readonly Setting[],
+  drafts: Drafts,
+): Record<string, string | null> {
+  const changes: Record<string, string | null> = {};
+  for (const setting of settings) {
+    const draft = drafts[setting.key];
+    if (draft === undefined || wanted(setting, draft) === setting.value) continue;
+    changes[setting.key] = draft.text === null ? null : draft.text.trim();
+  }
+  return changes;
+}
+
+/** Whether somebody else has given a setting another value since its draft was begun. */
+export const changedMeanwhile = (setting: Setting, draft: Draft): boolean =>
+  setting.value !== draft.was;
+
+/** What the API refuses, by the settings that it is about. Each line of a detail begins with a key,
+ * or with one within a list; the others are told under ''. */
+export function refusals(detail: string, keys: readonly string[]): Record<string, string> {
+  const told: Record<string, string> = {};
+  for (const line of detail.split('\n')) {
+    const [where = ''] = line.split(': ', 1);
+    const key = keys.find((one) => where === one || where.startsWith(`${one}.`)) ?? '';
+    const text = key !== '' && where === key ? line.slice(where.length + 2) : line;
+    told[key] = told[key] === undefined ? text : `${told[key]}\n${text}`;
+  }
+  return told;
+}
+
+const EXAMPLES: Partial<Record<Setting['kind'], string>> = {
+  duration: 'a time with its unit, such as 20 ms',
+  size: 'a size with its unit, such as 64 KiB',
+  rate: 'a rate with its unit, such as 1 Gbit/s',
+  number: 'a number',
+  list: 'as in the configuration file, in one line of YAML',
+};
+
+export const exampleOf = ({ kind }: Setting): string | null => EXAMPLES[kind] ?? null;
+
+/** The values that a setting can have, if they can be listed. */
+export function choicesOf({ kind, choices }: Setting): string[] | null {
+  if (kind === 'boolean') return ['true', 'false'];
+  return kind === 'choice' ? choices : null;
+}
+
+/** Entries of the audit log in one list, the newest first, each once. */
+export function merged(
+  known: readonly AuditEntry[],
+  more: readonly AuditEntry[],
+): readonly AuditEntry[] {
+  const ids = new Set(known.map(({ id }) => id));
+  const added = more.filter(({ id }) => !ids.has(id));
+  if (added.length === 0) return known;
+  return [...known, ...added].sort((one, other) => Number(other.id) - Number(one.id));
+}
+
+const DEEDS: Record<AuditEntry['what'], string> = {
+  settings: 'changed settings',
+  undo: 'took a change back',
+  off: 'turned regulation off',
+  on: 'turned regulation on',
+  reload: 'reloaded the configuration',
+};
+
+export const deedOf = ({ what }: AuditEntry): string => DEEDS[what] ?? what;
+
+export const stepText = ({ key, from, to }: Step): string => `${key}: ${from} → ${to}`;
