@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from real import looked_at, until
+from real import Real, looked_at, until
+from testbed.command import wait_until
 
 # Three seconds without an answer are too many; the page looks each second.
 SAYS_MS = 6_000
@@ -40,6 +41,24 @@ def live(page: Any, expect: Any) -> None:
     until(page, lambda: as_of.inner_text() != before, 5, "the page's values are new ones")
 
 
+def all_ready(served: Real) -> bool:
+    switches: dict[str, int] = served.ask("/v1/overview")["switches"]
+    return switches["known"] == switches["ready"] == len(served.bed.switches)
+
+
+def test_a_controller_that_is_killed_and_started_again(expect: Any) -> None:
+    with looked_at() as looking:
+        page, served = looking.sign_in(), looking.served
+        controller = served.bed.controller
+        assert controller is not None
+        controller.kill()
+        stale(page, expect)
+        controller.restart()
+        live(page, expect)
+        wait_until(lambda: all_ready(served), timeout_s=20, what="the switch is ready again")
+        expect(page.get_by_test_id("health")).to_contain_text("Healthy", timeout=RECOVERS_MS)
+
+
 def test_a_controller_that_hangs(expect: Any) -> None:
     with looked_at() as looking:
         page, served = looking.sign_in(), looking.served
@@ -51,6 +70,23 @@ def test_a_controller_that_hangs(expect: Any) -> None:
         finally:
             os.kill(served.pid, signal.SIGCONT)
         live(page, expect)
+
+
+def test_an_api_that_is_killed(expect: Any) -> None:
+    with looked_at() as looking:
+        page, served = looking.sign_in(), looking.served
+        page.evaluate("location.hash = '#/events'")
+        expect(page.get_by_test_id("tail")).to_have_text("Live")
+        before = served.api_pid
+        assert before is not None
+        os.kill(before, signal.SIGKILL)
+        wait_until(
+            lambda: served.api_pid not in (before, None),
+            timeout_s=20,
+            what="the API is started again",
+        )
+        live(page, expect)
+        expect(page.get_by_test_id("tail")).to_have_text("Live", timeout=RECOVERS_MS)
 
 
 def test_a_network_that_is_gone_for_a_minute(expect: Any) -> None:
