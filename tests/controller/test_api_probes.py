@@ -94,7 +94,11 @@ def test_there_is_something_to_probe(world: ServedApi) -> None:
 
 
 def test_nothing_is_told_to_who_shows_no_token(world: ServedApi) -> None:
-    forged = ({}, {"Authorization": "Bearer weir_guess"}, {"Authorization": "Basic YTpi"})
+    forged: tuple[dict[str, str], ...] = (
+        {},
+        {"Authorization": "Bearer weir_guess"},
+        {"Authorization": "Basic YTpi"},
+    )
     for one, headers in itertools.product(closed(world), forged):
         if one.path == SESSION:
             continue
