@@ -176,6 +176,7 @@ page: ## the operator's page: static files for the HTTP API to serve
 page-test: ## the page: form, types, unit tests, size, and a browser that uses it, over a real switch as well
 	@$(PREPARE) packages venv page browser switch
 	@dashboards/web/check
+	@dashboards/web/check --reproducible
 	@$(BUILT) WEIR_PAGE_PREFIX="$$(dashboards/web/build --prefix)" $(PY)/pytest -m browser tests/dashboards
 
 package: ## the Debian packages weir-switch and weir-controller: build/packages
