@@ -4,6 +4,7 @@ Long listings are produced piece by piece while the controller goes on, so nothi
 over a table that may change in between.
 """
 
+import functools
 import platform
 import secrets
 import time
@@ -142,9 +143,9 @@ class Inspection:
         depths = session.depths if session else {}
         used, registers = engine.regulation.registers.usage(switch)
         rtt_ns = engine.round_trips.control_ns.get(switch)
-        unusable = Counter(tallies.unusable.get(switch))
+        unusable = dict(tallies.unusable.get(switch, {}))
         for reason, n in session.counters.items() if session else ():
-            unusable[kind_of(reason)] += n
+            unusable[kind_of(reason)] = unusable.get(kind_of(reason), 0) + n
         capabilities = session.capabilities if session else Capability(0)
         return {
             "switch": switch,
@@ -153,7 +154,7 @@ class Inspection:
             "ready": session is not None and session.ready,
             "role": self._role(switch),
             "address": "{}:{}".format(*channel.address[:2]) if channel else None,
-            "capabilities": [str(flag.name).lower() for flag in Capability if flag in capabilities],
+            "capabilities": list(_names(capabilities)),
             "ports": len(engine.regulation.ports_of(switch)),
             "registers": registers,
             "registers_used": used,
@@ -169,7 +170,7 @@ class Inspection:
             "unacknowledged": depths.get("unacknowledged", 0),
             "control_rtt_s": None if rtt_ns is None else rtt_ns / 1e9,
             "packet_ins": dict(tallies.packet_ins.get(switch, {})),
-            "unusable": dict(unusable),
+            "unusable": unusable,
             "notices_missed": tallies.missed_notices[switch],
             "windows_set": tallies.windows[switch, False],
             "windows_refreshed": tallies.windows[switch, True],
@@ -207,12 +208,13 @@ class Inspection:
             for told in self._weir.tallies.queues.get(of, ()):
                 queues.setdefault(told.port, []).append(_queue(told))
             samples = {told.port: told for told in self._weir.tallies.samples.get(of, ())}
+            id_ = datapath_id(of)
             for port_id, port in self._ports_of(of):
                 sample = samples.get(port_id.port)
                 peer, rtt_ns = peers.get(port_id), engine.round_trips.link_ns.get(port_id)
                 yield {
                     "switch": of,
-                    "datapath_id": datapath_id(of),
+                    "datapath_id": id_,
                     "port": port_id.port,
                     "name": port.name,
                     "up": port.up,
@@ -408,6 +410,12 @@ class Inspection:
 
 def _endpoint(address: IPv4Address | IPv6Address, port: int) -> str:
     return f"{address}:{port}" if address.version == 4 else f"[{address}]:{port}"
+
+
+@functools.cache
+def _names(capabilities: Capability) -> tuple[str, ...]:
+    """The same for most switches, and slow to find out."""
+    return tuple(str(flag.name).lower() for flag in Capability if flag in capabilities)
 
 
 def _queue(told: QueueStats) -> QueueView:
