@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psutil
 from playwright.sync_api import sync_playwright
 
 CHROMIUM = "/usr/bin/chromium"
 _SESSION = "/v1/session"
-_MB = 1e6
 
 # When the first figures were there, in milliseconds since navigation began; and each click: when
 # the next frame had been made, in milliseconds since the input came, before the page had it.
@@ -115,15 +113,6 @@ class Looking:
         told: dict[str, list[float]] = self.page.evaluate(_TAKE)
         return told["tasks_ms"]
 
-    def heap_mb(self) -> float:
-        """The JavaScript heap in use, without what may be collected."""
-        session = self._context.new_cdp_session(self.page)
-        session.send("HeapProfiler.collectGarbage")
-        session.send("Performance.enable")
-        metrics = session.send("Performance.getMetrics")["metrics"]
-        session.detach()
-        return next(m["value"] for m in metrics if m["name"] == "JSHeapUsedSize") / _MB
-
 
 @contextmanager
 def browsing() -> Iterator[Any]:
@@ -135,15 +124,3 @@ def browsing() -> Iterator[Any]:
             yield browser
         finally:
             browser.close()
-
-
-def renderer_mb() -> float:
-    """The memory (RSS) of the largest process of all that show pages."""
-    sizes = []
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if "--type=renderer" in process.cmdline():
-                sizes.append(process.memory_info().rss)
-        except psutil.NoSuchProcess:
-            continue
-    return float(max(sizes)) / _MB

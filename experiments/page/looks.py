@@ -3,7 +3,8 @@
 import statistics
 from collections.abc import Callable
 
-from experiments.page.browser import Looking, browsing, renderer_mb
+from experiments.page import memory
+from experiments.page.browser import Looking, browsing
 from experiments.page.clicks import rounds
 from experiments.page.watched import ORIGIN, watched
 from experiments.statistics import percentile
@@ -18,6 +19,7 @@ def run(
     """Measure; see ``experiments.bench``."""
     page = find_page()
     with watched(progress, page, small=small) as all_of_it, browsing() as browser:
+        blank = memory.of_blank(browser)
         looking = Looking(browser, ORIGIN, all_of_it.secret)
         looking.page.wait_for_timeout(1000 * _SETTLE_S)
         views_s = [looking.first_view_s() for _ in range(first_views)]
@@ -31,6 +33,7 @@ def run(
             events_ms.extend(told["events_ms"])
         every_ms = [ms for values in clicks_ms.values() for ms in values]
         progress(f"clicks: {statistics.median(every_ms):.0f} ms, worst {max(every_ms):.0f} ms")
+        held = memory.memory_of(memory.renderer_of(looking.page))
         figures: dict[str, object] = {
             "flows": all_of_it.flows,
             "setup_s": all_of_it.setup_s,
@@ -42,8 +45,11 @@ def run(
             "click_p95_ms": percentile(every_ms, 95),
             "click_worst_ms": max(every_ms),
             "click_worst_by_event_timing_ms": max(events_ms, default=0.0),
-            "renderer_mb": renderer_mb(),
-            "heap_mb": looking.heap_mb(),
+            "renderer_mb": held.rss_mb,
+            "renderer_pss_mb": held.pss_mb,
+            "renderer_private_mb": held.private_mb,
+            "heap_mb": memory.heap_mb(looking.page),
+            **blank,
         }
         for name, values in clicks_ms.items():
             figures |= {

@@ -9,6 +9,7 @@ import numpy as np
 from experiments.measure.process import footprint
 
 _MOST = 400
+_NORMAL_95 = 1.96
 
 Point = tuple[float, float]
 
@@ -42,6 +43,26 @@ def slope(points: Sequence[Point]) -> float:
     if not apart.any():
         raise ValueError(f"{len(points)} samples have no slope")
     return float(np.median((y[second] - y[first])[apart] / run[apart]))
+
+
+def interval(points: Sequence[Point]) -> tuple[float, float]:
+    """Where the slope is with a confidence of 95 % (Sen 1968, by the normal approximation of
+    Kendall's statistic), if the points' rests do not depend on each other.
+
+    Few points have the least and the greatest of the slopes between them. Raises ValueError where
+    there are no two points apart.
+    """
+    step = max(1, len(points) // _MOST)
+    x, y = np.array(points[::step], dtype=float).reshape(-1, 2).T
+    first, second = np.triu_indices(len(x), 1)
+    run = x[second] - x[first]
+    slopes = np.sort((y[second] - y[first])[run != 0] / run[run != 0])
+    if not len(slopes):
+        raise ValueError(f"{len(points)} samples have no slope")
+    n = len(x)
+    off = _NORMAL_95 * (n * (n - 1) * (2 * n + 5) / 18) ** 0.5
+    low = max(0, round((len(slopes) - off) / 2) - 1)
+    return float(slopes[low]), float(slopes[len(slopes) - 1 - low])
 
 
 def spread(points: Sequence[Point], slope_: float) -> float:

@@ -1,8 +1,9 @@
-"""The fabric of the page's benchmark: it is as large as it says, and hangs together."""
+"""The fabric of the page's benchmark: it is as large as it says, and hangs together; and what is
+made of a browser's memory."""
 
 import pytest
 
-from experiments.page import recorded
+from experiments.page import memory, recorded, staying
 from experiments.page.shape import LARGE, SMALL, Shape
 
 
@@ -53,3 +54,30 @@ def test_what_a_page_was_seen_to_ask_is_asked_again_as_often() -> None:
     assert history == recorded.Question("/v1/history?port=3", 1.0, 10.0)
     assert history.at(200.0) == "/v1/history?port=3&from=190.000"
     assert events.at(200.0) == "/v1/events?limit=1000"
+
+
+def test_memory_is_read_as_the_kernel_writes_it() -> None:
+    rollup = """\
+55d0c0000000-7ffd00000000 ---p 00000000 00:00 0                          [rollup]
+Rss:              200000 kB
+Pss:              100000 kB
+Pss_Dirty:         40000 kB
+Shared_Clean:     120000 kB
+Private_Clean:     30000 kB
+Private_Dirty:     40000 kB
+"""
+    held = memory.parsed(rollup)
+    assert held == pytest.approx((204.8, 102.4, 71.68))
+
+
+def test_views_are_compared_with_themselves() -> None:
+    sizes = [("small", 100.0), ("large", 300.0), ("small", 104.0), ("large", 304.0)]
+    # Half of a round does not count.
+    sizes += [("small", 108.0), ("large", 308.0), ("small", 900.0)]
+    samples = [
+        staying.Sample(10.0 * n, view, memory.Memory(mb, mb, mb))
+        for n, (view, mb) in enumerate(sizes)
+    ]
+    told = staying.rounds(samples, lambda one: one.rss_mb)
+    assert [at_s for at_s, _ in told] == [10, 30, 50]
+    assert told[1][1] - told[0][1] == told[2][1] - told[1][1] == 4

@@ -17,6 +17,9 @@ SUITES.add(
                 {"windows": 7, "window_s": 10, "recorded_s": 20, "count": 50, "small": False},
                 quick={"windows": 3, "recorded_s": 10},
             ),
+            "staying": Group(
+                "experiments.page.staying", {"minutes": 30, "small": False}, quick={"minutes": 5}
+            ),
         },
         has_switch=False,
     )
