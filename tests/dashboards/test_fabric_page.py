@@ -53,6 +53,18 @@ def test_a_group_is_opened_by_the_keyboard_and_leads_to_its_switches(
         for number in (1 + 2 * large.UPLINKS, large.HOT - 1, large.HOT)
     ]
     assert places == sorted(places), "spines are not above, or leaves not below"
+    listed = page.get_by_role("list", name="Switches that are away or congested")
+    expect(listed.get_by_role("button")).to_have_count(1)
+    expect(listed).to_contain_text(re.compile(f"{large.HOT:x} *CN-H"))
+    page.set_viewport_size({"width": 390, "height": 800})
+    listed.get_by_role("button").click()
+    expect(hot).to_have_attribute("aria-pressed", "true")
+    # However wide the map is.
+    box = hot.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+    hot.press("Enter")
+    expect(page.get_by_test_id("ports")).to_have_count(0)
     hot.press("Enter")
     expect(page.get_by_test_id("ports")).to_be_attached()
     pod.press("Enter")

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { layOut, type Edge, type Node } from './fabric';
-import { around, find, groupsOf, MOST_DRAWN, summaries } from './pods';
+import { around, find, groupsOf, MOST_DRAWN, summaries, troubled } from './pods';
 
 const id = (n: number): string => n.toString(16).padStart(16, '0');
 const node = (n: number, hosts = 0): Node => ({ id: id(n), hosts, edgePorts: hosts });
@@ -109,6 +109,14 @@ test('a group says the worst of its ports, but for those of switches that are aw
   const found = summaries(groups, ports, new Set(['b']));
   expect(found.get('a')).toEqual({ away: 1, level: 2, congested: 1, busiest: 0.95 });
   expect(found.get('c')).toEqual({ away: 0, level: 0, congested: 0, busiest: null });
+});
+
+test('switches that are away and those with congested ports want a look, the worst first', () => {
+  const group = { id: id(1), name: 'Pod 1', top: false, switches: [1, 2, 3, 4, 5].map(id) };
+  const levels = new Map([2, 3, 5, 9].map((n): [string, number] => [id(n), n === 3 ? 3 : 1]));
+  const away = new Set([id(4), id(5), id(8)]);
+  expect(troubled(group, levels, away)).toEqual([id(4), id(5), id(3), id(2)]);
+  expect(troubled(group, new Map(), new Set())).toEqual([]);
 });
 
 test('a switch is found by its id and by the name of a port', () => {

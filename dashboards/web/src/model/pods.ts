@@ -1,6 +1,7 @@
 /** A large fabric in groups: its pods, and the switches above them. */
 
 import { layersOf, neighboursOf, podsOf, type Edge, type Node } from './fabric';
+import { LEVELS } from './rates';
 
 export interface Group {
   /** That of its first switch. */
@@ -121,6 +122,17 @@ export function summaries(
     }
   }
   return found;
+}
+
+/** The switches of a group that want a look: those that are away, then those with congested ports,
+ * the worst first. */
+export function troubled(
+  group: Group,
+  levels: ReadonlyMap<string, number>,
+  away: ReadonlySet<string>,
+): string[] {
+  const rank = (id: string): number => (away.has(id) ? LEVELS.length : (levels.get(id) ?? 0));
+  return group.switches.filter((id) => rank(id) > 0).sort((a, b) => rank(b) - rank(a));
 }
 
 /** The switches that somebody means: by a part of the id, or by the beginning of a port's name.
