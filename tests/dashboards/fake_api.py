@@ -30,6 +30,7 @@ from controller.northbound.views import (
     ConflictError,
     FlowDetailView,
     PortView,
+    ShareView,
     ValueRefusedError,
 )
 from controller.runtime.audit_log import AuditLog
@@ -57,6 +58,9 @@ class FakeApi:
         self.controller_age_s = 0.2
         self.clock_off_s = 0.0
         self.asked: list[tuple[str, str]] = []
+        # All that was ever told of announced flows.
+        self.shares: list[ShareView] = []
+        self.listeners = 0
         # Another topology, and another use of ports.
         self.other: tuple[dict[str, Any], dict[str, Any]] | None = None
         self.changing = Changing(
@@ -82,6 +86,9 @@ class FakeApi:
             Route("/v1/audit", self.signed_in(self.audit)),
             Route("/v1/flows", self.signed_in(self.flows)),
             Route("/v1/flows/one", self.signed_in(self.one_flow)),
+            Route("/v1/bandwidth", self.signed_in(self.bandwidth)),
+            Route("/v1/fountains", self.signed_in(self.fountains)),
+            Route("/v1/fountains/stream", self.signed_in(self.follow_fountains)),
             Route("/v1/events", self.signed_in(self.latest)),
             Route("/v1/events/stream", self.signed_in(self.stream)),
             Mount("/", StaticFiles(directory=page, html=True)),
@@ -289,6 +296,43 @@ class FakeApi:
                 return told
         return None
 
+    async def bandwidth(self, request: Request) -> Response:
+        src, dst = request.query_params["src"], request.query_params["dst"]
+        for host in (src, dst):
+            if host not in fabric.ADDRESSES:
+                detail = f"no host of this address is known: {host}; it has to send something first"
+                return problem(404, detail)
+        return JSONResponse(fabric.path(src, dst))
+
+    async def fountains(self, _: Request) -> Response:
+        return JSONResponse({"fountains": list(self.announced().values())})
+
+    def announced(self) -> dict[str, ShareView]:
+        """The flows that are announced, from all that was told of them."""
+        last = {share["flow"]: share for share in self.shares}
+        return {name: share for name, share in last.items() if share["src"] is not None}
+
+    async def follow_fountains(self, _: Request) -> Response:
+        async def told() -> AsyncIterator[bytes]:
+            yield b": \n\n"
+            n = 0
+            while True:
+                for share in self.shares[n:]:
+                    yield f"event: share\ndata: {json.dumps(share)}\n\n".encode()
+                n = len(self.shares)
+                await asyncio.sleep(0.05)
+
+        return StreamingResponse(self.listened(told()), media_type="text/event-stream")
+
+    async def listened(self, told: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The same stream, which counts as one that is listened to."""
+        self.listeners += 1
+        try:
+            async for text in told:
+                yield text
+        finally:
+            self.listeners -= 1
+
     async def latest(self, request: Request) -> Response:
         limit = int(request.query_params.get("limit", 100))
         return JSONResponse({"next_after": len(self.events), "events": self.events[-limit:]})
@@ -304,7 +348,7 @@ class FakeApi:
                 serial = len(self.events)
                 await asyncio.sleep(0.05)
 
-        return StreamingResponse(told(), media_type="text/event-stream")
+        return StreamingResponse(self.listened(told()), media_type="text/event-stream")
 
     async def settings(self, request: Request) -> Response:
         if request.method == "GET":

@@ -12,9 +12,12 @@ from controller.northbound.views import (
     HoldView,
     HopView,
     LevelsView,
+    LinkView,
+    PathView,
     PortView,
     QueueView,
     RegulationView,
+    ShareView,
     SwitchView,
     TcpView,
 )
@@ -269,6 +272,59 @@ def hop(number: int, at: int, flow_class: str) -> HopView:
         "rtt_s": 0.00052,
         "hold": hold if (number, at) == HOT else {"window_bytes": 29_200, "credit": None},
         "queue": queue(number, at, 1.0),
+    }
+
+
+ADDRESSES = ["10.0.0.1", "10.0.0.250", "fd00::1", "fd00::2"]
+
+
+def path(src: str, dst: str) -> PathView:
+    """As if the second link were measured, and the narrowest."""
+    return {
+        "src": src,
+        "dst": dst,
+        "available_bps": 38e6,
+        "error_bps": 4.2e6,
+        "share_bps": 47e6,
+        "links": [
+            link(f"uplink {port_id(0x12, 4)}", None, None),
+            link(port_id(0x12, 1), 62e6, 4.2e6),
+            link(port_id(*HOT), 1e6, 0.1e6),
+        ],
+    }
+
+
+def link(name: str, used_bps: float | None, error_bps: float | None) -> LinkView:
+    return {
+        "link": name,
+        "capacity_bps": RATE_BPS,
+        "used_bps": used_bps,
+        "error_bps": error_bps,
+    }
+
+
+def share(flow: str, rate_bps: float | None, most_bps: float | None = None) -> ShareView:
+    """An announced flow. Without a maximum, a link limits it."""
+    return {
+        "flow": flow,
+        "src": "10.0.0.1",
+        "dst": "10.0.0.250",
+        "most_bps": most_bps,
+        "rate_bps": rate_bps,
+        "narrowest": port_id(*HOT) if most_bps is None and rate_bps is not None else None,
+        "dscp": 10 if most_bps is None else None,
+    }
+
+
+def gone(flow: str) -> ShareView:
+    return {
+        "flow": flow,
+        "src": None,
+        "dst": None,
+        "most_bps": None,
+        "rate_bps": None,
+        "narrowest": None,
+        "dscp": None,
     }
 
 

@@ -8,6 +8,7 @@ export type View =
   | 'port'
   | 'flows'
   | 'flow'
+  | 'bandwidth'
   | 'events'
   | 'incident'
   | 'settings';
@@ -42,6 +43,7 @@ export function parseRoute(hash: string): Route {
   switch (view) {
     case 'fabric':
     case 'flows':
+    case 'bandwidth':
     case 'events':
     case 'incident':
     case 'settings':

@@ -215,6 +215,35 @@ export interface Flows {
   flows: Flow[];
 }
 
+/** An announced flow and what it may send; one that is gone has no ends. */
+export interface Share {
+  flow: string;
+  src: string | null;
+  dst: string | null;
+  most_bps: number | null;
+  rate_bps: number | null;
+  /** A port, or "uplink" and the port by which its host sends; null: its own demand. */
+  narrowest: string | null;
+  dscp: number | null;
+}
+
+export interface PathLink {
+  link: string;
+  capacity_bps: number;
+  used_bps: number | null;
+  error_bps: number | null;
+}
+
+/** What the path from one host to another has left. */
+export interface Path {
+  src: string;
+  dst: string;
+  available_bps: number;
+  error_bps: number | null;
+  share_bps: number;
+  links: PathLink[];
+}
+
 /** A line of the event log. `switch` is text where the number is too large for a double. */
 export interface WeirEvent {
   event: string;

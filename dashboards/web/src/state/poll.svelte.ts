@@ -3,11 +3,14 @@
 import { answeredAt_ms, isStale, NEVER, pause_ms, type Answered } from '../model/freshness';
 import { problemOf } from './api';
 import { clock } from './clock.svelte';
+import { isLookedAt, whenLookedAt } from './tab';
 
 export class Poll<T> {
   /** The last answer. */
   data = $state.raw<T | null>(null);
   answered = $state.raw<Answered>(NEVER);
+  /** Whether it has not asked for a while, since nobody looked. */
+  rested = $state(false);
   #again: () => void = () => undefined;
 
   constructor(
@@ -25,14 +28,15 @@ export class Poll<T> {
     return isStale(this.answered, clock.now_ms - slack_ms);
   }
 
-  /** Ask until the returned function is called. */
+  /** Ask until the returned function is called, but not while nobody looks. */
   start(): () => void {
     let ended = false;
     let failures = 0;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let asking = false;
     const round = async (): Promise<void> => {
-      if (asking) return;
+      this.rested ||= !isLookedAt();
+      if (asking || !isLookedAt()) return;
       asking = true;
       clearTimeout(timer);
       const begun_ms = performance.now();
@@ -41,6 +45,7 @@ export class Poll<T> {
         if (ended) return;
         this.data = data;
         this.answered = { at_ms: answeredAt_ms(begun_ms, performance.now()), problem: null };
+        this.rested = false;
         failures = 0;
       } catch (error) {
         if (ended) return;
@@ -61,11 +66,13 @@ export class Poll<T> {
     };
     this.#again = () => void round();
     document.addEventListener('visibilitychange', seen);
+    const forget = whenLookedAt(seen);
     void round();
     return () => {
       ended = true;
       clearTimeout(timer);
       document.removeEventListener('visibilitychange', seen);
+      forget();
     };
   }
 
