@@ -23,6 +23,7 @@ DATAPATH = 1
 _HELLO, _ECHO_REQUEST, _ECHO_REPLY, _FEATURES_REQUEST, _FEATURES_REPLY = 0, 2, 3, 5, 6
 _MULTIPART_PORTS = 13
 _REGISTERS = 1024
+_QUEUES_A_REPLY = 100
 _RATE_BPS, _LIMIT_BYTES = 10**10, 2**31
 _PIECE_BYTES = 65_536
 _TIMEOUT_S = 120.0
@@ -198,8 +199,16 @@ def _answer(kind: int, xid: int, body: bytes) -> bytes:
     if kind == Type.EXPERIMENTER and body[7] == extension.MessageType.QUEUE_STATS_REQUEST:
         asked = extension.QueueStatsRequest.unpack(body[8:])
         queues = tuple(_queue(Host(n)) for n in range(1, HOSTS + 1))
-        reply = extension.QueueStatsReply(queues, has_thresholds=asked.thresholds)
-        return extension_message(extension.MessageType.QUEUE_STATS_REPLY, reply.pack(), xid)
+        # All of them do not fit into one message.
+        parts = [queues[n : n + _QUEUES_A_REPLY] for n in range(0, HOSTS, _QUEUES_A_REPLY)]
+        replies = [
+            extension.QueueStatsReply(part, part is not parts[-1], asked.thresholds)
+            for part in parts
+        ]
+        return b"".join(
+            extension_message(extension.MessageType.QUEUE_STATS_REPLY, reply.pack(), xid)
+            for reply in replies
+        )
     return b""
 
 
