@@ -90,7 +90,13 @@ def add(app: FastAPI, api: Api) -> None:
         sessions.give(response, secret, secure)
         return answers.session(token)
 
-    @app.get("/v1/session", summary="Who is signed in, and may what", tags=["session"])
+    @app.get(
+        "/v1/session",
+        summary="Who is signed in, and may what",
+        tags=["session"],
+        # Whoever shows nothing is told that nobody is.
+        openapi_extra={"security": [{}]},
+    )
     async def session(
         request: Request, who: Annotated[Shown, Depends(shown)]
     ) -> answers.Session | answers.Nobody:
