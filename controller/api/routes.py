@@ -296,8 +296,8 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["settings"],
         **reads,
     )
-    async def read_settings() -> Response:
-        return await api.ask("settings")
+    async def read_settings(request: Request) -> Response:
+        return await api.share(request, "settings")
 
     @app.patch(
         "/v1/settings",
@@ -326,8 +326,8 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["settings"],
         **reads,
     )
-    async def audit(asked: Annotated[methods.AuditQuery, Query()]) -> Response:
-        return await api.ask("audit", asked)
+    async def audit(request: Request, asked: Annotated[methods.AuditQuery, Query()]) -> Response:
+        return await api.share(request, "audit", asked)
 
     @app.get(
         "/v1/flows",
