@@ -18,9 +18,10 @@ demo-dashboard: ## the operator's page with something to look at, until Ctrl-C (
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_PAGE_PREFIX="$$(dashboards/web/build --prefix)" \
 		$(PY)/weir-experiment dashboard $(addprefix --address ,$(ADDRESS))
 
-demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 2 minutes after the build)
-	@$(PREPARE) packages venv switch bpf
-	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" $(PY)/weir-experiment demo --out build/demo
+demo: ## the product at work: incasts over Reno, DCTCP and Weir (about 2 minutes after the build; STAY=1 keeps up the operator's page)
+	@$(PREPARE) packages venv switch bpf $(if $(STAY),page)
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_PAGE_PREFIX="$$(dashboards/web/build --prefix)" \
+		$(PY)/weir-experiment demo --out build/demo $(if $(STAY),--stay) $(addprefix --address ,$(ADDRESS))
 
 # Where what was built lies, for those who use it.
 OVERCHARGING = --with tests/system/charged_tenfold.patch

@@ -8,7 +8,7 @@ is what ``start`` runs as the first process of a sandbox.
 import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 from experiments.traffic.reader import IncastSpec
@@ -37,10 +37,15 @@ class DashboardSpec:
 def start(spec: DashboardSpec) -> int:
     """Serve the page until it is interrupted; return the exit status. Raises ValueError and
     SandboxError before anything starts."""
+    return prepare(spec)()
+
+
+def prepare(spec: DashboardSpec) -> Callable[[], int]:
+    """Take the address, and return what ``start`` does then. Raises as it does."""
     forward = dashboard.forward(spec.address)
     _bed_config(spec)
     argv = [sys.executable, "-m", "experiments.dashboard", json.dumps(asdict(spec))]
-    return sandbox.run(argv, forwards=[forward])
+    return lambda: sandbox.run(argv, forwards=[forward])
 
 
 def _bed_config(spec: DashboardSpec) -> BedConfig:

@@ -1,12 +1,17 @@
 """weir-experiment demo"""
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 
-from experiments import demo, runner
+from experiments import dashboard, demo, runner
 from experiments.cli import options
 from experiments.workloads.reads import Reads
 from testbed.config import HostSettings
+from testbed.dashboard import DEFAULT
+from testbed.topologies import at_most
+
+_PAGE_SENDERS = 24
 
 _DESCRIPTION = """\
 Runs the same reads over plain Reno, over DCTCP and over Weir: a client reads blocks, each
@@ -20,6 +25,9 @@ Prints a table and whether the runs were valid, and writes into --out:
   demo.png        goodput over time, and the bottleneck's queue with its notices
   summary.json    the same as figures, flat
   n32/reno/, ...  what was recorded: record.json, queue.npz, logs
+
+With --stay, the operator's page is up afterwards, at an address and with a token that are
+printed, over an incast and requests in turns, until Ctrl-C.
 
 exit status: 0 valid, 1 failed, 2 wrong usage, 3 not valid, 130 interrupted
 """
@@ -46,6 +54,11 @@ def add(commands: options.Commands) -> None:
         "--topology", choices=("fig8", "star"), default="fig8",
         help="fig8: two switches as in the paper's Figure 8; star: one (default %(default)s)",
     )  # fmt: skip
+    option("--stay", action="store_true", help="keep up the operator's page afterwards")
+    option(
+        "--address", default=DEFAULT, metavar="ADDRESS:PORT",
+        help="where --stay serves it (default %(default)s)",
+    )  # fmt: skip
     options.add_receive_buffer(command)
     options.add_where(command, "build/demo")
     command.set_defaults(handler=_demo)
@@ -57,7 +70,23 @@ def _demo(args: argparse.Namespace) -> int:
         specs = {"n32": few, "n120": replace(many, topology="star", background=False)}
     else:
         specs = {f"n{args.senders}": _spec(args, senders=args.senders)}
-    return demo.demo(specs, options.folder(args.out), as_json=args.json)
+    # Whatever is wrong with it is said before the runs, not after them.
+    page = _page(args) if args.stay else None
+    status = demo.demo(specs, options.folder(args.out), as_json=args.json)
+    if page is None:
+        if not args.json:
+            print(f"page: --stay (make demo STAY=1) keeps it up at http://{args.address}/")
+    elif status in (0, runner.VOID):
+        page()
+    return status
+
+
+def _page(args: argparse.Namespace) -> Callable[[], int]:
+    """What serves the page. Raises ValueError and SandboxError."""
+    senders = at_most(args.senders or _PAGE_SENDERS, args.topology, {})
+    return dashboard.prepare(
+        dashboard.DashboardSpec(args.address, args.topology, senders, demo.SCHEMES[-1])
+    )
 
 
 def _spec(args: argparse.Namespace, **sizes: int) -> runner.RunSpec:

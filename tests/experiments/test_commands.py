@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -222,6 +223,36 @@ def test_the_demo_has_two_sizes_unless_told_otherwise(
         "n120": 120,
     }
     assert [spec.background for spec in specs.values()] == [True, False]
+
+
+def test_the_page_stays_up_after_the_demo(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order: list[str] = []
+
+    def play(*_: Any, **__: Any) -> int:
+        order.append("demo")
+        return 3
+
+    def serve(argv: list[str], **_: Any) -> int:
+        order.append(argv[-1])
+        return 130
+
+    monkeypatch.setattr(demo, "demo", play)
+    monkeypatch.setattr(sandbox, "run", serve)
+    (tmp_path / "index.html").touch()
+    monkeypatch.setenv("WEIR_PAGE_PREFIX", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        stay = ["demo", "--out", str(tmp_path), "--stay", "--address", address]
+        assert cli.main(stay) == 1
+        assert f"cannot serve the dashboard at {address}" in capsys.readouterr().err
+        assert order == []
+    # What it has found is what it ends with, not that the page was interrupted.
+    assert cli.main(stay) == 3
+    assert (order[0], json.loads(order[1])["address"]) == ("demo", address)
+    assert cli.main(["demo", "--out", str(tmp_path)]) == 3
+    assert "make demo STAY=1" in capsys.readouterr().out
 
 
 def test_an_interrupted_run_ends_the_command(
