@@ -18,6 +18,10 @@ def _view(page: Any, name: str) -> Any:
     return page.get_by_role("navigation", name="Views").get_by_role("link", name=name, exact=True)
 
 
+def _heading(page: Any, name: str) -> Any:
+    return page.get_by_role("columnheader", name=name)
+
+
 def _there(test_id: str) -> Callable[[Any], None]:
     return lambda page: page.get_by_test_id(test_id).first.wait_for()
 
@@ -28,7 +32,7 @@ def _nothing(_page: Any) -> None:
 
 CLICKS = (
     Click("flows", lambda page: _view(page, "Flows"), _there("flows")),
-    Click("flows_next", lambda page: page.get_by_role("link", name="Next"), _there("flows")),
+    Click("flows_sort", lambda page: _heading(page, "Age").get_by_role("button"), _there("flows")),
     Click("flows_search", lambda page: page.get_by_role("button", name="Search"), _nothing),
     Click("events", lambda page: _view(page, "Events"), _there("events")),
     Click("events_pause", lambda page: page.get_by_role("button", name="Pause"), _nothing),

@@ -7,7 +7,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ class FakeApi:
         self.events: list[dict[str, object]] = []
         # What an incident has otherwise than fake_incident says.
         self.incident_has: dict[str, object] = {}
+        self.flows_known = fabric.FLOWS
         self.controller_age_s = 0.2
         self.clock_off_s = 0.0
         self.asked: list[tuple[str, str]] = []
@@ -264,19 +265,25 @@ class FakeApi:
         if "/99" in query.get("host", ""):
             return problem(422, f"host: '{query['host']}' is no address; write e.g. 10.0.0.1")
         offset, limit = int(query.get("offset", 0)), int(query.get("limit", 100))
-        matching = [
-            one
-            for one in map(fabric.flow, range(fabric.FLOWS))
-            if query.get("class", one["class"]) == one["class"]
-            and query.get("host", one["src"]) in (one["src"], one["dst"])
-        ]
+        if offset > 100_000 or limit > 1000:
+            return problem(422, "offset: at most 100000; limit: at most 1000")
+        matching: Sequence[int] = range(self.flows_known)
+        if query.keys() & {"class", "host"}:
+            matching = [
+                number
+                for number, one in ((n, fabric.flow(n)) for n in matching)
+                if query.get("class", one["class"]) == one["class"]
+                and query.get("host", one["src"]) in (one["src"], one["dst"])
+            ]
+        if query.get("sort") in ("oldest", "dst"):
+            matching = matching[::-1]
         end = offset + limit
         return JSONResponse(
             {
                 "total": len(matching),
                 "offset": offset,
-                "next_offset": end if end < len(matching) else None,
-                "flows": matching[offset:end],
+                "next_offset": end if end < len(matching) and end <= 100_000 else None,
+                "flows": [fabric.flow(number) for number in matching[offset:end]],
             }
         )
 

@@ -231,14 +231,14 @@ def regulation() -> list[RegulationView]:
 def flow(number: int) -> FlowView:
     burst = number >= BACKGROUND_FLOWS
     return {
-        "src": f"10.0.{number // 200}.{number % 200 + 1}",
+        "src": f"10.{number // 51_200}.{number // 200 % 256}.{number % 200 + 1}",
         "src_port": 80,
         "dst": "10.0.0.250",
-        "dst_port": 40_000 + number,
+        "dst_port": 40_000 + number % 20_000,
         "class": "burst" if burst else "background",
         "counted": True,
         "idle": False,
-        "volume_bytes": (FLOWS - number) * 65_536,
+        "volume_bytes": max(0, FLOWS - number) * 65_536,
         "age_s": 1.5 + number,
         "mss_bytes": 1460,
         "window_scale": 7,

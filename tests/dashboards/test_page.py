@@ -3,10 +3,8 @@
 What the page must never do is checked in all tests: errors, and requests off its origin.
 """
 
-import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,39 +120,6 @@ def test_a_port_shows_its_queue_and_what_is_in_force(looking: Looking, expect: A
         expect(page.get_by_role("img", name=re.compile(r"^Queue: \d"))).to_be_visible()
     page.evaluate("location.hash = '#/port/0000000000000011/99'")
     expect(page.get_by_text("has no port 99")).to_be_visible()
-
-
-def test_flows_are_paged_and_searched_by_the_server(looking: Looking, expect: Any) -> None:
-    page = looking.sign_in()
-    table = view(page, "flows")
-    expect(page.get_by_test_id("total")).to_contain_text("1 to 100 of 250")
-    expect(table.get_by_role("row").nth(1)).to_contain_text("10.0.0.1:80")
-    expect(table.get_by_role("row").nth(1)).to_contain_text("15.6 MiB")
-    page.get_by_role("link", name="Next").click()
-    expect(page.get_by_test_id("total")).to_contain_text("101 to 200 of 250")
-    page.get_by_label("Class").select_option("background")
-    expect(page.get_by_test_id("total")).to_contain_text("1 to 2 of 2")
-    page.get_by_label("Host or subnet").fill("10.0.0.0/99")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("status")).to_contain_text("write e.g. 10.0.0.1")
-
-
-def test_events_come_as_they_happen(looking: Looking, expect: Any, tmp_path: Path) -> None:
-    page = looking.sign_in()
-    table = view(page, "events")
-    expect(page.get_by_test_id("tail")).to_have_text("Live")
-    looking.served.api.happens("switch_down", switch=0x13)
-    expect(table.get_by_role("row").nth(1)).to_contain_text("switch_down", timeout=1000)
-    page.get_by_role("button", name="Pause").click()
-    looking.served.api.happens("switch_up", switch=0x13, registers=9)
-    page.get_by_role("button", name="Go on (1 new)").click()
-    expect(table.get_by_role("row").nth(1)).to_contain_text("registers: 9")
-    page.get_by_label("With the words").fill("cn-h")
-    expect(table.get_by_role("row")).to_have_count(2)
-    with page.expect_download() as saving:
-        page.get_by_role("button", name="Save as JSON lines").click()
-    saving.value.save_as(tmp_path / "events.jsonl")
-    assert json.loads((tmp_path / "events.jsonl").read_text())["notice"] == "CN-H"
 
 
 def test_operators_turn_regulation_off_and_on_and_are_asked_first(

@@ -34,9 +34,11 @@ export class Poll<T> {
     let failures = 0;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let asking = false;
+    let due = false;
     const round = async (): Promise<void> => {
       this.rested ||= !isLookedAt();
       if (asking || !isLookedAt()) return;
+      due = false;
       asking = true;
       clearTimeout(timer);
       const begun_ms = performance.now();
@@ -54,6 +56,8 @@ export class Poll<T> {
       } finally {
         asking = false;
       }
+      // What was asked for meanwhile may not be what this answer was about.
+      if (due) return round();
       const took_ms = performance.now() - begun_ms;
       timer = setTimeout(
         () => void round(),
@@ -64,7 +68,10 @@ export class Poll<T> {
     const seen = (): void => {
       if (!document.hidden) void round();
     };
-    this.#again = () => void round();
+    this.#again = () => {
+      due = true;
+      void round();
+    };
     document.addEventListener('visibilitychange', seen);
     const forget = whenLookedAt(seen);
     void round();
