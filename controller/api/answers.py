@@ -45,6 +45,8 @@ class Nobody(BaseModel):
     expires: None = None
 
 
+_HISTORY_S = 600.0
+
 Seconds = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 
 
@@ -58,6 +60,11 @@ class HistoryQuery(methods.Parameters):
     )
     from_s: Seconds | None = Field(default=None, alias="from", description="since then")
     to_s: Seconds | None = Field(default=None, alias="to", description="until then")
+
+    def interval(self, now_s: float) -> tuple[float, float]:
+        """Begin and end, in seconds since 1970."""
+        end_s = now_s if self.to_s is None else self.to_s
+        return end_s - _HISTORY_S if self.from_s is None else self.from_s, end_s
 
     def port_id(self) -> PortId | None:
         """Raises LookupError if only one half of a port is named, which the description of the API

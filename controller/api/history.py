@@ -170,6 +170,13 @@ class History:
         record = self._totals if port_id is None else self._ports.get(port_id)
         if record is None:
             raise LookupError(f"there is no history of {port_id}: no queue is known there")
+        return self._told(record, begin_s, end_s, now_s)
+
+    def unknown(self, begin_s: float, end_s: float, now_s: float) -> PortHistory:
+        """The same of a port of which nothing is known."""
+        return self._told(Record(memoryview(bytearray(SIZE_BYTES))), begin_s, end_s, now_s)
+
+    def _told(self, record: Record, begin_s: float, end_s: float, now_s: float) -> PortHistory:
         is_hour = begin_s >= now_s - _HOUR_S
         step_s, ring = (HOUR_STEP_S, record.hour) if is_hour else (DAY_STEP_S, record.day)
         # The second that goes on is there as soon as it has been sampled.

@@ -179,21 +179,35 @@ class Overview:
             events_per_minute=sum(second.events for second in self._minute),
         )
 
+    def congested(self, now_s: float) -> dict[PortId, Row]:
+        """The congested ports, the worst first, 20 at most, as they were sampled."""
+        return {port: self._rows[port] for port in self._worst(self._heard(now_s))}
+
+    def _heard(self, now_s: float) -> dict[PortId, _Level]:
+        """How congested ports are, by the sample and what was heard since."""
+        return (
+            self._levels
+            | self._levels
+            | {
+                port: _Level(heard.level, heard.queue_bytes, heard.limit_bytes)
+                for port, heard in self._notices.now(now_s).items()
+                if port in self._rows
+            }
+        )
+
+    def _worst(self, levels: Mapping[PortId, _Level]) -> list[PortId]:
+        congested = (port for port, told in levels.items() if told.level)
+        return heapq.nlargest(_MOST_CONGESTED, congested, key=lambda port: levels[port].severity)
+
     def _congestion(self, now_s: float) -> dict[str, object]:
-        """Which ports are congested, from the sample and what was heard since."""
-        levels = self._levels | {
-            port: _Level(heard.level, heard.queue_bytes, heard.limit_bytes)
-            for port, heard in self._notices.now(now_s).items()
-            if port in self._rows
-        }
-        congested = [port for port, told in levels.items() if told.level]
-        worst = heapq.nlargest(_MOST_CONGESTED, congested, key=lambda port: levels[port].severity)
+        levels = self._heard(now_s)
+        n_congested = sum(told.level > 0 for told in levels.values())
         rates = self._sample.sampled.rates if self._sample else {}
         return {
-            "ports": PortsTold(with_queue=len(self._rows), congested=len(congested)),
+            "ports": PortsTold(with_queue=len(self._rows), congested=n_congested),
             "congested": [
                 _congested(self._rows[port], levels[port], rates.get(port, UNKNOWN))
-                for port in worst
+                for port in self._worst(levels)
             ],
         }
 

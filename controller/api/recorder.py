@@ -66,7 +66,7 @@ class Recorder:
 
     async def _open(self) -> None:
         try:
-            self._recording.resume(await self._in_thread(self._segments.open))
+            self._recording.resume(await self.in_thread(self._segments.open))
         except OSError as error:
             LOG.error("events of earlier cannot be read: %s", error)
 
@@ -87,7 +87,7 @@ class Recorder:
         await self._opened()
         batch = self._recording.batch()
         if batch is not None:
-            self._told(await self._in_thread(self._write, batch))
+            self._told(await self.in_thread(self._write, batch))
 
     def _write(self, batch: Batch) -> int:
         return self._writer.write(batch, self._now_s())
@@ -104,12 +104,13 @@ class Recorder:
     async def read(self, work: Callable[[Segments], T]) -> T:
         """What is made of all that was recorded until now."""
         await self.write()
-        return await self._in_thread(lambda: work(self._segments))
+        return await self.in_thread(lambda: work(self._segments))
 
     def gaps(self) -> list[Gap]:
         """The gaps that are not recorded yet."""
         present = self._recording.present_gap(self._now_s()), self._writer.lost
         return [gap for gap in present if gap is not None]
 
-    async def _in_thread(self, work: Callable[..., T], *more: Any) -> T:
+    async def in_thread(self, work: Callable[..., T], *more: Any) -> T:
+        """What is made by the thread that reads and writes."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *more)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from controller.api.blocks import Block, DamageError, Kind, row
 from controller.api.segments import Segments
+from controller.model.values import PortId
 
 MISSED = "events_missed"
 """The event that says that others were missed, and how many."""
@@ -194,7 +195,12 @@ def _pieces(batch: Batch) -> Iterator[_Piece]:
     for first in range(0, len(batch.events), _PER_BLOCK):
         events = batch.events[first : first + _PER_BLOCK]
         times_s = [event["wall_s"] for event in events]
-        head = {"run": batch.run, "serial": events[-1]["serial"], "ports": tally(events)}
+        head = {
+            "run": batch.run,
+            "serial": events[-1]["serial"],
+            "events": len(events),
+            "ports": tally(events),
+        }
         rows = map(row, [head, *events])
         yield _Piece(Kind.EVENTS, min(times_s), max(times_s), rows, len(events))
     for gap in batch.gaps:
@@ -204,11 +210,24 @@ def _pieces(batch: Batch) -> Iterator[_Piece]:
         yield _Piece(Kind.ALIVE, batch.heard_s, batch.heard_s, [row(head)])
 
 
+def ports_of(event: Event) -> set[str]:
+    """The ports that an event tells of, as "datapath_id:port"."""
+    if event["event"] == "window_set":
+        return {str(PortId(event["switch"], one["port"])) for one in event["windows"]}
+    if isinstance(event.get("port"), int):
+        return {str(PortId(event["switch"], event["port"]))}
+    names = {event[key] for key in ("port", "a", "b") if isinstance(event.get(key), str)}
+    return {name for name in names if ":" in name}
+
+
 def tally(events: Iterable[Event]) -> dict[str, tuple[int, int]]:
-    """For each port with notices, how many there are, and the worst level: 1 to 3, or 0."""
+    """For each port that events tell of, how many notices it has, and the worst level: 1 to 3, or
+    0."""
     told: dict[str, tuple[int, int]] = {}
     for event in events:
-        if event["event"] == "queue_event":
-            n, worst = told.get(event["port"], (0, 0))
-            told[event["port"]] = n + 1, max(worst, _LEVELS.get(event["notice"], 0))
+        is_notice = event["event"] == "queue_event"
+        for name in ports_of(event):
+            n, worst = told.get(name, (0, 0))
+            level = _LEVELS.get(event["notice"], 0) if is_notice else 0
+            told[name] = n + is_notice, max(worst, level)
     return told

@@ -16,6 +16,7 @@ from controller.api import answers, sessions
 from controller.api.access import PAGE_HEADER, Caller, Shown
 from controller.api.history import PortHistory
 from controller.api.hub import Hub
+from controller.api.incident import MOST_S, Incident
 from controller.api.overview import FabricOverview
 from controller.api.state import Api
 from controller.api.tokens import Scope
@@ -26,7 +27,6 @@ from controller.rpc.messages import CallError, Kind
 
 Flow = Annotated[methods.FlowName, Path(description="the flow's name")]
 
-_HISTORY_S = 600.0
 # How old answers may be. That for all switches is renewed once a second, for the overview.
 _ALL_S, _SOME_S, _EVENTS_S = 1.5, 0.5, 0.2
 
@@ -197,13 +197,39 @@ def add(app: FastAPI, api: Api) -> None:
     )
     async def port_history(asked: Annotated[answers.HistoryQuery, Query()]) -> Response:
         now_s = api.now_s()
-        end_s = now_s if asked.to_s is None else asked.to_s
-        begin_s = end_s - _HISTORY_S if asked.from_s is None else asked.from_s
+        begin_s, end_s = asked.interval(now_s)
         try:
             told = api.history.told(asked.port_id(), begin_s, end_s, now_s)
         except LookupError as error:
             raise HTTPException(HTTPStatus.NOT_FOUND, str(error)) from None
         return Response(told.model_dump_json(), media_type="application/json")
+
+    @app.get(
+        "/v1/incident",
+        summary="Everything that happened in a time of at most an hour, everywhere or at a port",
+        response_model=Incident,
+        tags=["fabric"],
+        **reads,
+    )
+    async def incident(
+        request: Request, asked: Annotated[answers.HistoryQuery, Query()]
+    ) -> Response:
+        begin_s, end_s = asked.interval(api.now_s())
+        if begin_s > end_s:
+            raise HTTPException(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                f"from: {begin_s} is after the end, {end_s}; write an earlier from, or a later to",
+            )
+        if end_s - begin_s > MOST_S:
+            raise HTTPException(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                f"from: an incident is of at most {MOST_S:.0f} s, and this is of "
+                f"{end_s - begin_s:.0f} s; write a from and a to that are closer to each other",
+            )
+        try:
+            return await api.incident(request, begin_s, end_s, asked.port_id())
+        except LookupError as error:
+            raise HTTPException(HTTPStatus.NOT_FOUND, str(error)) from None
 
     # What there is
 

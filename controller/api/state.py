@@ -6,15 +6,17 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from fastapi import Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from pydantic import BaseModel
 
-from controller.api import history, recorder, session_file
+from controller.api import history, recorder, session_file, snapshots
 from controller.api.access import Access
 from controller.api.history import History, Store
 from controller.api.hub import Hub
+from controller.api.incidents import Incidents
 from controller.api.overview import FabricOverview, Overview
 from controller.api.page import Page, PageError, takes_gzip
 from controller.api.recorder import Recorder
@@ -23,8 +25,10 @@ from controller.api.segments import Files, Memory, Segments
 from controller.api.session_file import SessionFile
 from controller.api.settings import ApiSettings
 from controller.api.sharing import Answer, Sharing
+from controller.api.snapshots import Album, Snapshots
 from controller.api.tokens import TokenError, Tokens
 from controller.api.upstream import Upstream
+from controller.model.values import PortId
 from controller.rpc.methods import Parameters
 
 LOG = logging.getLogger("weir.api")
@@ -94,7 +98,13 @@ class Api:
             gone=lambda share: share["src"] is None,
         )
         self.recorder = Recorder(
-            upstream, _segments(directory, "events"), self.metrics.lost.inc, self.now_s
+            upstream,
+            _segments(directory, "events", recorder.MOST_BYTES, recorder.MOST_MEMORY_BYTES),
+            self.metrics.lost.inc,
+            self.now_s,
+        )
+        self._album = Album(
+            _segments(directory, "snapshots", snapshots.MOST_BYTES, snapshots.MOST_MEMORY_BYTES)
         )
         self.events = Hub(
             "event",
@@ -111,11 +121,30 @@ class Api:
         self.page = Page(settings.page)
         self._follow_page()
         self.sharing = Sharing(upstream, clock)
+        self._incidents = Incidents(upstream, self.recorder, self._album, self.history)
+        self._snapshots = Snapshots(
+            self.sharing,
+            lambda: self.overview.congested(clock()),
+            self._put,
+            self.now_s,
+            clock,
+        )
         self._sampler = Sampler(self.sharing, self._take, self.now_s, clock)
 
     def now_s(self) -> float:
         """The time of day."""
         return self._now().timestamp()
+
+    async def incident(
+        self, request: Request, begin_s: float, end_s: float, port_id: PortId | None
+    ) -> Response:
+        """Everything that happened from one time to another. Raises LookupError."""
+        asked_s, now_s = self._clock(), self.now_s()
+        sample, _ = self._sample
+        rows = sample.ports if sample else ()
+        names = {PortId(row["switch"], row["port"]): row["name"] for row in rows}
+        told = await self._incidents.told(begin_s, end_s, now_s, port_id, names)
+        return await self.answer(request, Answer(told, asked_s))
 
     def told_overview(self) -> FabricOverview:
         """The overview now."""
@@ -175,10 +204,18 @@ class Api:
                 self.shares.run(),
                 self.events.run(),
                 self.recorder.run(),
+                self._take_snapshots(),
                 self._sampler.run(),
                 self._look(),
             ):
                 tasks.create_task(work)
+
+    async def _take_snapshots(self) -> None:
+        await self.recorder.in_thread(self._album.open)
+        await self._snapshots.run()
+
+    async def _put(self, taken: list[dict[str, Any]]) -> None:
+        await self.recorder.in_thread(self._album.put, taken, self.now_s())
 
     def _take(self, found: Sample | str) -> None:
         if isinstance(found, Sample):
@@ -213,11 +250,13 @@ class Api:
                 self.metrics.dropped.labels(name).inc(dropped)
 
 
-def _segments(directory: Path | None, name: str) -> Segments:
+def _segments(
+    directory: Path | None, name: str, most_bytes: int, most_memory_bytes: int
+) -> Segments:
     """In memory without a directory."""
     if directory is None:
-        return Segments(Memory(), recorder.MOST_MEMORY_BYTES)
-    return Segments(Files(directory / name), recorder.MOST_BYTES)
+        return Segments(Memory(), most_memory_bytes)
+    return Segments(Files(directory / name), most_bytes)
 
 
 def _params(asked: Parameters | None) -> dict[str, object]:

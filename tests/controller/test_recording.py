@@ -266,17 +266,27 @@ def test_a_clock_that_is_set_back_makes_a_gap_of_no_time(recorded: Recorded) -> 
 
 def test_a_block_says_first_what_it_has_of_which_port(recorded: Recorded) -> None:
     notices = [
-        {"event": "queue_event", "port": port, "notice": notice}
-        for port, notice in (("1:1", "CN-L"), ("1:1", "CN-H"), ("1:1", "CR"), ("1:2", "CR"))
+        {"event": "queue_event", "switch": 1, "port": port, "notice": notice}
+        for port, notice in ((1, "CN-L"), (1, "CN-H"), (1, "CR"), (2, "CR"))
     ]
-    assert tally([*notices, {"event": "link_up"}]) == {"1:1": (3, 3), "1:2": (1, 0)}
+    first, second = "0000000000000001:1", "0000000000000001:2"
+    link = {"event": "link_up", "a": first, "b": "0000000000000002:7"}
+    windows = {"event": "window_set", "switch": 10, "windows": [{"port": 3}, {"port": 3}]}
+    off = {"event": "regulation_off", "switch": 1, "port": "eth2"}
+    assert tally([*notices, link, windows, off]) == {
+        first: (3, 3),
+        second: (1, 0),
+        "0000000000000002:7": (0, 0),
+        "000000000000000a:3": (0, 0),
+    }
     recorded.connect()
     recorded.recording.take(
         [{**one, "serial": n, "wall_s": NOW_S} for n, one in enumerate(notices)], NOW_S
     )
     recorded.write()
     (block,) = recorded.blocks(Kind.EVENTS)
-    assert block.first()["ports"] == {"1:1": [3, 3], "1:2": [1, 0]}
+    assert block.first()["ports"] == {first: [3, 3], second: [1, 0]}
+    assert block.first()["events"] == 4
 
 
 def test_newest_blocks_that_cannot_be_read_are_passed_over() -> None:
