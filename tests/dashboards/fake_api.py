@@ -57,6 +57,11 @@ class FakeApi:
         self.incident_has: dict[str, object] = {}
         self.flows_known = fabric.FLOWS
         self.controller_age_s = 0.2
+        # Controllers that should be heard.
+        self.silent: list[str] = []
+        # What an older API does not tell of the controller.
+        self.not_told: set[str] = set()
+        self.congested = [fabric.name(*fabric.HOT)]
         self.clock_off_s = 0.0
         self.asked: list[tuple[str, str]] = []
         # All that was ever told of announced flows.
@@ -117,9 +122,6 @@ class FakeApi:
         head = {"serial": serial, "event": event, "time_ns": 1, "wall_s": round(self.now_s, 6)}
         self.events.append(head | fields)
 
-    def congested_names(self) -> list[str]:
-        return [fabric.name(*fabric.HOT)]
-
     # Who asks
 
     def signed_in(self, handler: Handler) -> Handler:
@@ -165,26 +167,22 @@ class FakeApi:
         return JSONResponse(
             {
                 "at_s": self.now_s - self.controller_age_s,
-                "controller": {
-                    "ready": True,
-                    "detail": None,
-                    "version": "0.1.0",
-                    "age_s": self.controller_age_s,
-                },
+                "controller": self.controller(),
                 "switches": {"ready": 5, "known": 6},
-                "ports": {"with_queue": 32, "congested": 1},
+                "ports": {"with_queue": 32, "congested": len(self.congested)},
                 "congested": [
                     {
                         "switch": fabric.HOT[0],
                         "datapath_id": datapath_id(fabric.HOT[0]),
-                        "port": fabric.HOT[1],
-                        "name": fabric.name(*fabric.HOT),
+                        "port": fabric.HOT[1] + n,
+                        "name": name,
                         "level": "H",
                         "queue_bytes": hot["queue_bytes"],
                         "limit_bytes": hot["limit_bytes"],
                         "sent_bps": 95_300_000,
                         "rate_bps": hot["rate_bps"],
                     }
+                    for n, name in enumerate(self.congested)
                 ],
                 "totals": {
                     "sent_bps": 572_000_000,
@@ -202,6 +200,20 @@ class FakeApi:
                 "events_per_minute": 42,
             }
         )
+
+    def controller(self) -> dict[str, object]:
+        told = {
+            "ready": True,
+            "detail": None,
+            "version": "0.1.0",
+            "age_s": self.controller_age_s,
+            "load": 0.043,
+            "loop_late_s": {"p99": 0.001, "worst": 0.025},
+            "rank": "master",
+            "peers": ["spare"],
+            "silent": self.silent,
+        }
+        return {name: value for name, value in told.items() if name not in self.not_told}
 
     async def history(self, request: Request) -> Response:
         begin_s = float(request.query_params.get("from", self.now_s - 600))

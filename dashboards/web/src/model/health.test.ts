@@ -86,3 +86,13 @@ test('a clock that is off', () => {
   expect(clockOff(0, 3600)).toContain('1 h ahead of');
   expect(clockOff(3600, 0)).toContain('1 h behind');
 });
+
+test('a standby that is not heard is told', () => {
+  const controller = { ready: true, detail: null, version: '1', age_s: 0.2, silent: ['b'] };
+  expect(health(overview({ controller }), [])).toEqual({
+    mood: 'watch',
+    text: 'Controller b is not heard',
+  });
+  const two = { ...controller, silent: ['b', 'c'] };
+  expect(health(overview({ controller: two }), []).text).toBe('2 controllers are not heard');
+});

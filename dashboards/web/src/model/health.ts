@@ -41,6 +41,12 @@ export function health(overview: Overview | null, bypasses: readonly Bypass[]): 
     const mood = worst?.level === 'H' ? 'bad' : 'watch';
     told.push({ mood, text: `${plural(ports.congested, 'congested port')}${where}` });
   }
+  const silent = controller.silent ?? [];
+  if (silent.length > 0) {
+    const who =
+      silent.length === 1 ? `controller ${silent[0]} is` : `${silent.length} controllers are`;
+    told.push({ mood: 'watch', text: `${who} not heard` });
+  }
   if (bypasses.length > 0) {
     const everywhere = bypasses.some((bypass) => bypass.datapath_id === null);
     const where = everywhere ? 'everywhere' : `at ${plural(bypasses.length, 'place')}`;

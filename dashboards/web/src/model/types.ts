@@ -34,10 +34,28 @@ export interface CongestedPort {
   rate_bps: number;
 }
 
+export interface Controller {
+  ready: boolean;
+  detail: string | null;
+  version: string;
+  /** It answered so long ago; null: never yet. */
+  age_s: number | null;
+  // What follows is absent where the API is older than the page.
+  /** The share of a core that it used over the last second. */
+  load?: number | null;
+  /** How late timers had their turn over the last minute; null: not known, or off the scale. */
+  loop_late_s?: { p99: number | null; worst: number | null };
+  /** alone, master, leaving or standby */
+  rank?: string | null;
+  /** The controllers that it hears, and those of its configuration that it does not. */
+  peers?: string[];
+  silent?: string[];
+}
+
 export interface Overview {
   /** When the controller was asked last, `age_s` ago; null: it has not answered yet. */
   at_s: number | null;
-  controller: { ready: boolean; detail: string | null; version: string; age_s: number | null };
+  controller: Controller;
   switches: { ready: number; known: number };
   ports: { with_queue: number; congested: number };
   congested: CongestedPort[];

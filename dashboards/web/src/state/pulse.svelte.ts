@@ -6,7 +6,7 @@ import { get } from './api';
 import { Poll } from './poll.svelte';
 
 /** So often that congestion is on the screen within a second: the API hears of it in a tenth. */
-const OVERVIEW_MS = 700;
+const OVERVIEW_MS = 500;
 
 export const overview = new Poll(() => get<Overview>('/v1/overview'), OVERVIEW_MS);
 export const bypasses = new Poll(
