@@ -37,11 +37,12 @@ const POLICIES = setting('policies', '[]', { kind: 'list' });
 const TTL = setting('regulation.window_ttl', '3 s');
 const ALL = [HOLD, POLICIES, TTL];
 
-test('settings come by section', () => {
-  const told = sections(ALL);
+test('settings come by section, those that take a restart last', () => {
+  const told = sections([setting('fabric.rtt', '1 ms', { scope: 'restart' }), ...ALL]);
   expect(told.map(([name, of]) => [name, of.map(nameOf)])).toEqual([
     ['regulation', ['max_hold', 'window_ttl']],
     ['policies', ['policies']],
+    ['fabric', ['rtt']],
   ]);
 });
 
@@ -50,6 +51,11 @@ test('settings are found by words of theirs', () => {
   expect(found(ALL, '', false)).toEqual(ALL);
   expect(found(ALL, '', true)).toEqual([HOLD]);
   expect(found(ALL, 'nothing', false)).toEqual([]);
+});
+
+test('the spaces before a line of YAML stay', () => {
+  const drafts = { policies: { text: '  - port: 80\n  - port: 81\n', was: '[]' } };
+  expect(changesOf(ALL, drafts)).toEqual({ policies: '  - port: 80\n  - port: 81' });
 });
 
 test('only what would be another value is asked for', () => {

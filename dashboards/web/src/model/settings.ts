@@ -10,7 +10,7 @@ export interface Draft {
 
 export type Drafts = Readonly<Record<string, Draft>>;
 
-/** The settings in sections, in the order of the API. */
+/** The settings in sections, in the order of the API, but those that nothing here can change last. */
 export function sections(settings: readonly Setting[]): [string, Setting[]][] {
   const found = new Map<string, Setting[]>();
   for (const setting of settings) {
@@ -18,8 +18,11 @@ export function sections(settings: readonly Setting[]): [string, Setting[]][] {
     if (section === undefined) found.set(setting.section, [setting]);
     else section.push(setting);
   }
-  return [...found];
+  const isFixed = ([, of]: [string, Setting[]]): boolean => !of.some(isLive);
+  return [...found].sort((one, other) => Number(isFixed(one)) - Number(isFixed(other)));
 }
+
+const isLive = ({ scope }: Setting): boolean => scope === 'live';
 
 /** The settings with these words in their keys, values or descriptions. */
 export function found(
@@ -41,7 +44,11 @@ export const nameOf = ({ key, section }: Setting): string =>
 
 /** What a draft would make of a setting, as far as that can be told without asking. */
 export const wanted = (setting: Setting, draft: Draft): string =>
-  draft.text === null ? setting.configured : draft.text.trim();
+  draft.text === null ? setting.configured : tidy(setting, draft.text);
+
+/** What was typed without what means nothing: YAML's lines begin with spaces that do. */
+const tidy = ({ kind }: Setting, text: string): string =>
+  kind === 'list' ? text.trimEnd() : text.trim();
 
 /** What is to be asked for: the drafts that differ from what is in force. */
 export function changesOf(
@@ -52,7 +59,7 @@ export function changesOf(
   for (const setting of settings) {
     const draft = drafts[setting.key];
     if (draft === undefined || wanted(setting, draft) === setting.value) continue;
-    changes[setting.key] = draft.text === null ? null : draft.text.trim();
+    changes[setting.key] = draft.text === null ? null : tidy(setting, draft.text);
   }
   return changes;
 }
@@ -79,7 +86,7 @@ const EXAMPLES: Partial<Record<Setting['kind'], string>> = {
   size: 'a size with its unit, such as 64 KiB',
   rate: 'a rate with its unit, such as 1 Gbit/s',
   number: 'a number',
-  list: 'as in the configuration file, in one line of YAML',
+  list: 'in YAML, as in the configuration file',
 };
 
 export const exampleOf = ({ kind }: Setting): string | null => EXAMPLES[kind] ?? null;
