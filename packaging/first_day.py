@@ -121,6 +121,7 @@ class FirstDay:
             Part("monitoring.md", "what-the-switch-shows", steady=True),
             Part("off.md", "turn-it-off", steady=True),
             Part("off.md", "without-the-controller", steady=True),
+            Part("settings.md", "change-settings-at-work", steady=True),
             Part("tuning.md", "the-queue-of-a-port", {"eth1": "eth2"}, steady=True),
             Part("certificates.md", "replacing-them", steady=True,
                  before=self.serials_are_asked, after=self.the_new_serial_is_used),
