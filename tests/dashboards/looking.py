@@ -36,11 +36,13 @@ def chromium() -> Iterator[Any]:
 
 
 class Looking(Generic[S]):
-    """A page in the browser."""
+    """A page in the browser. `tour`: nobody has seen its tour there yet."""
 
-    def __init__(self, browser: Any, served: S, **look: Any) -> None:
+    def __init__(self, browser: Any, served: S, *, tour: bool = False, **look: Any) -> None:
         self.served = served
         self.context = browser.new_context(base_url=served.origin, **look)
+        if not tour:
+            self.context.add_init_script("localStorage.setItem('weir-tour', 'seen')")
         self.page = self.context.new_page()
         self.errors: list[str] = []
         self.requests: list[str] = []

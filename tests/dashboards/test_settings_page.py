@@ -240,7 +240,7 @@ def test_a_viewer_sees_all_and_changes_nothing(looking: Looking[Served], expect:
 def test_nothing_keeps_people_from_using_it(
     browser: Any, served: Served, scheme: str, width: int
 ) -> None:
-    look = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
+    look: dict[str, Any] = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
     looking = Looking(browser, served, **look)
     change(looking, max_hold="20 ms")
     page = settings(looking)
