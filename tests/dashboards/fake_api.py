@@ -56,6 +56,7 @@ class FakeApi:
         # What an incident has otherwise than fake_incident says.
         self.incident_has: dict[str, object] = {}
         self.flows_known = fabric.FLOWS
+        self.longer_history = False
         self.controller_age_s = 0.2
         # Controllers that should be heard.
         self.silent: list[str] = []
@@ -198,6 +199,7 @@ class FakeApi:
                     "counts": fabric.ACCOUNT["held_counts"],
                 },
                 "events_per_minute": 42,
+                "longer_history": self.longer_history,
             }
         )
 
@@ -232,13 +234,13 @@ class FakeApi:
         from_s, to_s = float(query["from"]), float(query["to"])
         if to_s - from_s > 3600:
             return problem(422, "from, to: an incident has at most 1 h")
+        if "refused" in self.incident_has:
+            return problem(404, str(self.incident_has["refused"]))
         asked = None
         if "port" in query:
             asked = (switch_id(query["switch"]), int(query["port"]))
         return JSONResponse(
-            fake_incident.incident(
-                from_s, to_s, self.now_s, self.events, asked, **self.incident_has
-            )
+            fake_incident.incident(from_s, to_s, self.now_s, self.events, asked, self.incident_has)
         )
 
     async def topology(self, _: Request) -> Response:

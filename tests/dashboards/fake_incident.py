@@ -47,7 +47,7 @@ def incident(
     asked_s: float,
     events: list[dict[str, Any]],
     asked: tuple[int, int] | None,
-    **more: object,
+    more: dict[str, object],
 ) -> dict[str, object]:
     inside = [event for event in events if from_s <= event["wall_s"] <= to_s]
     notices = [event for event in inside if event["event"] == "queue_event"]

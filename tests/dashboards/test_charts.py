@@ -150,3 +150,57 @@ def test_a_zoomed_queue_shows_notices_at_the_times_of_the_switch(
     expect(page.get_by_test_id("zoomed")).to_contain_text("(80 ms)")
     open_port(page, f"?from={begin_s + 0.01:.3f}&to={begin_s + 0.02:.3f}")
     expect(queue(page, "; 1 CN-H$")).to_be_visible()
+
+
+def remembers_no_more(looking: Looking) -> float:
+    """Let an episode have happened before the latest 1000 events; when it began."""
+    api = looking.served.api
+    api.events.clear()
+    begin_s = has_episode(looking, 900)
+    for _ in range(1100):
+        api.happens("switch_up", switch=0x13)
+    return begin_s
+
+
+def test_notices_that_the_page_does_not_remember_are_asked_for(
+    looking: Looking, expect: Any
+) -> None:
+    begin_s = remembers_no_more(looking)
+    gap = {"from_s": begin_s - 3, "to_s": begin_s - 2, "why": "the API was not running"}
+    looking.served.api.incident_has = {"gaps": [gap]}
+    page = looking.sign_in()
+    open_port(page, f"?from={begin_s - 5:.3f}&to={begin_s + 5:.3f}")
+    expect(queue(page, "1 CN-H, 1 CN-M, 1 CN-L, 1 CR")).to_be_visible()
+    expect(page.get_by_text("Not all notices are known")).to_contain_text("was not running")
+    page.get_by_role("link", name="1 hour").click()
+    expect(page.get_by_text("Notices are shown from")).to_contain_text("where the time is 1 h")
+    expect(queue(page, "CN-H")).to_have_count(0)
+
+
+def test_what_the_page_remembers_is_not_asked_for_again(looking: Looking, expect: Any) -> None:
+    looking.served.api.events.clear()
+    has_episode(looking, 90)
+    begin_s = has_episode(looking, 60)
+    page = looking.sign_in()
+    open_port(page, f"?from={begin_s - 5:.3f}&to={begin_s + 5:.3f}")
+    expect(queue(page, "; 1 CN-H")).to_be_visible()
+    assert ("GET", "/v1/incident") not in looking.served.api.asked
+
+
+def test_notices_that_cannot_be_had_are_missed_in_words(looking: Looking, expect: Any) -> None:
+    begin_s = remembers_no_more(looking)
+    looking.served.api.incident_has = {"refused": "no event is recorded: there is no directory"}
+    page = looking.sign_in()
+    open_port(page, f"?from={begin_s - 5:.3f}&to={begin_s + 5:.3f}")
+    expect(page.get_by_text("Earlier notices cannot be shown")).to_contain_text("no directory")
+
+
+def test_a_week_is_offered_where_history_goes_so_far(looking: Looking, expect: Any) -> None:
+    page = looking.sign_in()
+    open_port(page)
+    expect(page.get_by_role("link", name="1 day")).to_be_visible()
+    expect(page.get_by_role("link", name="1 week")).to_have_count(0)
+    looking.served.api.longer_history = True
+    page.get_by_role("link", name="1 week").click()
+    expect(page.get_by_role("link", name="1 week")).to_have_attribute("aria-current", "true")
+    expect(queue(page, "KiB")).to_be_visible()

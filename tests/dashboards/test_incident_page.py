@@ -18,6 +18,7 @@ from test_charts import drag, has_episode, open_port
 pytestmark = pytest.mark.browser
 
 PORT = fabric.port_id(*fabric.HOT)
+N_PRINTED = 300
 SCRIPT = "<script>alert(3)</script>"
 
 
@@ -76,7 +77,7 @@ def test_an_incident_tells_all_that_happened(looking: Looking, expect: Any) -> N
     expect(summary).to_contain_text("1.2 k events are left out")
     gaps = page.get_by_test_id("gaps")
     expect(gaps).to_contain_text("(5 s): the API was not running")
-    expect(gaps).to_contain_text("events from before are no longer kept")
+    expect(gaps).to_contain_text("events from before were not kept")
     queue = page.get_by_role("img", name=re.compile("^Queue: "))
     expect(queue).to_have_accessible_name(
         re.compile("limit 64 KiB, L 16 KiB, M 32 KiB, H 48 KiB; 1 CN-H, 1 CN-M, 1 CN-L, 1 CR")
@@ -85,6 +86,7 @@ def test_an_incident_tells_all_that_happened(looking: Looking, expect: Any) -> N
     first = page.get_by_test_id("large-flows").get_by_role("row").nth(1)
     expect(first).to_contain_text("10.0.0.1:80")
     expect(first).to_contain_text("8.39 Mb/s")
+    expect(page.get_by_test_id("audit")).to_contain_text("settings")
     expect(page.get_by_test_id("audit")).to_contain_text("regulation.max_hold: 10ms → 20ms")
     events = page.get_by_test_id("incident-events")
     expect(events.get_by_role("row").nth(1)).to_contain_text("CN-L")
@@ -211,14 +213,26 @@ def test_a_link_is_copied(looking: Looking, expect: Any) -> None:
 
 
 def test_paper_has_charts_of_its_own_and_no_buttons(looking: Looking, expect: Any) -> None:
+    begin_s = looking.served.api.now_s - 60
+    events = [
+        {"serial": n, "event": "switch_up", "wall_s": begin_s, "time_ns": 1, "switch": 0x13}
+        for n in range(N_PRINTED)
+    ]
+    looking.served.api.incident_has = {"events": events}
     open_incident(looking)
     page = looking.page
+    assert page.get_by_test_id("incident-events").get_by_role("row").count() < N_PRINTED
     page.emulate_media(media="print", color_scheme="dark")
     expect(page.get_by_role("button", name="Print")).to_be_hidden()
     expect(page.locator(".plot").first).to_be_hidden()
     drawing = page.locator("figure.printed svg").first
     expect(drawing).to_be_visible()
     assert page.locator("figure.printed .line").first.get_attribute("d").startswith("M")
+    # Rows that are out of sight are on paper, too.
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator(".incident-events .line").count() == N_PRINTED
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    expect(page.get_by_test_id("incident-events")).to_be_visible()
     # Paper is white, whatever the screen is.
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(22, 32, 42)"
 

@@ -2,7 +2,7 @@
 
 import { bytes, duration, perSecond, rate } from './format';
 import { forceOf, type Incident, type IncidentPort } from './incident';
-import { noticesOf, thresholds, type Notice } from './notices';
+import { noticesOf, thresholds, thresholdsText, type Notice } from './notices';
 import { portId } from './rates';
 import { times } from './series';
 import type { History, SeriesName, Values } from './types';
@@ -31,6 +31,8 @@ export interface ChartOf {
   notices: Notice[];
   /** Whether the axis goes by powers of two. */
   binary: boolean;
+  /** What has to be known to read it. */
+  note: string;
 }
 
 type Spec = [label: string, name: SeriesName, colour: string];
@@ -46,7 +48,7 @@ function chart(
     ...{ label, colour },
     values: history.series[name],
   }));
-  const plain = { limits: [], notices: [], binary: false };
+  const plain = { limits: [], notices: [], binary: false, note: '' };
   return { title, times: times(history), lines, format, ...plain, ...more };
 }
 
@@ -80,11 +82,13 @@ export function chartsOfPort(incident: Incident, port: IncidentPort): ChartOf[] 
     ...thresholds(queue?.levels).map((one) => ({ ...one, colour: `level-${one.level}` })),
   ];
   const notices = noticesOf(incident.events, id);
+  const packets = queue?.packet_levels == null ? null : thresholdsText(queue);
+  const note = packets === null ? '' : `Thresholds: ${packets}.`;
   const use = capacity_bps === null ? [] : [{ label: rate(capacity_bps), value: capacity_bps }];
   const asked = incident.port !== null && portId(incident.port) === id;
   return [
     chart(port.history, 'Queue', bytes, [['queue', 'queue_bytes', 'blue']], {
-      ...{ limits, notices, binary: true },
+      ...{ limits, notices, binary: true, note },
     }),
     chart(port.history, 'Sent', rate, SENT, { limits: use }),
     ...(asked ? answers(port.history) : []),

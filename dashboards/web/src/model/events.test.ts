@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { filtered, jsonLines, kindOf, placeOf, Tail, told } from './events';
+import { filtered, joined, jsonLines, kindOf, placeOf, Tail, told } from './events';
 import type { WeirEvent } from './types';
 
 const event = (serial: number, wall_s = serial, more: object = {}): WeirEvent => ({
@@ -71,4 +71,11 @@ test('a file has a line of JSON for each', () => {
   const lines = jsonLines([event(1), NOTICE]).split('\n');
   expect(lines.length).toBe(3);
   expect(JSON.parse(lines[1] ?? '')).toEqual(NOTICE);
+});
+
+test('what was recorded and what has come since is told once', () => {
+  const [a, b, c] = [1, 2, 3].map((serial) => ({ event: 'x', serial, wall_s: serial }));
+  if (!a || !b || !c) throw new Error('there are three');
+  expect(joined([a, { ...b }], [b, c])).toEqual([a, b, c]);
+  expect(joined([], [b])).toEqual([b]);
 });

@@ -36,6 +36,16 @@ export class Tail {
   }
 }
 
+/** What was recorded, and what has come since, each once. */
+export function joined(
+  recorded: readonly WeirEvent[],
+  latest: readonly WeirEvent[],
+): readonly WeirEvent[] {
+  if (recorded.length === 0) return latest;
+  const keys = new Set(recorded.map(keyOf));
+  return [...recorded, ...latest.filter((event) => !keys.has(keyOf(event)))];
+}
+
 export const KINDS = ['notices', 'regulation', 'fabric', 'hosts', 'controller'] as const;
 export type Kind = (typeof KINDS)[number];
 

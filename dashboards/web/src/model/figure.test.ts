@@ -8,7 +8,7 @@ import type { Values } from './types';
 const chart = (values: Values, more: Partial<ChartOf> = {}): ChartOf => ({
   ...{ title: 'Queue', times: values.map((_, at) => 100 + at), format: bytes },
   lines: [{ label: 'queue', values, colour: 'blue' }],
-  ...{ limits: [], notices: [], binary: true, ...more },
+  ...{ limits: [], notices: [], binary: true, note: '', ...more },
 });
 const span = (to_s: number) => ({ from_s: 100, to_s });
 

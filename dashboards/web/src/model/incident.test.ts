@@ -44,7 +44,7 @@ const snapshot = (at_s: number, more: Partial<Snapshot> = {}): Snapshot => ({
 const incident = (more: Partial<Incident> = {}): Incident => ({
   ...{ from_s: 100, to_s: 110, asked_s: 200, version: '0.1.0', port: PLACE },
   ...{ totals: history(100, [10, 10, null, 10]), events: [], events_left_out: 0 },
-  ...{ events_from_s: null, gaps: [], snapshots: [], audit: [] },
+  ...{ events_from_s: 0, gaps: [], snapshots: [], audit: [] },
   ports: [{ ...PLACE, worst: 'H', notices: 2, history: history(100, [1, 2]) }],
   ...more,
 });
@@ -75,10 +75,13 @@ test('what is not known is told in order, and only of the time in question', () 
   );
   expect(told).toEqual([
     { from_s: 100, to_s: 101, why: 'early' },
-    { from_s: 100, to_s: 103, why: 'events from before are no longer kept' },
+    { from_s: 100, to_s: 103, why: 'events from before were not kept' },
     { from_s: 105, to_s: 110, why: 'late' },
   ]);
   expect(unknown(incident({ events_from_s: 100 }))).toEqual([]);
+  expect(unknown(incident({ events_from_s: null }))).toEqual([
+    { from_s: 100, to_s: 110, why: 'no event was kept' },
+  ]);
 });
 
 test('flows of all snapshots, the largest first, with what they sent between them', () => {

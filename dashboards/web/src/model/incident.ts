@@ -4,23 +4,16 @@ import { noticesOf, worst, type Notice } from './notices';
 import { queryOf, type Interval } from './interval';
 import { portId } from './rates';
 import { hashOf } from './route';
-import type { Flow, History, Level, Queue, Regulation, SeriesName, WeirEvent } from './types';
-
-export interface Change {
-  key: string;
-  from: string | null;
-  to: string | null;
-}
-
-/** A line of the audit log. */
-export interface Entry {
-  id: string;
-  at_s: number;
-  by: string;
-  what: string;
-  changes: Change[];
-  detail: string | null;
-}
+import type {
+  AuditEntry,
+  Flow,
+  History,
+  Level,
+  Queue,
+  Regulation,
+  SeriesName,
+  WeirEvent,
+} from './types';
 
 interface Named {
   datapath_id: string;
@@ -59,11 +52,11 @@ export interface Incident {
   ports: IncidentPort[];
   events: WeirEvent[];
   events_left_out: number;
-  /** Since when events are kept; null if that is not known. */
+  /** Since when events are kept; null if none are. */
   events_from_s: number | null;
   gaps: Gap[];
   snapshots: Snapshot[];
-  audit: Entry[];
+  audit: AuditEntry[];
 }
 
 /** The longest part of the time axis that the API tells at once. */
@@ -85,9 +78,10 @@ export function unknown({ from_s, to_s, gaps, events_from_s }: Incident): Gap[] 
     from_s: Math.max(gap.from_s, from_s),
     to_s: Math.min(gap.to_s, to_s),
   }));
-  if (events_from_s !== null && events_from_s > from_s) {
-    const why = 'events from before are no longer kept';
-    told.push({ from_s, to_s: Math.min(events_from_s, to_s), why });
+  const since_s = events_from_s ?? Infinity;
+  if (since_s > from_s) {
+    const why = since_s < to_s ? 'events from before were not kept' : 'no event was kept';
+    told.push({ from_s, to_s: Math.min(since_s, to_s), why });
   }
   return told.sort((a, b) => a.from_s - b.from_s);
 }

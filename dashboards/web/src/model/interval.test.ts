@@ -58,6 +58,7 @@ test('a field holds a moment to the millisecond', () => {
 
 test('ticks say as much as tells them apart', () => {
   const moment_s = at('2026-11-25T04:20:01.250');
+  expect(tickText(moment_s, 86_400)).toMatch(/^\d\d-\d\d$/);
   expect(tickText(moment_s, 60)).toBe('04:20');
   expect(tickText(moment_s, 5)).toBe('04:20:01');
   expect(tickText(moment_s, 0.5)).toBe('04:20:01.2');

@@ -63,6 +63,7 @@ export function momentOf(field: string): number | null {
 
 /** The label of a tick on an axis whose ticks are so many seconds apart. */
 export function tickText(at_s: number, step_s: number): string {
+  if (step_s >= 86_400) return localDate(at_s).slice(5);
   if (step_s >= 60) return timeOfDay(at_s).slice(0, 5);
   if (step_s >= 1) return timeOfDay(at_s);
   // A tick is where it is but for the last bits of a double.

@@ -9,6 +9,7 @@ import { intervalText } from './interval';
 import { html, Markup } from './markup';
 import { portId } from './rates';
 import style from './report.css?raw';
+import { deedOf } from './settings';
 import { svg } from './svg';
 import type { WeirEvent } from './types';
 import { changesOf, creditOf, rangeText, windowsOf } from './wording';
@@ -147,7 +148,7 @@ export function report(incident: Incident, made: Maker): string {
                 incident.audit.map((entry) => [
                   moment(entry.at_s),
                   entry.by,
-                  entry.what,
+                  deedOf(entry),
                   changesOf(entry),
                 ]),
               )

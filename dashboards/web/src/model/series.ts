@@ -2,7 +2,7 @@
 
 import type { History, SeriesName, Values } from './types';
 
-export const SPANS = { '10min': 600, '1h': 3600, '1d': 86_400 } as const;
+export const SPANS = { '10min': 600, '1h': 3600, '1d': 86_400, '1w': 604_800 } as const;
 export type Span = keyof typeof SPANS;
 
 export const isSpan = (text: string | null): text is Span => text !== null && text in SPANS;

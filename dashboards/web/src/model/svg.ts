@@ -20,7 +20,9 @@ const colour = (name: string): string => COLOURS[name] ?? '#52616f';
 export function svg(chart: ChartOf, interval: Interval): Markup {
   const drawn = figure(chart, interval);
   return html`<figure>
-    <figcaption>${chart.title}${legend(chart, drawn)}</figcaption>
+    <figcaption>
+      ${chart.title}${legend(chart, drawn)} <span class="muted">${chart.note}</span>
+    </figcaption>
     <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${chart.title}">
       ${axes(drawn)}${lines(drawn)}${limits(drawn)}${notices(drawn)}
     </svg>

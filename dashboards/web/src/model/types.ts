@@ -62,6 +62,8 @@ export interface Overview {
   totals: Totals;
   held_times: { bounds_s: number[]; counts: number[] };
   events_per_minute: number | null;
+  /** Whether there is history of more than a day; absent from an older API. */
+  longer_history?: boolean;
 }
 
 export type SeriesName =

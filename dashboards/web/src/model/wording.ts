@@ -1,8 +1,8 @@
 /** What was in force, and what was changed, in words. */
 
 import { bytes, duration } from './format';
-import type { Entry } from './incident';
-import type { Regulation } from './types';
+import { stepText } from './settings';
+import type { AuditEntry, Regulation } from './types';
 
 export const windowsOf = ({ holds }: Regulation): string =>
   Object.entries(holds)
@@ -27,10 +27,5 @@ export const creditOf = ({ holds }: Regulation): string =>
 export const rangeText = ([few, many]: [number, number]): string =>
   few === many ? String(few) : `${few} to ${many}`;
 
-export const changesOf = ({ changes, detail }: Entry): string =>
-  [
-    ...changes.map(
-      ({ key, from, to }) => `${key}: ${from ?? 'as in the file'} → ${to ?? 'as in the file'}`,
-    ),
-    ...(detail === null ? [] : [detail]),
-  ].join('; ');
+export const changesOf = ({ changes, detail }: AuditEntry): string =>
+  [...changes.map(stepText), ...(detail === '' ? [] : [detail])].join('; ');

@@ -36,6 +36,7 @@ export async function send(
   address: string,
   body?: unknown,
   signal?: AbortSignal,
+  patience_ms = PATIENCE_MS,
 ): Promise<Response> {
   const headers: Record<string, string> = {};
   // A page of another origin cannot send this header unasked.
@@ -47,7 +48,7 @@ export async function send(
       method,
       headers,
       body: body === undefined ? null : JSON.stringify(body),
-      signal: signal ?? AbortSignal.timeout(PATIENCE_MS),
+      signal: signal ?? AbortSignal.timeout(patience_ms),
       credentials: 'same-origin',
       cache: 'no-store',
     });
@@ -72,8 +73,12 @@ async function explanation(response: Response): Promise<string> {
   return `The server answered with status ${response.status}.`;
 }
 
-export async function get<T>(path: string, query: Query = {}): Promise<T> {
-  const response = await send('GET', url(path, query));
+export async function get<T>(
+  path: string,
+  query: Query = {},
+  patience_ms = PATIENCE_MS,
+): Promise<T> {
+  const response = await send('GET', url(path, query), undefined, undefined, patience_ms);
   return read<T>(response);
 }
 

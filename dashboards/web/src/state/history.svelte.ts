@@ -8,7 +8,7 @@ import { Poll } from './poll.svelte';
 import { server_s } from './pulse.svelte';
 
 /** How often each span moves on by something that can be seen. */
-const EVERY_MS: Record<Span, number> = { '10min': 1000, '1h': 5000, '1d': 30_000 };
+const EVERY_MS: Record<Span, number> = { '10min': 1000, '1h': 5000, '1d': 30_000, '1w': 120_000 };
 
 export interface Place {
   datapath_id: string;

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+
+import type { Incident } from './incident';
+import { lackOf } from './remembered';
+
+const SPAN = { from_s: 1000, to_s: 1010 };
+const told = (more: Partial<Incident> = {}): Incident =>
+  ({ ...SPAN, gaps: [], events_from_s: 0, events_left_out: 0, ...more }) as Incident;
+
+test('nothing is missing from what the page remembers, or has yet to ask for', () => {
+  expect(lackOf(SPAN, 1000, null)).toBe('');
+  expect(lackOf(SPAN, null, null)).toBe('');
+  expect(lackOf(SPAN, 1005, { data: told(), problem: null })).toBe('');
+});
+
+test('of a long time, only the last notices are shown', () => {
+  const day = { from_s: 0, to_s: 86_400 };
+  expect(lackOf(day, 80_000, null)).toMatch(
+    /^Notices are shown from .*; earlier ones where .* 1 h/,
+  );
+  expect(lackOf({ ...day, to_s: Infinity }, 80_000, null)).toContain('earlier ones');
+});
+
+test('what was not recorded is said', () => {
+  expect(lackOf(SPAN, 1005, { data: null, problem: null })).toContain('asked for');
+  expect(lackOf(SPAN, 1005, { data: null, problem: 'No answer.' })).toContain(': No answer.');
+  const gaps = [{ from_s: 1001, to_s: 1002, why: 'the API was not running' }];
+  const text = lackOf(SPAN, 1005, { data: told({ gaps, events_left_out: 9 }), problem: null });
+  expect(text).toMatch(/^Not all notices are known: .* \(the API was not running\), 9 events left/);
+});
