@@ -30,6 +30,7 @@ setup(
         "cryptography>=42",
         "fastapi>=0.115",
         "httptools>=0.6",
+        "httpx>=0.27",
         "networkx>=3.2",
         "prometheus-client>=0.22",
         "pydantic>=2.7",
@@ -42,7 +43,6 @@ setup(
     extras_require={
         "experiments": ["matplotlib>=3.8", "numpy>=1.26", "psutil>=7"],
         "test": [
-            "httpx>=0.27",
             "hypothesis>=6.100",
             "import-linter>=2.0",
             "mypy>=1.10",

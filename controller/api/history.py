@@ -27,7 +27,7 @@ LOG = logging.getLogger("weir.api")
 MOST_PORTS = 5000
 # To make files takes a while, in which nobody is answered.
 _MOST_NEW = 256
-_HOUR_S, _DAY_S = 3600, 86_400
+_HOUR_S, DAY_S = 3600, 86_400
 _TOTALS = "totals"
 _PORT = re.compile(r"([0-9a-f]{16})-([1-9][0-9]{0,9})")
 
@@ -138,7 +138,7 @@ class History:
         """What was sampled at a time of day."""
         second = int(now_s)
         if second % DAY_STEP_S == 0:
-            self._forget(second - _DAY_S)
+            self._forget(second - DAY_S)
         self._totals.put(second, sampled.totals)
         for port_id in islice((one for one in sampled.rates if one not in self._ports), _MOST_NEW):
             if len(self._ports) < self._most:
@@ -181,7 +181,7 @@ class History:
         step_s, ring = (HOUR_STEP_S, record.hour) if is_hour else (DAY_STEP_S, record.day)
         # The second that goes on is there as soon as it has been sampled.
         known = max(int(now_s // step_s), min(self._totals.hour.end, int(now_s) + 1) // step_s)
-        first = math.floor(max(begin_s, now_s - _DAY_S) / step_s)
+        first = math.floor(max(begin_s, now_s - DAY_S) / step_s)
         last = max(first, min(math.ceil(end_s / step_s), known))
         columns = dict(zip(Rates._fields, ring.columns(first, last), strict=True))
         answering, answers = columns.pop("answering_s_per_s"), columns.pop("answers_per_s")

@@ -94,7 +94,7 @@ class FabricOverview(BaseModel):
     totals: Totals
     held_times: HeldTold
     events_per_minute: int
-    longer_history: bool = False
+    longer_history: bool
 
 
 class _Second(NamedTuple):
@@ -120,7 +120,9 @@ class _Level(NamedTuple):
 class Overview:
     """Times are of a clock that does not jump."""
 
-    def __init__(self) -> None:
+    def __init__(self, longer_history: bool = False) -> None:
+        """`longer_history`: whether there is history of more than a day."""
+        self._longer_history = longer_history
         self._sample: Sample | None = None
         self._sampled_s = 0.0
         self._silent: str | None = "it has not been asked yet"
@@ -177,6 +179,7 @@ class Overview:
             totals=_totals(UNKNOWN if self._silent or not sample else sample.sampled.totals),
             held_times=HeldTold(bounds_s=list(held.bounds_s), counts=list(held.counts)),
             events_per_minute=sum(second.events for second in self._minute),
+            longer_history=self._longer_history,
         )
 
     def congested(self, now_s: float) -> dict[PortId, Row]:

@@ -190,19 +190,19 @@ def add(app: FastAPI, api: Api) -> None:
 
     @app.get(
         "/v1/history",
-        summary="A port, or all together, over the last hour or day",
+        summary="A port, or all together: the last hour, the last day, or longer with Prometheus",
         response_model=PortHistory,
         tags=["fabric"],
         **reads,
     )
-    async def port_history(asked: Annotated[answers.HistoryQuery, Query()]) -> Response:
-        now_s = api.now_s()
-        begin_s, end_s = asked.interval(now_s)
+    async def port_history(
+        request: Request, asked: Annotated[answers.HistoryQuery, Query()]
+    ) -> Response:
+        begin_s, end_s = asked.interval(api.now_s())
         try:
-            told = api.history.told(asked.port_id(), begin_s, end_s, now_s)
+            return await api.told_history(request, asked.port_id(), begin_s, end_s)
         except LookupError as error:
             raise HTTPException(HTTPStatus.NOT_FOUND, str(error)) from None
-        return Response(told.model_dump_json(), media_type="application/json")
 
     @app.get(
         "/v1/incident",

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 class ApiSettings(BaseModel):
     """Without `key` and `certificate` there is no TLS. `origins` are those of web pages that may
     ask from a browser. `rate` is the number of requests a second of each token, `page` the
-    directory of the dashboard's page."""
+    directory of the dashboard's page, `prometheus` the URL of one that scrapes the controller."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -20,6 +20,7 @@ class ApiSettings(BaseModel):
     origins: tuple[str, ...] = ()
     rate: float = 100.0
     page: Path | None = None
+    prometheus: str | None = None
 
 
 class Settings(BaseModel):

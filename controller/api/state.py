@@ -12,13 +12,14 @@ from fastapi import Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from pydantic import BaseModel
 
-from controller.api import history, recorder, session_file, snapshots
+from controller.api import history, prometheus, recorder, session_file, snapshots
 from controller.api.access import Access
 from controller.api.history import History, Store
 from controller.api.hub import Hub
 from controller.api.incidents import Incidents
 from controller.api.overview import FabricOverview, Overview
 from controller.api.page import Page, PageError, takes_gzip
+from controller.api.prometheus import Prometheus
 from controller.api.recorder import Recorder
 from controller.api.sampling import Sample, Sampler
 from controller.api.segments import Files, Memory, Segments
@@ -36,6 +37,8 @@ LOG = logging.getLogger("weir.api")
 _LOOK_S = 1.0
 # A sample comes every second, a little later if there is much to tell.
 _SAMPLE_S = 1.5
+# It is of days, in steps of a minute at least.
+_LONGER_FRESH_S = 30.0
 _MOST_LISTENERS = 2048
 
 
@@ -114,7 +117,10 @@ class Api:
         )
 
         self.history = History(store or history.Memory())
-        self.overview = Overview()
+        self._prometheus = (
+            Sharing(Prometheus(settings.prometheus), clock) if settings.prometheus else None
+        )
+        self.overview = Overview(settings.prometheus is not None)
         self._sample: tuple[Sample | None, float] = None, 0.0
         # By what makes it of a sample.
         self._made: dict[Callable[[Sample], BaseModel], tuple[Sample, Answer]] = {}
@@ -134,6 +140,20 @@ class Api:
     def now_s(self) -> float:
         """The time of day."""
         return self._now().timestamp()
+
+    async def told_history(
+        self, request: Request, port_id: PortId | None, begin_s: float, end_s: float
+    ) -> Response:
+        """A port, or all together, from one time to another. Raises LookupError and
+        UnavailableError."""
+        now_s = self.now_s()
+        if self._prometheus is not None and begin_s < now_s - history.DAY_S:
+            asked = prometheus.longer(port_id, begin_s, end_s, now_s)
+            return await self.answer(
+                request, await self._prometheus.ask("longer", asked, _LONGER_FRESH_S)
+            )
+        told = self.history.told(port_id, begin_s, end_s, now_s)
+        return Response(told.model_dump_json(), media_type="application/json")
 
     async def incident(
         self, request: Request, begin_s: float, end_s: float, port_id: PortId | None

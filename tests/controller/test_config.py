@@ -212,6 +212,10 @@ def test_a_datapath_id_is_16_hexadecimal_digits_or_a_number(written: str, switch
             "northbound.api: certificate is missing; key",
         ),
         ("northbound: {api: {tokens: t, rate: 0}}", "northbound.api.rate"),
+        *(
+            (f"northbound: {{api: {{tokens: t, prometheus: '{url}'}}}}", "is no address of a Prom")
+            for url in ("prometheus:9090", "http://me:secret@prometheus", "http://a/b?c=d")
+        ),
         ("northbound: {api: {tokens: t, origins: ['*']}}", "northbound.api.origins: '\\*' is no"),
         ("bandwidth: {reserved: 1}", "bandwidth.reserved"),
         ("bandwidth: {reserved_dscp: 64}", "bandwidth.reserved_dscp"),

@@ -52,7 +52,8 @@ class ApiSection(Section):
 
     `origins` are those of web pages that may use it from within a browser, `rate` is how many
     requests a second each token may make. `page` is the directory of the dashboard's page, by
-    default that of the package, if it is there.
+    default that of the package, if it is there. `prometheus` is the URL of one that scrapes the
+    controller, for history of more than a day.
     """
 
     listen: Endpoint = ("127.0.0.1", 8181)
@@ -62,6 +63,16 @@ class ApiSection(Section):
     origins: tuple[str, ...] = ()
     rate: float = Field(default=100.0, gt=0, le=10**6)
     page: Path | None = None
+    prometheus: str | None = None
+
+    @field_validator("prometheus")
+    @classmethod
+    def _is_url(cls, url: str | None) -> str | None:
+        # The file is no place for a password: everybody may read it.
+        if url is not None and not re.fullmatch(r"https?://[^/@?#\s]+(/[^@?#\s]*)?", url):
+            right = "write e.g. http://127.0.0.1:9090, without user, password or query"
+            raise ValueError(f"{url[:80]!r} is no address of a Prometheus; {right}")
+        return url
 
     @field_validator("origins")
     @classmethod
