@@ -104,6 +104,27 @@ class FlowPages:
 
     def _with_volume(self, query: FlowQuery) -> Iterator[_Ranked]:
         """The flows that are known to have sent something. There may be few among many."""
+        for lane, connection in self._counted(query):
+            record = lane.record(connection)
+            if not record or not record.volume_bytes or not connection.established:
+                continue
+            flow = Flow(lane, connection)
+            key = flow.key
+            if query.tcp_port is not None and query.tcp_port not in _tcp_ports(key):
+                continue
+            if query.flow_class in (None, lane.cls(connection).value):
+                yield record.volume_bytes, key, id(connection), flow
+
+    def _counted(self, query: FlowQuery) -> Iterator[Flow]:
+        """Flows among which are all that match and are counted."""
+        lanes = self._lanes_of_port(query)
+        if lanes is not None and self._have_fewer(lanes, self._table.n_counted):
+            for lane in self._lanes(query):
+                for n, connection in enumerate(list(lane.members)):
+                    if not n % _AT_ONCE:
+                        self._checkpoint()
+                    yield Flow(lane, connection)
+            return
         fits: dict[int, bool] = {}
         for connections in self._table.counted():
             for n, connection in enumerate(connections):
@@ -114,26 +135,31 @@ class FlowPages:
                     fitting = fits.get(id(lane))
                     if fitting is None:
                         fitting = fits[id(lane)] = _fits(query, lane)
-                    record = lane.record(connection)
-                    if not fitting or not record or not record.volume_bytes:
-                        continue
-                    if not connection.established:
-                        continue
-                    flow = Flow(lane, connection)
-                    key = flow.key
-                    if query.tcp_port is not None and query.tcp_port not in _tcp_ports(key):
-                        continue
-                    if query.flow_class in (None, lane.cls(connection).value):
-                        yield record.volume_bytes, key, id(connection), flow
+                    if fitting:
+                        yield Flow(lane, connection)
+
+    def _have_fewer(self, lanes: Set[Lane], most: int) -> bool:
+        total = 0
+        for n, lane in enumerate(lanes):
+            if not n % _AT_ONCE:
+                self._checkpoint()
+            total += len(lane.members)
+            if total >= most:
+                return False
+        return True
 
     def _lanes(self, query: FlowQuery) -> Iterator[Lane]:
         """The lanes whose flows may match; for one port, those that lead out of it."""
-        lanes: Iterable[Lane]
-        if query.switch is not None and query.port is not None:
-            lanes = self._table.lanes(PortId(query.switch, query.port))
-        else:
+        lanes: Iterable[Lane] | None = self._lanes_of_port(query)
+        if lanes is None:
             lanes = (lane for pair in self._table.host_pairs for lane in pair.lanes)
         return (lane for lane in lanes if _fits(query, lane))
+
+    def _lanes_of_port(self, query: FlowQuery) -> Set[Lane] | None:
+        """The lanes that lead out of the port that is asked for; None if none is."""
+        if query.switch is None or query.port is None:
+            return None
+        return self._table.lanes(PortId(query.switch, query.port))
 
     # Order
 

@@ -304,6 +304,35 @@ class TestFlows:
         inspect(bench).flows(query, lambda: checkpoints.append(1))
         assert len(checkpoints) >= len(table) / 64
 
+    def test_of_a_port_only_its_own_are_looked_at(self) -> None:
+        bench = star()
+        for port in range(1000, 1100):
+            for host in SENDERS[:8]:
+                bench.connect(host, RECEIVER, port)
+        bench.connect(SENDERS[0], SENDERS[1], 1000)
+        bench.sleep(5 * SECOND)
+        table = bench.engine.flow_table
+        assert table.n_counted > 500
+        for counted in table.counted():
+            for connection in counted:
+                assert connection.record is not None
+                connection.record.forward.volume_bytes = 10**6
+        lane = next(
+            lane
+            for pair in table.host_pairs
+            for lane in pair.lanes
+            if lane.dst == ip_address(SENDERS[1].address).packed
+            and lane.src == ip_address(SENDERS[0].address).packed
+        )
+        (port_id,) = lane.ports
+        n_there = sum(len(one.members) for one in table.lanes(port_id))
+        checkpoints = []
+        query = FlowQuery(switch=port_id.switch, port=port_id.port, limit=5)
+        page = inspect(bench).flows(query, lambda: checkpoints.append(1))
+        assert page.total == n_there == 101
+        assert [flow["src"] for flow in page.flows][:1] == [str(ip_address(SENDERS[0].address))]
+        assert len(checkpoints) < 20
+
     def test_flows_that_are_counted_meanwhile_keep_their_places(self) -> None:
         bench = star()
         for port in range(1000, 1020):

@@ -393,6 +393,11 @@ class GlobalFlowTable:
         pair.members.discard(connection)
         self._unsettled.add(pair)
 
+    @property
+    def n_counted(self) -> int:
+        """How many connections are counted."""
+        return sum(map(len, self._counted.values()))
+
     def counted(self) -> Iterator[list[Connection]]:
         """The connections that are counted, switch by switch, each as it is in its turn."""
         for switches in list(self._counted):
