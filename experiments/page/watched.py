@@ -6,10 +6,12 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ _NOTICES_PER_S = 1000
 _LARGE_CONNECTIONS, _SMALL_CONNECTIONS = 500_000, 5_000
 # A switch counts these, of all others the controller knows no volume.
 _COUNTED_PER_SWITCH = 64
-_START_S, _END_S = 30.0, 10.0
+_START_S, _KNOWN_S, _END_S = 30.0, 120.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -136,14 +138,20 @@ def _require(found: Watched, settings: Settings) -> None:
 
     def known() -> bool:
         nonlocal seen
-        overview = found.ask("/v1/overview")
+        try:
+            overview = found.ask("/v1/overview")
+            flows = found.ask("/v1/flows?limit=1")["total"]
+        except urllib.error.HTTPError as error:
+            # A controller that has got so much to do answers late.
+            if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
+            return False
         ready = overview["switches"]
-        flows = found.ask("/v1/flows?limit=1")["total"]
         seen = flows, overview["ports"]["with_queue"], f"{ready['ready']} of {ready['known']}"
         return seen[:2] == (found.flows, ports) and ready["ready"] == ready["known"]
 
     try:
-        wait_until(known, timeout_s=_START_S, what="the controller knows the whole fabric")
+        wait_until(known, timeout_s=_KNOWN_S, what="the controller knows the whole fabric")
     except TimeoutError as error:
         told = "flows {}, ports with a queue {}, switches {}".format(*seen)
         raise TimeoutError(f"{error}: {told}") from None
