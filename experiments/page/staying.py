@@ -25,6 +25,7 @@ _PATIENCE_S = 120.0
 _MINUTE_S, _HOUR_S = 60.0, 3600.0
 # Until then the page has not loaded all that it keeps, such as ten minutes of samples.
 _WARM_PART = 1 / 6
+_LEAST_ROUNDS = 4  # for a slope
 # These lead from one view to the next, and back to the first.
 _WAY = ("flows", "events", "fabric", "fabric_pod", "fabric_switch", "port", "overview")
 
@@ -108,7 +109,7 @@ def _held(name: str, points: list[Point], warm_s: float) -> dict[str, object]:
     """The middle, and the growth with its 95 % interval, of what was held when all was warm."""
     warm = [point for point in points if point[0] >= warm_s]
     figures: dict[str, object] = {f"{name}_mb": statistics.median(mb for _, mb in warm)}
-    if len(warm) > 1:
+    if len(warm) >= _LEAST_ROUNDS:
         low, high = interval(warm)
         figures |= {
             f"{name}_grows_mb_per_h": slope(warm) * _HOUR_S,
