@@ -3,7 +3,7 @@ made of a browser's memory."""
 
 import pytest
 
-from experiments.page import memory, recorded, staying
+from experiments.page import growth, memory, recorded
 from experiments.page.shape import LARGE, SMALL, Shape
 
 
@@ -75,9 +75,9 @@ def test_views_are_compared_with_themselves() -> None:
     # Half of a round does not count.
     sizes += [("small", 108.0), ("large", 308.0), ("small", 900.0)]
     samples = [
-        staying.Sample(10.0 * n, view, memory.Memory(mb, mb, mb))
+        growth.Sample(10.0 * n, view, memory.Memory(mb, mb, mb))
         for n, (view, mb) in enumerate(sizes)
     ]
-    told = staying.rounds(samples, lambda one: one.rss_mb)
+    told = growth.rounds(samples, lambda one: one.rss_mb)
     assert [at_s for at_s, _ in told] == [10, 30, 50]
     assert told[1][1] - told[0][1] == told[2][1] - told[1][1] == 4
