@@ -17,6 +17,7 @@ from testbed.command import wait_until
 from traffic import accounts_in_force, incast, is_regulated
 
 HOLD, TTL, SYN = "regulation.max_hold", "regulation.window_ttl", "budgets.syn"
+SCHEME = "regulation.scheme"
 INCAST = IncastSpec(senders=SENDERS, rounds=10**6)
 IN_FORCE_S = 5
 
@@ -39,6 +40,11 @@ class AtTheSwitch:
         """The rates of its meters, in packets a second."""
         told = self._switch.ovs.ofctl("dump-meters", self._switch.name)
         return {int(rate) for rate in re.findall(r"rate=(\d+)", told)}
+
+    def exempts(self, port: int) -> bool:
+        """Whether it lets connections at a TCP port by before anything else is looked at."""
+        flows = self._switch.ovs.ofctl("dump-flows", self._switch.name)
+        return re.search(rf"tp_(src|dst)={port}\b", flows) is not None
 
     def overdue(self) -> int:
         """How many requests were held for as long as they may be."""
@@ -122,6 +128,35 @@ def test_a_change_is_in_force_at_the_switch_and_so_is_its_undo(expect: Any) -> N
         ]
         audit = page.get_by_test_id("audit").get_by_role("row")
         expect(audit.nth(4)).to_contain_text(f"{HOLD}: 160 ms → 1 ms")
+
+
+def test_scheme_and_policies_are_in_force_at_the_switch(expect: Any) -> None:
+    with looked_at() as looking:
+        page, served = settings(looking), looking.served
+        switch = AtTheSwitch(served)
+        with incast(served.bed, INCAST) as reads:
+            wait_until(lambda: is_regulated(served.bed), timeout_s=20, what="there is an account")
+            regulated = accounts_in_force(served.bed)
+            row(page, SCHEME).get_by_role("button", name="Edit").click()
+            row(page, SCHEME).get_by_role("combobox").select_option("none")
+            row(page, "policies").get_by_role("button", name="Edit").click()
+            rules = "- {port: 4321, treatment: exempt}\n- {port: 4322, treatment: protect}"
+            row(page, "policies").get_by_role("textbox").fill(rules)
+            page.get_by_role("button", name="Review…").click()
+            expect(page.get_by_test_id("difference").get_by_role("row")).to_have_count(3)
+            assert not switch.exempts(4321)
+            assert accounts_in_force(served.bed) == regulated
+            page.get_by_role("button", name="Put in force").click()
+            until(page, lambda: switch.exempts(4321), IN_FORCE_S, "connections are exempted")
+            until(page, lambda: not accounts_in_force(served.bed), IN_FORCE_S, "none is regulated")
+            assert not switch.exempts(4322)
+            reads.require_progress(1, 30, "without regulation")
+            page.get_by_test_id("latest").get_by_role("button", name="Undo").click()
+            until(page, lambda: not switch.exempts(4321), IN_FORCE_S, "none is exempted")
+            until(page, lambda: is_regulated(served.bed), IN_FORCE_S, "it is regulated again")
+            reads.require_progress(10, 30, "under regulation again")
+            assert accounts_in_force(served.bed) == regulated
+        assert said(served) == [("undo", "token operator"), ("settings", "token operator")]
 
 
 def test_what_was_changed_outlasts_the_controller(expect: Any) -> None:
