@@ -113,6 +113,14 @@ def test_the_latest_change_is_taken_back_by_one_click(
     assert (told(looking), told(looking, TTL)) == ("100 ms", "3 s")
     latest.get_by_role("button", name="Undo").click()
     expect(row(page, TTL).locator(".now")).to_have_text("5 s")
+    # It is where one looks, too, after a change far down the page.
+    within = page.get_by_test_id("settings")
+    within.get_by_role("button", name="Undo").click()
+    expect(row(page, TTL).locator(".now")).to_have_text("3 s")
+    page.get_by_role("link", name="Fabric").click()
+    page.get_by_role("link", name="Settings").click()
+    expect(latest).to_be_visible()
+    expect(within.get_by_role("button", name="Undo")).to_have_count(0)
 
 
 def test_the_files_value_again(looking: Looking[Served], expect: Any) -> None:
