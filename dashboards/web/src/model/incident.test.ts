@@ -138,7 +138,7 @@ test('sums count what is known, and of a step what is inside', () => {
 
 test('limits are the last that were told within the time', () => {
   const queue = { limit_bytes: 65_536, rate_bps: 1e8 } as Queue;
-  const events = [{ event: 'queue_event', port: PORT, limit_bytes: 32_768 }];
+  const events = [{ event: 'queue_event', switch: 0x11, port: 3, limit_bytes: 32_768 }];
   expect(forceOf(incident({ events }), PORT)).toMatchObject({
     limit_bytes: 32_768,
     capacity_bps: null,

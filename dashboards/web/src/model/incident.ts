@@ -1,5 +1,6 @@
 /** An incident: what the API tells of a part of the time axis, and what that amounts to. */
 
+import { placeOf } from './events';
 import { noticesOf, worst, type Notice } from './notices';
 import { queryOf, type Interval } from './interval';
 import { portId } from './rates';
@@ -102,7 +103,7 @@ export function forceOf(incident: Incident, id: string): Force {
   const queue = snapshots.findLast((one) => one.queue !== null)?.queue ?? null;
   const rule = snapshots.findLast((one) => one.regulation !== null)?.regulation ?? null;
   const told = incident.events.findLast(
-    (event) => event['port'] === id && typeof event['limit_bytes'] === 'number',
+    (event) => placeOf(event) === id && typeof event['limit_bytes'] === 'number',
   );
   return {
     queue,
