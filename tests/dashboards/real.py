@@ -29,6 +29,7 @@ API_PORT = 8181
 SCOPES = {
     "operator": frozenset({Scope.READ, Scope.REGULATE}),
     "viewer": frozenset({Scope.READ}),
+    "sender": frozenset({Scope.ANNOUNCE}),
 }
 _START_S = 20
 _UNITS = {

@@ -38,7 +38,7 @@ def test_it_comes_once_and_again_when_it_is_asked_for(first: Looking, expect: An
     page.reload()
     page.get_by_test_id("figures").wait_for()
     expect(tour).to_have_count(0)
-    page.get_by_role("button", name="Tour of this page").click()
+    page.get_by_role("button", name="Show hints").click()
     expect(tour).to_contain_text("1 of 5")
 
 
@@ -55,7 +55,7 @@ def test_the_keyboard_suffices(first: Looking, expect: Any) -> None:
     expect(tour).to_contain_text("1 of 5")
     page.keyboard.press("Escape")
     expect(tour).to_have_count(0)
-    again = page.get_by_role("button", name="Tour of this page")
+    again = page.get_by_role("button", name="Show hints")
     expect(again).to_be_focused()
     page.keyboard.press("Enter")
     expect(tour).to_contain_text("1 of 5")
