@@ -96,7 +96,7 @@ def shows_what_they_say(page: Any, served: Real, expect: Any) -> None:
 # Where an episode shows, in each view.
 SHOWN = {
     "overview": ("#/", "[data-testid=congested] tbody tr", "eth"),
-    "events": ("#/events", "[data-testid=events] tr", "CN-"),
+    "events": ("#/events", "[data-testid=events] [role=row]", "CN-"),
     "port": ("", ".notices li", "CN-"),
 }
 

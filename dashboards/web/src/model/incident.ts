@@ -1,7 +1,6 @@
 /** An incident: what the API tells of a part of the time axis, and what that amounts to. */
 
 import { placeOf } from './events';
-import { noticesOf, worst, type Notice } from './notices';
 import { queryOf, type Interval } from './interval';
 import { portId } from './rates';
 import { hashOf } from './route';
@@ -86,10 +85,6 @@ export function unknown({ from_s, to_s, gaps, events_from_s }: Incident): Gap[] 
   }
   return told.sort((a, b) => a.from_s - b.from_s);
 }
-
-/** The notices of each port, by its id. */
-export const noticesByPort = (incident: Incident): Map<string, Notice[]> =>
-  new Map(incident.ports.map((port) => [portId(port), noticesOf(incident.events, portId(port))]));
 
 /** What was in force at a port: the last that was told of it within the time. */
 export interface Force {
@@ -211,7 +206,3 @@ export function sum(history: History, name: SeriesName, { from_s, to_s }: Interv
   });
   return total;
 }
-
-/** The worst that a port was told; by the API's count, where events were left out. */
-export const worstOf = (port: IncidentPort, notices: readonly Notice[]): Level | null =>
-  port.worst ?? worst(notices);
