@@ -8,7 +8,7 @@ PREPARE := ./tools/prepare
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-dashboard check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
 	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-lttp bench-bandwidth bench-dfcp bench-page \
-	test-system manual page page-test package test-package clean
+	test-system manual page page-test screenshots package test-package clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -179,6 +179,10 @@ page-test: ## the page: form, types, unit tests, size, and a browser that uses i
 	@dashboards/web/check
 	@dashboards/web/check --reproducible
 	@$(BUILT) WEIR_PAGE_PREFIX="$$(dashboards/web/build --prefix)" $(PY)/pytest -m browser tests/dashboards
+
+screenshots: ## the pictures of the page in README.md and docs: dashboards/images (about 5 minutes)
+	@$(PREPARE) packages venv page browser switch
+	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_PAGE_PREFIX="$$(dashboards/web/build --prefix)" $(PY)/python dashboards/screenshots
 
 package: ## the Debian packages weir-switch and weir-controller: build/packages
 	@$(PREPARE) packages venv packaging package
