@@ -45,10 +45,7 @@ class Rates(NamedTuple):
         if span.seconds > _LONGEST_S:
             raise LostReadingError("the readings are too far apart")
         has_tcp = begin["tcp"] and end["tcp"]
-        accounts = [queue_of(row)["account"] for row in (begin, end)]
-        # An account that is new, or that the controller has not known, began at some time.
-        may_have = queue_of(end)["can_have_account"]
-        has_account = all(accounts) or (may_have and not any(accounts))
+        has_account = _have_account(begin, end)
         return cls(
             8 * span.queue("sent_bytes"),
             float(queue_of(end)["queue_bytes"]),
@@ -132,12 +129,25 @@ def _rates(before: _Known | None, row: Row) -> Rates:
     return UNKNOWN._replace(queue_bytes=float(queue_of(row)["queue_bytes"]))
 
 
+def _have_account(begin: Row, end: Row) -> bool:
+    """Whether the counters of both can be compared. A switch that may have an account and has none
+    yet has counted nothing for it; one whose account is gone has begun anew."""
+    before, after = queue_of(begin), queue_of(end)
+    may_have = before["can_have_account"] and after["can_have_account"]
+    return bool(may_have and (after["account"] or not before["account"]))
+
+
 def _held(begin: Row, end: Row) -> HeldTimes:
     before, after = queue_of(begin)["account"], queue_of(end)["account"]
-    if not before or not after or before["held_bounds_s"] != after["held_bounds_s"]:
+    if not after:
         return NO_TIMES
-    counts = zip(before["held_counts"], after["held_counts"], strict=True)
-    return HeldTimes(tuple(after["held_bounds_s"]), tuple(b - a for a, b in counts))
+    counts = after["held_counts"]
+    if before:
+        if before["held_bounds_s"] != after["held_bounds_s"]:
+            return NO_TIMES
+        pairs = zip(before["held_counts"], counts, strict=True)
+        counts = [after_it - before_it for before_it, after_it in pairs]
+    return HeldTimes(tuple(after["held_bounds_s"]), tuple(counts))
 
 
 def merged(one: HeldTimes, other: HeldTimes) -> HeldTimes:

@@ -96,11 +96,21 @@ class TestRates:
 
     def test_an_account_that_was_not_known_is_no_spike(self) -> None:
         differences = Differences()
-        differences.take([row(100, account=None, tcp=None)], 0.0)
+        differences.take([row(100, account=None, can_have_account=False, tcp=None)], 0.0)
         (rates,) = differences.take([row(101)], 1.0).rates.values()
         assert rates.sent_bps == 8e6
         assert math.isnan(rates.requests_per_s)
         assert math.isnan(rates.timeouts_per_s)
+
+    def test_an_account_that_begins_counts_from_nothing(self) -> None:
+        differences = Differences()
+        differences.take([row(100, account=None)], 0.0)
+        sampled = differences.take([row(101)], 1.0)
+        account = row(101)["queues"][0]["account"]
+        assert sampled.rates[PORT].requests_per_s == account["requests"]
+        assert sampled.held.counts == tuple(account["held_counts"])
+        ended = differences.take([row(102, account=None)], 2.0)
+        assert math.isnan(ended.rates[PORT].requests_per_s)
 
     def test_where_nothing_is_held_nothing_was_requested_or_it_is_not_known(self) -> None:
         for may_have, found in ((True, 0.0), (False, NAN)):

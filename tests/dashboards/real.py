@@ -48,7 +48,7 @@ _UNITS = {
     "min": 60.0,
     "%": 1e-2,
 }
-_NUMBER = re.compile(r"([\d.]+) ?(µs|ms|min|[KMG]iB|[kMG]?b/s|k?/s|[kM](?!\w)|[Bs%](?!\w))?")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?) ?(µs|ms|min|[KMG]iB|[kMG]?b/s|k?/s|[kM](?!\w)|[Bs%](?!\w))?")
 
 
 def numbers(text: str) -> list[float]:
