@@ -85,6 +85,7 @@ class Weir(RyuApp):
         self._sessions: dict[int, Session] = {}
         self._unsent: set[Channel] = set()
         self._told: dict[int, set[str]] = {}
+        self._has_other_ttl = hub.Event()
         self._link_ttl_s = max(1, config.fabric.link_timeout // 10**9)
 
     def start(self) -> None:
@@ -92,7 +93,6 @@ class Weir(RyuApp):
         periodic: tuple[tuple[Work, Callable[[], float]], ...] = (
             (Engine.probe_links, lambda: self._config.fabric.lldp_interval / 1e9),
             (Engine.read_flow_counters, lambda: _FLOW_COUNTERS_S),
-            (Engine.refresh_windows, self._refresh_s),
             (Engine.look_at_switches, lambda: _LOOK_S),
             (Engine.read_port_counters, lambda: _PORT_COUNTERS_S),
             (Engine.tend, lambda: _TEND_S),
@@ -100,6 +100,7 @@ class Weir(RyuApp):
         )
         for work, period_s in periodic:
             hub.spawn(self._repeat, work, period_s)
+        hub.spawn(self._refresh_windows)
         # The garbage collector takes long for a million connections, which are no garbage. So it
         # collects young objects only, and all of them once in an hour.
         gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
@@ -159,6 +160,15 @@ class Weir(RyuApp):
             self._apply(work(self._engine, self._clock_ns()))
 
     @fatal
+    def _refresh_windows(self) -> None:
+        while True:
+            if self._has_other_ttl.wait(self._refresh_s()):
+                # Whoever has set it has refreshed them.
+                self._has_other_ttl.clear()
+            else:
+                self._apply(self._engine.refresh_windows(self._clock_ns()))
+
+    @fatal
     def _widen(self) -> None:
         self._apply(self._engine.widen(self._clock_ns()))
 
@@ -168,12 +178,17 @@ class Weir(RyuApp):
     @fatal
     def reconfigure(self, config: Config) -> None:
         """Use this configuration from now on, as far as a running core can."""
+        has_other_ttl = config.regulation.window_ttl != self._config.regulation.window_ttl
         self._config = config
         limits = self.limits
         for switch, target in self._sessions.items():
             target.limit(limits)
             self._channels[switch].admission.limit(limits)
         self._apply(self._engine.reconfigure(config.engine_settings(), self._clock_ns()))
+        if has_other_ttl:
+            # The next time is up to a sixth of the former one away: later than a shorter one ends.
+            self._apply(self._engine.refresh_windows(self._clock_ns()))
+            self._has_other_ttl.set()
 
     @property
     def limits(self) -> Limits:

@@ -151,6 +151,34 @@ def test_the_core_is_reminded_when_it_wants_to_be(
     assert reminded == [world.now_ns]
 
 
+def test_windows_follow_another_time_to_live_at_once(
+    world: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refreshed: list[int] = []
+
+    def refresh(_engine: Engine, now_ns: int) -> list[effects.Effect]:
+        refreshed.append(now_ns)
+        return []
+
+    def live(ttl: str) -> None:
+        world.weir.reconfigure(Config.model_validate({"regulation": {"window_ttl": ttl}}))
+
+    monkeypatch.setattr(Engine, "refresh_windows", refresh)
+    live("24 h")
+    loop = hub.spawn(world.weir._refresh_windows)
+    hub.sleep(0.05)
+    assert len(refreshed) == 1
+    live("24 h")
+    assert len(refreshed) == 1
+    # By the former, the next time would be in four hours.
+    live("120 ms")
+    assert len(refreshed) == 2
+    hub.sleep(0.07)
+    assert len(refreshed) > 2
+    hub.kill(loop)
+    assert world.failures == 0
+
+
 def test_nobody_takes_the_place_of_a_switch_that_is_connected(world: Application) -> None:
     first = world.connect(1)
     second = FakeChannel(world.weir, 1)
