@@ -442,8 +442,7 @@ class Engine:
         return self._finish(now_ns)
 
     def refresh_windows(self, now_ns: int) -> list[Effect]:
-        """Renew windows before they expire on the switches; end bypasses whose time is over."""
-        self._regulation_on(self._regulation.expire_bypasses(now_ns), "expiry")
+        """Renew windows before they expire on the switches."""
         self._regulation.refresh(now_ns)
         return self._finish(now_ns)
 
@@ -464,7 +463,9 @@ class Engine:
         return self._finish(now_ns)
 
     def tend(self, now_ns: int) -> list[Effect]:
-        """Do what is due by now: expiries, audits, and the relearning of reconnected switches."""
+        """Do what is due by now: expiries, audits, and the relearning of reconnected switches; end
+        bypasses whose time is over."""
+        self._regulation_on(self._regulation.expire_bypasses(now_ns), "expiry")
         self.estimation.tend(now_ns)
         self._forwarding.distrust(now_ns)
         self._resolver.tend(now_ns)
