@@ -115,7 +115,10 @@ def test_a_change_is_in_force_at_the_switch_and_so_is_its_undo(expect: Any) -> N
                 row(page, key).get_by_role("button", name="Use what the file says").click()
             page.get_by_role("button", name="Review…").click()
             page.get_by_role("button", name="Put in force").click()
-            until(page, lambda: switch.ttl_ms() <= 3000, IN_FORCE_S, "windows stand as before")
+            until(page, lambda: 0 < switch.ttl_ms() <= 3000, IN_FORCE_S, "they stand as before")
+            # They are renewed in time from now on, and not when it was due by the former.
+            page.wait_for_timeout(4000)
+            assert is_regulated(served.bed)
             reads.require_progress(10, 30, "while it is changed")
             settled = switch.overdue()
             reads.require_progress(20, 30, "as before")
