@@ -101,9 +101,26 @@ def test_a_time_that_is_too_long_is_not_asked_for(looking: Looking, expect: Any)
     assert ("GET", "/v1/incident") not in looking.served.api.asked
     page.get_by_role("link", name="Take the last hour of it").click()
     expect(page.get_by_test_id("facts")).to_contain_text("(1 h)")
+
+
+def test_a_time_is_written_where_nothing_was_picked(looking: Looking, expect: Any) -> None:
+    page = looking.sign_in()
+    page.evaluate("hash => { location.hash = hash }", f"#/port/{PORT.replace(':', '/')}")
+    page.get_by_role("link", name="Report on another time").click()
+    expect(page.get_by_text(f"Of port {PORT}")).to_be_visible()
+    page.get_by_label("From").fill("2026-11-24T10:00:00.500")
+    page.get_by_label("To").fill("2026-11-24T09:00:00.000")
+    page.get_by_label("To").blur()
+    expect(page.get_by_role("alert")).to_have_text("The end has to be after the beginning.")
+    page.get_by_label("To").fill("2026-11-24T10:10:00.500")
+    page.get_by_label("To").blur()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert complaints(page) == []
+    page.get_by_role("button", name="Show what happened").click()
+    expect(page.get_by_test_id("facts")).to_contain_text("2026-11-24 10:00:00 to 10:10:00 (10 min)")
     page.evaluate("location.hash = '#/incident?from=2&to=1'")
-    page.get_by_role("link", name="the last ten minutes").click()
-    expect(page.get_by_test_id("facts")).to_contain_text("(10 min)")
+    page.get_by_role("link", name="The last hour").click()
+    expect(page.get_by_test_id("facts")).to_contain_text("(1 h)")
 
 
 def test_what_is_not_over_can_be_asked_for_again(looking: Looking, expect: Any) -> None:

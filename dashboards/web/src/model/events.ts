@@ -119,14 +119,24 @@ export interface Filter {
   text: string;
 }
 
+/** What words are looked for in, of events that have been searched: each comes by many times. */
+const searched = new WeakMap<WeirEvent, string>();
+
+function textOf(event: WeirEvent): string {
+  let known = searched.get(event);
+  if (known === undefined) {
+    known = `${JSON.stringify(event)} ${placeOf(event)}`.toLowerCase();
+    searched.set(event, known);
+  }
+  return known;
+}
+
 /** The events that pass, in the same order. Words may be anywhere in an event. */
 export function filtered(events: readonly WeirEvent[], filter: Filter): WeirEvent[] {
   const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
   return events.filter((event) => {
     if (filter.kind !== '' && kindOf(event) !== filter.kind) return false;
-    if (words.length === 0) return true;
-    const all = `${JSON.stringify(event)} ${placeOf(event)}`.toLowerCase();
-    return words.every((word) => all.includes(word));
+    return words.length === 0 || words.every((word) => textOf(event).includes(word));
   });
 }
 
