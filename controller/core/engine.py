@@ -128,8 +128,8 @@ class Engine:
             self._set_policies(settings.policies, now_ns)
         if self._regulation.reconfigure(settings.regulator, now_ns):
             self._enforcer.renew(self.flow_table.host_pairs)
-        self._connections.reconfigure(settings.connections)
-        self._audits.interval_ns = settings.audit_interval_ns
+        self._connections.reconfigure(settings.connections, now_ns)
+        self._audits.reconfigure(settings.audit_interval_ns, now_ns)
         self.estimation.bandwidth.reconfigure(settings.bandwidth)
         return self._finish(now_ns)
 

@@ -60,6 +60,14 @@ def test_a_switch_that_does_not_answer_keeps_no_other_from_its_turn() -> None:
     assert sorted(Subject().tend(500)) == [1, 2, 3]
 
 
+def test_a_shorter_interval_holds_for_audits_that_were_due_later() -> None:
+    subject = Subject()
+    subject.audits.reconfigure(30 * S, subject.now_ns)
+    assert subject.tend(29) == []
+    # Each keeps the others waiting, since none answers.
+    assert {*subject.tend(120)} == {1, 2, 3}
+
+
 def test_a_switch_that_leaves_while_asked_keeps_no_other_from_its_turn() -> None:
     subject = Subject()
     (first,) = subject.tend(301)

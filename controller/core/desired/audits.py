@@ -37,6 +37,14 @@ class Audits:
         self._give_up_ns = 0
         self._not_before_ns = 0
 
+    def reconfigure(self, interval_ns: int, now_ns: int) -> None:
+        """Use this interval from now on: no audit is further away."""
+        self.interval_ns = interval_ns
+        self._due_ns = {
+            switch: min(due_ns, now_ns + interval_ns) for switch, due_ns in self._due_ns.items()
+        }
+        self._not_before_ns = min(self._not_before_ns, now_ns + interval_ns)
+
     def connect(self, switch: int, now_ns: int) -> None:
         """A switch has just reported what it holds, so its first audit is an interval away."""
         self._due_ns[switch] = now_ns + self.interval_ns

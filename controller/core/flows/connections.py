@@ -115,10 +115,10 @@ class Connections:
         self._channel_history = ChannelHistory()
         self.relearning: set[int] = set()
 
-    def reconfigure(self, settings: ConnectionSettings) -> None:
+    def reconfigure(self, settings: ConnectionSettings, now_ns: int) -> None:
         """Use these settings from now on."""
         self._settings, self._classifier = settings, settings.classifier
-        self._polling.interval_ns = settings.poll_interval_ns
+        self._polling.reconfigure(settings.poll_interval_ns, now_ns)
 
     def set_policy(self, policy: Policy, now_ns: int) -> None:
         """Use this policy from now on.

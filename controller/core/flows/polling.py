@@ -28,6 +28,12 @@ class Polling:
         self.interval_ns = interval_ns
         self._switches: dict[int, _Switch] = {}
 
+    def reconfigure(self, interval_ns: int, now_ns: int) -> None:
+        """Use this interval from now on: no request is further away."""
+        self.interval_ns = interval_ns
+        for state in self._switches.values():
+            state.due_ns = min(state.due_ns, now_ns + state.pause * interval_ns)
+
     def n_counted(self, switch: int) -> int:
         state = self._switches.get(switch)
         return state.n_counted if state else 0
