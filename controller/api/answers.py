@@ -2,10 +2,19 @@
 northbound."""
 
 from collections import Counter
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
 
+from controller.api.names import is_name
 from controller.api.sampling import Sample
 from controller.api.tokens import Scope, Token
 from controller.model.values import PortId
@@ -76,6 +85,29 @@ class HistoryQuery(methods.Parameters):
             right = "name both, or neither for all ports together"
             raise LookupError(f"{missing}: is missing; {right}")
         return PortId(self.switch, self.port)
+
+
+def _host(written: object) -> str:
+    text = str(written)
+    if is_name(text):
+        return text
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        right = "write e.g. 10.0.0.1, fd00::1 or web1.example"
+        raise ValueError(f"{text[:64]!r} is no address and no name; {right}") from None
+
+
+_HOSTS = [{"type": "string", "format": form} for form in ("ipv4", "ipv6", "hostname")]
+Host = Annotated[str, BeforeValidator(_host), WithJsonSchema({"anyOf": _HOSTS})]
+
+
+class NamedEnds(methods.Parameters):
+    """From one host to another, each by its address, or by a name that the controller's machine
+    can look up."""
+
+    src: Host = Field(description="the host that sends: its address or name")
+    dst: Host = Field(description="the host that receives: its address or name")
 
 
 class Fountains(BaseModel):

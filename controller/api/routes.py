@@ -12,11 +12,12 @@ from starlette import types
 from starlette.exceptions import HTTPException
 
 from controller import __version__
-from controller.api import answers, sessions
+from controller.api import answers, problems, sessions
 from controller.api.access import PAGE_HEADER, Caller, Shown
 from controller.api.history import PortHistory
 from controller.api.hub import Hub
 from controller.api.incident import MOST_S, Incident
+from controller.api.names import BusyError, UnknownNameError
 from controller.api.overview import FabricOverview
 from controller.api.state import Api
 from controller.api.tokens import Scope
@@ -27,6 +28,7 @@ from controller.rpc.messages import CallError, Kind
 
 Flow = Annotated[methods.FlowName, Path(description="the flow's name")]
 
+_MOST_PAIRS = 8
 # How old answers may be. That for all switches is renewed once a second, for the overview.
 _ALL_S, _SOME_S, _EVENTS_S = 1.5, 0.5, 0.2
 
@@ -119,8 +121,8 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["bandwidth"],
         **reads,
     )
-    async def bandwidth(ends: Annotated[methods.Ends, Query()]) -> Response:
-        return await api.ask("bandwidth", ends)
+    async def bandwidth(ends: Annotated[answers.NamedEnds, Query()]) -> Response:
+        return await _between(api, ends)
 
     @app.get(
         "/v1/fountains",
@@ -397,6 +399,27 @@ def add(app: FastAPI, api: Api) -> None:
 
 def _fresh_s(asked: methods.OfSwitch) -> float:
     return _ALL_S if asked.switch is None else _SOME_S
+
+
+async def _between(api: Api, ends: answers.NamedEnds) -> Response:
+    """The path between two hosts. A name may have several addresses: the first pair counts whose
+    hosts both are known."""
+    try:
+        pairs = await api.names.pairs(ends.src, ends.dst)
+    except UnknownNameError as error:
+        raise HTTPException(HTTPStatus.NOT_FOUND, str(error)) from None
+    except BusyError:
+        raise problems.too_many(1.0) from None
+    unknown: CallError | None = None
+    for src, dst in pairs[:_MOST_PAIRS]:
+        try:
+            return await api.ask("bandwidth", methods.Ends(src=src, dst=dst))
+        except CallError as error:
+            if error.kind != Kind.UNKNOWN:
+                raise
+            unknown = unknown or error
+    assert unknown is not None
+    raise unknown
 
 
 class _EventStream(StreamingResponse):

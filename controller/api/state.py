@@ -17,6 +17,7 @@ from controller.api.access import Access
 from controller.api.history import History, Store
 from controller.api.hub import Hub
 from controller.api.incidents import Incidents
+from controller.api.names import Names
 from controller.api.overview import FabricOverview, Overview
 from controller.api.page import Page, PageError, takes_gzip
 from controller.api.prometheus import Prometheus
@@ -100,6 +101,7 @@ class Api:
             key=lambda share: str(share["flow"]),
             gone=lambda share: share["src"] is None,
         )
+        self.names = Names(clock)
         self.recorder = Recorder(
             upstream,
             _segments(directory, "events", recorder.MOST_BYTES, recorder.MOST_MEMORY_BYTES),

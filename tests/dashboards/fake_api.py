@@ -318,7 +318,8 @@ class FakeApi:
         return None
 
     async def bandwidth(self, request: Request) -> Response:
-        src, dst = request.query_params["src"], request.query_params["dst"]
+        asked = (request.query_params[end] for end in ("src", "dst"))
+        src, dst = (fabric.NAMES.get(host, host) for host in asked)
         for host in (src, dst):
             if host not in fabric.ADDRESSES:
                 detail = f"no host of this address is known: {host}; it has to send something first"

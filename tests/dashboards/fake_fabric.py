@@ -275,6 +275,7 @@ def hop(number: int, at: int, flow_class: str) -> HopView:
     }
 
 
+NAMES = {"web1": "10.0.0.1"}
 ADDRESSES = ["10.0.0.1", "10.0.0.250", "fd00::1", "fd00::2"]
 
 

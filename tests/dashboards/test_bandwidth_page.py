@@ -23,7 +23,7 @@ def open_bandwidth(looking: Looking, hash_: str = "#/bandwidth") -> Any:
 
 def test_a_path_is_asked_for_by_its_hosts(looking: Looking, expect: Any) -> None:
     page = open_bandwidth(looking)
-    page.get_by_label("From").fill(" 10.0.0.1 ")
+    page.get_by_label("From").fill(" web1 ")
     page.get_by_label("To").fill("10.0.0.250")
     page.keyboard.press("Enter")
     figures, links = page.get_by_test_id("path-figures"), page.get_by_test_id("links")
