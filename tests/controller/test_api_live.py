@@ -36,7 +36,7 @@ class ControllerWithApi:
         self.openflow, self.api = free_endpoint(), free_endpoint()
         self.url = f"http://{self.api}"
         self.client = httpx.Client()
-        self.secrets = {name: self.token(name, name) for name in ("read", "announce")}
+        self.secrets = {name: self.token(name, name) for name in ("read", "announce", "regulate")}
         config = {
             "openflow": {"listen": f"tcp:{self.openflow}"},
             "bandwidth": {"spare": 0, "expiry": "60 s"},
@@ -246,7 +246,8 @@ def test_whatever_is_asked_is_answered_as_described(world: ControllerWithApi) ->
     for result in finite.get_all_operations():
         assert isinstance(result, Ok)
         operation = result.ok()
-        scope = "read" if operation.method.upper() == "GET" else "announce"
+        changes = "regulate" if operation.path.startswith("/v1/settings") else "announce"
+        scope = "read" if operation.method.upper() == "GET" else changes
 
         @settings(
             max_examples=40,
