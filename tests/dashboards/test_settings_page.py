@@ -189,6 +189,19 @@ def test_what_was_typed_stays_while_one_looks_elsewhere(
     expect(page.get_by_role("button", name="Review…")).to_be_disabled()
 
 
+def test_a_viewer_in_the_same_tab_has_no_field(looking: Looking[Served], expect: Any) -> None:
+    page = settings(looking)
+    type_in(page, HOLD, "20 ms")
+    expect(page.get_by_label(HOLD, exact=True)).to_have_value("20 ms")
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_label("Token").fill("weir_viewer")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_test_id("settings").wait_for()
+    expect(row(page, HOLD).locator(".now")).to_have_text("100 ms")
+    expect(page.get_by_test_id("settings").get_by_role("textbox")).to_have_count(0)
+    expect(page.get_by_test_id("confirm")).to_have_count(0)
+
+
 def test_the_audit_log_says_who_and_when(looking: Looking[Served], expect: Any) -> None:
     api = looking.served.api
     change(looking, max_hold="20 ms")
