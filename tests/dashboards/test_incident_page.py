@@ -248,8 +248,11 @@ def test_paper_has_charts_of_its_own_and_no_buttons(looking: Looking, expect: An
     # Rows that are out of sight are on paper, too.
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator(".incident-events .line").count() == N_PRINTED
+    flows = page.get_by_test_id("large-flows").get_by_role("row")
+    assert flows.count() == fake_incident.LARGEST + 1
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     expect(page.get_by_test_id("incident-events")).to_be_visible()
+    assert flows.count() == 11
     # Paper is white, whatever the screen is.
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(22, 32, 42)"
 
