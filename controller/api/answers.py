@@ -59,14 +59,10 @@ _HISTORY_S = 600.0
 Seconds = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 
 
-class HistoryQuery(methods.Parameters):
-    """A port and a time, in seconds since 1970: without a port all together, without a begin
-    the 10 minutes before the end, without an end until now."""
+class TimeQuery(methods.Parameters):
+    """A time, in seconds since 1970: without a begin the 10 minutes before the end, without an end
+    until now."""
 
-    switch: methods.Switch | None = Field(default=None, description="datapath id")
-    port: Annotated[int, methods.Whole(1, 2**32 - 1)] | None = Field(
-        default=None, description="OpenFlow port number"
-    )
     from_s: Seconds | None = Field(default=None, alias="from", description="since then")
     to_s: Seconds | None = Field(default=None, alias="to", description="until then")
 
@@ -74,6 +70,15 @@ class HistoryQuery(methods.Parameters):
         """Begin and end, in seconds since 1970."""
         end_s = now_s if self.to_s is None else self.to_s
         return end_s - _HISTORY_S if self.from_s is None else self.from_s, end_s
+
+
+class HistoryQuery(TimeQuery):
+    """A port and a time: without a port all together."""
+
+    switch: methods.Switch | None = Field(default=None, description="datapath id")
+    port: Annotated[int, methods.Whole(1, 2**32 - 1)] | None = Field(
+        default=None, description="OpenFlow port number"
+    )
 
     def port_id(self) -> PortId | None:
         """Raises LookupError if only one half of a port is named, which the description of the API

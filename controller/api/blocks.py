@@ -44,12 +44,18 @@ class Block(NamedTuple):
     raw_bytes: int
     packed: bytes
 
+    def raw(self) -> bytes:
+        """All rows as they were written, with a line feed between two. Raises DamageError."""
+        try:
+            return zlib.decompressobj().decompress(self.packed, self.raw_bytes)
+        except zlib.error as error:
+            raise DamageError(str(error)) from None
+
     def rows(self) -> list[Any]:
         """All rows. Raises DamageError."""
         try:
-            raw = zlib.decompressobj().decompress(self.packed, self.raw_bytes)
-            return [json.loads(line) for line in raw.splitlines()]
-        except (ValueError, RecursionError, zlib.error) as error:
+            return [json.loads(line) for line in self.raw().splitlines()]
+        except (ValueError, RecursionError) as error:
             raise DamageError(str(error)) from None
 
     def first(self) -> Any:

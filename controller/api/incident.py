@@ -15,7 +15,7 @@ from controller.northbound import views
 MOST_S = 3600.0
 MOST_EVENTS, MOST_PORTS, MOST_SNAPSHOTS = 5000, 8, 240
 _LEVELS: tuple[Literal["L", "M", "H"] | None, ...] = (None, "L", "M", "H")
-_DAMAGED = "a part of the recording is damaged or gone"
+DAMAGED = "a part of the recording is damaged or gone"
 
 
 class NamedPort(BaseModel):
@@ -92,7 +92,7 @@ def find(
     n_events, ports, gaps = 0, dict[str, tuple[int, int]](), list[Gap]()
     for block in blocks:
         if isinstance(block, Hole):
-            gaps.append(Gap(*block, _DAMAGED))
+            gaps.append(Gap(*block, DAMAGED))
         elif block.kind == Kind.GAPS:
             gaps += [Gap(*one) for one in _rows(block)]
         elif block.kind == Kind.EVENTS:

@@ -12,11 +12,9 @@ from starlette import types
 from starlette.exceptions import HTTPException
 
 from controller import __version__
-from controller.api import answers, problems, sessions
+from controller.api import answers, past, problems, sessions
 from controller.api.access import PAGE_HEADER, Caller, Shown
-from controller.api.history import PortHistory
 from controller.api.hub import Hub
-from controller.api.incident import MOST_S, Incident
 from controller.api.names import BusyError, UnknownNameError
 from controller.api.overview import FabricOverview
 from controller.api.state import Api
@@ -190,48 +188,7 @@ def add(app: FastAPI, api: Api) -> None:
         told = api.told_overview().model_dump_json()
         return Response(told, media_type="application/json")
 
-    @app.get(
-        "/v1/history",
-        summary="A port, or all together: the last hour, the last day, or longer with Prometheus",
-        response_model=PortHistory,
-        tags=["fabric"],
-        **reads,
-    )
-    async def port_history(
-        request: Request, asked: Annotated[answers.HistoryQuery, Query()]
-    ) -> Response:
-        begin_s, end_s = asked.interval(api.now_s())
-        try:
-            return await api.told_history(request, asked.port_id(), begin_s, end_s)
-        except LookupError as error:
-            raise HTTPException(HTTPStatus.NOT_FOUND, str(error)) from None
-
-    @app.get(
-        "/v1/incident",
-        summary="Everything that happened in a time of at most an hour, everywhere or at a port",
-        response_model=Incident,
-        tags=["fabric"],
-        **reads,
-    )
-    async def incident(
-        request: Request, asked: Annotated[answers.HistoryQuery, Query()]
-    ) -> Response:
-        begin_s, end_s = asked.interval(api.now_s())
-        if begin_s > end_s:
-            raise HTTPException(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
-                f"from: {begin_s} is after the end, {end_s}; write an earlier from, or a later to",
-            )
-        if end_s - begin_s > MOST_S:
-            raise HTTPException(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
-                f"from: an incident is of at most {MOST_S:.0f} s, and this is of "
-                f"{end_s - begin_s:.0f} s; write a from and a to that are closer to each other",
-            )
-        try:
-            return await api.incident(request, begin_s, end_s, asked.port_id())
-        except LookupError as error:
-            raise HTTPException(HTTPStatus.NOT_FOUND, str(error)) from None
+    past.add(app, api, reader)
 
     # What there is
 

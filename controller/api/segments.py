@@ -218,6 +218,9 @@ class Segments:
         known = list(self._known)
         for number, segment in enumerate(known):
             following = known[number + 1 : number + 2]
+            # While a reader takes its time, old segments make room for new ones.
+            if segment not in self._known:
+                continue
             if segment.begin_s <= end_s and segment.end_s >= begin_s:
                 for found in self._blocks(segment, following[0].begin_s if following else end_s):
                     if found.begin_s <= end_s and found.end_s >= begin_s:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from controller.api import history, prometheus, recorder, session_file, snapshots
 from controller.api.access import Access
+from controller.api.export import Exports
 from controller.api.history import History, Store
 from controller.api.hub import Hub
 from controller.api.incidents import Incidents
@@ -108,6 +109,7 @@ class Api:
             self.metrics.lost.inc,
             self.now_s,
         )
+        self.exports = Exports(self.recorder)
         self._album = Album(
             _segments(directory, "snapshots", snapshots.MOST_BYTES, snapshots.MOST_MEMORY_BYTES)
         )

@@ -133,6 +133,7 @@ READING = [
     "/v1/overview",
     "/v1/history?from=1790000000.5&to=1790000100",
     "/v1/incident",
+    "/v1/events/recorded",
     "/v1/topology",
     "/v1/switches",
     "/v1/ports?switch=1",

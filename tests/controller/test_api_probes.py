@@ -80,10 +80,12 @@ def harmless(response: Any) -> None:
     assert response.status_code < 500, response.text
     assert HEADERS.items() <= {known: response.headers.get(known) for known in HEADERS}.items()
     kind = response.headers.get("content-type", "application/json").partition(";")[0]
-    assert kind in {"application/json", "application/problem+json", "text/plain"}
+    kinds = ("application/json", "application/problem+json", "application/x-ndjson", "text/plain")
+    assert kind in kinds
     assert "forged" not in response.headers.get("set-cookie", "")
     if kind.endswith("json") and response.content:
-        json.loads(response.content)
+        for text in response.text.splitlines() if "ndjson" in kind else [response.content]:
+            json.loads(text)
 
 
 def test_there_is_something_to_probe(world: ServedApi) -> None:

@@ -520,7 +520,7 @@ class TestAsked:
             (422, "to=-1", "to: "),
             (422, "to=1e300", "to: "),
             (422, "from=yesterday", "from: "),
-            (422, "step=1", "step: unknown parameter; known are switch, port, from, to"),
+            (422, "step=1", "step: unknown parameter; known are from, to, switch, port"),
         ],
     )
     def test_what_cannot_be_is_told(
