@@ -53,6 +53,10 @@ def test_a_group_is_opened_by_the_keyboard_and_leads_to_its_switches(
         for number in (1 + 2 * large.UPLINKS, large.HOT - 1, large.HOT)
     ]
     assert places == sorted(places), "spines are not above, or leaves not below"
+    # All of it is on a desk's screen at once.
+    page.set_viewport_size({"width": 1280, "height": 900})
+    around = page.get_by_role("region", name="Map of the fabric")
+    assert around.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
     listed = page.get_by_role("list", name="Switches that are away or congested")
     expect(listed.get_by_role("button")).to_have_count(1)
     expect(listed).to_contain_text(re.compile(f"{large.HOT:x} *CN-H"))

@@ -97,6 +97,29 @@ describe('anything else', () => {
   });
 });
 
+test('many of the lowest layer stand in several rows', () => {
+  const leaves = Array.from({ length: 38 }, (_, n) => `l${String(n).padStart(2, '0')}`);
+  const nodes = [...leaves.map((id) => node(id, 4)), node('a1'), node('a2')];
+  const edges = leaves.flatMap((leaf): Edge[] => [
+    [leaf, 'a1'],
+    [leaf, 'a2'],
+  ]);
+  const { nodes: placed, width, height } = layOut(nodes, edges, 12);
+  const rowsOf = new Map<number, number[]>();
+  for (const id of leaves) {
+    const { x, y } = placed.get(id) ?? { x: -1, y: -1 };
+    rowsOf.set(y, [...(rowsOf.get(y) ?? []), x]);
+    expect(x > 0 && x < width && y < height).toBe(true);
+    expect(y).toBeGreaterThan(placed.get('a1')?.y ?? Infinity);
+  }
+  expect([...rowsOf.values()].map((row) => row.length)).toEqual([10, 10, 10, 8]);
+  const [first = [], second = []] = rowsOf.values();
+  expect(first.filter((x) => second.includes(x))).toEqual([]);
+  expect(width).toBeLessThan(layOut(nodes, edges).width / 3);
+  // What fits stands as before.
+  expect(layOut(nodes, edges, 38)).toEqual(layOut(nodes, edges));
+});
+
 test('the use of a link in steps', () => {
   expect([0, 0.1e8, 0.3e8, 0.6e8, 0.95e8].map((sent) => useStep(sent, 1e8))).toEqual([
     0, 1, 2, 3, 4,

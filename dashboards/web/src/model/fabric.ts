@@ -31,6 +31,8 @@ const PITCH_X = 96;
 const WIDE_PITCH_X = 168;
 const LEAST_PITCH_Y = 120;
 const MOST_PITCH_Y = 300;
+/** Of rows of the same layer. */
+const FOLDED_PITCH_Y = 64;
 const MARGIN_X = 56;
 const MARGIN_Y = 44;
 const POD_GAP = 32;
@@ -108,8 +110,9 @@ export function podsOf(
   return pods;
 }
 
-/** Lay out a fabric. The same fabric is always laid out in the same way. */
-export function layOut(nodes: readonly Node[], edges: readonly Edge[]): Layout {
+/** Lay out a fabric. The same fabric is always laid out in the same way. Where more than `most` of
+ * the lowest layer would stand side by side, they stand in several rows, each between the last. */
+export function layOut(nodes: readonly Node[], edges: readonly Edge[], most = Infinity): Layout {
   const placed = new Map<string, Placed>();
   if (nodes.length === 0) return { nodes: placed, pods: [], width: 0, height: 0, layers: 0 };
   const neighbours = neighboursOf(nodes, edges);
@@ -121,17 +124,28 @@ export function layOut(nodes: readonly Node[], edges: readonly Edge[]): Layout {
   const groups = top === 0 ? [ids] : podsOf(ids, neighbours, (id) => layers.get(id) === top);
   const pitchX = top === 0 ? WIDE_PITCH_X : PITCH_X;
   const real = top > 1 && groups.length > 1;
+  const lower = new Map<string, number>();
   let x = 0;
-  for (const [n, group] of groups.entries()) {
+  // Without real pods there is nothing between neighbours: they stand as one.
+  for (const [n, group] of (real ? groups : [groups.flat()]).entries()) {
     const rows = new Map<number, string[]>();
     for (const id of group) {
       const layer = layers.get(id) ?? 0;
       rows.set(layer, [...(rows.get(layer) ?? []), id]);
     }
-    const widest = Math.max(...[...rows.values()].map((row) => row.length));
+    const folded = fold(top === 0 ? 0 : (rows.get(0)?.length ?? 0), most);
+    const wide = (layer: number, row: string[]): number =>
+      layer === 0 && folded !== null ? folded + 0.5 : row.length;
+    const widest = Math.max(...[...rows].map(([layer, row]) => wide(layer, row)));
     for (const [layer, row] of rows) {
       for (const [at, id] of row.entries()) {
-        const inRow = (at + 0.5) * (widest / row.length) * pitchX;
+        let column = at + 0.5;
+        if (layer === 0 && folded !== null) {
+          const down = Math.floor(at / folded);
+          lower.set(id, down);
+          column = (at % folded) + 0.5 + (down % 2) / 2;
+        }
+        const inRow = column * (widest / wide(layer, row)) * pitchX;
         placed.set(id, { id, layer, x: MARGIN_X + x + inRow, y: 0 });
       }
     }
@@ -165,7 +179,10 @@ export function layOut(nodes: readonly Node[], edges: readonly Edge[]): Layout {
   // The wider, the higher: links that are nearly level cannot be told apart.
   const pitch = Math.round(Math.min(MOST_PITCH_Y, Math.max(LEAST_PITCH_Y, width / 10)));
   const y = (layer: number): number => MARGIN_Y + (top - layer) * pitch;
-  for (const node of placed.values()) node.y = y(node.layer);
+  for (const node of placed.values()) {
+    node.y = y(node.layer) + FOLDED_PITCH_Y * (lower.get(node.id) ?? 0);
+  }
+  const below_y = FOLDED_PITCH_Y * Math.max(0, ...lower.values());
   return {
     nodes: placed,
     pods: pods.map(({ n, x: left, widest, lowest, highest }) => ({
@@ -173,13 +190,17 @@ export function layOut(nodes: readonly Node[], edges: readonly Edge[]): Layout {
       x: left,
       y: y(highest) - 30,
       width: widest * PITCH_X,
-      height: y(lowest) - y(highest) + 84,
+      height: y(lowest) - y(highest) + 84 + (lowest === 0 ? below_y : 0),
     })),
     width: width + 2 * MARGIN_X,
-    height: top * pitch + 2 * MARGIN_Y + 24,
+    height: top * pitch + below_y + 2 * MARGIN_Y + 24,
     layers: top + 1,
   };
 }
+
+/** How many of so many stand in a row, the rows being as long as each other; null: one row. */
+const fold = (count: number, most: number): number | null =>
+  count <= most ? null : Math.ceil(count / Math.ceil(count / most));
 
 /** How strongly a link is used, in five steps; null: not known. */
 export function useStep(sent_bps: number | null, capacity: number): number | null {
