@@ -53,6 +53,26 @@ def test_it_is_asked_again_as_long_as_it_is_shown(looking: Looking) -> None:
     assert asked.count(("GET", "/v1/bandwidth")) > before
 
 
+def test_a_page_that_is_left_open_does_not_ask_for_ever(looking: Looking, expect: Any) -> None:
+    looking.page.clock.install()
+    page = open_bandwidth(looking, PATH)
+    links = page.get_by_test_id("links")
+    links.wait_for()
+    page.clock.fast_forward(121_000)
+    rests = page.get_by_test_id("rests")
+    expect(rests).to_contain_text("not asked about any more")
+    expect(page.locator(".stale").get_by_test_id("links")).to_be_visible()
+    asked = looking.served.api.asked
+    before = asked.count(("GET", "/v1/bandwidth"))
+    page.clock.run_for(5000)
+    assert asked.count(("GET", "/v1/bandwidth")) == before
+    rests.get_by_role("button", name="Ask again").click()
+    # What was asked while the clock was put forward was answered late.
+    expect(page.locator(".stale").get_by_test_id("links")).to_have_count(0, timeout=15_000)
+    expect(rests).to_have_count(0)
+    assert asked.count(("GET", "/v1/bandwidth")) > before
+
+
 def test_a_host_that_is_not_known_is_told_with_what_to_do(looking: Looking, expect: Any) -> None:
     page = open_bandwidth(looking, "#/bandwidth?src=10.0.0.9&dst=10.0.0.250")
     expect(page.get_by_text("is known: 10.0.0.9; it has to send something first")).to_be_visible()
