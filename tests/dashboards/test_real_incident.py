@@ -1,13 +1,15 @@
 """An incident, as the page tells of it, beside what the event log and the switch have counted."""
 
+import json
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from experiments.traffic.reader import IncastSpec
-from real import SENDERS, looked_at, numbers
+from real import SENDERS, Real, looked_at, numbers
 from testbed.command import wait_until
 from traffic import incast
 
@@ -59,8 +61,32 @@ def test_an_incident(expect: Any) -> None:
         senders = {served.bed.host(name).IP() for name in served.bed.roles.senders}
         assert {one for one in senders if one in large.inner_text()}
         expect(page.get_by_test_id("gaps")).to_have_count(0)
-        with page.expect_download() as saving:
-            page.get_by_role("button", name=re.compile("HTML|file", re.IGNORECASE)).first.click()
-        saved = saving.value.path().read_text()
-        assert "<script" not in saved
-        assert served.bed.roles.bottleneck in saved
+        thresholds_are_those_of_the_switch(page, served)
+        expect(page.get_by_test_id("phases").get_by_role("row").nth(1)).to_contain_text("weir")
+        file = saved(page, "HTML").read_text()
+        assert "<script" not in file
+        assert served.bed.roles.bottleneck in file
+        told = json.loads(saved(page, "JSON").read_text())["incident"]["events"]
+        assert notices(told) == notices(served.notices())
+
+
+def thresholds_are_those_of_the_switch(page: Any, served: Real) -> None:
+    queue = served.queue()
+    chart = page.get_by_role("img", name=re.compile("^Queue: ")).first
+    told = numbers(chart.get_attribute("aria-label"))
+    for name in ("limit_bytes", "low", "mid", "high"):
+        # The page writes three digits.
+        assert [one for one in told if one == pytest.approx(int(queue[name]), rel=0.01)], name
+
+
+def saved(page: Any, name: str) -> Path:
+    with page.expect_download() as saving:
+        page.get_by_role("button", name=f"Save as {name}").click()
+    path: Path = saving.value.path()
+    return path
+
+
+def notices(events: list[dict[str, Any]]) -> list[tuple[object, ...]]:
+    """What tells notices apart, in the order of their events."""
+    fields = ("wall_s", "switch", "port", "notice", "bytes", "sequence")
+    return [tuple(one[name] for name in fields) for one in events if one["event"] == "queue_event"]
