@@ -34,6 +34,12 @@ CLICKS = (
     Click("flows", lambda page: _view(page, "Flows"), _there("flows")),
     Click("flows_sort", lambda page: _heading(page, "Age").get_by_role("button"), _there("flows")),
     Click("flows_search", lambda page: page.get_by_role("button", name="Search"), _nothing),
+    Click(
+        "flow",
+        lambda page: page.get_by_test_id("flows").get_by_role("link").first,
+        _there("flow-figures"),
+    ),
+    Click("bandwidth", lambda page: _view(page, "Bandwidth"), _there("shares-state")),
     Click("events", lambda page: _view(page, "Events"), _there("events")),
     Click("events_pause", lambda page: page.get_by_role("button", name="Pause"), _nothing),
     Click("fabric", lambda page: _view(page, "Fabric"), _there("pods")),
