@@ -172,9 +172,32 @@ def test_notices_that_the_page_does_not_remember_are_asked_for(
     open_port(page, f"?from={begin_s - 5:.3f}&to={begin_s + 5:.3f}")
     expect(queue(page, "1 CN-H, 1 CN-M, 1 CN-L, 1 CR")).to_be_visible()
     expect(page.get_by_text("Not all notices are known")).to_contain_text("was not running")
-    page.get_by_role("link", name="1 hour").click()
-    expect(page.get_by_text("Notices are shown from")).to_contain_text("where the time is 1 h")
+
+
+def test_earlier_notices_of_a_span_are_asked_for_by_a_button(looking: Looking, expect: Any) -> None:
+    remembers_no_more(looking)
+    page = looking.sign_in()
+    open_port(page, "?span=1h")
+    expect(page.get_by_text("Notices are shown from")).to_be_visible()
     expect(queue(page, "CN-H")).to_have_count(0)
+    page.get_by_role("button", name="Show earlier notices").click()
+    expect(queue(page, "1 CN-H, 1 CN-M, 1 CN-L, 1 CR")).to_be_visible()
+    expect(page.get_by_text("Notices are shown from")).to_have_count(0)
+    page.get_by_role("link", name="1 day").click()
+    expect(page.get_by_text("Notices are shown from")).to_contain_text("a zoom of 1 h at most")
+    expect(page.get_by_role("button", name="Show earlier notices")).to_have_count(0)
+
+
+def test_notices_stay_however_much_happens_elsewhere(looking: Looking, expect: Any) -> None:
+    looking.served.api.events.clear()
+    page = looking.sign_in()
+    open_port(page)
+    has_episode(looking, 0)
+    expect(queue(page, "1 CN-H, 1 CN-M, 1 CN-L, 1 CR")).to_be_visible()
+    for _ in range(6000):
+        looking.served.api.happens("switch_up", switch=0x13)
+    has_episode(looking, 0)
+    expect(queue(page, "2 CN-H, 2 CN-M, 2 CN-L, 2 CR")).to_be_visible()
 
 
 def test_what_the_page_remembers_is_not_asked_for_again(looking: Looking, expect: Any) -> None:

@@ -181,6 +181,21 @@ def test_a_thousand_events_a_second_are_kept_up_with(looking: Looking, expect: A
     assert int(events.get_attribute("aria-rowcount")) > 3900
 
 
+def test_events_have_no_hole_after_the_network_was_gone(looking: Looking, expect: Any) -> None:
+    api = looking.served.api
+    api.happens("switch_up", switch=0x13, registers=1)
+    page = looking.sign_in()
+    events = table(page, "events")
+    expect(events).to_contain_text("registers: 1")
+    looking.served.stop()
+    for n in range(1500):
+        api.happens("switch_down", switch=0x13, registers=n)
+    looking.served.start()
+    expect(events.get_by_role("row").nth(1)).to_contain_text("registers: 1499", timeout=15_000)
+    # What came before the 1000 that are told is not told as if it had come right before them.
+    expect(events).to_have_attribute("aria-rowcount", "1001")
+
+
 def test_events_are_saved(looking: Looking, expect: Any, tmp_path: Path) -> None:
     page = looking.sign_in()
     looking.served.api.happens("=cmd|' /C calc'!A0", note='"quoted", twice')

@@ -4,7 +4,8 @@ import { bytes, duration } from './format';
 import { datapathId } from './json';
 import type { WeirEvent } from './types';
 
-const MOST = 5000;
+/** How many are kept. */
+export const MOST = 5000;
 
 /** One event, however often it is told. Serial numbers begin anew with the controller. */
 const keyOf = (event: WeirEvent): string => `${event.wall_s ?? ''}/${event.serial ?? ''}`;

@@ -3,13 +3,17 @@ import { expect, test } from 'vitest';
 import { chartsOfPort, chartsOfTotals } from './charts';
 import { facts, summary, titleOf, utcText } from './facts';
 import {
+  fits,
   forceOf,
   incidentHash,
   largeFlows,
+  lastPart,
+  MOST_S,
   phases,
   portOf,
   sum,
   unknown,
+  widened,
   type Incident,
   type Snapshot,
 } from './incident';
@@ -61,6 +65,22 @@ test('an address says which part of the time, and of which port', () => {
   for (const wrong of ['11:3', `${PORT}x`, '0000000000000011:0', '<b>:1']) {
     expect(portOf(new URLSearchParams({ port: wrong })), wrong).toBeNull();
   }
+});
+
+test('what the page offers by itself is never too long, whatever doubles make of it', () => {
+  const rounded = (interval: { from_s: number; to_s: number }) => {
+    const { query } = parseRoute(incidentHash(interval, null));
+    return { from_s: Number(query.get('from')), to_s: Number(query.get('to')) };
+  };
+  for (let n = 0; n < 1000; n += 1) {
+    const to_s = 1.7e9 + n * 1.2345678;
+    expect(fits(rounded(lastPart(to_s, MOST_S)))).toBe(true);
+    const wide = widened({ from_s: to_s - 3.6 * n, to_s });
+    expect(fits(rounded(wide)), String(n)).toBe(true);
+    expect(wide.to_s - wide.from_s).toBeGreaterThanOrEqual(3.6 * n - 1e-5);
+  }
+  expect(lastPart(1000, 600)).toEqual({ from_s: 400, to_s: 1000 });
+  expect(widened({ from_s: 100, to_s: 200 })).toEqual({ from_s: 50, to_s: 250 });
 });
 
 test('what is not known is told in order, and only of the time in question', () => {

@@ -62,6 +62,23 @@ export interface Incident {
 /** The longest part of the time axis that the API tells at once. */
 export const MOST_S = 3600;
 
+/** In doubles, the difference of two times may be a little more than it was meant to be. */
+const ROUNDED_S = 0.002;
+
+export const fits = ({ from_s, to_s }: Interval): boolean => to_s - from_s <= MOST_S;
+
+/** The last part before a time, of this length if the API tells so much. */
+export const lastPart = (to_s: number, span_s: number): Interval => ({
+  from_s: to_s - Math.min(span_s, MOST_S - ROUNDED_S),
+  to_s,
+});
+
+/** Twice as long, if the API tells so much, around the same middle. */
+export function widened({ from_s, to_s }: Interval): Interval {
+  const more_s = Math.min(to_s - from_s, MOST_S - ROUNDED_S - (to_s - from_s)) / 2;
+  return more_s > 0 ? { from_s: from_s - more_s, to_s: to_s + more_s } : { from_s, to_s };
+}
+
 /** The port of an address, as "datapath_id:port"; null for the whole fabric. */
 export function portOf(query: URLSearchParams): string | null {
   const text = query.get('port') ?? '';

@@ -11,7 +11,7 @@ interface Record {
 }
 
 /** A sentence on notices that are missing; empty if none are. `since_s`: from when on the page has
- * all events; null if it has none yet. */
+ * all of them; null if it has none yet. */
 export function lackOf(
   { from_s, to_s }: Interval,
   since_s: number | null,
@@ -20,9 +20,9 @@ export function lackOf(
   if (since_s === null || from_s >= since_s) return '';
   if (record === null) {
     const from = Number.isFinite(since_s) ? `from ${timeOfDay(since_s)} on` : 'as they come';
-    return to_s - from_s > MOST_S
-      ? `Notices are shown ${from}; earlier ones where the time is ${duration(MOST_S)} or less.`
-      : '';
+    const limit =
+      to_s - from_s > MOST_S ? `, earlier ones in a zoom of ${duration(MOST_S)} at most` : '';
+    return `Notices are shown ${from}${limit}.`;
   }
   if (record.data === null) {
     return record.problem === null
