@@ -45,6 +45,7 @@ class Looking(Generic[S]):
             self.context.add_init_script("localStorage.setItem('weir-tour', 'seen')")
         self.page = self.context.new_page()
         self.errors: list[str] = []
+        self.refused: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -52,9 +53,11 @@ class Looking(Generic[S]):
         self.page.on("dialog", lambda dialog: self.errors.append(f"dialog: {dialog.message}"))
 
     def _said(self, message: Any) -> None:
+        if message.type not in ("error", "warning"):
+            return
         # The browser itself tells of every answer with an error.
-        if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
-            self.errors.append(message.text)
+        refused = "Failed to load resource" in message.text
+        (self.refused if refused else self.errors).append(message.text)
 
     def sign_in(self, name: str = "operator") -> Any:
         self.page.goto("/")

@@ -80,8 +80,20 @@ def test_a_flow_that_goes_is_told_so_and_nothing_of_it_is_live(
     expect(figures).to_have_class(re.compile("stale"))
     expect(figures).to_contain_text("– over the last 10 s")
     looking.served.api.flow_told = told
-    expect(gone).to_have_count(0)
+    expect(gone).to_have_count(0, timeout=10_000)
     expect(figures).not_to_have_class(re.compile("stale"))
+
+
+def test_a_flow_that_is_gone_is_asked_about_more_seldom(looking: Looking, expect: Any) -> None:
+    """Browsers write each answer with an error to their console."""
+    page = open_flow(looking)
+    looking.served.api.flow_told = lambda _: None
+    expect(page.get_by_test_id("gone")).to_be_visible()
+    page.wait_for_timeout(3000)
+    asked = looking.served.api.asked
+    before = asked.count(("GET", "/v1/flows/one"))
+    page.wait_for_timeout(4000)
+    assert asked.count(("GET", "/v1/flows/one")) - before <= 2
 
 
 def test_a_link_to_a_flow_that_is_gone_says_what_to_do(looking: Looking, expect: Any) -> None:

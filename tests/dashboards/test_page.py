@@ -39,8 +39,10 @@ def test_one_signs_in_by_a_token_which_is_kept_nowhere(looking: Looking, expect:
     page = looking.page
     page.goto("/")
     page.get_by_label("Token").fill("weir_wrong")
+    assert looking.refused == []
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_contain_text("this token is not known")
+    assert len(looking.refused) == 1
     looking.sign_in()
     stored = page.evaluate("[{...localStorage}, {...sessionStorage}]")
     assert stored == [{"weir-tour": "seen"}, {}]
