@@ -100,10 +100,10 @@ def test_shares_follow_the_stream(looking: Looking, expect: Any) -> None:
     expect(rows.nth(2)).to_contain_text("5 Mb/s")
     expect(rows.nth(2)).to_contain_text("its own maximum")
     api.shares += [fabric.share("large", 3e6), fabric.share("lost", None)]
-    expect(rows.nth(1)).to_contain_text("small", timeout=1000)
+    expect(rows.nth(1)).to_contain_text("small")
     expect(rows.nth(3)).to_contain_text("no path now")
     api.shares += [fabric.gone("large"), fabric.gone("lost")]
-    expect(rows).to_have_count(2, timeout=1000)
+    expect(rows).to_have_count(2)
     rows.nth(1).get_by_role("link", name="10.0.0.1 → 10.0.0.250").click()
     expect(page.get_by_test_id("path-figures")).to_be_visible()
 

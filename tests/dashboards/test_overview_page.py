@@ -45,6 +45,7 @@ def test_it_says_what_was_suffered_and_what_was_avoided(looking: Looking, expect
     expect(harm).to_contain_text(re.compile(r"Drops avoided \d+ k answers that waited for room"))
 
 
+@pytest.mark.timing
 def test_an_episode_is_on_the_screen_within_a_second(looking: Looking, expect: Any) -> None:
     api = looking.served.api
     page = looking.sign_in()

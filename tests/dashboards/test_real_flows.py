@@ -96,7 +96,7 @@ def test_shares_and_paths_are_those_that_the_api_tells(expect: Any) -> None:
         expect(page.get_by_text("No flow is announced now")).to_be_visible()
         expect(page.get_by_test_id("shares-state")).to_have_text("Live")
         share = announce(served, "a", src=sender, dst=receiver)
-        expect(page.get_by_test_id("shares")).to_contain_text("all that it gets", timeout=1000)
+        expect(page.get_by_test_id("shares")).to_contain_text("all that it gets")
         row = page.get_by_test_id("shares").locator("tbody tr")
         assert numbers(row.locator("td").nth(2).inner_text())[0] == pytest.approx(
             share["rate_bps"], rel=ROUNDED
