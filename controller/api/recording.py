@@ -18,6 +18,8 @@ _ALIVE_S = 10.0
 # So many are waiting where the disk is slow: 12 MB.
 _MOST_WAITING = 50_000
 _PER_BLOCK = 1000
+# What had happened when the controller was last heard may have been on its way.
+_LATE_S = 1.0
 
 _LEVELS = {"CN-L": 1, "CN-M": 2, "CN-H": 3}
 
@@ -32,11 +34,18 @@ class Gap(NamedTuple):
     why: str
 
 
-class Batch(NamedTuple):
-    """What is to be written. It was heard until `heard_s`."""
+class Heard(NamedTuple):
+    """An event of a run of the controller, each of which counts anew."""
 
-    events: Sequence[Event]
-    gaps: Sequence[Gap]
+    run: str
+    event: Event
+
+
+class Batch(NamedTuple):
+    """What is to be written, in its order. Until `heard_s`, the controller was heard, in this run
+    until this event."""
+
+    entries: Sequence[Heard | Gap]
     run: str
     serial: int
     heard_s: float
@@ -56,8 +65,7 @@ class Recording:
         # Those up to this one happened before anybody here could hear of them.
         self._former = 0
         self._broken: tuple[float, str] | None = None
-        self._events: list[Event] = []
-        self._gaps: list[Gap] = []
+        self._entries: list[Heard | Gap] = []
 
     def resume(self, newest: Iterable[Block]) -> None:
         """Go on where a recording has ended, of which these are the newest blocks."""
@@ -81,7 +89,7 @@ class Recording:
         """The stream begins."""
         if head["run"] != self._run:
             if self._heard_s is not None:
-                self._broken = self._heard_s, "the controller was started again"
+                self._broken = self._heard_s - _LATE_S, "the controller was started again"
             self._run, self._serial = head["run"], 0
         self._former = head["last"] if self._is_first else 0
         self._is_first = False
@@ -99,12 +107,12 @@ class Recording:
                 why = f"{message['missed']} events were missed: the controller had forgotten them"
                 # Before the first recording, nothing is missing.
                 if self._heard_s is not None:
-                    self._broken = self._broken or (self._heard_s, why)
+                    self._broken = self._broken or (self._heard_s - _LATE_S, why)
                 continue
             self._serial = message["serial"]
-            if len(self._events) < _MOST_WAITING:
+            if len(self._entries) < _MOST_WAITING:
                 self._mend(message["wall_s"])
-                self._events.append(message)
+                self._entries.append(Heard(self._run or "", message))
             else:
                 why = "events were missed: they could not be written as fast as they came"
                 self._broken = self._broken or (message["wall_s"], why)
@@ -118,19 +126,18 @@ class Recording:
         if self._broken is not None:
             since_s, why = self._broken
             # A clock that was set back makes no gap of less than nothing.
-            self._gaps.append(Gap(min(since_s, until_s), until_s, why))
+            self._entries.append(Gap(min(since_s, until_s), until_s, why))
             self._broken = None
 
     def batch(self) -> Batch | None:
         """What is to be written now, which is then no more here."""
         if self._heard_s is None or self._run is None:
             return None
-        is_quiet = not self._events and not self._gaps
-        if is_quiet and abs(self._heard_s - self._alive_s) < _ALIVE_S:
+        if not self._entries and abs(self._heard_s - self._alive_s) < _ALIVE_S:
             return None
         self._alive_s = self._heard_s
-        told = Batch(self._events, self._gaps, self._run, self._serial, self._heard_s)
-        self._events, self._gaps = [], []
+        told = Batch(self._entries, self._run, self._serial, self._heard_s)
+        self._entries = []
         return told
 
     def present_gap(self, now_s: float) -> Gap | None:
@@ -139,7 +146,7 @@ class Recording:
             return Gap(min(self._broken[0], now_s), now_s, self._broken[1])
         if self._is_heard or self._heard_s is None:
             return None
-        return Gap(min(self._heard_s, now_s), now_s, "the controller does not answer")
+        return Gap(min(self._heard_s - _LATE_S, now_s), now_s, "the controller does not answer")
 
 
 class _Piece(NamedTuple):
@@ -166,15 +173,14 @@ class Writer:
     def write(self, batch: Batch, now_s: float) -> int:
         """Returns how many events are lost."""
         n_lost = 0
+        # First: of what is damaged later, the time is known by what is before and after it.
+        if self.lost is not None and self._append(_gap(self.lost), now_s):
+            self.lost = None
         for piece in _pieces(batch):
             if not self._append(piece, now_s):
                 n_lost += piece.n_events
                 if piece.kind != Kind.ALIVE:
                     self._lose(piece.begin_s, piece.end_s)
-        if self.failure is None and self.lost is not None:
-            gap = _Piece(Kind.GAPS, self.lost.from_s, self.lost.to_s, [row(self.lost)])
-            if self._append(gap, now_s):
-                self.lost = None
         return n_lost
 
     def _append(self, piece: _Piece, now_s: float) -> bool:
@@ -192,22 +198,39 @@ class Writer:
 
 
 def _pieces(batch: Batch) -> Iterator[_Piece]:
-    for first in range(0, len(batch.events), _PER_BLOCK):
-        events = batch.events[first : first + _PER_BLOCK]
-        times_s = [event["wall_s"] for event in events]
-        head = {
-            "run": batch.run,
-            "serial": events[-1]["serial"],
-            "events": len(events),
-            "ports": tally(events),
-        }
-        rows = map(row, [head, *events])
-        yield _Piece(Kind.EVENTS, min(times_s), max(times_s), rows, len(events))
-    for gap in batch.gaps:
-        yield _Piece(Kind.GAPS, gap.from_s, gap.to_s, [row(gap)])
-    if not batch.events:
+    events: list[Event] = []
+    run = batch.run
+    for entry in batch.entries:
+        is_of_another = isinstance(entry, Gap) or entry.run != run
+        if events and (is_of_another or len(events) == _PER_BLOCK):
+            yield _block(run, events)
+            events = []
+        if isinstance(entry, Gap):
+            yield _gap(entry)
+        else:
+            run = entry.run
+            events.append(entry.event)
+    if events:
+        yield _block(run, events)
+    else:
         head = {"run": batch.run, "serial": batch.serial}
         yield _Piece(Kind.ALIVE, batch.heard_s, batch.heard_s, [row(head)])
+
+
+def _block(run: str, events: Sequence[Event]) -> _Piece:
+    times_s = [event["wall_s"] for event in events]
+    head = {
+        "run": run,
+        "serial": events[-1]["serial"],
+        "events": len(events),
+        "ports": tally(events),
+    }
+    rows = [row(one) for one in (head, *events)]
+    return _Piece(Kind.EVENTS, min(times_s), max(times_s), rows, len(events))
+
+
+def _gap(gap: Gap) -> _Piece:
+    return _Piece(Kind.GAPS, gap.from_s, gap.to_s, [row(gap)])
 
 
 def ports_of(event: Event) -> set[str]:

@@ -33,6 +33,9 @@ class Directory(Protocol):
     def append(self, name: str, data: bytes) -> None:
         """All of it, or nothing."""
 
+    def cut(self, name: str, n_bytes: int) -> None:
+        """Keep the first `n_bytes`."""
+
     def remove(self, name: str) -> None: ...
 
 
@@ -50,6 +53,9 @@ class Memory:
 
     def append(self, name: str, data: bytes) -> None:
         self._files.setdefault(name, bytearray()).extend(data)
+
+    def cut(self, name: str, n_bytes: int) -> None:
+        del self._files[name][n_bytes:]
 
     def remove(self, name: str) -> None:
         self._files.pop(name, None)
@@ -100,6 +106,9 @@ class Files:
             self._name = name
         return self._file
 
+    def cut(self, name: str, n_bytes: int) -> None:
+        os.truncate(self._path / name, n_bytes)
+
     def remove(self, name: str) -> None:
         (self._path / name).unlink(missing_ok=True)
 
@@ -112,17 +121,27 @@ class Hole(NamedTuple):
 
 
 class _Segment:
-    """What is known of a segment without reading it again."""
+    """What is known of a segment without reading it again: all its blocks are of `begin_s` to
+    `end_s`. Without gaps, which are of any time before they are written, `first_s` to `last_s`."""
 
     def __init__(self, name: str, begun_s: float) -> None:
         self.name = name
         self.begun_s = begun_s
         self.begin_s, self.end_s = math.inf, -math.inf
+        self.first_s, self.last_s = math.inf, -math.inf
         self.n_bytes = 0
+        self.is_whole = True
 
-    def reach(self, begin_s: float, end_s: float) -> None:
-        self.begin_s = min(self.begin_s, begin_s)
-        self.end_s = max(self.end_s, end_s)
+    @property
+    def is_known(self) -> bool:
+        """Whether it has anything that can be read."""
+        return self.first_s <= self.last_s
+
+    def reach(self, kind: int, begin_s: float, end_s: float) -> None:
+        """It has a block of between two times."""
+        self.begin_s, self.end_s = min(self.begin_s, begin_s), max(self.end_s, end_s)
+        if kind != Kind.GAPS:
+            self.first_s, self.last_s = min(self.first_s, begin_s), max(self.last_s, end_s)
 
 
 class Segments:
@@ -146,26 +165,38 @@ class Segments:
     @property
     def begin_s(self) -> float | None:
         """Since when there is something; None if there is nothing."""
-        begins = [one.begin_s for one in self._known if math.isfinite(one.begin_s)]
-        return min(begins, default=None)
+        return min((one.first_s for one in self._known if one.is_known), default=None)
 
     def open(self) -> list[Block]:
         """Look through all segments. Returns the newest block of each kind. Raises OSError if the
         directory cannot be read or made."""
         newest: dict[int, Block] = {}
-        for name in sorted(filter(_NAME.fullmatch, self._directory.names())):
+        names = sorted(filter(_NAME.fullmatch, self._directory.names()))
+        for name in names:
             self._next = int(name.partition(".")[0]) + 1
             segment = _Segment(name, 0.0)
             data = self._data(segment)
             segment.n_bytes = len(data)
             for found in scan(data):
-                if isinstance(found, Damage):
-                    self._tell(name, f"{found.n_bytes} bytes of it are damaged")
-                else:
+                if isinstance(found, Block):
                     newest[found.kind] = found
-                    segment.reach(found.begin_s, found.end_s)
+                    segment.reach(found.kind, found.begin_s, found.end_s)
+                elif found.torn and name == names[-1]:
+                    # Its process was ended while it wrote, and what is missing is asked for again.
+                    self._cut(segment, found.at)
+                else:
+                    self._damaged(segment, found)
+            segment.is_whole = segment.is_whole and segment.is_known
             self._known.append(segment)
         return list(newest.values())
+
+    def _cut(self, segment: _Segment, n_bytes: int) -> None:
+        LOG.info("the recording ends in the middle of a block, which is removed")
+        try:
+            self._directory.cut(segment.name, n_bytes)
+            segment.n_bytes = n_bytes
+        except OSError as error:
+            self._tell(segment.name, error.strerror or str(error))
 
     def append(
         self, kind: Kind, begin_s: float, end_s: float, rows: Iterable[bytes], now_s: float
@@ -184,7 +215,7 @@ class Segments:
                 self._next -= 1
             raise
         segment.n_bytes += len(data)
-        segment.reach(begin_s, end_s)
+        segment.reach(kind, begin_s, end_s)
 
     def _present(self, now_s: float) -> _Segment:
         """The segment to write to."""
@@ -217,33 +248,46 @@ class Segments:
         and where some of them are missing."""
         known = list(self._known)
         for number, segment in enumerate(known):
-            following = known[number + 1 : number + 2]
             # While a reader takes its time, old segments make room for new ones.
             if segment not in self._known:
                 continue
-            if segment.begin_s <= end_s and segment.end_s >= begin_s:
-                for found in self._blocks(segment, following[0].begin_s if following else end_s):
+            # What is damaged at its ends was between its neighbours.
+            before_s = max((one.last_s for one in known[:number]), default=-math.inf)
+            after_s = min((one.first_s for one in known[number + 1 :]), default=math.inf)
+            if not math.isfinite(before_s):
+                before_s = segment.first_s if segment.is_known else after_s
+            if not math.isfinite(after_s):
+                after_s = max(end_s, before_s)
+            is_near = segment.begin_s <= end_s and segment.end_s >= begin_s
+            if is_near or (not segment.is_whole and before_s <= end_s and after_s >= begin_s):
+                for found in self._blocks(segment, before_s, after_s):
                     if found.begin_s <= end_s and found.end_s >= begin_s:
                         yield found
 
-    def _blocks(self, segment: _Segment, until_s: float) -> Iterator[Block | Hole]:
+    def _blocks(self, segment: _Segment, before_s: float, after_s: float) -> Iterator[Block | Hole]:
+        """Its blocks and holes; those before and after it are of these times."""
         data = self._data(segment)
-        if not data:
-            yield Hole(segment.begin_s, segment.end_s)
-        last_s, since_s = segment.begin_s, None
+        if not data and segment.n_bytes:
+            is_known = segment.is_known
+            yield Hole(segment.first_s, segment.last_s) if is_known else Hole(before_s, after_s)
+        last_s, is_missing = before_s, False
         for found in scan(data):
             if isinstance(found, Damage):
-                self._tell(segment.name, f"{found.n_bytes} bytes of it are damaged")
-                # What was being written when the process ended is not lost: it is asked for again.
-                since_s = None if found.torn else last_s
+                self._damaged(segment, found)
+                is_missing = True
                 continue
-            if since_s is not None:
-                yield Hole(since_s, max(since_s, found.begin_s))
-                since_s = None
+            if found.kind != Kind.GAPS:
+                if is_missing:
+                    yield Hole(last_s, max(last_s, found.begin_s))
+                    is_missing = False
+                last_s = max(last_s, found.end_s)
             yield found
-            last_s = max(last_s, found.end_s)
-        if since_s is not None and until_s > since_s:
-            yield Hole(since_s, until_s)
+        if is_missing and after_s >= last_s:
+            yield Hole(last_s, after_s)
+
+    def _damaged(self, segment: _Segment, found: Damage) -> None:
+        segment.is_whole = False
+        self._tell(segment.name, f"{found.n_bytes} bytes of it are damaged")
 
     def _data(self, segment: _Segment) -> bytes:
         try:

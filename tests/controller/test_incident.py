@@ -12,7 +12,7 @@ from controller import __version__
 from controller.api import incident
 from controller.api.blocks import Block, Kind, row
 from controller.api.incident import Incident, find
-from controller.api.recording import Batch, Gap, Writer, tally
+from controller.api.recording import Batch, Gap, Heard, Writer, tally
 from controller.api.segments import Hole, Memory, Segments
 from controller.api.upstream import UnavailableError
 from controller.model.values import PortId
@@ -39,7 +39,8 @@ class Recorded:
             self.serial += 1
             told.append({"wall_s": NOW_S + number, **event, "serial": self.serial})
         now_s = NOW_S + number
-        Writer(self.segments).write(Batch(told, gaps, "run", self.serial, now_s), now_s)
+        entries: list[Heard | Gap] = [*gaps, *(Heard("run", event) for event in told)]
+        Writer(self.segments).write(Batch(entries, "run", self.serial, now_s), now_s)
 
     def find(
         self, begin: float, end: float, port: str | None = None, most: int = 5000

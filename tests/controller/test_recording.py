@@ -143,7 +143,7 @@ def test_a_controller_that_was_started_again_leaves_a_gap(recorded: Recorded) ->
     recorded.recording.end()
     recorded.now_s += 10
     assert recorded.recording.present_gap(recorded.now_s) == (
-        *(NOW_S + 5, NOW_S + 15),
+        *(NOW_S + 4, NOW_S + 15),
         "the controller does not answer",
     )
     recorded.controller = Controller("second")
@@ -152,7 +152,7 @@ def test_a_controller_that_was_started_again_leaves_a_gap(recorded: Recorded) ->
     assert recorded.recording.present_gap(recorded.now_s) is None
     recorded.write()
     assert recorded.serials() == [1, 2, 3, 1]
-    assert recorded.gaps() == [(NOW_S + 5, NOW_S + 14, "the controller was started again")]
+    assert recorded.gaps() == [(NOW_S + 4, NOW_S + 14, "the controller was started again")]
 
 
 def test_a_restart_of_both_leaves_a_gap_since_the_controller_was_last_heard(
@@ -191,7 +191,7 @@ def test_events_that_the_controller_has_forgotten_leave_a_gap(recorded: Recorded
     recorded.happens(150, seconds=3)
     recorded.write()
     why = "50 events were missed: the controller had forgotten them"
-    assert recorded.gaps() == [(NOW_S + 2, NOW_S + 5, why)]
+    assert recorded.gaps() == [(NOW_S + 1, NOW_S + 5, why)]
     assert recorded.serials() == [1, *range(52, 152)]
 
 
