@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import httpx
 import pytest
 import yaml
 
@@ -20,6 +21,7 @@ from controller.api.history import PortHistory, Series
 from controller.api.prometheus import Prometheus, longer
 from controller.api.upstream import UnavailableError
 from controller.model.values import PortId
+from dummy_ovs import free_endpoint, wait_for
 from test_api import NOW, ServedApi
 
 DAY_S = 86_400
@@ -292,3 +294,55 @@ def test_prometheus_understands_what_it_is_asked(tmp_path: Path) -> None:
     command = ["promtool", "test", "rules", str(file)]
     told = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_a_real_prometheus_tells_what_it_has_scraped(tmp_path: Path) -> None:
+    """Of two days of a port that sends 1 MB/s, but for an hour in which nobody was there."""
+    end_s = int(time.time()) // 300 * 300
+    begin_s = end_s - 2 * DAY_S
+    away = range(end_s - 7200, end_s - 3600)
+    name = "weir_queue_sent_bytes"
+    labels = 'switch="0000000000000011",port="3",name="eth3",queue="0",instance="a",job="weir"'
+    samples = [
+        f"{name}_total{{{labels}}} {(at_s - begin_s) * 10**6} {at_s}"
+        for at_s in range(begin_s, end_s + 1, 60)
+        if at_s not in away
+    ]
+    text = tmp_path / "samples.txt"
+    text.write_text("\n".join([f"# TYPE {name} counter", *samples, "# EOF", ""]))
+    data = tmp_path / "data"
+    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(data)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    (tmp_path / "prometheus.yml").write_text("{}\n")
+    place = free_endpoint()
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [
+                *("prometheus", f"--config.file={tmp_path}/prometheus.yml"),
+                *(f"--storage.tsdb.path={data}", f"--web.listen-address={place}"),
+            ],
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        wait_for(lambda: is_ready(f"http://{place}/-/ready"), "Prometheus")
+        asked = longer(PORT, begin_s, end_s, end_s)
+        body = asyncio.run(Prometheus(f"http://{place}").ask("longer", asked))
+    finally:
+        process.terminate()
+        process.wait(30)
+    told = PortHistory.model_validate_json(body)
+    assert (told.step_s, told.begin_s) == (300, begin_s)
+    sent = told.series.sent_bps
+    first = (away.start - begin_s) // 300
+    assert set(sent[first + 1 : first + 12]) == {None}
+    known = [*sent[1:first], *sent[first + 13 :]]
+    assert known == pytest.approx([8e6] * len(known))
+    assert set(told.series.queue_bytes) == {None}
+
+
+def is_ready(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.HTTPError:
+        return False
