@@ -240,13 +240,13 @@ def test_paper_has_charts_of_its_own_and_no_buttons(looking: Looking, expect: An
     page = looking.page
     assert page.get_by_test_id("incident-events").get_by_role("row").count() < N_PRINTED
     page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     expect(page.get_by_role("button", name="Print")).to_be_hidden()
     expect(page.locator(".plot").first).to_be_hidden()
     drawing = page.locator("figure.printed svg").first
     expect(drawing).to_be_visible()
     assert page.locator("figure.printed .line").first.get_attribute("d").startswith("M")
     # Rows that are out of sight are on paper, too.
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator(".incident-events .line").count() == N_PRINTED
     flows = page.get_by_test_id("large-flows").get_by_role("row")
     assert flows.count() == fake_incident.LARGEST + 1
