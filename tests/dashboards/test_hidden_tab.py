@@ -80,6 +80,30 @@ def test_what_is_old_when_it_is_seen_again_is_not_live(looking: Looking, expect:
     expect(banner).to_have_count(0, timeout=15_000)
 
 
+def test_nobody_is_alarmed_by_a_tab_that_was_hidden(looking: Looking, expect: Any) -> None:
+    page = opened(looking, "#/", "figures")
+    hide(page, True)
+    page.clock.run_for(11_000)
+    page.wait_for_timeout(200)
+    page.clock.run_for(60_000)
+    # Before anything is answered: without colour, and without an alarm.
+    page.evaluate(
+        """() => {
+            window.told = [];
+            const note = () =>
+                window.told.push(document.querySelector('[data-testid=stale]') !== null);
+            new MutationObserver(note).observe(document.body,
+                {subtree: true, childList: true, attributes: true, characterData: true});
+        }"""
+    )
+    expect(page.get_by_role("main")).to_have_class(re.compile("stale"))
+    hide(page, False)
+    expect(page.get_by_role("main")).not_to_have_class(re.compile("stale"))
+    alarmed = page.evaluate("window.told")
+    assert alarmed
+    assert not any(alarmed)
+
+
 def test_who_looks_away_for_a_moment_loses_nothing(looking: Looking, expect: Any) -> None:
     api = looking.served.api
     api.shares.append(fabric.share("a", 5e6))

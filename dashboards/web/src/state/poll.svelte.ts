@@ -1,6 +1,13 @@
 /** A question that is asked again and again while somebody looks at the answer. */
 
-import { answeredAt_ms, isStale, NEVER, pause_ms, type Answered } from '../model/freshness';
+import {
+  answeredAt_ms,
+  isStale,
+  NEVER,
+  pause_ms,
+  type Answered,
+  STALE_AFTER_S,
+} from '../model/freshness';
 import { problemOf } from './api';
 import { clock } from './clock.svelte';
 import { isLookedAt, whenLookedAt } from './tab';
@@ -9,7 +16,7 @@ export class Poll<T> {
   /** The last answer. */
   data = $state.raw<T | null>(null);
   answered = $state.raw<Answered>(NEVER);
-  /** Whether it has not asked for a while, since nobody looked. */
+  /** Whether it has not asked for a while, since nobody looked, and has hardly had time to since. */
   rested = $state(false);
   #again: () => void = () => undefined;
 
@@ -36,8 +43,12 @@ export class Poll<T> {
     let asking = false;
     let due = false;
     const round = async (): Promise<void> => {
-      this.rested ||= !isLookedAt();
-      if (asking || !isLookedAt()) return;
+      if (!isLookedAt()) {
+        this.rested = true;
+        return;
+      }
+      if (this.rested) setTimeout(() => (this.rested &&= !isLookedAt()), STALE_AFTER_S * 1000);
+      if (asking) return;
       due = false;
       asking = true;
       clearTimeout(timer);
@@ -52,6 +63,7 @@ export class Poll<T> {
       } catch (error) {
         if (ended) return;
         this.answered = { ...this.answered, problem: problemOf(error) };
+        this.rested = false;
         failures += 1;
       } finally {
         asking = false;
