@@ -1,5 +1,6 @@
 """Incidents: picked on a chart, told on one page, taken away as a file."""
 
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -92,6 +93,40 @@ def test_an_incident_tells_all_that_happened(looking: Looking, expect: Any) -> N
     expect(events.get_by_role("row").nth(1)).to_contain_text("CN-L")
     page.get_by_label("With the words").fill("cn-h")
     expect(events.get_by_role("row")).to_have_count(2)
+
+
+def test_an_hour_of_a_busy_fabric_is_told(looking: Looking, expect: Any) -> None:
+    to_s = int(looking.served.api.now_s) - 10
+    from_s = to_s - 3600
+    ports = [fabric.HOT, *((0x12, number) for number in range(1, 7)), (0x13, 1)]
+    told = itertools.cycle(
+        (switch, port, notice) for notice in ("CN-H", "CR") for switch, port in ports
+    )
+    looking.served.api.incident_has = {
+        "ports": [
+            fake_incident.place(*at)
+            | {"worst": "H", "notices": 9, "history": fake_incident.history(from_s, to_s, True)}
+            for at in ports
+        ],
+        "events": [
+            {"serial": n, "event": "queue_event", "wall_s": from_s + n * 0.7, "time_ns": 1}
+            | {"switch": switch, "port": port, "notice": notice, "bytes": 50_000, "packets": 40}
+            | {"limit_bytes": fabric.LIMIT_BYTES, "burst": 32, "background": 2}
+            for n, (switch, port, notice) in enumerate(itertools.islice(told, 5000))
+        ],
+        "events_left_out": 3_000_000,
+    }
+    page = looking.sign_in()
+    page.evaluate("hash => { location.hash = hash }", address(from_s, to_s, PORT))
+    sections = page.get_by_test_id("incident-port")
+    expect(sections).to_have_count(len(ports))
+    expect(sections.first).to_contain_text("leaf1-eth3")
+    expect(page.get_by_test_id("summary")).to_contain_text("3 M events are left out")
+    queue = sections.last.get_by_role("img", name=re.compile("^Queue: "))
+    expect(queue).to_have_accessible_name(re.compile("313 CN-H, 312 CR"))
+    events = page.get_by_test_id("incident-events")
+    expect(events).to_have_attribute("aria-rowcount", "5001")
+    assert events.get_by_role("row").count() < 100
 
 
 def test_a_time_that_is_too_long_is_not_asked_for(looking: Looking, expect: Any) -> None:
