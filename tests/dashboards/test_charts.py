@@ -178,7 +178,7 @@ def test_earlier_notices_of_a_span_are_asked_for_by_a_button(looking: Looking, e
     remembers_no_more(looking)
     page = looking.sign_in()
     open_port(page, "?span=1h")
-    expect(page.get_by_text("Notices are shown from")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"Notices are shown from [\d:]{8} on\.$"))).to_be_visible()
     expect(queue(page, "CN-H")).to_have_count(0)
     page.get_by_role("button", name="Show earlier notices").click()
     expect(queue(page, "1 CN-H, 1 CN-M, 1 CN-L, 1 CR")).to_be_visible()

@@ -255,6 +255,22 @@ def test_the_same_can_be_had_as_json(looking: Looking, tmp_path: Path) -> None:
     assert len(told["incident"]["snapshots"][0]["flows"]) == fake_incident.LARGEST
 
 
+def test_times_are_those_of_who_makes_the_report(
+    browser: Any, served: Served, tmp_path: Path
+) -> None:
+    looking = Looking(browser, served, timezone_id="America/St_Johns")
+    page = looking.sign_in()
+    # At noon UTC of a day in winter.
+    page.evaluate("hash => { location.hash = hash }", address(1_795_608_000, 1_795_608_060))
+    text = page.get_by_test_id("facts").inner_text()
+    assert "2026-11-25 08:30:00 to 08:31:00 (1 min), UTC-03:30" in text
+    assert "2026-11-25 12:00:00.000 to 12:01:00.000 UTC" in text
+    assert "times are local, UTC-03:30" in " ".join(
+        saved(page, "HTML", tmp_path).read_text().split()
+    )
+    looking.context.close()
+
+
 def test_a_link_is_copied(looking: Looking, expect: Any) -> None:
     looking.context.grant_permissions(["clipboard-read", "clipboard-write"])
     open_incident(looking)
