@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
@@ -45,8 +46,12 @@ class Recorder:
         self._writer = Writer(segments)
         # One thread, so that nobody reads what is being written.
         self._thread = ThreadPoolExecutor(1, "recorder")
+        # What the thread writes before all that others want of it.
+        self._waiting: deque[Batch] = deque()
+        self._n_lost = 0
         self._is_open: asyncio.Future[None] | None = None
-        self._is_failing = False
+        self._told_lost = 0
+        self._is_failing = self._is_slow = False
 
     async def follow(self) -> AsyncIterator[list[Any]]:
         """The events of the controller from now on, as they come. Raises UnavailableError."""
@@ -55,7 +60,9 @@ class Recorder:
         try:
             stream = self._controller.follow("follow_events", recording.wanted(), recording.begin)
             async for messages in stream:
-                yield recording.take(messages, self._now_s())
+                heard = recording.take(messages, self._now_s())
+                self._tell()
+                yield heard
         finally:
             recording.end()
 
@@ -78,22 +85,38 @@ class Recorder:
                 await self.write()
         finally:
             # What has come since is on the disk, too, when the process ends.
-            batch = self._recording.batch()
-            if batch is not None:
-                self._thread.submit(self._writer.write, batch, self._now_s())
+            self._enqueue()
+            self._thread.submit(self._write)
 
     async def write(self) -> None:
         """Write what has come."""
         await self._opened()
+        self._enqueue()
+        if self._waiting:
+            await self.in_thread(lambda: None)
+        self._tell()
+
+    def _enqueue(self) -> None:
         batch = self._recording.batch()
         if batch is not None:
-            self._told(await self.in_thread(self._write, batch))
+            self._waiting.append(batch)
 
-    def _write(self, batch: Batch) -> int:
-        return self._writer.write(batch, self._now_s())
+    def _write(self) -> None:
+        """Write what is waiting. The thread alone does so, and changes these two counts."""
+        while self._waiting:
+            batch = self._waiting.popleft()
+            self._n_lost += self._writer.write(batch, self._now_s())
+            self._recording.written_bytes += batch.n_bytes
 
-    def _told(self, n_lost: int) -> None:
-        self._lost(n_lost)
+    def _tell(self) -> None:
+        """Tell of what was lost since."""
+        n_lost = self._n_lost + self._recording.dropped
+        if n_lost > self._told_lost:
+            self._lost(n_lost - self._told_lost)
+            self._told_lost = n_lost
+        if self._recording.dropped and not self._is_slow:
+            LOG.error("events are missed: they cannot be recorded as fast as they come")
+            self._is_slow = True
         failure = self._writer.failure
         if failure is not None and not self._is_failing:
             LOG.error("events cannot be recorded: %s; those of this time will be missing", failure)
@@ -113,4 +136,9 @@ class Recorder:
 
     async def in_thread(self, work: Callable[..., T], *more: Any) -> T:
         """What is made by the thread that reads and writes."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *more)
+
+        def after_writing() -> T:
+            self._write()
+            return work(*more)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, after_writing)

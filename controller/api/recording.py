@@ -15,9 +15,12 @@ MISSED = "events_missed"
 
 # While little happens, it is written this often that the controller was heard.
 _ALIVE_S = 10.0
-# So many are waiting where the disk is slow: 12 MB.
-_MOST_WAITING = 50_000
-_PER_BLOCK = 1000
+# So much waits in memory where the disk is slow: 60,000 notices.
+_MOST_WAITING_BYTES = 64 * 1024 * 1024
+# About what an event takes there, and each element of a list of it.
+_EVENT_BYTES, _ELEMENT_BYTES = 1000, 600
+# Events may be large. A block stays far below what it may have.
+_PER_BLOCK, _BLOCK_BYTES = 1000, 1024 * 1024
 # What had happened when the controller was last heard may have been on its way.
 _LATE_S = 1.0
 
@@ -49,12 +52,21 @@ class Batch(NamedTuple):
     run: str
     serial: int
     heard_s: float
+    n_bytes: int = 0
 
 
 class Recording:
-    """Takes the stream of events. Times are of the day, in seconds since 1970."""
+    """Takes the stream of events. Times are of the day, in seconds since 1970.
+
+    `dropped` events came faster than they could be written. Who writes batches adds up their
+    `n_bytes` in `written_bytes`; until then, they wait in memory.
+    """
 
     def __init__(self) -> None:
+        self.dropped = 0
+        self.written_bytes = 0
+        self._taken_bytes = 0
+        self._batched_bytes = 0
         self._run: str | None = None
         self._serial = 0
         # The controller was last heard then; None: never.
@@ -68,16 +80,17 @@ class Recording:
         self._entries: list[Heard | Gap] = []
 
     def resume(self, newest: Iterable[Block]) -> None:
-        """Go on where a recording has ended, of which these are the newest blocks."""
+        """Go on where a recording has ended, of which these are the newest blocks, in the order
+        they were written."""
         for block in newest:
             if block.kind in (Kind.EVENTS, Kind.ALIVE):
                 try:
                     told = block.first()
                 except DamageError:
                     continue
-                if self._heard_s is None or block.end_s >= self._heard_s:
-                    self._run, self._serial = told["run"], told["serial"]
-                    self._heard_s = block.end_s
+                # The last one that was written, whatever the clock was then.
+                self._run, self._serial = told["run"], told["serial"]
+                self._heard_s = block.end_s
 
     def wanted(self) -> dict[str, object]:
         """The parameters of `follow_events`."""
@@ -110,10 +123,13 @@ class Recording:
                     self._broken = self._broken or (self._heard_s - _LATE_S, why)
                 continue
             self._serial = message["serial"]
-            if len(self._entries) < _MOST_WAITING:
+            n_bytes = _memory_of(message)
+            if self._taken_bytes - self.written_bytes + n_bytes <= _MOST_WAITING_BYTES:
+                self._taken_bytes += n_bytes
                 self._mend(message["wall_s"])
                 self._entries.append(Heard(self._run or "", message))
             else:
+                self.dropped += 1
                 why = "events were missed: they could not be written as fast as they came"
                 self._broken = self._broken or (message["wall_s"], why)
         if not messages:
@@ -136,8 +152,9 @@ class Recording:
         if not self._entries and abs(self._heard_s - self._alive_s) < _ALIVE_S:
             return None
         self._alive_s = self._heard_s
-        told = Batch(self._entries, self._run, self._serial, self._heard_s)
-        self._entries = []
+        n_bytes = self._taken_bytes - self._batched_bytes
+        told = Batch(self._entries, self._run, self._serial, self._heard_s, n_bytes)
+        self._entries, self._batched_bytes = [], self._taken_bytes
         return told
 
     def present_gap(self, now_s: float) -> Gap | None:
@@ -169,10 +186,12 @@ class Writer:
         self._segments = segments
         self.failure: str | None = None
         self.lost: Gap | None = None
+        # Of the batch that is being written.
+        self._failed: str | None = None
 
     def write(self, batch: Batch, now_s: float) -> int:
         """Returns how many events are lost."""
-        n_lost = 0
+        n_lost, self._failed = 0, None
         # First: of what is damaged later, the time is known by what is before and after it.
         if self.lost is not None and self._append(_gap(self.lost), now_s):
             self.lost = None
@@ -181,43 +200,53 @@ class Writer:
                 n_lost += piece.n_events
                 if piece.kind != Kind.ALIVE:
                     self._lose(piece.begin_s, piece.end_s)
+        self.failure = self._failed
         return n_lost
 
     def _append(self, piece: _Piece, now_s: float) -> bool:
         try:
             self._segments.append(piece.kind, piece.begin_s, piece.end_s, piece.rows, now_s)
         except OSError as error:
-            self.failure = error.strerror or str(error)
+            self._failed = error.strerror or str(error)
             return False
-        self.failure = None
+        except ValueError as error:
+            # No later attempt would write it either.
+            self._failed = str(error)
+            return False
         return True
 
     def _lose(self, begin_s: float, end_s: float) -> None:
-        known = self.lost or Gap(begin_s, end_s, f"events could not be written: {self.failure}")
+        known = self.lost or Gap(begin_s, end_s, f"events could not be written: {self._failed}")
         self.lost = Gap(min(known.from_s, begin_s), max(known.to_s, end_s), known.why)
 
 
 def _pieces(batch: Batch) -> Iterator[_Piece]:
     events: list[Event] = []
+    rows: list[bytes] = []
+    n_bytes = 0
     run = batch.run
     for entry in batch.entries:
         is_of_another = isinstance(entry, Gap) or entry.run != run
-        if events and (is_of_another or len(events) == _PER_BLOCK):
-            yield _block(run, events)
-            events = []
+        text = b"" if isinstance(entry, Gap) else row(entry.event)
+        is_full = len(events) == _PER_BLOCK or n_bytes + len(text) > _BLOCK_BYTES
+        if events and (is_of_another or is_full):
+            yield _block(run, events, rows)
+            events, rows, n_bytes = [], [], 0
         if isinstance(entry, Gap):
             yield _gap(entry)
         else:
             run = entry.run
             events.append(entry.event)
+            rows.append(text)
+            n_bytes += len(text)
     if events:
-        yield _block(run, events)
+        yield _block(run, events, rows)
     else:
         head = {"run": batch.run, "serial": batch.serial}
         yield _Piece(Kind.ALIVE, batch.heard_s, batch.heard_s, [row(head)])
 
 
-def _block(run: str, events: Sequence[Event]) -> _Piece:
+def _block(run: str, events: Sequence[Event], rows: Iterable[bytes]) -> _Piece:
     times_s = [event["wall_s"] for event in events]
     head = {
         "run": run,
@@ -225,8 +254,13 @@ def _block(run: str, events: Sequence[Event]) -> _Piece:
         "events": len(events),
         "ports": tally(events),
     }
-    rows = [row(one) for one in (head, *events)]
-    return _Piece(Kind.EVENTS, min(times_s), max(times_s), rows, len(events))
+    return _Piece(Kind.EVENTS, min(times_s), max(times_s), [row(head), *rows], len(events))
+
+
+def _memory_of(event: Event) -> int:
+    """About how many bytes an event takes in memory."""
+    n_elements = sum(len(value) for value in event.values() if isinstance(value, list))
+    return _EVENT_BYTES + _ELEMENT_BYTES * n_elements
 
 
 def _gap(gap: Gap) -> _Piece:

@@ -168,8 +168,8 @@ class Segments:
         return min((one.first_s for one in self._known if one.is_known), default=None)
 
     def open(self) -> list[Block]:
-        """Look through all segments. Returns the newest block of each kind. Raises OSError if the
-        directory cannot be read or made."""
+        """Look through all segments. Returns the newest block of each kind, in the order they were
+        written. Raises OSError if the directory cannot be read or made."""
         newest: dict[int, Block] = {}
         names = sorted(filter(_NAME.fullmatch, self._directory.names()))
         for name in names:
@@ -179,6 +179,8 @@ class Segments:
             segment.n_bytes = len(data)
             for found in scan(data):
                 if isinstance(found, Block):
+                    # In the order they were written.
+                    newest.pop(found.kind, None)
                     newest[found.kind] = found
                     segment.reach(found.kind, found.begin_s, found.end_s)
                 elif found.torn and name == names[-1]:
@@ -201,7 +203,8 @@ class Segments:
     def append(
         self, kind: Kind, begin_s: float, end_s: float, rows: Iterable[bytes], now_s: float
     ) -> None:
-        """Write a block. Raises OSError; nothing is written then."""
+        """Write a block. Raises OSError, and ValueError if it is too large; nothing is written
+        then."""
         data = pack(kind, begin_s, end_s, rows)
         self._make_room(len(data), now_s)
         segment = self._present(now_s)
@@ -231,17 +234,37 @@ class Segments:
         return self._known[-1]
 
     def _make_room(self, n_bytes: int, now_s: float) -> None:
-        while self._known:
-            oldest = self._known[0]
-            is_full = self.n_bytes + n_bytes > self._most_bytes
-            if not is_full and oldest.end_s >= now_s - self._most_s:
-                return
-            try:
-                self._directory.remove(oldest.name)
-            except OSError as error:
-                LOG.warning("a segment of the recording stays: %s", error)
-            self._told.discard(oldest.name)
-            del self._known[0]
+        while self._known and self.n_bytes + n_bytes > self._most_bytes:
+            self._remove(self._known[0])
+        # One at a time: what a wrong clock can do is bounded.
+        past = next((one for one in self._known if self._is_past(one, now_s)), None)
+        if past is not None:
+            LOG.info("a segment of the recording, %s, is removed: it is too old", past.name)
+            self._remove(past)
+
+    def _is_past(self, segment: _Segment, now_s: float) -> bool:
+        """Whether all of it is too old, by the clock and by what was written since."""
+        end_s = segment.end_s
+        if end_s > now_s:
+            # The clock was ahead when it was written.
+            end_s = segment.begin_s
+        if not math.isfinite(end_s):
+            # It cannot be read, and says where something is missing.
+            return segment is self._known[0]
+        newest_s = self._known[-1].end_s
+        if len(self._known) > 1:
+            before_s = self._known[-2].end_s
+            # The clock may be ahead for a moment: the next segment would tell.
+            newest_s = before_s if newest_s - before_s > self._most_s else newest_s
+        return min(now_s, newest_s) - end_s > self._most_s
+
+    def _remove(self, segment: _Segment) -> None:
+        try:
+            self._directory.remove(segment.name)
+        except OSError as error:
+            LOG.warning("a segment of the recording stays: %s", error)
+        self._told.discard(segment.name)
+        self._known.remove(segment)
 
     def read(self, begin_s: float, end_s: float) -> Iterator[Block | Hole]:
         """The blocks that have something of between two times, in the order they were written,

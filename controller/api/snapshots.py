@@ -1,7 +1,7 @@
 """What congested ports were like: their queues, how they were regulated, their largest flows.
 
 A port is looked at every 2 s while it is congested, 8 ports at most in that time, the worst first.
-It costs the controller no more than a twentieth of its time.
+It costs the controller no more than a twentieth of its time, as long as it answers within 0.5 s.
 """
 
 import asyncio
@@ -28,6 +28,8 @@ EVERY_S, MOST_PORTS, MOST_FLOWS = 2.0, 8, 20
 # Congestion of a moment is told for a second.
 _LOOK_S = 0.5
 _COSTS = 20
+# However long an answer took, or was waited for.
+_MOST_PAUSE_S = 10.0
 _FRESH_S = 0.5
 
 
@@ -74,12 +76,12 @@ class Snapshots:
     async def run(self) -> None:
         """Take snapshots, for ever."""
         while True:
-            begun_s = self._clock()
-            await self.take()
-            await self._sleep(max(_LOOK_S, _COSTS * (self._clock() - begun_s)))
+            asked_s = await self.take()
+            await self._sleep(min(_MOST_PAUSE_S, max(_LOOK_S, _COSTS * asked_s)))
 
-    async def take(self) -> None:
-        """Take snapshots of the ports whose turn it is."""
+    async def take(self) -> float:
+        """Take snapshots of the ports whose turn it is. Returns how long the controller took to
+        answer, in seconds."""
         now_s = self._clock()
         self._taken = {
             port: taken_s for port, taken_s in self._taken.items() if now_s - taken_s < EVERY_S
@@ -87,11 +89,14 @@ class Snapshots:
         due = [port for port in self._congested() if port not in self._taken]
         due = due[: max(0, MOST_PORTS - len(self._taken))]
         if not due:
-            return
+            return 0.0
         rows = self._congested()
         self._taken.update((port, now_s) for port in due)
         taken = await asyncio.gather(*(self._of(port, rows[port]) for port in due))
+        # Writing may wait for a reader, which is no time of the controller.
+        asked_s = self._clock() - now_s
         await self._write(taken)
+        return asked_s
 
     async def _of(self, port: PortId, of: Row) -> dict[str, Any]:
         at_s = self._now_s()
@@ -141,7 +146,7 @@ class Album:
         rows = map(row, [head, *snapshots])
         try:
             self._segments.append(Kind.SNAPSHOTS, min(times_s), max(times_s), rows, now_s)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             if not self._is_failing:
                 LOG.error("snapshots of congested ports cannot be kept: %s", error)
             self._is_failing = True

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.api import recording
 from controller.api.blocks import Block, Kind
 from controller.api.recorder import Recorder
 from controller.api.segments import Files, Segments
@@ -89,6 +91,52 @@ def test_it_goes_on_where_the_process_before_was(tmp_path: Path) -> None:
     controller = Controller()
     assert asyncio.run(work(controller)) == [1, 2]
     assert controller.wanted == [{"after": 2, "run": "first"}]
+
+
+def test_events_that_come_too_fast_are_counted_and_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recording, "_MOST_WAITING_BYTES", 2000)
+    lost: list[int] = []
+
+    async def work() -> None:
+        one = recorder(Controller(3, 4), tmp_path / "events", lost.append)
+        assert len(await follow(one)) == 7
+        assert lost == [1, 4]
+        assert await one.read(serials) == [1, 2]
+        # Now there is room again.
+        await follow(one)
+        assert len(await one.read(serials)) == 4
+
+    asyncio.run(work())
+    (message,) = caplog.messages
+    assert message == "events are missed: they cannot be recorded as fast as they come"
+
+
+def test_events_are_written_before_readers_have_their_turn(tmp_path: Path) -> None:
+    async def work() -> None:
+        one = recorder(Controller(2), tmp_path / "events", lambda _: None)
+        await one.write()
+        order: list[tuple[str, int]] = []
+        free = threading.Event()
+
+        def reads(name: str, segments: Segments) -> None:
+            free.wait()
+            order.append((name, len(serials(segments))))
+
+        first = asyncio.create_task(one.read(lambda segments: reads("first", segments)))
+        second = asyncio.create_task(one.read(lambda segments: reads("second", segments)))
+        await asyncio.sleep(0.01)
+        await follow(one)
+        writing = asyncio.create_task(one.write())
+        await asyncio.sleep(0)
+        # Nothing is lost with who has asked for it to be written.
+        writing.cancel()
+        free.set()
+        await asyncio.gather(first, second)
+        assert order == [("first", 0), ("second", 2)]
+
+    asyncio.run(work())
 
 
 def test_a_disk_that_cannot_be_written_ends_nothing_and_is_told_once(

@@ -240,11 +240,17 @@ def test_a_disk_that_is_full_while_nothing_happens_loses_nothing(recorded: Recor
 def test_a_slow_disk_leaves_a_gap_and_takes_bounded_memory(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "_MOST_WAITING", 10)
+    monkeypatch.setattr(recording, "_MOST_WAITING_BYTES", 10_000)
     recorded.connect()
-    for _ in range(5):
+    for _ in range(4):
         recorded.happens(4)
-    recorded.write()
+    # What is handed over is in memory until it is written.
+    batch = recorded.recording.batch()
+    assert batch is not None
+    recorded.happens(4)
+    assert recorded.recording.dropped == 10
+    recorded.writer.write(batch, recorded.now_s)
+    recorded.recording.written_bytes += batch.n_bytes
     recorded.happens()
     recorded.write()
     assert recorded.serials() == [*range(1, 11), 21]
@@ -287,6 +293,66 @@ def test_a_block_says_first_what_it_has_of_which_port(recorded: Recorded) -> Non
     (block,) = recorded.blocks(Kind.EVENTS)
     assert block.first()["ports"] == {first: [3, 3], second: [1, 0]}
     assert block.first()["events"] == 4
+
+
+def windows(serial: int, n: int) -> dict[str, Any]:
+    window = {"port": 1, "class": "background", "credit": {"bound_bytes": 0, "max_hold_ms": 160}}
+    return {
+        "serial": serial,
+        "event": "window_set",
+        "wall_s": NOW_S + serial,
+        "switch": 1,
+        "windows": [window] * n,
+    }
+
+
+def test_large_events_are_in_blocks_of_a_bounded_size(recorded: Recorded) -> None:
+    recorded.connect()
+    # More than 8 MB together.
+    recorded.recording.take([windows(serial + 1, 2000) for serial in range(55)], NOW_S)
+    assert recorded.write() == 0
+    assert recorded.serials() == [*range(1, 56)]
+    sizes = [block.raw_bytes for block in recorded.blocks(Kind.EVENTS)]
+    assert max(sizes) < 1_100_000
+    assert len(sizes) < 12
+    assert recorded.gaps() == []
+
+
+def test_an_event_that_is_too_large_is_lost_alone(recorded: Recorded) -> None:
+    recorded.connect()
+    recorded.recording.take([windows(1, 1), windows(2, 110_000), windows(3, 1)], NOW_S)
+    assert recorded.write() == 1
+    assert recorded.writer.failure is not None
+    recorded.happens(0, seconds=20)
+    assert recorded.write() == 0
+    assert recorded.writer.failure is None
+    assert recorded.serials() == [1, 3]
+    why = "events could not be written: a block has at most 8388608 bytes"
+    assert recorded.gaps() == [(NOW_S + 2, NOW_S + 2, why)]
+
+
+def test_large_events_wait_in_bounded_memory() -> None:
+    taking = Recording()
+    taking.begin({"run": "first", "last": 0})
+    taking.take([windows(1, 100_000), windows(2, 110_000), windows(3, 1)], NOW_S)
+    batch = taking.batch()
+    assert batch is not None
+    assert taking.dropped == 1
+    assert batch.n_bytes <= recording._MOST_WAITING_BYTES
+
+
+def test_it_goes_on_after_what_was_written_last_whatever_the_clock_was(
+    recorded: Recorded,
+) -> None:
+    recorded.connect()
+    recorded.happens(10)
+    recorded.write()
+    recorded.happens(0, seconds=20)
+    recorded.write()
+    recorded.happens(10, seconds=-3600)
+    recorded.write()
+    recorded.restart()
+    assert recorded.recording.wanted() == {"after": 20, "run": "first"}
 
 
 def test_newest_blocks_that_cannot_be_read_are_passed_over() -> None:

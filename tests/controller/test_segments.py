@@ -103,6 +103,40 @@ def test_a_clock_that_is_set_back_does_no_harm(recorded: Recorded) -> None:
     assert len(recorded.found()) == 21
 
 
+def test_a_clock_that_is_ahead_for_a_moment_removes_nothing(
+    recorded: Recorded, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    recorded.write(1000)
+    n_files = len(recorded.directory.names())
+    recorded.now_s += 1e8
+    recorded.write(20)
+    recorded.now_s -= 1e8 + 1200
+    recorded.write(20)
+    assert len(recorded.found()) == 1040
+    assert len(recorded.directory.names()) == n_files + 2
+    assert caplog.messages == []
+    # What is of the future is in nobody's way.
+    recorded.write(2000)
+    recorded.restart()
+    recorded.write(1)
+    oldest = recorded.now_s - DAY_S
+    assert oldest - 1860 <= min(recorded.found()) <= oldest
+    assert "is removed: it is too old" in caplog.text
+
+
+def test_after_long_idleness_the_old_go_one_by_one(recorded: Recorded) -> None:
+    recorded.write(300)
+    n_files = len(recorded.directory.names())
+    recorded.restart()
+    recorded.now_s += 10 * DAY_S
+    recorded.write(1)
+    assert len(recorded.directory.names()) == n_files + 1
+    recorded.write(40)
+    assert len(recorded.found()) == 41
+    assert len(recorded.directory.names()) == 2
+
+
 @pytest.fixture
 def on_disk(tmp_path: Path) -> Recorded:
     return Recorded(Files(tmp_path / "events"))

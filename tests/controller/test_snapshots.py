@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ class Controller:
     def __init__(self) -> None:
         self.asked: list[tuple[str, Mapping[str, object]]] = []
         self.there = True
-        self.took_s = 0.0
+        self.takes: Callable[[], None] = lambda: None
 
     async def ask(
         self, method: str, params: Mapping[str, object] | None = None, fresh_s: float = 0.0
@@ -30,6 +30,7 @@ class Controller:
         assert params is not None
         assert fresh_s < 2
         self.asked.append((method, params))
+        self.takes()
         if not self.there:
             raise UnavailableError("nobody listens")
         rows = [{"port": 1, "notice": "CN-M"}] if method == "regulation" else [{"src": "10.0.0.1"}]
@@ -116,9 +117,21 @@ def test_a_controller_that_does_not_answer_leaves_the_queue() -> None:
     assert (one["regulation"], one["flows"]) == (None, [])
 
 
-def test_a_slow_controller_is_asked_less_often() -> None:
+@pytest.mark.parametrize(
+    ("asks_s", "writes_s", "pause_s"),
+    [(0.1, 0.0, 4.0), (0.1, 3.0, 4.0), (0.0, 8.0, 0.5), (3.0, 0.0, 10.0)],
+)
+def test_a_slow_controller_is_asked_less_often(
+    asks_s: float, writes_s: float, pause_s: float
+) -> None:
     world = World()
     pauses: list[float] = []
+
+    # Each of the two questions of a port.
+    def takes() -> None:
+        world.now_s += asks_s
+
+    world.controller.takes = takes
 
     async def sleep(pause_s: float) -> None:
         pauses.append(pause_s)
@@ -127,7 +140,7 @@ def test_a_slow_controller_is_asked_less_often() -> None:
             raise asyncio.CancelledError
 
     async def write(_: object) -> None:
-        world.now_s += 0.2
+        world.now_s += writes_s
 
     async def run() -> None:
         await Snapshots(
@@ -142,7 +155,7 @@ def test_a_slow_controller_is_asked_less_often() -> None:
     world.congests(1)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(run())
-    assert pauses == pytest.approx([4.0, 4.0, 4.0])
+    assert pauses == pytest.approx([pause_s] * 3)
 
 
 def snapshot(at_s: float, port: int) -> dict[str, Any]:
