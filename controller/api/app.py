@@ -40,7 +40,7 @@ def make(api: Api) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(api.settings.origins),
-            allow_methods=["GET", "PUT", "PATCH", "DELETE"],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
     app.add_middleware(problems.SmallBodies)

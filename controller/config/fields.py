@@ -38,16 +38,26 @@ class Listen(NamedTuple):
         return f"{self.transport}:{host}:{self.port}"
 
 
+def _bounded(number: int, written: object, most: int, most_written: str) -> int:
+    """So that it fits 64 bits everywhere, and is no longer when it is written."""
+    if number > most:
+        raise ValueError(f"{written!r} is too much; write at most {most_written}")
+    return number
+
+
 def _rate_bps(written: object) -> int:
-    return round(quantity.parse(written, quantity.RATES_BPS, "bit/s", "100 Mbit/s"))
+    rate = quantity.parse(written, quantity.RATES_BPS, "bit/s", "100 Mbit/s")
+    return _bounded(round(rate), written, 10**18, "1000000 Tbit/s")
 
 
 def _size_bytes(written: object) -> int:
-    return round(quantity.parse(written, quantity.SIZES_BYTES, "bytes", "64 KiB"))
+    size = quantity.parse(written, quantity.SIZES_BYTES, "bytes", "64 KiB")
+    return _bounded(round(size), written, 10**18, "1000000 TB")
 
 
 def _time_ns(written: object) -> int:
-    return round(quantity.parse(written, quantity.TIMES_S, "seconds", "500 us") * 10**9)
+    time_s = quantity.parse(written, quantity.TIMES_S, "seconds", "500 us")
+    return _bounded(round(time_s * 10**9), written, 3600 * 10**15, "1000000 h")
 
 
 def _rtt_ns(written: object) -> int:

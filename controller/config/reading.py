@@ -1,6 +1,7 @@
 """Reads a configuration from YAML. Every error names its key, and what would be right."""
 
 import difflib
+import logging
 import re
 from collections.abc import Hashable, Iterable
 from pathlib import Path
@@ -16,6 +17,8 @@ from controller.config.sections.fabric import QueueSection
 from controller.config.sections.northbound import ApiSection
 from controller.config.sections.policies import PolicyRule
 from controller.config.sections.regulation import SchemeSection
+
+LOG = logging.getLogger("weir.app")
 
 _SWITCH_ID = re.compile(r"[0-9a-fA-F]{16}")
 _LEADING_ZEROS = re.compile(r"[-+]?0[0-7_]+")
@@ -34,6 +37,12 @@ def load(path: Path | None) -> Config:
     except ConfigError as error:
         first, *others = error.problems
         raise ConfigError(f"{path or 'without --config'}: {first}", *others) from error
+    except Exception as error:
+        # A running controller goes on with its former configuration.
+        LOG.exception("reading the configuration has failed; please report this")
+        raise ConfigError(
+            f"{path}: cannot be read, by an error in Weir: {error!r}; take back what was changed"
+        ) from error
 
 
 def parse(text: str) -> Config:
@@ -178,8 +187,15 @@ def _out_of_range(path: list[int | str], error: ErrorDetails) -> str:
     numbers = [error["input"], error.get("ctx", {})[key]]
     field = _section_of(path[:-1]).model_fields.get(str(path[-1]))
     if field is not None and is_time(field):
-        numbers = [f"{number / 10**9:g} s" for number in numbers]
+        numbers = [_seconds(number) for number in numbers]
     return f"{numbers[0]} is out of range; write {words} {numbers[1]}"
+
+
+def _seconds(time: object) -> object:
+    """A time in seconds: nanoseconds are whole, and what is not was not read yet."""
+    if isinstance(time, int):
+        return f"{time / 10**9:g} s"
+    return f"{time:g} s" if isinstance(time, float) else repr(time)
 
 
 def _keys_of(path: list[int | str]) -> list[str]:

@@ -72,10 +72,12 @@ def same(one: Config, other: Config, key: str) -> bool:
     return _value(one, key) == _value(other, key)
 
 
-def overlay(config: Config, changes: Mapping[str, str]) -> Config:
-    """The configuration with other values for these settings. Raises ConfigError with the key, and
-    what would be right, if one of them is none or cannot be changed at work, or if the values are
-    not valid together."""
+def overlay(
+    config: Config, changes: Mapping[str, str], kept: Mapping[str, str] | None = None
+) -> Config:
+    """The configuration with other values for these settings, and for those that were changed
+    before and are `kept`. Raises ConfigError with the key, and what would be right, if one of them
+    is none or cannot be changed at work, or if the values are not valid together."""
     written = {
         section: getattr(config, section).model_dump(
             mode="json", exclude_unset=True, exclude_none=True
@@ -84,12 +86,15 @@ def overlay(config: Config, changes: Mapping[str, str]) -> Config:
     }
     written.update(config.model_dump(mode="json", include=set(_LIVE_LISTS), exclude_none=True))
     problems: list[str] = []
-    for key, value in changes.items():
+    for key, value in {**(kept or {}), **changes}.items():
         section, _, name = key.partition(".")
         try:
             require_live(key)
+            if key in changes:
+                _require_short(key, value)
             target = written[section] if name else written
-            target[name or section] = _read(key, value)
+            is_list = SETTINGS[key].kind == "list"
+            target[name or section] = reading.parse_value(key, value) if is_list else value
         except ConfigError as error:
             problems += error.problems
     if problems:
@@ -124,13 +129,12 @@ def require_live(key: str) -> Setting:
     return setting
 
 
-def _read(key: str, value: str) -> object:
-    """Raises ConfigError."""
-    is_list = SETTINGS[key].kind == "list"
-    longest = _LONGEST_LIST if is_list else _LONGEST
+def _require_short(key: str, value: str) -> None:
+    """What somebody writes is not too long. What is kept was written out, and may be longer. Raises
+    ConfigError."""
+    longest = _LONGEST_LIST if SETTINGS[key].kind == "list" else _LONGEST
     if len(value) > longest:
         raise ConfigError(f"{key}: has {len(value)} characters; write at most {longest}")
-    return reading.parse_value(key, value) if is_list else value
 
 
 def _value(config: Config, key: str) -> object:

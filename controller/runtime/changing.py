@@ -11,7 +11,7 @@ has settings of its own.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -149,7 +149,7 @@ class Changing:
             changed.pop(key, None)
         if unknown:
             raise ValueRefusedError("\n".join(unknown))
-        return self._put(changed, "settings", by, only_try)
+        return self._put(changed, "settings", by, only_try, asked=changes.keys())
 
     def undo(self, entry: str, by: str) -> ChangeView:
         """Take the latest change back. Raises ConflictError if it is another one."""
@@ -210,10 +210,14 @@ class Changing:
         by: str,
         only_try: bool = False,
         detail: str = "",
+        asked: Collection[str] = (),
     ) -> ChangeView:
-        """Put these changes in force, in place of those that are. Raises ValueRefusedError."""
+        """Put these changes in force, in place of those that are; the keys `asked` have the values
+        that somebody has just written. Raises ValueRefusedError."""
+        values = _values(changed)
+        new = {key: values.pop(key) for key in asked if key in values}
         try:
-            config = settings.overlay(self._base, _values(changed))
+            config = settings.overlay(self._base, new, kept=values)
         except ConfigError as error:
             raise ValueRefusedError("\n".join(error.problems)) from None
         changed = _needed(self._base, config, changed)
@@ -315,7 +319,7 @@ def _fitting(base: Config, changed: Mapping[str, _Changed]) -> tuple[dict[str, _
     config = base
     for key, one in changed.items():
         try:
-            config = settings.overlay(base, {**_values(taken), key: one.value})
+            config = settings.overlay(base, {}, kept={**_values(taken), key: one.value})
         except ConfigError as error:
             LOG.error("a setting that was changed at work cannot be used any more: %s", error)
         else:

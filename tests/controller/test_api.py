@@ -392,6 +392,10 @@ def test_browsers_of_other_sites_may_not_ask(tmp_path: Path, world: ServedApi) -
     allowing = ServedApi(tmp_path, origins=("https://dash.example.org",))
     told = allowing.ask("/v1/ports", headers=origin).headers
     assert told["access-control-allow-origin"] == "https://dash.example.org"
+    undo = {**origin, "Access-Control-Request-Method": "POST"}
+    asked = allowing.ask("/v1/settings/undo", "OPTIONS", headers=undo)
+    assert asked.status_code == 200
+    assert "POST" in asked.headers["access-control-allow-methods"]
     other = allowing.ask("/v1/ports", headers={"Origin": "https://evil.example.org"}).headers
     assert "access-control-allow-origin" not in other
 

@@ -128,6 +128,22 @@ def test_what_is_so_already_is_no_change(bench: Bench) -> None:
     assert len(bench.audit()) == len(bench.used) == 1
 
 
+def test_a_value_that_is_longer_when_it_is_kept_bars_no_other(bench: Bench) -> None:
+    rules = ",".join(f"{{subnet: 10.0.{n}.1,treatment: exempt}}" for n in range(150))
+    asked = {"policies": f"[{rules}]"}
+    bench.changing.change(bench.version, asked, only_try=False, by="ada")
+    assert len(bench.setting("policies")["value"]) > 6000
+    bench.change(max_hold="20 ms")
+    bench.undo()
+    bench.change(max_hold="30 ms")
+    bench.start()
+    assert bench.setting(HOLD)["value"] == "30 ms"
+    assert len(bench.changing.present.policies) == 150
+    with pytest.raises(ValueRefusedError, match="write at most 6000"):
+        asked = {"policies": f"[{rules},{rules}]"}
+        bench.changing.change(bench.version, asked, only_try=False, by="ada")
+
+
 def test_the_files_value_again(bench: Bench) -> None:
     bench.change(max_hold="20 ms")
     assert bench.change(max_hold=None)["changes"][0]["to"] == "100 ms"

@@ -283,6 +283,17 @@ def test_all_errors_are_told_at_once() -> None:
         reading.parse("{fabric: {rtt: x}, log: {level: loud}}")
 
 
+def test_an_error_in_reading_is_one_of_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller that reads it again goes on."""
+    file = tmp_path / "controller.yaml"
+    file.write_text("openflow: {listen: 'tcp:127.0.0.1:6653'}")
+    monkeypatch.setattr(reading, "validate", lambda _: 1 // 0)
+    with pytest.raises(ConfigError, match=r"controller\.yaml: .* error in Weir: ZeroDivision"):
+        reading.load(file)
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: No such file"):
         reading.load(tmp_path / "none.yaml")

@@ -241,6 +241,8 @@ def test_sighup(tmp_path: Path) -> None:
     assert "regulation.scheme: 'wier' is not one of" in refused["error"]
     assert "nothing has changed" in log.log
     assert "fabric.rtt" in log.log
+    refused = running.reload("regulation: {scheme: none, max_hold: 0 s}")
+    assert "regulation.max_hold: '0 s' is out of range; write more than 0 s" in refused["error"]
     # The file that was refused has left no trace: this is compared with what was there before.
     done = running.reload("regulation: {scheme: none}\nfabric: {rtt: 1 ms}")
     assert (done["changed"], done["kept"]) == ([], ["fabric.rtt"])

@@ -98,6 +98,8 @@ def test_the_rest_of_the_file_stays_as_it_is() -> None:
         ("regulation.floor_segments", "2.5", "write"),
         ("regulation.repeat_notices", "perhaps", "write true or false"),
         ("budgets.syn", "-1", "out of range"),
+        ("classifier.quiet", "1e99h", "'1e99h' is too much; write at most 1000000 h"),
+        ("classifier.background_bytes", "1e90TB", "'1e90TB' is too much; write at most"),
         ("classifier.expiry", "2 h", "7200 s is out of range; write at most 3600 s"),
         ("policies", "[{port: 80}]", "policies.0.treatment: is missing"),
         ("policies", "{", "is not YAML"),
@@ -120,6 +122,25 @@ def test_a_value_that_cannot_be_is_refused(key: str, value: str, told: str) -> N
     refused = refusal({key: value})
     assert refused.startswith(key[:64])
     assert told in refused
+
+
+@pytest.mark.parametrize("value", ["0", "0 s", "0.0 ms"])
+@pytest.mark.parametrize("key", [key for key, one in SETTINGS.items() if one.kind == "duration"])
+def test_no_time_at_all_is_refused(key: str, value: str) -> None:
+    if SETTINGS[key].live:
+        assert "out of range" in refusal({key: value})
+    section, _, name = key.partition(".")
+    for written in (value, 0, 0.0, 1e-12):
+        with pytest.raises(ConfigError, match=f"{key}: .*write (more than 0|at least .*) s"):
+            reading.validate({section: {name: written}})
+
+
+def test_what_is_kept_may_be_longer_than_what_may_be_written() -> None:
+    rule = "{subnet: 10.0.0.0/16, treatment: exempt}"
+    kept = {"policies": f"[{', '.join([rule] * 200)}]"}
+    config = settings.overlay(Config(), {"regulation.max_hold": "20 ms"}, kept=kept)
+    assert len(config.policies) == 200
+    assert "write at most 6000" in refusal(kept)
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
