@@ -2,6 +2,7 @@
 
 import functools
 import heapq
+import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -12,12 +13,13 @@ from pydantic import BaseModel
 from controller import __version__
 from controller.api.load import NO_LOAD, Load, LoopLate
 from controller.api.notices import Notices
-from controller.api.rates import NO_TIMES, UNKNOWN, HeldTimes, Rates, merged
+from controller.api.rates import NO_TIMES, UNKNOWN, Counted, HeldTimes, Rates, merged
 from controller.api.sampling import Sample
 from controller.model.values import PortId
 from controller.rpc.spans import Row, by_port, queue_of
 
 _MINUTE_S = 60.0
+_LATELY_S = 600.0
 _MOST_CONGESTED = 20
 # What was heard is not looked through for each of many who ask.
 _SAME_S = 0.1
@@ -82,6 +84,16 @@ class HeldTold(BaseModel):
     counts: list[int]
 
 
+class Lately(BaseModel):
+    """What came over the last `over_s`, 10 minutes at most, over all ports: timeouts are those of
+    the sampled connections."""
+
+    over_s: float
+    dropped_packets: int
+    timeouts: int
+    held_requests: int
+
+
 class FabricOverview(BaseModel):
     """What the fabric was like at `at_s`, in seconds since 1970; null: it is not known yet. `ports`
     counts those with a queue and, of these, those that are congested; the worst are listed."""
@@ -94,6 +106,7 @@ class FabricOverview(BaseModel):
     totals: Totals
     held_times: HeldTold
     events_per_minute: int
+    lately: Lately
     longer_history: bool
 
 
@@ -127,6 +140,8 @@ class Overview:
         self._sampled_s = 0.0
         self._silent: str | None = "it has not been asked yet"
         self._minute: deque[_Second] = deque()
+        # When each sample was taken, and what had come since the one before.
+        self._lately: deque[tuple[float, Counted]] = deque()
         self._loads = Load()
         self._load = NO_LOAD
         self._rows: dict[PortId, Row] = {}
@@ -143,12 +158,16 @@ class Overview:
         else:
             self._sample, self._sampled_s, self._silent = found, now_s, None
             held = found.sampled.held
+            self._lately.append((now_s, found.sampled.counted))
             self._rows = by_port(found.ports)
             self._notices.sampled(found.at_s, now_s)
             self._load = self._loads.take(found.controller, now_s) if found.controller else NO_LOAD
         self._minute.append(_Second(now_s, held, events))
         while self._minute[0].at_s <= now_s - _MINUTE_S:
             self._minute.popleft()
+        # The first one has what came before its time.
+        while len(self._lately) > 1 and self._lately[1][0] <= now_s - _LATELY_S:
+            self._lately.popleft()
         self._told, self._looked_s = self._of(self._sample), None
 
     def hear(self, events: Iterable[Mapping[str, Any]], now_s: float) -> None:
@@ -179,8 +198,16 @@ class Overview:
             totals=_totals(UNKNOWN if self._silent or not sample else sample.sampled.totals),
             held_times=HeldTold(bounds_s=list(held.bounds_s), counts=list(held.counts)),
             events_per_minute=sum(second.events for second in self._minute),
+            lately=self._lately_told(),
             longer_history=self._longer_history,
         )
+
+    def _lately_told(self) -> Lately:
+        times = [at_s for at_s, _ in self._lately]
+        came = Counted.added(
+            [Counted(), *(one for _, one in itertools.islice(self._lately, 1, None))]
+        )
+        return Lately(over_s=times[-1] - times[0] if times else 0.0, **came._asdict())
 
     def congested(self, now_s: float) -> dict[PortId, Row]:
         """The congested ports, the worst first, 20 at most, as they were sampled."""

@@ -74,6 +74,19 @@ class HeldTimes(NamedTuple):
 NO_TIMES = HeldTimes((), ())
 
 
+class Counted(NamedTuple):
+    """What came between two samples, over all ports. A rate stands for a second, so that sums of
+    rates are not what was counted."""
+
+    dropped_packets: int = 0
+    timeouts: int = 0
+    held_requests: int = 0
+
+    @classmethod
+    def added(cls, counts: Iterable[Self]) -> Self:
+        return cls(*map(sum, zip(*counts, strict=True)))
+
+
 class _Known(NamedTuple):
     """The newest reading of a port, when it came, and what it says."""
 
@@ -83,11 +96,13 @@ class _Known(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """One sample: the rates of ports that are known, their sums, and the holds that have ended."""
+    """One sample: the rates of ports that are known, their sums, the holds that have ended, and
+    what came since the one before."""
 
     rates: dict[PortId, Rates]
     totals: Rates
     held: HeldTimes
+    counted: Counted = Counted()
 
 
 class Differences:
@@ -98,7 +113,7 @@ class Differences:
 
     def take(self, rows: Iterable[Row], now_s: float) -> Sampled:
         """`now_s` is of a clock that does not jump."""
-        held = NO_TIMES
+        held, counted = NO_TIMES, [Counted()]
         known: dict[PortId, _Known] = {}
         rates: dict[PortId, Rates] = {}
         for port_id, row in by_port(rows).items():
@@ -107,12 +122,14 @@ class Differences:
                 known[port_id] = before
             else:
                 known[port_id] = _Known(row, now_s, _rates(before, row))
+                if before is not None and not math.isnan(known[port_id].rates.dropped_per_s):
+                    counted.append(_counted(before.row, row))
                 if before is not None and not math.isnan(known[port_id].rates.held_per_s):
                     held = merged(held, _held(before.row, row))
             if now_s - known[port_id].at_s <= _FRESH_S:
                 rates[port_id] = known[port_id].rates
         self._known = known
-        return Sampled(rates, Rates.added(rates.values()), held)
+        return Sampled(rates, Rates.added(rates.values()), held, Counted.added(counted))
 
 
 def ratio(part: float, whole: float) -> float:
@@ -135,6 +152,19 @@ def _have_account(begin: Row, end: Row) -> bool:
     before, after = queue_of(begin), queue_of(end)
     may_have = before["can_have_account"] and after["can_have_account"]
     return bool(may_have and (after["account"] or not before["account"]))
+
+
+def _counted(begin: Row, end: Row) -> Counted:
+    """Of a port, both of whose readings can be compared."""
+    before, after = queue_of(begin), queue_of(end)
+    dropped = after["dropped_packets"] - before["dropped_packets"]
+    has_tcp = begin["tcp"] and end["tcp"]
+    timeouts = end["tcp"]["timeouts"] - begin["tcp"]["timeouts"] if has_tcp else 0
+    held = 0
+    if after["account"] and _have_account(begin, end):
+        held = after["account"]["held_requests"]
+        held -= before["account"]["held_requests"] if before["account"] else 0
+    return Counted(dropped, timeouts, held)
 
 
 def _held(begin: Row, end: Row) -> HeldTimes:

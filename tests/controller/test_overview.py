@@ -67,6 +67,7 @@ def test_before_the_first_sample_nothing_is_known() -> None:
     assert set(told["totals"].values()) == {None}
     assert told["held_times"] == {"bounds_s": [], "counts": []}
     assert told["events_per_minute"] == 0
+    assert set(told["lately"].values()) == {0}
 
 
 def test_a_healthy_fabric() -> None:
@@ -190,6 +191,27 @@ def test_without_its_controller_it_shows_how_old_all_is_and_no_totals() -> None:
     assert fabric.told()["totals"]["sent_bps"] is None
     fabric.sample(row(301))
     assert fabric.told()["totals"]["sent_bps"] == 8e6
+
+
+def test_what_came_is_counted_exactly_over_ten_minutes() -> None:
+    fabric = Fabric()
+    fabric.sample(row(1000), row(1000, port=2))
+    fabric.sample(row(1001), row(1000.1, port=2))
+    # The switch tells of the second port nothing new, which is no more of the same.
+    fabric.sample(row(1002), row(1000.1, port=2))
+    told = fabric.told()["lately"]
+    assert told == {"over_s": 2, "dropped_packets": 4, "timeouts": 6, "held_requests": 8}
+    # Counters that begin anew have counted nothing that is known.
+    fabric.sample(row(3), row(1000.1, port=2))
+    assert fabric.told()["lately"] == {**told, "over_s": 3}
+    for second in range(4, 900):
+        fabric.sample(row(second))
+    assert fabric.told()["lately"] == {
+        "over_s": 600,
+        "dropped_packets": 1200,
+        "timeouts": 1800,
+        "held_requests": 2400,
+    }
 
 
 def test_holds_and_events_are_of_the_last_minute() -> None:

@@ -62,6 +62,12 @@ class FakeApi:
         self.silent: list[str] = []
         # What an older API does not tell of the controller.
         self.not_told: set[str] = set()
+        self.lately = {
+            "over_s": 600.2,
+            "dropped_packets": 1340,
+            "timeouts": 54,
+            "held_requests": 97_200,
+        }
         self.congested = [fabric.name(*fabric.HOT)]
         self.clock_off_s = 0.0
         self.asked: list[tuple[str, str]] = []
@@ -199,6 +205,7 @@ class FakeApi:
                     "counts": fabric.ACCOUNT["held_counts"],
                 },
                 "events_per_minute": 42,
+                "lately": self.lately,
                 "longer_history": self.longer_history,
             }
         )

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { end_s, largest, last, merge, since, times, total } from './series';
+import { end_s, largest, last, merge, since, times } from './series';
 import type { History, Values } from './types';
 
 function history(begin_s: number, values: Values, step_s = 1): History {
@@ -53,10 +53,4 @@ test('extremes pass over what is not known', () => {
   expect(last([])).toBeNull();
   expect(largest([null, -1, 3, null])).toBe(3);
   expect(largest([null])).toBeNull();
-});
-
-test('a rate comes to so much over the steps that are known', () => {
-  expect(total([1, null, 2.5], 10)).toBe(35);
-  expect(total([null, null], 1)).toBeNull();
-  expect(total([], 1)).toBeNull();
 });

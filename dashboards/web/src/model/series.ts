@@ -64,9 +64,3 @@ export function largest(values: Values): number | null {
   for (const value of values) if (value !== null && (most === null || value > most)) most = value;
   return most;
 }
-
-/** What a rate comes to over all steps that are known; null if none is. */
-export function total(per_s: Values, step_s: number): number | null {
-  const known = per_s.filter((value) => value !== null);
-  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) * step_s;
-}

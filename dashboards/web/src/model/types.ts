@@ -62,6 +62,8 @@ export interface Overview {
   totals: Totals;
   held_times: { bounds_s: number[]; counts: number[] };
   events_per_minute: number | null;
+  /** What came over the last 10 minutes; absent where the API is older than the page. */
+  lately?: { over_s: number; dropped_packets: number; timeouts: number; held_requests: number };
   /** Whether there is history of more than a day; absent from an older API. */
   longer_history?: boolean;
 }
