@@ -23,6 +23,7 @@ LOG = logging.getLogger("weir.api")
 _AT_ONCE = 2
 # A peer that takes nothing for so long is in the way of others.
 _SEND_S = 30.0
+_ENDED = "the token is no longer good, and the file ends here"
 
 
 def lines(found: Block | Hole, begin_s: float, end_s: float) -> bytes:
@@ -65,11 +66,17 @@ class Exports:
             return segments.read(begin_s, end_s)
 
         blocks = await self._recorder.read(begin)
+        told_s = begin_s
         while may():
-            piece = await self._recorder.in_thread(_next, blocks, begin_s, end_s)
+            piece, until_s = await self._recorder.in_thread(_next, blocks, begin_s, end_s)
             if piece is None:
                 break
             yield piece
+            told_s = max(told_s, min(until_s, end_s))
+        else:
+            # Without it, it would look like all.
+            yield _missing(Gap(told_s, end_s, _ENDED))
+            return
         for gap in self._recorder.gaps():
             if gap.from_s <= end_s and gap.to_s >= begin_s:
                 yield _missing(gap)
@@ -87,12 +94,14 @@ class Exports:
         self._n -= 1
 
 
-def _next(blocks: Iterator[Block | Hole], begin_s: float, end_s: float) -> bytes | None:
-    """The next lines; None at the end."""
+def _next(
+    blocks: Iterator[Block | Hole], begin_s: float, end_s: float
+) -> tuple[bytes | None, float]:
+    """The next lines and until when they tell; None at the end."""
     for found in blocks:
         if told := lines(found, begin_s, end_s):
-            return told
-    return None
+            return told, found.end_s
+    return None, end_s
 
 
 class Export(StreamingResponse):

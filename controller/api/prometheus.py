@@ -6,6 +6,7 @@ Several controllers tell of the same port, a master and its standbys: the larges
 
 import asyncio
 import json
+import logging
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,8 @@ from controller.api.rings import Column
 from controller.api.upstream import UnavailableError
 from controller.model.values import PortId, datapath_id
 
+LOG = logging.getLogger("weir.api")
+
 # Further back, and with more steps, nobody looks.
 MOST_S = 1000 * 86_400.0
 _MOST_STEPS = 1000
@@ -27,6 +30,11 @@ _WINDOW_S = 150
 _TIMEOUT_S = 10.0
 _MOST_BYTES = 1024 * 1024
 _SHOWN = 200
+
+
+# What a metric tells several of at one time, whatever labels its scrapes add. Names of ports are
+# left out: they may change.
+_LABELS = "switch, port, queue, below_bytes"
 
 
 def _rate(metric: str) -> str:
@@ -58,6 +66,7 @@ class Prometheus:
             trust_env=False,
             follow_redirects=False,
         )
+        self._why: str | None = None
 
     async def ask(self, _method: str, params: Mapping[str, object] | None = None) -> bytes:
         """A `PortHistory` as JSON, of the parameters of `longer`. Raises UnavailableError."""
@@ -68,6 +77,20 @@ class Prometheus:
         self, switch: int | None, port: int | None, begin_s: int, n: int, step_s: int
     ) -> PortHistory:
         """`n` steps of `step_s`, of a port or of all together. Raises UnavailableError."""
+        try:
+            told = await self._history(switch, port, begin_s, n, step_s)
+        except UnavailableError as error:
+            # Where it is, is for those who run it alone.
+            if str(error) != self._why:
+                LOG.warning("no longer history from %s: %s", self._url, error)
+            self._why = str(error)
+            raise
+        self._why = None
+        return told
+
+    async def _history(
+        self, switch: int | None, port: int | None, begin_s: int, n: int, step_s: int
+    ) -> PortHistory:
         port_id = None if switch is None or port is None else PortId(switch, port)
         try:
             async with asyncio.timeout(_TIMEOUT_S):
@@ -78,7 +101,7 @@ class Prometheus:
                     )
                 )
         except TimeoutError:
-            raise self._unavailable("does not answer in time") from None
+            raise _unavailable("does not answer in time") from None
         series = Series(**dict(zip(Series.model_fields, columns, strict=True)))
         return PortHistory(step_s=step_s, begin_s=begin_s, series=series)
 
@@ -91,15 +114,15 @@ class Prometheus:
         try:
             told = from_json(body)
             if told["status"] != "success":
-                raise self._unavailable(f"refuses: {str(told['error'])[:_SHOWN]}")
+                raise _unavailable(f"refuses: {str(told['error'])[:_SHOWN]}")
             for result in told["data"]["result"]:
                 for time_s, value in result["values"]:
                     number, place = float(value), round((time_s - first) / step_s)
                     if 0 <= place < n and math.isfinite(number):
                         column[place] = number
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, OverflowError, KeyError, TypeError):
             right = "is northbound.api.prometheus its address?"
-            raise self._unavailable(f"answers with what is none of its answers; {right}") from None
+            raise _unavailable(f"answers with what is none of its answers; {right}") from None
         return column
 
     async def _body(self, params: Mapping[str, str]) -> bytes:
@@ -111,15 +134,16 @@ class Prometheus:
                 async for piece in response.aiter_raw():
                     body += piece
                     if len(body) > _MOST_BYTES:
-                        raise self._unavailable("answers with more than it was asked for")
+                        raise _unavailable("answers with more than it was asked for")
         except httpx.TimeoutException:
-            raise self._unavailable("does not answer in time") from None
+            raise _unavailable("does not answer in time") from None
         except httpx.HTTPError as error:
-            raise self._unavailable(f"does not answer: {error}") from None
+            raise _unavailable(f"does not answer: {error}") from None
         return body
 
-    def _unavailable(self, why: str) -> UnavailableError:
-        return UnavailableError(f"Prometheus at {self._url} {why}")
+
+def _unavailable(why: str) -> UnavailableError:
+    return UnavailableError(f"Prometheus {why}")
 
 
 def longer(
@@ -153,7 +177,7 @@ def _query(name: str, port_id: PortId | None, step_s: int) -> str:
 
     def summed(of: str) -> str:
         text = of.replace("WHERE", where).replace("WINDOW", str(window))
-        return f"sum(max without (instance, job) ({text}))"
+        return f"sum(max by ({_LABELS}) ({text}))"
 
     if name == "answer_s":
         seconds, answers = map(summed, _ANSWERS)

@@ -1,6 +1,7 @@
 """The recorded events of a part of time as a file."""
 
 import asyncio
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -89,11 +90,23 @@ def test_two_take_it_at_once(world: ServedApi) -> None:
 
 
 def test_it_ends_with_the_token(world: ServedApi) -> None:
-    async def take() -> list[bytes]:
-        told = world.api.exports.told(0, NOW_S, lambda: False)
-        return [piece async for piece in told]
+    async def take(n_pieces: int) -> list[dict[str, Any]]:
+        may = itertools.chain([True] * n_pieces, itertools.repeat(False))
+        told = world.api.exports.told(NOW_S - 60, NOW_S, lambda: next(may))
+        return [
+            json.loads(line) for piece in [one async for one in told] for line in piece.splitlines()
+        ]
 
-    assert b"serial" not in b"".join(asyncio.run(take()))
+    for n_pieces, from_s in ((0, NOW_S - 60), (1, NOW_S - 16)):
+        *events, missing = asyncio.run(take(n_pieces))
+        assert len(events) == 5 * n_pieces
+        assert missing == {
+            "event": "events_missing",
+            "wall_s": from_s,
+            "from_s": from_s,
+            "to_s": NOW_S,
+            "why": "the token is no longer good, and the file ends here",
+        }
 
 
 def test_who_does_not_read_is_dropped(

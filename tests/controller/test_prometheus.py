@@ -93,7 +93,9 @@ def why_not(url: str) -> str:
     with pytest.raises(UnavailableError) as error:
         history(url)
     told = str(error.value)
-    assert told.startswith(f"Prometheus at {url.rstrip('/')} ")
+    assert told.startswith("Prometheus ")
+    # Readers are not told where it is.
+    assert "127.0.0.1" not in told
     return told
 
 
@@ -118,16 +120,15 @@ def test_questions_are_of_one_port_or_of_all(stand_in: StandIn) -> None:
     queries = {one["query"] for one in stand_in.asked}
     of_port = 'switch="0000000000000011",port="3"'
     assert (
-        "8 * sum(max without (instance, job) "
+        "8 * sum(max by (switch, port, queue, below_bytes) "
         f"(rate(weir_queue_sent_bytes_total{{{of_port}}}[300s])))" in queries
     )
     assert all(of_port in query for query in queries)
     stand_in.asked.clear()
     history(stand_in.url, None)
     queries = {one["query"] for one in stand_in.asked}
-    assert (
-        "8 * sum(max without (instance, job) (rate(weir_queue_sent_bytes_total[300s])))" in queries
-    )
+    of_all = "rate(weir_queue_sent_bytes_total[300s])"
+    assert f"8 * sum(max by (switch, port, queue, below_bytes) ({of_all}))" in queries
 
 
 @pytest.mark.parametrize(
@@ -177,6 +178,8 @@ def test_what_prometheus_refuses_is_told(stand_in: StandIn) -> None:
         (200, b'{"status": "success", "data": {"result": [{"values": [[1]]}]}}'),
         (200, b'{"status": "success", "data": {"result": [{"values": [["a", "b"]]}]}}'),
         (200, b'{"status": "success", "data": {"result": 3}}'),
+        (200, b'{"status": "success", "data": {"result": [{"values": [[1e999, "1"]]}]}}'),
+        (200, b'{"status": "success", "data": {"result": [{"values": [[NaN, "1"]]}]}}'),
         (200, b"[]"),
         (302, b""),
     ],
@@ -189,6 +192,23 @@ def test_what_is_no_prometheus_is_told(stand_in: StandIn, status: int, body: byt
 def test_an_answer_without_an_end_is_not_read_to_its_end(stand_in: StandIn) -> None:
     stand_in.body = lambda _: b" " * (2 * 1024 * 1024)
     assert "more than it was asked for" in why_not(stand_in.url)
+
+
+def test_where_it_is_is_logged_once_for_each_reason(
+    stand_in: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = longer(None, NOW_S - 3600, NOW_S, NOW_S)
+
+    async def ask_twice() -> None:
+        one = Prometheus(stand_in.url)
+        for _ in range(2):
+            with pytest.raises(UnavailableError):
+                await one.ask("longer", asked)
+
+    stand_in.body = lambda _: b"hello"
+    asyncio.run(ask_twice())
+    (message,) = caplog.messages
+    assert message.startswith(f"no longer history from {stand_in.url}: Prometheus answers")
 
 
 def test_a_prometheus_that_is_away_is_told(stand_in: StandIn) -> None:
@@ -236,7 +256,7 @@ def test_a_problem_says_that_prometheus_is_away(tmp_path: Path, stand_in: StandI
     stand_in.body = lambda _: b"nonsense"
     world = ServedApi(tmp_path, prometheus=stand_in.url)
     detail = world.problem(503, f"/v1/history?from={NOW_S - 2 * DAY_S}")
-    assert detail.startswith(f"not now: Prometheus at {stand_in.url} answers with")
+    assert detail.startswith("not now: Prometheus answers with")
 
 
 def test_without_prometheus_there_is_a_day(tmp_path: Path) -> None:
@@ -304,7 +324,8 @@ def test_a_real_prometheus_tells_what_it_has_scraped(tmp_path: Path) -> None:
     name = "weir_queue_sent_bytes"
     labels = 'switch="0000000000000011",port="3",name="eth3",queue="0",instance="a",job="weir"'
     samples = [
-        f"{name}_total{{{labels}}} {(at_s - begin_s) * 10**6} {at_s}"
+        f'{name}_total{{{labels},rack="{rack}"}} {(at_s - begin_s) * 10**6} {at_s}'
+        for rack in "ab"
         for at_s in range(begin_s, end_s + 1, 60)
         if at_s not in away
     ]
