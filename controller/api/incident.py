@@ -1,11 +1,12 @@
 """Everything that happened in a part of time, from what was recorded. Pure."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
-from controller.api.blocks import Block, DamageError, Kind
+from controller.api.blocks import Block, DamageError, Kind, row
 from controller.api.history import PortHistory
 from controller.api.recording import Event, Gap, ports_of, tally
 from controller.api.segments import Hole
@@ -127,9 +128,11 @@ def _chosen(
     for block in blocks:
         if not isinstance(block, Block) or block.kind != Kind.EVENTS:
             continue
-        if len(others) >= most and (port is None or not _has(block, port)):
+        is_full = len(others) >= most
+        if is_full and (port is None or not _has(block, port)):
             continue
-        for event in _within(block, begin_s, end_s):
+        needles = () if port is None or not is_full else _needles(port)
+        for event in _within(block, begin_s, end_s, needles):
             kept = of_port if port is not None and port in ports_of(event) else others
             if len(kept) < most:
                 kept.append(event)
@@ -146,8 +149,25 @@ def _has(block: Block, port: str) -> bool:
         return False
 
 
-def _within(block: Block, begin_s: float, end_s: float) -> Iterator[Event]:
-    return (one for one in _rows(block)[1:] if begin_s <= one["wall_s"] <= end_s)
+def _needles(port: str) -> tuple[bytes, ...]:
+    """Each event of a port has one of these in its line, and most others have none."""
+    return port.encode(), row({"switch": int(port.partition(":")[0], 16)})[1:-1]
+
+
+def _within(
+    block: Block, begin_s: float, end_s: float, needles: Sequence[bytes] = ()
+) -> Iterator[Event]:
+    rows = _found(block, needles) if needles else _rows(block)[1:]
+    return (one for one in rows if begin_s <= one["wall_s"] <= end_s)
+
+
+def _found(block: Block, needles: Sequence[bytes]) -> list[Any]:
+    """The events in whose lines one of these is. To read all others would take most of the time."""
+    try:
+        lines = block.raw().splitlines()[1:]
+        return [json.loads(line) for line in lines if any(one in line for one in needles)]
+    except (ValueError, RecursionError):
+        return []
 
 
 def _rows(block: Block) -> list[Any]:

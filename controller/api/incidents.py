@@ -9,7 +9,8 @@ from pydantic_core import from_json
 
 from controller import __version__
 from controller.api import incident
-from controller.api.history import History, PortHistory
+from controller.api.history import History
+from controller.api.hub import FullError
 from controller.api.incident import Found, Notices
 from controller.api.recorder import Recorder
 from controller.api.recording import Gap
@@ -20,8 +21,8 @@ from controller.model.values import PortId, datapath_id
 from controller.rpc.messages import CallError
 
 _ENTRIES, _MOST_PAGES = 1000, 10
-# They may take a second each, in which nobody's events are written.
-_AT_ONCE = 2
+# They may take seconds each, of the one thread that reads: others are to try again.
+_AT_ONCE = 4
 _NO_NOTICES = Notices(0, None)
 
 
@@ -33,7 +34,7 @@ class Incidents:
     ) -> None:
         self._upstream, self._recorder = upstream, recorder
         self._album, self._history = album, history
-        self._free = asyncio.Semaphore(_AT_ONCE)
+        self._n = 0
 
     async def told(
         self,
@@ -43,49 +44,70 @@ class Incidents:
         port_id: PortId | None,
         names: Mapping[PortId, str],
     ) -> bytes:
-        """An `incident.Incident` as JSON. Raises LookupError for a port that is not known."""
-        async with self._free:
-            audit, gaps = await self._audit(begin_s, end_s)
+        """An `incident.Incident` as JSON. Raises LookupError for a port that is not known, and
+        FullError if others are being put together already."""
+        if self._n >= _AT_ONCE:
+            raise FullError(f"{_AT_ONCE} incidents are put together already; try again later")
+        self._n += 1
+        try:
+            return await self._put_together(begin_s, end_s, now_s, port_id, names)
+        finally:
+            self._n -= 1
 
-            def make(segments: Segments) -> bytes:
-                port = None if port_id is None else str(port_id)
-                found = incident.find(
-                    segments.read(begin_s, end_s),
-                    segments.read(begin_s, end_s),
-                    begin_s,
-                    end_s,
-                    port,
-                )
-                told = self._told(found, begin_s, end_s, now_s, port_id, names)
-                told["events_from_s"] = segments.begin_s
-                all_gaps = [*told["gaps"], *gaps, *self._recorder.gaps()]
-                told["gaps"] = _gaps(all_gaps, begin_s, end_s)
-                return _written({**told, "audit": audit})
+    async def _put_together(
+        self,
+        begin_s: float,
+        end_s: float,
+        now_s: float,
+        port_id: PortId | None,
+        names: Mapping[PortId, str],
+    ) -> bytes:
+        audit, gaps = await self._audit(begin_s, end_s)
+        port = None if port_id is None else str(port_id)
 
-            return await self._recorder.read(make)
+        def find(segments: Segments) -> tuple[Found, float | None]:
+            once, again = (segments.read(begin_s, end_s) for _ in range(2))
+            return incident.find(once, again, begin_s, end_s, port), segments.begin_s
 
-    def _told(
+        found, from_s = await self._recorder.read(find)
+        # The loop changes histories and gaps, so it takes them, one after the other.
+        chosen = _chosen(found, port_id)
+        gaps += self._recorder.gaps()
+        told = await self._told(found, chosen, begin_s, end_s, now_s, port_id, names)
+        told["events_from_s"] = from_s
+        told["gaps"] = _gaps([*found.gaps, *gaps], begin_s, end_s)
+        told["audit"] = audit
+
+        def write() -> bytes:
+            of = list(map(str, chosen))
+            most = incident.MOST_SNAPSHOTS
+            told["snapshots"] = self._album.told(begin_s, end_s, of, most) if of else []
+            return _written(told)
+
+        return await self._recorder.in_thread(write)
+
+    async def _told(
         self,
         found: Found,
+        chosen: Sequence[PortId],
         begin_s: float,
         end_s: float,
         now_s: float,
         port_id: PortId | None,
         names: Mapping[PortId, str],
     ) -> dict[str, Any]:
-        chosen = [] if port_id is None else [str(port_id)]
-        chosen += [name for name in found.ports if name not in chosen]
-        chosen = chosen[: incident.MOST_PORTS]
         # Raises for the port that was asked for alone: others have had notices.
         if port_id is not None and str(port_id) not in found.ports:
             self._history.told(port_id, begin_s, end_s, now_s)
-        ports = [_port_id(name) for name in chosen]
 
-        def history(of: PortId | None) -> PortHistory:
+        async def history(of: PortId | None) -> dict[str, Any]:
+            # Others have their turn between two ports.
+            await asyncio.sleep(0)
             try:
-                return self._history.told(of, begin_s, end_s, now_s)
+                told = self._history.told(of, begin_s, end_s, now_s)
             except LookupError:
-                return self._history.unknown(begin_s, end_s, now_s)
+                told = self._history.unknown(begin_s, end_s, now_s)
+            return told.model_dump()
 
         return {
             "from_s": begin_s,
@@ -93,21 +115,17 @@ class Incidents:
             "asked_s": now_s,
             "version": __version__,
             "port": None if port_id is None else _named(port_id, names),
-            "totals": history(None).model_dump(),
+            "totals": await history(None),
             "ports": [
                 {
                     **_named(of, names),
                     **found.ports.get(str(of), _NO_NOTICES)._asdict(),
-                    "history": history(of).model_dump(),
+                    "history": await history(of),
                 }
-                for of in ports
+                for of in chosen
             ],
             "events": found.events,
             "events_left_out": found.n_left_out,
-            "gaps": found.gaps,
-            "snapshots": self._album.told(begin_s, end_s, chosen, incident.MOST_SNAPSHOTS)
-            if chosen
-            else [],
         }
 
     async def _audit(self, begin_s: float, end_s: float) -> tuple[list[dict[str, Any]], list[Gap]]:
@@ -122,10 +140,20 @@ class Incidents:
                 entries += [one for one in page["entries"] if begin_s <= one["at_s"] <= end_s]
                 before = page["next_before"]
                 if before is None or page["entries"][-1]["at_s"] < begin_s:
-                    break
+                    return entries[::-1], []
         except (CallError, UnavailableError) as error:
             return [], [Gap(begin_s, end_s, f"it is not known who has changed what: {error}")]
-        return entries[::-1], []
+        oldest_s = page["entries"][-1]["at_s"]
+        why = f"it is not known who has changed what: {_ENTRIES * _MOST_PAGES} changes are later"
+        return entries[::-1], [Gap(begin_s, max(begin_s, min(oldest_s, end_s)), why)]
+
+
+def _chosen(found: Found, port_id: PortId | None) -> list[PortId]:
+    """The ports of an incident, the one that was asked for first."""
+    chosen = [] if port_id is None else [port_id]
+    noticed = map(_port_id, found.ports)
+    chosen += [one for one in noticed if one != port_id]
+    return chosen[: incident.MOST_PORTS]
 
 
 def _written(told: Mapping[str, Any]) -> bytes:

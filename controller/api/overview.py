@@ -215,15 +215,11 @@ class Overview:
 
     def _heard(self, now_s: float) -> dict[PortId, _Level]:
         """How congested ports are, by the sample and what was heard since."""
-        return (
-            self._levels
-            | self._levels
-            | {
-                port: _Level(heard.level, heard.queue_bytes, heard.limit_bytes)
-                for port, heard in self._notices.now(now_s).items()
-                if port in self._rows
-            }
-        )
+        return self._levels | {
+            port: _Level(heard.level, heard.queue_bytes, heard.limit_bytes)
+            for port, heard in self._notices.now(now_s).items()
+            if port in self._rows
+        }
 
     def _worst(self, levels: Mapping[PortId, _Level]) -> list[PortId]:
         congested = (port for port, told in levels.items() if told.level)

@@ -45,11 +45,7 @@ def add(app: FastAPI, api: Api, reader: Any) -> None:
         request: Request, asked: Annotated[answers.HistoryQuery, Query()]
     ) -> Response:
         begin_s, end_s = asked.interval(api.now_s())
-        if begin_s > end_s:
-            raise HTTPException(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
-                f"from: {begin_s} is after the end, {end_s}; write an earlier from, or a later to",
-            )
+        _check_order(begin_s, end_s)
         if end_s - begin_s > MOST_S:
             raise HTTPException(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -70,4 +66,14 @@ def add(app: FastAPI, api: Api, reader: Any) -> None:
     async def recorded_events(
         asked: Annotated[answers.TimeQuery, Query()], caller: Annotated[Caller, reader]
     ) -> Response:
-        return api.exports.response(*asked.interval(api.now_s()), caller.is_admitted)
+        begin_s, end_s = asked.interval(api.now_s())
+        _check_order(begin_s, end_s)
+        return api.exports.response(begin_s, end_s, caller.is_admitted)
+
+
+def _check_order(begin_s: float, end_s: float) -> None:
+    if begin_s > end_s:
+        raise HTTPException(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"from: {begin_s} is after the end, {end_s}; write an earlier from, or a later to",
+        )

@@ -79,6 +79,11 @@ def test_it_is_a_file_of_lines(world: ServedApi) -> None:
     assert world.ask(f"/v1/events/recorded?from={NOW_S - 600}&to={NOW_S - 300}").text == ""
 
 
+def test_a_time_that_ends_before_it_begins_is_refused(world: ServedApi) -> None:
+    path = f"/v1/events/recorded?from={NOW_S}&to={NOW_S - 1}"
+    assert "is after the end" in world.problem(422, path)
+
+
 def test_two_take_it_at_once(world: ServedApi) -> None:
     exports = world.api.exports
     exports.begin()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,28 @@ def test_events_of_the_asked_port_come_before_others() -> None:
     # Without a port, the first ones.
     assert times(recorded.find(0, 60, None, most=20))[-1] == 1
     assert len(recorded.find(0, 60, A, most=20).events) == 20
+
+
+def test_of_a_port_no_more_lines_are_read_than_may_be_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorded = Recorded()
+    windows = {"event": "window_set", "switch": 1, "windows": [{"port": 2}]}
+    for second in range(10):
+        others = [queue_event("CN-M", C, NOW_S + second)] * 50
+        recorded.second(second, *others, queue_event("CN-H", B, NOW_S + second), windows, link(B))
+    n_read: list[int] = []
+    loads = json.loads
+
+    def counted(text: bytes) -> Any:
+        n_read.append(1)
+        return loads(text)
+
+    monkeypatch.setattr(json, "loads", counted)
+    found = recorded.find(0, 10, B, most=40)
+    # Three of each block are of the port.
+    assert len([one for one in found.events if one["event"] != "queue_event"]) == 20
+    assert len(n_read) < 53 + 10 * 5
 
 
 def test_gaps_are_told_and_damage_is_one() -> None:
@@ -243,6 +266,35 @@ def test_without_its_controller_all_else_is_told(world: ServedApi) -> None:
     assert set(told["ports"][0]["history"]["series"]["sent_bps"]) == {None}
     whys = [gap["why"] for gap in told["gaps"]]
     assert "it is not known who has changed what: nobody listens" in whys
+
+
+def test_more_changes_than_are_read_leave_a_gap(
+    world: ServedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = world.controller.ask
+    more = {"by": "token a", "what": "off", "changes": [], "detail": "port eth2"}
+
+    async def answer(method: str, params: Mapping[str, Any] | None = None) -> bytes:
+        if method == "audit":
+            # Each page has an entry of a second earlier, without an end.
+            number = int((params or {})["before"] or "100") - 1
+            entry = {"id": f"{number:04}", "at_s": NOW_S - 100 + number, **more}
+            return row({"entries": [entry], "next_before": f"{number:04}"})
+        return await whole(method, params)
+
+    monkeypatch.setattr(world.controller, "ask", answer)
+    told = ask(world, f"from={NOW_S - 60}&to={NOW_S}")
+    assert len(told["audit"]) == 10
+    (gap,) = (one for one in told["gaps"] if "who has changed what" in one["why"])
+    assert (gap["from_s"], gap["to_s"]) == (NOW_S - 60, NOW_S - 10)
+
+
+def test_more_than_a_few_at_once_are_to_try_again(world: ServedApi) -> None:
+    world.api._incidents._n = 4
+    assert "4 incidents are put together already" in world.problem(503, "/v1/incident")
+    world.api._incidents._n = 3
+    ask(world)
+    assert world.api._incidents._n == 3
 
 
 def test_before_anything_was_recorded_it_is_told_that_nothing_is_known(world: ServedApi) -> None:
