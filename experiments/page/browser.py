@@ -15,7 +15,7 @@ _SESSION = "/v1/session"
 # When the first figures were there, in milliseconds since navigation began; and each click: when
 # the next frame had been made, in milliseconds since the input came, before the page had it.
 # The browser's own Event Timing counts up to the same frame, in steps of 8 ms, from 16 ms on.
-_WATCH = """
+WATCH = """
 (() => {
   const told = window.weirBench = { shown_ms: null, clicks_ms: [], events_ms: [], tasks_ms: [] };
   const look = () => {
@@ -44,13 +44,22 @@ _WATCH = """
   watch('longtask', {}, (entry) => told.tasks_ms.push(entry.duration));
 })();
 """
-_TAKE = """
+TAKE = """
 () => {
   const { clicks_ms, events_ms, tasks_ms } = window.weirBench;
   Object.assign(window.weirBench, { clicks_ms: [], events_ms: [], tasks_ms: [] });
   return { clicks_ms, events_ms, tasks_ms };
 }
 """
+
+
+def signed_in(context: Any, origin: str, secret: str) -> None:
+    """Sign in from the page's own origin, as a person would."""
+    answer = context.request.post(
+        origin + _SESSION, data={"token": secret}, headers={"Origin": origin}
+    )
+    if not answer.ok:
+        raise RuntimeError(f"signing in is refused with {answer.status}")
 
 
 class Looking:
@@ -66,13 +75,8 @@ class Looking:
 
     def _signed_in(self, secret: str) -> Any:
         context = self._browser.new_context(viewport={"width": 1280, "height": 900})
-        context.add_init_script(_WATCH)
-        # The page signs in from its own origin, as a person would.
-        answer = context.request.post(
-            self._origin + _SESSION, data={"token": secret}, headers={"Origin": self._origin}
-        )
-        if not answer.ok:
-            raise RuntimeError(f"signing in is refused with {answer.status}")
+        context.add_init_script(WATCH)
+        signed_in(context, self._origin, secret)
         return context
 
     def close(self) -> None:
@@ -85,7 +89,7 @@ class Looking:
             storage_state=session, viewport={"width": 1280, "height": 900}
         )
         try:
-            with_nothing.add_init_script(_WATCH)
+            with_nothing.add_init_script(WATCH)
             page = with_nothing.new_page()
             page.goto(self._origin)
             page.get_by_test_id("figures").wait_for()
@@ -96,21 +100,21 @@ class Looking:
 
     def clicked(self, where: Any, then: Callable[[], None]) -> dict[str, list[float]]:
         """Click, and wait until ``then`` returns; what the click and all long tasks took."""
-        self.page.evaluate(_TAKE)
+        self.page.evaluate(TAKE)
         where.click()
         then()
         # The last of what it has caused has its frame by then.
         self.page.wait_for_timeout(300)
-        told: dict[str, list[float]] = self.page.evaluate(_TAKE)
+        told: dict[str, list[float]] = self.page.evaluate(TAKE)
         if len(told["clicks_ms"]) != 1:
             raise RuntimeError(f"the page noticed {len(told['clicks_ms'])} clicks instead of one")
         return told
 
     def long_tasks_ms(self, for_s: float) -> list[float]:
         """The tasks of 50 ms and more while nobody clicks."""
-        self.page.evaluate(_TAKE)
+        self.page.evaluate(TAKE)
         self.page.wait_for_timeout(1000 * for_s)
-        told: dict[str, list[float]] = self.page.evaluate(_TAKE)
+        told: dict[str, list[float]] = self.page.evaluate(TAKE)
         return told["tasks_ms"]
 
 

@@ -1,8 +1,8 @@
 """The memory of a browser that looks for long, going from view to view.
 
-Each view is looked at for a while; then its memory is taken. Garbage is collected once a round,
-after the other figures are taken: more often, the browser would hold less than it does at an
-operator's desk.
+Each view is looked at for a while, without a driver; then its memory is taken. Garbage is collected
+once a round, after the other figures are taken: more often, the browser would hold less than it
+does at an operator's desk.
 """
 
 import statistics
@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable
 
 from experiments.page import memory
-from experiments.page.browser import Looking, browsing
+from experiments.page.browser import TAKE
 from experiments.page.clicks import CLICKS
 from experiments.page.growth import Sample, held, rounds
+from experiments.page.left_alone import left_alone
 from experiments.page.watched import ORIGIN, watched
 from experiments.soak.trend import Point
+from testbed import sandbox
 from testbed.dashboard import find_page
 
 _STAYS_S = 12.0
@@ -31,11 +33,12 @@ _WAY = ("flows", "events", "fabric", "fabric_pod", "fabric_switch", "port", "ove
 def run(progress: Callable[[str], None], *, minutes: float, small: bool) -> dict[str, object]:
     """Measure; see ``experiments.bench``."""
     place = watched(progress, find_page(), small=small, least_known=_LEAST_KNOWN)
-    with place as all_of_it, browsing() as browser:
-        blank = memory.of_blank(browser)
-        looking = Looking(browser, ORIGIN, all_of_it.secret)
-        looking.page.set_default_timeout(1000 * _PATIENCE_S)
-        pid = memory.renderer_of(looking.page)
+    with place as all_of_it, left_alone(sandbox.RUN_DIR / "browser") as alone:
+        with alone.browser() as browser:
+            blank = memory.of_blank(browser)
+        alone.open(ORIGIN, all_of_it.secret, _PATIENCE_S)
+        with alone.page(_PATIENCE_S) as page:
+            pid = memory.renderer_of(page)
         samples: list[Sample] = []
         heaps: list[Point] = []
         tasks_ms: dict[str, list[float]] = {}
@@ -43,18 +46,22 @@ def run(progress: Callable[[str], None], *, minutes: float, small: bool) -> dict
         clicks = {click.name: click for click in CLICKS}
         while (passed_s := time.monotonic() - begun_s) < minutes * _MINUTE_S:
             for name in _WAY:
-                click = clicks[name]
-                click.where(looking.page).click()
-                click.then(looking.page)
-                tasks_ms.setdefault(name, []).extend(looking.long_tasks_ms(_STAYS_S))
+                with alone.page(_PATIENCE_S) as page:
+                    click = clicks[name]
+                    click.where(page).click()
+                    click.then(page)
+                    page.evaluate(TAKE)
+                time.sleep(_STAYS_S)
                 samples.append(Sample(time.monotonic() - begun_s, name, memory.memory_of(pid)))
-            heaps.append((time.monotonic() - begun_s, memory.heap_mb(looking.page)))
+                with alone.page(_PATIENCE_S) as page:
+                    tasks_ms.setdefault(name, []).extend(page.evaluate(TAKE)["tasks_ms"])
+                    if name == _WAY[-1]:
+                        heaps.append((time.monotonic() - begun_s, memory.heap_mb(page)))
             latest = [one.memory for one in samples[-len(_WAY) :]]
             usual = (statistics.median(mb) for mb in zip(*latest, strict=True))
             told = "RSS {:.0f}, PSS {:.0f}, private {:.0f}".format(*usual)
             progress(f"{passed_s / _MINUTE_S:.0f} minutes: {told}, heap {heaps[-1][1]:.1f} MB")
         stayed_s = time.monotonic() - begun_s
-        looking.close()
     warm_s = stayed_s * _WARM_PART
     figures: dict[str, object] = {
         "flows": all_of_it.flows,
