@@ -1,7 +1,8 @@
-"""A page that is looked at without a driver: one is connected to click, and gone again.
+"""A page that goes from view to view by itself, without a driver.
 
 As long as Playwright is connected, the process that shows the page keeps the bodies of what was
-read for it, up to 200 MB. A page that asks once a second seems to grow then, and does not.
+read for it, up to 200 MB, and each new connection leaves 0.3 MB of scripts in the page. A page that
+asks once a second seems to grow then, and does not.
 """
 
 import subprocess
@@ -16,6 +17,30 @@ from experiments.page.browser import CHROMIUM, WATCH, signed_in
 from testbed.command import wait_until
 from testbed.controller import listening
 
+WAY = ("flows", "events", "fabric", "a group", "a switch", "a port", "overview")
+"""The views that the page goes through by itself."""
+# Goes from view to view as WAY says, without anybody's help.
+_GO = """
+(stays_ms) => {
+  const link = (name) =>
+    [...document.querySelectorAll('nav a')].find((one) => one.textContent.trim() === name);
+  const find = (what) => document.querySelectorAll(what);
+  const way = [
+    () => link('Flows'), () => link('Events'), () => link('Fabric'), () => find('[data-group]')[1],
+    () => find('[data-switch]')[0], () => find('[data-testid=ports] a')[0], () => link('Overview'),
+  ];
+  const told = window.weirWay = { steps: 0, missed: [] };
+  const step = () => {
+    const at = told.steps % way.length;
+    const where = way[at]();
+    told.steps += 1;
+    if (where) where.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true }));
+    else told.missed.push(at);
+  };
+  step();
+  setInterval(step, stays_ms);
+}
+"""
 _PORT = 9222
 _START_S = 60.0
 
@@ -50,6 +75,14 @@ class LeftAlone:
             page.goto(origin)
             page.get_by_test_id("figures").wait_for()
             page.evaluate(WATCH)
+
+    def go(self, page: Any, stays_s: float) -> None:
+        """Have it go from view to view from now on."""
+        page.evaluate(_GO, 1000 * stays_s)
+
+    def missed(self, page: Any) -> list[str]:
+        """The views that it could not go to, each time."""
+        return [WAY[at] for at in page.evaluate("() => window.weirWay.missed")]
 
 
 @contextmanager
