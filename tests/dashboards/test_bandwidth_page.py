@@ -35,6 +35,8 @@ def test_a_path_is_asked_for_by_its_hosts(looking: Looking, expect: Any) -> None
     expect(rows.nth(1)).to_contain_text("not measured")
     expect(rows.nth(2)).to_contain_text("62 Mb/s")
     expect(rows.nth(2)).to_contain_text("38 Mb/s narrowest")
+    # Nothing was measured there: how much of it is used is not known.
+    expect(rows.nth(1)).to_contain_text("at most 100 Mb/s")
     rows.nth(3).get_by_role("link").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("leaf1-eth3")
     page.go_back()

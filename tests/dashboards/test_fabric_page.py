@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import fake_fabric as small
 import large_fabric as large
 from controller.model.values import datapath_id
 from looking import Looking
@@ -73,6 +74,26 @@ def test_a_group_is_opened_by_the_keyboard_and_leads_to_its_switches(
     expect(page.get_by_test_id("ports")).to_be_attached()
     pod.press("Enter")
     expect(drawing).to_have_count(0)
+
+
+def test_what_is_said_of_one_switch_is_not_said_of_the_next(looking: Looking, expect: Any) -> None:
+    api = looking.served.api
+    api.bypasses = [
+        small.bypass(None, None, None, "token other"),
+        small.bypass(small.LEAVES[0], None, None, "token other"),
+    ]
+    page = looking.sign_in()
+    page.evaluate("location.hash = '#/fabric'")
+    switches = [page.locator(f"[data-switch='{datapath_id(one)}']") for one in small.LEAVES]
+    switches[0].click()
+    regulation = page.get_by_test_id("regulation")
+    regulation.get_by_role("button", name="Turn on…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Turn on").click()
+    note = regulation.get_by_text("It stays off here")
+    expect(note).to_be_visible()
+    switches[1].click()
+    expect(page.get_by_role("heading", name=re.compile("^Switch"))).to_contain_text("12")
+    expect(note).to_have_count(0)
 
 
 @pytest.mark.parametrize("text", [f"{large.HOT:x}", f"sw{large.HOT}-eth3"])

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.browser
 
 PORT = fabric.port_id(*fabric.HOT)
 N_PRINTED = 300
+QUIET = fabric.port_id(0x12, 3)
 SCRIPT = "<script>alert(3)</script>"
 
 
@@ -93,6 +94,32 @@ def test_an_incident_tells_all_that_happened(looking: Looking, expect: Any) -> N
     expect(events.get_by_role("row").nth(1)).to_contain_text("CN-L")
     page.get_by_label("With the words").fill("cn-h")
     expect(events.get_by_role("row")).to_have_count(2)
+
+
+def test_what_is_not_known_is_not_told_as_nothing(
+    looking: Looking, expect: Any, tmp_path: Path
+) -> None:
+    api = looking.served.api
+    begin_s = api.now_s - 60
+    api.incident_has = {
+        "gaps": [{"from_s": begin_s, "to_s": begin_s + 5, "why": "the API was not running"}] * 2,
+        "events": [],
+    }
+    page = looking.sign_in()
+    page.evaluate("hash => { location.hash = hash }", address(begin_s, begin_s + 20, QUIET))
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_have_text(f"Incident at {fabric.name(0x12, 3)}")
+    expect(page.locator(".title-row", has=heading).locator(".badge")).to_have_count(0)
+    summary = page.get_by_test_id("summary")
+    expect(summary).to_contain_text("No notice is known of.")
+    expect(summary).to_contain_text("2 parts of the time are not known.")
+    section = page.get_by_test_id("incident-port")
+    expect(section.first).to_contain_text("no notice is known of; the one asked for")
+    expect(page.get_by_text("No change is known of this time.")).to_be_visible()
+    text = saved(page, "HTML", tmp_path).read_text()
+    for sentence in ("No notice is known of.", "No change is known of this time.", "were held"):
+        assert sentence in text
+    assert "Nothing was changed" not in text
 
 
 def test_an_hour_of_a_busy_fabric_is_told(looking: Looking, expect: Any) -> None:

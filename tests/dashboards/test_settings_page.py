@@ -297,3 +297,17 @@ def test_the_keyboard_suffices(looking: Looking[Served], expect: Any) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(row(page, HOLD).get_by_role("button", name="Edit")).to_be_focused()
+
+
+def test_a_field_that_a_filter_brings_back_leaves_the_focus_where_it_is(
+    looking: Looking[Served], expect: Any
+) -> None:
+    page = settings(looking)
+    type_in(page, HOLD, "22 ms")
+    words = page.get_by_label("With the words")
+    words.press_sequentially("scheme")
+    expect(row(page, HOLD)).to_have_count(0)
+    words.fill("")
+    field = row(page, HOLD).get_by_role("textbox")
+    expect(field).to_have_value("22 ms")
+    expect(words).to_be_focused()

@@ -207,7 +207,7 @@ def test_events_are_saved(looking: Looking, expect: Any, tmp_path: Path) -> None
         saving.value.save_as(tmp_path / f"events.{suffix}")
     lines = (tmp_path / "events.jsonl").read_text().splitlines()
     assert [json.loads(line)["note"] for line in lines] == ['"quoted", twice']
-    with (tmp_path / "events.csv").open(newline="") as file:
+    with (tmp_path / "events.csv").open(newline="", encoding="utf-8-sig") as file:
         [row] = csv.DictReader(file)
     # A spreadsheet takes nothing of it for a formula.
     assert row["event"] == "'=cmd|' /C calc'!A0"

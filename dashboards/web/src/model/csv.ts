@@ -5,7 +5,11 @@ import type { WeirEvent } from './types';
 
 /** A field; what a spreadsheet would take for a formula becomes text. */
 export function field(text: string): string {
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  // Some drop spaces before a formula; where ";" or a tab parts fields, another begins after it.
+  const safe = (/^\s*[=+\-@]|^[\t\r\n]/.test(text) ? `'${text}` : text).replace(
+    /([;\t])(?=[=+\-@])/g,
+    '$1 ',
+  );
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
@@ -20,7 +24,8 @@ export function csv(events: readonly WeirEvent[]): string {
     told(event),
     JSON.stringify(event),
   ]);
-  return [['time', 'event', 'where', 'what', 'json'], ...rows]
+  // Without the mark at its beginning, Excel takes UTF-8 for something else.
+  return `\ufeff${[['time', 'event', 'where', 'what', 'json'], ...rows]
     .map((row) => `${row.map(field).join(',')}\r\n`)
-    .join('');
+    .join('')}`;
 }

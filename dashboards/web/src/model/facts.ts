@@ -2,10 +2,11 @@
  * what happened. */
 
 import { count, duration, percent, timeOfDay, utc } from './format';
-import { sum, unknown, type Incident } from './incident';
+import { sum, unknown, type Incident, type IncidentPort } from './incident';
 import { intervalText, localDate, type Interval } from './interval';
 import { counted, noticesOf } from './notices';
 import { portId } from './rates';
+import { partly } from './wording';
 
 /** Who made a report, when, and from which Weir. */
 export interface Maker {
@@ -51,19 +52,34 @@ export function facts(incident: Incident, made: Maker): [name: string, text: str
   ];
 }
 
+/** What is said where nothing is told: that there was nothing only if all of the time is known. */
+export function nothing(incident: Incident): { notices: string; changes: string } {
+  return unknown(incident).length === 0
+    ? { notices: 'No port had a notice.', changes: 'Nothing was changed in this time.' }
+    : { notices: 'No notice is known of.', changes: 'No change is known of this time.' };
+}
+
+/** 3 notices */
+export function noticesText(incident: Incident, { notices }: IncidentPort): string {
+  if (notices === 0 && unknown(incident).length > 0) return 'no notice is known of';
+  return `${count(notices)} ${notices === 1 ? 'notice' : 'notices'}`;
+}
+
 /** What happened, each in a sentence. */
 export function summary(incident: Incident): string[] {
   const { ports, totals, events, events_left_out } = incident;
   const told: string[] = [];
   const congested = ports.filter((port) => port.notices > 0);
   const first = congested[0];
-  if (first === undefined) told.push('No port had a notice.');
+  if (first === undefined) told.push(nothing(incident).notices);
   for (const port of congested.slice(0, 3)) {
     const kinds = counted(noticesOf(events, portId(port)))
       .map(([name, n]) => `${n} ${name}`)
       .join(', ');
     const level = port.worst === null ? '' : `, at worst CN-${port.worst}`;
-    told.push(`${port.name} had ${port.notices} notices${level}${kinds ? ` (${kinds})` : ''}.`);
+    told.push(
+      `${port.name} had ${noticesText(incident, port)}${level}${kinds ? ` (${kinds})` : ''}.`,
+    );
   }
   if (congested.length > 3) told.push(`${congested.length - 3} more ports had notices.`);
   const [requests, held, held_s] = [
@@ -72,10 +88,11 @@ export function summary(incident: Incident): string[] {
     sum(totals, 'held_s_per_s', incident),
   ];
   if (requests !== null && held !== null) {
-    const part = requests > 0 ? ` (${percent(held / requests)})` : '';
-    const mean = held > 0 && held_s !== null ? `, for ${duration(held_s / held)} on average` : '';
+    const [of, n] = [requests.value, held.value];
+    const part = of > 0 ? ` (${percent(n / of)})` : '';
+    const mean = n > 0 && held_s !== null ? `, for ${duration(held_s.value / n)} on average` : '';
     told.push(
-      `Weir held ${count(Math.round(held))} of ${count(Math.round(requests))} requests${part}${mean}.`,
+      `Weir held ${count(Math.round(n))} of ${count(Math.round(of))} requests${part}${mean}${partly(held)}.`,
     );
   }
   const [dropped, timeouts] = [
@@ -83,16 +100,24 @@ export function summary(incident: Incident): string[] {
     sum(totals, 'timeouts_per_s', incident),
   ];
   const losses = [
-    ...(dropped === null ? [] : [`${count(Math.round(dropped))} packets dropped`]),
+    ...(dropped === null
+      ? []
+      : [`${count(Math.round(dropped.value))} packets dropped${partly(dropped)}`]),
     ...(timeouts === null
       ? []
-      : [`${count(Math.round(timeouts))} TCP timeouts of sampled connections`]),
+      : [
+          `${count(Math.round(timeouts.value))} TCP timeouts of sampled connections${partly(timeouts)}`,
+        ]),
   ];
   if (losses.length > 0) told.push(`All queues: ${losses.join(', ')}.`);
   if (events_left_out > 0) {
     told.push(`${count(events_left_out)} events are left out, of other ports first.`);
   }
   const gaps = unknown(incident).length;
-  if (gaps > 0) told.push(`${gaps === 1 ? 'A part' : `${gaps} parts`} of the time is not known.`);
+  if (gaps > 0) {
+    told.push(
+      `${gaps === 1 ? 'A part of the time is' : `${gaps} parts of the time are`} not known.`,
+    );
+  }
   return told;
 }

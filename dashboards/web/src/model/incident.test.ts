@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 
 import { chartsOfPort, chartsOfTotals } from './charts';
-import { facts, summary, titleOf, utcText } from './facts';
+import { facts, nothing, noticesText, summary, titleOf, utcText } from './facts';
 import {
   fits,
   forceOf,
@@ -18,6 +18,7 @@ import {
   type Snapshot,
 } from './incident';
 import { parseRoute } from './route';
+import { heldText } from './wording';
 import type { Flow, History, Queue, Regulation, SeriesName, Values } from './types';
 
 const PORT = '0000000000000011:3';
@@ -129,6 +130,9 @@ test('a connection that is another one between the same ends begins anew', () =>
     [104, 3000],
   ].map(([at_s = 0, volume = 0]) => snapshot(at_s, { flows: [flow(1, volume)] }));
   expect(largeFlows(snapshots, PORT)[0]).toMatchObject({ volume_bytes: 3000, mean_bps: 8000 });
+  // The rate of the former is not the rate of this one.
+  const anew = [...snapshots, snapshot(106, { flows: [flow(1, 10)] })];
+  expect(largeFlows(anew, PORT)[0]).toMatchObject({ volume_bytes: 10, mean_bps: null });
 });
 
 test('a phase lasts while scheme and windows are the same', () => {
@@ -151,9 +155,13 @@ test('a phase lasts while scheme and windows are the same', () => {
 
 test('sums count what is known, and of a step what is inside', () => {
   const told = history(100, [1, null, 3]);
-  expect(sum(told, 'held_per_s', { from_s: 100.5, to_s: 103 })).toBe(3.5);
+  expect(sum(told, 'held_per_s', { from_s: 100.5, to_s: 103 })).toEqual({
+    ...{ value: 3.5, known_s: 1.5, of_s: 2.5 },
+  });
   expect(sum(told, 'held_per_s', { from_s: 101, to_s: 102 })).toBeNull();
-  expect(sum(history(100, [2], 10), 'held_per_s', { from_s: 0, to_s: 200 })).toBe(20);
+  expect(sum(history(100, [2], 10), 'held_per_s', { from_s: 0, to_s: 200 })).toEqual({
+    ...{ value: 20, known_s: 10, of_s: 200 },
+  });
 });
 
 test('limits are the last that were told within the time', () => {
@@ -197,9 +205,36 @@ test('what happened is told in sentences', () => {
     incident({ events_left_out: 12, gaps: [{ from_s: 1, to_s: 105, why: '' }] }),
   );
   expect(told).toContain('leaf1-eth3 had 2 notices, at worst CN-H.');
-  expect(told).toContain('Weir held 30 of 30 requests (100 %), for 1 s on average.');
+  expect(told).toContain(
+    'Weir held 30 of 30 requests (100 %), for 1 s on average (3 s of 10 s are known).',
+  );
   expect(told).toContain('12 events are left out, of other ports first.');
   expect(told).toContain('A part of the time is not known.');
   const quiet = summary(incident({ ports: [], totals: history(100, [null]) }));
   expect(quiet).toEqual(['No port had a notice.']);
+});
+
+test('what Weir did says of how much of the time it is known', () => {
+  expect(heldText(history(100, [1, null]), { from_s: 100, to_s: 102 })).toBe(
+    '1 requests were held, for 1 s in all (1 s of 2 s are known). 1 packets were dropped (1 s of 2 s are known).',
+  );
+  expect(heldText(history(100, [1, 1]), { from_s: 100, to_s: 102 })).toBe(
+    '2 requests were held, for 2 s in all. 2 packets were dropped.',
+  );
+  expect(heldText(history(100, [null]), { from_s: 100, to_s: 102 })).toBe(
+    'How many requests were held is not known.',
+  );
+});
+
+test('where something is not known, nothing is said not to have been', () => {
+  const gap = { from_s: 100, to_s: 101, why: 'away' };
+  const port = { ...PLACE, worst: null, notices: 0, history: history(100, [1]) };
+  const dark = incident({ ports: [port], gaps: [gap, { ...gap, from_s: 104, to_s: 105 }] });
+  expect(summary(dark)).toContain('No notice is known of.');
+  expect(summary(dark)).toContain('2 parts of the time are not known.');
+  expect(noticesText(dark, port)).toBe('no notice is known of');
+  expect(nothing(dark).changes).toBe('No change is known of this time.');
+  const known = incident({ ports: [port] });
+  expect(noticesText(known, port)).toBe('0 notices');
+  expect(nothing(known).changes).toBe('Nothing was changed in this time.');
 });

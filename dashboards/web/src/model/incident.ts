@@ -136,7 +136,7 @@ export interface LargeFlow {
   treatments: string[];
   /** The last one; null if it was never counted. */
   volume_bytes: number | null;
-  /** Between the first and the last moment; null if there is only one. */
+  /** Between the first and the last moment of its connection; null if there is only one. */
   mean_bps: number | null;
   first_s: number;
   last_s: number;
@@ -166,7 +166,7 @@ export function largeFlows(snapshots: readonly Snapshot[], id: string): LargeFlo
       if (counted === null) continue;
       // A volume that falls is of another connection between the same ends.
       if (one.begun_bytes === null || counted < (one.volume_bytes ?? 0)) {
-        [one.begun_bytes, one.begun_s] = [counted, snapshot.at_s];
+        [one.begun_bytes, one.begun_s, one.mean_bps] = [counted, snapshot.at_s, null];
       }
       one.volume_bytes = counted;
       const passed_s = snapshot.at_s - one.begun_s;
@@ -211,15 +211,24 @@ const manner = ({ scheme, holds }: Regulation): string => JSON.stringify([scheme
 const extended = (range: [number, number] | null, value: number): [number, number] =>
   range === null ? [value, value] : [Math.min(range[0], value), Math.max(range[1], value)];
 
+/** How much there was of something, and of how much of the time that is known. */
+export interface Sum {
+  value: number;
+  known_s: number;
+  of_s: number;
+}
+
 /** How much there was of something within the time, from what there was in each second; null if
  * nothing is known of it. */
-export function sum(history: History, name: SeriesName, { from_s, to_s }: Interval): number | null {
+export function sum(history: History, name: SeriesName, { from_s, to_s }: Interval): Sum | null {
   const { begin_s, step_s, series } = history;
-  let total: number | null = null;
+  let [total, known_s] = [0, 0];
   series[name].forEach((value, at) => {
     const begin = begin_s + at * step_s;
     const part_s = Math.min(begin + step_s, to_s) - Math.max(begin, from_s);
-    if (value !== null && part_s > 0) total = (total ?? 0) + value * part_s;
+    if (value === null || part_s <= 0) return;
+    total += value * part_s;
+    known_s += part_s;
   });
-  return total;
+  return known_s > 0 ? { value: total, known_s, of_s: to_s - from_s } : null;
 }

@@ -64,6 +64,17 @@ test('what others have chosen is text in the file', () => {
   expect(text.split('&quot;&gt;&lt;img src=x onerror=alert(1)&gt;').length).toBeGreaterThan(20);
 });
 
+test('the file says what Weir did, and what is only not known', () => {
+  const text = report(incident, { by: 'ops', at_s: 200, weir: 'weir' });
+  expect(text).toContain('3 requests were held, for 3 s in all (2 s of 10 s are known).');
+  const none = report(
+    { ...incident, ports: [], audit: [] },
+    { by: 'ops', at_s: 200, weir: 'weir' },
+  );
+  expect(none).toContain('No notice is known of.');
+  expect(none).toContain('No change is known of this time.');
+});
+
 test('the file forbids itself to load and to run anything', () => {
   const text = report(incident, { by: 'ops', at_s: 200, weir: 'weir' });
   expect(text).toMatch(/^<!doctype html>/);

@@ -2,8 +2,8 @@
 
 import { chartsOfPort, chartsOfTotals } from './charts';
 import { placeOf, told } from './events';
-import { facts, summary, titleOf, utcText, zone, type Maker } from './facts';
-import { bytes, count, endpoint, rate, timeOfDay, utc } from './format';
+import { facts, nothing, noticesText, summary, titleOf, utcText, zone, type Maker } from './facts';
+import { bytes, endpoint, rate, timeOfDay, utc } from './format';
 import { largeFlows, phases, unknown, type Incident, type IncidentPort } from './incident';
 import { intervalText } from './interval';
 import { html, Markup } from './markup';
@@ -12,7 +12,7 @@ import style from './report.css?raw';
 import { deedOf } from './settings';
 import { svg } from './svg';
 import type { WeirEvent } from './types';
-import { changesOf, creditOf, rangeText, windowsOf } from './wording';
+import { changesOf, creditOf, heldText, rangeText, windowsOf } from './wording';
 
 // Without this, a file that is opened from a disk could do what its browser allows to such files.
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
@@ -45,10 +45,11 @@ function ofPort(incident: Incident, port: IncidentPort): Markup {
   const level = port.worst === null ? '' : `, at worst CN-${port.worst}`;
   return html`<h2>Port ${port.name}</h2>
     <p class="muted">
-      port ${port.port} of switch ${port.datapath_id}; ${count(port.notices)} notices${level}
+      port ${port.port} of switch ${port.datapath_id}; ${noticesText(incident, port)}${level}
     </p>
     <div class="charts">${chartsOfPort(incident, port).map((chart) => svg(chart, incident))}</div>
     <h3>What Weir did</h3>
+    <p>${heldText(port.history, incident)}</p>
     ${
       rules.length === 0
         ? html`<p class="muted">No snapshot says what was in force.</p>`
@@ -133,6 +134,7 @@ export function report(incident: Incident, made: Maker): string {
         <h2>The fabric</h2>
         <div class="charts">${chartsOfTotals(incident).map((chart) => svg(chart, incident))}</div>
         ${incident.ports.map((port) => ofPort(incident, port))}
+        ${incident.ports.length === 0 ? html`<p class="muted">${nothing(incident).notices}</p>` : ''}
         <h2>Events</h2>
         <p class="muted">
           ${incident.events.length.toLocaleString()} events, the oldest first; times are local,
@@ -142,7 +144,7 @@ export function report(incident: Incident, made: Maker): string {
         <h2>Changed by operators</h2>
         ${
           incident.audit.length === 0
-            ? html`<p class="muted">Nothing was changed in this time.</p>`
+            ? html`<p class="muted">${nothing(incident).changes}</p>`
             : table(
                 ['Time', 'By', 'What', 'Changes'],
                 incident.audit.map((entry) => [

@@ -32,10 +32,13 @@ test('an uplink is a link of its port', () => {
 test('the narrowest link is the one that has least left', () => {
   const links = [
     { link: 'a', capacity_bps: 100, used_bps: null, error_bps: null },
+    { link: 'unmeasured', capacity_bps: 0, used_bps: null, error_bps: null },
     { link: 'b', capacity_bps: 1000, used_bps: 950, error_bps: 10 },
     { link: 'c', capacity_bps: 10, used_bps: 20, error_bps: 1 },
   ];
-  expect(links.map(left_bps)).toEqual([100, 50, 0]);
+  expect(links.map(left_bps)).toEqual([100, 0, 50, 0]);
   expect(narrowest(links)?.link).toBe('c');
+  expect(narrowest(links.slice(0, 3))?.link).toBe('b');
+  expect(narrowest(links.slice(0, 2))?.link).toBe('unmeasured');
   expect(narrowest([])).toBeUndefined();
 });

@@ -29,13 +29,16 @@ export function portOfLink(link: string): { port: string; uplink: boolean } {
   return port === undefined ? { port: link, uplink: false } : { port, uplink: true };
 }
 
-/** What a link has left, in bit/s; without a measurement, all of it. */
+/** What a link has left at most, in bit/s; it is what it has left if it was measured. */
 export const left_bps = ({ capacity_bps, used_bps }: PathLink): number =>
   Math.max(0, capacity_bps - (used_bps ?? 0));
 
-/** The link that has least left; undefined without any. */
-export const narrowest = (links: readonly PathLink[]): PathLink | undefined =>
-  links.reduce<PathLink | undefined>(
+/** The link that has least left, of those that were measured if there are such; undefined without
+ * any. */
+export function narrowest(links: readonly PathLink[]): PathLink | undefined {
+  const measured = links.filter(({ used_bps }) => used_bps !== null);
+  return (measured.length > 0 ? measured : links).reduce<PathLink | undefined>(
     (found, link) => (found === undefined || left_bps(link) < left_bps(found) ? link : found),
     undefined,
   );
+}
