@@ -21,11 +21,11 @@ import time
 import uvloop
 
 from controller.api import app, metrics
-from controller.api.history import Files
+from controller.api.access.tokens import TokenError
+from controller.api.history.history import Files
 from controller.api.server import Server, listen, prepare
 from controller.api.settings import ApiSettings, Settings
 from controller.api.state import Api
-from controller.api.tokens import TokenError
 from controller.api.upstream import Upstream
 from controller.ops import directories, logs
 from controller.rpc import handover

@@ -14,9 +14,9 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from controller.api.access.tokens import Scope, Token
 from controller.api.names import is_name
 from controller.api.sampling import Sample
-from controller.api.tokens import Scope, Token
 from controller.model.values import PortId
 from controller.northbound import views
 from controller.rpc import methods

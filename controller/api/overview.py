@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel
 
 from controller import __version__
+from controller.api.history.rates import NO_TIMES, UNKNOWN, Counted, HeldTimes, Rates, merged
 from controller.api.load import NO_LOAD, Load, LoopLate
 from controller.api.notices import Notices
-from controller.api.rates import NO_TIMES, UNKNOWN, Counted, HeldTimes, Rates, merged
 from controller.api.sampling import Sample
 from controller.model.values import PortId
 from controller.rpc.spans import Row, by_port, queue_of

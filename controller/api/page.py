@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fastapi import Response
 
 from controller.api import problems
-from controller.api.tokens import stamp
+from controller.api.access.tokens import stamp
 
 INSTALLED = Path("/usr/share/weir-controller/page")
 

@@ -7,10 +7,10 @@ from fastapi import FastAPI, Query, Request, Response
 from starlette.exceptions import HTTPException
 
 from controller.api import answers
-from controller.api.access import Caller
-from controller.api.export import Export
-from controller.api.history import PortHistory
-from controller.api.incident import MOST_S, Incident
+from controller.api.access.access import Caller
+from controller.api.history.history import PortHistory
+from controller.api.recording.export import Export
+from controller.api.recording.incident import MOST_S, Incident
 from controller.api.state import Api
 
 

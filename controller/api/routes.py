@@ -12,13 +12,14 @@ from starlette import types
 from starlette.exceptions import HTTPException
 
 from controller import __version__
-from controller.api import answers, past, problems, sessions
-from controller.api.access import PAGE_HEADER, Caller, Shown
+from controller.api import answers, past, problems
+from controller.api.access import sessions
+from controller.api.access.access import PAGE_HEADER, Caller, Shown
+from controller.api.access.tokens import Scope
 from controller.api.hub import Hub
 from controller.api.names import BusyError, UnknownNameError
 from controller.api.overview import FabricOverview
 from controller.api.state import Api
-from controller.api.tokens import Scope
 from controller.api.use import PortUse, use
 from controller.northbound import views
 from controller.rpc import methods

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic_core import from_json
 
-from controller.api.rates import NO_TIMES, UNKNOWN, Differences, Sampled
+from controller.api.history.rates import NO_TIMES, UNKNOWN, Differences, Sampled
 from controller.api.upstream import UnavailableError
 from controller.rpc.messages import CallError, Kind
 

@@ -12,24 +12,26 @@ from fastapi import Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from pydantic import BaseModel
 
-from controller.api import history, prometheus, recorder, session_file, snapshots
-from controller.api.access import Access
-from controller.api.export import Exports
-from controller.api.history import History, Store
+from controller.api.access import session_file
+from controller.api.access.access import Access
+from controller.api.access.session_file import SessionFile
+from controller.api.access.tokens import TokenError, Tokens
+from controller.api.history import history, prometheus
+from controller.api.history.history import History, Store
+from controller.api.history.prometheus import Prometheus
 from controller.api.hub import Hub
-from controller.api.incidents import Incidents
 from controller.api.names import Names
 from controller.api.overview import FabricOverview, Overview
 from controller.api.page import Page, PageError, takes_gzip
-from controller.api.prometheus import Prometheus
-from controller.api.recorder import Recorder
+from controller.api.recording import recorder, snapshots
+from controller.api.recording.export import Exports
+from controller.api.recording.incidents import Incidents
+from controller.api.recording.recorder import Recorder
+from controller.api.recording.segments import Files, Memory, Segments
+from controller.api.recording.snapshots import Album, Snapshots
 from controller.api.sampling import Sample, Sampler
-from controller.api.segments import Files, Memory, Segments
-from controller.api.session_file import SessionFile
 from controller.api.settings import ApiSettings
 from controller.api.sharing import Answer, Sharing
-from controller.api.snapshots import Album, Snapshots
-from controller.api.tokens import TokenError, Tokens
 from controller.api.upstream import Upstream
 from controller.model.values import PortId
 from controller.rpc.methods import Parameters

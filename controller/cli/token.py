@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from controller.api.tokens import Scope, TokenError, line, make, read
+from controller.api.access.tokens import Scope, TokenError, line, make, read
 
 _UNUSABLE = 2
 _HEAD = "tokens:\n"

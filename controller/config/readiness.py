@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from cryptography import x509
 
-from controller.api import tokens
+from controller.api.access import tokens
 from controller.config import files
 from controller.config.errors import ConfigError
 from controller.config.schema import Config

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from controller.api.tokens import Scope, line, make
+from controller.api.access.tokens import Scope, line, make
 from experiments.bench.controller.process import Weir
 from experiments.measure.process import footprint, processor_s
 from experiments.page.feed import Settings

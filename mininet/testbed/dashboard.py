@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from controller.api.tokens import Scope, line, make
+from controller.api.access.tokens import Scope, line, make
 from testbed import builds
 from testbed.forward import Forward
 from testbed.sandbox import RUN_DIR, SandboxError

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from certificates import Authority, Pair
-from controller.api.tokens import Scope, line, make
+from controller.api.access.tokens import Scope, line, make
 from dummy_ovs import Controller, DummyOvs, dummy_ovs, free_endpoint, patched_prefix, wait_for
 from experiments.bench.controller.fake_switch import FakeSwitch
 

@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 from controller.api import metrics
+from controller.api.access.tokens import Scope, line
+from controller.api.access.tokens import make as make_token
 from controller.api.app import make
 from controller.api.hub import FullError, Hub
 from controller.api.settings import ApiSettings
 from controller.api.state import Api
-from controller.api.tokens import Scope, line
-from controller.api.tokens import make as make_token
 from controller.api.upstream import UnavailableError
 from controller.northbound.dispatcher import Dispatcher
 from controller.northbound.handlers import Handlers

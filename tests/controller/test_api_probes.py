@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from controller.api.access import PAGE_HEADER
+from controller.api.access.access import PAGE_HEADER
 from controller.api.page import HEADERS
 from test_api import ServedApi
 

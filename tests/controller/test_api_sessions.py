@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from controller.api.sessions import COOKIE, LIFETIME_S, Sessions
+from controller.api.access.sessions import COOKIE, LIFETIME_S, Sessions
 from test_api import ServedApi
 
 FROM_PAGE = {"X-Weir-Page": "1"}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.api.limits import RateLimit
-from controller.api.tokens import RefusedError, Scope, TokenError, Tokens, line, make, read
+from controller.api.access.limits import RateLimit
+from controller.api.access.tokens import RefusedError, Scope, TokenError, Tokens, line, make, read
 from controller.cli import commands
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.api.blocks import (
+from controller.api.recording.blocks import (
     MAGIC,
     MOST_BYTES,
     Block,

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from controller.api import export
-from controller.api.blocks import Block, Kind
-from controller.api.export import Export, lines
-from controller.api.recording import Gap
-from controller.api.segments import Hole
+from controller.api.recording import export
+from controller.api.recording.blocks import Block, Kind
+from controller.api.recording.export import Export, lines
+from controller.api.recording.recording import Gap
+from controller.api.recording.segments import Hole
 from test_api import ServedApi
 from test_incident import NOW_S, A, Recorded, happens, queue_event
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from controller.api.history import MOST_PORTS, Files, History, Memory
-from controller.api.rates import UNKNOWN, Differences, HeldTimes, Rates, Sampled, merged
-from controller.api.rings import SIZE_BYTES, Record
+from controller.api.history.history import MOST_PORTS, Files, History, Memory
+from controller.api.history.rates import UNKNOWN, Differences, HeldTimes, Rates, Sampled, merged
+from controller.api.history.rings import SIZE_BYTES, Record
 from controller.api.sampling import Sample, Sampler, pause_s
 from controller.api.upstream import UnavailableError
 from controller.model.values import PortId

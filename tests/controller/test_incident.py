@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from controller import __version__
-from controller.api import incident
-from controller.api.blocks import Block, Kind, row
-from controller.api.incident import Incident, find
-from controller.api.recording import Batch, Gap, Heard, Writer, tally
-from controller.api.segments import Hole, Memory, Segments
+from controller.api.recording import incident
+from controller.api.recording.blocks import Block, Kind, row
+from controller.api.recording.incident import Incident, find
+from controller.api.recording.recording import Batch, Gap, Heard, Writer, tally
+from controller.api.recording.segments import Hole, Memory, Segments
 from controller.api.upstream import UnavailableError
 from controller.model.values import PortId
 from fake_source import HOLD

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from controller import __version__
+from controller.api.history.rates import Differences
 from controller.api.overview import Overview
-from controller.api.rates import Differences
 from controller.api.sampling import Sample
 from controller.model.values import PortId
 from fake_source import ACCOUNT

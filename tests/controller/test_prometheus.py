@@ -16,9 +16,9 @@ import httpx
 import pytest
 import yaml
 
-from controller.api import prometheus
-from controller.api.history import PortHistory, Series
-from controller.api.prometheus import Prometheus, longer
+from controller.api.history import prometheus
+from controller.api.history.history import PortHistory, Series
+from controller.api.history.prometheus import Prometheus, longer
 from controller.api.upstream import UnavailableError
 from controller.model.values import PortId
 from dummy_ovs import free_endpoint, wait_for

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from certificates import Authority
-from controller.api.tokens import Scope, line, make
+from controller.api.access.tokens import Scope, line, make
 from controller.config import reading
 from controller.config.errors import ConfigError
 from controller.config.readiness import Report, inspect

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from controller.api import recording
-from controller.api.blocks import Block, Kind
-from controller.api.recorder import Recorder
-from controller.api.segments import Files, Segments
+from controller.api.recording import recording
+from controller.api.recording.blocks import Block, Kind
+from controller.api.recording.recorder import Recorder
+from controller.api.recording.segments import Files, Segments
 from controller.api.upstream import UnavailableError
 
 NOW_S = 1_790_000_000.0

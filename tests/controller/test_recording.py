@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controller.api import recording
-from controller.api.blocks import Block, Kind
-from controller.api.recording import Event, Gap, Recording, Writer, tally
-from controller.api.segments import Memory, Segments
+from controller.api.recording import recording
+from controller.api.recording.blocks import Block, Kind
+from controller.api.recording.recording import Event, Gap, Recording, Writer, tally
+from controller.api.recording.segments import Memory, Segments
 
 NOW_S = 1_790_000_000.0
 

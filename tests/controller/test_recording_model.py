@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.api.incident import find
+from controller.api.recording.incident import find
 from test_recording import Controller, Recorded
 
 # By how often they happen.

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from controller.api.blocks import Block, Kind, row
-from controller.api.segments import DAY_S, Files, Hole, Memory, Segments
+from controller.api.recording.blocks import Block, Kind, row
+from controller.api.recording.segments import DAY_S, Files, Hole, Memory, Segments
 
 NOW_S = 1_790_000_000.0
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from controller.api import session_file
-from controller.api.access import Access
-from controller.api.session_file import SessionFile
-from controller.api.sessions import LIFETIME_S, Sessions
+from controller.api.access import session_file
+from controller.api.access.access import Access
+from controller.api.access.session_file import SessionFile
+from controller.api.access.sessions import LIFETIME_S, Sessions
 from test_api import NOW, ServedApi
 from test_api_sessions import NOBODY, cookie, sign_in
 

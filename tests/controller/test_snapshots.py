@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controller.api.segments import Memory, Segments
+from controller.api.recording.segments import Memory, Segments
+from controller.api.recording.snapshots import Album, Snapshots
 from controller.api.sharing import Answer
-from controller.api.snapshots import Album, Snapshots
 from controller.api.upstream import UnavailableError
 from controller.model.values import PortId
 from test_history import row

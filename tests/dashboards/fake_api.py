@@ -20,8 +20,8 @@ from starlette.staticfiles import StaticFiles
 
 import fake_fabric as fabric
 import fake_incident
+from controller.api.access.sessions import COOKIE
 from controller.api.page import HEADERS
-from controller.api.sessions import COOKIE
 from controller.config import reading
 from controller.model.values import datapath_id, switch_id
 from controller.northbound.views import (

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from controller.api.tokens import Scope, line, make
+from controller.api.access.tokens import Scope, line, make
 from experiments.page.watched import api_of
 from looking import Looking, chromium
 from testbed import dashboard

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from controller.api.tokens import Scope, line, make
+from controller.api.access.tokens import Scope, line, make
 from experiments.bench.controller.process import Weir
 from experiments.measure.process import processor_s
 from experiments.statistics import percentile

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fastapi import Response
 
-from controller.api.session_file import Kept, SessionFile
+from controller.api.access.session_file import Kept, SessionFile
 
 COOKIE = "weir_session"
 LIFETIME_S = 12 * 3600

@@ -11,10 +11,10 @@ from prometheus_client import Counter
 from starlette.exceptions import HTTPException
 
 from controller.api import problems
-from controller.api.limits import RateLimit
-from controller.api.session_file import SessionFile
-from controller.api.sessions import Sessions
-from controller.api.tokens import RefusedError, Scope, Token, Tokens, digest_of
+from controller.api.access.limits import RateLimit
+from controller.api.access.session_file import SessionFile
+from controller.api.access.sessions import Sessions
+from controller.api.access.tokens import RefusedError, Scope, Token, Tokens, digest_of
 
 LOG = logging.getLogger("weir.api")
 

@@ -18,8 +18,8 @@ from typing import Protocol
 
 from pydantic import BaseModel
 
-from controller.api.rates import Rates, Sampled, ratio
-from controller.api.rings import DAY_STEP_S, HOUR_STEP_S, SIZE_BYTES, Column, Record
+from controller.api.history.rates import Rates, Sampled, ratio
+from controller.api.history.rings import DAY_STEP_S, HOUR_STEP_S, SIZE_BYTES, Column, Record
 from controller.model.values import PortId, datapath_id
 
 LOG = logging.getLogger("weir.api")

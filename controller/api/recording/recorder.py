@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
-from controller.api.recording import Batch, Gap, Recording, Writer
-from controller.api.segments import Segments
+from controller.api.recording.recording import Batch, Gap, Recording, Writer
+from controller.api.recording.segments import Segments
 
 LOG = logging.getLogger("weir.api")
 

@@ -8,14 +8,14 @@ from typing import Any
 from pydantic_core import from_json
 
 from controller import __version__
-from controller.api import incident
-from controller.api.history import History
+from controller.api.history.history import History
 from controller.api.hub import FullError
-from controller.api.incident import Found, Notices
-from controller.api.recorder import Recorder
-from controller.api.recording import Gap
-from controller.api.segments import Segments
-from controller.api.snapshots import Album
+from controller.api.recording import incident
+from controller.api.recording.incident import Found, Notices
+from controller.api.recording.recorder import Recorder
+from controller.api.recording.recording import Gap
+from controller.api.recording.segments import Segments
+from controller.api.recording.snapshots import Album
 from controller.api.upstream import UnavailableError, Upstream
 from controller.model.values import PortId, datapath_id
 from controller.rpc.messages import CallError

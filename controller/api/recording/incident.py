@@ -6,11 +6,11 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
-from controller.api.blocks import Block, DamageError, Kind, row
-from controller.api.history import PortHistory
-from controller.api.recording import Event, Gap, ports_of, tally
-from controller.api.segments import Hole
-from controller.api.snapshots import Snapshot
+from controller.api.history.history import PortHistory
+from controller.api.recording.blocks import Block, DamageError, Kind, row
+from controller.api.recording.recording import Event, Gap, ports_of, tally
+from controller.api.recording.segments import Hole
+from controller.api.recording.snapshots import Snapshot
 from controller.northbound import views
 
 MOST_S = 3600.0

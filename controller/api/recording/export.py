@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from fastapi.responses import StreamingResponse
 from starlette import types
 
-from controller.api.blocks import Block, DamageError, Kind, row
 from controller.api.hub import FullError
-from controller.api.incident import DAMAGED
-from controller.api.recorder import Recorder
-from controller.api.recording import Gap
-from controller.api.segments import Hole, Segments
+from controller.api.recording.blocks import Block, DamageError, Kind, row
+from controller.api.recording.incident import DAMAGED
+from controller.api.recording.recorder import Recorder
+from controller.api.recording.recording import Gap
+from controller.api.recording.segments import Hole, Segments
 
 LOG = logging.getLogger("weir.api")
 

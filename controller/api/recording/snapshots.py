@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from controller.api.blocks import Block, DamageError, Kind, row
-from controller.api.segments import Segments
+from controller.api.recording.blocks import Block, DamageError, Kind, row
+from controller.api.recording.segments import Segments
 from controller.api.sharing import Answer
 from controller.api.upstream import UnavailableError
 from controller.model.values import PortId

@@ -6,8 +6,8 @@ A gap is a time of which events may be missing, and why. It is recorded like an 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from controller.api.blocks import Block, DamageError, Kind, row
-from controller.api.segments import Segments
+from controller.api.recording.blocks import Block, DamageError, Kind, row
+from controller.api.recording.segments import Segments
 from controller.model.values import PortId
 
 MISSED = "events_missed"

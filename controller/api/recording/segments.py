@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from controller.api.blocks import Block, Damage, Kind, pack, scan
+from controller.api.recording.blocks import Block, Damage, Kind, pack, scan
 
 LOG = logging.getLogger("weir.api")
 

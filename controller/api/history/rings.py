@@ -4,7 +4,7 @@ import math
 import struct
 from collections.abc import Iterable, Sequence
 
-from controller.api.rates import N_SERIES, UNKNOWN, Rates
+from controller.api.history.rates import N_SERIES, UNKNOWN, Rates
 
 HOUR_STEP_S, DAY_STEP_S = 1, 10
 _HOUR_STEPS, _DAY_STEPS = 3600, 8640

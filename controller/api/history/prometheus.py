@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 from pydantic_core import from_json
 
-from controller.api.history import PortHistory, Series
-from controller.api.rings import Column
+from controller.api.history.history import PortHistory, Series
+from controller.api.history.rings import Column
 from controller.api.upstream import UnavailableError
 from controller.model.values import PortId, datapath_id
 

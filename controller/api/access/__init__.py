@@ -1,0 +1,1 @@
+"""Who may ask: tokens, the sessions of browsers, and how often."""
