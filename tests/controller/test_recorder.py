@@ -148,10 +148,12 @@ def test_a_disk_that_cannot_be_written_ends_nothing_and_is_told_once(
     async def work() -> None:
         (tmp_path / "events").write_text("no directory")
         one = recorder(Controller(2, 3), tmp_path / "events", lost.append)
-        async for _ in one.follow():
-            await one.write()
-            if sum(lost) == 5:
-                break
+        stream: Any = one.follow()
+        async with contextlib.aclosing(stream) as told:
+            async for _ in told:
+                await one.write()
+                if sum(lost) == 5:
+                    break
         assert await one.read(serials) == []
         assert one.gaps()
         (tmp_path / "events").unlink()
