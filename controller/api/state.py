@@ -1,6 +1,7 @@
 """What all requests to the API share: the controller, tokens, limits, streams, counts."""
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from controller.api.settings import ApiSettings
 from controller.api.sharing import Answer, Sharing
 from controller.api.upstream import Upstream
 from controller.model.values import PortId
+from controller.rpc.messages import CallError, Kind
 from controller.rpc.methods import Parameters
 
 LOG = logging.getLogger("weir.api")
@@ -182,12 +184,21 @@ class Api:
         return Response(answer, media_type="application/json")
 
     async def change(self, method: str, asked: Parameters, **more: object) -> Response:
-        """The answer to what changes something: who asks afterwards is told what is so then.
-        Raises as `ask`."""
+        """The answer to what changes something: if it does, who asks afterwards is told what is so
+        then. Raises as `ask`."""
+        changed = True
         try:
-            return await self.ask(method, asked, **more)
+            answer = await self.ask(method, asked, **more)
+            # A change of settings without an entry in the audit log has changed nothing.
+            changed = json.loads(bytes(answer.body)).get("id", "") is not None
+            return answer
+        except CallError as error:
+            # After a conflict, what was asked before is too old.
+            changed = error.kind == Kind.CONFLICT
+            raise
         finally:
-            self.sharing.clear()
+            if changed:
+                self.sharing.clear()
 
     async def share(
         self, request: Request, method: str, asked: Parameters | None = None, fresh_s: float = 0.5

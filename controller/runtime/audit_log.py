@@ -7,6 +7,7 @@ read or written is logged, and never stops the controller.
 """
 
 import bisect
+import io
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +51,8 @@ class AuditLog:
         self._n_bytes = 0
         self._last = 0
         self._is_torn = False
+        self._is_full = False
+        self._unwritten: list[_Line] = []
         if path is not None:
             self._former = self._read(self._turned_over(path))
             self._present = self._read(path)
@@ -73,12 +76,13 @@ class AuditLog:
             "detail": detail,
         }
         line = _Line(self._last, _ENTRY.dump_json(entry) + b"\n")
-        turn_over = self._n_bytes + len(line.written) > self._most_bytes and bool(self._present)
-        if turn_over:
+        if self._n_bytes + len(line.written) > self._most_bytes and self._present:
             self._former, self._present, self._n_bytes = self._present, [], 0
+            self._is_full = True
         self._present.append(line)
         self._n_bytes += len(line.written)
-        return entry, self._write(line.written, turn_over)
+        self._unwritten.append(line)
+        return entry, self._write()
 
     def page(self, limit: int, before: str | None) -> AuditPage:
         """At most so many entries, newest first, from the one before `before` on."""
@@ -127,23 +131,48 @@ class AuditLog:
             LOG.error("%d lines of the audit log %s are no entries, and left out", unusable, path)
         return lines
 
-    def _write(self, written: bytes, turn_over: bool) -> bool:
-        """Whether it is in the file."""
+    def _write(self) -> bool:
+        """Write what is not in the file yet; returns whether all is."""
         if self._path is None:
+            self._unwritten.clear()
             return False
+        oldest = (self._former or self._present)[0].serial
+        self._unwritten = [line for line in self._unwritten if line.serial >= oldest]
         try:
-            if turn_over:
+            if self._is_full and self._path.exists():
                 self._path.replace(self._turned_over(self._path))
-            with self._path.open("ab") as file:
-                # After a line of which only a part was written, a new one begins.
-                file.write(b"\n" * self._is_torn + written)
-                file.flush()
-                os.fsync(file.fileno())
+                self._is_torn = False
+            self._is_full = False
+            # Without a buffer, which would be written when it is closed, whatever has failed.
+            with self._path.open("ab", buffering=0) as file:
+                self._append(file, b"".join(line.written for line in self._unwritten))
         except OSError as error:
             LOG.error("the audit log is not kept: cannot write %s: %s", self._path, error.strerror)
             return False
-        self._is_torn = False
+        self._unwritten.clear()
         return True
+
+    def _append(self, file: io.FileIO, written: bytes) -> None:
+        """All of it, or nothing. Raises OSError."""
+        n_before = file.seek(0, os.SEEK_END)
+        # After a line of which only a part was written, a new one begins.
+        left = memoryview(b"\n" * self._is_torn + written)
+        was_torn, self._is_torn = self._is_torn, True
+        try:
+            while left:
+                left = left[file.write(left) :]
+            os.fsync(file.fileno())
+        except OSError:
+            # The part that is there is taken back; where even that fails, it remains torn.
+            _take_back(file, n_before)
+            self._is_torn = was_torn
+            raise
+        self._is_torn = False
+
+
+def _take_back(file: io.FileIO, n_bytes: int) -> None:
+    """Leave only so many bytes. Raises OSError."""
+    file.truncate(n_bytes)
 
 
 def _entries(lines: Sequence[_Line]) -> Iterator[AuditEntryView]:

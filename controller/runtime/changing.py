@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from controller.config import settings
+from controller.config import reload, settings
 from controller.config.errors import ConfigError
 from controller.config.reload import Change
 from controller.config.schema import Config
@@ -175,9 +175,13 @@ class Changing:
 
     # When the configuration file is read again
 
-    def over(self, base: Config) -> Config:
-        """A configuration with what was changed at work. What does not fit is logged."""
-        return _fitting(base, self._changed)[1]
+    def merge(self, base: Config, take: Callable[[Config], object]) -> Change:
+        """What of this file can be in force, with what was changed at work; what does not fit is
+        logged. `take` gets it to apply what may fail; settings may be changed while it does so, and
+        those are in what is returned. To be followed by `reloaded` at once. Raises ConfigError, and
+        what `take` raises."""
+        take(reload.merge(self._present, _fitting(base, self._changed)[1]).config)
+        return reload.merge(self._present, _fitting(base, self._changed)[1])
 
     def reloaded(self, base: Config, change: Change) -> None:
         """This is what the file says from now on, and what of it is in force."""

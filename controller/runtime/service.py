@@ -133,8 +133,7 @@ class Service:
         self._notifier.reloading()
         try:
             base = load(self._file) if self._file else self._changing.base
-            change = reload.merge(self._config, self._changing.over(base))
-            self._take(change.config)
+            change = self._changing.merge(base, self._take)
         except (ConfigError, ListenError) as error:
             LOG.error("the configuration is not reloaded, nothing has changed: %s", error)
             self._changing.not_reloaded()

@@ -72,6 +72,30 @@ def test_a_trial_changes_nothing(world: ServedApi) -> None:
     assert setting(world)["changed"] is None
 
 
+def test_only_what_changes_something_has_others_ask_again(world: ServedApi) -> None:
+    cleared: list[float] = []
+    clear = world.api.sharing.clear
+
+    def note() -> None:
+        cleared.append(world.clock_s)
+        clear()
+
+    world.api.sharing.clear = note  # type: ignore[method-assign]
+    world.ask("/v1/settings", "PATCH", "operator", json=body(world, only_try=True))
+    world.ask("/v1/settings", "PATCH", "operator", json=body(world, "160 ms"))
+    world.problem(422, "/v1/settings", "PATCH", name="operator", json=body(world, "20 h"))
+    assert cleared == []
+    stale = body(world, "30ms")
+    world.ask("/v1/settings", "PATCH", "operator", json=body(world))
+    assert len(cleared) == 1
+    world.problem(409, "/v1/settings", "PATCH", name="operator", json=stale)
+    assert len(cleared) == 2
+    world.controller.there = False
+    # Nobody knows whether it was done.
+    world.problem(503, "/v1/settings", "PATCH", name="operator", json=stale)
+    assert len(cleared) == 3
+
+
 @pytest.mark.parametrize("name", ["reader", "sender", ""])
 def test_only_operators_change_settings(world: ServedApi, name: str) -> None:
     changed = world.ask("/v1/settings", "PATCH", "operator", json=body(world)).json()

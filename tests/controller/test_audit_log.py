@@ -1,12 +1,16 @@
 """The audit log: what it keeps, for how long, and what it does with files that are not its own."""
 
+import errno
 import json
 import logging
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from controller.northbound.views import AuditEntryView
+from controller.runtime import audit_log
 from controller.runtime.audit_log import AuditLog
 
 
@@ -117,6 +121,67 @@ def test_a_file_that_cannot_be_used_stops_nobody(
     assert "the audit log is not kept: cannot write" in caplog.text
     path.rmdir()
     assert log.add()
+
+
+@pytest.fixture
+def full(path: Path) -> Iterator[Callable[[int], None]]:
+    """Let no file be larger than the log is now, and so many bytes; -1 is no limit."""
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(more: int) -> None:
+        most = limits[0] if more < 0 else path.stat().st_size + more
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+
+    yield limit
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_what_a_full_disk_did_not_take_is_written_later(
+    path: Path, full: Callable[[int], None]
+) -> None:
+    log = Log(path, 10**6)
+    assert log.add("one")
+    written = path.read_bytes()
+    full(30)
+    assert not log.add("two")
+    assert not log.add("three")
+    assert path.read_bytes() == written
+    full(-1)
+    assert log.add("four")
+    again = Log(path)
+    assert again.entries() == log.entries()
+    assert [entry["by"] for entry in again.entries()] == ["four", "three", "two", "one"]
+
+
+def test_a_part_of_a_line_that_cannot_be_taken_back_spoils_no_other(
+    path: Path, full: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    log = Log(path, 10**6)
+    log.add("one")
+    full(30)
+    with monkeypatch.context() as patched:
+        patched.setattr(audit_log, "_take_back", refuse)
+        assert not log.add("two")
+    full(-1)
+    assert log.add("three")
+    assert Log(path).entries() == log.entries()
+
+
+def test_a_file_that_is_full_is_turned_over_as_soon_as_that_is_possible(path: Path) -> None:
+    log = Log(path)
+    former = path.with_name("audit.jsonl.1")
+    former.mkdir()
+    kept = [log.add() for _ in range(40)]
+    assert kept[0]
+    assert not kept[-1]
+    former.rmdir()
+    assert log.add()
+    assert former.is_file()
+    assert Log(path).ids()[:5] == [41, 40, 39, 38, 37]
+    assert path.stat().st_size < 2000
 
 
 def test_a_page_has_an_end_whatever_its_entries(path: Path) -> None:

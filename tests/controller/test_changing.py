@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,10 @@ class Bench:
         self.config = reload.merge(self.config, config).config
         return self.config
 
-    def reload(self, file: str) -> None:
-        """As the service does it."""
+    def reload(self, file: str, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """As the service does it; `meanwhile` the northbound is moved, for example."""
         base = reading.parse(_LISTEN + file)
-        change = reload.merge(self.config, self.changing.over(base))
+        change = self.changing.merge(base, lambda _: meanwhile())
         self.config = change.config
         self.changing.reloaded(base, change)
 
@@ -317,6 +318,23 @@ class TestReload:
         assert bench.changing.settings()["undoable"] is None
         bench.reload(FILE)
         assert bench.config.regulation.max_hold == 100 * NS
+
+    def test_what_is_changed_meanwhile_stays(self, bench: Bench) -> None:
+        bench.change(max_hold="20 ms", scheme="none")
+
+        def meanwhile() -> None:
+            bench.change(max_hold="30 ms", scheme=None)
+
+        file = "regulation: {max_hold: 50 ms, window_ttl: 5 s}"
+        bench.reload(f"{file}\nnorthbound: {{metrics: '127.0.0.1:9'}}", meanwhile)
+        told = bench.setting(HOLD)
+        assert (told["value"], told["configured"]) == ("30 ms", "50 ms")
+        assert bench.config.regulation.max_hold == 30 * NS
+        assert bench.setting(SCHEME)["value"] == bench.config.regulation.scheme.value == "weir"
+        assert bench.audit()[-1]["changes"] == [{"key": TTL, "from": "3 s", "to": "5 s"}]
+        assert bench.config.northbound.metrics == ("127.0.0.1", 9)
+        bench.start(file)
+        assert bench.setting(HOLD)["value"] == "30 ms"
 
     def test_a_file_that_is_refused_is_an_entry_without_what_it_says(self, bench: Bench) -> None:
         bench.changing.not_reloaded()

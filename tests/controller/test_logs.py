@@ -38,7 +38,9 @@ def world() -> Iterator[CapturedLog]:
     handlers, levels = root.handlers[:], (root.level, ours.level)
     root.handlers = []
     yield CapturedLog()
-    LOG.setLevel(logging.NOTSET)
+    for name in list(logging.Logger.manager.loggerDict):
+        if name.startswith("weir."):
+            logging.getLogger(name).setLevel(logging.NOTSET)
     root.handlers = handlers
     root.setLevel(levels[0])
     ours.setLevel(levels[1])

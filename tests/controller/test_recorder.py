@@ -142,7 +142,7 @@ def test_events_are_written_before_readers_have_their_turn(tmp_path: Path) -> No
 def test_a_disk_that_cannot_be_written_ends_nothing_and_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="weir.api")
     lost: list[int] = []
 
     async def work() -> None:

@@ -106,7 +106,7 @@ def test_a_clock_that_is_set_back_does_no_harm(recorded: Recorded) -> None:
 def test_a_clock_that_is_ahead_for_a_moment_removes_nothing(
     recorded: Recorded, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="weir.api")
     recorded.write(1000)
     n_files = len(recorded.directory.names())
     recorded.now_s += 1e8
@@ -156,7 +156,7 @@ def test_others_cannot_read_it(on_disk: Recorded, tmp_path: Path) -> None:
 def test_a_torn_segment_is_read_as_far_as_it_is_whole(
     on_disk: Recorded, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="weir.api")
     on_disk.write(10)
     (file,) = files(tmp_path)
     os.truncate(file, file.stat().st_size - 5)
