@@ -10,7 +10,7 @@ import bisect
 import io
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -66,6 +66,17 @@ class AuditLog:
         self, what: What, by: str, changes: Sequence[StepView] = (), detail: str = ""
     ) -> tuple[AuditEntryView, bool]:
         """Add an entry that is made now; returns it, and whether it is in the file."""
+        return self._added(what, by, changes, detail), self._write()
+
+    def add_each(self, what: What, by: str, details: Iterable[str]) -> None:
+        """Add an entry for each of these, and write all of them at once."""
+        for detail in details:
+            self._added(what, by, (), detail)
+        self._write()
+
+    def _added(
+        self, what: What, by: str, changes: Sequence[StepView], detail: str
+    ) -> AuditEntryView:
         self._last += 1
         entry: AuditEntryView = {
             "id": str(self._last),
@@ -82,7 +93,7 @@ class AuditLog:
         self._present.append(line)
         self._n_bytes += len(line.written)
         self._unwritten.append(line)
-        return entry, self._write()
+        return entry
 
     def page(self, limit: int, before: str | None) -> AuditPage:
         """At most so many entries, newest first, from the one before `before` on."""
@@ -136,6 +147,8 @@ class AuditLog:
         if self._path is None:
             self._unwritten.clear()
             return False
+        if not self._unwritten:
+            return True
         oldest = (self._former or self._present)[0].serial
         self._unwritten = [line for line in self._unwritten if line.serial >= oldest]
         try:

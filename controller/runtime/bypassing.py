@@ -98,7 +98,7 @@ class Bypassing:
         self._wall_s = wall_s
         self._path = path
         self.changed: Callable[[], object] = lambda: None
-        self.audited: Callable[[Literal["off", "on"], str, str], object] = lambda *_: None
+        self.audited: Callable[[Literal["off", "on"], str, list[str]], object] = lambda *_: None
         self._version = 0
         self._versions: dict[str, int | None] = {}
         self._refused: set[str] = set()
@@ -113,7 +113,7 @@ class Bypassing:
         bypass = Bypass(place, until_ns, by)
         self._apply(self._engine().turn_off(bypass, now_ns))
         LOG.warning("regulation is off for %s%s, by %s", place, _for_how_long(for_s), by)
-        self.audited("off", by, f"{place}{_for_how_long(for_s)}")
+        self.audited("off", by, [f"{place}{_for_how_long(for_s)}"])
         return {"off": self._view(bypass), "kept": self._change(), "unaware": self._unaware()}
 
     def on(self, switch: int | None, port: str | None, by: str) -> OnView:
@@ -123,7 +123,7 @@ class Bypassing:
         self._apply(effects)
         for bypass in ended:
             LOG.warning("regulation is on again for %s, by %s", bypass.place, by)
-            self.audited("on", by, str(bypass.place))
+        self.audited("on", by, [str(bypass.place) for bypass in ended])
         return {
             "on": [self._view(bypass) for bypass in ended],
             "still_off": list(map(self._view, self._engine().regulation.bypasses.covering(place))),
@@ -205,7 +205,7 @@ class Bypassing:
         self._apply(self._engine().replace_bypasses(bypasses, f"controller {peer}", now_ns))
         off = ", ".join(str(bypass.place) for bypass in bypasses) or "nothing"
         LOG.warning("controller %s has changed where regulation is off: now %s", peer, off)
-        self.audited("off" if bypasses else "on", f"controller {peer}", f"now off: {off}")
+        self.audited("off" if bypasses else "on", f"controller {peer}", [f"now off: {off}"])
         self._keep()
 
     def _change(self) -> bool:

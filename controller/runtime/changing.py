@@ -13,7 +13,7 @@ has settings of its own.
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -95,7 +95,9 @@ class Changing:
         self._latest: _Latest | None = None
         self._version = 0
         self._restore()
-        self._changed, self._present = _fitting(base, self._changed)
+        fit = _fitting(base, self._changed)
+        fit.tell()
+        self._changed, self._present = fit.changed, fit.config
         self._renew_version()
 
     @property
@@ -176,23 +178,27 @@ class Changing:
     # When the configuration file is read again
 
     def merge(self, base: Config, take: Callable[[Config], object]) -> Change:
-        """What of this file can be in force, with what was changed at work; what does not fit is
-        logged. `take` gets it to apply what may fail; settings may be changed while it does so, and
-        those are in what is returned. To be followed by `reloaded` at once. Raises ConfigError, and
-        what `take` raises."""
-        take(reload.merge(self._present, _fitting(base, self._changed)[1]).config)
-        return reload.merge(self._present, _fitting(base, self._changed)[1])
+        """What of this file can be in force, with what was changed at work and fits.
+
+        `take` gets it to apply what may fail; settings may be changed while it does so, and those
+        are in what is returned. To be followed by `reloaded` at once. Raises ConfigError, and what
+        `take` raises.
+        """
+        take(reload.merge(self._present, _fitting(base, self._changed).config).config)
+        return reload.merge(self._present, _fitting(base, self._changed).config)
 
     def reloaded(self, base: Config, change: Change) -> None:
-        """This is what the file says from now on, and what of it is in force."""
+        """This is what the file says from now on, and what of it is in force. What was changed at
+        work and does not fit is logged."""
         former, self._present, self._base = self._present, change.config, base
         keys = [key for key in change.changed if key in settings.SETTINGS]
         others = [key for key in change.changed if key not in settings.SETTINGS]
-        left, _ = _fitting(base, self._changed)
-        taken_back = self._changed.keys() - left.keys()
+        fit = _fitting(base, self._changed)
+        fit.tell()
+        taken_back = self._changed.keys() - fit.changed.keys()
         if self._latest and not taken_back.isdisjoint(self._latest.before):
             self._latest = None
-        self._changed = left
+        self._changed = fit.changed
         told = [f"also changed: {_listed(others)}"] if others else []
         told += [f"takes a restart: {_listed(change.kept)}"] if change.kept else []
         self._audit_log.add(
@@ -316,19 +322,31 @@ def _values(changed: Mapping[str, _Changed]) -> dict[str, str]:
     return {key: one.value for key, one in changed.items()}
 
 
-def _fitting(base: Config, changed: Mapping[str, _Changed]) -> tuple[dict[str, _Changed], Config]:
-    """What of these changes a configuration takes and does not say itself, and both together. A
-    later release, for example, may have other bounds."""
+class _Fit(NamedTuple):
+    """What of some changes a configuration takes and does not say itself, both together, and what
+    is wrong with the others. A later release, for example, may have other bounds."""
+
+    changed: dict[str, _Changed]
+    config: Config
+    problems: list[ConfigError]
+
+    def tell(self) -> None:
+        for problem in self.problems:
+            LOG.error("a setting that was changed at work cannot be used any more: %s", problem)
+
+
+def _fitting(base: Config, changed: Mapping[str, _Changed]) -> _Fit:
     taken: dict[str, _Changed] = {}
+    problems: list[ConfigError] = []
     config = base
     for key, one in changed.items():
         try:
             config = settings.overlay(base, {}, kept={**_values(taken), key: one.value})
         except ConfigError as error:
-            LOG.error("a setting that was changed at work cannot be used any more: %s", error)
+            problems.append(error)
         else:
             taken[key] = one
-    return _needed(base, config, taken), config
+    return _Fit(_needed(base, config, taken), config, problems)
 
 
 def _needed(base: Config, config: Config, changed: Mapping[str, _Changed]) -> dict[str, _Changed]:

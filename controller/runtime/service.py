@@ -97,7 +97,7 @@ class Service:
             fail=self.fail,
             kept=state / bypassing.FILE if state else None,
         )
-        self._weir.bypassing.audited = lambda what, by, detail: audited.add(what, by, (), detail)
+        self._weir.bypassing.audited = audited.add_each
         self._mastership: Mastership | None = None
         if config.standby.peers:
             self._mastership = self._share(resources)

@@ -153,6 +153,20 @@ def test_what_a_full_disk_did_not_take_is_written_later(
     assert [entry["by"] for entry in again.entries()] == ["four", "three", "two", "one"]
 
 
+def test_entries_of_one_request_are_written_at_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log(path, 10**6)
+    flushed: list[int] = []
+    monkeypatch.setattr("os.fsync", flushed.append)
+    log.log.add_each("on", "me", [f"port {n}" for n in range(50)])
+    assert len(flushed) == 1
+    assert Log(path, 10**6).entries() == log.entries()
+    assert [entry["detail"] for entry in log.entries(2)] == ["port 49", "port 48"]
+    log.log.add_each("on", "me", [])
+    assert len(flushed) == 1
+
+
 def test_a_part_of_a_line_that_cannot_be_taken_back_spoils_no_other(
     path: Path, full: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from controller.config import reading, reload
+from controller.config import reading, reload, settings
+from controller.config.errors import ConfigError
 from controller.config.schema import Config
 from controller.northbound.views import (
     AuditEntryView,
@@ -318,6 +319,25 @@ class TestReload:
         assert bench.changing.settings()["undoable"] is None
         bench.reload(FILE)
         assert bench.config.regulation.max_hold == 100 * NS
+
+    def test_what_does_not_fit_any_more_is_told_once(
+        self, bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.change(max_hold="20 ms", window_ttl="700 ms")
+        overlay = settings.overlay
+
+        def refuse(base: Config, changes: dict[str, str], kept: dict[str, str]) -> Config:
+            if TTL in kept:
+                raise ConfigError(f"{TTL}: is out of range")
+            return overlay(base, changes, kept)
+
+        monkeypatch.setattr(settings, "overlay", refuse)
+        bench.reload("regulation: {window_ttl: 2 s}")
+        told = [one for one in caplog.messages if "cannot be used any more" in one]
+        assert len(told) == 1
+        assert told[0].endswith(f"{TTL}: is out of range")
+        regulation = bench.config.regulation
+        assert (regulation.window_ttl, regulation.max_hold) == (2000 * NS, 20 * NS)
 
     def test_what_is_changed_meanwhile_stays(self, bench: Bench) -> None:
         bench.change(max_hold="20 ms", scheme="none")
