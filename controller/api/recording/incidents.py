@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -26,8 +26,19 @@ _AT_ONCE = 4
 _NO_NOTICES = Notices(0, None)
 
 
+class _Asked(NamedTuple):
+    """What an incident is asked for, at `now_s`. `names` has the names of ports as their switches
+    tell them."""
+
+    begin_s: float
+    end_s: float
+    now_s: float
+    port_id: PortId | None
+    names: Mapping[PortId, str]
+
+
 class Incidents:
-    """`names` has the names of ports as their switches tell them."""
+    """Puts together a few at once."""
 
     def __init__(
         self, upstream: Upstream, recorder: Recorder, album: Album, history: History
@@ -44,24 +55,18 @@ class Incidents:
         port_id: PortId | None,
         names: Mapping[PortId, str],
     ) -> bytes:
-        """An `incident.Incident` as JSON. Raises LookupError for a port that is not known, and
-        FullError if others are being put together already."""
+        """An `incident.Incident` as JSON; see `_Asked`. Raises LookupError for a port that is not
+        known, and FullError if others are being put together already."""
         if self._n >= _AT_ONCE:
             raise FullError(f"{_AT_ONCE} incidents are put together already; try again later")
         self._n += 1
         try:
-            return await self._put_together(begin_s, end_s, now_s, port_id, names)
+            return await self._put_together(_Asked(begin_s, end_s, now_s, port_id, names))
         finally:
             self._n -= 1
 
-    async def _put_together(
-        self,
-        begin_s: float,
-        end_s: float,
-        now_s: float,
-        port_id: PortId | None,
-        names: Mapping[PortId, str],
-    ) -> bytes:
+    async def _put_together(self, asked: _Asked) -> bytes:
+        begin_s, end_s, port_id = asked.begin_s, asked.end_s, asked.port_id
         audit, gaps = await self._audit(begin_s, end_s)
         port = None if port_id is None else str(port_id)
 
@@ -73,7 +78,7 @@ class Incidents:
         # The loop changes histories and gaps, so it takes them, one after the other.
         chosen = _chosen(found, port_id)
         gaps += self._recorder.gaps()
-        told = await self._told(found, chosen, begin_s, end_s, now_s, port_id, names)
+        told = await self._told(found, chosen, asked)
         told["events_from_s"] = from_s
         told["gaps"] = _gaps([*found.gaps, *gaps], begin_s, end_s)
         told["audit"] = audit
@@ -86,16 +91,8 @@ class Incidents:
 
         return await self._recorder.in_thread(write)
 
-    async def _told(
-        self,
-        found: Found,
-        chosen: Sequence[PortId],
-        begin_s: float,
-        end_s: float,
-        now_s: float,
-        port_id: PortId | None,
-        names: Mapping[PortId, str],
-    ) -> dict[str, Any]:
+    async def _told(self, found: Found, chosen: Sequence[PortId], asked: _Asked) -> dict[str, Any]:
+        begin_s, end_s, now_s, port_id, names = asked
         # Raises for the port that was asked for alone: others have had notices.
         if port_id is not None and str(port_id) not in found.ports:
             self._history.told(port_id, begin_s, end_s, now_s)

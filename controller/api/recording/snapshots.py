@@ -86,11 +86,11 @@ class Snapshots:
         self._taken = {
             port: taken_s for port, taken_s in self._taken.items() if now_s - taken_s < EVERY_S
         }
-        due = [port for port in self._congested() if port not in self._taken]
+        rows = self._congested()
+        due = [port for port in rows if port not in self._taken]
         due = due[: max(0, MOST_PORTS - len(self._taken))]
         if not due:
             return 0.0
-        rows = self._congested()
         self._taken.update((port, now_s) for port in due)
         taken = await asyncio.gather(*(self._of(port, rows[port]) for port in due))
         # Writing may wait for a reader, which is no time of the controller.
