@@ -49,6 +49,18 @@ def with_levels(looking: Looking, levels: object, packet_levels: object = None) 
     looking.served.api.ports_told = ports
 
 
+@pytest.mark.parametrize(("span", "most"), [("10min", 5), ("1d", 1)])
+def test_history_is_asked_for_no_more_often_than_it_can_be_seen(
+    looking: Looking, span: str, most: int
+) -> None:
+    page = looking.sign_in()
+    before = len(looking.requests)
+    open_port(page, f"?span={span}")
+    page.wait_for_timeout(4000)
+    asked = [url for url in looking.requests[before:] if "/v1/history" in url and "port=" in url]
+    assert 1 <= len(asked) <= most
+
+
 def queue(page: Any, text: str) -> Any:
     return page.get_by_role("img", name=re.compile(f"^Queue: .*{text}"))
 

@@ -231,6 +231,10 @@ def test_older_entries_are_asked_for(looking: Looking[Served], expect: Any) -> N
     page.get_by_role("button", name="Show older").click()
     expect(rows).to_have_count(121)
     expect(page.get_by_role("button", name="Show older")).to_have_count(0)
+    with page.expect_response(lambda response: "/v1/audit" in response.url, timeout=10_000):
+        pass
+    page.wait_for_timeout(200)
+    expect(page.get_by_role("button", name="Show older")).to_have_count(0)
     expect(rows.last).to_contain_text("3 s → 10 s")
 
 

@@ -1,5 +1,7 @@
 /** A question that is asked again and again while somebody looks at the answer. */
 
+import { untrack } from 'svelte';
+
 import {
   answeredAt_ms,
   isStale,
@@ -86,7 +88,8 @@ export class Poll<T> {
     };
     document.addEventListener('visibilitychange', seen);
     const forget = whenLookedAt(seen);
-    void round();
+    // What the question reads is no reason for an effect to start this anew.
+    untrack(() => void round());
     return () => {
       ended = true;
       clearTimeout(timer);
