@@ -34,6 +34,10 @@ BACKGROUND_FLOWS = 2
 FLOWS = 250
 # What a hostile host, or switch, might choose.
 HOSTILE = "<img src=x onerror=alert(1)>"
+# A port with a long name, and the flow with long addresses that leaves by it.
+LONG = (0x13, 4)
+LONG_NAME = "leaf3-" + "-".join(["a-name-of-a-port-that-nobody-would-write"] * 2)[:64]
+LONG_FLOW = 7
 
 
 def peers() -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
@@ -46,6 +50,8 @@ def peers() -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
 def name(switch: int, port: int) -> str:
     if (switch, port) == (0x12, 4):
         return HOSTILE
+    if (switch, port) == LONG:
+        return LONG_NAME
     return f"{'leaf' if switch in LEAVES else 'spine'}{switch & 0xF}-eth{port}"
 
 
@@ -230,10 +236,12 @@ def regulation() -> list[RegulationView]:
 
 def flow(number: int) -> FlowView:
     burst = number >= BACKGROUND_FLOWS
+    long = number == LONG_FLOW
+    src = f"10.{number // 51_200}.{number // 200 % 256}.{number % 200 + 1}"
     return {
-        "src": f"10.{number // 51_200}.{number // 200 % 256}.{number % 200 + 1}",
+        "src": "2001:db8:1234:5678:9abc:def0:1234:5678" if long else src,
         "src_port": 80,
-        "dst": "10.0.0.250",
+        "dst": "2001:db8:1234:5678:9abc:def0:9876:5432" if long else "10.0.0.250",
         "dst_port": 40_000 + number % 20_000,
         "class": "burst" if burst else "background",
         "counted": True,
@@ -243,8 +251,13 @@ def flow(number: int) -> FlowView:
         "mss_bytes": 1460,
         "window_scale": 7,
         "treatment": "ordinary",
-        "ports": [port_id(0x12, 1), port_id(0x21, 1), port_id(*HOT)],
+        "ports": [port_id(*at) for at in path_of(number)],
     }
+
+
+def path_of(number: int) -> list[tuple[int, int]]:
+    """The ports that a flow leaves by."""
+    return [(0x12, 1), (0x21, 3), LONG] if number == LONG_FLOW else [(0x12, 1), (0x21, 1), HOT]
 
 
 # What a flow sends.
@@ -256,12 +269,16 @@ def flow_detail(number: int, after_s: float) -> FlowDetailView:
     told = flow(number)
     told["age_s"] += after_s
     told["volume_bytes"] += int(after_s * FLOW_BPS / 8)
-    hops = [hop(0x12, 1, told["class"]), hop(0x21, 1, told["class"]), hop(*HOT, told["class"])]
+    hops = [hop(*at, told["class"]) for at in path_of(number)]
     return {"flow": told, "enters": port_id(0x12, 4), "quiet_s": 0.2, "hops": hops}
 
 
 def hop(number: int, at: int, flow_class: str) -> HopView:
-    hold = BURST if flow_class == "burst" else BACKGROUND
+    holds: dict[tuple[int, int], HoldView] = {
+        HOT: BURST if flow_class == "burst" else BACKGROUND,
+        LONG: BACKGROUND,
+    }
+    elsewhere: HoldView = {"window_bytes": 29_200, "credit": None}
     return {
         "port": port_id(number, at),
         "name": name(number, at),
@@ -270,7 +287,7 @@ def hop(number: int, at: int, flow_class: str) -> HopView:
         "notice": "CN-H" if (number, at) == HOT else None,
         "capacity_bps": RATE_BPS,
         "rtt_s": 0.00052,
-        "hold": hold if (number, at) == HOT else {"window_bytes": 29_200, "credit": None},
+        "hold": holds.get((number, at), elsewhere),
         "queue": queue(number, at, 1.0),
     }
 

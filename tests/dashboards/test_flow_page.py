@@ -136,5 +136,8 @@ def test_all_can_use_it(browser: Any, served: Served, scheme: str, width: int) -
     page = open_flow(looking)
     assert complaints(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate("hash => { location.hash = hash }", hash_of(fabric.flow(fabric.LONG_FLOW)))
+    page.get_by_test_id("flow-figures").get_by_text(f"at {fabric.LONG_NAME}").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     looking.context.close()
     assert looking.errors == []

@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,15 @@ def test_what_is_not_known_is_not_told_as_nothing(
     for sentence in ("No notice is known of.", "No change is known of this time.", "were held"):
         assert sentence in text
     assert "Nothing was changed" not in text
+
+
+def test_times_of_another_day_have_their_day(looking: Looking, expect: Any) -> None:
+    begin_s = looking.served.api.now_s - 2 * 86_400
+    looking.served.api.incident_has = {"audit": [fake_incident.entry(begin_s + 1)]}
+    page = looking.sign_in()
+    page.evaluate("hash => { location.hash = hash }", address(begin_s, begin_s + 20))
+    day = time.strftime("%Y-%m-%d ", time.localtime(begin_s + 1))
+    expect(page.get_by_test_id("audit").locator("time")).to_contain_text(day)
 
 
 def test_an_hour_of_a_busy_fabric_is_told(looking: Looking, expect: Any) -> None:

@@ -239,3 +239,22 @@ def test_all_can_use_it(browser: Any, served: Served, scheme: str, width: int, n
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert looking.errors == []
     looking.context.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_cell_is_written_over_another(looking: Looking, width: int) -> None:
+    """Though addresses are long."""
+    page = looking.sign_in()
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("location.hash = '#/flows'")
+    row = page.get_by_test_id("flows").get_by_role("row", name=re.compile("2001:db8"))
+    row.wait_for()
+    covered = row.evaluate(
+        """row => [...row.children].filter(cell => {
+            cell.scrollIntoView({ inline: "center", block: "nearest" });
+            const { left, top, height } = cell.getBoundingClientRect();
+            return !cell.contains(document.elementFromPoint(left + 2, top + height / 2));
+        }).map(cell => cell.textContent.trim())"""
+    )
+    assert covered == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -3,7 +3,7 @@
 
 import { count, duration, percent, timeOfDay, utc } from './format';
 import { sum, unknown, type Incident, type IncidentPort } from './incident';
-import { intervalText, localDate, type Interval } from './interval';
+import { intervalText, localDate, zone, zones, type Interval } from './interval';
 import { counted, noticesOf } from './notices';
 import { portId } from './rates';
 import { partly } from './wording';
@@ -14,14 +14,6 @@ export interface Maker {
   at_s: number;
   /** The address of the page. */
   weir: string;
-}
-
-/** UTC+02:00, as this browser has it at that moment. */
-export function zone(at_s: number): string {
-  const east_min = -new Date(at_s * 1000).getTimezoneOffset();
-  const pad = (n: number): string => String(Math.floor(n)).padStart(2, '0');
-  const size = Math.abs(east_min);
-  return `UTC${east_min < 0 ? '-' : '+'}${pad(size / 60)}:${pad(size % 60)}`;
 }
 
 /** 2026-11-25 04:20:01.250 to 04:20:31.250 UTC */
@@ -38,7 +30,7 @@ export const titleOf = ({ port }: Incident): string =>
 export function facts(incident: Incident, made: Maker): [name: string, text: string][] {
   const { port, version } = incident;
   return [
-    ['Local time', `${intervalText(incident)}, ${zone(incident.from_s)}`],
+    ['Local time', `${intervalText(incident)}, ${zones(incident)}`],
     ['UTC', utcText(incident)],
     [
       'Port',

@@ -9,9 +9,23 @@ import {
   momentOf,
   queryOf,
   tickText,
+  whenText,
+  zones,
 } from './interval';
 
 const at = (text: string): number => Date.parse(text) / 1000;
+
+/** Do something where clocks are those of a time zone. */
+function inZone(name: string, what: () => void): void {
+  const { env } = (globalThis as unknown as { process: { env: Record<string, string> } }).process;
+  const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  env['TZ'] = name;
+  try {
+    what();
+  } finally {
+    env['TZ'] = own;
+  }
+}
 
 test('an address says an interval, or none', () => {
   const interval = { from_s: 1764044401.25, to_s: 1764044402 };
@@ -54,6 +68,26 @@ test('a field holds a moment to the millisecond', () => {
   expect(momentOf(fieldOf(moment_s))).toBe(moment_s);
   expect(momentOf('')).toBe(null);
   expect(momentOf('2026-13-45T99:99')).toBe(null);
+});
+
+test('a moment has its day where that is another one', () => {
+  const moment_s = at('2026-11-25T04:20:01.250');
+  expect(whenText(moment_s, '2026-11-25')).toBe('04:20:01');
+  expect(whenText(moment_s, '2026-11-26', true)).toBe('2026-11-25 04:20:01.250');
+});
+
+test('of two moments of which clocks say the same, a field says the nearer', () => {
+  // Europe's summer time of 2026 ended at 01:00 UTC of October 25.
+  const end_s = Date.parse('2026-10-25T01:00Z') / 1000;
+  inZone('Europe/Berlin', () => {
+    const [first, second] = [end_s - 600, end_s + 3000];
+    expect(fieldOf(first)).toBe(fieldOf(second));
+    for (const moment_s of [first, second]) {
+      expect(momentOf(fieldOf(moment_s), moment_s)).toBe(moment_s);
+    }
+    expect(zones({ from_s: first, to_s: second })).toBe('UTC+02:00 to UTC+01:00');
+    expect(zones({ from_s: second, to_s: second + 9 })).toBe('UTC+01:00');
+  });
 });
 
 test('ticks say as much as tells them apart', () => {

@@ -51,14 +51,43 @@ export function localDate(at_s: number): string {
   return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
 }
 
+/** The local time of day of a moment, with the day before it if that is another: 2026-11-24 22:25:03 */
+export function whenText(at_s: number, day: string, ms = false): string {
+  const own = localDate(at_s);
+  return own === day ? timeOfDay(at_s, ms) : `${own} ${timeOfDay(at_s, ms)}`;
+}
+
+/** UTC+02:00, as this browser has it at that moment. */
+export function zone(at_s: number): string {
+  const east_min = -new Date(at_s * 1000).getTimezoneOffset();
+  const pad = (n: number): string => String(Math.floor(n)).padStart(2, '0');
+  const size = Math.abs(east_min);
+  return `UTC${east_min < 0 ? '-' : '+'}${pad(size / 60)}:${pad(size % 60)}`;
+}
+
+/** Those of both ends, if they are not the same: UTC+02:00 to UTC+01:00 */
+export function zones({ from_s, to_s }: Interval): string {
+  const [first, second] = [zone(from_s), zone(to_s)];
+  return first === second ? first : `${first} to ${second}`;
+}
+
 /** What a field for a local date and time holds: 2026-11-25T04:20:01.250 */
 export const fieldOf = (at_s: number): string =>
   `${localDate(at_s)}T${timeOfDay(Math.round(at_s * 1000) / 1000, true)}`;
 
-/** The moment that such a field says; null if it says none. */
-export function momentOf(field: string): number | null {
+/** By how much clocks are set back where summer time ends. */
+const SET_BACK_S = [1800, 3600, 7200];
+
+/** The moment that such a field says; null if it says none. Of two moments that it may say, since
+ * clocks were set back between them, the nearer to another one. */
+export function momentOf(field: string, near_s = 0): number | null {
   const at_ms = /^\d{4,6}-\d\d-\d\dT\d\d:\d\d/.test(field) ? Date.parse(field) : NaN;
-  return Number.isFinite(at_ms) ? at_ms / 1000 : null;
+  if (!Number.isFinite(at_ms)) return null;
+  const at_s = at_ms / 1000;
+  const others = SET_BACK_S.flatMap((back_s) => [at_s - back_s, at_s + back_s]);
+  return others
+    .filter((other_s) => fieldOf(other_s) === fieldOf(at_s))
+    .reduce((a, b) => (Math.abs(b - near_s) < Math.abs(a - near_s) ? b : a), at_s);
 }
 
 /** The label of a tick on an axis whose ticks are so many seconds apart. */

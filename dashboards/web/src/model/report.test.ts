@@ -64,6 +64,15 @@ test('what others have chosen is text in the file', () => {
   expect(text.split('&quot;&gt;&lt;img src=x onerror=alert(1)&gt;').length).toBeGreaterThan(20);
 });
 
+test('a moment of another day than the first has its day in the file', () => {
+  const midnight_s = new Date(2026, 10, 25).getTime() / 1000;
+  const later = [{ event: 'odd', wall_s: midnight_s + 1 }];
+  const long = { ...incident, from_s: midnight_s - 5, to_s: midnight_s + 5, events: later };
+  expect(report(long, { by: 'ops', at_s: 200, weir: 'weir' })).toContain(
+    '>2026-11-25 00:00:01.000<',
+  );
+});
+
 test('the file says what Weir did, and what is only not known', () => {
   const text = report(incident, { by: 'ops', at_s: 200, weir: 'weir' });
   expect(text).toContain('3 requests were held, for 3 s in all (2 s of 10 s are known).');

@@ -2,10 +2,10 @@
 
 import { chartsOfPort, chartsOfTotals } from './charts';
 import { placeOf, told } from './events';
-import { facts, nothing, noticesText, summary, titleOf, utcText, zone, type Maker } from './facts';
-import { bytes, endpoint, rate, timeOfDay, utc } from './format';
+import { facts, nothing, noticesText, summary, titleOf, utcText, type Maker } from './facts';
+import { bytes, endpoint, rate, UNKNOWN, utc } from './format';
 import { largeFlows, phases, unknown, type Incident, type IncidentPort } from './incident';
-import { intervalText } from './interval';
+import { intervalText, localDate, whenText, zones } from './interval';
 import { html, Markup } from './markup';
 import { portId } from './rates';
 import style from './report.css?raw';
@@ -17,8 +17,16 @@ import { changesOf, creditOf, heldText, rangeText, windowsOf } from './wording';
 // Without this, a file that is opened from a disk could do what its browser allows to such files.
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-const moment = (at_s: number | null | undefined, ms = false): Markup =>
-  html`<span class="when" title="${utc(at_s)}">${timeOfDay(at_s, ms)}</span>`;
+type Moment = (at_s: number | undefined, ms?: boolean) => Markup;
+
+/** Moments of an incident: with the day where it is not that of its beginning. */
+function moments({ from_s }: Incident): Moment {
+  const day = localDate(from_s);
+  return (at_s, ms = false) =>
+    html`<span class="when" title="${utc(at_s)}"
+      >${at_s === undefined ? UNKNOWN : whenText(at_s, day, ms)}</span
+    >`;
+}
 
 function table(heads: readonly string[], rows: readonly (string | number | Markup)[][]): Markup {
   return html`<table>
@@ -39,6 +47,7 @@ function table(heads: readonly string[], rows: readonly (string | number | Marku
 }
 
 function ofPort(incident: Incident, port: IncidentPort): Markup {
+  const moment = moments(incident);
   const id = portId(port);
   const rules = phases(incident.snapshots, id);
   const flows = largeFlows(incident.snapshots, id);
@@ -93,7 +102,7 @@ function ofPort(incident: Incident, port: IncidentPort): Markup {
     } `;
 }
 
-const eventRow = (event: WeirEvent): (string | Markup)[] => [
+const eventRow = (event: WeirEvent, moment: Moment): (string | Markup)[] => [
   moment(event.wall_s, true),
   event.event,
   placeOf(event),
@@ -103,6 +112,7 @@ const eventRow = (event: WeirEvent): (string | Markup)[] => [
 /** The whole file. */
 export function report(incident: Incident, made: Maker): string {
   const gaps = unknown(incident);
+  const moment = moments(incident);
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -138,9 +148,16 @@ export function report(incident: Incident, made: Maker): string {
         <h2>Events</h2>
         <p class="muted">
           ${incident.events.length.toLocaleString()} events, the oldest first; times are local,
-          ${zone(incident.from_s)}.
+          ${zones(incident)}.
         </p>
-        ${incident.events.length === 0 ? '' : table(['Time', 'Event', 'Where', 'What'], incident.events.map(eventRow))}
+        ${
+          incident.events.length === 0
+            ? ''
+            : table(
+                ['Time', 'Event', 'Where', 'What'],
+                incident.events.map((event) => eventRow(event, moment)),
+              )
+        }
         <h2>Changed by operators</h2>
         ${
           incident.audit.length === 0
