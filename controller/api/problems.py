@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.api.hub import FullError
-from controller.api.upstream import UnavailableError
+from controller.api.upstream import UnavailableError, UnsureError
 from controller.rpc import methods
 from controller.rpc.messages import CallError, Kind
 
@@ -62,7 +62,9 @@ PROBLEMS = _described(
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     HTTPStatus.UNPROCESSABLE_ENTITY,
     HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
     HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
 )
 
 
@@ -117,6 +119,12 @@ async def of_upstream(_request: Request, error: Exception) -> Response:
     return problem(HTTPStatus.SERVICE_UNAVAILABLE, f"not now: {text}", headers)
 
 
+async def of_unsure(_request: Request, error: Exception) -> Response:
+    """For a controller that was asked to change something and has not answered. The same request
+    may be wrong now, so it is not asked for again."""
+    return problem(HTTPStatus.GATEWAY_TIMEOUT, str(error))
+
+
 def install(app: FastAPI) -> None:
     """Turn exceptions into problems."""
     handlers: Mapping[type[Exception], Callable[..., Any]] = {
@@ -124,6 +132,7 @@ def install(app: FastAPI) -> None:
         RequestValidationError: of_request,
         CallError: of_call,
         UnavailableError: of_upstream,
+        UnsureError: of_unsure,
         FullError: of_upstream,
     }
     for kind, handler in handlers.items():

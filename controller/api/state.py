@@ -33,7 +33,7 @@ from controller.api.recording.snapshots import Album, Snapshots
 from controller.api.sampling import Sample, Sampler
 from controller.api.settings import ApiSettings
 from controller.api.sharing import Answer, Sharing
-from controller.api.upstream import Upstream
+from controller.api.upstream import NoAnswerError, UnsureError, Upstream
 from controller.model.values import PortId
 from controller.rpc.messages import CallError, Kind
 from controller.rpc.methods import Parameters
@@ -185,7 +185,7 @@ class Api:
 
     async def change(self, method: str, asked: Parameters, **more: object) -> Response:
         """The answer to what changes something: if it does, who asks afterwards is told what is so
-        then. Raises as `ask`."""
+        then. Raises CallError, UnavailableError if nothing has changed, and UnsureError."""
         changed = True
         try:
             answer = await self.ask(method, asked, **more)
@@ -196,6 +196,11 @@ class Api:
             # After a conflict, what was asked before is too old.
             changed = error.kind == Kind.CONFLICT
             raise
+        except NoAnswerError as error:
+            raise UnsureError(
+                f"{error}; whether this is in force is not known: read what is so now (GET), then "
+                "decide"
+            ) from None
         finally:
             if changed:
                 self.sharing.clear()

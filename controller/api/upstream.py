@@ -20,6 +20,14 @@ class UnavailableError(Exception):
     """The controller does not answer."""
 
 
+class NoAnswerError(UnavailableError):
+    """The controller has been asked, and may have done what it was asked for."""
+
+
+class UnsureError(Exception):
+    """Whether something was changed is not known."""
+
+
 class Upstream:
     """The controller. `connect` makes a connection to it."""
 
@@ -28,14 +36,17 @@ class Upstream:
         self._free = asyncio.Semaphore(_ASKED_AT_ONCE)
 
     async def ask(self, method: str, params: Mapping[str, object] | None = None) -> bytes:
-        """The answer as one JSON object. Raises CallError and UnavailableError."""
+        """The answer as one JSON object. Raises CallError and UnavailableError, which is a
+        NoAnswerError once the request is on its way."""
         answer = messages.Assembly()
-        with _unavailable():
+        kind = UnavailableError
+        with _unavailable(lambda: kind):
             async with (
                 asyncio.timeout(_TIMEOUT_S),
                 self._free,
                 self._asked(method, params) as lines,
             ):
+                kind = NoAnswerError
                 while not answer.take(await _line(lines)):
                     pass
         return answer.body
@@ -87,11 +98,13 @@ async def _line_in_time(lines: asyncio.StreamReader) -> bytes:
 
 
 @contextlib.contextmanager
-def _unavailable() -> Iterator[None]:
-    """Turn failures into UnavailableError."""
+def _unavailable(
+    kind: Callable[[], type[UnavailableError]] = lambda: UnavailableError,
+) -> Iterator[None]:
+    """Turn failures into UnavailableError, or the present kind of it."""
     try:
         yield
     except TimeoutError:
-        raise UnavailableError("the controller does not answer in time") from None
+        raise kind()("the controller does not answer in time") from None
     except (OSError, NonsenseError, ValueError) as error:
-        raise UnavailableError(str(error)) from error
+        raise kind()(str(error)) from error

@@ -21,6 +21,10 @@ class AskError(Exception):
     """There is no answer, or it is an error; the message is for the user."""
 
 
+class NoAnswerError(AskError):
+    """The controller was asked, and may have done what it was asked for."""
+
+
 class Client:
     """The controller that listens at a path. Methods raise AskError."""
 
@@ -46,10 +50,12 @@ class Client:
     @contextmanager
     def _asked(self, method: str, params: Params | None) -> Iterator[BinaryIO]:
         """The lines of an answer."""
+        is_asked = False
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                 connection.settimeout(_TIMEOUT_S)
                 connection.connect(self._path)
+                is_asked = True
                 connection.sendall(messages.request(method, params))
                 with connection.makefile("rb") as lines:
                     yield lines
@@ -59,7 +65,8 @@ class Client:
             text = f"what listens at {self._path} is no weir-controller, or one of another version"
             raise AskError(text) from None
         except (OSError, EOFError) as error:
-            raise self._told(error) from error
+            told = self._told(error)
+            raise (NoAnswerError(str(told)) if is_asked else told) from error
 
     def _told(self, error: OSError | EOFError) -> AskError:
         """What an error means to the user."""
@@ -77,6 +84,14 @@ class Client:
             case EOFError() | ConnectionResetError() | BrokenPipeError():
                 return AskError(f"the controller at {path} has ended, or is none")
         return AskError(f"{path}: {error.strerror or error}")
+
+    def change(self, method: str, params: Params) -> dict[str, Any]:
+        """The whole answer of a method that changes something. An error says whether that is
+        certain."""
+        try:
+            return self.ask(method, params)
+        except NoAnswerError as error:
+            raise AskError(f"{error}; whether it has done this is not known") from error
 
 
 def _line(lines: BinaryIO) -> bytes:

@@ -52,7 +52,7 @@ def change(options: argparse.Namespace) -> int:
     if len(changes) < len(options.changes):
         raise AskError("a setting stands twice; write it once")
     asked = {"changes": changes, "only_try": options.only_try, "by": user()}
-    return _print(options, Client(options.socket).ask("change", asked))
+    return _print(options, Client(options.socket).change("change", asked))
 
 
 def undo(options: argparse.Namespace) -> int:
@@ -64,7 +64,7 @@ def undo(options: argparse.Namespace) -> int:
         if undoable is None:
             raise AskError("there is no change to take back")
         entry = undoable["id"]
-    return _print(options, client.ask("undo", {"id": entry, "by": user()}))
+    return _print(options, client.change("undo", {"id": entry, "by": user()}))
 
 
 def audit(options: argparse.Namespace) -> int:

@@ -19,14 +19,14 @@ def off(options: argparse.Namespace) -> int:
     client = Client(options.socket)
     if options.list:
         return _print(options, client.ask("bypasses"), _listed)
-    answer = client.ask("off", {**place(options), "for_s": options.for_s, "by": user()})
+    answer = client.change("off", {**place(options), "for_s": options.for_s, "by": user()})
     return _print(options, answer, _turned_off)
 
 
 def on(options: argparse.Namespace) -> int:
     """Returns the exit status."""
     client = Client(options.socket)
-    answer = client.ask("on", {**place(options), "by": user()})
+    answer = client.change("on", {**place(options), "by": user()})
     return _print(options, answer, _turned_on)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 
 from controller.northbound.handlers import Document, Handlers, Listing, Stream
 from controller.northbound.scheduler import Scheduler
-from controller.northbound.views import ConflictError, UnknownError, ValueRefusedError
+from controller.northbound.views import ConflictError, FailedError, UnknownError, ValueRefusedError
 from controller.rpc import messages
 from controller.rpc.messages import CallError, Kind
 
@@ -39,6 +39,8 @@ class Dispatcher:
             yield messages.error(Kind.CONFLICT, str(error))
         except ValueRefusedError as error:
             yield messages.error(Kind.VALUE, str(error))
+        except FailedError as error:
+            yield messages.error(Kind.INTERNAL, str(error))
         except Exception:
             LOG.exception("a request could not be answered: %.200r", request)
             yield messages.error(Kind.INTERNAL, "the log of the controller says why")

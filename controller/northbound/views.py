@@ -490,6 +490,10 @@ class ConflictError(Exception):
     """Something has changed meanwhile; the message says what."""
 
 
+class FailedError(Exception):
+    """What was asked for could not be done. The message says what is so now."""
+
+
 class ValueRefusedError(ValueError):
     """A value cannot be used; the message has its key, and what would be right."""
 
@@ -604,10 +608,12 @@ class Changing(Protocol):
         self, version: int | None, changes: Mapping[str, str | None], only_try: bool, by: str
     ) -> ChangeView:
         """Give settings other values, or, with None, the file's. Raises ConflictError if this is
-        not the present version, and ValueRefusedError."""
+        not the present version or another change is on its way, ValueRefusedError, and
+        FailedError."""
 
     def undo(self, entry: str, by: str) -> ChangeView:
-        """Take the latest change back. Raises ConflictError if it is another one."""
+        """Take the latest change back. Raises ConflictError if it is another one, and
+        FailedError."""
 
     def audit(self, limit: int, before: str | None) -> AuditPage:
         """The latest entries of the audit log, or the latest before another one."""

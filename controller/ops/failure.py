@@ -26,7 +26,28 @@ def fatal(handler: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S,
         try:
             handler(self, *args, **kwargs)
         except Exception:
-            LOG.critical("%s failed; the controller ends", handler.__name__, exc_info=True)
-            self.fail()
+            _end(self, handler.__name__)
 
     return guarded
+
+
+def fatal_to_callers(
+    handler: Callable[Concatenate[S, P], None],
+) -> Callable[Concatenate[S, P], None]:
+    """As `fatal`, and the exception goes on to the caller, which must not go on as if all was
+    well."""
+
+    @functools.wraps(handler)
+    def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            handler(self, *args, **kwargs)
+        except Exception:
+            _end(self, handler.__name__)
+            raise
+
+    return guarded
+
+
+def _end(failing: Failing, what: str) -> None:
+    LOG.critical("%s failed; the controller ends", what, exc_info=True)
+    failing.fail()

@@ -6,10 +6,12 @@ state directory. If that cannot be written, the change is in force all the same,
 that it is not kept. A file that cannot be used is logged, and the controller runs with what its
 configuration says.
 
-A change is put in force as a reload of the configuration is (`use`). Each controller of a fabric
-has settings of its own.
+A change is put in force as a reload of the configuration is (`use`), and kept once it is in force.
+If that fails, or the controller ends meanwhile, the former settings are in force after the restart,
+and the audit log says what has failed. Each controller of a fabric has settings of its own.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -26,6 +28,7 @@ from controller.northbound.views import (
     AuditPage,
     ChangeView,
     ConflictError,
+    FailedError,
     SettingsView,
     SettingView,
     StepView,
@@ -41,6 +44,7 @@ FILE = "settings.json"
 
 _RELOADED_BY = "signal SIGHUP"
 _KEYS_TOLD = 20
+_WHY_CHARS = 300
 
 
 class _Changed(BaseModel):
@@ -65,18 +69,35 @@ class _Latest(BaseModel):
     before: dict[str, _Changed | None]
 
 
+class _Taking(BaseModel):
+    """A change that is being put in force: one that is still there after a restart never was, or
+    was not kept."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    what: Literal["settings", "undo"]
+    by: str
+    changes: list[StepView]
+
+    def failed(self, why: str) -> str:
+        """What the audit log says of it."""
+        return f"failed, not in force: {_told(self.changes)}; {why}"
+
+
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     version: Annotated[int, Field(ge=0, lt=2**53)] = 0
     changed: dict[str, _Changed] = {}
     latest: _Latest | None = None
+    taking: _Taking | None = None
 
 
 class Changing:
     """`base` is the configuration as the file has it, `present` the one in force. `use` puts
-    another one in force, as far as that can be done without a restart, and returns what is.
-    `wall_s` is the time of day. Without a `path`, nothing is kept."""
+    another one in force, as far as that can be done without a restart, and returns what is; if it
+    raises an exception, the controller is about to end. `wall_s` is the time of day. Without a
+    `path`, nothing is kept."""
 
     def __init__(
         self,
@@ -93,12 +114,15 @@ class Changing:
         self._use = use
         self._changed: dict[str, _Changed] = {}
         self._latest: _Latest | None = None
+        self._taking: _Taking | None = None
         self._version = 0
         self._restore()
         fit = _fitting(base, self._changed)
         fit.tell()
         self._changed, self._present = fit.changed, fit.config
         self._renew_version()
+        if self._taking is not None:
+            self._was_cut_off(self._taking)
 
     @property
     def base(self) -> Config:
@@ -132,7 +156,8 @@ class Changing:
         self, version: int | None, changes: Mapping[str, str | None], only_try: bool, by: str
     ) -> ChangeView:
         """Give settings other values, or, with None, the file's. Raises ConflictError if this is
-        not the present version, and ValueRefusedError."""
+        not the present version or another change is on its way, ValueRefusedError, and
+        FailedError."""
         if version is not None and version != self._version:
             raise ConflictError(
                 f"the settings have changed meanwhile, their version is {self._version} now; "
@@ -154,7 +179,8 @@ class Changing:
         return self._put(changed, "settings", by, only_try, asked=changes.keys())
 
     def undo(self, entry: str, by: str) -> ChangeView:
-        """Take the latest change back. Raises ConflictError if it is another one."""
+        """Take the latest change back. Raises ConflictError if it is another one or another change
+        is on its way, and FailedError."""
         latest = self._latest
         if latest is None:
             raise ConflictError("there is no change to take back")
@@ -207,10 +233,12 @@ class Changing:
         self._renew_version()
         self._keep()
 
-    def not_reloaded(self) -> None:
-        """The file could not be used, and nothing has changed."""
+    def not_reloaded(self, failed: bool = False) -> None:
+        """The file could not be used, and nothing has changed; or the core has `failed` with it,
+        and the controller ends."""
         # What was wrong may name files, which are not shown to everybody.
-        detail = "refused, nothing has changed; the log of the controller says why"
+        what = "failed, the controller ends" if failed else "refused, nothing has changed"
+        detail = f"{what}; the log of the controller says why"
         self._audit_log.add("reload", _RELOADED_BY, detail=detail)
 
     def _put(
@@ -223,7 +251,8 @@ class Changing:
         asked: Collection[str] = (),
     ) -> ChangeView:
         """Put these changes in force, in place of those that are; the keys `asked` have the values
-        that somebody has just written. Raises ValueRefusedError."""
+        that somebody has just written. Raises ConflictError, ValueRefusedError and
+        FailedError."""
         values = _values(changed)
         new = {key: values.pop(key) for key in asked if key in values}
         try:
@@ -243,7 +272,12 @@ class Changing:
                 "id": None,
                 "kept": self._path is not None,
             }
-        self._present = self._use(config)
+        if self._taking is not None:
+            raise ConflictError(
+                f"a change by {self._taking.by} is being put in force; read the settings again, "
+                "then change them"
+            )
+        self._present = self._taken(config, _Taking(what=what, by=by, changes=steps))
         entry, _ = self._audit_log.add(what, by, steps, detail)
         self._latest = _Latest(
             id=entry["id"],
@@ -253,6 +287,7 @@ class Changing:
             before={key: self._changed.get(key) for key in keys},
         )
         self._changed = changed
+        self._taking = None
         self._renew_version()
         LOG.warning("settings were changed by %s: %s", by, _told(steps))
         return {
@@ -262,6 +297,34 @@ class Changing:
             "id": entry["id"],
             "kept": self._keep(),
         }
+
+    def _taken(self, config: Config, taking: _Taking) -> Config:
+        """Put this in force; returns what is. Raises FailedError."""
+        self._taking = taking
+        self._note()
+        try:
+            return self._use(config)
+        except Exception as error:
+            self._taking = None
+            why = f"{type(error).__name__}: {error}"[:_WHY_CHARS]
+            self._audit_log.add(taking.what, taking.by, detail=taking.failed(why))
+            self._note()
+            raise FailedError(
+                f"the settings could not be put in force ({why}), and the controller ends; after "
+                "its restart the former ones are in force. The log of the controller says more"
+            ) from error
+
+    def _was_cut_off(self, taking: _Taking) -> None:
+        """The controller ended while this was put in force, or before it was kept."""
+        LOG.error(
+            "a change of settings by %s is not in force, the controller ended before it was kept: "
+            "%s",
+            *(taking.by, _told(taking.changes)),
+        )
+        why = "the controller ended before it was kept"
+        self._audit_log.add(taking.what, taking.by, detail=taking.failed(why))
+        self._taking = None
+        self._note()
 
     def _view(self, setting: Setting) -> SettingView:
         changed = self._changed.get(setting.key)
@@ -299,6 +362,7 @@ class Changing:
             )
             return
         self._version, self._changed, self._latest = kept.version, kept.changed, kept.latest
+        self._taking = kept.taking
         if self._latest is not None:
             self._audit_log.skip(self._latest.id)
 
@@ -306,9 +370,8 @@ class Changing:
         """Write what was changed at work to the file; returns whether it is there."""
         if self._path is None:
             return False
-        kept = _File(version=self._version, changed=self._changed, latest=self._latest)
         try:
-            directories.replace(self._path, kept.model_dump_json(indent=1) + "\n")
+            self._write(self._path)
         except OSError as error:
             LOG.error(
                 "settings that were changed are not kept: cannot write %s: %s",
@@ -316,6 +379,25 @@ class Changing:
             )
             return False
         return True
+
+    def _note(self) -> None:
+        """Write to the file whether a change is being put in force. Where it cannot be written, who
+        keeps what comes of it says so."""
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                self._write(self._path)
+
+    def _write(self, path: Path) -> None:
+        """Raises OSError."""
+        kept = _File(
+            version=self._version,
+            changed=self._changed,
+            latest=self._latest,
+            taking=self._taking,
+        )
+        # An earlier release takes the file, too.
+        left_out = {"taking"} if self._taking is None else None
+        directories.replace(path, kept.model_dump_json(indent=1, exclude=left_out) + "\n")
 
 
 def _values(changed: Mapping[str, _Changed]) -> dict[str, str]:

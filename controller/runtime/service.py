@@ -140,7 +140,12 @@ class Service:
             self._weir.record("reload", {"error": str(error)})
         else:
             self._weir.reopen_event_log()
-            self._adopt(change.config)
+            try:
+                self._adopt(change.config)
+            except Exception:
+                # It has been logged, and the controller ends.
+                self._changing.not_reloaded(failed=True)
+                return
             self._changing.reloaded(base, change)
             LOG.info("configuration reloaded; changed: %s", ", ".join(change.changed) or "nothing")
             for key in change.kept:
@@ -159,9 +164,9 @@ class Service:
         return self._config
 
     def _adopt(self, config: Config) -> None:
+        self._weir.reconfigure(config)
         self._config = config
         configure_log(config)
-        self._weir.reconfigure(config)
 
     def stop(self, reason: str) -> None:
         self._notifier.stopping()

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from controller.api.upstream import NoAnswerError
+from controller.config.schema import Config
 from test_api import ServedApi
 
 HOLD = "regulation.max_hold"
@@ -94,6 +96,48 @@ def test_only_what_changes_something_has_others_ask_again(world: ServedApi) -> N
     # Nobody knows whether it was done.
     world.problem(503, "/v1/settings", "PATCH", name="operator", json=stale)
     assert len(cleared) == 3
+
+
+def test_whoever_gets_no_answer_is_told_that_nobody_knows(
+    world: ServedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(*_: object) -> bytes:
+        raise NoAnswerError("the controller does not answer in time")
+
+    asked = body(world)
+    undo = {"id": "1"}
+    with monkeypatch.context() as patched:
+        patched.setattr(world.controller, "ask", hang)
+        for path, method, said in (
+            ("/v1/settings", "PATCH", asked),
+            ("/v1/settings/undo", "POST", undo),
+            ("/v1/bypasses", "PUT", {}),
+        ):
+            response = world.ask(path, method, "operator", json=said)
+            assert response.status_code == 504
+            assert "Retry-After" not in response.headers
+            assert response.json()["detail"] == (
+                "the controller does not answer in time; whether this is in force is not known: "
+                "read what is so now (GET), then decide"
+            )
+        # Who only reads may try again.
+        assert "not now" in world.problem(503, "/v1/audit")
+    world.controller.there = False
+    assert "not now" in world.problem(503, "/v1/settings", "PATCH", name="operator", json=asked)
+
+
+def test_a_core_that_fails_is_told_and_its_change_is_not_in_force(world: ServedApi) -> None:
+    def fail(_: object) -> Config:
+        raise KeyError("no such port")
+
+    world.controller.told.changing._use = fail
+    told = world.problem(500, "/v1/settings", "PATCH", name="operator", json=body(world))
+    assert "KeyError: 'no such port'" in told
+    assert "the former ones are in force" in told
+    assert (setting(world)["value"], setting(world)["changed"]) == ("160 ms", None)
+    (entry,) = world.ask("/v1/audit").json()["entries"]
+    assert (entry["by"], entry["changes"]) == ("token operator", [])
+    assert entry["detail"].startswith(f"failed, not in force: {HOLD} from 160 ms to 20 ms; KeyErr")
 
 
 @pytest.mark.parametrize("name", ["reader", "sender", ""])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from controller.api.upstream import UnavailableError, Upstream
+from controller.api.upstream import NoAnswerError, UnavailableError, Upstream
 from controller.rpc import handover, messages
 from controller.rpc.messages import CallError, Kind
 
@@ -100,21 +100,23 @@ def test_an_error_is_told(before: tuple[bytes, ...]) -> None:
     ],
 )
 def test_what_is_no_whole_answer_is_none(lines: tuple[bytes, ...]) -> None:
-    with Controller(says(*lines)) as upstream, pytest.raises(UnavailableError):
+    with Controller(says(*lines)) as upstream, pytest.raises(NoAnswerError):
         asyncio.run(upstream.ask("ports"))
 
 
 def test_who_does_not_answer_in_time_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.api.upstream._TIMEOUT_S", 0.05)
-    with Controller(is_silent) as upstream, pytest.raises(UnavailableError, match="in time"):
+    with Controller(is_silent) as upstream, pytest.raises(NoAnswerError, match="in time"):
         asyncio.run(upstream.ask("ports"))
 
 
 def test_nobody_is_there() -> None:
     end, through = handover.pair()
     end.close()
-    with through, pytest.raises(UnavailableError):
+    with through, pytest.raises(UnavailableError) as error:
         asyncio.run(Upstream(functools.partial(handover.connect, through)).ask("ports"))
+    # So it has done nothing that it was asked for.
+    assert not isinstance(error.value, NoAnswerError)
 
 
 def test_a_stream_is_followed_to_its_end() -> None:

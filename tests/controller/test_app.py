@@ -151,6 +151,19 @@ def test_the_core_is_reminded_when_it_wants_to_be(
     assert reminded == [world.now_ns]
 
 
+def test_who_has_settings_taken_over_hears_of_a_failure(
+    world: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> list[effects.Effect]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Engine, "reconfigure", fail)
+    with pytest.raises(ZeroDivisionError):
+        world.weir.reconfigure(Config())
+    # And the controller ends, so that no half of them stays in force.
+    assert world.failures == 1
+
+
 def test_windows_follow_another_time_to_live_at_once(
     world: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:

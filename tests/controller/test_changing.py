@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from controller.config.schema import Config
 from controller.northbound.views import (
     AuditEntryView,
     ConflictError,
+    FailedError,
     SettingView,
     ValueRefusedError,
 )
@@ -27,7 +29,8 @@ _LISTEN = "openflow: {listen: 'tcp:127.0.0.1:6653'}\n"
 
 
 class Bench:
-    """A controller that is only its settings. `in_force` is what its core was told to use."""
+    """A controller that is only its settings. `used` is what its core was told to use, `core` what
+    that does."""
 
     def __init__(self, directory: Path | None, file: str = FILE) -> None:
         self.now_s = 1.7e9
@@ -37,6 +40,7 @@ class Bench:
     def start(self, file: str = FILE) -> None:
         self.now_s += 10
         self.used: list[Config] = []
+        self.core: Callable[[], object] = lambda: None
         directory = self.directory
         self.log = AuditLog(directory / "audit.jsonl" if directory else None, self.clock_s)
         path = directory / "settings.json" if directory else None
@@ -49,6 +53,7 @@ class Bench:
 
     def _use(self, config: Config) -> Config:
         self.used.append(config)
+        self.core()
         self.config = reload.merge(self.config, config).config
         return self.config
 
@@ -290,6 +295,104 @@ class TestRestart:
         (tmp_path / "audit.jsonl").unlink()
         bench.start()
         assert int(bench.undo()["id"]) == 3
+
+
+class TestTakeOver:
+    """What the core could not take over is neither kept nor told as if it was in force."""
+
+    FAILED = f"failed, not in force: {HOLD} from 20 ms to 30 ms; "
+
+    @staticmethod
+    def fails() -> None:
+        raise KeyError("no such port")
+
+    def test_a_core_that_fails(self, bench: Bench, tmp_path: Path) -> None:
+        bench.change(max_hold="20 ms")
+        before, kept = bench.changing.settings(), (tmp_path / "settings.json").read_bytes()
+        bench.core = self.fails
+        with pytest.raises(FailedError, match=r"KeyError: 'no such port'.*the former ones are in"):
+            bench.change("eve", max_hold="30 ms")
+        assert bench.changing.settings() == before
+        assert (tmp_path / "settings.json").read_bytes() == kept
+        entry = bench.audit()[-1]
+        assert (entry["what"], entry["by"], entry["changes"]) == ("settings", "eve", [])
+        assert entry["detail"] == self.FAILED + "KeyError: 'no such port'"
+        bench.start()
+        assert bench.config.regulation.max_hold == 20 * NS
+        assert len(bench.audit()) == 2
+        # The change before can be taken back, as ever.
+        bench.undo()
+        assert bench.config.regulation.max_hold == 100 * NS
+
+    def test_an_undo_that_fails(self, bench: Bench) -> None:
+        bench.change(max_hold="20 ms")
+        bench.core = self.fails
+        with pytest.raises(FailedError):
+            bench.undo()
+        entry = bench.audit()[-1]
+        assert (entry["what"], entry["changes"]) == ("undo", [])
+        bench.start()
+        assert bench.config.regulation.max_hold == 20 * NS
+        assert bench.undo()["changes"] == [{"key": HOLD, "from": "20 ms", "to": "100 ms"}]
+
+    def test_a_core_that_never_answers(
+        self, bench: Bench, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        bench.change(max_hold="20 ms")
+        crashed = tmp_path / "crashed"
+        refused: list[str] = []
+
+        def hangs() -> None:
+            for ask in (lambda: bench.change("bob", max_hold="40 ms"), bench.undo):
+                with pytest.raises(ConflictError) as conflict:
+                    ask()
+                refused.append(str(conflict.value))
+            shutil.copytree(tmp_path, crashed)
+
+        bench.core = hangs
+        bench.change("eve", max_hold="30 ms")
+        assert (
+            refused
+            == ["a change by eve is being put in force; read the settings again, then change them"]
+            * 2
+        )
+        # The watchdog has ended it while it hung.
+        bench.directory = crashed
+        bench.start()
+        assert bench.config.regulation.max_hold == 20 * NS
+        assert [entry["detail"] for entry in bench.audit()] == [
+            "",
+            self.FAILED + "the controller ended before it was kept",
+        ]
+        assert (bench.audit()[-1]["by"], bench.audit()[-1]["changes"]) == ("eve", [])
+        assert "a change of settings by eve is not in force" in caplog.text
+        bench.start()
+        assert len(bench.audit()) == 2
+
+    def test_one_that_ends_before_the_change_is_kept(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.change(max_hold="20 ms")
+
+        def is_full() -> None:
+            # The disk, from now on.
+            monkeypatch.setattr(Path, "replace", refuse)
+
+        def refuse(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        bench.core = is_full
+        assert bench.change("eve", max_hold="30 ms")["kept"] is False
+        monkeypatch.undo()
+        bench.start()
+        assert bench.config.regulation.max_hold == 20 * NS
+        in_force, told = bench.audit()[-2:]
+        assert in_force["changes"] == [{"key": HOLD, "from": "20 ms", "to": "30 ms"}]
+        assert told["detail"] == self.FAILED + "the controller ended before it was kept"
+
+    def test_a_file_that_the_core_fails_with(self, bench: Bench) -> None:
+        bench.changing.not_reloaded(failed=True)
+        assert bench.audit()[-1]["detail"].startswith("failed, the controller ends; the log")
 
 
 class TestReload:

@@ -174,6 +174,14 @@ class TestNoController:
         with answering(path, answer), pytest.raises(AskError, match=str(path)):
             Client(str(path)).ask("flows")
 
+    def test_one_that_ends_may_have_done_it(self, tmp_path: Path) -> None:
+        path = tmp_path / "ended"
+        with answering(path, b""), pytest.raises(AskError, match="has ended, or is none; whether"):
+            Client(str(path)).change("on", {})
+        with pytest.raises(AskError, match="no controller runs here") as error:
+            Client(str(tmp_path / "none")).change("on", {})
+        assert "whether" not in str(error.value)
+
 
 class TestAsk:
     """What is asked, and what is made of the answer."""

@@ -6,6 +6,7 @@ import pytest
 
 from commanding import stand_in
 from controller.cli import commands
+from controller.cli.client import Client, NoAnswerError
 from fake_source import Told
 
 Out = pytest.CaptureFixture[str]
@@ -48,6 +49,20 @@ class TestCommands:
     def test_it_is_told_when_it_does_not_hold(self, capsys: Out) -> None:
         assert commands.run(["set", "regulation.max_hold=20ms"]) == 0
         assert "does not hold over a restart" in capsys.readouterr().err
+
+    def test_it_is_told_when_nobody_knows(
+        self, capsys: Out, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        entry = json.loads(said(capsys, "set", "--json", "regulation.max_hold=20ms"))["id"]
+
+        def ask(*_: object) -> dict[str, object]:
+            raise NoAnswerError("the controller has ended")
+
+        monkeypatch.setattr(Client, "ask", ask)
+        unknown = "the controller has ended; whether it has done this is not known"
+        for command in (["set", "regulation.max_hold="], ["undo", entry], ["off"], ["on"]):
+            assert unknown in refused(capsys, *command)
+        assert "not known" not in refused(capsys, "settings")
 
     def test_a_trial(self, capsys: Out) -> None:
         tried = said(capsys, "set", "--try", "regulation.scheme=none")
