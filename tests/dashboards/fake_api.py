@@ -37,6 +37,8 @@ from controller.runtime.audit_log import AuditLog
 from controller.runtime.changing import Changing
 
 TOKENS = {"weir_viewer": ["read"], "weir_operator": ["read", "regulate"]}
+# Why a path is broken.
+BROKEN = "it is broken for a while"
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -71,6 +73,8 @@ class FakeApi:
         self.congested = [fabric.name(*fabric.HOT)]
         self.clock_off_s = 0.0
         self.asked: list[tuple[str, str]] = []
+        # Paths that are answered with an error; their streams end.
+        self.broken: set[str] = set()
         # All that was ever told of announced flows.
         self.shares: list[ShareView] = []
         self.listeners = 0
@@ -107,18 +111,8 @@ class FakeApi:
             Mount("/", StaticFiles(directory=page, html=True)),
         ]
         self.app = Starlette(routes=routes)
-        for notice in ("CN-L", "CN-M", "CN-H"):
-            self.happens(
-                "queue_event",
-                switch=fabric.HOT[0],
-                port=fabric.port_id(*fabric.HOT),
-                notice=notice,
-                packets=41,
-                bytes=61_440,
-                limit_bytes=fabric.LIMIT_BYTES,
-                burst=32,
-                background=2,
-            )
+        for name in ("CN-L", "CN-M", "CN-H"):
+            self.happens("queue_event", **fabric.notice(fabric.HOT, name, 61_440, 10**12))
 
     @property
     def now_s(self) -> float:
@@ -129,6 +123,10 @@ class FakeApi:
         head = {"serial": serial, "event": event, "time_ns": 1, "wall_s": round(self.now_s, 6)}
         self.events.append(head | fields)
 
+    def misses(self, n: int) -> None:
+        """So many events come faster than the controller can tell them."""
+        self.events.append({"event": "events_missed", "missed": n})
+
     # Who asks
 
     def signed_in(self, handler: Handler) -> Handler:
@@ -136,6 +134,8 @@ class FakeApi:
             self.asked.append((request.method, request.url.path))
             if self.scopes(request) is None:
                 return problem(401, "this takes a token")
+            if request.url.path in self.broken:
+                return problem(500, BROKEN)
             return await handler(request)
 
         return checked
@@ -345,7 +345,7 @@ class FakeApi:
         async def told() -> AsyncIterator[bytes]:
             yield b": \n\n"
             n = 0
-            while True:
+            while "/v1/fountains/stream" not in self.broken:
                 for share in self.shares[n:]:
                     yield f"event: share\ndata: {json.dumps(share)}\n\n".encode()
                 n = len(self.shares)
@@ -364,16 +364,17 @@ class FakeApi:
 
     async def latest(self, request: Request) -> Response:
         limit = int(request.query_params.get("limit", 100))
-        return JSONResponse({"next_after": len(self.events), "events": self.events[-limit:]})
+        told = [event for event in self.events if "serial" in event]
+        return JSONResponse({"next_after": len(self.events), "events": told[-limit:]})
 
     async def stream(self, _: Request) -> Response:
         async def told() -> AsyncIterator[bytes]:
             yield b": \n\n"
             serial = len(self.events)
-            while True:
+            while "/v1/events/stream" not in self.broken:
                 for event in self.events[serial:]:
-                    text = json.dumps(event)
-                    yield f"id: {event['serial']}\nevent: event\ndata: {text}\n\n".encode()
+                    head = f"id: {event['serial']}\n" if "serial" in event else ""
+                    yield f"{head}event: event\ndata: {json.dumps(event)}\n\n".encode()
                 serial = len(self.events)
                 await asyncio.sleep(0.05)
 

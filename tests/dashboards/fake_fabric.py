@@ -273,6 +273,26 @@ def flow_detail(number: int, after_s: float) -> FlowDetailView:
     return {"flow": told, "enters": port_id(0x12, 4), "quiet_s": 0.2, "hops": hops}
 
 
+def notice(
+    at: tuple[int, int], name: str, queue_bytes: int, switch_time_ns: int
+) -> dict[str, object]:
+    """What the event queue_event of a port tells besides its time."""
+    switch, number = at
+    return {
+        "switch": switch,
+        "port": number,
+        "notice": name,
+        "packets": queue_bytes // 1500,
+        "bytes": queue_bytes,
+        "limit_bytes": LIMIT_BYTES,
+        "switch_time_ns": switch_time_ns,
+        "sequence": 1,
+        "missed": 0,
+        "background": BACKGROUND_FLOWS,
+        "burst": 32,
+    }
+
+
 def hop(number: int, at: int, flow_class: str) -> HopView:
     holds: dict[tuple[int, int], HoldView] = {
         HOT: BURST if flow_class == "burst" else BACKGROUND,

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import fake_fabric as fabric
+from controller.api.recording.recording import tally
 from controller.model.values import datapath_id
 
 LEVELS = {"low_bytes": 16_384, "mid_bytes": 32_768, "high_bytes": 49_152}
@@ -49,9 +50,8 @@ def incident(
     asked: tuple[int, int] | None,
     more: dict[str, object],
 ) -> dict[str, object]:
-    inside = [event for event in events if from_s <= event["wall_s"] <= to_s]
-    notices = [event for event in inside if event["event"] == "queue_event"]
-    of_hot = sum(event["port"] == fabric.port_id(*fabric.HOT) for event in notices)
+    inside = [event for event in events if from_s <= event.get("wall_s", -1) <= to_s]
+    of_hot, _ = tally(inside).get(fabric.port_id(*fabric.HOT), (0, 0))
     ports: list[tuple[tuple[int, int], str | None, int]] = (
         [(fabric.HOT, "H", of_hot)] if of_hot else []
     )

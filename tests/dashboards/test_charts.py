@@ -21,18 +21,12 @@ def has_episode(looking: Looking, ago_s: float) -> float:
     """Let an episode have happened; when it began."""
     api = looking.served.api
     begin_s = api.now_s - ago_s
-    for notice, size, after_ms in EPISODE:
+    for name, size, after_ms in EPISODE:
         told_ns = 10**12 + after_ms * 1_000_000
-        told = {"notice": notice, "bytes": size, "packets": size // 1500, "switch_time_ns": told_ns}
-        place = {"switch": fabric.HOT[0], "port": PORT, "limit_bytes": fabric.LIMIT_BYTES}
         # The controller hears of all of them 100 ms later, at once.
         wall_s = begin_s + (0 if after_ms == 0 else 0.1)
-        api.events.append(
-            {"serial": len(api.events) + 1, "event": "queue_event", "wall_s": wall_s}
-            | {"time_ns": 1, "burst": 32, "background": 2}
-            | place
-            | told
-        )
+        api.happens("queue_event", **fabric.notice(fabric.HOT, name, size, told_ns))
+        api.events[-1]["wall_s"] = wall_s
     return begin_s
 
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { filtered, joined, jsonLines, kindOf, placeOf, Tail, told } from './events';
+import { filtered, joined, jsonLines, keyOf, kindOf, MISSED, placeOf, Tail, told } from './events';
 import type { WeirEvent } from './types';
 
 const event = (serial: number, wall_s = serial, more: object = {}): WeirEvent => ({
@@ -15,7 +15,7 @@ const NOTICE: WeirEvent = {
   event: 'queue_event',
   wall_s: 9,
   switch: 17,
-  port: '0000000000000011:2',
+  port: 2,
   notice: 'CN-H',
   packets: 40,
   bytes: 61_440,
@@ -54,6 +54,12 @@ test('events in words', () => {
   expect(told({ event: 'regulation_off', by: 'user <b>', for_s: 1800 })).toBe(
     'by user <b>, for 30 min',
   );
+  expect(told({ event: 'regulation_on', switch: 17, port: 'eth1', by: 'expiry' })).toBe(
+    'eth1, by expiry',
+  );
+  expect(told({ event: 'regulation_off', switch: null, port: null, by: 'token a' })).toBe(
+    'everywhere, by token a',
+  );
   expect(told({ event: 'new', switch: 17, wall_s: 1, x: [1], y: null })).toBe('x: [1], y: null');
   expect(placeOf({ event: 'switch_up', switch: '18446744073709551615' })).toBe('ffffffffffffffff');
   expect(placeOf({ event: 'start' })).toBe('');
@@ -78,4 +84,28 @@ test('what was recorded and what has come since is told once', () => {
   if (!a || !b || !c) throw new Error('there are three');
   expect(joined([a, { ...b }], [b, c])).toEqual([a, b, c]);
   expect(joined([], [b])).toEqual([b]);
+});
+
+test('each notice that events were missed is told, where they are missing', () => {
+  const tail = new Tail();
+  tail.take([event(1), event(2)]);
+  tail.take([{ event: MISSED, missed: 7 }, event(10)]);
+  tail.take([event(11), { event: MISSED, missed: 7 }]);
+  tail.take([event(19)]);
+  const all = tail.events;
+  expect(all.map((one) => one.serial ?? one.wall_s)).toEqual([1, 2, 2, 10, 11, 11, 19]);
+  expect(new Set(all.map(keyOf)).size).toBe(7);
+  // One has come before all else.
+  const first = new Tail();
+  first.take([{ event: MISSED, missed: 1 }, event(5)]);
+  expect(first.events.map((one) => one.event)).toEqual([MISSED, 'link_up']);
+});
+
+test('no filter hides that events were missed', () => {
+  const hole = { event: MISSED, missed: 7, wall_s: 2 };
+  expect(filtered([event(1), hole], { kind: 'notices', text: 'cn-h' })).toEqual([hole]);
+});
+
+test('what was recorded stands where it happened', () => {
+  expect(joined([event(3)], [event(1), event(5)]).map((one) => one.serial)).toEqual([1, 3, 5]);
 });

@@ -7,8 +7,24 @@ import type { WeirEvent } from './types';
 /** How many are kept. */
 export const MOST = 5000;
 
-/** One event, however often it is told. Serial numbers begin anew with the controller. */
-const keyOf = (event: WeirEvent): string => `${event.wall_s ?? ''}/${event.serial ?? ''}`;
+/** Says that events came faster than they could be told. It has no serial number and no time. */
+export const MISSED = 'events_missed';
+
+const unnumbered = new WeakMap<WeirEvent, number>();
+let nUnnumbered = 0;
+
+/** One event, however often it is told. Serial numbers begin anew with the controller. What has
+ * none is told once. */
+export function keyOf(event: WeirEvent): string {
+  if (event.serial !== undefined) return `${event.wall_s ?? ''}/${event.serial}`;
+  let number = unnumbered.get(event);
+  if (number === undefined) {
+    nUnnumbered += 1;
+    number = nUnnumbered;
+    unnumbered.set(event, number);
+  }
+  return `without number/${number}`;
+}
 
 /** The latest events, each once, the newest last. */
 export class Tail {
@@ -17,7 +33,7 @@ export class Tail {
 
   /** Take what a stream or an answer has told, in any order; whether anything was new. */
   take(events: readonly WeirEvent[]): boolean {
-    const fresh = events.filter((event) => !this.#keys.has(keyOf(event)));
+    const fresh = this.#dated(events).filter((event) => !this.#keys.has(keyOf(event)));
     if (fresh.length === 0) return false;
     const newest = this.#events.at(-1)?.wall_s ?? 0;
     const inOrder = fresh.every(
@@ -32,6 +48,17 @@ export class Tail {
     return true;
   }
 
+  /** What has no time has that of the newest event before it. */
+  #dated(events: readonly WeirEvent[]): WeirEvent[] {
+    let newest = this.#events.at(-1)?.wall_s;
+    return events.map((event) => {
+      if (event.wall_s === undefined)
+        return newest === undefined ? event : { ...event, wall_s: newest };
+      newest = Math.max(newest ?? event.wall_s, event.wall_s);
+      return event;
+    });
+  }
+
   get events(): readonly WeirEvent[] {
     return this.#events;
   }
@@ -44,7 +71,8 @@ export function joined(
 ): readonly WeirEvent[] {
   if (recorded.length === 0) return latest;
   const keys = new Set(recorded.map(keyOf));
-  return [...recorded, ...latest.filter((event) => !keys.has(keyOf(event)))];
+  const all = [...recorded, ...latest.filter((event) => !keys.has(keyOf(event)))];
+  return all.sort((a, b) => (a.wall_s ?? 0) - (b.wall_s ?? 0));
 }
 
 export const KINDS = ['notices', 'regulation', 'fabric', 'hosts', 'controller'] as const;
@@ -91,14 +119,18 @@ export function told(event: WeirEvent): string {
       const length = `${bytes(number(size))} of ${bytes(number(limit_bytes))}`;
       return `${text(notice)} at ${length}, ${text(packets)} packets; ${text(burst)} burst, ${text(background)} background flows`;
     }
-    case 'regulation_off': {
+    case 'regulation_off':
+    case 'regulation_on': {
+      // Its port is told by name.
+      const { switch: of, port } = event;
+      const where = of === null ? 'everywhere, ' : typeof port === 'string' ? `${port}, ` : '';
       const for_s = number(event['for_s']);
-      return `by ${text(event['by'])}${for_s === null ? '' : `, for ${duration(for_s)}`}`;
+      return `${where}by ${text(event['by'])}${for_s === null ? '' : `, for ${duration(for_s)}`}`;
     }
     case 'link_up':
     case 'link_down':
       return `${text(event['a'])} – ${text(event['b'])}`;
-    case 'events_missed':
+    case MISSED:
       return `${text(event['missed'])} events came faster than they could be told`;
   }
   const place = placeOf(event);
@@ -132,10 +164,12 @@ function textOf(event: WeirEvent): string {
   return known;
 }
 
-/** The events that pass, in the same order. Words may be anywhere in an event. */
+/** The events that pass, in the same order. Words may be anywhere in an event. That some were missed
+ * passes always: they might have passed. */
 export function filtered(events: readonly WeirEvent[], filter: Filter): WeirEvent[] {
   const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
   return events.filter((event) => {
+    if (event.event === MISSED) return true;
     if (filter.kind !== '' && kindOf(event) !== filter.kind) return false;
     return words.length === 0 || words.every((word) => textOf(event).includes(word));
   });

@@ -1,6 +1,6 @@
 /** Events as they come: those of the last while, then the stream. */
 
-import { MOST, Tail } from '../model/events';
+import { MISSED, MOST, Tail } from '../model/events';
 import type { WeirEvent } from '../model/types';
 import { get } from './api';
 import { Stream } from './stream.svelte';
@@ -33,7 +33,12 @@ export class Feed extends Stream {
 
   protected take(events: readonly unknown[]): void {
     const told = events as readonly WeirEvent[];
-    for (const { wall_s } of told) this.#newest_s = Math.max(this.#newest_s, wall_s ?? -Infinity);
+    for (const { event, wall_s } of told) {
+      // What is from before a hole is not all there was.
+      if (event === MISSED) this.since_s = Infinity;
+      else if (this.since_s === Infinity) this.since_s = wall_s ?? Infinity;
+      this.#newest_s = Math.max(this.#newest_s, wall_s ?? -Infinity);
+    }
     if (!this.#tail.take(told.filter(this.wanted))) return;
     this.events = [...this.#tail.events];
     const oldest_s = this.events[0]?.wall_s;

@@ -3,6 +3,7 @@
 import { parse } from '../model/json';
 import { Parser } from '../model/sse';
 import { problemOf, send } from './api';
+import { silent } from './pulse.svelte';
 import { isLookedAt, untilLookedAt, whenLookedAt } from './tab';
 
 const AGAIN_MS = 1000;
@@ -19,6 +20,17 @@ export abstract class Stream {
     /** What it tells of, for people. */
     private readonly name: string,
   ) {}
+
+  /** Whether what it has told is all there is now. */
+  get live(): boolean {
+    return this.connected && !silent();
+  }
+
+  /** That it is live, or why it is not. */
+  get state(): string {
+    if (this.live) return 'Live';
+    return this.problem ?? (this.connected ? 'Not live' : 'Connecting…');
+  }
 
   /** Ask for what was before. The stream is open already, so that nothing is missed between. */
   protected abstract begin(): Promise<void>;
