@@ -1,5 +1,6 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
-import { defineConfig, loadEnv } from 'vite';
+import { loadEnv } from 'vite';
+import { defineConfig } from 'vitest/config';
 
 export default defineConfig(({ mode }) => ({
   plugins: [svelte()],
@@ -10,6 +11,8 @@ export default defineConfig(({ mode }) => ({
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
   },
+  // Else tests would see empty files.
+  test: { css: true },
   server: {
     // npm run dev: the page from the sources, the data from a controller's API.
     proxy: { '/v1': loadEnv(mode, '.', 'WEIR_')['WEIR_API'] ?? 'http://127.0.0.1:8181' },

@@ -233,3 +233,37 @@ def test_a_week_is_offered_where_history_goes_so_far(looking: Looking, expect: A
     page.get_by_role("link", name="1 week").click()
     expect(page.get_by_role("link", name="1 week")).to_have_attribute("aria-current", "true")
     expect(queue(page, "KiB")).to_be_visible()
+
+
+STROKES = """
+const strokes = new Set();
+const stroke = CanvasRenderingContext2D.prototype.stroke;
+CanvasRenderingContext2D.prototype.stroke = function (...path) {
+  strokes.add(`${this.strokeStyle}${this.getLineDash().length > 0 ? ' dashed' : ''}`);
+  return stroke.apply(this, path);
+};
+window.strokesSeen = () => [...strokes];
+"""
+
+
+def test_nobody_needs_colours_to_tell_lines_apart(looking: Looking, expect: Any) -> None:
+    looking.context.add_init_script(STROKES)
+    page = looking.sign_in()
+    open_port(page)
+    requests = page.locator("figure").filter(has_text="Requests").first
+    keys = requests.locator("figcaption .key path")
+    expect(keys).to_have_count(2)
+    assert keys.nth(0).get_attribute("stroke-dasharray") is None
+    assert keys.nth(1).get_attribute("stroke-dasharray")
+    colours = page.evaluate(
+        "['blue', 'violet', 'level-M'].map(name =>"
+        " getComputedStyle(document.body).getPropertyValue(`--${name}`).trim())"
+    )
+    blue, violet, dropped = colours
+    seen: set[str] = set()
+    for _ in range(100):
+        if (seen := set(page.evaluate("strokesSeen()"))) >= {blue, dropped, f"{violet} dashed"}:
+            break
+        page.wait_for_timeout(50)
+    assert seen >= {blue, dropped, f"{violet} dashed"}
+    assert f"{blue} dashed" not in seen

@@ -110,6 +110,46 @@ def test_a_switch_is_found_and_shown(looking: Looking, expect: Any, text: str) -
     expect(page.get_by_role("heading", name=re.compile("^Switch"))).to_be_visible()
 
 
+def strokes(links: Any) -> set[tuple[str, str, str]]:
+    """The class, width and dashes of each line that can be seen."""
+    told = links.evaluate_all(
+        "all => all.map(one => [one.classList[1], getComputedStyle(one)])"
+        ".filter(([, style]) => style.stroke !== 'none')"
+        ".map(([name, style]) => [name, style.strokeWidth, style.strokeDasharray])"
+    )
+    return {tuple(one) for one in told}
+
+
+def test_nobody_needs_colours_to_read_the_map(looking: Looking, expect: Any) -> None:
+    topology, use = large.told(time.time())
+    use["levels"][use["ids"].index(f"{datapath_id(large.HOT)}:1")] = 2
+    looking.served.api.other = (topology, use)
+    page = looking.sign_in()
+    page.evaluate("location.hash = '#/fabric'")
+    page.get_by_role("button", name=re.compile(r"^Pod 2\b")).click()
+    page.get_by_test_id("map").wait_for()
+    legend = strokes(page.locator(".legend .link"))
+    assert {name for name, _, _ in legend} == {f"use-{n}" for n in (0, 1, 2, 3, 4, "none")}
+    forms = [(float(width.removesuffix("px")), dashes) for _, width, dashes in legend]
+    alike = [
+        (one, other)
+        for n, one in enumerate(forms)
+        for other in forms[:n]
+        if one[1] == other[1] and max(one[0], other[0]) < 1.5 * min(one[0], other[0])
+    ]
+    assert alike == []
+    assert strokes(page.locator("[data-testid=map] .link")) <= legend
+    # Levels of ports have the shapes of their notices, and the legend has them, too.
+    shape = page.locator("[data-testid=map] .port-level")
+    expect(shape).to_have_count(1)
+    keys = page.locator(".legend .notice-key path")
+    expect(keys).to_have_count(3)
+    shapes = keys.evaluate_all("all => all.map(one => one.getAttribute('d'))")
+    assert len(set(shapes)) == 3
+    expect(shape).to_have_attribute("d", shapes[1])
+    expect(page.locator(".legend")).to_contain_text("CN-H")
+
+
 @pytest.mark.parametrize("look", [{}, {"color_scheme": "dark"}, {"viewport": (390, 800)}])
 def test_everybody_can_use_the_groups(looking: Looking, expect: Any, look: dict[str, Any]) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()

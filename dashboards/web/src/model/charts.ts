@@ -14,6 +14,10 @@ export interface Line {
   colour: string;
 }
 
+/** The dashes of a chart's lines, in pixels: the colour is not needed to tell the second from the
+ * first. */
+export const dashesOf = (n: number): number[] => (n === 0 ? [] : [7, 4]);
+
 /** A limit: a horizontal line. */
 export interface Limit {
   label: string;

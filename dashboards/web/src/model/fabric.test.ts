@@ -131,9 +131,9 @@ test('the use of a link in steps', () => {
 test('the two directions of a link lie side by side', () => {
   const a = { id: 'a', x: 0, y: 100, layer: 0 };
   const b = { id: 'b', x: 0, y: 0, layer: 1 };
-  expect(linkPath(a, b)).toBe('M2.5 100L2.5 0');
-  expect(linkPath(b, a)).toBe('M-2.5 0L-2.5 100');
+  expect(linkPath(a, b)).toBe('M3.5 100L3.5 0');
+  expect(linkPath(b, a)).toBe('M-3.5 0L-3.5 100');
   expect(linkPath(a, { ...a, x: 300 })).toContain('Q');
-  expect(portAt(a, b)).toEqual({ x: 2.5, y: 79 });
-  expect(portAt(b, a)).toEqual({ x: -2.5, y: 21 });
+  expect(portAt(a, b)).toEqual({ x: 3.5, y: 79 });
+  expect(portAt(b, a)).toEqual({ x: -3.5, y: 21 });
 });

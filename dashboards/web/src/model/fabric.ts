@@ -209,14 +209,17 @@ export function useStep(sent_bps: number | null, capacity: number): number | nul
   return use < 0.02 ? 0 : use < 0.25 ? 1 : use < 0.5 ? 2 : use < 0.8 ? 3 : 4;
 }
 
+/** How far the line of one direction is from the middle of a link: the widest have room so. */
+const BESIDE = 3.5;
+
 /** The path of one direction of a link, beside that of the other. Links within a layer bow. */
 export function linkPath(a: Placed, b: Placed): string {
   const dx = b.x - a.x;
   const dy = b.y - a.y;
   const length = Math.hypot(dx, dy) || 1;
   // To the right of the direction of travel.
-  const ox = (-dy / length) * 2.5;
-  const oy = (dx / length) * 2.5;
+  const ox = (-dy / length) * BESIDE;
+  const oy = (dx / length) * BESIDE;
   const from = `M${round(a.x + ox)} ${round(a.y + oy)}`;
   const to = `${round(b.x + ox)} ${round(b.y + oy)}`;
   if (a.layer !== b.layer || Math.abs(dx) <= 1.1 * WIDE_PITCH_X) return `${from}L${to}`;
@@ -232,8 +235,8 @@ export function portAt(a: Placed, b: Placed): { x: number; y: number } {
   // The box is 68 wide and 30 high.
   const out = Math.min(40 / Math.max(Math.abs(dx), 1e-9), 21 / Math.max(Math.abs(dy), 1e-9), 0.4);
   return {
-    x: round(a.x + dx * out - (dy / length) * 2.5),
-    y: round(a.y + dy * out + (dx / length) * 2.5),
+    x: round(a.x + dx * out - (dy / length) * BESIDE),
+    y: round(a.y + dy * out + (dx / length) * BESIDE),
   };
 }
 

@@ -90,3 +90,15 @@ test('the file forbids itself to load and to run anything', () => {
   expect(text).toContain(`content="default-src &#39;none&#39;; style-src &#39;unsafe-inline&#39;;`);
   expect(text.match(/<script|<link|<iframe|<a |\b(?:src|href|on\w+)="|url\(/g)).toBeNull();
 });
+
+test('the second line of a chart is not told by its colour alone, in its legend neither', () => {
+  const text = report({ ...incident, port: null }, { by: 'ops', at_s: 200, weir: 'weir' });
+  // Requests and losses of the fabric have two lines.
+  for (const colour of ['#6d43b8', '#b8102f']) {
+    const lines = text.match(new RegExp(`<path [^>]*stroke="${colour}"[^>]*>`, 'g')) ?? [];
+    const drawn = lines.filter((line) => /class="line"|M0 5H/.test(line));
+    expect(drawn).toHaveLength(2);
+    for (const line of drawn) expect(line).toContain('stroke-dasharray="7 4"');
+  }
+  expect(text.match(/stroke="#0b5cad"[^>]*dash/)).toBeNull();
+});

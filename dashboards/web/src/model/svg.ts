@@ -1,12 +1,12 @@
 /** A chart as SVG in markup, with the colours of paper. */
 
-import type { ChartOf } from './charts';
+import { dashesOf, type ChartOf } from './charts';
 import { figure, HEIGHT, WIDTH, type Figure } from './figure';
 import type { Interval } from './interval';
 import { html, type Markup } from './markup';
 import { counted, SHAPES, type NoticeName } from './notices';
 
-const COLOURS: Record<string, string> = {
+export const COLOURS: Record<string, string> = {
   blue: '#0b5cad',
   violet: '#6d43b8',
   good: '#16703a',
@@ -29,15 +29,20 @@ export function svg(chart: ChartOf, interval: Interval): Markup {
   </figure> `;
 }
 
+function dashed(n: number): Markup | string {
+  const dashes = dashesOf(n);
+  return dashes.length === 0 ? '' : html`stroke-dasharray="${dashes.join(' ')}"`;
+}
+
 function legend(chart: ChartOf, drawn: Figure): Markup[] {
   const named = chart.lines.length > 1 ? chart.lines : [];
   const key = (box: string, sign: Markup, text: string): Markup =>
     html` <svg class="key" viewBox="${box}">${sign}</svg> <span class="muted">${text}</span>`;
   return [
-    ...named.map((line) => {
+    ...named.map((line, n) => {
       const stroke = colour(line.colour);
-      const sign = html`<path d="M0 5H14" stroke="${stroke}" stroke-width="3" />`;
-      return key('0 0 14 10', sign, line.label);
+      const sign = html`<path d="M0 5H20" stroke="${stroke}" stroke-width="3" ${dashed(n)} />`;
+      return key('0 0 20 10', sign, line.label);
     }),
     ...counted(drawn.notices).map(([name, n]) => key('-7 -6 14 12', shape(name), `${n} ${name}`)),
   ];
@@ -63,7 +68,8 @@ function axes({ up, across, box }: Figure): Markup[] {
 function lines({ lines: drawn, box }: Figure): Markup {
   const [width, height] = [box.right - box.left, box.bottom - box.top];
   const paths = drawn.map(
-    (line) => html`<path class="line" d="${line.path}" stroke="${colour(line.colour)}" />`,
+    (line, n) =>
+      html`<path class="line" d="${line.path}" stroke="${colour(line.colour)}" ${dashed(n)} />`,
   );
   return html`<svg
     x="${box.left}"
