@@ -25,6 +25,7 @@ from controller.config.reload import Change
 from controller.config.schema import Config
 from controller.config.settings import Setting
 from controller.northbound.views import (
+    AuditEntryView,
     AuditPage,
     ChangeView,
     ConflictError,
@@ -67,6 +68,19 @@ class _Latest(BaseModel):
     by: str
     changes: list[StepView]
     before: dict[str, _Changed | None]
+    what: Literal["settings", "undo"] = "settings"
+    detail: str = ""
+
+    def entry(self) -> AuditEntryView:
+        """As it stands in the audit log."""
+        return {
+            "id": self.id,
+            "at_s": self.at_s,
+            "by": self.by,
+            "what": self.what,
+            "changes": self.changes,
+            "detail": self.detail,
+        }
 
 
 class _Taking(BaseModel):
@@ -278,13 +292,15 @@ class Changing:
                 "then change them"
             )
         self._present = self._taken(config, _Taking(what=what, by=by, changes=steps))
-        entry, _ = self._audit_log.add(what, by, steps, detail)
+        entry = self._audit_log.add(what, by, steps, detail)
         self._latest = _Latest(
             id=entry["id"],
             at_s=entry["at_s"],
             by=by,
             changes=steps,
             before={key: self._changed.get(key) for key in keys},
+            what=what,
+            detail=detail,
         )
         self._changed = changed
         self._taking = None
@@ -364,7 +380,8 @@ class Changing:
         self._version, self._changed, self._latest = kept.version, kept.changed, kept.latest
         self._taking = kept.taking
         if self._latest is not None:
-            self._audit_log.skip(self._latest.id)
+            # It may not have been written when the controller ended.
+            self._audit_log.restore(self._latest.entry())
 
     def _keep(self) -> bool:
         """Write what was changed at work to the file; returns whether it is there."""

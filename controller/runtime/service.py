@@ -29,6 +29,7 @@ from controller.ha.heartbeats import Peers
 from controller.ha.mastership import Mastership
 from controller.northbound.server import ListenError, serving
 from controller.ops import directories, logs
+from controller.ops.background import Background
 from controller.ops.event_log import EventLog
 from controller.ops.failure import fatal
 from controller.ops.systemd import Notifier
@@ -71,15 +72,17 @@ class Service:
         """Raises OSError or ConfigError, with a text for people, if it cannot start."""
         self._file = file
         state = directories.state()
-        audited = AuditLog(state / audit_log.FILE if state else None, time.time)
+        self._wake = fail
+        self.fail: Callable[[], object] = self._keep_cause
+        self._cause = ""
+        # It is closed last, so that it writes what the others say in the end.
+        background = resources.enter_context(contextlib.closing(Background(self.fail)))
+        audited = AuditLog(state / audit_log.FILE if state else None, time.time, do=background.do)
         self._changing = Changing(
             config, audited, time.time, state / changing.FILE if state else None, self._use
         )
         self._config = config = self._changing.present
         configure_log(config)
-        self._wake = fail
-        self.fail: Callable[[], object] = self._keep_cause
-        self._cause = ""
         self._notifier = Notifier()
         self._credentials = Credentials(config.tls) if config.tls.given else None
         self._northbound = resources.enter_context(contextlib.ExitStack())

@@ -10,22 +10,31 @@ from pathlib import Path
 import pytest
 
 from controller.northbound.views import AuditEntryView
-from controller.runtime import audit_log
-from controller.runtime.audit_log import AuditLog
+from controller.runtime import audit_file
+from controller.runtime.audit_log import AuditLog, Do
 
 
 class Log:
     """An audit log whose clock goes on by a second with each entry."""
 
-    def __init__(self, path: Path | None, most_bytes: int = 1000) -> None:
+    def __init__(self, path: Path | None, most_bytes: int = 1000, *do: Do) -> None:
         self.now_s = 1.7e9
-        self.log = AuditLog(path, lambda: self.now_s, most_bytes)
+        self.path = path
+        self.log = AuditLog(path, lambda: self.now_s, most_bytes, *do)
 
     def add(self, by: str = "me", detail: str = "") -> bool:
+        """Returns whether it is in the file."""
         self.now_s += 1
-        entry, kept = self.log.add("off", by, detail=detail)
+        entry = self.log.add("off", by, detail=detail)
         assert entry["at_s"] == self.now_s
-        return kept
+        if self.path is None or not self.path.is_file():
+            return False
+        whole = [line for line in self.path.read_text().splitlines() if line.endswith("}")]
+        return any(f'"id":"{entry["id"]}"' in line for line in whole)
+
+    def path_bytes(self) -> bytes:
+        assert self.path is not None
+        return self.path.read_bytes()
 
     def entries(self, limit: int = 1000, before: str | None = None) -> list[AuditEntryView]:
         return list(self.log.page(limit, before).entries)
@@ -177,7 +186,7 @@ def test_a_part_of_a_line_that_cannot_be_taken_back_spoils_no_other(
     log.add("one")
     full(30)
     with monkeypatch.context() as patched:
-        patched.setattr(audit_log, "_take_back", refuse)
+        patched.setattr(audit_file, "_take_back", refuse)
         assert not log.add("two")
     full(-1)
     assert log.add("three")
@@ -208,9 +217,77 @@ def test_a_page_has_an_end_whatever_its_entries(path: Path) -> None:
     assert len(log.entries(before="4")) == 2
 
 
-def test_ids_that_others_refer_to_are_not_given_again(path: Path) -> None:
+def test_an_entry_that_was_lost_is_there_again(path: Path) -> None:
     log = Log(path)
-    log.log.skip("41")
-    log.log.skip("3")
     log.add()
-    assert log.ids() == [42]
+    kept = log.log.add("settings", "ada")
+    lost = {**kept, "id": "41"}
+    log.log.restore(lost)  # type: ignore[arg-type]
+    log.log.restore(kept)
+    log.add()
+    assert log.ids() == [42, 41, 2, 1]
+    assert Log(path).entries() == log.entries()
+
+
+class Later:
+    """What is to be done in another thread, when the test says so."""
+
+    def __init__(self) -> None:
+        self.works: list[Callable[[], object]] = []
+
+    def __call__(
+        self, work: Callable[[], OSError | None], done: Callable[[OSError | None], object]
+    ) -> None:
+        self.works.append(lambda: done(work()))
+
+    def go_on(self) -> None:
+        works, self.works = self.works, []
+        for work in works:
+            work()
+
+
+def test_whoever_adds_an_entry_does_not_wait_for_the_disk(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = Later()
+    log = Log(path, 10**6, later)
+    flushed: list[int] = []
+    monkeypatch.setattr("os.fsync", flushed.append)
+    assert [log.add(f"user {n}") for n in range(100)] == [False] * 100
+    # It is told as if it was there.
+    assert log.ids() == list(range(100, 0, -1))
+    assert (flushed, path.exists()) == ([], False)
+    later.go_on()
+    assert len(flushed) == 1
+    assert Log(path, 10**6).entries() == log.entries()
+    log.add("one more")
+    later.go_on()
+    assert Log(path, 10**6).entries() == log.entries()
+
+
+def test_what_waits_is_turned_over_where_it_is_due(path: Path) -> None:
+    later, at_once = Later(), Log(path.with_name("peer.jsonl"))
+    log = Log(path, 1000, later)
+    for number in range(60):
+        log.add()
+        at_once.add()
+        if number % 23 == 0:
+            later.go_on()
+    later.go_on()
+    assert path.read_bytes() == at_once.path_bytes()
+    assert Log(path).entries() == log.entries() == at_once.entries()
+
+
+def test_a_disk_that_is_full_while_entries_wait(path: Path, full: Callable[[int], None]) -> None:
+    later = Later()
+    log = Log(path, 10**6, later)
+    log.add("one")
+    later.go_on()
+    full(30)
+    log.add("two")
+    later.go_on()
+    log.add("three")
+    full(-1)
+    assert [entry["by"] for entry in Log(path).entries()] == ["one"]
+    later.go_on()
+    assert [entry["by"] for entry in Log(path).entries()] == ["three", "two", "one"]

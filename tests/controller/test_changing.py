@@ -289,6 +289,19 @@ class TestRestart:
         assert bench.config.regulation.max_hold == 100 * NS
         assert bench.config.regulation.window_ttl == 5000 * NS
 
+    def test_an_entry_that_was_not_yet_written_is_there_after_it(
+        self, bench: Bench, tmp_path: Path
+    ) -> None:
+        bench.change(max_hold="20 ms")
+        bench.undo()
+        told = bench.audit()
+        path = tmp_path / "audit.jsonl"
+        path.write_text(path.read_text().splitlines(keepends=True)[0])
+        bench.start()
+        assert bench.audit() == told
+        bench.start()
+        assert bench.audit() == told
+
     def test_ids_go_on_when_the_log_is_lost(self, bench: Bench, tmp_path: Path) -> None:
         bench.change(max_hold="20 ms")
         bench.change(max_hold="30 ms")
