@@ -203,8 +203,17 @@ def test_what_is_not_over_can_be_asked_for_again(looking: Looking, expect: Any) 
     events = page.get_by_test_id("incident-events")
     expect(events.get_by_role("row")).to_have_count(4)
     api.happens("switch_down", switch=0x13)
+    whole, note = page.get_by_test_id("incident"), page.get_by_test_id("unfinished")
+    api.broken.add("/v1/incident")
     page.get_by_role("button", name="Ask again").click()
+    # What is there stays until there is something newer, and is not taken for it.
+    expect(note).to_contain_text("it is broken for a while What follows is from then.")
+    expect(whole).to_have_class(re.compile("stale"))
+    expect(events.get_by_role("row")).to_have_count(4)
+    api.broken.clear()
     expect(events.get_by_role("row")).to_have_count(5)
+    expect(whole).not_to_have_class(re.compile("stale"))
+    expect(note).not_to_contain_text("from then")
 
 
 class Seen(HTMLParser):

@@ -84,3 +84,47 @@ def test_the_level_of_a_port_is_not_live_alone(looking: Looking, expect: Any) ->
     expect(level).not_to_have_class(re.compile("stale"))
     looking.served.api.broken.add("/v1/ports")
     expect(level).to_have_class(re.compile("stale"), timeout=8000)
+
+
+def test_regulation_of_which_nothing_is_heard_is_not_on(looking: Looking, expect: Any) -> None:
+    api = looking.served.api
+    api.congested = []
+    page = looking.sign_in()
+    regulation, health = page.get_by_test_id("regulation"), page.get_by_test_id("health")
+    expect(regulation).to_contain_text("Regulation is on.")
+    api.broken.add("/v1/bypasses")
+    expect(regulation).to_contain_text("Regulation was on.", timeout=10_000)
+    expect(regulation).to_contain_text("Whether that is still so is not known.")
+    expect(page.get_by_text(BROKEN)).to_be_visible()
+    expect(health).to_contain_text("where regulation is on is not known")
+    page.reload()
+    expect(regulation).to_contain_text("Whether regulation is on is not known yet.")
+    expect(health).to_contain_text("where regulation is on is not known")
+    api.broken.clear()
+    expect(regulation).to_contain_text("Regulation is on.", timeout=10_000)
+
+
+def test_who_reads_a_row_at_the_top_is_told_that_it_is_paused(
+    looking: Looking, expect: Any
+) -> None:
+    api = looking.served.api
+    page = looking.sign_in()
+    page.evaluate("location.hash = '#/events'")
+    rows, tail = page.get_by_test_id("events").get_by_role("row"), page.get_by_test_id("tail")
+    expect(tail).to_have_text("Live")
+    rows.nth(1).get_by_role("link").focus()
+    expect(tail).to_have_text("Paused while you read")
+    api.happens("switch_down", switch=0x13)
+    # Going on does go on, though the button takes the focus from the row.
+    page.get_by_role("button", name="Go on (1 new)").click()
+    expect(tail).to_have_text("Live")
+    expect(rows.nth(1)).to_contain_text("switch_down")
+    # A table that is gone is read by nobody.
+    rows.nth(2).get_by_role("link").focus()
+    expect(tail).to_have_text("Paused while you read")
+    page.evaluate("location.hash = '#/events?text=nothing-like-it'")
+    expect(tail).to_have_text("Live")
+    page.evaluate("location.hash = '#/events'")
+    rows.nth(2).get_by_role("link").focus()
+    api.broken.add(STREAM)
+    expect(tail).to_have_text(f"Paused while you read. {BROKEN}")

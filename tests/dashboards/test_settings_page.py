@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import fake_fabric as fabric
 from accessibility import LOOKS, complaints
 from fake_api import Served
 from looking import Looking
@@ -189,17 +190,130 @@ def test_what_was_typed_stays_while_one_looks_elsewhere(
     expect(page.get_by_role("button", name="Review…")).to_be_disabled()
 
 
-def test_a_viewer_in_the_same_tab_has_no_field(looking: Looking[Served], expect: Any) -> None:
+def held_back(page: Any, method: str) -> Any:
+    """Hold requests about settings back; returns those that wait, each with `continue_`."""
+    waiting: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if route.request.method == method:
+            waiting.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/v1/settings", hold)
+    return waiting
+
+
+def until_asked(page: Any, waiting: list[Any]) -> None:
+    for _ in range(100):
+        if waiting:
+            return
+        page.wait_for_timeout(20)
+    pytest.fail("it was not asked")
+
+
+def test_what_is_typed_while_a_change_is_on_its_way_stays(
+    looking: Looking[Served], expect: Any
+) -> None:
     page = settings(looking)
     type_in(page, HOLD, "20 ms")
-    expect(page.get_by_label(HOLD, exact=True)).to_have_value("20 ms")
-    page.get_by_role("button", name="Sign out").click()
-    page.get_by_label("Token").fill("weir_viewer")
+    waiting = held_back(page, "PATCH")
+    page.get_by_role("button", name="Review…").click()
+    until_asked(page, waiting)
+    type_in(page, TTL, "5 s")
+    row(page, HOLD).get_by_role("textbox").fill("30 ms")
+    waiting[0].continue_()
+    page.unroute("**/v1/settings")
+    asked = page.get_by_role("dialog")
+    expect(asked.get_by_test_id("difference")).to_contain_text(re.compile("100 ms.*20 ms"))
+    asked.get_by_role("button", name="Put in force").click()
+    expect(page.get_by_test_id("done")).to_contain_text(f"{HOLD} is 20 ms")
+    expect(row(page, TTL).get_by_role("textbox")).to_have_value("5 s")
+    expect(row(page, HOLD).get_by_role("textbox")).to_have_value("30 ms")
+    expect(page.get_by_test_id("confirm")).to_contain_text("2 changes, not in force yet")
+    # That somebody else has changed it meanwhile is not said: it was oneself.
+    expect(row(page, HOLD).get_by_text("when you began")).to_have_count(0)
+
+
+@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize("lost", ["the network is gone", "the API has failed"])
+def test_a_change_whose_answer_is_lost(
+    looking: Looking[Served], expect: Any, lost: str, done: bool
+) -> None:
+    page = settings(looking)
+    type_in(page, HOLD, "20 ms")
+    asked = review(page)
+    expect(asked).to_contain_text("20 ms")
+
+    def lose(route: Any) -> None:
+        if route.request.method != "PATCH":
+            route.continue_()
+            return
+        if done:
+            change(looking, by="token operator", max_hold="20 ms")
+        if "network" in lost:
+            route.abort()
+        else:
+            route.fulfill(status=504, json={"detail": "the controller has not answered"})
+
+    page.route("**/v1/settings", lose)
+    asked.get_by_role("button", name="Put in force").click()
+    said = page.get_by_test_id("lost")
+    expect(said).to_contain_text("was not confirmed")
+    expect(said).to_contain_text("does not answer" if "network" in lost else "has not answered")
+    expect(said).to_contain_text(
+        f"It is in force: {HOLD} is 20 ms."
+        if done
+        else f"It is not in force now: {HOLD} is 100 ms, not 20 ms."
+    )
+    expect(row(page, HOLD).get_by_role("textbox")).to_have_value("20 ms")
+
+
+def sign_in_again(page: Any, token: str, waits_for: str) -> None:
+    page.get_by_label("Token").fill(token)
     page.get_by_role("button", name="Sign in").click()
-    page.get_by_test_id("settings").wait_for()
+    page.get_by_test_id(waits_for).wait_for()
+
+
+def test_the_next_person_in_the_same_tab_sees_no_draft(
+    looking: Looking[Served], expect: Any
+) -> None:
+    page = settings(looking)
+    type_in(page, HOLD, "20 ms")
+    waiting = held_back(page, "PATCH")
+    page.get_by_role("button", name="Review…").click()
+    until_asked(page, waiting)
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    difference = [{"key": HOLD, "from": "100 ms", "to": "20 ms"}]
+    waiting[0].fulfill(json={"version": 1, "changes": difference, "id": None, "kept": False})
+    sign_in_again(page, "weir_operator", "settings")
     expect(row(page, HOLD).locator(".now")).to_have_text("100 ms")
     expect(page.get_by_test_id("settings").get_by_role("textbox")).to_have_count(0)
     expect(page.get_by_test_id("confirm")).to_have_count(0)
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+@pytest.mark.parametrize("way", ["signed out", "revoked"])
+def test_the_next_person_in_the_same_tab_sees_no_former_values(
+    looking: Looking[Served], expect: Any, way: str
+) -> None:
+    api = looking.served.api
+    api.bypasses.append(fabric.bypass(None, None, None, "token operator"))
+    page = settings(looking)
+    expect(page.get_by_test_id("health")).to_contain_text("regulation is off")
+    if way == "revoked":
+        api.sessions.clear()
+    else:
+        page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    api.broken |= {"/v1/overview", "/v1/bypasses", "/v1/settings"}
+    sign_in_again(page, "weir_viewer", "health")
+    expect(page.get_by_test_id("health")).to_contain_text("No answer yet")
+    expect(page.get_by_text("Settings").first).to_be_visible()
+    expect(page.get_by_test_id("settings")).to_have_count(0)
+    page.get_by_role("link", name="Overview").click()
+    expect(page.get_by_test_id("figures")).to_have_count(0)
 
 
 def test_the_audit_log_says_who_and_when(looking: Looking[Served], expect: Any) -> None:

@@ -96,3 +96,10 @@ test('a standby that is not heard is told', () => {
   const two = { ...controller, silent: ['b', 'c'] };
   expect(health(overview({ controller: two }), []).text).toBe('2 controllers are not heard');
 });
+
+test('regulation of which nothing is known is not on', () => {
+  expect(health(overview(), null)).toEqual({
+    mood: 'watch',
+    text: 'Where regulation is on is not known',
+  });
+});

@@ -21,8 +21,8 @@ export const toldAt_s = ({ at_s, controller }: Overview): number | null =>
 export const controllerIsSilent = (overview: Overview): boolean =>
   overview.controller.age_s === null || overview.controller.age_s > STALE_AFTER_S;
 
-/** The worst comes first; the mood is that of the worst. */
-export function health(overview: Overview | null, bypasses: readonly Bypass[]): Health {
+/** The worst comes first; the mood is that of the worst. `bypasses`: null if they are not known. */
+export function health(overview: Overview | null, bypasses: readonly Bypass[] | null): Health {
   if (overview === null) return { mood: 'unknown', text: 'No answer yet' };
   const { controller, switches, ports, congested } = overview;
   const told: Health[] = [];
@@ -47,7 +47,9 @@ export function health(overview: Overview | null, bypasses: readonly Bypass[]): 
       silent.length === 1 ? `controller ${silent[0]} is` : `${silent.length} controllers are`;
     told.push({ mood: 'watch', text: `${who} not heard` });
   }
-  if (bypasses.length > 0) {
+  if (bypasses === null) {
+    told.push({ mood: 'watch', text: 'where regulation is on is not known' });
+  } else if (bypasses.length > 0) {
     const everywhere = bypasses.some((bypass) => bypass.datapath_id === null);
     const where = everywhere ? 'everywhere' : `at ${plural(bypasses.length, 'place')}`;
     told.push({ mood: 'watch', text: `regulation is off ${where}` });

@@ -6,10 +6,12 @@ import {
   choicesOf,
   deedOf,
   found,
+  lostText,
   merged,
   nameOf,
   refusals,
   sections,
+  typedSince,
 } from './settings';
 import type { AuditEntry, Setting } from './types';
 
@@ -116,4 +118,27 @@ test('entries of the audit log are each told once, the newest first', () => {
   expect(all.map(({ id }) => id)).toEqual(['11', '10', '9', '8']);
   expect(merged(all, [entry('9')])).toBe(all);
   expect(deedOf(entry('1'))).toBe('changed settings');
+});
+
+test('what was typed since stays, and was begun from what is in force now', () => {
+  const [a, b, c] = ['1', '2', '3'].map((text) => ({ text, was: '0' }));
+  if (!a || !b || !c) throw new Error('there are three');
+  const again = { text: '9', was: '0' };
+  const steps = [{ key: 'a', from: '0', to: '1' }];
+  expect(typedSince({ a: again, b, c }, { a, b }, steps)).toEqual({
+    a: { text: '9', was: '1' },
+    c: { text: '3', was: '0' },
+  });
+});
+
+test('a change whose answer was lost is in force, or is not, or nobody knows', () => {
+  const steps = [{ key: 'regulation.max_hold', from: '10 ms', to: '20 ms' }];
+  expect(lostText('it is gone', steps, null)).toContain('may be in force');
+  expect(lostText('it is gone', steps, [HOLD])).toContain(
+    'It is in force: regulation.max_hold is 20 ms.',
+  );
+  const former = [setting('regulation.max_hold', '10 ms')];
+  expect(lostText('it is gone', steps, former)).toContain(
+    'It is not in force now: regulation.max_hold is 10 ms, not 20 ms.',
+  );
 });

@@ -68,6 +68,35 @@ export function changesOf(
 export const changedMeanwhile = (setting: Setting, draft: Draft): boolean =>
   setting.value !== draft.was;
 
+/** The drafts that are not among those that were asked for: what was typed since. `steps`: what has
+ * been put in force. */
+export function typedSince(drafts: Drafts, asked: Drafts, steps: readonly Step[]): Drafts {
+  const now = new Map(steps.map(({ key, to }) => [key, to]));
+  return Object.fromEntries(
+    Object.entries(drafts)
+      .filter(([key, draft]) => draft !== asked[key])
+      .map(([key, draft]) => [key, { ...draft, was: now.get(key) ?? draft.was }]),
+  );
+}
+
+/** What to say of a change that was not confirmed, and why. `settings`: as they were told since; null
+ * if they were not. */
+export function lostText(
+  why: string,
+  steps: readonly Step[],
+  settings: readonly Setting[] | null,
+): string {
+  const lost = `This change was not confirmed (${why}).`;
+  if (settings === null) return `${lost} It may be in force: what is in force is asked for.`;
+  const now = steps.map(({ key, to }) => {
+    const value = settings.find((one) => one.key === key)?.value;
+    return { is: value === to, text: `${key} is ${value}${value === to ? '' : `, not ${to}`}` };
+  });
+  const what = now.map(({ text }) => text).join('; ');
+  if (now.every(({ is }) => is)) return `${lost} It is in force: ${what}.`;
+  return `${lost} It is not in force now: ${what}.`;
+}
+
 /** What the API refuses, by the settings that it is about. Each line of a detail begins with a key,
  * or with one within a list; the others are told under ''. */
 export function refusals(detail: string, keys: readonly string[]): Record<string, string> {

@@ -314,7 +314,14 @@ export interface Setting {
 export interface Settings {
   version: number;
   settings: Setting[];
-  undoable: { id: string; at_s: number; by: string; changes: Step[] } | null;
+  undoable: Undoable | null;
+}
+
+export interface Undoable {
+  id: string;
+  at_s: number;
+  by: string;
+  changes: Step[];
 }
 
 export interface SettingsChange {

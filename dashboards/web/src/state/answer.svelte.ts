@@ -1,5 +1,7 @@
 /** A question about what is past: asked until it is answered, and then no more. */
 
+import { untrack } from 'svelte';
+
 import { pause_ms } from '../model/freshness';
 import { ApiError, problemOf } from './api';
 
@@ -8,6 +10,8 @@ const AGAIN_MS = 1000;
 export class Answer<T> {
   data = $state.raw<T | null>(null);
   problem = $state<string | null>(null);
+  /** Whether it is asked again, and `data` is what was told before. */
+  renewing = $state(false);
 
   constructor(private readonly ask: () => Promise<T>) {}
 
@@ -22,6 +26,7 @@ export class Answer<T> {
         if (ended) return;
         this.data = data;
         this.problem = null;
+        this.renewing = false;
       } catch (error) {
         if (ended) return;
         this.problem = problemOf(error);
@@ -29,6 +34,8 @@ export class Answer<T> {
         timer = setTimeout(() => void round(failures + 1), pause_ms(AGAIN_MS, failures, 0));
       }
     };
+    // Whether something was told is no reason for an effect to start this anew.
+    this.renewing = untrack(() => this.data !== null);
     void round(1);
     return () => {
       ended = true;

@@ -90,5 +90,12 @@ export async function read<T>(response: Response): Promise<T> {
   }
 }
 
+const NOT_DONE = 503;
+
+/** Whether what was asked for may have been done all the same: its answer was lost. */
+export const mayBeDone = (error: unknown): boolean =>
+  error instanceof ApiError &&
+  (error.status === 0 || (error.status >= 500 && error.status !== NOT_DONE));
+
 export const problemOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);

@@ -1,8 +1,9 @@
 /** The settings while somebody changes them. What was typed stays while other views are shown. */
 
-import { changesOf, refusals, type Drafts } from '../model/settings';
-import type { Setting, Settings, SettingsChange, Step } from '../model/types';
-import { ApiError, get, problemOf, read, send } from './api';
+import { changesOf, lostText, refusals, typedSince, type Drafts } from '../model/settings';
+import type { Setting, Settings, SettingsChange, Step, Undoable } from '../model/types';
+import { ApiError, get, mayBeDone, problemOf, read, send } from './api';
+import { ofSession } from './forgetting';
 import { Poll } from './poll.svelte';
 
 const EVERY_MS = 3000;
@@ -13,6 +14,8 @@ const REFUSED = 422;
 interface Review {
   version: number;
   changes: Record<string, string | null>;
+  /** What it was made of. */
+  drafts: Drafts;
   steps: Step[];
 }
 
@@ -24,6 +27,18 @@ export class Editing {
   review = $state.raw<Review | null>(null);
   busy = $state(false);
   note = $state<string | null>(null);
+  /** A change whose answer was lost, why, and when. */
+  #lost = $state.raw<{ why: string; steps: readonly Step[]; at_ms: number } | null>(null);
+  /** Answers of former sessions are nobody's. */
+  #session = 0;
+
+  /** What is known of a change whose answer was lost; null if none was. */
+  get lost(): string | null {
+    if (this.#lost === null) return null;
+    const { why, steps, at_ms } = this.#lost;
+    const isTold = (this.poll.answered.at_ms ?? -Infinity) > at_ms;
+    return lostText(why, steps, isTold ? this.settings : null);
+  }
 
   get settings(): readonly Setting[] {
     return this.poll.data?.settings ?? [];
@@ -47,21 +62,36 @@ export class Editing {
 
   discard(): void {
     this.drafts = {};
+    this.leave();
     this.refused = {};
+  }
+
+  /** Forget all but what was typed. */
+  leave(): void {
     this.review = null;
+    this.note = null;
+    this.#lost = null;
+  }
+
+  /** Forget all, of whoever was signed in. */
+  forget(): void {
+    this.#session += 1;
+    this.discard();
+    this.busy = false;
+    this.poll.forget();
   }
 
   /** Ask whether the API would take it; `review` has the difference then. */
   async check(): Promise<void> {
-    const { changes } = this;
+    const { changes, drafts } = this;
     const version = this.poll.data?.version;
     if (version === undefined) return;
-    const told = await this.#patch({ version, changes, only_try: true });
+    const told = await this.#patch({ version, changes, only_try: true }, []);
     if (told === null) return;
     if (told.changes.length > 0) {
-      this.review = { version, changes, steps: told.changes };
+      this.review = { version, changes, drafts, steps: told.changes };
     } else {
-      this.discard();
+      this.drafts = typedSince(this.drafts, drafts, []);
       this.note = 'That is in force already.';
     }
   }
@@ -69,35 +99,52 @@ export class Editing {
   /** Put in force what was looked at, unless somebody has changed something since. */
   async confirm(): Promise<void> {
     if (this.review === null) return;
-    const { version, changes } = this.review;
-    const told = await this.#patch({ version, changes, only_try: false });
+    const { version, changes, drafts, steps } = this.review;
+    const told = await this.#patch({ version, changes, only_try: false }, steps);
     this.review = null;
     if (told === null) return;
-    this.discard();
+    this.drafts = typedSince(this.drafts, drafts, told.changes);
     this.note = inForce(told);
   }
 
-  async undo(id: string): Promise<void> {
-    const told = await this.#send('POST', '/v1/settings/undo', { id });
+  async undo({ id, changes }: Undoable): Promise<void> {
+    const steps = changes.map(({ key, from, to }) => ({ key, from: to, to: from }));
+    const told = await this.#send('POST', '/v1/settings/undo', { id }, steps);
     if (told !== null) this.note = inForce(told);
   }
 
-  #patch(body: unknown): Promise<SettingsChange | null> {
-    return this.#send('PATCH', '/v1/settings', body);
+  #patch(body: unknown, steps: readonly Step[]): Promise<SettingsChange | null> {
+    return this.#send('PATCH', '/v1/settings', body, steps);
   }
 
-  async #send(method: string, path: string, body: unknown): Promise<SettingsChange | null> {
+  /** `steps`: what this changes. Returns null if it was refused, or is nobody's any more. */
+  async #send(
+    method: string,
+    path: string,
+    body: unknown,
+    steps: readonly Step[],
+  ): Promise<SettingsChange | null> {
+    const session = this.#session;
     this.busy = true;
     this.refused = {};
     this.note = null;
+    this.#lost = null;
     try {
-      return await read<SettingsChange>(await send(method, path, body));
+      const told = await read<SettingsChange>(await send(method, path, body));
+      return session === this.#session ? told : null;
     } catch (error) {
-      this.refused = this.#why(error);
+      if (session !== this.#session) return null;
+      if (steps.length > 0 && mayBeDone(error)) {
+        this.#lost = { why: problemOf(error), steps, at_ms: performance.now() };
+      } else {
+        this.refused = this.#why(error);
+      }
       return null;
     } finally {
-      this.busy = false;
-      this.poll.now();
+      if (session === this.#session) {
+        this.busy = false;
+        this.poll.now();
+      }
     }
   }
 
@@ -118,7 +165,7 @@ export class Editing {
   }
 }
 
-export const editing = new Editing();
+export const editing = ofSession(new Editing());
 
 function without<T>(all: Readonly<Record<string, T>>, key: string): Record<string, T> {
   return Object.fromEntries(Object.entries(all).filter(([name]) => name !== key));

@@ -21,6 +21,8 @@ export class Poll<T> {
   /** Whether it has not asked for a while, since nobody looked, and has hardly had time to since. */
   rested = $state(false);
   #again: () => void = () => undefined;
+  /** Answers to what was asked before it forgot are not taken. */
+  #forgotten = 0;
 
   constructor(
     private readonly ask: () => Promise<T>,
@@ -45,6 +47,7 @@ export class Poll<T> {
     let asking = false;
     let due = false;
     const round = async (): Promise<void> => {
+      if (ended) return;
       if (!isLookedAt()) {
         this.rested = true;
         return;
@@ -55,15 +58,17 @@ export class Poll<T> {
       asking = true;
       clearTimeout(timer);
       const begun_ms = performance.now();
+      const forgotten = this.#forgotten;
+      const isVain = (): boolean => ended || forgotten !== this.#forgotten;
       try {
         const data = await this.ask();
-        if (ended) return;
+        if (isVain()) return;
         this.data = data;
         this.answered = { at_ms: answeredAt_ms(begun_ms, performance.now()), problem: null };
         this.rested = false;
         failures = 0;
       } catch (error) {
-        if (ended) return;
+        if (isVain()) return;
         this.answered = { ...this.answered, problem: problemOf(error) };
         this.rested = false;
         failures += 1;
@@ -96,6 +101,14 @@ export class Poll<T> {
       document.removeEventListener('visibilitychange', seen);
       forget();
     };
+  }
+
+  /** Nothing is known any more. Whoever goes on with it starts it anew. */
+  forget(): void {
+    this.#forgotten += 1;
+    this.data = null;
+    this.answered = NEVER;
+    this.rested = false;
   }
 
   /** Ask at once. */

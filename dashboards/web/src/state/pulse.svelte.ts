@@ -3,15 +3,15 @@
 import { clockOff, controllerIsSilent, health, toldAt_s } from '../model/health';
 import type { Bypass, Overview } from '../model/types';
 import { get } from './api';
+import { ofSession } from './forgetting';
 import { Poll } from './poll.svelte';
 
 /** So often that congestion is on the screen within a second: the API hears of it in a tenth. */
 const OVERVIEW_MS = 500;
 
-export const overview = new Poll(() => get<Overview>('/v1/overview'), OVERVIEW_MS);
-export const bypasses = new Poll(
-  async () => (await get<{ bypasses: Bypass[] }>('/v1/bypasses')).bypasses,
-  3000,
+export const overview = ofSession(new Poll(() => get<Overview>('/v1/overview'), OVERVIEW_MS));
+export const bypasses = ofSession(
+  new Poll(async () => (await get<{ bypasses: Bypass[] }>('/v1/bypasses')).bypasses, 3000),
 );
 
 export function start(): () => void {
@@ -23,7 +23,7 @@ export function start(): () => void {
 export const silent = (): boolean =>
   overview.stale || (overview.data !== null && controllerIsSilent(overview.data));
 
-export const told = () => health(overview.data, bypasses.data ?? []);
+export const told = () => health(overview.data, bypasses.stale ? null : bypasses.data);
 
 /** What to add to this browser's clock that does not jump to have Weir's time of day, in seconds
  * since 1970; null if it is not known yet. */

@@ -2,6 +2,7 @@
 
 import type { Nobody, Session } from '../model/types';
 import { onSignedOut, problemOf, read, send } from './api';
+import { forgetAll } from './forgetting';
 
 export const session = $state<{
   value: Session | null;
@@ -13,10 +14,16 @@ export const session = $state<{
   away: boolean;
 }>({ value: null, known: false, message: null, away: false });
 
+/** Nobody is signed in any more. */
+function end(message: string | null): void {
+  session.value = null;
+  session.message = message;
+  forgetAll();
+}
+
 onSignedOut(() => {
   if (session.value === null) return;
-  session.value = null;
-  session.message = 'You are signed out: your token has expired or was revoked.';
+  end('You are signed out: your token has expired or was revoked.');
 });
 
 /** Whether there is a session already. */
@@ -45,8 +52,7 @@ export async function signIn(token: string): Promise<void> {
 export async function signOut(): Promise<void> {
   try {
     await send('DELETE', '/v1/session');
-    session.value = null;
-    session.message = null;
+    end(null);
   } catch (error) {
     if (session.value !== null) throw error;
   }
