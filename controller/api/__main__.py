@@ -1,10 +1,10 @@
 """Serve the API and the metrics until standard input ends, and with it the controller.
 
-    echo JSON | python -m controller.api
+    (echo JSON; cat) | python -m controller.api
 
-The JSON is that of `settings.Settings`. Exit status: 0 at the end of standard input or on SIGTERM.
-If the API cannot be served as configured, the log says why once, and the process tries again every
-second.
+The JSON is that of `settings.Settings`; lines that follow say how to log from then on. Exit status:
+0 at the end of standard input or on SIGTERM. If the API cannot be served as configured, the log
+says why once, and the process tries again every second.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ import contextlib
 import functools
 import gc
 import logging
-import os
 import signal
 import socket
 import sys
@@ -24,7 +23,7 @@ from controller.api import app, metrics
 from controller.api.access.tokens import TokenError
 from controller.api.history.history import Files
 from controller.api.server import Server, listen, prepare
-from controller.api.settings import ApiSettings, Settings
+from controller.api.settings import ApiSettings, Lines, LogSettings, Settings
 from controller.api.state import Api
 from controller.api.upstream import Upstream
 from controller.ops import directories, logs
@@ -40,9 +39,10 @@ _AGAIN_S = 1.0
 class _Process:
     """All that is served."""
 
-    def __init__(self, settings: Settings, upstream: Upstream) -> None:
+    def __init__(self, settings: Settings, upstream: Upstream, told: Lines) -> None:
         self._settings = settings
         self._upstream = upstream
+        self._told = told
         self._servers: list[Server] = []
         self._api_up = False
         self._ended = asyncio.Event()
@@ -50,7 +50,8 @@ class _Process:
     async def run(self) -> None:
         """Serve until the process is told to end, or a server fails."""
         loop = asyncio.get_running_loop()
-        loop.add_reader(sys.stdin, self._read)
+        self._follow()
+        loop.add_reader(self._told.descriptor, self._read)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._end)
         works = []
@@ -61,10 +62,16 @@ class _Process:
         await asyncio.gather(*works)
 
     def _read(self) -> None:
-        # The controller is gone: it writes nothing after the settings.
-        if not os.read(sys.stdin.fileno(), 1):
-            asyncio.get_running_loop().remove_reader(sys.stdin)
+        if self._told.wait():
+            self._follow()
+        else:
+            # The controller is gone.
+            asyncio.get_running_loop().remove_reader(self._told.descriptor)
             self._end()
+
+    def _follow(self) -> None:
+        for line in self._told:
+            _log_as(LogSettings.model_validate_json(line))
 
     def _end(self) -> None:
         self._ended.set()
@@ -124,16 +131,24 @@ class _Process:
 
 
 def main() -> None:
-    settings = Settings.model_validate_json(sys.stdin.readline())
-    logs.configure(sys.stderr, settings.level, {}, settings.json_log, time.monotonic)
+    told = Lines(sys.stdin.fileno())
+    while (first := next(iter(told), None)) is None:
+        if not told.wait():
+            return
+    settings = Settings.model_validate_json(first)
+    _log_as(settings.log)
     hatch = socket.socket(fileno=settings.hatch)
     hatch.setblocking(False)
     upstream = Upstream(functools.partial(handover.connect, hatch))
 
     async def run() -> None:
-        await _Process(settings, upstream).run()
+        await _Process(settings, upstream, told).run()
 
     uvloop.run(run())
+
+
+def _log_as(log: LogSettings) -> None:
+    logs.configure(sys.stderr, log.level, {}, log.as_json, time.monotonic)
 
 
 def _place(listening: socket.socket) -> str:

@@ -1,5 +1,8 @@
-"""What the controller passes to its API's process: one line of JSON on standard input."""
+"""What the controller passes to its API's process on standard input: lines of JSON. The first one
+has the settings, each other one how to log from then on."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -23,6 +26,15 @@ class ApiSettings(BaseModel):
     prometheus: str | None = None
 
 
+class LogSettings(BaseModel):
+    """How the process logs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    level: str = "info"
+    as_json: bool = False
+
+
 class Settings(BaseModel):
     """`hatch` is the descriptor through which connections are passed to the controller, `metrics`
     that of a listener for Prometheus."""
@@ -32,5 +44,24 @@ class Settings(BaseModel):
     hatch: int
     metrics: int | None = None
     api: ApiSettings | None = None
-    level: str = "info"
-    json_log: bool = False
+    log: LogSettings = LogSettings()
+
+
+class Lines:
+    """The lines that come from a descriptor. Nothing is read before it is there."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._read = b""
+
+    def wait(self) -> bool:
+        """Read what there is, or wait for it. False at the end."""
+        more = os.read(self.descriptor, 65536)
+        self._read += more
+        return bool(more)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Those that are complete."""
+        while b"\n" in self._read:
+            line, _, self._read = self._read.partition(b"\n")
+            yield line

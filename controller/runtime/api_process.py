@@ -1,9 +1,11 @@
 """Runs the process that serves HTTP, and restarts it when it fails.
 
-The process reads its settings from its standard input and ends when that is closed, so it never
-outlives the controller. The sockets that it inherits stay open here, for the next process.
+The process reads its settings from its standard input, and later how to log if that changes. It
+ends when that is closed, so it never outlives the controller. The sockets that it inherits stay
+open here, for the next process.
 """
 
+import contextlib
 import logging
 import os
 import socket
@@ -14,7 +16,7 @@ from collections.abc import Callable
 
 from eventlet.green.subprocess import Popen
 
-from controller.api.settings import Settings
+from controller.api.settings import LogSettings, Settings
 from controller.config.sections.log import Log
 from controller.config.sections.northbound import Northbound
 from controller.northbound.server import Hatch, ListenError
@@ -40,9 +42,9 @@ class ApiProcess:
             hatch=self._there.fileno(),
             metrics=None if self._metrics is None else self._metrics.fileno(),
             api=None if section.api is None else section.api.settings(),
-            level=log.levels.get("northbound", log.level),
-            json_log=log.format == "json",
+            log=_log_settings(log),
         )
+        self._told = self._settings.log
         self._child: Popen | None = None
         self._ended = False
 
@@ -50,6 +52,10 @@ class ApiProcess:
     def hatch(self) -> Hatch:
         """Where its connections come from."""
         return Hatch(self._here)
+
+    def log_as(self, log: Log) -> None:
+        """Have the process log so, at once and whenever it is started again."""
+        self._settings = self._settings.model_copy(update={"log": _log_settings(log)})
 
     def run(self, sleep: Callable[[float], object]) -> None:
         """Keep it running until `stop`."""
@@ -74,6 +80,7 @@ class ApiProcess:
             # Such as no memory for another process: there may be some later.
             return f"could not be started: {error.strerror or error}"
         while child.poll() is None and not self._ended:
+            self._tell(child)
             sleep(_LOOK_S)
         return f"has ended with status {child.returncode}"
 
@@ -83,9 +90,17 @@ class ApiProcess:
         self._child = Popen(
             _COMMAND, stdin=subprocess.PIPE, pass_fds=[one.fileno() for one in kept]
         )
-        self._child.stdin.write(self._settings.model_dump_json().encode() + b"\n")
-        self._child.stdin.flush()
+        self._told = self._settings.log
+        _write(self._child, self._settings)
         return self._child
+
+    def _tell(self, child: Popen) -> None:
+        """Hand on how to log, if that has changed."""
+        if self._told != self._settings.log:
+            self._told = self._settings.log
+            # Without the process, the next one gets it when it is started.
+            with contextlib.suppress(BrokenPipeError):
+                _write(child, self._told)
 
     def stop(self) -> None:
         """End it."""
@@ -103,6 +118,16 @@ class ApiProcess:
         for one in (self._metrics, self._here, self._there):
             if one is not None:
                 one.close()
+
+
+def _log_settings(log: Log) -> LogSettings:
+    return LogSettings(level=log.levels.get("northbound", log.level), as_json=log.format == "json")
+
+
+def _write(child: Popen, line: Settings | LogSettings) -> None:
+    """Raises OSError."""
+    child.stdin.write(line.model_dump_json().encode() + b"\n")
+    child.stdin.flush()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -85,6 +85,7 @@ class Service:
         configure_log(config)
         self._notifier = Notifier()
         self._credentials = Credentials(config.tls) if config.tls.given else None
+        self._api: ApiProcess | None = None
         self._northbound = resources.enter_context(contextlib.ExitStack())
         event_log = resources.enter_context(contextlib.closing(_event_log(config.log.events)))
         self._listening = resources.enter_context(_listen(config.openflow.listen, "openflow"))
@@ -170,6 +171,8 @@ class Service:
         self._weir.reconfigure(config)
         self._config = config
         configure_log(config)
+        if self._api is not None:
+            self._api.log_as(config.log)
 
     def stop(self, reason: str) -> None:
         self._notifier.stopping()
@@ -195,9 +198,9 @@ class Service:
     def _serve_northbound(self, section: Northbound) -> None:
         """Raises ListenError."""
         self._northbound.close()
-        api = None
+        api = self._api = None
         if section.metrics is not None or section.api is not None:
-            api = self._northbound.enter_context(
+            api = self._api = self._northbound.enter_context(
                 contextlib.closing(ApiProcess(section, self._config.log))
             )
         self._northbound.enter_context(

@@ -191,6 +191,26 @@ def test_tokens_are_followed_in_their_file(world: ControllerWithApi) -> None:
     assert 'weir_api_tokens_refused_total{reason="unknown"}' in told
 
 
+def test_how_to_log_reaches_the_process_of_the_api(world: ControllerWithApi) -> None:
+    def change(**changes: str | None) -> None:
+        body = {
+            "version": world.ask("/v1/settings").json()["version"],
+            "changes": {f"log.{key}": value for key, value in changes.items()},
+        }
+        assert world.ask("/v1/settings", "PATCH", "regulate", json=body).status_code == 200
+
+    def refused() -> str:
+        """What the API logs of somebody without a token, after what it has logged before."""
+        before = len(world.controller.log)
+        assert world.client.get(f"{world.url}/v1/audit").status_code == 401
+        return world.controller.log[before:]
+
+    change(format="json")
+    wait_for(lambda: '"component": "weir.api"' in refused(), "the API to log JSON")
+    change(format=None)
+    wait_for(lambda: "WARNING weir.api: a request from" in refused(), "the API to log as before")
+
+
 def test_the_streams_of_a_browser_end_when_its_token_is_revoked(world: ControllerWithApi) -> None:
     secret = world.token("browser", "read")
 
