@@ -349,9 +349,15 @@ class FakeApi:
                 for share in self.shares[n:]:
                     yield f"event: share\ndata: {json.dumps(share)}\n\n".encode()
                 n = len(self.shares)
-                await asyncio.sleep(0.05)
+                yield await self.waited()
 
         return StreamingResponse(self.listened(told()), media_type="text/event-stream")
+
+    async def waited(self) -> bytes:
+        """After a while, a comment. It comes more often than from the real API: a page's clock may
+        be fast."""
+        await asyncio.sleep(0.05)
+        return b": still here\n\n"
 
     async def listened(self, told: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The same stream, which counts as one that is listened to."""
@@ -376,7 +382,7 @@ class FakeApi:
                     head = f"id: {event['serial']}\n" if "serial" in event else ""
                     yield f"{head}event: event\ndata: {json.dumps(event)}\n\n".encode()
                 serial = len(self.events)
-                await asyncio.sleep(0.05)
+                yield await self.waited()
 
         return StreamingResponse(self.listened(told()), media_type="text/event-stream")
 
