@@ -230,6 +230,15 @@ def test_an_incident_has_everything(world: ServedApi) -> None:
     assert told["audit"] == []
 
 
+def test_flows_of_a_controller_that_does_not_answer_are_not_known(world: ServedApi) -> None:
+    asyncio.run(world.api._sampler.sample())
+    world.controller.there = False
+    asyncio.run(world.api._snapshots.take())
+    happens(world, queue_event("CN-M", A, NOW_S - 20))
+    told = ask(world, f"from={NOW_S - 60}&to={NOW_S}")
+    assert [(one["regulation"], one["flows"]) for one in told["snapshots"]] == [(None, None)]
+
+
 def test_who_has_changed_what_in_this_time_is_told(
     world: ServedApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ class Controller:
         self.asked: list[tuple[str, Mapping[str, object]]] = []
         self.there = True
         self.takes: Callable[[], None] = lambda: None
+        self.flows: list[dict[str, Any]] = [{"src": "10.0.0.1"}]
 
     async def ask(
         self, method: str, params: Mapping[str, object] | None = None, fresh_s: float = 0.0
@@ -33,7 +34,7 @@ class Controller:
         self.takes()
         if not self.there:
             raise UnavailableError("nobody listens")
-        rows = [{"port": 1, "notice": "CN-M"}] if method == "regulation" else [{"src": "10.0.0.1"}]
+        rows = [{"port": 1, "notice": "CN-M"}] if method == "regulation" else self.flows
         name = "ports" if method == "regulation" else "flows"
         return Answer(json.dumps({name: rows}).encode(), 0.0)
 
@@ -114,7 +115,17 @@ def test_a_controller_that_does_not_answer_leaves_the_queue() -> None:
     assert world.take() == [1]
     ((one,),) = world.taken
     assert one["queue"]["queue_bytes"] == 5000
-    assert (one["regulation"], one["flows"]) == (None, [])
+    # That there are no flows, nobody has said.
+    assert (one["regulation"], one["flows"]) == (None, None)
+
+
+def test_no_flows_are_not_unknown_flows() -> None:
+    world = World()
+    world.congests(1)
+    world.controller.flows = []
+    world.take()
+    ((one,),) = world.taken
+    assert one["flows"] == []
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ _FRESH_S = 0.5
 
 
 class Snapshot(BaseModel):
-    """A congested port at `at_s`, in seconds since 1970, with its largest flows. The queue is that
-    of the second before; null: not known."""
+    """A congested port at `at_s`, in seconds since 1970, with its largest flows, none if the
+    controller knew of none. The queue is that of the second before. null: not known."""
 
     at_s: float
     switch: int
@@ -44,7 +44,7 @@ class Snapshot(BaseModel):
     name: str
     queue: views.QueueView | None
     regulation: views.RegulationView | None
-    flows: list[views.FlowView]
+    flows: list[views.FlowView] | None
 
 
 class Asked(Protocol):
@@ -105,7 +105,7 @@ class Snapshots:
             self._rows("regulation", "ports", switch),
             self._rows("flows", "flows", {**switch, "port": port.port, "limit": MOST_FLOWS}),
         )
-        regulation = [one for one in regulations if one["port"] == port.port]
+        regulation = [one for one in regulations or () if one["port"] == port.port]
         return {
             "at_s": at_s,
             **{name: of[name] for name in ("switch", "datapath_id", "port", "name")},
@@ -116,11 +116,12 @@ class Snapshots:
 
     async def _rows(
         self, method: str, name: str, params: Mapping[str, object]
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, Any]] | None:
+        """None if the controller does not answer."""
         try:
             answer = await self._controller.ask(method, params, _FRESH_S)
         except (UnavailableError, CallError):
-            return []
+            return None
         rows: list[dict[str, Any]] = from_json(answer.body)[name]
         return rows
 

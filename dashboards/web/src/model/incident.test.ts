@@ -10,6 +10,7 @@ import {
   lastPart,
   MOST_S,
   phases,
+  unknownFlows,
   portOf,
   sum,
   unknown,
@@ -121,6 +122,22 @@ test('flows of all snapshots, the largest first, with what they sent between the
     [3, null, null],
   ]);
   expect(told[0]).toMatchObject({ classes: ['burst', 'background'], first_s: 100, last_s: 104 });
+});
+
+test('flows that are not known are told from none', () => {
+  const unknown = snapshot(100, { flows: null });
+  const none = snapshot(102, { flows: [] });
+  const some = snapshot(104, { flows: [flow(1, 1000)] });
+  expect(largeFlows([unknown, none], PORT)).toEqual([]);
+  expect(unknownFlows([], PORT)).toContain('There is no snapshot');
+  expect(unknownFlows([unknown, unknown], PORT)).toContain('Its flows are not known');
+  expect(unknownFlows([none, none], PORT)).toBe('The controller knew of no flows there.');
+  expect(unknownFlows([unknown, none], PORT)).toContain(
+    'knew of no flows there. In 1 of 2 snapshots its flows are not known',
+  );
+  expect(unknownFlows([unknown, some, some], PORT)).toContain('In 1 of 3 snapshots');
+  expect(unknownFlows([none, some], PORT)).toBeNull();
+  expect(largeFlows([unknown, some], PORT)).toHaveLength(1);
 });
 
 test('a connection that is another one between the same ends begins anew', () => {

@@ -21,12 +21,12 @@ interface Named {
   name: string;
 }
 
-/** A congested port as it was at a moment, with its largest flows. */
+/** A congested port as it was at a moment, with its largest flows; null: not known. */
 export interface Snapshot extends Named {
   at_s: number;
   queue: Queue | null;
   regulation: Regulation | null;
-  flows: Flow[];
+  flows: Flow[] | null;
 }
 
 export interface IncidentPort extends Named {
@@ -147,7 +147,7 @@ export function largeFlows(snapshots: readonly Snapshot[], id: string): LargeFlo
   const found = new Map<string, LargeFlow & { begun_bytes: number | null; begun_s: number }>();
   for (const snapshot of snapshots) {
     if (portId(snapshot) !== id) continue;
-    for (const flow of snapshot.flows) {
+    for (const flow of snapshot.flows ?? []) {
       const { src, src_port, dst, dst_port } = flow;
       const key = JSON.stringify([src, src_port, dst, dst_port]);
       const counted = flow.counted ? flow.volume_bytes : null;
@@ -174,6 +174,24 @@ export function largeFlows(snapshots: readonly Snapshot[], id: string): LargeFlo
     }
   }
   return [...found.values()].sort((a, b) => (b.volume_bytes ?? -1) - (a.volume_bytes ?? -1));
+}
+
+/** What the snapshots of a port do not tell of its flows; null if there is nothing to say. */
+export function unknownFlows(snapshots: readonly Snapshot[], id: string): string | null {
+  const mine = snapshots.filter((one) => portId(one) === id);
+  const unknown = mine.filter((one) => one.flows === null).length;
+  if (mine.length === 0) {
+    return 'There is no snapshot: they are taken every 2 s while a port is congested.';
+  }
+  if (unknown === mine.length) {
+    return 'Its flows are not known: the controller did not answer when snapshots were taken.';
+  }
+  const some =
+    unknown === 0
+      ? ''
+      : `In ${unknown} of ${mine.length} snapshots its flows are not known: the controller did not answer.`;
+  if (mine.some((one) => one.flows?.length)) return some || null;
+  return `The controller knew of no flows there. ${some}`.trim();
 }
 
 /** A time in which a port was regulated in one way: of one scheme, with the same windows. */

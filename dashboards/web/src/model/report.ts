@@ -4,7 +4,14 @@ import { chartsOfPort, chartsOfTotals } from './charts';
 import { placeOf, told } from './events';
 import { facts, nothing, noticesText, summary, titleOf, utcText, type Maker } from './facts';
 import { bytes, endpoint, rate, UNKNOWN, utc } from './format';
-import { largeFlows, phases, unknown, type Incident, type IncidentPort } from './incident';
+import {
+  largeFlows,
+  phases,
+  unknown,
+  unknownFlows,
+  type Incident,
+  type IncidentPort,
+} from './incident';
 import { intervalText, localDate, whenText, zones } from './interval';
 import { html, Markup } from './markup';
 import { portId } from './rates';
@@ -51,6 +58,7 @@ function ofPort(incident: Incident, port: IncidentPort): Markup {
   const id = portId(port);
   const rules = phases(incident.snapshots, id);
   const flows = largeFlows(incident.snapshots, id);
+  const notKnown = unknownFlows(incident.snapshots, id);
   const level = port.worst === null ? '' : `, at worst CN-${port.worst}`;
   return html`<h2>Port ${port.name}</h2>
     <p class="muted">
@@ -84,9 +92,10 @@ function ofPort(incident: Incident, port: IncidentPort): Markup {
           )
     }
     <h3>Who was large</h3>
+    ${notKnown === null ? '' : html`<p class="muted">${notKnown}</p>`}
     ${
       flows.length === 0
-        ? html`<p class="muted">No snapshot tells of flows.</p>`
+        ? ''
         : table(
             ['From', 'To', 'Class', 'Volume', 'Mean rate', 'Treatment', 'Seen'],
             flows.map((flow) => [
