@@ -362,9 +362,13 @@ def _bandwidth(options: argparse.Namespace) -> int:
     if options.json:
         return _print_json(path)
     console().print(listing.table(listing.LINKS, path["links"]))
-    error = "" if path["error_bps"] is None else f" (+-{words.rate(path['error_bps'])})"
-    print(f"available {words.rate(path['available_bps'])}{error}")
-    print(f"one more announced flow would get {words.rate(path['share_bps'])}")
+    available, share = words.rate(path["available_bps"]), words.rate(path["share_bps"])
+    if path["error_bps"] is None:
+        print(f"available at most {available}: a link is not measured")
+        print(f"one more announced flow would get at most {share}")
+    else:
+        print(f"available {available} (+-{words.rate(path['error_bps'])})")
+        print(f"one more announced flow would get {share}")
     return 0
 
 

@@ -344,7 +344,7 @@ class LinkView(TypedDict):
 class PathView(TypedDict):
     """The bandwidth between two addresses, in bit/s of whole frames: what is left on the
     narrowest link, within `error_bps` in 95 % of all cases, and what one more announced flow
-    would get."""
+    would get. If `error_bps` is None, a link is not measured, and both are at most that."""
 
     src: str
     dst: str

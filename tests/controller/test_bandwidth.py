@@ -46,10 +46,16 @@ class TwoSwitches:
         self.bandwidth = Bandwidth(
             BandwidthSettings(spare=0.0, reserved=reserved),
             self.fabric,
-            lambda port: 60.0 * MBPS if port.port == 9 else 100.0 * MBPS,
+            lambda port: self.capacities.get(port, 60.0 * MBPS if port.port == 9 else 100.0 * MBPS),
             lambda port: self.tcp_flows.get(port, 0),
         )
         self.n_bytes = self.dropped_bytes = 0.0
+
+    def idle(self, port_id: PortId) -> None:
+        """A port has carried nothing for a second."""
+        for n in range(11):
+            at_ns = self.now_ns + n * 100 * MS
+            self.bandwidth.read(port_id, 0, at_ns, at_ns)
 
     def announce(self, name: str, src: int, dst: int, most_bps: float = inf) -> None:
         self.bandwidth.announce(name, Announced(address(src), address(dst), most_bps), self.now_ns)
@@ -246,12 +252,46 @@ def test_the_bandwidth_of_a_path_is_that_of_its_narrowest_link() -> None:
     ]
     world.tcp_flows[world.between] = 1
     world.tell(45, 20)
+    world.idle(PortId(2, 1))
     path = world.bandwidth.path(address(1), address(3))
     assert path.available_bps == pytest.approx(15 * MBPS, rel=0.01)
     assert path.error_bps is not None
     assert path.error_bps < 2 * MBPS
     # Fair queues would give one of two flows half of the link.
     assert path.share_bps == pytest.approx(30 * MBPS, rel=0.01)
+
+
+def test_a_link_that_is_not_measured_does_not_count_as_free() -> None:
+    world = TwoSwitches()
+    last = PortId(2, 1)
+
+    def told() -> tuple[float, bool]:
+        """What is left, in Mbit/s, and whether it may be less."""
+        path = world.bandwidth.path(address(1), address(3))
+        return path.available_bps / MBPS, path.error_bps is None
+
+    world.idle(last)
+    # The other link is the narrowest one, whatever it carries.
+    assert told() == (60, True)
+    world.bandwidth.forget_port(last)
+    world.idle(world.between)
+    # The last link may have less than 60 left.
+    assert told() == (60, True)
+    world.idle(last)
+    assert told() == (60, False)
+
+
+def test_an_uplink_that_limits_a_path_is_not_measured() -> None:
+    world = TwoSwitches()
+    last = PortId(1, 2)
+    world.idle(last)
+    path = world.bandwidth.path(address(1), address(2))
+    # All links have the same left: one that is measured says how exactly that is known.
+    assert path.available_bps == 100 * MBPS
+    assert path.error_bps is not None
+    world.capacities[PortId(1, 1)] = 10.0 * MBPS
+    path = world.bandwidth.path(address(1), address(2))
+    assert (path.available_bps, path.error_bps) == (10 * MBPS, None)
 
 
 def test_a_switch_that_was_restarted_counts_from_nothing() -> None:

@@ -88,7 +88,8 @@ class PathBandwidth(NamedTuple):
     """The bandwidth of a path between hosts.
 
     `available_bps` is what the narrowest link has left, within `error_bps` with a probability of
-    95 % (None: not measured yet). `share_bps` is what one more announced flow would get.
+    95 %. `share_bps` is what one more announced flow would get. If `error_bps` is None, a link is
+    not measured, and both are at most that.
     """
 
     available_bps: float
@@ -327,14 +328,16 @@ class Bandwidth:
         """The bandwidth from one packed address to another. Raises UnknownPathError."""
         links = self._links(src, dst)
         states = tuple(self._state(link) for link in links)
-        narrowest = min(states, key=_left_bps)
-        measured = [state.use.error_bps for state in states if state.use is not None]
+        # Among equal ones, one that is measured.
+        narrowest = min(states, key=lambda state: (_left_bps(state), state.use is None))
+        # What else a host sends, it knows: its uplink counts only where it limits the path.
+        known = all(state.use or isinstance(state.link, Uplink) for state in states)
         demands = self._demands()
         demands[""] = Demand(links)
         (share,) = (share for share in self._compute_shares(demands) if share.flow == "")
         return PathBandwidth(
             max(0.0, _left_bps(narrowest)),
-            narrowest.use.error_bps if narrowest.use else max(measured, default=None),
+            narrowest.use.error_bps if narrowest.use and known else None,
             share.rate_bps,
             states,
         )
@@ -449,6 +452,7 @@ def _port_of(link: PathLink) -> PortId:
 
 
 def _left_bps(state: LinkState) -> float:
+    """At most that, if the link is not measured."""
     return state.capacity_bps - (state.use.used_bps if state.use else 0.0)
 
 
