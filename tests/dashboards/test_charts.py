@@ -75,6 +75,8 @@ def test_a_queue_has_its_thresholds_and_notices(looking: Looking, expect: Any) -
     expect(queue(page, "1 CN-H, 1 CN-M, 1 CN-L, 1 CR")).to_be_visible()
     legend = page.get_by_test_id("legend")
     expect(legend).to_contain_text("1 CN-H")
+    expect(page.get_by_test_id("levels")).to_have_text(re.compile("L 16 KiB *M 32 KiB *H 48 KiB"))
+    expect(page.get_by_text("reaches L (16 KiB) has its switch send CN-L")).to_be_visible()
     has_episode(looking, 0)
     expect(legend).to_contain_text("2 CN-H")
     expect(page.get_by_text("Points are the lengths that notices told")).to_be_visible()

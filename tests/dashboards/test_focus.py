@@ -122,6 +122,7 @@ def first_field(page: Any) -> Any:
     return page.get_by_test_id("picking").get_by_label("From")
 
 
+ZOOM = f"?from={time.time() - 100:.3f}&to={time.time() - 50:.3f}"
 PICK = button("Pick a time range")
 HINTS = button("Show hints")
 ACTS = {
@@ -129,7 +130,7 @@ ACTS = {
     "pick-cancel": Act(PORT_HASH, button("Cancel", "[data-testid=picking]"), PICK, pick),
     "pick-escape": Act(PORT_HASH, first_field, PICK, pick, key="Escape"),
     "zoom": Act(PORT_HASH, button("Zoom"), link("Show all"), pick),
-    "show-all": Act(PORT_HASH + "?from=1&to=2", link("Show all"), PICK),
+    "show-all": Act(f"{PORT_HASH}{ZOOM}", link("Show all"), PICK),
     "what-happened": Act("#/", link("What happened then"), main, pick),
     "earlier-notices": Act(
         PORT_HASH + "?span=1h",

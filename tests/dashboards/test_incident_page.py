@@ -60,6 +60,20 @@ def test_what_is_picked_on_the_totals_is_of_the_whole_fabric(looking: Looking, e
     expect(page.get_by_role("heading", level=1)).to_have_text("Incident in the fabric")
 
 
+def test_the_navigation_leads_to_a_report_and_says_how_to_pick_its_time(
+    looking: Looking, expect: Any
+) -> None:
+    page = looking.sign_in()
+    entry = page.get_by_role("navigation").get_by_role("link", name="Incident")
+    entry.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Incident")
+    expect(entry).to_have_attribute("aria-current", "page")
+    expect(page.get_by_text("drag over a chart of the overview or of a port")).to_be_visible()
+    page.get_by_role("link", name="The last ten minutes").click()
+    expect(page.get_by_test_id("facts")).to_contain_text("all ports")
+    expect(entry).to_have_attribute("aria-current", "page")
+
+
 def test_an_incident_tells_all_that_happened(looking: Looking, expect: Any) -> None:
     api = looking.served.api
     begin_s = api.now_s - 60

@@ -43,6 +43,14 @@ def test_it_says_what_was_suffered_and_what_was_avoided(looking: Looking, expect
     expect(since).to_contain_text("1 min 5 s ago")
 
 
+def test_congested_ports_come_first(looking: Looking) -> None:
+    page = looking.sign_in()
+    heights = [
+        page.get_by_test_id(name).bounding_box()["y"] for name in ("congested", "figures", "harm")
+    ]
+    assert heights == sorted(heights)
+
+
 @pytest.mark.timing
 def test_an_episode_is_on_the_screen_within_a_second(looking: Looking, expect: Any) -> None:
     api = looking.served.api

@@ -2,7 +2,7 @@
 
 import { bytes, duration, perSecond, rate } from './format';
 import { forceOf, type Incident, type IncidentPort } from './incident';
-import { noticesOf, thresholds, thresholdsText, type Notice } from './notices';
+import { meaning, noticesOf, thresholds, type Notice } from './notices';
 import { portId } from './rates';
 import { times } from './series';
 import type { History, SeriesName, Values } from './types';
@@ -86,8 +86,7 @@ export function chartsOfPort(incident: Incident, port: IncidentPort): ChartOf[] 
     ...thresholds(queue?.levels).map((one) => ({ ...one, colour: `level-${one.level}` })),
   ];
   const notices = noticesOf(incident.events, id);
-  const packets = queue?.packet_levels == null ? null : thresholdsText(queue);
-  const note = packets === null ? '' : `Thresholds: ${packets}.`;
+  const note = (queue && meaning(queue)) ?? '';
   const use = capacity_bps === null ? [] : [{ label: rate(capacity_bps), value: capacity_bps }];
   const asked = incident.port !== null && portId(incident.port) === id;
   return [

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { counted, noticesOf, thresholds, thresholdsText, within, worst } from './notices';
+import { counted, meaning, noticesOf, thresholds, thresholdsText, within, worst } from './notices';
 import type { Queue, WeirEvent } from './types';
 
 const PORT = '0000000000000011:3';
@@ -83,4 +83,16 @@ test('thresholds are written in their unit', () => {
   expect(thresholdsText(queue({ levels: null, packet_levels }))).toBe('L 10, M 20, H 30 packets');
   expect(thresholdsText(queue({ levels: null, packet_levels: null }))).toBe(null);
   expect(thresholdsText(queue({}))).toBe(null);
+});
+
+test('what the thresholds are for is told with their values', () => {
+  const levels = { low_bytes: 16_384, mid_bytes: 32_768, high_bytes: 49_152 };
+  const packet_levels = { low_packets: 10, mid_packets: 20, high_packets: 30 };
+  const told = (queue: Partial<Queue>) => meaning(queue as Queue);
+  expect(told({ levels, packet_levels: null })).toContain(
+    'reaches L (16 KiB) has its switch send CN-L, at M (32 KiB) CN-M, at H (48 KiB) CN-H, and CR',
+  );
+  expect(told({ levels: null, packet_levels })).toContain('M (20 packets)');
+  expect(told({ levels: null, packet_levels: null })).toBe(null);
+  expect(told({})).toBe(null);
 });

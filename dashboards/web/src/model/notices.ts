@@ -109,4 +109,21 @@ export function thresholdsText(queue: Queue): string | null {
   return `${joined([`L ${low}`, `M ${mid}`, `H ${high}`])} packets`;
 }
 
+/** What a switch does at the thresholds of a queue; null if it has told none. */
+export function meaning(queue: Queue): string | null {
+  const { levels, packet_levels: packets } = queue;
+  const [low, mid, high] =
+    levels != null
+      ? [levels.low_bytes, levels.mid_bytes, levels.high_bytes].map((one) => bytes(one))
+      : packets != null
+        ? [packets.low_packets, packets.mid_packets, packets.high_packets].map(inPackets)
+        : [];
+  if (low === undefined) return null;
+  return (
+    `A queue that reaches L (${low}) has its switch send CN-L, at M (${mid}) CN-M, ` +
+    `at H (${high}) CN-H, and CR once it has stayed below L.`
+  );
+}
+
+const inPackets = (n: number): string => `${count(n)} ${n === 1 ? 'packet' : 'packets'}`;
 const joined = (parts: string[]): string => parts.join(', ');

@@ -19,10 +19,17 @@ import style from './report.css?raw';
 import { deedOf } from './settings';
 import { svg } from './svg';
 import type { WeirEvent } from './types';
+import { words } from './words';
 import { changesOf, creditOf, heldText, rangeText, windowsOf } from './wording';
 
 // Without this, a file that is opened from a disk could do what its browser allows to such files.
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/** A text whose words do not break at their hyphens. */
+const whole = (text: string): Markup[] =>
+  words(text).map(({ part, whole }) =>
+    whole ? html`<span class="unbroken">${part}</span>` : html`${part}`,
+  );
 
 type Moment = (at_s: number | undefined, ms?: boolean) => Markup;
 
@@ -62,7 +69,7 @@ function ofPort(incident: Incident, port: IncidentPort): Markup {
   const level = port.worst === null ? '' : `, at worst CN-${port.worst}`;
   return html`<h2>Port ${port.name}</h2>
     <p class="muted">
-      port ${port.port} of switch ${port.datapath_id}; ${noticesText(incident, port)}${level}
+      port ${port.port} of switch ${port.datapath_id}; ${noticesText(incident, port)}${whole(level)}
     </p>
     <div class="charts">${chartsOfPort(incident, port).map((chart) => svg(chart, incident))}</div>
     <h3>What Weir did</h3>
@@ -143,7 +150,7 @@ export function report(incident: Incident, made: Maker): string {
           )}
         </dl>
         <h2>In short</h2>
-        ${summary(incident).map((sentence) => html`<p>${sentence}</p> `)}
+        ${summary(incident).map((sentence) => html`<p>${whole(sentence)}</p> `)}
         ${
           gaps.length === 0
             ? ''
