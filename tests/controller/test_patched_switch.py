@@ -88,9 +88,21 @@ class IncastSwitch:
     def send(self, frame: bytes, by: Host) -> None:
         self.switch.inject(f"p{by.number}", frame)
 
+    def wait_account(self) -> None:
+        """The port has its account, and the receiver's segments pass it."""
+        both = [("0", "p100", "0"), ("0", "p100", "1")]
+        wait_for(lambda: self.in_account() == both, "the registers to be in the account")
+        entry = "tcp_rwnd_register(register=0,wscale=syn)"
+        wait_for(
+            lambda: entry in self.switch.ofctl("dump-flows", "s1", "tcp,in_port=40"),
+            "the entry that has the receiver's segments pass the account",
+        )
+
     def open_connections(self) -> None:
-        """The receiver connects to every sender."""
+        """The receiver connects to every sender. The account knows all connections: it sees their
+        SYNs, which it would not before the controller has read the queue."""
         self.introduce()
+        self.wait_account()
         for host in SENDERS:
             self.connect(host)
         self.wait_events("connection_opened", len(SENDERS))
@@ -193,8 +205,7 @@ def numbers(frame: bytes) -> tuple[int, int, int, int]:
 def test_a_port_with_a_queue_has_an_account_before_there_is_any_connection(
     world: IncastSwitch,
 ) -> None:
-    both = [("0", "p100", "0"), ("0", "p100", "1")]
-    wait_for(lambda: world.in_account() == both, "the registers to be in the account")
+    world.wait_account()
     assert (world.account()["active"], world.account()["now.connections"]) == (1, 0)
     assert world.events("connection_opened") == []
     assert "refused" not in world.controller.log

@@ -193,6 +193,10 @@ def test_thresholds_are_those_in_force(world: BridgeWithQueue) -> None:
     assert queue.thresholds == Thresholds(2, 4, 6, in_packets=True)
     # A controller of before gets what it has always got.
     assert world.queue()[:-1] == (queue.port, queue.queue, queue.level, *queue[3:-1])
+    asked = bytes.fromhex("02000000 ffffffff")
+    kind, told = world.connection.ask(MessageType.QUEUE_STATS_REQUEST, asked)
+    assert kind == MessageType.QUEUE_STATS_REPLY
+    assert (told[:8], len(told)) == (bytes.fromhex("0200000000000000"), 8 + 320)
 
 
 def test_statistics_of_an_account(world: BridgeWithQueue) -> None:
