@@ -40,3 +40,33 @@ def test_levels_do_not_break_at_their_hyphen(looking: Looking, expect: Any, view
         page.set_viewport_size({"width": width, "height": 900})
         broken |= {(width, text) for text in page.evaluate(BROKEN)}
     assert broken == set()
+
+
+@pytest.mark.parametrize("width", [768, 1280])
+def test_a_long_address_pushes_nothing_out_of_sight(looking: Looking, width: int) -> None:
+    page = looking.sign_in()
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate(f"location.hash = '#/port/{fabric.port_id(*fabric.HOT).replace(':', '/')}'")
+    page.get_by_test_id("largest").get_by_text("2001:db8").first.wait_for()
+    beyond = "one => one.scrollWidth - one.clientWidth"
+    assert page.locator(".scroll[aria-label='Largest flows']").evaluate(beyond) <= 0
+    page.evaluate("location.hash = '#/'")
+    page.get_by_test_id("congested").wait_for()
+    assert page.locator(".scroll[aria-label='Congested ports']").evaluate(beyond) <= 0
+
+
+def test_figures_of_a_row_stand_side_by_side(looking: Looking) -> None:
+    page = looking.sign_in()
+    page.set_viewport_size({"width": 768, "height": 900})
+    page.evaluate("location.hash = '#/bandwidth?src=10.0.0.1&dst=10.0.0.250'")
+    figures = page.get_by_test_id("path-figures")
+    figures.wait_for()
+    names, values = (
+        figures.locator(kind).evaluate_all(
+            "all => all.map(one => one.getBoundingClientRect())"
+            ".map(({top, height}) => [top, height])"
+        )
+        for kind in ("dt", "dd")
+    )
+    assert max(height for _, height in names) > 1.5 * min(height for _, height in names)
+    assert len({round(top) for top, _ in values}) == 1

@@ -10,6 +10,12 @@ test('words with hyphens are whole', () => {
   expect(whole('a - b -c d-')).toEqual([]);
 });
 
+test('figures keep their units', () => {
+  expect(whole('L 19.2 KiB, 100 Mb/s for 520 µs (3 s): 5 % of 5 sheep, 2 blocks')).toEqual([
+    ...['19.2 KiB', '100 Mb/s', '520 µs', '3 s', '5 %'],
+  ]);
+});
+
 test('long ones may break, and nothing is lost', () => {
   const long = `leaf3-${'a-name-that-nobody-would-write'.repeat(3)} CN-H`;
   expect(whole(long)).toEqual(['CN-H']);
