@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,18 @@ from controller.cli.client import AskError, Client
 from dummy_ovs import REPOSITORY, Controller, free_endpoint, wait_for
 
 HOLD = "regulation.max_hold"
+
+# A controller whose core ends like this when settings are changed.
+BROKEN = """
+import os, signal, sys
+from controller.runtime import launcher
+launcher.prepare_ryu()
+from controller.core.engine import Engine
+def reconfigure(*_):
+    {ends}
+Engine.reconfigure = reconfigure
+sys.exit(launcher.main(sys.argv[1:]))
+"""
 
 
 class Running:
@@ -118,3 +131,40 @@ def test_broken_files_stop_nobody(running: Running, tmp_path: Path) -> None:
     with pytest.raises(AskError, match="2000 ms is not within"):
         running.client.ask("change", {"changes": {HOLD: "2 s"}})
     assert running.setting()["value"] == "30 ms"
+
+
+@pytest.mark.parametrize(
+    ("ends", "told", "status", "why"),
+    [
+        (
+            "raise ZeroDivisionError('no port')",
+            "the settings could not be put in force (ZeroDivisionError: no port), and the",
+            1,
+            "ZeroDivisionError: no port",
+        ),
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            "has ended, or is none; whether it has done this is not known",
+            -signal.SIGKILL,
+            "the controller ended before it was kept",
+        ),
+    ],
+)
+def test_what_the_core_did_not_take_over_is_not_in_force(
+    running: Running, tmp_path: Path, ends: str, told: str, status: int, why: str
+) -> None:
+    running.command("set", f"{HOLD}=20ms")
+    assert running.controller.stop() == 0
+    (tmp_path / "broken").mkdir()
+    program = "-c", BROKEN.format(ends=ends)
+    broken = Controller(tmp_path / "broken", running.config(""), program)
+    broken.start()
+    with pytest.raises(AskError) as error:
+        running.client.change("change", {"changes": {HOLD: "30 ms"}})
+    assert told in str(error.value)
+    assert broken.wait() == status
+    running.controller.start()
+    assert running.setting()["value"] == "20 ms"
+    entry = running.audit()[0]
+    assert (entry["what"], entry["changes"]) == ("settings", [])
+    assert entry["detail"] == f"failed, not in force: {HOLD} from 20 ms to 30 ms; {why}"
