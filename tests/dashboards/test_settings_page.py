@@ -316,6 +316,20 @@ def test_the_next_person_in_the_same_tab_sees_no_former_values(
     expect(page.get_by_test_id("figures")).to_have_count(0)
 
 
+def test_another_tab_signs_another_person_in(looking: Looking[Served], expect: Any) -> None:
+    page = settings(looking)
+    type_in(page, HOLD, "20 ms")
+    other = looking.context.new_page()
+    other.goto("/")
+    other.get_by_role("button", name="Sign out").click()
+    sign_in_again(other, "weir_viewer", "figures")
+    other.close()
+    page.evaluate("window.dispatchEvent(new Event('focus'))")
+    expect(page.get_by_role("banner")).to_contain_text("viewer")
+    expect(page.get_by_test_id("read-only")).to_be_visible()
+    expect(row(page, HOLD).locator(".now")).to_have_text("100 ms")
+
+
 def test_the_audit_log_says_who_and_when(looking: Looking[Served], expect: Any) -> None:
     api = looking.served.api
     change(looking, max_hold="20 ms")

@@ -14,8 +14,12 @@ export const session = $state<{
   away: boolean;
 }>({ value: null, known: false, message: null, away: false });
 
+/** How often somebody has signed in or out. */
+let changes = 0;
+
 /** Nobody is signed in any more. */
 function end(message: string | null): void {
+  changes += 1;
   session.value = null;
   session.message = message;
   forgetAll();
@@ -26,16 +30,22 @@ onSignedOut(() => {
   end('You are signed out: your token has expired or was revoked.');
 });
 
-/** Whether there is a session already. */
+/** Ask who is signed in: there may be a session already, or another one by another tab. */
 export async function resume(): Promise<void> {
+  const before = changes;
   try {
     const told = await read<Session | Nobody>(await send('GET', '/v1/session'));
+    if (before !== changes) return;
+    if (told.name !== (session.value?.name ?? null)) end(null);
     session.value = told.name === null ? null : told;
-    session.message = null;
+    if (session.away) session.message = null;
     session.away = false;
   } catch (error) {
-    session.message = problemOf(error);
-    session.away = true;
+    // Who is signed in stays so: all else that is asked says what is wrong.
+    if (session.value === null) {
+      session.message = problemOf(error);
+      session.away = true;
+    }
   }
   session.known = true;
 }
@@ -43,6 +53,7 @@ export async function resume(): Promise<void> {
 export async function signIn(token: string): Promise<void> {
   try {
     session.value = await read<Session>(await send('POST', '/v1/session', { token }));
+    changes += 1;
     session.message = null;
   } catch (error) {
     session.message = problemOf(error);
