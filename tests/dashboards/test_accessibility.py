@@ -108,6 +108,7 @@ STATES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_all_can_use_what_comes_and_goes(

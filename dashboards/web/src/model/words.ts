@@ -5,7 +5,7 @@
 const MOST = 24;
 const HYPHENED = String.raw`[^\s-]+(?:-[^\s-]+)+`;
 const UNITS = 'B|[KMGT]iB|[kMGT]B|[kMGT]?b/s|ns|µs|us|ms|s|min|h|%';
-const FIGURE = String.raw`\d[\d.,]* (?:${UNITS})(?![\w/])`;
+const FIGURE = String.raw`(?:\b[LMH] )?\d[\d.,]* (?:${UNITS})(?![\w/])`;
 const TOGETHER = new RegExp(`(${HYPHENED}|${FIGURE})`);
 
 /** A text in parts; `whole`: a line must not break within it. */
