@@ -156,7 +156,7 @@ def receiver(inbox: Path, place: Place, log: Path, *, decode: bool = True) -> It
     """
     listen = f"{place.address}:{place.port}"
     argv = [str(find_fountain()), "recv", str(inbox), f"--listen={listen}", "--discard", "--json"]
-    argv += [] if decode else ["--no-decode"]
+    argv += ["--anyone"] if decode else ["--anyone", "--no-decode"]
     with Command(argv, name="fountain recv", log=log, pid=place.pid) as process:
         fingerprint = process.expect("listening")["fingerprint"]
         process.ignore()

@@ -17,7 +17,7 @@ const RECEIVER_PORT: u16 = 4870;
 ///
 ///   A server:    fountain serve /srv/data
 ///   A client:    fountain fetch --fingerprint FINGERPRINT server:reports/2026.csv -o .
-///   A receiver:  fountain recv /srv/inbox
+///   A receiver:  fountain recv --client FINGERPRINT /srv/inbox
 ///   A sender:    fountain send --fingerprint FINGERPRINT --rate-from https://controller:8181
 ///                --token-file token receiver reports/
 ///
@@ -36,12 +36,26 @@ pub(crate) enum Command {
     Fetch(Fetch),
     Recv(Recv),
     Send(Send),
+    Id(Id),
+}
+
+/// Print the fingerprint of your identity.
+///
+/// The identity is a certificate and its key. It is made when it is needed first, and kept in
+/// $XDG_STATE_HOME/fountain/identity.pem, or ~/.local/state/fountain/identity.pem. Every command uses it where no --cert
+/// is given, so that peers recognize you by one fingerprint.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Id {
+    /// Print a line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Serve the files of a directory.
 ///
-/// Listens for control channels on TCP and for data on the same port of UDP. Without --cert, it makes a new certificate
-/// at each start and prints its fingerprint. Clients recognize the server by this fingerprint.
+/// Listens for control channels on TCP and for data on the same port of UDP. Clients recognize the server by its
+/// fingerprint, which it prints, or by the authority of its --cert. Everyone may fetch, unless --client or --client-ca
+/// say who.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
     /// The directory to serve: all regular files below it, but nothing outside of it that links lead to
@@ -73,6 +87,9 @@ pub(crate) struct Identity {
     /// Its private key (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
+    /// Accept the peer with this fingerprint, as `fountain id` prints it there (may be given several times)
+    #[arg(long, value_name = "FINGERPRINT", conflicts_with_all = ["client_ca", "insecure"])]
+    pub(crate) client: Vec<Fingerprint>,
     /// Accept only peers with a certificate of an authority in this file (PEM)
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(crate) client_ca: Option<PathBuf>,
@@ -87,7 +104,7 @@ pub(crate) struct Most {
     /// Maximum number of connections at a time
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub(crate) max_connections: usize,
-    /// Maximum number of connections at a time from one address
+    /// Maximum number of connections at a time from one address (IPv6: from one network of 64 bits)
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) max_connections_per_address: usize,
 }
@@ -110,7 +127,7 @@ pub(crate) struct Trust {
     /// Trust peers with a certificate of an authority in this file (PEM)
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(crate) ca: Option<PathBuf>,
-    /// Own certificate chain (PEM), for peers that ask for one
+    /// Own certificate chain (PEM), instead of the identity of `fountain id`
     #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "insecure")]
     pub(crate) cert: Option<PathBuf>,
     /// Its private key (PEM)
@@ -181,9 +198,10 @@ pub(crate) struct Fetch {
 
 /// Receive files from any number of senders, over DFCP.
 ///
-/// Without --cert, it makes a new certificate at each start and prints its fingerprint. Senders recognize the receiver by
-/// this fingerprint. After an interruption, the transfer resumes where it stopped when the sender connects again. A
-/// received file replaces a file with the same name.
+/// Who may send is said by --client, --client-ca or --anyone. Senders recognize the receiver by its fingerprint, which it
+/// prints, or by the authority of its --cert. After an interruption, the transfer resumes where it stopped when the sender connects again. Files
+/// that are there already are not replaced, unless --overwrite says so. Symbolic links below the directory are not
+/// followed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recv {
     /// The directory for the received files
@@ -193,6 +211,12 @@ pub(crate) struct Recv {
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) identity: Identity,
+    /// Accept files from everyone who reaches this port
+    #[arg(long, conflicts_with_all = ["client", "client_ca"])]
+    pub(crate) anyone: bool,
+    /// Replace files that are there already with files of the same name that senders offer
+    #[arg(long)]
+    pub(crate) overwrite: bool,
     /// Discard the received data: for measurements
     #[arg(long)]
     pub(crate) discard: bool,

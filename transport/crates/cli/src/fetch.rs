@@ -62,6 +62,7 @@ pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
         }
     }
     let stopped = interrupted.load(Ordering::Relaxed);
+    plan.make_directories();
     let complete = report.finish(&mut plan, stopped);
     Ok(status(complete, &interrupted))
 }

@@ -3,9 +3,11 @@
 
 mod args;
 mod fetch;
+mod identity;
 #[cfg(any(test, feature = "manual"))]
 mod manual;
 mod output;
+mod place;
 mod recv;
 mod security;
 mod send;
@@ -48,9 +50,10 @@ fn main() -> ExitCode {
         args::Command::Fetch(args) => fetch::run(&args),
         args::Command::Recv(args) => recv::run(&args),
         args::Command::Send(args) => send::run(&args),
+        args::Command::Id(args) => identity::run(&args),
     };
     done.unwrap_or_else(|failure| {
-        eprintln!("fountain: {failure}");
+        telling::complain(&failure.to_string());
         ExitCode::from(failure.status)
     })
 }

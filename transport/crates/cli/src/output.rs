@@ -1,21 +1,24 @@
 //! Where a file goes: a part that grows block by block, with a note of what it holds, until it is whole.
 //!
 //! `NAME.fountain-part` holds the blocks, `NAME.fountain-state` says which, of what. Both are gone when NAME is there.
-//! A note is never of another part than the one beside it: it is removed before a part is begun anew. Links in the
-//! place of these files are not followed, and one process at a time writes to a part.
+//! A note is never of another part than the one beside it: it is removed before a part is begun anew. One process at a
+//! time writes to a part. A directory is an object of no bytes.
 
-use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use proto::BlockSet;
 use proto::object::Layout;
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use udp::Sink;
-use wire::control::{Parameters, Run, Version};
+use wire::control::{Parameters, Run, Version, is_directory};
+
+use crate::place::{Attributes, Tree};
 
 /// The note is brought up to date after so long.
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
@@ -26,11 +29,8 @@ const FRESH_STATE: &str = ".fountain-state.new";
 /// Endings of names that fetches use for themselves.
 pub(crate) const RESERVED: [&str; 3] = [PART, STATE, FRESH_STATE];
 
-/// Where files go.
-pub(crate) enum Place {
-    Directory(PathBuf),
-    Nowhere,
-}
+/// Where files go; `None`: what comes is thrown away.
+pub(crate) type Place = Option<Arc<Tree>>;
 
 /// What of a part is there.
 #[derive(Serialize, Deserialize, PartialEq)]
@@ -45,14 +45,14 @@ struct Note {
 
 /// A file that comes.
 pub(crate) struct Output {
-    /// `None`: what comes is thrown away.
-    path: Option<PathBuf>,
+    place: Place,
+    name: String,
     symbol_bytes: u16,
     block_symbols: u16,
     parameters: Option<Parameters>,
     layout: Option<Layout>,
-    complete: Vec<bool>,
-    left: usize,
+    /// Blocks that have not come, once the object is known.
+    missing: BlockSet,
     bytes_done: u64,
     part: Option<Arc<File>>,
     noted: Instant,
@@ -63,60 +63,53 @@ pub(crate) struct Output {
 
 /// A note to be written after what it speaks of is on the disk: without the lock, since that may take long.
 struct Saving {
+    tree: Arc<Tree>,
     part: Arc<File>,
     note: Vec<u8>,
-    state: PathBuf,
-    fresh: PathBuf,
+    state: String,
+    fresh: String,
 }
 
 impl Saving {
     fn save(self) -> io::Result<()> {
         self.part.sync_data()?;
-        remove(&self.fresh)?;
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).open(&self.fresh)?.write_all(&self.note)?;
-        fs::rename(&self.fresh, &self.state)
+        self.tree.remove(&self.fresh)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        self.tree.file(&self.fresh, flags, Mode::from_raw_mode(0o600))?.write_all(&self.note)?;
+        self.tree.replace(&self.fresh, &self.state)
     }
 }
 
 impl Output {
     /// A file of this name, which comes in blocks of so many symbols of so many bytes.
-    pub(crate) fn new(place: &Place, name: &str, symbol_bytes: u16, block_symbols: u16) -> io::Result<Self> {
-        let path = match place {
-            Place::Nowhere => None,
-            Place::Directory(directory) => {
-                let path = directory.join(name);
-                if let Some(parent) = path.parent() {
-                    fs::create_dir_all(parent)?;
-                }
-                Some(path)
-            }
-        };
-        Ok(Output {
-            path,
+    pub(crate) fn new(place: &Place, name: &str, symbol_bytes: u16, block_symbols: u16) -> Self {
+        Output {
+            place: place.clone(),
+            name: name.to_owned(),
             symbol_bytes,
             block_symbols,
             parameters: None,
             layout: None,
-            complete: Vec::new(),
-            left: 0,
+            missing: BlockSet::default(),
             bytes_done: 0,
             part: None,
             noted: Instant::now(),
             unnoted: false,
             finished: false,
-        })
+        }
     }
 
     /// Its final path.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        self.place.as_ref().map(|tree| tree.path(&self.name))
     }
 
-    fn beside(&self, ending: &str) -> Option<PathBuf> {
-        let mut name = self.path.clone()?.into_os_string();
-        name.push(ending);
-        Some(name.into())
+    fn beside(&self, ending: &str) -> String {
+        format!("{}{ending}", self.name)
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.parameters.is_some_and(|parameters| is_directory(parameters.mode))
     }
 
     /// What an interruption has left: its version and size, if it can be gone on with.
@@ -126,10 +119,10 @@ impl Output {
     }
 
     fn note(&self) -> Option<Note> {
-        let text = fs::read(self.beside(STATE)?).ok()?;
-        let note: Note = serde_json::from_slice(&text).ok()?;
+        let tree = self.place.as_ref()?;
+        let note: Note = serde_json::from_slice(&tree.read(&self.beside(STATE)).ok()?).ok()?;
         let same = note.symbol_bytes == self.symbol_bytes && note.block_symbols == self.block_symbols;
-        let part = fs::symlink_metadata(self.beside(PART)?).ok()?;
+        let part = tree.metadata(&self.beside(PART)).ok()?;
         (same && part.is_file() && part.len() == note.size).then_some(note)
     }
 
@@ -141,45 +134,50 @@ impl Output {
         if self.parameters.is_some() {
             return Err(io::Error::other("copies of the file differ, or it changed while it was fetched"));
         }
-        let blocks = layout.blocks() as usize;
         if self.is_there(&parameters) {
             (self.layout, self.parameters, self.finished) = (Some(layout), Some(parameters), true);
-            (self.complete, self.bytes_done) = (vec![true; blocks], parameters.size);
+            (self.missing, self.bytes_done) = (BlockSet::default(), parameters.size);
             return Ok(());
         }
         let note = self.note().filter(|n| n.version == parameters.version.0 && n.size == parameters.size);
-        if let (Some(path), Some(state)) = (self.beside(PART), self.beside(STATE)) {
-            if note.is_none() {
-                remove(&state)?;
+        if is_directory(parameters.mode) {
+            if parameters.size > 0 {
+                return Err(io::Error::other("a directory of more than 0 bytes"));
             }
-            self.part = Some(Arc::new(open_part(&path, layout.size(), note.is_none())?));
+            self.place.as_ref().map_or(Ok(()), |tree| tree.make_directory(&self.name))?;
+        } else if let Some(tree) = &self.place {
+            tree.make_parents(&self.name)?;
+            tree.require_free(&self.name)?;
+            if note.is_none() {
+                tree.remove(&self.beside(STATE))?;
+            }
+            self.part = Some(Arc::new(open_part(tree, &self.beside(PART), layout.size(), note.is_none())?));
         }
-        self.complete = vec![false; blocks];
-        self.left = blocks;
+        self.missing = BlockSet::all(layout.blocks());
         self.bytes_done = 0;
         self.layout = Some(layout);
         self.parameters = Some(parameters);
-        for (first, count) in note.map_or_else(Vec::new, |n| n.complete) {
-            for block in first..first.saturating_add(count) {
-                self.mark(block);
-            }
+        let complete = note.map_or_else(Vec::new, |note| note.complete);
+        for block in within(&complete, layout.blocks()) {
+            self.mark(block);
         }
         Ok(())
     }
 
     /// The file is there already, as far as its size and its time tell.
     fn is_there(&self, parameters: &Parameters) -> bool {
-        let metadata = self.path.as_ref().and_then(|path| fs::symlink_metadata(path).ok());
+        let metadata = self.place.as_ref().and_then(|tree| tree.metadata(&self.name).ok());
         metadata.is_some_and(|m| {
-            m.is_file() && m.len() == parameters.size && m.modified().ok() == Some(modified(parameters))
+            let same_kind = m.is_file() && !is_directory(parameters.mode);
+            same_kind
+                && m.len() == parameters.size
+                && m.modified().ok() == Some(attributes(parameters).modified())
         })
     }
 
     fn mark(&mut self, block: u32) {
         let Some(layout) = self.layout else { return };
-        if let Some(complete) = self.complete.get_mut(block as usize).filter(|c| !**c) {
-            *complete = true;
-            self.left -= 1;
+        if self.missing.remove(block) {
             self.bytes_done += layout.block_bytes(block) as u64;
         }
     }
@@ -200,17 +198,20 @@ impl Output {
     }
 
     fn saving(&mut self) -> Option<Saving> {
-        let (part, parameters) = (self.part.clone()?, self.parameters.as_ref()?);
+        let (tree, part) = (self.place.clone()?, self.part.clone()?);
+        let parameters = self.parameters.as_ref()?;
+        let complete = self.missing.complement(self.layout?.blocks());
         let note = Note {
             version: parameters.version.0,
             size: parameters.size,
             symbol_bytes: self.symbol_bytes,
             block_symbols: self.block_symbols,
-            complete: runs(&self.complete, true).into_iter().map(|r| (r.first, r.count)).collect(),
+            complete: complete.runs().iter().map(|run| (run.first, run.count)).collect(),
         };
         let note = serde_json::to_vec(&note).ok()?;
         (self.noted, self.unnoted) = (Instant::now(), false);
-        Some(Saving { part, note, state: self.beside(STATE)?, fresh: self.beside(FRESH_STATE)? })
+        let (state, fresh) = (self.beside(STATE), self.beside(FRESH_STATE));
+        Some(Saving { tree, part, note, state, fresh })
     }
 
     /// Brings the note up to date.
@@ -220,17 +221,22 @@ impl Output {
 
     /// Makes a part that is whole the file.
     fn finish(&mut self) -> io::Result<()> {
-        if self.left > 0 || self.finished {
+        if !self.missing.is_empty() || self.finished {
             return Ok(());
         }
-        if let (Some(part), Some(path), Some(parameters)) = (&self.part, &self.path, &self.parameters) {
-            // Some file systems have neither times nor permissions; the bytes are what was asked for.
-            let _ = part.set_permissions(Permissions::from_mode(parameters.mode & 0o777));
-            let _ = part.set_times(FileTimes::new().set_modified(modified(parameters)));
-            part.sync_all()?;
-            if let (Some(part), Some(state)) = (self.beside(PART), self.beside(STATE)) {
-                remove(&state)?;
-                fs::rename(part, path)?;
+        if let (Some(tree), Some(parameters)) = (&self.place, &self.parameters) {
+            match &self.part {
+                Some(part) => {
+                    tree.set(part, attributes(parameters));
+                    part.sync_all()?;
+                    tree.remove(&self.beside(STATE))?;
+                    tree.publish(&self.beside(PART), &self.name)?;
+                }
+                // It has been made.
+                None => {
+                    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+                    tree.set(&tree.file(&self.name, flags, Mode::empty())?, attributes(parameters));
+                }
             }
         }
         self.part = None;
@@ -259,48 +265,46 @@ impl Output {
     }
 
     pub(crate) fn blocks_done(&self) -> u64 {
-        (self.complete.len() - self.left) as u64
+        self.layout.map_or(0, |layout| u64::from(layout.blocks()) - self.missing.len())
     }
 
     /// What has not come of so many blocks.
     pub(crate) fn missing(&self, blocks: u32) -> Vec<Run> {
         if self.layout.is_some() {
-            return runs(&self.complete, false);
+            return self.missing.runs().to_vec();
         }
-        let mut complete = vec![false; blocks as usize];
-        for (first, count) in self.note().map_or_else(Vec::new, |n| n.complete) {
-            complete.iter_mut().skip(first as usize).take(count as usize).for_each(|c| *c = true);
+        let mut missing = BlockSet::all(blocks);
+        let complete = self.note().map_or_else(Vec::new, |note| note.complete);
+        for block in within(&complete, blocks) {
+            missing.remove(block);
         }
-        runs(&complete, false)
+        missing.runs().to_vec()
     }
 
     /// Throws away what has come: the file is another now.
     pub(crate) fn discard(&mut self) {
         for ending in [STATE, PART] {
             // What cannot be removed is of another version, and not gone on with.
-            let _ = self.beside(ending).map(|path| remove(&path));
+            let _ = self.place.as_ref().map(|tree| tree.remove(&self.beside(ending)));
         }
         (self.parameters, self.layout, self.part) = (None, None, None);
-        self.complete.clear();
-        (self.left, self.bytes_done) = (0, 0);
+        (self.missing, self.bytes_done) = (BlockSet::default(), 0);
     }
 
     /// Throws away what has come, to fetch it again.
     pub(crate) fn restart(&mut self) {
-        self.complete.fill(false);
-        self.left = self.complete.len();
+        self.missing = BlockSet::all(self.layout.map_or(0, |layout| layout.blocks()));
         self.bytes_done = 0;
         self.finished = false;
     }
 }
 
-fn open_part(path: &Path, size: u64, anew: bool) -> io::Result<File> {
-    let mut options = OpenOptions::new();
+fn open_part(tree: &Tree, name: &str, size: u64, anew: bool) -> io::Result<File> {
     // What is in it is looked at only when nobody else writes to it.
-    options.write(true).create(true).truncate(false).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits() as i32);
-    let part = options.open(path)?;
-    rustix::fs::flock(&part, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| io::Error::other(format!("another process is writing to {}", path.display())))?;
+    let part = tree.file(name, OFlags::WRONLY | OFlags::CREATE, Mode::from_raw_mode(0o600))?;
+    rustix::fs::flock(&part, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        io::Error::other(format!("another process is writing to {}", tree.path(name).display()))
+    })?;
     if anew {
         part.set_len(0)?;
     }
@@ -308,16 +312,13 @@ fn open_part(path: &Path, size: u64, anew: bool) -> io::Result<File> {
     Ok(part)
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
-    }
+/// The blocks of a note's runs, of an object of so many.
+fn within(runs: &[(u32, u32)], blocks: u32) -> impl Iterator<Item = u32> {
+    runs.iter().flat_map(move |(first, count)| *first..first.saturating_add(*count).min(blocks))
 }
 
-fn modified(parameters: &Parameters) -> SystemTime {
-    let since_1970 = Duration::from_nanos(u64::try_from(parameters.modified_ns).unwrap_or_default());
-    SystemTime::UNIX_EPOCH + since_1970
+fn attributes(parameters: &Parameters) -> Attributes {
+    Attributes { modified_ns: parameters.modified_ns, mode: parameters.mode }
 }
 
 /// A relative path that stays where it is.
@@ -325,19 +326,6 @@ pub(crate) fn is_clean(name: &str) -> bool {
     !name.is_empty()
         && !name.contains('\0')
         && name.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
-}
-
-/// Runs of blocks that are complete, or that are not.
-fn runs(complete: &[bool], wanted: bool) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for (block, _) in complete.iter().enumerate().filter(|(_, c)| **c == wanted) {
-        let block = block as u32;
-        match runs.last_mut() {
-            Some(run) if run.first + run.count == block => run.count += 1,
-            _ => runs.push(Run { first: block, count: 1 }),
-        }
-    }
-    runs
 }
 
 /// An output, or a piece of it, as a job writes to it.
@@ -365,6 +353,10 @@ impl Sink for Writer {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
     use super::*;
 
     const CONTENT: u8 = 7;
@@ -381,24 +373,20 @@ mod tests {
         }
     }
 
-    struct Directory(PathBuf);
+    struct Directory(TempDir);
 
     impl Directory {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("weir-output-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&path);
-            fs::create_dir(&path).unwrap();
-            Directory(path)
+        fn new() -> Self {
+            Directory(tempfile::tempdir().unwrap())
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
         }
 
         fn output(&self, symbol_bytes: u16) -> Output {
-            Output::new(&Place::Directory(self.0.clone()), "name", symbol_bytes, 2).unwrap()
-        }
-    }
-
-    impl Drop for Directory {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            let tree = Tree::open(self.0.path(), true).unwrap();
+            Output::new(&Some(Arc::new(tree)), "name", symbol_bytes, 2)
         }
     }
 
@@ -419,7 +407,7 @@ mod tests {
 
     #[test]
     fn what_was_interrupted_is_gone_on_with_and_becomes_the_file() {
-        let directory = Directory::new("resume");
+        let directory = Directory::new();
         let mut output = begun(&directory, 16, 1);
         output.write(32, &[CONTENT; 32]).unwrap();
         output.save().unwrap();
@@ -432,17 +420,17 @@ mod tests {
         }
         output.finish().unwrap();
         assert!(output.is_finished());
-        assert_eq!(fs::read(directory.0.join("name")).unwrap(), [CONTENT; 100]);
-        assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 1, "nothing else is left");
+        assert_eq!(fs::read(directory.path("name")).unwrap(), [CONTENT; 100]);
+        assert_eq!(fs::read_dir(directory.0.path()).unwrap().count(), 1, "nothing else is left");
         let mut again = begun(&directory, 16, 1);
         assert!(again.is_finished(), "it is there");
         again.write(0, &[0; 32]).unwrap();
-        assert_eq!(fs::read(directory.0.join("name")).unwrap(), [CONTENT; 100]);
+        assert_eq!(fs::read(directory.path("name")).unwrap(), [CONTENT; 100]);
     }
 
     #[test]
     fn a_note_never_speaks_of_another_part() {
-        let directory = Directory::new("note");
+        let directory = Directory::new();
         let mut output = begun(&directory, 16, 1);
         output.write(0, &[CONTENT; 32]).unwrap();
         output.save().unwrap();
@@ -454,7 +442,7 @@ mod tests {
 
     #[test]
     fn another_version_is_begun_anew() {
-        let directory = Directory::new("version");
+        let directory = Directory::new();
         let mut output = begun(&directory, 16, 1);
         output.write(0, &[CONTENT; 32]).unwrap();
         output.save().unwrap();
@@ -464,7 +452,7 @@ mod tests {
 
     #[test]
     fn two_fetches_do_not_write_to_one_part() {
-        let directory = Directory::new("lock");
+        let directory = Directory::new();
         let first = begun(&directory, 16, 1);
         let mut second = directory.output(16);
         let layout = Layout::new(16, 2, 100).unwrap();
@@ -475,10 +463,10 @@ mod tests {
 
     #[test]
     fn a_link_in_the_place_of_a_part_is_not_followed() {
-        let directory = Directory::new("link");
-        let outside = directory.0.join("precious");
+        let directory = Directory::new();
+        let outside = directory.path("precious");
         fs::write(&outside, "precious").unwrap();
-        std::os::unix::fs::symlink(&outside, directory.0.join("name.fountain-part")).unwrap();
+        std::os::unix::fs::symlink(&outside, directory.path("name.fountain-part")).unwrap();
         let layout = Layout::new(16, 2, 100).unwrap();
         assert!(directory.output(16).open(parameters(1, 100), layout).is_err());
         assert_eq!(fs::read_to_string(outside).unwrap(), "precious");

@@ -15,10 +15,11 @@ use serde_json::json;
 use udp::{JobId, ReceiveOptions, ReceiveUpdate, Receiving, Taken};
 use wire::control::{Offer, Refusal};
 
-use crate::args::Recv;
+use crate::args::{Identity, Recv};
 use crate::output::{Output, Place, RESERVED, Writer, is_clean};
+use crate::place::Tree;
 use crate::serve::seconds;
-use crate::telling::say;
+use crate::telling::{clean, complain, say};
 use crate::trying::on_stop;
 use crate::{Failure, security};
 
@@ -26,7 +27,14 @@ use crate::{Failure, security};
 const TICK: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
-    std::fs::create_dir_all(&args.directory)
+    let Identity { client, client_ca, insecure, .. } = &args.identity;
+    if client.is_empty() && client_ca.is_none() && !args.anyone && !insecure {
+        return Err(Failure::usage(
+            "say who may send: --client FINGERPRINT, as `fountain id` prints it at the sender, --client-ca FILE, or \
+             --anyone",
+        ));
+    }
+    let tree = Tree::open(&args.directory, args.overwrite)
         .map_err(|e| Failure::new(format!("cannot write to {}: {e}", args.directory.display())))?;
     let (tls, fingerprint) = security::server(&args.identity)?.unzip();
     let config = ReceiverConfig {
@@ -56,7 +64,7 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
         }
     }
     let mut inbox = Inbox {
-        place: if args.discard { Place::Nowhere } else { Place::Directory(args.directory.clone()) },
+        place: (!args.discard).then(|| Arc::new(tree)),
         json: args.json,
         files: HashMap::new(),
         failed: 0,
@@ -131,7 +139,7 @@ impl Inbox {
                 }
                 Err((why, detail)) => {
                     self.failed += 1;
-                    self.complain(&format!("{:?} from {from}: {detail}", offer.path));
+                    complain(&format!("{:?} from {from}: {detail}", offer.path));
                     receiving.refuse(job, why, detail);
                 }
             },
@@ -139,12 +147,14 @@ impl Inbox {
             ReceiveUpdate::Stored { job } => {
                 let Some(file) = self.files.remove(&job) else { return };
                 let output = file.lock();
-                let path = output.path().map_or_else(|| PathBuf::from(&file.name), PathBuf::from);
+                let path = output.path().unwrap_or_else(|| PathBuf::from(&file.name));
                 let (size, from) = (output.size(), file.from.to_string());
                 if self.json {
-                    say(&json!({"event": "file", "path": path, "size": size, "from": from}));
-                } else {
-                    println!("{} ({}) from {from}", path.display(), HumanBytes(size));
+                    let event = if output.is_directory() { "directory" } else { "file" };
+                    say(&json!({"event": event, "path": path, "size": size, "from": from}));
+                } else if !output.is_directory() {
+                    let path = clean(&path.display().to_string());
+                    println!("{path} ({}) from {from}", HumanBytes(size));
                 }
             }
             ReceiveUpdate::Failed { job, why } => {
@@ -152,7 +162,7 @@ impl Inbox {
                 let Some(file) = self.files.remove(&job) else { return };
                 self.failed += 1;
                 self.keep(&file);
-                self.complain(&format!("{} from {}: {why}", file.name, file.from));
+                complain(&format!("{} from {}: {why}", file.name, file.from));
                 if self.json {
                     let from = file.from.to_string();
                     say(&json!({"event": "failed", "path": file.name, "from": from, "why": why}));
@@ -183,11 +193,14 @@ impl Inbox {
         }
         self.supersede(receiving, from, name)?;
         let Offer { symbol_bytes, block_symbols, parameters, .. } = offer;
-        let unusable = |e: std::io::Error| (Refusal::Unreadable, e.to_string());
+        let unusable = |e: std::io::Error| {
+            let exists = e.kind() == std::io::ErrorKind::AlreadyExists;
+            (if exists { Refusal::Exists } else { Refusal::Unreadable }, e.to_string())
+        };
         let layout = Layout::new(*symbol_bytes, *block_symbols, parameters.size).ok_or_else(|| {
             (Refusal::BadParameters, "the size of symbols, blocks or file is out of bounds".to_owned())
         })?;
-        let mut output = Output::new(&self.place, name, *symbol_bytes, *block_symbols).map_err(unusable)?;
+        let mut output = Output::new(&self.place, name, *symbol_bytes, *block_symbols);
         output.open(*parameters, layout).map_err(unusable)?;
         let missing = if output.is_finished() { Vec::new() } else { output.missing(layout.blocks()) };
         let output = Arc::new(Mutex::new(output));
@@ -216,7 +229,7 @@ impl Inbox {
 
     fn keep(&self, file: &File) {
         if let Err(e) = file.lock().close() {
-            self.complain(&format!("{}: received data may be lost: {e}", file.name));
+            complain(&format!("{}: received data may be lost: {e}", file.name));
         }
     }
 
@@ -225,9 +238,5 @@ impl Inbox {
         for file in self.files.values() {
             self.keep(file);
         }
-    }
-
-    fn complain(&self, what: &str) {
-        eprintln!("fountain: {what}");
     }
 }

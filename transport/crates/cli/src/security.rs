@@ -5,8 +5,8 @@ use std::sync::Arc;
 use udp::tls::{self, Fingerprint};
 use udp::{TlsClientConfig, TlsServerConfig};
 
-use crate::Failure;
 use crate::args::{Identity, Trust};
+use crate::{Failure, identity};
 
 /// TLS for a connecting end; `None` with `--insecure`.
 pub(crate) fn client(trust: &Trust) -> Result<Option<Arc<TlsClientConfig>>, Failure> {
@@ -24,24 +24,28 @@ pub(crate) fn client(trust: &Trust) -> Result<Option<Arc<TlsClientConfig>>, Fail
         }
     };
     let identity = match (&trust.cert, &trust.key) {
-        (Some(cert), Some(key)) => Some(tls::Identity::load(cert, key).map_err(Failure::new)?),
-        _ => None,
+        (Some(cert), Some(key)) => tls::Identity::load(cert, key).map_err(Failure::new)?,
+        _ => identity::own()?,
     };
-    tls::client(&believed, identity).map(Some).map_err(Failure::new)
+    tls::client(&believed, Some(identity)).map(Some).map_err(Failure::new)
 }
 
 /// TLS for a listening end, and its fingerprint; `None` with `--insecure`.
-pub(crate) fn server(identity: &Identity) -> Result<Option<(Arc<TlsServerConfig>, Fingerprint)>, Failure> {
-    if identity.insecure {
+pub(crate) fn server(options: &Identity) -> Result<Option<(Arc<TlsServerConfig>, Fingerprint)>, Failure> {
+    if options.insecure {
         eprintln!("fountain: --insecure: nothing is encrypted, and every peer is accepted");
         return Ok(None);
     }
-    let known = match (&identity.cert, &identity.key) {
-        (Some(cert), Some(key)) => tls::Identity::load(cert, key),
-        _ => tls::Identity::generate(),
+    let known = match (&options.cert, &options.key) {
+        (Some(cert), Some(key)) => tls::Identity::load(cert, key).map_err(Failure::new)?,
+        _ => identity::own()?,
     };
-    let known = known.map_err(Failure::new)?;
     let fingerprint = known.fingerprint();
-    let config = tls::server(known, identity.client_ca.as_deref()).map_err(Failure::new)?;
+    let clients = match (&options.client_ca, options.client.is_empty()) {
+        (Some(file), _) => Some(tls::Trust::Authorities(file.clone())),
+        (None, false) => Some(tls::Trust::Fingerprints(options.client.clone())),
+        (None, true) => None,
+    };
+    let config = tls::server(known, clients.as_ref()).map_err(Failure::new)?;
     Ok(Some((config, fingerprint)))
 }

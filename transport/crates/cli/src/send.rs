@@ -6,14 +6,13 @@ mod report;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use proto::dfcp::{RateConfig, SenderConfig};
-use udp::{Root, SendOptions, SendUpdate, Sending, TlsClientConfig};
-use wire::control::{self, Refusal};
+use udp::{Found, Root, SendOptions, SendUpdate, Sending, TlsClientConfig, Walk};
+use wire::control::{self, Omitted, Refusal, is_directory};
 
 use self::rates::Rates;
 use self::report::Report;
@@ -27,14 +26,15 @@ const TICK: Duration = Duration::from_millis(100);
 /// How often a file is offered that the receiver could not take, or that changed.
 const MOST_TRIES: u32 = 5;
 
-/// A file to send.
+/// A file or directory to send.
 pub(crate) struct File {
-    root: Rc<Root>,
+    root: Arc<Root>,
     /// Where it is in `root`.
     path: String,
     /// Its name at the receiver.
     name: String,
     size: u64,
+    is_directory: bool,
     tries: u32,
     state: State,
 }
@@ -49,6 +49,11 @@ enum State {
 }
 
 impl File {
+    fn new(root: &Arc<Root>, path: String, name: String, size: u64) -> Self {
+        let (is_directory, tries, state) = (false, 0, State::Waiting);
+        File { root: root.clone(), path, name, size, is_directory, tries, state }
+    }
+
     /// Whether there is nothing more to do for it.
     fn is_over(&self) -> bool {
         matches!(self.state, State::Stored | State::Failed(_))
@@ -120,10 +125,9 @@ fn config(args: &Send) -> Result<SenderConfig, Failure> {
     })
 }
 
-/// All that the paths name. Of a directory the last part of its name is kept.
+/// All that the paths name, directories after what is in them. Of a directory the last part of its name is kept.
 fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
-    let mut files: Vec<File> = Vec::new();
-    let mut names = HashSet::new();
+    let (mut files, mut directories, mut names) = (Vec::new(), Vec::new(), HashSet::new());
     for path in paths {
         let cannot = |why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", path.display()));
         let whole = path.canonicalize().map_err(|e| cannot(&e))?;
@@ -131,28 +135,51 @@ fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
             let name = name.and_then(std::ffi::OsStr::to_str).map(str::to_owned);
             name.ok_or_else(|| cannot(&"its name cannot be sent"))
         };
-        let is_directory = whole.is_dir();
-        let within = if is_directory { &*whole } else { whole.parent().unwrap_or(Path::new("/")) };
-        let root = Rc::new(Root::open(within).map_err(|e| cannot(&e))?);
-        let (inside, prefix) = if is_directory {
+        let is_directory_itself = whole.is_dir();
+        let within = if is_directory_itself { &*whole } else { whole.parent().unwrap_or(Path::new("/")) };
+        let root = Arc::new(Root::open(within).map_err(|e| cannot(&e))?);
+        let (inside, prefix) = if is_directory_itself {
             // As for cp and rsync: DIR/. is what is in it.
             let written = path.as_os_str().as_encoded_bytes();
             let kept = written != b"." && !written.ends_with(b"/.") && path.file_name().is_some();
-            (".".to_owned(), if kept { format!("{}/", named(path.file_name())?) } else { String::new() })
+            (".".to_owned(), if kept { Some(named(path.file_name())?) } else { None })
         } else {
-            (named(whole.file_name())?, String::new())
+            (named(whole.file_name())?, None)
         };
-        for entry in udp::files(&root, &inside).map_err(|e| cannot(&e))? {
-            // A link to a file is sent under its own name.
-            let name =
-                if is_directory { format!("{prefix}{}", entry.path) } else { named(path.file_name())? };
-            if !names.insert(name.clone()) {
-                return Err(Failure::new(format!(
-                    "two files would have the name {name}: send them one after the other"
-                )));
+        let below = |path: &str| match &prefix {
+            Some(prefix) => format!("{prefix}/{path}"),
+            None => path.to_owned(),
+        };
+        for found in Walk::new(root.clone(), &inside).map_err(|e| cannot(&e))? {
+            match found {
+                Found::Entry(entry) => {
+                    // A link to a file is sent under its own name.
+                    let name =
+                        if is_directory_itself { below(&entry.path) } else { named(path.file_name())? };
+                    let file = File::new(&root, entry.path, name, entry.size);
+                    if is_directory(entry.mode) { &mut directories } else { &mut files }.push(file);
+                }
+                Found::Omitted(Omitted { path, why }) => {
+                    let mut file = File::new(&root, path.clone(), below(&path), 0);
+                    file.state = State::Failed(why);
+                    files.push(file);
+                }
             }
-            let (root, size) = (root.clone(), entry.size);
-            files.push(File { root, path: entry.path, name, size, tries: 0, state: State::Waiting });
+        }
+        if let Some(name) = prefix {
+            directories.push(File::new(&root, inside, name, 0));
+        }
+    }
+    // What is put into a directory later changes its time, and cannot be put into one that is read-only.
+    directories.sort_by(|a, b| b.name.cmp(&a.name));
+    directories.iter_mut().for_each(|directory| directory.is_directory = true);
+    files.extend(directories);
+    for file in &files {
+        if !names.insert(file.name.clone()) {
+            return Err(Failure::new(format!(
+                "two files would have the name {}: send them one after the other",
+                file.name
+            )));
         }
     }
     Ok(files)
@@ -189,6 +216,9 @@ impl Attempt<'_> {
             if open {
                 while let Some(number) = waiting.front().copied() {
                     let file = &mut files[number];
+                    if file.is_directory && !going.is_empty() {
+                        break;
+                    }
                     match sending.offer(&file.root, &file.path, &file.name) {
                         Ok(Some(request)) => {
                             going.insert(request, number);

@@ -12,6 +12,26 @@ pub(crate) fn say(what: &Value) {
     let _ = writeln!(io::stdout(), "{what}");
 }
 
+/// A line for a person.
+pub(crate) fn complain(what: &str) {
+    eprintln!("fountain: {}", clean(what));
+}
+
+/// Text that may be a peer's, as it may be written to a terminal: characters that control it, or that turn the direction
+/// of what is written, are escaped.
+pub(crate) fn clean(text: &str) -> String {
+    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || turns(c) {
+            clean.extend(c.escape_default());
+        } else {
+            clean.push(c);
+        }
+    }
+    clean
+}
+
 /// Progress in bytes on a terminal; if it is not `wanted`, or there is no terminal, nothing is shown.
 pub(crate) fn bar(wanted: bool) -> ProgressBar {
     let shown = wanted && io::stderr().is_terminal();
@@ -32,5 +52,17 @@ pub(crate) fn hash_of(path: &Path) -> io::Result<Option<String>> {
             0 => return Ok(Some(hasher.finalize().to_string())),
             n => hasher.update(&buffer[..n]),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clean;
+
+    #[test]
+    fn nothing_of_a_peers_moves_the_cursor() {
+        assert_eq!(clean("a\u{1b}[2Jb\nc\r\t\u{9b}\u{7f}"), "a\\u{1b}[2Jb\\nc\\r\\t\\u{9b}\\u{7f}");
+        assert_eq!(clean("gpj.\u{202e}exe"), "gpj.\\u{202e}exe");
+        assert_eq!(clean("Grüße \u{1f980}"), "Grüße \u{1f980}");
     }
 }

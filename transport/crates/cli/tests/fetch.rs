@@ -235,6 +235,50 @@ fn what_cannot_be_fetched_is_an_exit_status_and_the_rest_comes() {
 }
 
 #[test]
+fn a_nasty_tree_arrives_the_same_or_is_named_file_by_file() {
+    let served = Folder::new();
+    let omitted = served.put_nasty();
+    let server = insecure(&served);
+    let into = Folder::new();
+    let said = run(fetch(&into, &["--insecure", "-r", &server.source("nasty")]));
+    assert_eq!(said.status, Some(1), "{}", said.errors);
+    let failed: Vec<_> = said.events.iter().filter(|event| event["event"] == "failed").collect();
+    let mut named: Vec<_> = failed.iter().map(|event| event["path"].as_str().unwrap()).collect();
+    named.sort_unstable();
+    let mut expected: Vec<_> = omitted.iter().map(|(name, _)| format!("nasty/{name}")).collect();
+    expected.sort_unstable();
+    assert_eq!(named, expected);
+    assert_eq!(into.tree(), served.nasty_tree(&omitted));
+    // With what cannot be fetched gone, all is well.
+    for (_, path) in &omitted {
+        fs::remove_file(path).unwrap();
+    }
+    run(fetch(&into, &["--insecure", "-r", &server.source("nasty")])).succeeded();
+}
+
+#[test]
+fn a_directory_that_is_empty_arrives() {
+    let served = Folder::new();
+    fs::create_dir_all(served.path().join("a/b")).unwrap();
+    let server = insecure(&served);
+    let into = Folder::new();
+    run(fetch(&into, &["--insecure", "-r", &server.source("a")])).succeeded();
+    assert_eq!(into.tree(), served.tree());
+}
+
+#[test]
+fn links_in_the_output_directory_are_not_followed() {
+    let served = Folder::new();
+    served.put("tree/file", 10);
+    let server = insecure(&served);
+    let (into, outside) = (Folder::new(), Folder::new());
+    symlink(outside.path(), into.path().join("tree")).unwrap();
+    let said = run(fetch(&into, &["--insecure", "-r", &server.source("tree")]));
+    assert_eq!(said.status, Some(1), "{}", said.errors);
+    assert!(outside.tree().is_empty());
+}
+
+#[test]
 fn nothing_outside_of_what_is_served_can_be_had() {
     let outside = Folder::new();
     outside.put("secret", 10).put("served/inside", 10);
@@ -260,6 +304,10 @@ fn nothing_outside_of_what_is_served_can_be_had() {
     }
     run(fetch(&into, &["--insecure", &server.source("within")])).succeeded();
     let into = Folder::new();
-    run(fetch(&into, &["--insecure", "-r", &server.source(".")])).succeeded();
+    let said = run(fetch(&into, &["--insecure", "-r", &server.source(".")]));
+    assert_eq!(said.status, Some(1), "what was left out is told");
+    for name in ["out", "absolute", "up", "pipe"] {
+        assert!(said.errors.contains(&format!("fountain: {name}: ")), "{name}: {}", said.errors);
+    }
     assert_eq!(into.files().into_keys().collect::<Vec<_>>(), ["inside", "within"]);
 }

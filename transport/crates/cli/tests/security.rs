@@ -273,8 +273,12 @@ fn lying_server(names: &'static [&'static str]) -> (String, thread::JoinHandle<(
             let Client::List { request, .. } = message else { continue };
             let entry =
                 |name: &&str| Entry { path: (*name).to_owned(), size: 1, modified_ns: 0, mode: 0o644 };
-            let listing =
-                control::Server::Listing { request, entries: names.iter().map(entry).collect(), last: true };
+            let listing = control::Server::Listing {
+                request,
+                entries: names.iter().map(entry).collect(),
+                omitted: Vec::new(),
+                last: true,
+            };
             raw.stream.write_all(&say(&listing)).unwrap();
         }
     };

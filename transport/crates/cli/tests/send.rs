@@ -58,7 +58,7 @@ fn a_tree_comes_with_its_times_and_modes_in_clear_and_under_tls() {
         let again = run(send(&receiver, tree.to_str().unwrap(), &["--tfrc"])).succeeded();
         assert_eq!(again.done()["symbols"], 0, "what is there does not go again");
         let stopped = receiver.stop();
-        assert_eq!((&stopped["stored"], &stopped["failed"]), (&json!(1206), &json!(0)), "{stopped}");
+        assert_eq!((&stopped["stored"], &stopped["failed"]), (&json!(1214), &json!(0)), "{stopped}");
         assert_eq!((&stopped["forged"], &stopped["replayed"]), (&json!(0), &json!(0)), "{stopped}");
     }
 }
@@ -89,6 +89,75 @@ fn a_directory_without_a_name_is_sent_as_what_is_in_it_and_a_link_under_its_own_
     symlink(sent.path().join("a"), link.path().join("other")).unwrap();
     run(send(&receiver, link.path().join("other").to_str().unwrap(), &["--tfrc"])).succeeded();
     assert_eq!(into.files()["other"], sent.files()["a"]);
+}
+
+#[test]
+fn a_nasty_tree_arrives_the_same_or_is_named_file_by_file() {
+    let sent = Folder::new();
+    let omitted = sent.put_nasty();
+    let into = Folder::new();
+    let receiver = receive(&into, &["--insecure"]);
+    let said = run(send(&receiver, sent.path().join("nasty").to_str().unwrap(), &["--rate", "500M"]));
+    assert_eq!(said.status, Some(1), "{}", said.errors);
+    let failed: Vec<_> = said.events.iter().filter(|event| event["event"] == "failed").collect();
+    let mut named: Vec<_> = failed.iter().map(|event| event["path"].as_str().unwrap()).collect();
+    named.sort_unstable();
+    let mut expected: Vec<_> = omitted.iter().map(|(name, _)| format!("nasty/{name}")).collect();
+    expected.sort_unstable();
+    assert_eq!(named, expected);
+    assert_eq!(into.tree(), sent.nasty_tree(&omitted));
+}
+
+#[test]
+fn a_receiver_replaces_nothing_unless_it_is_told_to() {
+    let (sent, into) = (Folder::new(), Folder::new());
+    sent.put("file", 1_000).put("other", 10);
+    fs::write(into.path().join("file"), "precious").unwrap();
+    let receiver = receive(&into, &["--insecure"]);
+    let tree = format!("{}/.", sent.path().display());
+    let said = run(send(&receiver, &tree, &["--rate", "500M"]));
+    assert_eq!(said.status, Some(1));
+    assert!(said.errors.contains("file exists already"), "{}", said.errors);
+    assert_eq!(into.files()["file"], b"precious");
+    assert_eq!(into.files()["other"], sent.files()["other"], "the rest comes");
+    let receiver = receive(&into, &["--insecure", "--overwrite"]);
+    run(send(&receiver, &tree, &["--rate", "500M"])).succeeded();
+    same(&into, &sent);
+}
+
+#[test]
+fn links_in_a_receivers_directory_are_not_followed() {
+    let (sent, into, outside) = (Folder::new(), Folder::new(), Folder::new());
+    sent.put("tree/file", 10);
+    symlink(outside.path(), into.path().join("tree")).unwrap();
+    let receiver = receive(&into, &["--insecure", "--overwrite"]);
+    let said = run(send(&receiver, sent.path().join("tree").to_str().unwrap(), &["--rate", "500M"]));
+    assert_eq!(said.status, Some(1), "{}", said.errors);
+    assert!(outside.tree().is_empty());
+}
+
+#[test]
+fn a_receiver_takes_files_of_those_it_knows_and_of_no_other() {
+    let (sent, into, mine) = (Folder::new(), Folder::new(), Folder::new());
+    sent.put("file", 1_000);
+    let path = sent.path().join("file");
+    let said = run(&mut fountain(&["recv", into.path().to_str().unwrap()]));
+    assert_eq!(said.status, Some(2), "{}", said.errors);
+    assert!(said.errors.contains("--client") && said.errors.contains("--anyone"), "{}", said.errors);
+    let id = || {
+        let said = run(fountain(&["id", "--json"]).env("XDG_STATE_HOME", mine.path()));
+        said.events[0]["fingerprint"].as_str().unwrap().to_owned()
+    };
+    let known = id();
+    assert_eq!(id(), known, "it is kept");
+    let receiver = receive(&into, &["--client", &known]);
+    let arguments = ["--rate", "500M", "--retry", "0"];
+    let stranger = run(send(&receiver, path.to_str().unwrap(), &arguments));
+    assert_eq!(stranger.status, Some(1));
+    assert!(stranger.errors.contains("`fountain id`"), "{}", stranger.errors);
+    assert!(into.files().is_empty());
+    run(send(&receiver, path.to_str().unwrap(), &arguments).env("XDG_STATE_HOME", mine.path())).succeeded();
+    same(&into, &sent);
 }
 
 #[test]

@@ -9,9 +9,10 @@ pub mod object;
 pub mod protect;
 pub mod tfrc;
 
+mod block_set;
 mod pacer;
 mod time;
-mod wanted;
 
+pub use block_set::BlockSet;
 pub use pacer::MakeUp;
 pub use time::Time;

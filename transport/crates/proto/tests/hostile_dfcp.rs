@@ -213,7 +213,13 @@ proptest! {
 
     #[test]
     fn a_receiver_withstands_its_sender(steps in prop::collection::vec(to_receiver(), 0..200)) {
-        let config = ReceiverConfig { window_bytes: 4_000, max_blocks: 3, max_objects: 2, ..ReceiverConfig::default() };
+        let config = ReceiverConfig {
+            window_bytes: 4_000,
+            max_blocks: 3,
+            least_block_bytes: 0,
+            max_objects: 2,
+            ..ReceiverConfig::default()
+        };
         let mut receiver = Receiver::new(config, Time::ZERO, CONNECTION, Protection::insecure());
         let mut now = Time::ZERO;
         receiver.handle_control(now, control::Sender::Hello { version: wire::VERSION });
@@ -268,4 +274,134 @@ proptest! {
         let seen = receiver.counters();
         prop_assert!(seen.useful + seen.late <= came);
     }
+}
+
+/// An offer of an object of so many bytes, in blocks of `k` symbols.
+fn offered(request: u16, size: u64, k: u16) -> control::Sender {
+    let parameters = Parameters {
+        request,
+        size,
+        version: Version([0; 16]),
+        modified_ns: 0,
+        mode: 0,
+        seed: 0,
+        last_seed: 0,
+    };
+    control::Sender::Offer(Offer {
+        path: "a".into(),
+        parameters,
+        symbol_bytes: 1_024,
+        block_symbols: k,
+        code: Code::Raptor,
+    })
+}
+
+fn greeted(config: ReceiverConfig) -> Receiver {
+    let mut receiver = Receiver::new(config, Time::ZERO, CONNECTION, Protection::insecure());
+    receiver.handle_control(Time::ZERO, control::Sender::Hello { version: wire::VERSION });
+    assert!(matches!(receiver.poll_control(), Some(control::Receiver::Welcome { .. })));
+    receiver
+}
+
+fn end_of(receiver: &mut Receiver) -> Option<String> {
+    std::iter::from_fn(|| receiver.poll_event()).find_map(|event| match event {
+        ReceiverEvent::Ended { reason, .. } => Some(reason),
+        _ => None,
+    })
+}
+
+#[test]
+fn objects_that_are_refused_leave_nothing_behind() {
+    let mut receiver = greeted(ReceiverConfig { max_blocks: 8, ..ReceiverConfig::default() });
+    for request in 0..100 {
+        receiver.handle_control(Time::ZERO, offered(request, 1 << 20, 16));
+        receiver.accept(request, &[Run { first: 0, count: u32::MAX }]);
+        for block in 0..5 {
+            let hash = control::Sender::BlockHash { request, block, hash: [0; 32] };
+            // A hash that comes twice is the same hash.
+            receiver.handle_control(Time::ZERO, hash.clone());
+            receiver.handle_control(Time::ZERO, hash);
+        }
+        receiver.refuse(request, Refusal::Unreadable, "the disk is full".into());
+        assert_eq!(end_of(&mut receiver), None, "after {request}");
+    }
+}
+
+#[test]
+fn blocks_that_cost_more_than_they_bring_are_refused() {
+    let mut receiver = greeted(ReceiverConfig::default());
+    receiver.handle_control(Time::ZERO, offered(0, 1 << 20, 1));
+    assert!(matches!(
+        receiver.poll_control(),
+        Some(control::Receiver::Refused { why: Refusal::BadParameters, .. })
+    ));
+    // An object of one block may be as small as it is.
+    receiver.handle_control(Time::ZERO, offered(1, 100, 1));
+    assert!(matches!(receiver.poll_event(), Some(ReceiverEvent::Offer(_))));
+}
+
+#[test]
+fn a_sender_that_scatters_its_blocks_is_stopped() {
+    let mut receiver = greeted(ReceiverConfig { max_blocks: 8, ..ReceiverConfig::default() });
+    receiver.handle_control(Time::ZERO, offered(0, 1 << 30, 16));
+    receiver.accept(0, &[Run { first: 0, count: u32::MAX }]);
+    assert!(matches!(receiver.poll_event(), Some(ReceiverEvent::Offer(_))));
+    let mut ended = None;
+    for block in (0..10_000).step_by(2) {
+        receiver.complete(Time::ZERO, 0, block);
+        ended = end_of(&mut receiver);
+        if ended.is_some() {
+            assert!((1_000..3_000).contains(&block), "{block}");
+            break;
+        }
+    }
+    assert_eq!(ended.as_deref(), Some("blocks came in no order"));
+}
+
+#[test]
+fn a_report_that_comes_late_asks_for_nothing_again() {
+    let mut sender = sender();
+    let now = Time::ZERO;
+    sender.handle_control(now, control::Receiver::Welcome { version: wire::VERSION, window_bytes: 1 << 20 });
+    let runs = vec![Run { first: 0, count: 1 }];
+    sender.handle_control(now, control::Receiver::Accepted { request: 0, runs });
+    while let Some(event) = sender.poll_event() {
+        if let SenderEvent::Load { request, block, bytes, .. } = event {
+            sender.provide(request, block, Arc::from(vec![7; bytes]));
+        }
+    }
+    let sent = |sender: &mut Sender, now: &mut Time| {
+        let mut buffer = Vec::new();
+        let mut sent = 0;
+        for _ in 0..1_000 {
+            *now = *now + Duration::from_millis(1);
+            while let Some(bytes) = sender.poll_transmit(*now, &mut buffer, 4) {
+                sent += buffer.len() / bytes;
+                buffer.clear();
+            }
+        }
+        sent
+    };
+    let mut now = now;
+    let first = sent(&mut sender, &mut now) as u64;
+    assert!(first >= u64::from(BLOCK_SYMBOLS), "{first}");
+    let report = |sender: &mut Sender, now: Time, number: u64, highest: u64, symbols: u16| {
+        let needs = vec![Need { request: 0, block: 0, needs: Needs::Symbols(symbols) }];
+        let report = Report {
+            echo_us: 0,
+            delay_us: 0,
+            x_recv: 0,
+            loss_event_rate: 0.0,
+            highest,
+            received: highest + 1,
+            needs,
+        };
+        let mut bytes = datagram(Kind::Report, number, |out| report.emit(out));
+        sender.handle_datagram(now, &mut bytes);
+    };
+    // The newest says that one is lacking; the one before it, that came later, five.
+    report(&mut sender, now, 1, first - 1, 1);
+    report(&mut sender, now, 0, 2, 5);
+    let again = sent(&mut sender, &mut now);
+    assert!((1..=2).contains(&again), "{again}");
 }

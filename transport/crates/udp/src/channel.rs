@@ -79,6 +79,9 @@ fn remedy(error: &rustls::Error) -> &'static str {
             "; it needs a new one"
         }
         Error::AlertReceived(Alert::CertificateRequired) => "; it asks for a --cert and its --key",
+        Error::AlertReceived(Alert::AccessDenied) => {
+            "; it does not know this side: have it accept the fingerprint that `fountain id` prints here"
+        }
         Error::AlertReceived(Alert::UnknownCA) => "; it does not know the authority of this side's --cert",
         _ => "",
     }

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use codec::Progress;
 use polling::Poller;
+use proto::BlockSet;
 use proto::coding::Decoder;
 use proto::object::Cut;
 use wire::control::{Hash, Parameters};
@@ -139,8 +140,8 @@ struct Work {
     blocks: HashMap<u32, Block>,
     /// Of blocks that are not complete.
     hashes: HashMap<u32, Hash>,
-    /// By block: what comes of it is late.
-    complete: Vec<bool>,
+    /// What comes of other blocks is late.
+    missing: BlockSet,
 }
 
 struct Block {
@@ -156,9 +157,9 @@ impl Worker {
                 if let Err(e) = sink.begin(&parameters, *cut.layout()) {
                     return self.fail(job, e.to_string());
                 }
-                let complete = vec![false; cut.layout().blocks() as usize];
+                let missing = BlockSet::all(cut.layout().blocks());
                 let (blocks, hashes) = Default::default();
-                self.works.insert(job, Work { cut, sink, blocks, hashes, complete });
+                self.works.insert(job, Work { cut, sink, blocks, hashes, missing });
                 false
             }
             Order::Hash { job, block, hash } => {
@@ -190,7 +191,7 @@ impl Worker {
 
     fn symbol(&mut self, job: JobId, block: u32, index: u16, payload: &[u8]) -> bool {
         let Some(work) = self.works.get_mut(&job) else { return false };
-        if work.complete.get(block as usize) != Some(&false) {
+        if !work.missing.contains(block) {
             return false;
         }
         if !work.blocks.contains_key(&block) {
@@ -235,7 +236,7 @@ impl Worker {
             }
         }
         work.hashes.remove(&block);
-        work.complete[block as usize] = true;
+        work.missing.remove(block);
         if let Some(Block { decoder, .. }) = work.blocks.remove(&block).filter(|_| self.spare.len() < SPARE) {
             self.spare.push(decoder);
         }

@@ -414,9 +414,9 @@ impl Fetching {
                     running.early_hashes.push((block, hash));
                 }
             }
-            ClientEvent::Listing { server, request, entries, last } => {
+            ClientEvent::Listing { server, request, entries, omitted, last } => {
                 let Some(link) = self.link_of.get(&server) else { return };
-                self.updates.push(Update::Listing { server: *link, request, entries, last });
+                self.updates.push(Update::Listing { server: *link, request, entries, omitted, last });
             }
             ClientEvent::Unlisted { server, request, detail } => {
                 let Some(link) = self.link_of.get(&server) else { return };

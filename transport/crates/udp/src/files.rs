@@ -1,6 +1,6 @@
 //! The directory that a server serves, and nothing outside it.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use proto::object::Object;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
-use wire::control::{Entry, MAX_PATH_BYTES, Refusal, Version};
+use wire::control::{MAX_PATH_BYTES, Refusal, Version};
+
+/// Nothing above the directory is reached, however links lead.
+const WITHIN: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
 /// A directory; paths are resolved beneath it by the kernel, symbolic links included.
 #[derive(Debug)]
@@ -40,8 +43,7 @@ impl Root {
     fn resolve(&self, path: &str, flags: OFlags) -> Result<File, Refused> {
         let path = checked(path)?;
         let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let fd = rustix::fs::openat2(&self.directory, path, flags, Mode::empty(), resolve);
+        let fd = rustix::fs::openat2(&self.directory, path, flags, Mode::empty(), WITHIN);
         fd.map(File::from).map_err(|errno| refusal(path, &errno.into()))
     }
 
@@ -52,62 +54,49 @@ impl Root {
         if !metadata.is_file() {
             return Err((Refusal::NotFound, format!("{path} is no regular file")));
         }
-        let modified_ns = modified_ns(&metadata);
-        let object = Object {
-            size: metadata.len(),
-            version: version(metadata.len(), modified_ns),
-            modified_ns,
-            mode: metadata.mode() & 0o7777,
-        };
-        Ok((file, object))
+        Ok((file, object(&metadata)))
     }
 
-    /// The file at `path`, or all regular files below it, sorted. Links are not followed out of the directory, nor
-    /// to directories: a listing ends.
-    pub(crate) fn list(&self, path: &str) -> Result<Vec<Entry>, Refused> {
-        if let Ok((_, object)) = self.file(path) {
-            return Ok(vec![entry(path.to_owned(), &object)]);
+    /// Opens a file, or a directory as an object of no bytes.
+    pub(crate) fn object(&self, path: &str) -> Result<(File, Object), Refused> {
+        if self.look(path, Follow::Links)?.is_dir() {
+            let directory = self.resolve(path, OFlags::DIRECTORY)?;
+            let metadata = directory.metadata().map_err(|e| refusal(path, &e))?;
+            return Ok((directory, object(&metadata)));
         }
-        let mut found = Vec::new();
-        let top = if path == "." { "" } else { path.trim_end_matches('/') };
-        let mut directories = vec![top.to_owned()];
-        while let Some(directory) = directories.pop() {
-            let shown = if directory.is_empty() { "." } else { &directory };
-            let open = self.resolve(shown, OFlags::DIRECTORY);
-            let items = open
-                .and_then(|open| rustix::fs::Dir::read_from(&open).map_err(|e| refusal(shown, &e.into())));
-            let items = match items {
-                Ok(items) => items,
-                Err(refused) if directory == top => return Err(refused),
-                // What is gone, or may not be read, is not served; the rest is.
-                Err(_) => continue,
-            };
-            for item in items {
-                let item = item.map_err(|e| refusal(shown, &e.into()))?;
-                // A name that is no UTF-8 cannot be asked for.
-                let Ok(name) = item.file_name().to_str() else { continue };
-                if matches!(name, "." | "..") {
-                    continue;
-                }
-                let below =
-                    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") };
-                if item.file_type() == rustix::fs::FileType::Directory {
-                    directories.push(below);
-                } else if let Ok((_, object)) = self.file(&below) {
-                    found.push(entry(below, &object));
-                }
-            }
-        }
-        found.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(found)
+        self.file(path)
+    }
+
+    /// What is known of `path` without opening it: devices take no notice.
+    pub(crate) fn look(&self, path: &str, follow: Follow) -> Result<Metadata, Refused> {
+        let path = checked(path)?;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let flags = if follow == Follow::Links { flags } else { flags | OFlags::NOFOLLOW };
+        let fd = rustix::fs::openat2(&self.directory, path, flags, Mode::empty(), WITHIN);
+        let metadata = fd.map_err(Into::into).and_then(|fd| File::from(fd).metadata());
+        metadata.map_err(|e| refusal(path, &e))
+    }
+
+    /// Opens a directory, to read what is in it.
+    pub(crate) fn directory(&self, path: &str) -> Result<File, Refused> {
+        self.resolve(path, OFlags::DIRECTORY)
     }
 }
 
-fn entry(path: String, object: &Object) -> Entry {
-    Entry { path, size: object.size, modified_ns: object.modified_ns, mode: object.mode }
+fn object(metadata: &Metadata) -> Object {
+    let size = if metadata.is_dir() { 0 } else { metadata.len() };
+    let modified_ns = modified_ns(metadata);
+    Object { size, version: version(size, modified_ns), modified_ns, mode: metadata.mode() }
 }
 
-fn modified_ns(metadata: &std::fs::Metadata) -> i64 {
+/// Whether a link at the end of a path stands for what it leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follow {
+    Links,
+    NoLinks,
+}
+
+pub(crate) fn modified_ns(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
 }
 
@@ -132,7 +121,7 @@ fn checked(path: &str) -> Result<&str, Refused> {
     Ok(path)
 }
 
-fn refusal(path: &str, error: &io::Error) -> Refused {
+pub(crate) fn refusal(path: &str, error: &io::Error) -> Refused {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
             (Refusal::NotFound, format!("{path} does not exist"))

@@ -7,9 +7,10 @@
 mod channel;
 mod clock;
 mod decoding;
+mod disk;
 mod fetching;
 mod files;
-mod reading;
+mod limits;
 mod receiving;
 mod sending;
 mod serving;
@@ -18,14 +19,17 @@ mod sink;
 mod socket;
 pub mod tls;
 mod waiting;
+mod walking;
 
 pub use clock::Clock;
 pub use fetching::{Error as FetchError, Fetching, Job, Source, Update};
 pub use files::Root;
+pub use limits::Limits;
 pub use receiving::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Receiving, Taken};
 pub use rustls::{ClientConfig as TlsClientConfig, ServerConfig as TlsServerConfig};
 pub use sending::{
-    RateNews, RateTeller, SendError, SendOptions, SendReport, SendUpdate, Sending, files, local_address,
+    RateNews, RateTeller, SendError, SendOptions, SendReport, SendUpdate, Sending, local_address,
 };
-pub use serving::{Error as ServeError, Limits, Options as ServeOptions, Serving, Statistics, Stop};
+pub use serving::{Error as ServeError, Options as ServeOptions, Serving, Statistics, Stop};
 pub use sink::{JobId, Sink};
+pub use walking::{Found, Walk};

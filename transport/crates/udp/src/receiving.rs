@@ -171,10 +171,7 @@ impl Receiving {
                     match parse(datagram) {
                         Some((_, signal, payload)) => {
                             let known = &*sessions;
-                            let room = || {
-                                let of_it = known.keys().filter(|(a, _)| a.ip() == from.ip()).count();
-                                known.len() < limits.connections && of_it < limits.connections_of_an_address
-                            };
+                            let room = || limits.have_room(from, known.keys().map(|(address, _)| *address));
                             let connection = header.connection;
                             if doorkeeper.admits(now, from, connection, &signal, payload, &mut answer) {
                                 let session = room().then(|| Session::open(now, connection, tls.as_ref()));

@@ -16,12 +16,12 @@ use proto::protect::{DFCP_LABEL, Protection, Side};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::ServerName;
 use thiserror::Error;
-use wire::control::{self, Entry, Refusal};
+use wire::control::{self, Refusal};
 
 use crate::channel::{Broken, Channel};
 use crate::clock::{Clock, sleep_precisely};
-use crate::files::Root;
-use crate::reading::{Load, Reader};
+use crate::disk::{self, Disk, Done, Load, Ticket};
+use crate::files::{Refused, Root};
 use crate::signals::{SignalStream, parse};
 use crate::socket::DataSocket;
 use crate::waiting::Wait;
@@ -133,14 +133,15 @@ pub struct Sending {
     clock: Clock,
     poller: Arc<Poller>,
     socket: DataSocket,
-    reader: Reader,
+    disk: Disk,
     to: SocketAddr,
     connection: u32,
     config: SenderConfig,
     channel: Channel<SignalStream>,
     /// From the moment that the channel is open.
     sender: Option<Sender>,
-    files: HashMap<u16, (Arc<File>, Object)>,
+    files: HashMap<u16, (Ticket, Arc<File>, Object)>,
+    next_serial: u64,
     news: mpsc::Receiver<RateNews>,
     teller: RateTeller,
     updates: Vec<SendUpdate>,
@@ -184,13 +185,14 @@ impl Sending {
         Ok(Sending {
             clock,
             socket,
-            reader: Reader::start(poller.clone())?,
+            disk: Disk::start(&poller, disk::OF_A_CLIENT)?,
             to,
             connection,
             config,
             channel: Channel::over(stream, tls),
             sender: None,
             files: HashMap::new(),
+            next_serial: 0,
             news: told,
             teller: RateTeller { news, poller: poller.clone() },
             poller,
@@ -213,17 +215,19 @@ impl Sending {
         Ok(self.socket.mark(dscp)?)
     }
 
-    /// Sends the file at `path` of `root` as `name`. Returns the object's name; `None` if as many are on their way as may
+    /// Sends the file or directory at `path` of `root` as `name`; a directory without what is in it. Returns the object's name; `None` if as many are on their way as may
     /// be, or the connection is not open.
     ///
     /// # Errors
     /// [`SendError::Object`].
     pub fn offer(&mut self, root: &Root, path: &str, name: &str) -> Result<Option<u16>, SendError> {
         let Some(sender) = &mut self.sender else { return Ok(None) };
-        let (file, object) = root.file(path).map_err(|(_, detail)| SendError::Object(detail))?;
+        let (file, object) = root.object(path).map_err(|(_, detail)| SendError::Object(detail))?;
         let request = sender.offer(name, &object).map_err(|e| SendError::Object(format!("{path}: {e}")))?;
         if let Some(request) = request {
-            self.files.insert(request, (Arc::new(file), object));
+            let ticket = Ticket { request, serial: self.next_serial };
+            self.next_serial += 1;
+            self.files.insert(request, (ticket, Arc::new(file), object));
         }
         Ok(request)
     }
@@ -309,8 +313,10 @@ impl Sending {
                 }
             }
         }
-        while let Some(loaded) = self.reader.next() {
-            self.provide(loaded.request, loaded.block, loaded.bytes);
+        while let Some((_, done)) = self.disk.next() {
+            if let Done::Loaded { ticket, block, bytes } = done {
+                self.provide(ticket, block, bytes);
+            }
         }
         if let Some(sender) = &mut self.sender
             && sender.poll_timeout(now).is_some_and(|at| at <= now)
@@ -369,11 +375,11 @@ impl Sending {
     fn on_event(&mut self, event: SenderEvent) {
         match event {
             SenderEvent::Load { request, block, offset, bytes } => {
-                let Some((file, object)) = self.files.get(&request) else { return };
-                let load =
-                    Load { key: 0, request, block, file: file.clone(), object: *object, offset, bytes };
-                if let Some(bytes) = self.reader.read(load) {
-                    self.provide(request, block, bytes);
+                let Some((ticket, file, object)) = self.files.get(&request) else { return };
+                let (ticket, file, object) = (*ticket, file.clone(), *object);
+                let load = Load { ticket, block, file, object, offset, bytes };
+                if let Some(bytes) = self.disk.read(0, load) {
+                    self.provide(ticket, block, bytes);
                 }
             }
             SenderEvent::Accepted { request, bytes } => {
@@ -395,8 +401,12 @@ impl Sending {
         }
     }
 
-    fn provide(&mut self, request: u16, block: u32, bytes: Result<Arc<[u8]>, (Refusal, String)>) {
+    fn provide(&mut self, ticket: Ticket, block: u32, bytes: Result<Arc<[u8]>, Refused>) {
         let Some(sender) = &mut self.sender else { return };
+        let request = ticket.request;
+        if self.files.get(&request).is_none_or(|(present, ..)| *present != ticket) {
+            return;
+        }
         match bytes {
             Ok(bytes) => sender.provide(request, block, bytes),
             Err((why, detail)) => {
@@ -526,14 +536,6 @@ impl Drop for Sending {
         // It was added in `connect`.
         let _ = self.poller.delete(self.socket.socket());
     }
-}
-
-/// The file at `path` of `root`, or all regular files below it.
-///
-/// # Errors
-/// There is nothing of that name, for a person.
-pub fn files(root: &Root, path: &str) -> Result<Vec<Entry>, String> {
-    root.list(path).map_err(|(_, detail)| detail)
 }
 
 /// Our address as one at `to` sees it, as far as this system can tell.

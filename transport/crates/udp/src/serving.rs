@@ -21,8 +21,10 @@ use wire::packet::Header;
 
 use self::connection::Connection;
 use crate::clock::{Clock, sleep_precisely};
+use crate::disk::Disk;
 use crate::files::Root;
-use crate::reading::Reader;
+use crate::limits::Limits;
+
 use crate::socket::DataSocket;
 
 const LISTENER: usize = 0;
@@ -34,23 +36,10 @@ const RECEIVE_BATCHES: usize = 8;
 const TRANSMIT_TURNS: usize = 8;
 /// After the system had no room for another open file.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+/// Threads that wait for disks.
+const DISK_THREADS: usize = 16;
 /// A control channel that cannot say hello within this is closed.
 const GREETING: Duration = Duration::from_secs(10);
-
-/// What a server may be made to hold.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Connections at a time.
-    pub connections: usize,
-    /// Connections at a time from one address.
-    pub connections_of_an_address: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { connections: 4096, connections_of_an_address: 256 }
-    }
-}
 
 /// How to serve.
 pub struct Options {
@@ -119,7 +108,7 @@ impl Stop {
 
 /// A server that is bound.
 pub struct Serving {
-    root: Root,
+    root: Arc<Root>,
     tls: Option<Arc<rustls::ServerConfig>>,
     config: ServerConfig,
     limits: Limits,
@@ -128,7 +117,7 @@ pub struct Serving {
     poller: Arc<Poller>,
     listener: TcpListener,
     data: DataSocket,
-    reader: Reader,
+    disk: Disk,
     stop: Stop,
     connections: HashMap<usize, Connection>,
     /// The key of each connection's name on the data channel.
@@ -167,13 +156,13 @@ impl Serving {
         config.seed = u64::from_be_bytes(bytes(&random)?);
         let stop = Stop { asked: Arc::default(), poller: poller.clone() };
         Ok(Serving {
-            root,
+            root: Arc::new(root),
             tls,
             config,
             limits,
             clock: Clock::start(),
             random,
-            reader: Reader::start(poller.clone())?,
+            disk: Disk::start(&poller, DISK_THREADS)?,
             poller,
             listener,
             data,
@@ -227,7 +216,7 @@ impl Serving {
             if data {
                 self.receive()?;
             }
-            self.take_blocks();
+            self.take_done();
             if self.accept_again.is_some_and(|at| at <= self.clock.now()) {
                 self.accept_again = None;
                 self.poller.modify_with_mode(&self.listener, Event::readable(LISTENER), PollMode::Level)?;
@@ -262,10 +251,7 @@ impl Serving {
                 // The connection is gone already.
                 Err(_) => continue,
             };
-            let of_it = self.connections.values().filter(|c| c.address().ip() == address.ip()).count();
-            if self.connections.len() >= self.limits.connections
-                || of_it >= self.limits.connections_of_an_address
-            {
+            if !self.limits.have_room(address, self.connections.values().map(Connection::address)) {
                 self.statistics.refused += 1;
                 continue;
             }
@@ -329,10 +315,11 @@ impl Serving {
         Ok(())
     }
 
-    fn take_blocks(&mut self) {
-        while let Some(block) = self.reader.next() {
-            if let Some(connection) = self.connections.get_mut(&block.key) {
-                connection.provide(block.request, block.block, block.bytes);
+    /// Takes what the disk has done.
+    fn take_done(&mut self) {
+        while let Some((client, done)) = self.disk.next() {
+            if let Some(connection) = self.connections.get_mut(&(client as usize)) {
+                connection.on_done(done);
             }
         }
     }
@@ -349,7 +336,7 @@ impl Serving {
         let now = self.clock.now();
         let mut over = Vec::new();
         for (key, connection) in &mut self.connections {
-            let alive = connection.drive(now, GREETING, *key, &self.root, &self.reader).is_ok();
+            let alive = connection.drive(now, GREETING, *key as u64, &self.root, &self.disk).is_ok();
             if !alive || connection.is_over() {
                 over.push(*key);
             } else if connection.wants_write_changed() {
@@ -395,6 +382,7 @@ impl Serving {
         // It was added when it was accepted.
         let _ = self.poller.delete(connection.stream());
         self.keys.retain(|_, k| *k != key);
+        self.disk.forget(key as u64);
         connection.close(&mut self.statistics);
     }
 

@@ -10,9 +10,10 @@ use rustls::crypto::{CryptoProvider, ring as provider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
-    version::TLS13,
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
+    SignatureScheme, version::TLS13,
 };
 use thiserror::Error;
 
@@ -38,7 +39,7 @@ pub enum Error {
     Generation(#[from] rcgen::Error),
 }
 
-/// SHA-256 of a certificate: names a server whose certificate no authority has signed.
+/// SHA-256 of a certificate: names a peer whose certificate no authority has signed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);
 
@@ -88,7 +89,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// From PEM files.
+    /// From PEM files, which may be the same one.
     ///
     /// # Errors
     /// A file that cannot be read or holds no certificate, or no key.
@@ -99,15 +100,24 @@ impl Identity {
         })
     }
 
-    /// A new one that signs itself: clients know it by its fingerprint.
+    /// A new one that signs itself: peers know it by its fingerprint.
     ///
     /// # Errors
     /// When the system gives no randomness.
     pub fn generate() -> Result<Self, Error> {
+        Identity::generate_pem().map(|(identity, _)| identity)
+    }
+
+    /// The same, and the PEM file that [`Identity::load`] reads it from: its certificate and its key.
+    ///
+    /// # Errors
+    /// When the system gives no randomness.
+    pub fn generate_pem() -> Result<(Self, String), Error> {
         let made = rcgen::generate_simple_self_signed(["fountain".to_owned()])?;
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
             .map_err(|e| rustls::Error::General(e.to_owned()))?;
-        Ok(Identity { chain: vec![made.cert.der().clone()], key })
+        let pem = made.cert.pem() + &made.signing_key.serialize_pem();
+        Ok((Identity { chain: vec![made.cert.der().clone()], key }, pem))
     }
 
     /// Of its own certificate.
@@ -139,32 +149,35 @@ fn authorities(path: &Path) -> Result<Arc<RootCertStore>, Error> {
     Ok(Arc::new(roots))
 }
 
-/// A server's configuration; `clients` is the file of the authorities whose clients are let in, all if there is none.
+/// Which peers are who they should be.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// Those that an authority of this file vouches for; of servers, under the name that they are connected to by.
+    Authorities(PathBuf),
+    /// Those with one of these certificates.
+    Fingerprints(Vec<Fingerprint>),
+}
+
+/// A server's configuration; `clients` are let in, or everyone if that is `None`.
 ///
 /// # Errors
 /// [`Error`].
-pub fn server(identity: Identity, clients: Option<&Path>) -> Result<Arc<ServerConfig>, Error> {
+pub fn server(identity: Identity, clients: Option<&Trust>) -> Result<Arc<ServerConfig>, Error> {
     let provider = Arc::new(provider::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(&[&TLS13])?;
     let builder = match clients {
         None => builder.with_no_client_auth(),
-        Some(path) => {
+        Some(Trust::Authorities(path)) => {
             let verifier = WebPkiClientVerifier::builder_with_provider(authorities(path)?, provider)
                 .build()
                 .map_err(|e| file(path, e))?;
             builder.with_client_cert_verifier(verifier)
         }
+        Some(Trust::Fingerprints(known)) => {
+            builder.with_client_cert_verifier(Arc::new(Pinned { known: known.clone(), provider }))
+        }
     };
     Ok(Arc::new(builder.with_single_cert(identity.chain, identity.key)?))
-}
-
-/// Which servers a client believes.
-#[derive(Clone, Debug)]
-pub enum Trust {
-    /// Those whose name an authority of this file vouches for.
-    Authorities(PathBuf),
-    /// Those with one of these certificates.
-    Fingerprints(Vec<Fingerprint>),
 }
 
 /// A client's configuration, with its own identity if it has one.
@@ -199,32 +212,16 @@ struct Pinned {
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.known.contains(&Fingerprint::of(end_entity)) {
-            Ok(ServerCertVerified::assertion())
+impl Pinned {
+    fn require_known(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+        if self.known.contains(&Fingerprint::of(certificate)) {
+            Ok(())
         } else {
             Err(CertificateError::ApplicationVerificationFailure.into())
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("TLS 1.2 is not spoken".into()))
-    }
-
-    fn verify_tls13_signature(
+    fn verify_signature(
         &self,
         message: &[u8],
         certificate: &CertificateDer<'_>,
@@ -234,7 +231,83 @@ impl ServerCertVerifier for Pinned {
         rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
     }
 
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+    fn schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+fn no_tls12() -> Result<HandshakeSignatureValid, rustls::Error> {
+    Err(rustls::Error::General("TLS 1.2 is not spoken".into()))
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.require_known(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        no_tls12()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verify_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+impl ClientCertVerifier for Pinned {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.require_known(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        no_tls12()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verify_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
     }
 }

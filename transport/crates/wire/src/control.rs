@@ -111,17 +111,31 @@ pub enum Client {
     },
 }
 
-/// One file of a listing.
+/// One file or directory of a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its path, as [`Fetch`] wants it.
     pub path: String,
-    /// Its length in bytes.
+    /// A file's length in bytes; 0 for a directory.
     pub size: u64,
     /// When it was changed, in nanoseconds since 1970.
     pub modified_ns: i64,
-    /// Its permission bits.
+    /// Its type and its permission bits, as POSIX has them in `st_mode`: see [`is_directory`].
     pub mode: u32,
+}
+
+/// Something that lies under the path of a listing, and that cannot be fetched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Omitted {
+    /// Its path; bytes that are no UTF-8 are written as `\xNN`.
+    pub path: String,
+    /// Why it cannot be fetched, for a person.
+    pub why: String,
+}
+
+/// Whether a mode is a directory's. One without a type is a regular file's.
+pub fn is_directory(mode: u32) -> bool {
+    mode & 0o170_000 == 0o040_000
 }
 
 /// Why a request is refused.
@@ -141,6 +155,8 @@ pub enum Refusal {
     Busy,
     /// A block was not complete after all the symbols that a block may have.
     SymbolCap,
+    /// The receiver has something of that name, and does not replace it.
+    Exists,
 }
 
 /// The decoding parameters.
@@ -154,7 +170,7 @@ pub struct Parameters {
     pub version: Version,
     /// When it was changed, in nanoseconds since 1970.
     pub modified_ns: i64,
-    /// Its permission bits.
+    /// Its type and its permission bits, as in [`Entry`]. Only DFCP sends directories, as objects of no bytes.
     pub mode: u32,
     /// The seed of the rows of all whole blocks.
     pub seed: u64,
@@ -178,8 +194,10 @@ pub enum Server {
     Listing {
         /// The question.
         request: u16,
-        /// Files, sorted by path.
+        /// Files and directories, each directory before what is in it.
         entries: Vec<Entry>,
+        /// What lies there as well, and cannot be fetched.
+        omitted: Vec<Omitted>,
         /// Nothing follows.
         last: bool,
     },

@@ -7,8 +7,8 @@ use std::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_wire::control::{
-    self, Client, Code, Entry, Fetch, Frames, Offer, Pacing, Parameters, Receiver, Refusal, Run, Sender,
-    Server, Version,
+    self, Client, Code, Entry, Fetch, Frames, Offer, Omitted, Pacing, Parameters, Receiver, Refusal, Run,
+    Sender, Server, Version,
 };
 use weir_wire::packet::{Credit, Feedback, Flag, Header, Kind, Need, Needs, Report, Signal, Symbol, Welcome};
 
@@ -179,10 +179,12 @@ fn messages_are_as_they_were() {
 
     let token = *b"0123456789abcdef";
     golden.message("server.welcome", &Server::Welcome { version: 1, connection: 0xdead_beef, token });
-    let entry = Entry { path: "a/b".into(), size: 1 << 40, modified_ns: -1, mode: 0o644 };
-    golden.message("server.listing", &Server::Listing { request: 300, entries: vec![entry], last: true });
-    golden
-        .message("server.listing.part", &Server::Listing { request: 300, entries: Vec::new(), last: false });
+    let entry = Entry { path: "a/b".into(), size: 1 << 40, modified_ns: -1, mode: 0o100_644 };
+    let omitted = vec![Omitted { path: "a/\\xff".into(), why: "no".into() }];
+    let (request, entries) = (300, vec![entry]);
+    golden.message("server.listing", &Server::Listing { request, entries, omitted, last: true });
+    let (entries, omitted) = (Vec::new(), Vec::new());
+    golden.message("server.listing.part", &Server::Listing { request, entries, omitted, last: false });
     golden.message("server.unlisted", &Server::Unlisted { request: 300, detail: "no".into() });
     golden.message(
         "server.parameters",
@@ -205,6 +207,7 @@ fn messages_are_as_they_were() {
         ("server.refused.unreadable", Refusal::Unreadable),
         ("server.refused.busy", Refusal::Busy),
         ("server.refused.symbol_cap", Refusal::SymbolCap),
+        ("server.refused.exists", Refusal::Exists),
     ] {
         golden.message(name, &Server::Refused { request: 1, why, detail: "why".into() });
     }

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use weir_wire::control::{
-    self, Client, Code, Entry, Fetch, Frames, MAX_FRAME_BYTES, Malformed, Pacing, Parameters, Receiver,
-    Refusal, Run, Sender, Server, Version,
+    self, Client, Code, Entry, Fetch, Frames, MAX_FRAME_BYTES, Malformed, Omitted, Pacing, Parameters,
+    Receiver, Refusal, Run, Sender, Server, Version,
 };
 use weir_wire::packet::{
     self, Credit, Feedback, Header, Kind, MAX_CREDITS, MAX_NEEDS, MAX_NUMBER, Report, Signal, Symbol, Welcome,
@@ -66,6 +66,10 @@ fn entry() -> impl Strategy<Value = Entry> {
     })
 }
 
+fn omitted() -> impl Strategy<Value = Omitted> {
+    any::<(String, String)>().prop_map(|(path, why)| Omitted { path, why })
+}
+
 fn server() -> impl Strategy<Value = Server> {
     let parameters = any::<(u16, u64, [u8; 16], i64, u32, u64, u64)>().prop_map(
         |(request, size, version, modified_ns, mode, seed, last_seed)| {
@@ -80,8 +84,18 @@ fn server() -> impl Strategy<Value = Server> {
             connection,
             token
         }),
-        (any::<u16>(), prop::collection::vec(entry(), 0..5), any::<bool>())
-            .prop_map(|(request, entries, last)| Server::Listing { request, entries, last }),
+        (
+            any::<u16>(),
+            prop::collection::vec(entry(), 0..5),
+            prop::collection::vec(omitted(), 0..5),
+            any::<bool>()
+        )
+            .prop_map(|(request, entries, omitted, last)| Server::Listing {
+                request,
+                entries,
+                omitted,
+                last
+            }),
         any::<(u16, String)>().prop_map(|(request, detail)| Server::Unlisted { request, detail }),
         parameters,
         any::<(u16, u32, [u8; 32])>().prop_map(|(request, block, hash)| Server::BlockHash {

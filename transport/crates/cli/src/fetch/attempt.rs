@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use proto::lttp::{ClientConfig, ServerReport};
 use udp::{Fetching, Job, JobId, TlsClientConfig, Update};
-use wire::control::{Entry, Refusal, Run};
+use wire::control::{Refusal, Run};
 
-use super::plan::{Object, Plan, Unlisted};
+use super::plan::{Listing, Object, Plan, Unlisted};
 use super::report::Report;
 use crate::Failure;
 use crate::output::Writer;
@@ -31,7 +31,7 @@ pub(super) struct Attempt {
     /// Files that have pieces in the queue or running, and how many.
     pending: HashMap<usize, usize>,
     running: HashMap<JobId, (usize, usize)>,
-    listings: HashMap<(usize, u16), (Unlisted, Vec<Entry>)>,
+    listings: HashMap<(usize, u16), (Unlisted, Listing)>,
 }
 
 #[derive(Default)]
@@ -117,7 +117,7 @@ impl Attempt {
             let server = directory.servers.iter().copied().find(|s| self.servers[*s].ready);
             match server.and_then(|s| Some((s, self.pulling.list(s, directory.path.clone())?))) {
                 Some(question) => {
-                    self.listings.insert(question, (directory, Vec::new()));
+                    self.listings.insert(question, (directory, Listing::default()));
                 }
                 None => plan.unlisted.push(directory),
             }
@@ -190,19 +190,20 @@ impl Attempt {
                         self.failed(plan, file, server, refusal, &why);
                     }
                 }
-                Update::Listing { server, request, entries, last } => {
+                Update::Listing { server, request, entries, omitted, last } => {
                     let Some((_, found)) = self.listings.get_mut(&(server, request)) else { continue };
-                    found.extend(entries);
+                    found.entries.extend(entries);
+                    found.omitted.extend(omitted);
                     let listed = last.then(|| self.listings.remove(&(server, request))).flatten();
                     if let Some((directory, found)) = listed {
-                        plan.listed(&directory, &found)?;
+                        plan.listed(&directory, found)?;
                     }
                 }
                 Update::Unlisted { server, request, why } => {
                     let Some((mut directory, _)) = self.listings.remove(&(server, request)) else { continue };
                     directory.servers.retain(|s| *s != server);
                     if directory.servers.is_empty() {
-                        plan.unlistable(directory, format!("{}: {why}", plan.servers[server].name))?;
+                        plan.unlistable(directory, format!("{}: {why}", plan.servers[server].name));
                     } else {
                         plan.unlisted.push(directory);
                     }

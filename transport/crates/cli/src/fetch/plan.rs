@@ -5,13 +5,15 @@ use std::sync::{Arc, Mutex};
 
 use proto::lttp::ClientConfig;
 use proto::object::Layout;
+use rustix::fs::{Mode, OFlags};
 use udp::Source;
-use wire::control::{Entry, MAX_RUNS, Run, Version};
+use wire::control::{Entry, MAX_RUNS, Omitted, Run, Version, is_directory};
 
 use super::attempt::Attempt;
 use crate::Failure;
 use crate::args::Fetch;
 use crate::output::{Output, Place, RESERVED, is_clean};
+use crate::place::{Attributes, Tree};
 use crate::target::{Host, Target};
 
 /// Pieces of an object for each of its servers: the last ones to finish are then not far apart.
@@ -26,10 +28,19 @@ pub(super) struct Plan {
     /// Directories whose listing has not come.
     pub(super) unlisted: Vec<Unlisted>,
     place: Place,
+    /// Directories that were listed, each before those in it.
+    directories: Vec<(String, Attributes)>,
     names: HashSet<String>,
     config: ClientConfig,
     kept: Option<Attempt>,
     done_before: u64,
+}
+
+/// What a server has listed.
+#[derive(Default)]
+pub(super) struct Listing {
+    pub(super) entries: Vec<Entry>,
+    pub(super) omitted: Vec<Omitted>,
 }
 
 /// A directory to list.
@@ -121,16 +132,16 @@ impl Plan {
                 }
             }
         }
-        let place = if args.discard { Place::Nowhere } else { Place::Directory(args.output.clone()) };
-        if let Place::Directory(directory) = &place {
-            std::fs::create_dir_all(directory)
-                .map_err(|e| Failure::new(format!("cannot write to {}: {e}", directory.display())))?;
-        }
+        let open = || Tree::open(&args.output, true).map(Arc::new);
+        let place = (!args.discard).then(open).transpose();
+        let place =
+            place.map_err(|e| Failure::new(format!("cannot write to {}: {e}", args.output.display())))?;
         let mut plan = Plan {
             servers,
             files: Vec::new(),
             unlisted: Vec::new(),
             place,
+            directories: Vec::new(),
             names: HashSet::new(),
             config: config.clone(),
             kept: None,
@@ -154,7 +165,7 @@ impl Plan {
     }
 
     fn add(&mut self, servers: Vec<usize>, path: String, name: String) -> Result<(), Failure> {
-        if matches!(self.place, Place::Directory(_)) {
+        if self.place.is_some() {
             if RESERVED.iter().any(|ending| name.ends_with(ending)) {
                 return Err(Failure::new(format!(
                     "{path}: names with this ending are reserved for parts of files"
@@ -167,7 +178,7 @@ impl Plan {
             }
         }
         let ClientConfig { symbol_bytes, block_symbols, .. } = self.config;
-        let output = Output::new(&self.place, &name, symbol_bytes, block_symbols).map_err(Failure::new)?;
+        let output = Output::new(&self.place, &name, symbol_bytes, block_symbols);
         let begun = output.interrupted();
         let object = begun.and_then(|(version, size)| Some(Object { layout: self.layout(size)?, version }));
         let output = Arc::new(Mutex::new(output));
@@ -175,35 +186,53 @@ impl Plan {
         Ok(())
     }
 
-    /// A directory's files have been listed.
-    pub(super) fn listed(&mut self, directory: &Unlisted, entries: &[Entry]) -> Result<(), Failure> {
+    /// What is in a directory has been listed.
+    pub(super) fn listed(&mut self, directory: &Unlisted, listing: Listing) -> Result<(), Failure> {
         // A file is listed as itself; of a directory the last part of its name is kept.
         let parent = directory.path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        for entry in entries {
+        for entry in listing.entries {
             let name = entry.path.strip_prefix(parent).unwrap_or(&entry.path).trim_start_matches('/');
             // A server chooses no names but those below what it was asked for.
             if !is_below(&entry.path, &directory.path) || !is_clean(name) {
                 return Err(Failure::new(format!("refused a file that the server names {:?}", entry.path)));
             }
-            self.add(directory.servers.clone(), entry.path.clone(), name.to_owned())?;
+            if is_directory(entry.mode) {
+                let attributes = Attributes { modified_ns: entry.modified_ns, mode: entry.mode };
+                self.directories.push((name.to_owned(), attributes));
+            } else {
+                self.add(directory.servers.clone(), entry.path.clone(), name.to_owned())?;
+            }
+        }
+        for Omitted { path, why } in listing.omitted {
+            self.fail(directory.servers.clone(), path, why);
         }
         Ok(())
     }
 
     /// A directory will not be listed.
-    pub(super) fn unlistable(&mut self, directory: Unlisted, why: String) -> Result<(), Failure> {
+    pub(super) fn unlistable(&mut self, directory: Unlisted, why: String) {
+        self.fail(directory.servers, directory.path, why);
+    }
+
+    /// Something will not come.
+    fn fail(&mut self, servers: Vec<usize>, path: String, why: String) {
         let ClientConfig { symbol_bytes, block_symbols, .. } = self.config;
-        let output = Output::new(&Place::Nowhere, "", symbol_bytes, block_symbols).map_err(Failure::new)?;
-        self.files.push(File {
-            servers: directory.servers,
-            path: directory.path,
-            object: None,
-            tries: 0,
-            output: Arc::new(Mutex::new(output)),
-            changed: false,
-            failed: Some(why),
-        });
-        Ok(())
+        let output = Arc::new(Mutex::new(Output::new(&None, "", symbol_bytes, block_symbols)));
+        let (object, tries, changed, failed) = (None, 0, false, Some(why));
+        self.files.push(File { servers, path, object, tries, output, changed, failed });
+    }
+
+    /// Makes the directories that were listed, empty ones too, with their modes and times: once all files are in them.
+    pub(super) fn make_directories(&mut self) {
+        let Some(tree) = self.place.clone() else { return };
+        for (name, attributes) in std::mem::take(&mut self.directories).into_iter().rev() {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+            let made = tree.make_directory(&name).and_then(|()| tree.file(&name, flags, Mode::empty()));
+            match made {
+                Ok(directory) => tree.set(&directory, attributes),
+                Err(e) => self.fail(Vec::new(), name, e.to_string()),
+            }
+        }
     }
 
     /// Everything is to be fetched once more.

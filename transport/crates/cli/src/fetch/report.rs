@@ -11,7 +11,7 @@ use udp::Source;
 use super::attempt::{Attempt, Stretch};
 use super::plan::{File, Plan};
 use crate::args::Fetch;
-use crate::telling::{bar, hash_of, say};
+use crate::telling::{bar, clean, complain, hash_of, say};
 
 /// Between two lines of JSON about progress.
 const JSON_INTERVAL: Duration = Duration::from_secs(1);
@@ -88,7 +88,7 @@ impl Report {
     }
 
     pub(super) fn complain(&self, what: &str) {
-        self.bar.suspend(|| eprintln!("fountain: {what}"));
+        self.bar.suspend(|| complain(what));
     }
 
     /// Brings what is shown up to date, now and then.
@@ -183,7 +183,7 @@ impl Report {
     fn there(&self, file: &File) {
         let output = file.lock();
         let Some(path) = output.path() else { return };
-        let hash = if self.hash { hash_of(path) } else { Ok(None) };
+        let hash = if self.hash { hash_of(&path) } else { Ok(None) };
         let hash = hash.unwrap_or_else(|e| {
             self.complain(&format!("{}: {e}", path.display()));
             None
@@ -191,7 +191,7 @@ impl Report {
         if self.json {
             say(&json!({"event": "file", "path": path, "size": output.size(), "blake3": hash}));
         } else if let Some(hash) = hash.filter(|_| !self.quiet) {
-            println!("{hash}  {}", path.display());
+            println!("{hash}  {}", clean(&path.display().to_string()));
         }
     }
 

@@ -9,7 +9,7 @@ use udp::{SendReport, Sending};
 
 use super::{File, State};
 use crate::args::Send;
-use crate::telling::{bar, say};
+use crate::telling::{bar, complain, say};
 
 /// Between two lines of JSON about progress.
 const JSON_INTERVAL: Duration = Duration::from_secs(1);
@@ -92,7 +92,7 @@ impl Report {
     }
 
     pub(super) fn complain(&self, what: &str) {
-        self.bar.suspend(|| eprintln!("fountain: {what}"));
+        self.bar.suspend(|| complain(what));
     }
 
     pub(super) fn retrying(&self, pause: Duration) {

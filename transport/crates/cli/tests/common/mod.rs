@@ -55,6 +55,88 @@ impl Folder {
     }
 }
 
+impl Folder {
+    /// Everything beneath it, by its path: type and mode, time, and contents of files.
+    pub fn tree(&self) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
+        use std::os::unix::fs::MetadataExt;
+        let mut tree = BTreeMap::new();
+        let mut folders = vec![self.0.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let metadata = fs::symlink_metadata(&path).unwrap();
+                if metadata.is_dir() {
+                    folders.push(path.clone());
+                }
+                let contents = if metadata.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+                let what = (metadata.mode(), metadata.mtime(), metadata.mtime_nsec(), contents);
+                tree.insert(path.strip_prefix(&self.0).unwrap().to_owned(), what);
+            }
+        }
+        tree
+    }
+
+    /// A tree with everything in it that a transfer may stumble over, below `nasty`. What cannot be transferred, as it is
+    /// named for people, and its path.
+    pub fn put_nasty(&self) -> [(&'static str, PathBuf); 5] {
+        use std::os::unix::ffi::OsStrExt;
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        use std::os::unix::net::UnixListener;
+        let odd = [
+            "plain",
+            "with space",
+            "a\nb",
+            "tab\t",
+            "\"quoted\"",
+            "-rf",
+            "emoji \u{1f980}",
+            "*",
+            "\u{1b}[31m",
+        ];
+        for (n, name) in odd.iter().enumerate() {
+            self.put(&format!("nasty/{name}"), n * 1000);
+        }
+        self.put(&format!("nasty/{}", "n".repeat(255 - ".fountain-state.new".len())), 10);
+        self.put("nasty/deep/er/and/deeper/file", 70_000).put("nasty/read-only/file", 5);
+        let at = |name: &[u8]| self.0.join("nasty").join(std::ffi::OsStr::from_bytes(name));
+        for name in ["empty", "deep/empty", "sticky"] {
+            fs::create_dir(at(name.as_bytes())).unwrap();
+        }
+        symlink("plain", at(b"link")).unwrap();
+        let nasty = [
+            ("bad \\xff\\xfe", at(b"bad \xff\xfe")),
+            ("outside", at(b"outside")),
+            ("dangling", at(b"dangling")),
+            ("to-directory", at(b"to-directory")),
+            ("socket", at(b"socket")),
+        ];
+        fs::write(&nasty[0].1, "x").unwrap();
+        symlink("/etc/hostname", &nasty[1].1).unwrap();
+        symlink("nothing", &nasty[2].1).unwrap();
+        symlink("deep", &nasty[3].1).unwrap();
+        drop(UnixListener::bind(&nasty[4].1).unwrap());
+        for (name, mode) in
+            [("empty", 0o700), ("read-only/file", 0o400), ("read-only", 0o555), ("plain", 0o777)]
+        {
+            fs::set_permissions(at(name.as_bytes()), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        nasty
+    }
+
+    /// Its tree below `nasty` as it should arrive, without what cannot be transferred, links as what they lead to.
+    pub fn nasty_tree(&self, omitted: &[(&str, PathBuf)]) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
+        let mut tree = self.tree();
+        for (_, path) in omitted {
+            tree.remove(path.strip_prefix(&self.0).unwrap()).unwrap();
+        }
+        tree.insert("nasty/link".into(), tree[Path::new("nasty/plain")].clone());
+        for (mode, ..) in tree.values_mut() {
+            *mode &= 0o170_755;
+        }
+        tree
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
@@ -73,6 +155,9 @@ fn contents(name: &str, bytes: usize) -> Vec<u8> {
 
 pub fn fountain(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fountain"));
+    // Nobody's own identity is used, or made.
+    command
+        .env("XDG_STATE_HOME", std::env::temp_dir().join(format!("fountain-state-{}", std::process::id())));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -82,6 +167,7 @@ pub struct Server {
     process: Child,
     /// Takes what it says, so that it never waits for a reader.
     said: Option<JoinHandle<Vec<Value>>>,
+    _state: Folder,
     /// HOST:PORT.
     pub address: String,
     pub fingerprint: Option<String>,
@@ -96,14 +182,19 @@ impl Server {
         Self::spawn("serve", listen, folder, arguments)
     }
 
-    /// A receiver of DFCP.
+    /// A receiver of DFCP, of everyone's files unless the arguments say whose.
     pub fn receive_at(listen: &str, folder: &Path, arguments: &[&str]) -> Self {
-        Self::spawn("recv", listen, folder, arguments)
+        let said = |argument: &&str| matches!(*argument, "--insecure" | "--client" | "--client-ca");
+        let anyone: &[&str] = if arguments.iter().any(said) { &[] } else { &["--anyone"] };
+        Self::spawn("recv", listen, folder, &[arguments, anyone].concat())
     }
 
     fn spawn(command: &str, listen: &str, folder: &Path, arguments: &[&str]) -> Self {
         let mut command = fountain(&[command, folder.to_str().unwrap(), "--listen", listen, "--json"]);
-        let mut process = command.args(arguments).stderr(Stdio::inherit()).spawn().unwrap();
+        // Each has an identity of its own.
+        let state = Folder::new();
+        command.args(arguments).env("XDG_STATE_HOME", state.path()).stderr(Stdio::inherit());
+        let mut process = command.spawn().unwrap();
         let mut line = String::new();
         let mut lines = BufReader::new(process.stdout.take().unwrap());
         lines.read_line(&mut line).unwrap();
@@ -112,7 +203,7 @@ impl Server {
         let fingerprint = listening["fingerprint"].as_str().map(ToOwned::to_owned);
         let parse = |line: String| serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
         let said = std::thread::spawn(move || lines.lines().map_while(Result::ok).map(parse).collect());
-        Server { process, said: Some(said), address, fingerprint }
+        Server { process, said: Some(said), _state: state, address, fingerprint }
     }
 
     pub fn source(&self, path: &str) -> String {

@@ -2,16 +2,16 @@
 
 mod interface;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use wire::control::{self, MAX_PATH_BYTES, MAX_RUNS, Offer, Refusal, Run};
 use wire::packet::{Header, Kind, MAX_NEEDS, Need, Needs, Report, Symbol, symbol_datagram_bytes};
 
 pub use self::interface::{ReceiverConfig, ReceiverCounters, ReceiverEvent};
+use crate::block_set::BlockSet;
 use crate::object::{Arrival, Layout, symbol_cap};
 use crate::protect::{Protection, ReplayWindow};
-use crate::wanted::Wanted;
 use crate::{Time, tfrc};
 
 /// What a block that lost symbols needs beyond k, in most cases (measured: the codec's overhead).
@@ -42,8 +42,6 @@ pub struct Receiver {
     /// The blocks under way, the oldest first.
     blocks: VecDeque<Block>,
     held_bytes: u64,
-    /// Hashes that came of blocks that are not complete.
-    hashed: usize,
     /// Blocks to acknowledge, and in how many reports yet.
     done: VecDeque<(u16, u32, u8)>,
     /// The block that the next report begins with, if not all fit.
@@ -70,7 +68,9 @@ struct Newest {
 struct Receiving {
     layout: Layout,
     /// What has not come; `None` until the driver has looked.
-    wanted: Option<Wanted>,
+    wanted: Option<BlockSet>,
+    /// Those of it whose hash has come.
+    hashed: BTreeSet<u32>,
 }
 
 /// A block under way.
@@ -112,7 +112,6 @@ impl Receiver {
             objects: BTreeMap::new(),
             blocks: VecDeque::new(),
             held_bytes: 0,
-            hashed: 0,
             done: VecDeque::new(),
             turn: 0,
             report_at: None,
@@ -146,14 +145,17 @@ impl Receiver {
             control::Sender::Offer(offer) => self.on_offer(offer),
             control::Sender::BlockHash { request, block, hash } => {
                 // What is of no use is not passed on: nobody has to remember it.
-                let wanted = self.objects.get(&request).and_then(|object| object.wanted.as_ref());
-                if wanted.is_some_and(|wanted| wanted.contains(block)) {
-                    self.hashed += 1;
-                    if self.hashed > self.config.max_blocks {
-                        return self.end("hashes of more blocks than may be under way".into());
-                    }
-                    self.events.push_back(ReceiverEvent::BlockHash { request, block, hash });
+                let hashed: usize = self.objects.values().map(|object| object.hashed.len()).sum();
+                let Some(object) = self.objects.get_mut(&request) else { return };
+                let wanted = object.wanted.as_ref().is_some_and(|wanted| wanted.contains(block));
+                if !wanted || object.hashed.contains(&block) {
+                    return;
                 }
+                if hashed >= self.config.max_blocks {
+                    return self.end("hashes of more blocks than may be under way".into());
+                }
+                object.hashed.insert(block);
+                self.events.push_back(ReceiverEvent::BlockHash { request, block, hash });
             }
             control::Sender::Withdraw { request, detail } => {
                 if self.forget(request) {
@@ -181,7 +183,15 @@ impl Receiver {
             let detail = format!("{} symbols of {} bytes", offer.block_symbols, offer.symbol_bytes);
             return self.answer(request, Refusal::BadParameters, detail);
         };
-        self.objects.insert(request, Receiving { layout, wanted: None });
+        if layout.blocks() > 1 && layout.block_bytes(0) < self.config.least_block_bytes {
+            let detail = format!(
+                "blocks of {} bytes: this receiver takes none below {}, but for objects of one block",
+                layout.block_bytes(0),
+                self.config.least_block_bytes
+            );
+            return self.answer(request, Refusal::BadParameters, detail);
+        }
+        self.objects.insert(request, Receiving { layout, wanted: None, hashed: BTreeSet::new() });
         self.events.push_back(ReceiverEvent::Offer(offer));
     }
 
@@ -196,11 +206,11 @@ impl Receiver {
             runs.push(Run { first, count: last.first + last.count - first });
         }
         let wanted = if runs.is_empty() {
-            Wanted::default()
+            BlockSet::default()
         } else {
-            Wanted::within(&runs, object.layout.blocks()).unwrap_or_default()
+            BlockSet::within(&runs, object.layout.blocks()).unwrap_or_default()
         };
-        let blocks = wanted.runs().iter().map(|run| u64::from(run.count)).sum();
+        let blocks = wanted.len();
         object.wanted = Some(wanted);
         self.control.push_back(control::Receiver::Accepted { request, runs });
         blocks
@@ -378,16 +388,20 @@ impl Receiver {
 
     /// A block is decoded, verified and kept.
     pub fn complete(&mut self, now: Time, request: u16, block: u32) {
-        let Some(wanted) = self.objects.get_mut(&request).and_then(|object| object.wanted.as_mut()) else {
-            return;
-        };
+        let Some(object) = self.objects.get_mut(&request) else { return };
+        let Some(wanted) = &mut object.wanted else { return };
         if wanted.remove(block) {
-            self.hashed = self.hashed.saturating_sub(1);
+            object.hashed.remove(&block);
+            let scattered = wanted.runs().len() > MAX_RUNS + self.config.max_blocks;
             if let Some(at) = self.blocks.iter().position(|b| b.request == request && b.number == block) {
                 self.held_bytes -= self.blocks[at].bytes;
                 self.blocks.remove(at);
             }
             self.acknowledge(now, request, block);
+            if scattered {
+                // No sender that works through what is missing leaves so many gaps: they are this receiver's memory.
+                self.end("blocks came in no order".into());
+            }
         }
     }
 
@@ -432,7 +446,7 @@ impl Receiver {
         self.reported = now;
         // Until the next symbol comes, what was lost of this is told again, ever less often.
         // So that the sender knows, too, that somebody is there while what came is stored.
-        let storing = |object: &Receiving| object.wanted.as_ref().is_some_and(Wanted::is_empty);
+        let storing = |object: &Receiving| object.wanted.as_ref().is_some_and(BlockSet::is_empty);
         let more = !self.blocks.is_empty() || !self.done.is_empty() || self.objects.values().any(storing);
         self.report_at = more.then(|| now + self.interval);
         self.interval = (2 * self.interval).min(LONGEST_SILENCE);

@@ -49,6 +49,8 @@ pub struct Sender {
     first: Option<Arc<[u8]>>,
     loss: LossMeter,
     rtt: Duration,
+    /// The number of the newest report.
+    reported: Option<u64>,
     heard: Time,
     /// When the last symbol went, and after how long a probe follows.
     sent: Time,
@@ -98,6 +100,7 @@ impl Sender {
             first: None,
             loss: LossMeter::default(),
             rtt,
+            reported: None,
             heard: now,
             sent: now,
             probe: FIRST_PROBE,
@@ -322,10 +325,13 @@ impl Sender {
             return self.counters.replayed += 1;
         }
         self.protection.passed(header.number);
-        self.on_report(now, &report);
+        let newest = self.reported.is_none_or(|before| header.number > before);
+        self.reported = self.reported.max(Some(header.number));
+        self.on_report(now, &report, newest);
     }
 
-    fn on_report(&mut self, now: Time, report: &Report) {
+    /// A report, which may be older than one that came before it.
+    fn on_report(&mut self, now: Time, report: &Report, newest: bool) {
         self.counters.reports += 1;
         self.heard = now;
         self.probe = FIRST_PROBE.max(2 * self.rtt);
@@ -338,7 +344,8 @@ impl Sender {
         for need in &report.needs {
             match need.needs {
                 Needs::Nothing => self.on_delivered(need.request, need.block),
-                Needs::Symbols(needs) if self.config.early_stop && self.config.acknowledgements => {
+                // What was needed once has been sent, or is under way.
+                Needs::Symbols(needs) if newest && self.config.early_stop && self.config.acknowledgements => {
                     let last = self.is_last();
                     let named = |b: &&mut Block| b.request == need.request && b.number == need.block;
                     if let Some(block) = self.blocks.iter_mut().find(named) {

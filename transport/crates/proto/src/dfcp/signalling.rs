@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ring::hmac;
+use subtle::ConstantTimeEq;
 use wire::packet::{Cookie, Flag, HEADER_BYTES, Header, Kind, MAX_SIGNAL_PAYLOAD, Signal};
 
 use crate::Time;
@@ -394,7 +395,7 @@ impl Doorkeeper {
         };
         match signal.flag {
             Flag::Opens => {
-                let good = |epoch| self.cookie(epoch, from, connection) == *shown;
+                let good = |epoch| bool::from(self.cookie(epoch, from, connection).ct_eq(shown));
                 if good(epoch) || epoch.checked_sub(1).is_some_and(good) {
                     return true;
                 }

@@ -120,9 +120,9 @@ impl Client {
                     self.lose(server, Lost::Protocol("a second welcome"));
                 }
             }
-            control::Server::Listing { request, entries, last } => {
+            control::Server::Listing { request, entries, omitted, last } => {
                 peer.answered(last);
-                self.events.push_back(ClientEvent::Listing { server, request, entries, last });
+                self.events.push_back(ClientEvent::Listing { server, request, entries, omitted, last });
             }
             control::Server::Unlisted { request, detail } => {
                 peer.answered(true);

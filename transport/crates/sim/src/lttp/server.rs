@@ -109,7 +109,8 @@ impl Session {
                 self.server.provide(request, block, object[begin..begin + bytes].into());
             }
             ServerEvent::List { request, .. } => {
-                let none = control::Server::Listing { request, entries: Vec::new(), last: true };
+                let (entries, omitted) = (Vec::new(), Vec::new());
+                let none = control::Server::Listing { request, entries, omitted, last: true };
                 self.server.send_control(none);
             }
             ServerEvent::Close { request, complete } => {

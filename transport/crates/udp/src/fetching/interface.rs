@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use thiserror::Error;
-use wire::control::{Entry, Parameters, Refusal, Run, Version};
+use wire::control::{Entry, Omitted, Parameters, Refusal, Run, Version};
 
 use crate::sink::{JobId, Sink};
 
@@ -82,8 +82,10 @@ pub enum Update {
         server: usize,
         /// The question.
         request: u16,
-        /// Files, sorted by path within the whole answer.
+        /// Files and directories, each directory before what is in it.
         entries: Vec<Entry>,
+        /// What is there as well, and cannot be fetched.
+        omitted: Vec<Omitted>,
         /// Nothing follows.
         last: bool,
     },

@@ -16,13 +16,10 @@ use wire::packet::Token;
 
 use super::Statistics;
 use crate::channel::{Broken, Channel};
+use crate::disk::{Disk, Done, Job, Load, Part, Ticket};
 use crate::files::{Refused, Root};
-use crate::reading::{Load, Reader};
+use crate::walking::Walk;
 
-/// Bytes of paths in one message of a listing, the last one not counted.
-const LISTING_BYTES: usize = 48 << 10;
-/// What an entry has besides its path, at most.
-const ENTRY_BYTES: usize = 32;
 /// What is sent of listings before the socket has taken it.
 const LISTING_AHEAD_BYTES: usize = 256 << 10;
 /// Questions what lies under a path that may wait at a time.
@@ -34,16 +31,28 @@ pub(super) struct Connection {
     since: Time,
     /// From the moment that the channel is open.
     session: Option<Server>,
-    files: HashMap<u16, (Arc<File>, Object)>,
+    files: HashMap<u16, Served>,
+    next_serial: u64,
     questions: VecDeque<(u16, String)>,
-    /// The answer to a question, as far as it has not been said.
-    listing: Option<(u16, VecDeque<control::Entry>)>,
+    listing: Listing,
     /// Our address as the client's datagrams name it.
     local: Option<IpAddr>,
     over: bool,
     wanted_write: bool,
     completed: u64,
     abandoned: u64,
+}
+
+/// What a request is for: which one it is, and its file once that is open.
+type Served = (Ticket, Option<(Arc<File>, Object)>);
+
+/// The question that is being answered: one at a time, and no faster than the client reads.
+enum Listing {
+    Nothing,
+    /// The disk is asked.
+    Asked,
+    /// There is more to be found.
+    More(u16, Walk),
 }
 
 impl Connection {
@@ -63,8 +72,9 @@ impl Connection {
             since: now,
             session: None,
             files: HashMap::new(),
+            next_serial: 0,
             questions: VecDeque::new(),
-            listing: None,
+            listing: Listing::Nothing,
             local: None,
             over: false,
             wanted_write: false,
@@ -129,8 +139,42 @@ impl Connection {
         }
     }
 
-    pub(super) fn provide(&mut self, request: u16, block: u32, bytes: Result<Arc<[u8]>, Refused>) {
+    /// The disk has done what was ordered.
+    pub(super) fn on_done(&mut self, done: Done) {
         let Some(session) = &mut self.session else { return };
+        match done {
+            Done::Opened { ticket, opened } => {
+                let Ticket { request, .. } = ticket;
+                let Some((_, file)) = self.files.get_mut(&request).filter(|(t, _)| *t == ticket) else {
+                    return;
+                };
+                match opened {
+                    Ok((opened, object)) => {
+                        *file = Some((Arc::new(opened), object));
+                        session.accept(request, object);
+                    }
+                    Err((why, detail)) => session.refuse(request, why, detail),
+                }
+            }
+            Done::Loaded { ticket, block, bytes } => self.provide(ticket, block, bytes),
+            Done::Listed { request, part: Ok(Part { entries, omitted, rest }) } => {
+                let last = rest.is_none();
+                session.send_control(control::Server::Listing { request, entries, omitted, last });
+                self.listing = rest.map_or(Listing::Nothing, |walk| Listing::More(request, walk));
+            }
+            Done::Listed { request, part: Err((_, detail)) } => {
+                session.send_control(control::Server::Unlisted { request, detail });
+                self.listing = Listing::Nothing;
+            }
+        }
+    }
+
+    fn provide(&mut self, ticket: Ticket, block: u32, bytes: Result<Arc<[u8]>, Refused>) {
+        let Some(session) = &mut self.session else { return };
+        let request = ticket.request;
+        if self.files.get(&request).is_none_or(|(present, _)| *present != ticket) {
+            return;
+        }
         match bytes {
             Ok(bytes) => session.provide(request, block, bytes),
             Err((why, detail)) => session.refuse(request, why, format!("block {block}: {detail}")),
@@ -142,9 +186,9 @@ impl Connection {
         &mut self,
         now: Time,
         greeting: Duration,
-        key: usize,
-        root: &Root,
-        reader: &Reader,
+        client: u64,
+        root: &Arc<Root>,
+        disk: &Disk,
     ) -> Result<(), Broken> {
         if self.session.is_none() && now.since(self.since) >= greeting {
             return Err(Broken::Closed);
@@ -155,30 +199,30 @@ impl Connection {
             session.handle_timeout(now);
         }
         while let Some(event) = self.session.as_mut().and_then(Server::poll_event) {
-            self.on_event(event, key, root, reader);
+            self.on_event(event, client, root, disk);
         }
-        self.list(root);
+        self.list(client, root, disk);
         while let Some(message) = self.session.as_mut().and_then(Server::poll_control) {
             self.channel.send(&message)?;
         }
         self.channel.flush()
     }
 
-    fn on_event(&mut self, event: ServerEvent, key: usize, root: &Root, reader: &Reader) {
+    fn on_event(&mut self, event: ServerEvent, client: u64, root: &Arc<Root>, disk: &Disk) {
         let Some(session) = &mut self.session else { return };
         match event {
-            ServerEvent::Open(fetch) => match root.file(&fetch.path) {
-                Ok((file, object)) => {
-                    self.files.insert(fetch.request, (Arc::new(file), object));
-                    session.accept(fetch.request, object);
-                }
-                Err((why, detail)) => session.refuse(fetch.request, why, detail),
-            },
+            ServerEvent::Open(fetch) => {
+                let ticket = Ticket { request: fetch.request, serial: self.next_serial };
+                self.next_serial += 1;
+                self.files.insert(fetch.request, (ticket, None));
+                disk.order(client, Job::Open { ticket, root: root.clone(), path: fetch.path });
+            }
             ServerEvent::Load { request, block, offset, bytes } => {
-                let Some((file, object)) = self.files.get(&request) else { return };
-                let load = Load { key, request, block, file: file.clone(), object: *object, offset, bytes };
-                if let Some(bytes) = reader.read(load) {
-                    self.provide(request, block, bytes);
+                let Some((ticket, Some((file, object)))) = self.files.get(&request) else { return };
+                let (ticket, file, object) = (*ticket, file.clone(), *object);
+                let load = Load { ticket, block, file, object, offset, bytes };
+                if let Some(bytes) = disk.read(client, load) {
+                    self.provide(ticket, block, bytes);
                 }
             }
             ServerEvent::List { request, path } if self.questions.len() < MOST_QUESTIONS => {
@@ -200,38 +244,28 @@ impl Connection {
         }
     }
 
-    /// Answers questions: one at a time, since others wait while a directory is read, and no faster than the client
-    /// reads.
-    fn list(&mut self, root: &Root) {
-        let Some(session) = &mut self.session else { return };
-        if self.listing.is_none() {
-            let Some((request, path)) = self.questions.pop_front() else { return };
-            match root.list(&path) {
-                Ok(entries) => self.listing = Some((request, entries.into())),
-                Err((_, detail)) => session.send_control(control::Server::Unlisted { request, detail }),
-            }
+    fn list(&mut self, client: u64, root: &Arc<Root>, disk: &Disk) {
+        if !self.can_list() {
+            return;
         }
-        let mut ahead_bytes = self.channel.unsent_bytes();
-        while let Some((request, left)) = self.listing.as_mut().filter(|_| ahead_bytes < LISTING_AHEAD_BYTES)
-        {
-            let (mut bytes, mut entries) = (0, Vec::new());
-            while let Some(entry) = (bytes < LISTING_BYTES).then(|| left.pop_front()).flatten() {
-                bytes += entry.path.len() + ENTRY_BYTES;
-                entries.push(entry);
-            }
-            ahead_bytes += bytes;
-            let last = left.is_empty();
-            session.send_control(control::Server::Listing { request: *request, entries, last });
-            if last {
-                self.listing = None;
+        match std::mem::replace(&mut self.listing, Listing::Asked) {
+            Listing::More(request, walk) => disk.order(client, Job::ListOn { request, walk }),
+            Listing::Nothing | Listing::Asked => {
+                if let Some((request, path)) = self.questions.pop_front() {
+                    disk.order(client, Job::List { request, root: root.clone(), path });
+                }
             }
         }
     }
 
-    /// Whether an answer can go on without anything from the client.
+    /// Whether the disk can be asked for more of a listing.
     fn can_list(&self) -> bool {
-        let waits = self.listing.is_some() || !self.questions.is_empty();
-        waits && self.channel.unsent_bytes() < LISTING_AHEAD_BYTES
+        let has = match &self.listing {
+            Listing::Nothing => !self.questions.is_empty(),
+            Listing::Asked => false,
+            Listing::More(..) => true,
+        };
+        has && self.channel.unsent_bytes() < LISTING_AHEAD_BYTES
     }
 
     /// It has ended; what was to be said has been sent.

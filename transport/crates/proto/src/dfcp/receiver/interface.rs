@@ -11,6 +11,8 @@ pub struct ReceiverConfig {
     pub window_bytes: u64,
     /// Blocks that may be under way.
     pub max_blocks: usize,
+    /// Bytes that a block has at least, in objects of more than one: each block costs a receiver something.
+    pub least_block_bytes: usize,
     /// Objects that may be offered and not stored.
     pub max_objects: usize,
     /// A sender that says nothing for so long while something is to come is lost.
@@ -22,6 +24,7 @@ impl Default for ReceiverConfig {
         ReceiverConfig {
             window_bytes: 64 << 20,
             max_blocks: 1024,
+            least_block_bytes: 4096,
             max_objects: 1024,
             silence: Duration::from_secs(10),
         }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use wire::control::Run;
 
+use crate::block_set::BlockSet;
 use crate::object::Cut;
-use crate::wanted::Wanted;
 
 /// Objects that were offered and are not stored.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct Objects {
 struct Sending {
     cut: Cut,
     /// What is not with the receiver; `None` until it has answered.
-    wanted: Option<Wanted>,
+    wanted: Option<BlockSet>,
     unbegun: VecDeque<Run>,
 }
 
@@ -53,9 +53,9 @@ impl Objects {
         }
         let layout = object.cut.layout();
         let wanted = if runs.is_empty() {
-            Wanted::default()
+            BlockSet::default()
         } else {
-            Wanted::within(runs, layout.blocks()).map_err(|detail| format!("asks for {detail}"))?
+            BlockSet::within(runs, layout.blocks()).map_err(|detail| format!("asks for {detail}"))?
         };
         let end = |run: &Run| layout.offset(run.first + run.count).min(layout.size());
         let bytes = wanted.runs().iter().map(|run| end(run) - layout.offset(run.first)).sum();

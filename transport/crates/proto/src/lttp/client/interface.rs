@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wire::control::{self, Code, Entry, Parameters, Refusal};
+use wire::control::{self, Code, Entry, Omitted, Parameters, Refusal};
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
@@ -76,8 +76,10 @@ pub enum ClientEvent {
         server: ServerId,
         /// The question.
         request: u16,
-        /// The files.
+        /// Files and directories.
         entries: Vec<Entry>,
+        /// What is there as well, and cannot be fetched.
+        omitted: Vec<Omitted>,
         /// Nothing follows.
         last: bool,
     },

@@ -8,9 +8,9 @@ use wire::control::{self, Fetch, Pacing, Run};
 
 use super::ServerConfig;
 use crate::Time;
+use crate::block_set::BlockSet;
 use crate::coding::Encoder;
 use crate::object::{Cut, Layout, symbol_cap};
-use crate::wanted::Wanted;
 
 /// Blocks that the paper's mode has in the air at a time.
 const OPEN_BLOCKS: usize = 8;
@@ -37,7 +37,7 @@ pub(super) struct Request {
     /// Blocks begun and not asked for yet.
     unloaded: VecDeque<u32>,
     /// What is wanted and not complete, ascending; `None` until the object is known.
-    wanted: Option<Wanted>,
+    wanted: Option<BlockSet>,
     /// Of what is wanted, what the paper's mode has not begun.
     unbegun: VecDeque<Run>,
 }
@@ -117,7 +117,7 @@ impl Request {
         let Fetch { symbol_bytes, block_symbols, code, .. } = self.fetch;
         let layout =
             Layout::new(symbol_bytes, block_symbols, size).ok_or("the object has too many blocks")?;
-        let wanted = Wanted::within(&self.fetch.runs, layout.blocks())?;
+        let wanted = BlockSet::within(&self.fetch.runs, layout.blocks())?;
         let (cut, seed, last_seed) = Cut::choose(layout, code, config.seed).map_err(|e| e.to_string())?;
         self.cut = Some(cut);
         match self.fetch.pacing {
@@ -138,7 +138,7 @@ impl Request {
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.wanted.as_ref().is_some_and(Wanted::is_empty)
+        self.wanted.as_ref().is_some_and(BlockSet::is_empty)
     }
 
     /// Whether what is wanted lies in more runs than a client leaves that works through what it asked for.
