@@ -107,6 +107,10 @@ pub(crate) struct Most {
     /// Maximum number of connections at a time from one address (IPv6: from one network of 64 bits)
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) max_connections_per_address: usize,
+    /// Bytes of blocks that all connections together may hold, one address a quarter of it; each connection costs up to
+    /// 300 kB beside
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    pub(crate) memory: usize,
 }
 
 impl Most {
@@ -114,6 +118,7 @@ impl Most {
         Limits {
             connections: self.max_connections,
             connections_of_an_address: self.max_connections_per_address,
+            memory_bytes: self.memory,
         }
     }
 }
@@ -229,9 +234,6 @@ pub(crate) struct Recv {
     /// Bytes of blocks that one sender may have in flight
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub(crate) window: u64,
-    /// Bytes of blocks that all senders together may have in flight, besides 1 MiB for each sender
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
-    pub(crate) memory: u64,
     /// A sender that sends nothing for this time, while its files are incomplete, is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) silence: f64,

@@ -43,8 +43,8 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
         ..ReceiverConfig::default()
     };
     let limits = args.most.limits();
-    let (decode, memory_bytes) = (!args.no_decode, args.memory);
-    let options = ReceiveOptions { listen: args.listen, tls, config, decode, memory_bytes, limits };
+    let decode = !args.no_decode;
+    let options = ReceiveOptions { listen: args.listen, tls, config, decode, limits };
     let mut receiving = Receiving::bind(options).map_err(Failure::new)?;
     let address = receiving.local_addr().map_err(Failure::new)?;
     let stopped = Arc::new(AtomicBool::new(false));

@@ -49,6 +49,8 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
                 "completed": did.completed,
                 "abandoned": did.abandoned,
                 "strays": did.strays,
+                "unsendable": did.unsendable,
+                "peak_bytes": did.peak_bytes,
                 "symbols": did.data.symbols,
                 "feedback": did.data.feedback,
                 "unexpected": did.data.unexpected,

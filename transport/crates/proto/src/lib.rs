@@ -10,9 +10,11 @@ pub mod protect;
 pub mod tfrc;
 
 mod block_set;
+mod budget;
 mod pacer;
 mod time;
 
 pub use block_set::BlockSet;
+pub use budget::{Budget, Held};
 pub use pacer::MakeUp;
 pub use time::Time;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use peers::{Bench, CONNECTION, TOKEN, ToServer, client_address, fetch};
 use proptest::prelude::*;
-use weir_proto::Time;
+use weir_proto::{Budget, Time};
 use weir_proto::lttp::{ServerConfig, ServerEvent};
 use wire::control::{self, Code, Fetch, Pacing, Refusal, Run, Version};
 use wire::packet::{Credit, Feedback, Header, Kind};
@@ -170,24 +170,35 @@ fn requests_and_blocks_are_held_within_the_limits() {
 }
 
 #[test]
-fn bytes_of_blocks_are_held_within_the_limit_but_for_one_block() {
-    let config = ServerConfig { max_held_bytes: 10_000, ..ServerConfig::default() };
-    for (block_symbols, blocks) in [(8, 12), (200, 1)] {
-        for pacing in [Pacing::Client { first: 0 }, Pacing::Tfrc] {
-            let mut bench = Bench::new(config.clone(), true).proven();
+fn bytes_of_blocks_are_held_within_the_limits_of_one_connection_and_of_all() {
+    let budget = Budget::new(15_000);
+    let config = ServerConfig { max_held_bytes: 10_000, budget: budget.clone(), ..ServerConfig::default() };
+    for pacing in [Pacing::Client { first: 0 }, Pacing::Tfrc] {
+        let mut loads = 0;
+        let mut benches = [(); 3].map(|()| Bench::new(config.clone(), true).proven());
+        for bench in &mut benches {
             bench.object_bytes = 1 << 30;
             for request in 0..3 {
-                bench.say(control::Client::Fetch(Fetch { block_symbols, pacing, ..fetch(request) }));
+                bench.say(control::Client::Fetch(Fetch { block_symbols: 8, pacing, ..fetch(request) }));
             }
             for block in 0..50 {
                 let credits = (0..3).map(|request| Credit { request, block, want: 8 }).collect();
                 let feedback = bench.feedback(credits);
                 bench.hear(client_address(), feedback);
             }
-            let loads = bench.events.iter().filter(|e| matches!(e, ServerEvent::Load { .. })).count();
-            assert!((1..=blocks).contains(&loads), "{block_symbols} symbols, {pacing:?}: {loads}");
+            let of_one = bench.events.iter().filter(|e| matches!(e, ServerEvent::Load { .. })).count();
+            assert!(of_one <= 12, "{pacing:?}: {of_one}");
+            loads += of_one;
+            assert!(budget.taken() <= 15_000);
         }
+        assert!((12..=18).contains(&loads), "{pacing:?}: {loads}");
+        drop(benches);
+        assert_eq!(budget.taken(), 0, "{pacing:?}");
     }
+    let mut bench = Bench::new(config, true).proven();
+    bench.object_bytes = 1 << 30;
+    bench.say(control::Client::Fetch(Fetch { block_symbols: 200, ..fetch(0) }));
+    assert_eq!(bench.refusals(), [Refusal::BadParameters], "no block of it could ever be held");
 }
 
 #[test]

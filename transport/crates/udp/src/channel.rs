@@ -9,8 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::control::{Frames, Malformed};
 
-/// What a peer may leave unread before its channel counts as broken.
+/// What a peer may leave unread before its channel counts as broken: one that was connected to, and one that has connected,
+/// of which there may be thousands.
 const MAX_UNSENT_BYTES: usize = 8 << 20;
+const MAX_UNSENT_BYTES_OF_A_STRANGER: usize = 256 << 10;
 
 /// Reads of up to 16 KiB before what has come is looked at.
 const READS: usize = 16;
@@ -40,6 +42,7 @@ pub(crate) struct Channel<S = TcpStream> {
     /// Frames; those before `sent` have been handed on.
     unsent: Vec<u8>,
     sent: usize,
+    max_unsent: usize,
 }
 
 /// What a channel's end looks like from here.
@@ -109,7 +112,13 @@ impl Channel {
 impl<S: Stream> Channel<S> {
     /// A channel over any stream.
     pub(crate) fn over(stream: S, tls: Option<Connection>) -> Self {
-        Channel { stream, tls, frames: Frames::default(), unsent: Vec::new(), sent: 0 }
+        let (frames, unsent) = (Frames::default(), Vec::new());
+        Channel { stream, tls, frames, unsent, sent: 0, max_unsent: MAX_UNSENT_BYTES }
+    }
+
+    /// The peer has connected to this end: it may leave less unread.
+    pub(crate) fn of_a_stranger(self) -> Self {
+        Channel { max_unsent: MAX_UNSENT_BYTES_OF_A_STRANGER, ..self }
     }
 
     pub(crate) fn stream(&self) -> &S {
@@ -166,7 +175,7 @@ impl<S: Stream> Channel<S> {
     /// Queues a message; [`Channel::flush`] sends it.
     pub(crate) fn send<M: Serialize>(&mut self, message: &M) -> Result<(), Broken> {
         wire::control::emit(message, &mut self.unsent)?;
-        if self.unsent_bytes() > MAX_UNSENT_BYTES {
+        if self.unsent_bytes() > self.max_unsent {
             return Err(Broken::Unread);
         }
         Ok(())

@@ -44,7 +44,6 @@ pub struct Receiving {
     socket: DataSocket,
     tls: Option<Arc<rustls::ServerConfig>>,
     config: ReceiverConfig,
-    memory_bytes: u64,
     limits: crate::Limits,
     doorkeeper: Doorkeeper,
     sessions: HashMap<Key, Session>,
@@ -72,7 +71,7 @@ impl Receiving {
     /// # Errors
     /// [`Error::Listen`] if the address is not to be had.
     pub fn bind(options: ReceiveOptions) -> Result<Self, Error> {
-        let ReceiveOptions { listen, tls, config, decode, memory_bytes, limits } = options;
+        let ReceiveOptions { listen, tls, config, decode, limits } = options;
         sleep_precisely();
         // Each file that comes is open.
         raise_file_limit();
@@ -90,7 +89,6 @@ impl Receiving {
             socket,
             tls,
             config,
-            memory_bytes,
             limits,
             doorkeeper: Doorkeeper::new(&secret),
             sessions: HashMap::new(),
@@ -221,7 +219,7 @@ impl Receiving {
         let now = self.clock.now();
         let keys: Vec<Key> = self.sessions.keys().copied().collect();
         let granted_bytes: u64 = self.sessions.values().map(Session::granted_bytes).sum();
-        let mut left_bytes = self.memory_bytes.saturating_sub(granted_bytes);
+        let mut left_bytes = (self.limits.memory_bytes as u64).saturating_sub(granted_bytes);
         for key in keys {
             self.drive_session(now, key, &mut left_bytes);
         }

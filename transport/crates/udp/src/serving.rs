@@ -23,7 +23,7 @@ use self::connection::Connection;
 use crate::clock::{Clock, sleep_precisely};
 use crate::disk::Disk;
 use crate::files::Root;
-use crate::limits::Limits;
+use crate::limits::{Limits, Memory};
 
 use crate::socket::DataSocket;
 
@@ -86,6 +86,8 @@ pub struct Statistics {
     pub strays: u64,
     /// Bursts that the system would not send.
     pub unsendable: u64,
+    /// The most bytes of blocks that were held at a time.
+    pub peak_bytes: u64,
     /// What the connections that have ended counted.
     pub data: ServerCounters,
 }
@@ -112,6 +114,7 @@ pub struct Serving {
     tls: Option<Arc<rustls::ServerConfig>>,
     config: ServerConfig,
     limits: Limits,
+    memory: Memory,
     clock: Clock,
     random: SystemRandom,
     poller: Arc<Poller>,
@@ -160,6 +163,7 @@ impl Serving {
             tls,
             config,
             limits,
+            memory: Memory::new(&limits),
             clock: Clock::start(),
             random,
             disk: Disk::start(&poller, DISK_THREADS)?,
@@ -225,6 +229,7 @@ impl Serving {
         }
         self.say_goodbye();
         self.statistics.unsendable = self.data.refused();
+        self.statistics.peak_bytes = self.memory.peak() as u64;
         Ok(self.statistics)
     }
 
@@ -278,8 +283,9 @@ impl Serving {
         // What was said before the end counts.
         let broken = connection.read().is_err();
         if connection.has_to_greet() {
-            let greeted =
-                greet(connection, &self.random, &self.config, now, |name| self.keys.contains_key(&name));
+            let budget = self.memory.of(connection.address().ip());
+            let config = ServerConfig { budget, ..self.config.clone() };
+            let greeted = greet(connection, &self.random, &config, now, |name| self.keys.contains_key(&name));
             match greeted {
                 Ok(name) => {
                     self.keys.insert(name, key);
@@ -383,6 +389,7 @@ impl Serving {
         let _ = self.poller.delete(connection.stream());
         self.keys.retain(|_, k| *k != key);
         self.disk.forget(key as u64);
+        self.memory.forget(connection.address().ip(), self.connections.values().map(Connection::address));
         connection.close(&mut self.statistics);
     }
 

@@ -14,15 +14,18 @@ use wire::packet::{
 };
 
 pub use self::interface::{ServerConfig, ServerCounters, ServerEvent, Transmit};
-use self::sending::{Request, Room, Step};
+use self::sending::{Request, Step};
 use super::least_rto;
 use crate::object::{Layout, Object};
 use crate::pacer::{Pacer, burst};
 use crate::protect::{Protection, ReplayWindow};
-use crate::{Time, tfrc};
+use crate::{Budget, Time, tfrc};
 
 /// A datagram before any has been sent: an Ethernet frame's.
 const SEGMENT_BYTES: u32 = 1500;
+
+/// Blocks that wait until others are complete are tried again so often.
+const ROOM_INTERVAL: Duration = Duration::from_millis(10);
 
 /// One client's connection.
 pub struct Server {
@@ -42,6 +45,10 @@ pub struct Server {
     heard: Time,
     pacer: Pacer,
     requests: BTreeMap<u16, Request>,
+    /// What blocks may take.
+    room: Budget,
+    /// When blocks that wait for room are tried again.
+    room_at: Option<Time>,
     /// The request that sent last: the next one is before it.
     turn: u16,
     control: VecDeque<control::Server>,
@@ -60,6 +67,7 @@ impl Server {
         client: IpAddr,
         protection: Protection,
     ) -> Self {
+        let room = config.budget.part(config.max_held_bytes);
         Server {
             pacer: Pacer::new(now, config.make_up),
             config,
@@ -75,6 +83,8 @@ impl Server {
             tfrc: None,
             heard: now,
             requests: BTreeMap::new(),
+            room,
+            room_at: None,
             turn: 0,
             control: VecDeque::new(),
             events: VecDeque::new(),
@@ -146,12 +156,11 @@ impl Server {
 
     /// The object of a request is open.
     pub fn accept(&mut self, request: u16, object: Object) {
-        let room = self.room();
         let Some(serving) = self.requests.get_mut(&request) else { return };
         if serving.fetch.version.is_some_and(|v| v != object.version) {
             return self.refuse(request, Refusal::Changed, "the file has changed since".into());
         }
-        match serving.begin(&self.config, object.size, room) {
+        match serving.begin(&self.config, object.size, &self.room) {
             Ok((seed, last_seed)) => {
                 self.control.push_back(control::Server::Parameters(Parameters {
                     request,
@@ -279,25 +288,18 @@ impl Server {
                 self.complete(*request, *block);
                 continue;
             }
-            let room = self.room();
             if let Some(serving) = self.requests.get_mut(request) {
-                serving.credit(*block, *want, self.config.max_blocks, room);
+                serving.credit(*block, *want, self.config.max_blocks, &self.room);
                 self.want(*request);
             }
         }
     }
 
-    fn room(&self) -> Room {
-        let held_bytes = self.requests.values().map(Request::held_bytes).sum();
-        Room { held_bytes, most_bytes: self.config.max_held_bytes }
-    }
-
     /// Asks for the blocks that a request needs and has not.
     fn want(&mut self, request: u16) {
-        let room = self.room();
         let Some(serving) = self.requests.get_mut(&request) else { return };
         let load = |(block, offset, bytes)| ServerEvent::Load { request, block, offset, bytes };
-        self.events.extend(serving.loads(room).into_iter().map(load));
+        self.events.extend(serving.loads(&self.room).into_iter().map(load));
         if serving.is_complete() {
             self.requests.remove(&request);
             self.events.push_back(ServerEvent::Close { request, complete: true });
@@ -425,6 +427,7 @@ impl Server {
             }
             consider(self.requests.values().filter_map(Request::exhausted_at).min());
         }
+        consider(self.room_at);
         soonest
     }
 
@@ -433,6 +436,15 @@ impl Server {
         if !self.requests.is_empty() && now.since(self.heard) >= self.config.silence {
             let silence = self.config.silence.as_secs_f64();
             return self.end(format!("nothing was heard of the client for {silence} s"));
+        }
+        if self.room_at.is_some_and(|at| at <= now) {
+            self.room_at = None;
+            for request in self.requests.keys().copied().collect::<Vec<_>>() {
+                self.want(request);
+            }
+        }
+        if self.room_at.is_none() && self.requests.values().any(Request::waits_for_room) {
+            self.room_at = Some(now + ROOM_INTERVAL);
         }
         let spent = |(id, request): (&u16, &Request)| Some((*id, request.exhausted(now)?));
         for (request, block) in self.requests.iter().filter_map(spent).collect::<Vec<_>>() {

@@ -19,10 +19,8 @@ pub struct ReceiveOptions {
     /// Whether to decode. If not, it is only found out when there would be enough to do so; nothing comes to a sink, and
     /// objects count as stored that are not: to see what decoding costs the rest.
     pub decode: bool,
-    /// Bytes of blocks that all senders together may have under way. One gets the window of `config`, but at most half of
-    /// what is left, and 1 MiB at least: so much each they may have beyond it.
-    pub memory_bytes: u64,
-    /// Connections at a time, and those of one address.
+    /// Connections at a time, and what they may have under way together: one gets the window of `config`, but at most
+    /// half of what is left, and 1 MiB at least, which is beyond what they may have together.
     pub limits: crate::Limits,
 }
 

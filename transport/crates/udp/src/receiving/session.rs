@@ -41,7 +41,7 @@ impl Session {
         let tls = tls.map(|config| rustls::ServerConnection::new(config.clone())).transpose().ok()?;
         let stream = SignalStream::new(Signalling::respond(now, connection));
         Some(Session {
-            channel: Channel::over(stream, tls.map(Into::into)),
+            channel: Channel::over(stream, tls.map(Into::into)).of_a_stranger(),
             since: now,
             receiver: None,
             local: None,

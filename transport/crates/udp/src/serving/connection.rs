@@ -21,7 +21,7 @@ use crate::files::{Refused, Root};
 use crate::walking::Walk;
 
 /// What is sent of listings before the socket has taken it.
-const LISTING_AHEAD_BYTES: usize = 256 << 10;
+const LISTING_AHEAD_BYTES: usize = 48 << 10;
 /// Questions what lies under a path that may wait at a time.
 const MOST_QUESTIONS: usize = 16;
 
@@ -67,7 +67,7 @@ impl Connection {
         let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(30));
         socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
         Ok(Connection {
-            channel: Channel::new(stream, tls.map(Into::into))?,
+            channel: Channel::new(stream, tls.map(Into::into))?.of_a_stranger(),
             address,
             since: now,
             session: None,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use wire::control::Fetch;
 
+use crate::Budget;
 use crate::pacer::MakeUp;
 
 /// What a connection may cost a server, and how it behaves.
@@ -29,8 +30,10 @@ pub struct ServerConfig {
     pub max_requests: usize,
     /// Blocks of a request held at a time.
     pub max_blocks: usize,
-    /// Bytes of blocks of all requests held at a time; one block may always be held.
+    /// Bytes of blocks of all requests held at a time.
     pub max_held_bytes: usize,
+    /// And of all connections that share this.
+    pub budget: Budget,
     /// Where the search for seeds begins: random, and the same for all connections of a process.
     pub seed: u64,
 }
@@ -52,6 +55,7 @@ impl Default for ServerConfig {
             max_requests: 256,
             max_blocks: 64,
             max_held_bytes: 64 << 20,
+            budget: Budget::new(usize::MAX),
             seed: 0,
         }
     }

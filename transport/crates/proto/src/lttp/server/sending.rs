@@ -7,10 +7,9 @@ use std::time::Duration;
 use wire::control::{self, Fetch, Pacing, Run};
 
 use super::ServerConfig;
-use crate::Time;
-use crate::block_set::BlockSet;
 use crate::coding::Encoder;
 use crate::object::{Cut, Layout, symbol_cap};
+use crate::{BlockSet, Budget, Held, Time};
 
 /// Blocks that the paper's mode has in the air at a time.
 const OPEN_BLOCKS: usize = 8;
@@ -56,6 +55,8 @@ struct Block {
     patience: Time,
     /// When it was last given symbols beyond its first pass.
     given: Time,
+    /// Its bytes, of what the connection may hold.
+    _held: Held,
 }
 
 impl Block {
@@ -66,22 +67,6 @@ impl Block {
 
     fn has_more(&self) -> bool {
         self.encoder.is_some() && self.next < self.want
-    }
-}
-
-/// What more blocks may take, in bytes. One may be of any size if none is held.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
-    pub(super) held_bytes: usize,
-    pub(super) most_bytes: usize,
-}
-
-impl Room {
-    /// Whether there is room for a block, which is held from then on.
-    fn take(&mut self, bytes: usize) -> bool {
-        let fits = self.held_bytes == 0 || self.held_bytes + bytes <= self.most_bytes;
-        self.held_bytes += if fits { bytes } else { 0 };
-        fits
     }
 }
 
@@ -112,11 +97,15 @@ impl Request {
         &mut self,
         config: &ServerConfig,
         size: u64,
-        room: Room,
+        room: &Budget,
     ) -> Result<(u64, u64), String> {
         let Fetch { symbol_bytes, block_symbols, code, .. } = self.fetch;
         let layout =
             Layout::new(symbol_bytes, block_symbols, size).ok_or("the object has too many blocks")?;
+        let most = config.max_held_bytes.min(config.budget.most());
+        if layout.blocks() > 0 && layout.block_bytes(0) > most {
+            return Err(format!("blocks of {} bytes: {most} may be held here", layout.block_bytes(0)));
+        }
         let wanted = BlockSet::within(&self.fetch.runs, layout.blocks())?;
         let (cut, seed, last_seed) = Cut::choose(layout, code, config.seed).map_err(|e| e.to_string())?;
         self.cut = Some(cut);
@@ -150,14 +139,8 @@ impl Request {
         self.wanted.as_ref().is_some_and(|wanted| wanted.contains(block))
     }
 
-    /// Bytes of the blocks that are held.
-    pub(super) fn held_bytes(&self) -> usize {
-        let bytes = |cut: &Cut| self.active.iter().map(|b| cut.layout().block_bytes(b.number)).sum();
-        self.cut.as_ref().map_or(0, bytes)
-    }
-
     /// Symbols of `block` below `want` may be sent. It is begun only if it fits the `room` that there is.
-    pub(super) fn credit(&mut self, block: u32, want: u16, max_blocks: usize, mut room: Room) {
+    pub(super) fn credit(&mut self, block: u32, want: u16, max_blocks: usize, room: &Budget) {
         let Some(cut) = &self.cut else { return };
         if self.fetch.pacing == Pacing::Tfrc || !self.wants(block) {
             return;
@@ -166,12 +149,14 @@ impl Request {
         let want = want.min(symbol_cap(cut.layout().k(block)));
         if let Some(active) = self.active.iter_mut().find(|b| b.number == block) {
             active.want = active.want.max(want);
-        } else if self.active.len() < max_blocks && room.take(bytes) {
-            self.start(block, want);
+        } else if self.active.len() < max_blocks
+            && let Some(held) = room.take(bytes)
+        {
+            self.start(block, want, held);
         }
     }
 
-    fn start(&mut self, number: u32, want: u16) {
+    fn start(&mut self, number: u32, want: u16, held: Held) {
         let Some(cut) = &self.cut else { return };
         let k = cut.layout().k(number);
         let cap = symbol_cap(k);
@@ -184,12 +169,18 @@ impl Request {
             cap,
             patience: Time::ZERO,
             given: Time::ZERO,
+            _held: held,
         });
         self.unloaded.push_back(number);
     }
 
+    /// Whether blocks wait for room to be begun by themselves.
+    pub(super) fn waits_for_room(&self) -> bool {
+        self.active.len() < OPEN_BLOCKS && self.unbegun.iter().any(|run| run.count > 0)
+    }
+
     /// Blocks to load now, each named once, with its offset and its length in bytes.
-    pub(super) fn loads(&mut self, mut room: Room) -> Vec<(u32, u64, usize)> {
+    pub(super) fn loads(&mut self, room: &Budget) -> Vec<(u32, u64, usize)> {
         // The paper's mode begins by itself what it may have in the air.
         while self.active.len() < OPEN_BLOCKS {
             let (Some(run), Some(cut)) = (self.unbegun.front().copied(), &self.cut) else { break };
@@ -199,16 +190,15 @@ impl Request {
             }
             let block = run.first;
             let bytes = cut.layout().block_bytes(block);
-            let wanted = self.wants(block);
-            if wanted && !room.take(bytes) {
+            let (wanted, k) = (self.wants(block), cut.layout().k(block));
+            let held = if wanted { room.take(bytes) } else { None };
+            if wanted && held.is_none() {
                 break;
             }
             self.unbegun[0] = Run { first: block + 1, count: run.count - 1 };
-            if !wanted {
-                continue;
+            if let Some(held) = held {
+                self.start(block, (k + k / 32 + EXTRA_SYMBOLS).min(symbol_cap(k)), held);
             }
-            let k = cut.layout().k(block);
-            self.start(block, (k + k / 32 + EXTRA_SYMBOLS).min(symbol_cap(k)));
         }
         let Some(layout) = self.cut.as_ref().map(Cut::layout) else { return Vec::new() };
         self.unloaded.drain(..).map(|b| (b, layout.offset(b), layout.block_bytes(b))).collect()
