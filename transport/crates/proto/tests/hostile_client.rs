@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use peers::{Bench, CONNECTION, TOKEN, ToServer, client_address, fetch};
 use proptest::prelude::*;
-use weir_proto::{Budget, Time};
 use weir_proto::lttp::{ServerConfig, ServerEvent};
+use weir_proto::{Budget, Time};
 use wire::control::{self, Code, Fetch, Pacing, Refusal, Run, Version};
 use wire::packet::{Credit, Feedback, Header, Kind};
 

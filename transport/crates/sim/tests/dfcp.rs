@@ -69,7 +69,9 @@ fn path(number: usize) -> String {
 impl Bed {
     fn build(&self) -> Run {
         let mut network = Network::new(self.seed);
-        let receiver = network.add(ReceiverNode::new(ReceiverConfig::default(), self.secret));
+        // Small blocks show in a short time what large ones do.
+        let config = ReceiverConfig { least_block_bytes: 0, ..ReceiverConfig::default() };
+        let receiver = network.add(ReceiverNode::new(config, self.secret));
         let setup = SenderSetup {
             config: SenderConfig { seed: self.seed, ..self.config.clone() },
             secret: self.secret,

@@ -16,7 +16,7 @@ const MOST_STEPS: usize = 300;
 fuzz_target!(|bytes: &[u8]| {
     let mut bytes = Bytes(bytes);
     let config =
-        ReceiverConfig { window_bytes: 10_000, max_blocks: 4, max_objects: 3, ..ReceiverConfig::default() };
+        ReceiverConfig { window_bytes: 10_000, max_blocks: 4, max_objects: 3, least_block_bytes: 0, ..ReceiverConfig::default() };
     let mut now = Time::ZERO;
     let mut receiver = Receiver::new(config, now, 1, Protection::insecure());
     receiver.handle_control(now, control::Sender::Hello { version: wire::VERSION });
