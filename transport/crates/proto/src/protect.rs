@@ -12,6 +12,8 @@ use wire::packet::{HEADER_BYTES, Header, TAG_BYTES};
 pub const LTTP_LABEL: &[u8] = b"EXPORTER-weir-lttp-1";
 /// The same for DFCP.
 pub const DFCP_LABEL: &[u8] = b"EXPORTER-weir-dfcp-1";
+/// The same for DFCP's signals.
+pub const DFCP_SIGNAL_LABEL: &[u8] = b"EXPORTER-weir-dfcp-signal-1";
 /// Bytes to export.
 pub const SECRET_BYTES: usize = 32;
 
@@ -31,8 +33,14 @@ pub enum Side {
 #[error("a datagram that does not authenticate")]
 pub struct Forged;
 
-/// Seals what goes out and opens what comes in.
+/// Seals what goes out and opens what comes in. Two numberings need two of them, of two secrets.
 pub struct Protection(Option<Keys>);
+
+impl std::fmt::Debug for Protection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.is_on() { "Protection(on)" } else { "Protection(off)" })
+    }
+}
 
 struct Keys {
     outgoing: Direction,

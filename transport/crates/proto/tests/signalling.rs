@@ -7,7 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weir_proto::Time;
 use weir_proto::dfcp::{Doorkeeper, Signalling, reset};
-use wire::packet::{Flag, HEADER_BYTES, Header, MAX_SIGNAL_PAYLOAD, SIGNAL_BYTES, Signal};
+use weir_proto::protect::{Protection, SECRET_BYTES, Side};
+use wire::packet::{Flag, HEADER_BYTES, Header, Kind, MAX_SIGNAL_PAYLOAD, SIGNAL_BYTES, Signal};
 
 const CONNECTION: u32 = 7;
 const MS: Duration = Duration::from_millis(1);
@@ -75,16 +76,17 @@ impl Pair {
     fn step(&mut self) {
         let due: Vec<_> = self.way.extract_if(.., |(at, ..)| *at <= self.now).collect();
         for (_, to_receiver, datagram) in due {
-            let (_, signal, payload) = parsed(&datagram);
+            let header = Header::parse(&datagram).unwrap();
             if !to_receiver {
-                self.sender.handle(self.now, &signal, payload);
+                self.sender.handle_datagram(self.now, &header, &datagram);
             } else if let Some(receiver) = &mut self.receiver {
-                receiver.handle(self.now, &signal, payload);
+                receiver.handle_datagram(self.now, &header, &datagram);
             } else {
+                let (_, signal, payload) = parsed(&datagram);
                 let mut answer = Vec::new();
                 if self.door.admits(self.now, here(), CONNECTION, &signal, payload, &mut answer) {
                     let mut receiver = Signalling::respond(self.now, CONNECTION);
-                    receiver.handle(self.now, &signal, payload);
+                    receiver.handle_datagram(self.now, &header, &datagram);
                     self.receiver = Some(receiver);
                 } else if !answer.is_empty() {
                     assert!(answer.len() <= datagram.len(), "no more is answered than came");
@@ -161,21 +163,100 @@ proptest! {
         let mut pair = Pair::new(1, 0);
         pair.sender.write(&bytes(1, 5_000));
         for (flag, offset, acknowledged, payload, near) in signals {
-            let mut datagram = vec![flag];
+            let mut datagram = Vec::new();
+            let header = Header { kind: Kind::Signal, connection: CONNECTION, number: 0 };
+            header.emit(&mut datagram);
+            datagram.push(flag);
             // Near the truth as well as far from it.
             let shorten = |n: u32| if near { n % 6_000 } else { n };
             datagram.extend_from_slice(&shorten(offset).to_be_bytes());
             datagram.extend_from_slice(&shorten(acknowledged).to_be_bytes());
             datagram.extend_from_slice(&payload);
-            let (signal, payload) = Signal::parse(&datagram).unwrap();
-            pair.sender.handle(pair.now, &signal, payload);
+            pair.sender.handle_datagram(pair.now, &header, &datagram);
             if let Some(receiver) = &mut pair.receiver {
-                receiver.handle(pair.now, &signal, payload);
+                receiver.handle_datagram(pair.now, &header, &datagram);
             }
             pair.step();
         }
         prop_assert!(pair.sender.unacknowledged_bytes() <= 5_000);
     }
+}
+
+/// Has both ends come by their keys as TLS does: each from what the other has said last in clear.
+fn shake_hands(pair: &mut Pair) {
+    let keys = |side| Protection::new(&[5; SECRET_BYTES], side);
+    pair.sender.write(b"a");
+    assert!(pair.run(60_000, |pair| pair.got[0].len() == 1));
+    pair.receiver.as_mut().unwrap().write(b"b");
+    assert!(pair.run(60_000, |pair| pair.got[1].len() == 1));
+    pair.sender.write(b"c");
+    pair.sender.protect(keys(Side::Client), Side::Client);
+    assert!(pair.run(60_000, |pair| pair.got[0].len() == 2));
+    let receiver = pair.receiver.as_mut().unwrap();
+    receiver.protect(keys(Side::Server), Side::Server);
+    receiver.write(b"d");
+    assert!(pair.run(60_000, |pair| pair.got[1].len() == 2));
+}
+
+/// What anybody may send who knows the connection's number.
+fn spoofed(flag: Flag, offset: u32, payload: &[u8]) -> (Header, Vec<u8>) {
+    let header = Header { kind: Kind::Signal, connection: CONNECTION, number: 1 };
+    let mut datagram = Vec::new();
+    header.emit(&mut datagram);
+    Signal { flag, offset, acknowledged: 0 }.emit(&mut datagram);
+    datagram.extend_from_slice(payload);
+    (header, datagram)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn once_there_are_keys_nothing_else_is_believed(seed: u64, loss_percent in 0_u64..50) {
+        let mut pair = Pair::new(seed, loss_percent);
+        shake_hands(&mut pair);
+        let (there, back) = (bytes(1, 20_000), bytes(2, 20_000));
+        pair.sender.write(&there);
+        pair.sender.end();
+        let receiver = pair.receiver.as_mut().unwrap();
+        receiver.write(&back);
+        receiver.end();
+        let mut sealed = false;
+        for step in 0_u32..120_000 {
+            // The sender has heard something sealed by now; the receiver, once it is asked for more.
+            let flags = [Flag::Reset, Flag::End, Flag::None, Flag::Retry, Flag::Open];
+            let (header, datagram) = spoofed(flags[step as usize % 5], step % 30_000, &[0xff; 40]);
+            pair.sender.handle_datagram(pair.now, &header, &datagram);
+            sealed |= pair.got[0].len() > 2;
+            if sealed {
+                pair.receiver.as_mut().unwrap().handle_datagram(pair.now, &header, &datagram);
+            }
+            pair.step();
+            // Sealed data keep coming beside signals.
+            let heard = Some(pair.now);
+            prop_assert!(!pair.sender.was_reset(pair.now, heard));
+            prop_assert!(!pair.receiver.as_mut().unwrap().was_reset(pair.now, heard));
+            if pair.sender.is_over() && pair.receiver.as_ref().unwrap().is_over() {
+                break;
+            }
+        }
+        prop_assert!(pair.got[0][2..] == there && pair.got[1][2..] == back);
+        prop_assert!(pair.sender.forged() > 0);
+    }
+}
+
+#[test]
+fn a_reset_that_anybody_may_have_sent_counts_when_nothing_else_comes() {
+    let mut pair = Pair::new(1, 0);
+    shake_hands(&mut pair);
+    let (header, datagram) = spoofed(Flag::Reset, 0, &[]);
+    pair.run(20, |_| false);
+    pair.sender.handle_datagram(pair.now, &header, &datagram);
+    assert!(!pair.sender.was_reset(pair.now + 900 * MS, None));
+    assert!(pair.sender.poll_timeout().is_some_and(|at| at <= pair.now + 1_000 * MS), "it wakes for that");
+    assert!(!pair.sender.was_reset(pair.now + 1_100 * MS, Some(pair.now + 500 * MS)), "the peer was heard");
+    pair.sender.handle_datagram(pair.now, &header, &datagram);
+    assert!(pair.sender.was_reset(pair.now + 1_100 * MS, Some(pair.now)));
 }
 
 #[test]

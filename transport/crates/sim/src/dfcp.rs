@@ -12,7 +12,7 @@ pub use sender::{Outcome, SenderNode, SenderSetup};
 use proto::dfcp::Signalling;
 use serde::Serialize;
 use wire::control;
-use wire::packet::{HEADER_BYTES, Header, Kind, Signal};
+use wire::packet::{Header, Kind};
 
 use crate::{Datagram, NodeId, Output, Time};
 
@@ -31,11 +31,10 @@ fn signal_datagram(to: NodeId, mut bytes: Vec<u8>) -> Output {
 }
 
 /// The signal that a datagram is, if it is one that arrived whole.
-fn as_signal(datagram: &[u8]) -> Option<(Header, Signal, &[u8])> {
+fn as_signal(datagram: &[u8]) -> Option<(Header, &[u8])> {
     let header = Header::parse(datagram).ok().filter(|header| header.kind == Kind::Signal)?;
     let (bytes, sum) = datagram.split_last_chunk()?;
-    let (signal, payload) = Signal::parse(bytes.get(HEADER_BYTES..)?).ok()?;
-    (checksum(bytes) == *sum).then_some((header, signal, payload))
+    (checksum(bytes) == *sum).then_some((header, bytes))
 }
 
 fn write<M: Serialize>(signalling: &mut Signalling, message: &M) {

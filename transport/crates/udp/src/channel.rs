@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use proto::protect::SECRET_BYTES;
+use proto::protect::{Protection, SECRET_BYTES, Side};
 use rustls::Connection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -134,10 +134,15 @@ impl<S: Stream> Channel<S> {
         self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
     }
 
-    /// The secret that protects the data channel of the transport with this label; `None` without TLS.
-    pub(crate) fn secret(&self, label: &[u8]) -> Result<Option<[u8; SECRET_BYTES]>, Broken> {
+    fn secret(&self, label: &[u8]) -> Result<Option<[u8; SECRET_BYTES]>, Broken> {
         let Some(tls) = &self.tls else { return Ok(None) };
         Ok(Some(tls.export_keying_material([0; SECRET_BYTES], label, None)?))
+    }
+
+    /// What protects datagrams with keys of this label; nothing does without TLS.
+    pub(crate) fn protection(&self, label: &[u8], side: Side) -> Result<Protection, Broken> {
+        let secret = self.secret(label)?;
+        Ok(secret.map_or_else(Protection::insecure, |secret| Protection::new(&secret, side)))
     }
 
     /// Reads what has come, or the first part of it: the rest is still readable then.

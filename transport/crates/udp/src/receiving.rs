@@ -176,7 +176,7 @@ impl Receiving {
                                 match session.flatten() {
                                     Some(mut session) => {
                                         session.local = to.filter(|to| !to.is_multicast());
-                                        session.handle_signal(now, &signal, payload);
+                                        session.handle_signal(now, &header, datagram);
                                         sessions.insert(key, session);
                                         statistics.connections += 1;
                                         statistics.strays -= 1;
@@ -189,7 +189,7 @@ impl Receiving {
                             }
                         }
                         // A sender that does not know yet that this receiver has forgotten it.
-                        None if header.kind == Kind::Symbol && now >= *reset_at => {
+                        None if matches!(header.kind, Kind::Symbol | Kind::Signal) && now >= *reset_at => {
                             *reset_at = now + RESET_INTERVAL;
                             reset(header.connection, &mut answer);
                         }

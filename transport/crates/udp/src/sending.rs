@@ -12,7 +12,7 @@ use polling::{Event, PollMode, Poller};
 use proto::Time;
 use proto::dfcp::{Guide, Sender, SenderConfig, SenderCounters, SenderEvent, Signalling};
 use proto::object::Object;
-use proto::protect::{DFCP_LABEL, Protection, Side};
+use proto::protect::{DFCP_LABEL, DFCP_SIGNAL_LABEL, Side};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::ServerName;
 use thiserror::Error;
@@ -22,7 +22,7 @@ use crate::channel::{Broken, Channel};
 use crate::clock::{Clock, sleep_precisely};
 use crate::disk::{self, Disk, Done, Load, Ticket};
 use crate::files::{Refused, Root};
-use crate::signals::{SignalStream, parse};
+use crate::signals::{SignalStream, header_of_signal};
 use crate::socket::DataSocket;
 use crate::waiting::Wait;
 
@@ -272,10 +272,11 @@ impl Sending {
                     return;
                 }
                 for datagram in received.datagrams {
-                    match parse(datagram) {
-                        Some((header, signal, payload)) => {
+                    match header_of_signal(datagram) {
+                        Some(header) => {
                             if header.connection == *connection {
-                                channel.stream_mut().handle(now, &signal, payload);
+                                let signalling = &mut channel.stream_mut().signalling;
+                                signalling.handle_datagram(now, &header, datagram);
                             }
                         }
                         None => {
@@ -344,21 +345,21 @@ impl Sending {
     fn talk(&mut self, now: Time) -> Result<(), Broken> {
         // What was said before the end may tell why.
         let broken = self.channel.read().err();
-        let stream = self.channel.stream();
-        if stream.signalling.was_reset() {
+        let heard = self.sender.as_ref().map(Sender::heard);
+        if self.channel.stream_mut().signalling.was_reset(now, heard) {
             self.lose("the receiver knows nothing of this connection: it was started again".into());
             return Ok(());
         }
+        let stream = self.channel.stream();
         if stream.signalling.waits() && now.since(stream.signalling.heard()) >= self.config.silence {
             let silence = self.config.silence.as_secs_f64();
             self.lose(format!("the receiver did not answer for {silence} s"));
             return Ok(());
         }
         if self.sender.is_none() && stream.signalling.is_open() && self.channel.is_open() {
-            let protection = match self.channel.secret(DFCP_LABEL)? {
-                None => Protection::insecure(),
-                Some(secret) => Protection::new(&secret, Side::Client),
-            };
+            let protection = self.channel.protection(DFCP_LABEL, Side::Client)?;
+            let of_signals = self.channel.protection(DFCP_SIGNAL_LABEL, Side::Client)?;
+            self.channel.stream_mut().signalling.protect(of_signals, Side::Client);
             let rtt = self.channel.stream().signalling.rtt().unwrap_or(Duration::from_millis(1));
             let config = self.config.clone();
             self.sender = Some(Sender::new(config, now, self.connection, protection, rtt));
@@ -491,8 +492,9 @@ impl Sending {
         let mut wait = Wait::for_at_most(FAREWELL);
         loop {
             self.transmit()?;
-            let signalling = &self.channel.stream().signalling;
-            if signalling.is_over() || signalling.was_reset() {
+            let now = self.clock.now();
+            let signalling = &mut self.channel.stream_mut().signalling;
+            if signalling.is_over() || signalling.was_reset(now, None) {
                 return Ok(());
             }
             let timeout = signalling.poll_timeout().map(|at| at.since(self.clock.now()));

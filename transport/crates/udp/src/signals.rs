@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 
-use proto::Time;
 use proto::dfcp::Signalling;
 use wire::packet::{HEADER_BYTES, Header, Kind, Signal};
 
@@ -23,15 +22,16 @@ impl SignalStream {
     pub(crate) fn new(signalling: Signalling) -> Self {
         SignalStream { signalling, arrived: Vec::new(), read: 0, finished: false }
     }
-
-    pub(crate) fn handle(&mut self, now: Time, signal: &Signal, payload: &[u8]) {
-        self.signalling.handle(now, signal, payload);
-    }
 }
 
-/// The signal that a datagram is, if it is one.
+/// The header of a datagram that is a signal.
+pub(crate) fn header_of_signal(datagram: &[u8]) -> Option<Header> {
+    Header::parse(datagram).ok().filter(|header| header.kind == Kind::Signal)
+}
+
+/// The signal in clear that a datagram is, if it is one.
 pub(crate) fn parse(datagram: &[u8]) -> Option<(Header, Signal, &[u8])> {
-    let header = Header::parse(datagram).ok().filter(|header| header.kind == Kind::Signal)?;
+    let header = header_of_signal(datagram)?;
     let (signal, payload) = Signal::parse(&datagram[HEADER_BYTES..]).ok()?;
     Some((header, signal, payload))
 }

@@ -495,6 +495,11 @@ impl Receiver {
         self.config.window_bytes
     }
 
+    /// When something authentic came last; when it began, before the first.
+    pub fn heard(&self) -> Time {
+        self.heard
+    }
+
     /// Counters since the beginning.
     pub fn counters(&self) -> ReceiverCounters {
         self.counters

@@ -299,6 +299,11 @@ impl Sender {
         self.events.pop_front()
     }
 
+    /// When something authentic came last; when it began, before the first.
+    pub fn heard(&self) -> Time {
+        self.heard
+    }
+
     /// Whether [`Sender::poll_event`] has something.
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()

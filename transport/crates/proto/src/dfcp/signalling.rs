@@ -4,6 +4,11 @@
 //! network is kept busy: so every piece is acknowledged and sent again until it is. What the stream carries, TLS or plain
 //! messages, is the driver's affair. A connection is opened by a sender that has shown, with a [`Cookie`], that it is
 //! where its datagrams say; until then the receiver remembers nothing of it and answers with no more than it got.
+//!
+//! What opens a connection is in clear. Once there are keys ([`Signalling::protect`]), signals are sealed as symbols are,
+//! with keys of their own: the receiver's at once, since its keys come from what the sender said last in clear; the
+//! sender's from the first sealed one that has come on. From then on an end believes nothing else: not even a reset, but
+//! if nothing authentic comes for a while after it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -11,9 +16,10 @@ use std::time::Duration;
 
 use ring::hmac;
 use subtle::ConstantTimeEq;
-use wire::packet::{Cookie, Flag, HEADER_BYTES, Header, Kind, MAX_SIGNAL_PAYLOAD, Signal};
+use wire::packet::{Cookie, Flag, HEADER_BYTES, Header, Kind, MAX_SIGNAL_PAYLOAD, Signal, TAG_BYTES};
 
 use crate::Time;
+use crate::protect::{Protection, Side};
 
 /// Before a round trip is known.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(100);
@@ -34,6 +40,8 @@ const MOST_EARLY: usize = 64;
 /// How long a cookie is good for, at least; at most twice that.
 const COOKIE_LIFE: Duration = Duration::from_secs(30);
 const COOKIE_BYTES: usize = size_of::<Cookie>();
+/// After a reset that anybody may have sent, something authentic may take so long to come.
+const RESET_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How far the opening of a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +81,13 @@ pub struct Signalling {
     /// The peer is to be told what has come.
     owes: bool,
     reset: bool,
+    /// When a reset came that was not sealed, though signals are.
+    reset_told: Option<Time>,
+    protection: Protection,
+    /// Whether what goes out is sealed, and whether something sealed has come.
+    seals: bool,
+    sealed: bool,
+    forged: u64,
     timer: Option<Time>,
     backoff: f64,
     /// How often each signal is sent, and the last one as often as it still has to be.
@@ -108,6 +123,11 @@ impl Signalling {
             arrived: Vec::new(),
             owes: false,
             reset: false,
+            reset_told: None,
+            protection: Protection::insecure(),
+            seals: false,
+            sealed: false,
+            forged: 0,
             timer: None,
             backoff: 1.0,
             copies: 1,
@@ -154,9 +174,27 @@ impl Signalling {
         self.has_ended() && self.end_acknowledged
     }
 
-    /// Whether the peer knows of no such connection.
-    pub fn was_reset(&self) -> bool {
+    /// Keys are there: `side` is this end's. To be called before anything is sent that needs them at the peer.
+    pub fn protect(&mut self, protection: Protection, side: Side) {
+        self.seals = protection.is_on() && side == Side::Server;
+        self.protection = protection;
+    }
+
+    /// Whether the peer knows of no such connection. `heard`: when something authentic came last beside signals.
+    pub fn was_reset(&mut self, now: Time, heard: Option<Time>) -> bool {
+        if let Some(told) = self.reset_told {
+            if self.heard > told || heard.is_some_and(|heard| heard > told) {
+                self.reset_told = None;
+            } else if now.since(told) >= RESET_PATIENCE {
+                self.reset = true;
+            }
+        }
         self.reset
+    }
+
+    /// Signals that did not authenticate.
+    pub fn forged(&self) -> u64 {
+        self.forged
     }
 
     /// The smoothed round trip.
@@ -178,8 +216,31 @@ impl Signalling {
         self.base.saturating_add(self.outgoing.len() as u32)
     }
 
+    /// A datagram of this connection that is a signal. What is none is ignored.
+    pub fn handle_datagram(&mut self, now: Time, header: &Header, datagram: &[u8]) {
+        if self.protection.is_on() {
+            let mut opened = datagram.to_vec();
+            if let Ok(body) = self.protection.open(header, &mut opened) {
+                if let Ok((signal, payload)) = Signal::parse(body) {
+                    (self.seals, self.sealed) = (true, true);
+                    self.protection.passed(header.number);
+                    self.handle(now, &signal, payload);
+                }
+                return;
+            }
+        }
+        let Some(Ok((signal, payload))) = datagram.get(HEADER_BYTES..).map(Signal::parse) else { return };
+        if !self.sealed {
+            self.handle(now, &signal, payload);
+        } else if signal.flag == Flag::Reset {
+            self.reset_told.get_or_insert(now);
+        } else {
+            self.forged += 1;
+        }
+    }
+
     /// A signal of this connection. What cannot be is ignored.
-    pub fn handle(&mut self, now: Time, signal: &Signal, payload: &[u8]) {
+    fn handle(&mut self, now: Time, signal: &Signal, payload: &[u8]) {
         let payload = match signal.flag {
             Flag::Retry => {
                 if let (Some(cookie), false) = (payload.first_chunk(), self.is_open()) {
@@ -310,7 +371,8 @@ impl Signalling {
         let prefix = prefix.to_vec();
         let window_end = self.base + if self.backoff > 1.0 { AGAIN_BYTES } else { WINDOW_BYTES };
         let stream_end = self.stream_end();
-        let room = (MAX_SIGNAL_PAYLOAD - prefix.len()) as u32;
+        let tag = if self.seals { TAG_BYTES } else { 0 };
+        let room = (MAX_SIGNAL_PAYLOAD - prefix.len() - tag) as u32;
         let to = stream_end.min(window_end).min(self.next.saturating_add(room));
         let from = if flag == Flag::Open { 0 } else { self.next.min(to) };
         let to = if flag == Flag::Open { 0 } else { to };
@@ -329,6 +391,9 @@ impl Signalling {
         buffer.extend_from_slice(&prefix);
         let begin = (from - self.base) as usize;
         buffer.extend(self.outgoing.range(begin..begin + (to - from) as usize));
+        if self.seals {
+            self.protection.seal(number, buffer, begins);
+        }
         self.again = (self.copies - 1, buffer[begins..].to_vec());
         self.owes = false;
         let sent_to = to + u32::from(ends);
@@ -345,7 +410,8 @@ impl Signalling {
 
     /// When [`Signalling::poll_transmit`] has something to send without any input.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.timer.filter(|_| !self.reset)
+        let reset = self.reset_told.map(|told| told + RESET_PATIENCE);
+        self.timer.into_iter().chain(reset).min().filter(|_| !self.reset)
     }
 }
 

@@ -8,7 +8,7 @@ use proto::dfcp::{Doorkeeper, Receiver, ReceiverConfig, ReceiverCounters, Receiv
 use proto::object::{Cut, Layout};
 use proto::protect::{Protection, Side};
 use wire::control::{Frames, Hash, Offer, Refusal, Run};
-use wire::packet::Kind;
+use wire::packet::{HEADER_BYTES, Kind, Signal};
 
 use super::{as_signal, signal_datagram, signals, write};
 use crate::lttp::{Secret, address};
@@ -229,12 +229,13 @@ impl Node for ReceiverNode {
     fn handle(&mut self, now: Time, mut datagram: Datagram) {
         let ReceiverNode { config, secret, doorkeeper, sessions, received, output } = self;
         let from = datagram.from;
-        if let Some((header, signal, payload)) = as_signal(&datagram.payload) {
+        if let Some((header, bytes)) = as_signal(&datagram.payload) {
             let key = (from, header.connection);
             if let Some(session) = sessions.get_mut(&key) {
-                session.signalling.handle(now, &signal, payload);
+                session.signalling.handle_datagram(now, &header, bytes);
                 return;
             }
+            let Ok((signal, payload)) = Signal::parse(&bytes[HEADER_BYTES..]) else { return };
             let mut answer = Vec::new();
             let (connection, address) = (header.connection, address(from));
             if !doorkeeper.admits(now, address, connection, &signal, payload, &mut answer) {
@@ -252,7 +253,7 @@ impl Node for ReceiverNode {
                 coming: BTreeMap::new(),
                 ended: None,
             };
-            session.signalling.handle(now, &signal, payload);
+            session.signalling.handle_datagram(now, &header, bytes);
             sessions.insert(key, session);
             return;
         }

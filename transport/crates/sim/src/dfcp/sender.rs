@@ -58,6 +58,8 @@ pub struct SenderNode {
     by_request: BTreeMap<u16, usize>,
     guides: Vec<(Time, Guide)>,
     ended: Option<(Time, String)>,
+    /// The receiver knows nothing of it.
+    reset: bool,
     told: usize,
     output: VecDeque<Output>,
     now: Time,
@@ -76,6 +78,7 @@ impl SenderNode {
             by_request: BTreeMap::new(),
             guides: Vec::new(),
             ended: None,
+            reset: false,
             told: 0,
             output: VecDeque::new(),
             now: Time::ZERO,
@@ -217,12 +220,13 @@ fn describe(bytes: &[u8]) -> Object {
 
 impl Node for SenderNode {
     fn handle(&mut self, now: Time, mut datagram: Datagram) {
-        if let Some((header, signal, payload)) = as_signal(&datagram.payload) {
+        if let Some((header, signal)) = as_signal(&datagram.payload) {
             if header.connection != self.setup.connection {
                 return;
             }
-            self.signalling.handle(now, &signal, payload);
-            if self.signalling.was_reset() {
+            self.signalling.handle_datagram(now, &header, signal);
+            self.reset = self.signalling.was_reset(now, None);
+            if self.reset {
                 self.end(now, "the receiver knows nothing of it".into());
             }
             self.pump(now);
@@ -248,7 +252,7 @@ impl Node for SenderNode {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        if self.ended.is_some() && self.signalling.was_reset() {
+        if self.ended.is_some() && self.reset {
             return None;
         }
         let told = self.setup.rates.get(self.told).map(|(at, _)| *at);

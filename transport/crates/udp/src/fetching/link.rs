@@ -119,10 +119,7 @@ impl Link {
         if !channel.is_open() {
             return None;
         }
-        Some(channel.secret(LTTP_LABEL).map(|secret| match secret {
-            None => Protection::insecure(),
-            Some(secret) => Protection::new(&secret, Side::Client),
-        }))
+        Some(channel.protection(LTTP_LABEL, Side::Client))
     }
 
     pub(super) fn set_server(&mut self, server: ServerId) {

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use proto::Time;
 use proto::dfcp::{Receiver, ReceiverConfig, ReceiverEvent, Signalling};
-use proto::protect::{DFCP_LABEL, Protection, Side};
+use proto::protect::{DFCP_LABEL, DFCP_SIGNAL_LABEL, Side};
 use wire::control;
-use wire::packet::Signal;
+use wire::packet::Header;
 
 use super::{Key, ReceiveUpdate};
 use crate::channel::{Broken, Channel};
 use crate::decoding::Batch;
-use crate::signals::{SignalStream, parse};
+use crate::signals::{SignalStream, header_of_signal};
 use crate::sink::JobId;
 
 /// A sender that cannot say hello within this is forgotten.
@@ -57,19 +57,19 @@ impl Session {
         lasting.map_or(0, Receiver::window_bytes)
     }
 
-    pub(super) fn handle_signal(&mut self, now: Time, signal: &Signal, payload: &[u8]) {
-        let stream = self.channel.stream_mut();
-        stream.handle(now, signal, payload);
+    pub(super) fn handle_signal(&mut self, now: Time, header: &Header, datagram: &[u8]) {
+        let signalling = &mut self.channel.stream_mut().signalling;
+        signalling.handle_datagram(now, header, datagram);
         if self.over.is_some() {
             // Nobody reads it any more.
-            stream.signalling.take();
+            signalling.take();
         }
     }
 
     /// Whether there are enough symbols of a block now.
     pub(super) fn handle(&mut self, now: Time, ce: bool, datagram: &mut [u8], batch: &mut Batch) -> bool {
-        if let Some((_, signal, payload)) = parse(datagram) {
-            self.handle_signal(now, &signal, payload);
+        if let Some(header) = header_of_signal(datagram) {
+            self.handle_signal(now, &header, datagram);
             return false;
         }
         let Some(arrival) = self.receiver.as_mut().and_then(|r| r.handle_datagram(now, ce, datagram)) else {
@@ -97,19 +97,18 @@ impl Session {
         }
         // What was said before the end counts.
         let broken = self.channel.read().err();
-        let signalling = &self.channel.stream().signalling;
-        if signalling.was_reset() {
+        let heard = self.receiver.as_ref().map(Receiver::heard);
+        let signalling = &mut self.channel.stream_mut().signalling;
+        if signalling.was_reset(now, heard) {
             return Err("the sender has given it up".into());
         }
         if signalling.waits() && now.since(signalling.heard()) >= config.silence {
             return Err(format!("the sender did not answer for {} s", config.silence.as_secs_f64()));
         }
         if self.receiver.is_none() && self.channel.is_open() {
-            let protection = match self.channel.secret(DFCP_LABEL) {
-                Ok(None) => Protection::insecure(),
-                Ok(Some(secret)) => Protection::new(&secret, Side::Server),
-                Err(broken) => return Err(broken.to_string()),
-            };
+            let keys = |label| self.channel.protection(label, Side::Server).map_err(|e| e.to_string());
+            let (protection, of_signals) = (keys(DFCP_LABEL)?, keys(DFCP_SIGNAL_LABEL)?);
+            self.channel.stream_mut().signalling.protect(of_signals, Side::Server);
             let window_bytes = config.window_bytes.min((*left_bytes / 2).max(LEAST_WINDOW_BYTES));
             *left_bytes = left_bytes.saturating_sub(window_bytes);
             let config = ReceiverConfig { window_bytes, ..config.clone() };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use proto::Time;
 use proto::lttp::{Server, ServerConfig, ServerEvent, Transmit};
 use proto::object::Object;
-use proto::protect::{LTTP_LABEL, Protection, Side};
+use proto::protect::{LTTP_LABEL, Side};
 use wire::control;
 use wire::packet::Token;
 
@@ -107,10 +107,7 @@ impl Connection {
         config: ServerConfig,
         now: Time,
     ) -> Result<(), Broken> {
-        let protection = match self.channel.secret(LTTP_LABEL)? {
-            None => Protection::insecure(),
-            Some(secret) => Protection::new(&secret, Side::Server),
-        };
+        let protection = self.channel.protection(LTTP_LABEL, Side::Server)?;
         let client = self.address.ip().to_canonical();
         self.session = Some(Server::new(config, now, name, token, client, protection));
         Ok(())
