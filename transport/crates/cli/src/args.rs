@@ -219,6 +219,12 @@ pub(crate) struct Recv {
     /// Accept files from everyone who reaches this port
     #[arg(long, conflicts_with_all = ["client", "client_ca"])]
     pub(crate) anyone: bool,
+    /// Refuse files that would leave less than this free on the file system
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    pub(crate) keep_free: u64,
+    /// Refuse files beyond this many bytes in all, of all senders, until it exits
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) max_total: Option<u64>,
     /// Replace files that are there already with files of the same name that senders offer
     #[arg(long)]
     pub(crate) overwrite: bool,
@@ -228,7 +234,7 @@ pub(crate) struct Recv {
     /// Only determine when a block could be decoded, and do not decode it: to measure the cost of decoding
     #[arg(long, requires = "discard")]
     pub(crate) no_decode: bool,
-    /// Exit when the first sender has disconnected, with status 0 if everything that it offered is complete
+    /// Exit when the first sender that offered something has disconnected, with status 0 if all of it is complete
     #[arg(long)]
     pub(crate) once: bool,
     /// Bytes of blocks that one sender may have in flight

@@ -43,7 +43,33 @@ struct Note {
     complete: Vec<(u32, u32)>,
 }
 
-/// A file that comes.
+/// A file, or a directory, to be given its name, its mode and its time.
+struct Finishing {
+    tree: Arc<Tree>,
+    /// A directory has none: it has been made.
+    part: Option<Arc<File>>,
+    attributes: Attributes,
+    state: String,
+    from: String,
+    name: String,
+}
+
+impl Finishing {
+    fn finish(self) -> io::Result<()> {
+        let Finishing { tree, part, attributes, state, from, name } = self;
+        let Some(part) = part else {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+            tree.set(&tree.file(&name, flags, Mode::empty())?, attributes);
+            return Ok(());
+        };
+        tree.set(&part, attributes);
+        part.sync_all()?;
+        tree.remove(&state)?;
+        tree.publish(&from, &name)
+    }
+}
+
+/// A file that comes. What may wait for a disk is done without the lock that others look at it by.
 pub(crate) struct Output {
     place: Place,
     name: String,
@@ -182,19 +208,21 @@ impl Output {
         }
     }
 
-    /// A verified block. What is to be saved now, if it is time for that.
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<Option<Saving>> {
-        if self.finished {
-            return Ok(None);
+    /// Where a verified block goes; `None` if nothing is to be written.
+    fn target(&self) -> io::Result<Option<Arc<File>>> {
+        match self.layout {
+            None => Err(io::Error::other("no parameters")),
+            Some(_) => Ok(self.part.clone().filter(|_| !self.finished)),
         }
-        let Some(layout) = self.layout else { return Err(io::Error::other("no parameters")) };
-        if let Some(part) = &self.part {
-            part.write_all_at(bytes, offset)?;
-        }
+    }
+
+    /// A verified block is where it goes. What is to be saved now, if it is time for that.
+    fn wrote(&mut self, offset: u64) -> Option<Saving> {
+        let layout = self.layout.filter(|_| !self.finished)?;
         let block = offset / (layout.symbol_bytes() as u64 * u64::from(layout.whole_k()));
         self.mark(block as u32);
         self.unnoted = true;
-        Ok(if self.noted.elapsed() >= NOTE_INTERVAL { self.saving() } else { None })
+        if self.noted.elapsed() >= NOTE_INTERVAL { self.saving() } else { None }
     }
 
     fn saving(&mut self) -> Option<Saving> {
@@ -219,29 +247,21 @@ impl Output {
         self.saving().map_or(Ok(()), Saving::save)
     }
 
-    /// Makes a part that is whole the file.
-    fn finish(&mut self) -> io::Result<()> {
+    /// How a part that is whole becomes the file, unless it is there already.
+    fn finishing(&self) -> Option<Finishing> {
         if !self.missing.is_empty() || self.finished {
-            return Ok(());
+            return None;
         }
-        if let (Some(tree), Some(parameters)) = (&self.place, &self.parameters) {
-            match &self.part {
-                Some(part) => {
-                    tree.set(part, attributes(parameters));
-                    part.sync_all()?;
-                    tree.remove(&self.beside(STATE))?;
-                    tree.publish(&self.beside(PART), &self.name)?;
-                }
-                // It has been made.
-                None => {
-                    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-                    tree.set(&tree.file(&self.name, flags, Mode::empty())?, attributes(parameters));
-                }
-            }
+        let (tree, attributes) = (self.place.clone()?, attributes(self.parameters.as_ref()?));
+        let (name, part) = (self.name.clone(), self.part.clone());
+        Some(Finishing { tree, part, attributes, state: self.beside(STATE), from: self.beside(PART), name })
+    }
+
+    /// What was to be finished is.
+    fn finished(&mut self) {
+        if self.missing.is_empty() {
+            (self.part, self.finished) = (None, true);
         }
-        self.part = None;
-        self.finished = true;
-        Ok(())
     }
 
     /// Lets go of the part, with a note of what is there: another may go on with it.
@@ -303,7 +323,8 @@ fn open_part(tree: &Tree, name: &str, size: u64, anew: bool) -> io::Result<File>
     // What is in it is looked at only when nobody else writes to it.
     let part = tree.file(name, OFlags::WRONLY | OFlags::CREATE, Mode::from_raw_mode(0o600))?;
     rustix::fs::flock(&part, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-        io::Error::other(format!("another process is writing to {}", tree.path(name).display()))
+        let what = format!("another process is writing to {}", tree.path(name).display());
+        io::Error::new(io::ErrorKind::WouldBlock, what)
     })?;
     if anew {
         part.set_len(0)?;
@@ -343,11 +364,16 @@ impl Sink for Writer {
     }
 
     fn block(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.with(|output| output.write(offset, bytes))?.map_or(Ok(()), Saving::save)
+        if let Some(part) = self.with(|output| output.target())? {
+            part.write_all_at(bytes, offset)?;
+        }
+        self.with(|output| output.wrote(offset)).map_or(Ok(()), Saving::save)
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.with(Output::finish)
+        self.with(|output| output.finishing()).map_or(Ok(()), Finishing::finish)?;
+        self.with(Output::finished);
+        Ok(())
     }
 }
 
@@ -397,6 +423,11 @@ mod tests {
         output
     }
 
+    fn put(output: &mut Output, offset: u64, bytes: usize) {
+        output.target().unwrap().unwrap().write_all_at(&vec![CONTENT; bytes], offset).unwrap();
+        assert!(output.wrote(offset).is_none(), "it is not time for a note");
+    }
+
     #[test]
     fn names_that_leave_the_directory_are_refused() {
         for name in ["", "..", "../x", "a/../../x", "/etc/passwd", "a//b", "./a", "a\0b"] {
@@ -409,22 +440,23 @@ mod tests {
     fn what_was_interrupted_is_gone_on_with_and_becomes_the_file() {
         let directory = Directory::new();
         let mut output = begun(&directory, 16, 1);
-        output.write(32, &[CONTENT; 32]).unwrap();
+        put(&mut output, 32, 32);
         output.save().unwrap();
         drop(output);
         let mut output = begun(&directory, 16, 1);
         assert_eq!(output.bytes_done(), 32);
         assert_eq!(output.missing(4), [Run { first: 0, count: 1 }, Run { first: 2, count: 2 }]);
         for (offset, bytes) in [(0, 32), (64, 32), (96, 4)] {
-            output.write(offset, &vec![CONTENT; bytes]).unwrap();
+            put(&mut output, offset, bytes);
         }
-        output.finish().unwrap();
+        output.finishing().unwrap().finish().unwrap();
+        output.finished();
         assert!(output.is_finished());
         assert_eq!(fs::read(directory.path("name")).unwrap(), [CONTENT; 100]);
         assert_eq!(fs::read_dir(directory.0.path()).unwrap().count(), 1, "nothing else is left");
-        let mut again = begun(&directory, 16, 1);
+        let again = begun(&directory, 16, 1);
         assert!(again.is_finished(), "it is there");
-        again.write(0, &[0; 32]).unwrap();
+        assert!(again.target().unwrap().is_none() && again.finishing().is_none());
         assert_eq!(fs::read(directory.path("name")).unwrap(), [CONTENT; 100]);
     }
 
@@ -432,7 +464,7 @@ mod tests {
     fn a_note_never_speaks_of_another_part() {
         let directory = Directory::new();
         let mut output = begun(&directory, 16, 1);
-        output.write(0, &[CONTENT; 32]).unwrap();
+        put(&mut output, 0, 32);
         output.save().unwrap();
         drop(output);
         // Another cut, interrupted before its first note.
@@ -444,7 +476,7 @@ mod tests {
     fn another_version_is_begun_anew() {
         let directory = Directory::new();
         let mut output = begun(&directory, 16, 1);
-        output.write(0, &[CONTENT; 32]).unwrap();
+        put(&mut output, 0, 32);
         output.save().unwrap();
         drop(output);
         assert_eq!(begun(&directory, 16, 2).bytes_done(), 0);

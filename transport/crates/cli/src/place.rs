@@ -49,6 +49,12 @@ impl Tree {
         Ok(Tree { path: path.to_owned(), directory, replace, umask: umask()? })
     }
 
+    /// Bytes that its file system has left for this user.
+    pub(crate) fn free_bytes(&self) -> io::Result<u64> {
+        let has = rustix::fs::fstatvfs(&self.directory)?;
+        Ok(has.f_bavail.saturating_mul(has.f_frsize))
+    }
+
     /// Where `name` is, for people.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)

@@ -1,6 +1,6 @@
 //! `fountain recv`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -66,7 +66,10 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
     let mut inbox = Inbox {
         place: (!args.discard).then(|| Arc::new(tree)),
         json: args.json,
+        keep_free: args.keep_free,
+        left: args.max_total.unwrap_or(u64::MAX),
         files: HashMap::new(),
+        senders: HashSet::new(),
         failed: 0,
         gone: 0,
     };
@@ -104,7 +107,12 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
 struct Inbox {
     place: Place,
     json: bool,
+    /// Bytes that stay free, and bytes that may still be taken.
+    keep_free: u64,
+    left: u64,
     files: HashMap<JobId, File>,
+    /// Those that have offered something.
+    senders: HashSet<SocketAddr>,
     failed: u64,
     gone: u64,
 }
@@ -112,13 +120,18 @@ struct Inbox {
 struct File {
     from: SocketAddr,
     name: String,
+    size: u64,
     output: Arc<Mutex<Output>>,
 }
 
-/// A file that was offered, and where it goes.
-type Opened = (Arc<Mutex<Output>>, Taken);
-
 impl File {
+    /// Bytes that are not there yet.
+    fn coming_bytes(&self) -> u64 {
+        // Where it is being opened, nothing of it is known to be there.
+        let there = self.output.try_lock().map_or(0, |output| output.bytes_done());
+        self.size.saturating_sub(there)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Output> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,17 +145,14 @@ impl Inbox {
                     say(&json!({"event": "connected", "from": from.to_string()}));
                 }
             }
-            ReceiveUpdate::Offered { job, from, offer } => match self.open(receiving, from, &offer) {
-                Ok((output, taken)) => {
-                    self.files.insert(job, File { from, name: offer.path, output });
-                    receiving.take(job, taken);
-                }
-                Err((why, detail)) => {
+            ReceiveUpdate::Offered { job, from, offer } => {
+                self.senders.insert(from);
+                if let Err((why, detail)) = self.open(receiving, job, from, &offer) {
                     self.failed += 1;
-                    complain(&format!("{:?} from {from}: {detail}", offer.path));
+                    complain(&format!("{} from {from}: {detail}", offer.path));
                     receiving.refuse(job, why, detail);
                 }
-            },
+            }
             ReceiveUpdate::Block { .. } => {}
             ReceiveUpdate::Stored { job } => {
                 let Some(file) = self.files.remove(&job) else { return };
@@ -169,7 +179,7 @@ impl Inbox {
                 }
             }
             ReceiveUpdate::Disconnected { from, why } => {
-                self.gone += 1;
+                self.gone += u64::from(self.senders.remove(&from));
                 if self.json {
                     say(&json!({"event": "disconnected", "from": from.to_string(), "why": why}));
                 }
@@ -177,13 +187,14 @@ impl Inbox {
         }
     }
 
-    /// Where an offered file goes, and what of it is missing there.
+    /// Has what an offered file goes to opened, to see what of it is missing there.
     fn open(
         &mut self,
         receiving: &mut Receiving,
+        job: JobId,
         from: SocketAddr,
         offer: &Offer,
-    ) -> Result<Opened, (Refusal, String)> {
+    ) -> Result<(), (Refusal, String)> {
         let name = &offer.path;
         if !is_clean(name) {
             return Err((Refusal::BadPath, "a path must be relative, without \".\" and \"..\"".into()));
@@ -192,20 +203,44 @@ impl Inbox {
             return Err((Refusal::BadPath, "names with this ending are reserved for parts of files".into()));
         }
         self.supersede(receiving, from, name)?;
-        let Offer { symbol_bytes, block_symbols, parameters, .. } = offer;
-        let unusable = |e: std::io::Error| {
-            let exists = e.kind() == std::io::ErrorKind::AlreadyExists;
-            (if exists { Refusal::Exists } else { Refusal::Unreadable }, e.to_string())
-        };
-        let layout = Layout::new(*symbol_bytes, *block_symbols, parameters.size).ok_or_else(|| {
+        let Offer { symbol_bytes, block_symbols, parameters, .. } = *offer;
+        let layout = Layout::new(symbol_bytes, block_symbols, parameters.size).ok_or_else(|| {
             (Refusal::BadParameters, "the size of symbols, blocks or file is out of bounds".to_owned())
         })?;
-        let mut output = Output::new(&self.place, name, *symbol_bytes, *block_symbols);
-        output.open(*parameters, layout).map_err(unusable)?;
-        let missing = if output.is_finished() { Vec::new() } else { output.missing(layout.blocks()) };
-        let output = Arc::new(Mutex::new(output));
-        let sink = Box::new(Writer(output.clone()));
-        Ok((output, Taken { missing, sink }))
+        self.require_room(layout.size())?;
+        let output = Arc::new(Mutex::new(Output::new(&self.place, name, symbol_bytes, block_symbols)));
+        let size = layout.size();
+        self.files.insert(job, File { from, name: name.clone(), size, output: output.clone() });
+        receiving.open(job, move || {
+            let missing = {
+                let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+                output.open(parameters, layout).map_err(unusable)?;
+                if output.is_finished() { Vec::new() } else { output.missing(layout.blocks()) }
+            };
+            Ok(Taken { missing, sink: Box::new(Writer(output)) })
+        });
+        Ok(())
+    }
+
+    /// Whether there is room for a file of so many bytes beside those that are coming.
+    fn require_room(&mut self, bytes: u64) -> Result<(), (Refusal, String)> {
+        let no_room = |what: String| Err((Refusal::NoRoom, what));
+        let Some(left) = self.left.checked_sub(bytes) else {
+            return no_room(format!("{bytes} bytes: {} may still be received (--max-total)", self.left));
+        };
+        if let Some(tree) = &self.place {
+            let free = tree.free_bytes().map_err(unusable)?;
+            let coming: u64 = self.files.values().map(File::coming_bytes).sum();
+            let room = free.saturating_sub(self.keep_free).saturating_sub(coming);
+            if bytes > room {
+                let keep = self.keep_free;
+                return no_room(format!(
+                    "{bytes} bytes: there is room for {room} ({keep} stay free: --keep-free)"
+                ));
+            }
+        }
+        self.left = left;
+        Ok(())
     }
 
     /// A sender that was killed and offers its file again has not said goodbye: what it offered before gives way.
@@ -239,4 +274,14 @@ impl Inbox {
             self.keep(file);
         }
     }
+}
+
+fn unusable(error: std::io::Error) -> (Refusal, String) {
+    let why = match error.kind() {
+        std::io::ErrorKind::AlreadyExists => Refusal::Exists,
+        // What it was offered as before is being let go of.
+        std::io::ErrorKind::WouldBlock => Refusal::Busy,
+        _ => Refusal::Unreadable,
+    };
+    (why, error.to_string())
 }

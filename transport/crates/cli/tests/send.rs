@@ -126,6 +126,43 @@ fn a_receiver_replaces_nothing_unless_it_is_told_to() {
 }
 
 #[test]
+fn a_receiver_takes_no_more_than_it_has_room_for() {
+    let sent = Folder::new();
+    sent.put("small", 1_000).put("large", 100_000);
+    let tree = format!("{}/.", sent.path().display());
+    let limits: [&[&str]; 2] = [&["--max-total", "50000"], &["--keep-free", "18446744073709551615"]];
+    for (limit, expected) in limits.into_iter().zip([&["small"][..], &[]]) {
+        let into = Folder::new();
+        let receiver = receive(&into, &[&["--insecure"], limit].concat());
+        let said = run(send(&receiver, &tree, &["--rate", "500M"]));
+        assert_eq!(said.status, Some(1), "{limit:?}");
+        assert!(said.errors.contains(&format!("{}: 100000 bytes: ", "large")), "{limit:?}: {}", said.errors);
+        assert!(said.errors.contains(limit[0]), "it says which limit: {}", said.errors);
+        assert_eq!(into.files().into_keys().collect::<Vec<_>>(), expected, "{limit:?}");
+    }
+}
+
+#[test]
+fn a_stranger_who_offers_nothing_does_not_end_a_receiver_for_one_sender() {
+    let (sent, into) = (Folder::new(), Folder::new());
+    sent.put("file", 1_000);
+    let receiver = receive(&into, &["--insecure", "--once"]);
+    let options = udp::SendOptions {
+        to: receiver.address.parse().unwrap(),
+        name: String::new(),
+        tls: None,
+        config: proto::dfcp::SenderConfig::default(),
+    };
+    let mut stranger = udp::Sending::connect(options).unwrap();
+    while !stranger.wait(Duration::from_secs(5)).unwrap().contains(&udp::SendUpdate::Open) {}
+    stranger.release("nothing to send").unwrap();
+    run(send(&receiver, sent.path().join("file").to_str().unwrap(), &["--rate", "500M"])).succeeded();
+    let (_, status) = receiver.ended();
+    assert!(status.success());
+    same(&into, &sent);
+}
+
+#[test]
 fn links_in_a_receivers_directory_are_not_followed() {
     let (sent, into, outside) = (Folder::new(), Folder::new(), Folder::new());
     sent.put("tree/file", 10);

@@ -1,10 +1,11 @@
-//! The thread that decodes: symbols in, verified blocks out to their sinks.
+//! The thread that decodes, and those that verify blocks and hand them to their sinks, which may wait for a disk.
 
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use codec::Progress;
@@ -14,13 +15,18 @@ use proto::coding::Decoder;
 use proto::object::Cut;
 use wire::control::{Hash, Parameters};
 
+use crate::pool::Pool;
 use crate::sink::{JobId, Sink};
 
 /// So much is kept back until there are enough symbols of a block to decode it: each time that the decoding thread is
 /// woken costs as much as some symbols.
 const KEPT_BACK_BYTES: usize = 256 << 10;
-/// Decoders kept for blocks to come.
-const SPARE: usize = 64;
+/// Orders that wait: who decodes slower than symbols come reads no more of them.
+const QUEUED: usize = 64;
+/// Bytes of blocks of decoders that are kept for blocks to come.
+const SPARE_BYTES: usize = 16 << 20;
+/// Threads that hand blocks to sinks, one for a job at a time.
+const STORING: usize = 4;
 
 /// What the thread is told.
 pub(crate) enum Order {
@@ -69,7 +75,7 @@ impl Batch {
 
 /// The thread's other end.
 pub(crate) struct Decoding {
-    orders: Option<Sender<Order>>,
+    orders: Option<SyncSender<Order>>,
     answers: Receiver<Answer>,
     thread: Option<JoinHandle<()>>,
 }
@@ -77,15 +83,21 @@ pub(crate) struct Decoding {
 impl Decoding {
     /// Without `decode` it only finds out which symbols would be enough, and sinks get nothing.
     pub(crate) fn start(poller: Arc<Poller>, decode: bool) -> io::Result<Self> {
-        let (orders, ordered) = channel();
+        let (orders, ordered) = sync_channel(QUEUED);
         let (answered, answers) = channel();
+        let pool = Pool::start("storing", STORING, 1)?;
         let thread = thread::Builder::new().name("decoder".into()).spawn(move || {
-            let mut worker = Worker { answers: answered, works: HashMap::new(), spare: Vec::new(), decode };
+            let (works, spare) = (HashMap::new(), Arc::default());
+            let mut worker =
+                Worker { answers: answered, poller, answered: false, pool, works, spare, decode };
             for order in ordered {
-                if worker.carry_out(order) && poller.notify().is_err() {
-                    return;
+                worker.carry_out(order);
+                if std::mem::take(&mut worker.answered) && worker.poller.notify().is_err() {
+                    break;
                 }
             }
+            // What has been decoded is stored.
+            worker.pool.finish();
         })?;
         Ok(Decoding { orders: Some(orders), answers, thread: Some(thread) })
     }
@@ -129,19 +141,51 @@ impl Drop for Decoding {
 
 struct Worker {
     answers: Sender<Answer>,
+    poller: Arc<Poller>,
+    /// Somebody has to be woken.
+    answered: bool,
+    pool: Pool<JobId>,
     works: HashMap<JobId, Work>,
-    spare: Vec<Decoder>,
+    spare: Arc<Mutex<Spare>>,
     decode: bool,
 }
 
 struct Work {
     cut: Cut,
-    sink: Box<dyn Sink>,
+    store: Arc<Mutex<Store>>,
     blocks: HashMap<u32, Block>,
     /// Of blocks that are not complete.
     hashes: HashMap<u32, Hash>,
     /// What comes of other blocks is late.
     missing: BlockSet,
+}
+
+/// Decoders that blocks to come may use again.
+#[derive(Default)]
+struct Spare {
+    decoders: Vec<(Decoder, usize)>,
+    bytes: usize,
+}
+
+impl Spare {
+    fn keep(&mut self, decoder: Decoder, bytes: usize) {
+        if self.bytes + bytes <= SPARE_BYTES {
+            self.bytes += bytes;
+            self.decoders.push((decoder, bytes));
+        }
+    }
+
+    fn take(&mut self) -> Option<Decoder> {
+        let (decoder, bytes) = self.decoders.pop()?;
+        self.bytes -= bytes;
+        Some(decoder)
+    }
+}
+
+/// A sink, which gets nothing more once it has failed.
+struct Store {
+    sink: Box<dyn Sink>,
+    failed: bool,
 }
 
 struct Block {
@@ -150,105 +194,144 @@ struct Block {
 }
 
 impl Worker {
-    /// Whether there is an answer.
-    fn carry_out(&mut self, order: Order) -> bool {
+    fn carry_out(&mut self, order: Order) {
         match order {
-            Order::Begin { job, parameters, cut, mut sink } => {
-                if let Err(e) = sink.begin(&parameters, *cut.layout()) {
-                    return self.fail(job, e.to_string());
-                }
-                let missing = BlockSet::all(cut.layout().blocks());
+            Order::Begin { job, parameters, cut, sink } => {
+                let store = Arc::new(Mutex::new(Store { sink, failed: false }));
+                let layout = *cut.layout();
+                let missing = BlockSet::all(layout.blocks());
                 let (blocks, hashes) = Default::default();
-                self.works.insert(job, Work { cut, sink, blocks, hashes, missing });
-                false
+                self.works.insert(job, Work { cut, store, blocks, hashes, missing });
+                self.store(job, move |sink| {
+                    sink.begin(&parameters, layout).map_err(|e| e.to_string())?;
+                    Ok(None)
+                });
             }
             Order::Hash { job, block, hash } => {
-                let Some(work) = self.works.get_mut(&job) else { return false };
-                work.hashes.insert(block, hash);
-                self.verify(job, block)
+                if let Some(work) = self.works.get_mut(&job) {
+                    work.hashes.insert(block, hash);
+                    self.verify(job, block);
+                }
             }
             Order::Symbols(batch) => {
                 let Batch { bytes, symbols } = batch;
-                let mut answered = false;
                 for (job, block, index, range) in symbols {
-                    answered |= self.symbol(job, block, index, &bytes[range]);
+                    self.symbol(job, block, index, &bytes[range]);
                 }
-                answered
             }
             Order::Finish { job } => {
-                let Some(mut work) = self.works.remove(&job) else { return false };
-                match work.sink.finish() {
-                    Ok(()) => self.answer(Answer::Finished { job }),
-                    Err(e) => self.fail(job, e.to_string()),
-                }
+                self.store(job, move |sink| {
+                    sink.finish().map_err(|e| e.to_string())?;
+                    Ok(Some(Answer::Finished { job }))
+                });
+                self.works.remove(&job);
             }
             Order::Forget { job } => {
                 self.works.remove(&job);
-                false
+                self.pool.forget(job);
             }
         }
     }
 
-    fn symbol(&mut self, job: JobId, block: u32, index: u16, payload: &[u8]) -> bool {
-        let Some(work) = self.works.get_mut(&job) else { return false };
+    fn symbol(&mut self, job: JobId, block: u32, index: u16, payload: &[u8]) {
+        let Some(work) = self.works.get_mut(&job) else { return };
         if !work.missing.contains(block) {
-            return false;
+            return;
         }
         if !work.blocks.contains_key(&block) {
             // Which columns can be solved for does not depend on what is in the symbols.
             let symbol_bytes = if self.decode { work.cut.layout().symbol_bytes() } else { 1 };
-            let decoder = match work.cut.decoder(block, symbol_bytes, self.spare.pop()) {
+            let spare = lock(&self.spare).take();
+            let decoder = match work.cut.decoder(block, symbol_bytes, spare) {
                 Ok(decoder) => decoder,
                 Err(e) => return self.fail(job, e.to_string()),
             };
             work.blocks.insert(block, Block { decoder, received: 0 });
         }
-        let Some(Block { decoder, received }) = work.blocks.get_mut(&block) else { return false };
+        let Some(Block { decoder, received }) = work.blocks.get_mut(&block) else { return };
         *received += 1;
         let payload = if self.decode { payload } else { payload.get(..1).unwrap_or_default() };
         match decoder.push(index.into(), payload) {
             Ok(Progress::Needs(more)) => {
-                if *received < u32::from(work.cut.layout().k(block)) {
-                    return false;
+                if *received >= u32::from(work.cut.layout().k(block)) {
+                    let symbols = (*received + more).min(u16::MAX.into()) as u16;
+                    self.answer(Answer::Needs { job, block, symbols });
                 }
-                let symbols = (*received + more).min(u16::MAX.into()) as u16;
-                self.answer(Answer::Needs { job, block, symbols })
             }
-            Ok(Progress::Duplicate) => false,
+            Ok(Progress::Duplicate) => {}
             Ok(Progress::Complete) => self.verify(job, block),
             Err(e) => self.fail(job, format!("block {block}: {e}")),
         }
     }
 
-    /// Hands a block to its sink, once it is decoded and its hash is known.
-    fn verify(&mut self, job: JobId, block: u32) -> bool {
-        let Some(work) = self.works.get_mut(&job) else { return false };
-        let Some(source) = work.blocks.get(&block).and_then(|b| b.decoder.source()) else { return false };
-        let count = work.cut.layout().block_bytes(block);
-        if self.decode {
-            let Some(hash) = work.hashes.get(&block) else { return false };
-            let bytes = &source[..count];
-            if blake3::hash(bytes) != *hash {
-                return self.fail(job, format!("block {block} is not what the server said it would be"));
-            }
-            if let Err(e) = work.sink.block(work.cut.layout().offset(block), bytes) {
-                return self.fail(job, e.to_string());
-            }
+    /// Has a block handed to its sink, once it is decoded and its hash is known.
+    fn verify(&mut self, job: JobId, block: u32) {
+        let Some(work) = self.works.get_mut(&job) else { return };
+        let decoded = work.blocks.get(&block).is_some_and(|block| block.decoder.source().is_some());
+        let hash = work.hashes.get(&block).copied();
+        if !decoded || self.decode && hash.is_none() {
+            return;
         }
+        let Some(Block { decoder, .. }) = work.blocks.remove(&block) else { return };
         work.hashes.remove(&block);
         work.missing.remove(block);
-        if let Some(Block { decoder, .. }) = work.blocks.remove(&block).filter(|_| self.spare.len() < SPARE) {
-            self.spare.push(decoder);
-        }
-        self.answer(Answer::Complete { job, block, bytes: count })
+        let (offset, bytes) = (work.cut.layout().offset(block), work.cut.layout().block_bytes(block));
+        let complete = Answer::Complete { job, block, bytes };
+        let (Some(hash), true) = (hash, self.decode) else {
+            lock(&self.spare).keep(decoder, bytes);
+            return self.answer(complete);
+        };
+        let spare = self.spare.clone();
+        self.store(job, move |sink| {
+            let source = decoder.source().and_then(|source| source.get(..bytes)).unwrap_or_default();
+            if blake3::hash(source) != hash {
+                return Err(format!("block {block} is not what the server said it would be"));
+            }
+            sink.block(offset, source).map_err(|e| e.to_string())?;
+            lock(&spare).keep(decoder, bytes);
+            Ok(Some(complete))
+        });
     }
 
-    fn answer(&self, answer: Answer) -> bool {
-        self.answers.send(answer).is_ok()
+    /// Has something done with a job's sink, after what was ordered before. What it returns is answered.
+    fn store(
+        &self,
+        job: JobId,
+        act: impl FnOnce(&mut dyn Sink) -> Result<Option<Answer>, String> + Send + 'static,
+    ) {
+        let Some(work) = self.works.get(&job) else { return };
+        let (store, answers, poller) = (work.store.clone(), self.answers.clone(), self.poller.clone());
+        self.pool.put(job, move || {
+            let mut store = lock(&store);
+            if store.failed {
+                return;
+            }
+            let done = catch_unwind(AssertUnwindSafe(|| act(&mut *store.sink)));
+            let answer = done.unwrap_or_else(|_| Err("what takes its blocks has panicked".into()));
+            let answer = answer.unwrap_or_else(|why| {
+                store.failed = true;
+                Some(Answer::Failed { job, why })
+            });
+            drop(store);
+            if let Some(answer) = answer {
+                // Both fail only when nobody waits any more.
+                let _ = answers.send(answer);
+                let _ = poller.notify();
+            }
+        });
     }
 
-    fn fail(&mut self, job: JobId, why: String) -> bool {
+    fn answer(&mut self, answer: Answer) {
+        self.answered |= self.answers.send(answer).is_ok();
+    }
+
+    fn fail(&mut self, job: JobId, why: String) {
         self.works.remove(&job);
-        self.answer(Answer::Failed { job, why })
+        self.answer(Answer::Failed { job, why });
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A sink that panicked has failed: the panic has been reported where it happened.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,19 +1,17 @@
 //! What may wait for a disk, done by threads: a cold or slow one holds up nobody but those who asked for it.
 
-use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::num::NonZero;
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use polling::Poller;
-use proto::object::Object;
+use proto::object::{Cut, Layout, Object};
 use rustix::io::ReadWriteFlags;
-use wire::control::{Entry, Omitted};
+use wire::control::{Entry, Fetch, Omitted};
 
 use crate::files::{Refused, Root, read_block, require_unchanged};
+use crate::pool::Pool;
 use crate::walking::{Found, Walk};
 
 /// Threads that are busy for one client at a time.
@@ -32,8 +30,8 @@ pub(crate) struct Ticket {
 
 /// What is to be done.
 pub(crate) enum Job {
-    /// Open a file.
-    Open { ticket: Ticket, root: Arc<Root>, path: String },
+    /// Open a file, and find the seeds that it is sent with from `start` on: that takes long enough to be done here.
+    Open { ticket: Ticket, root: Arc<Root>, fetch: Fetch, start: u64 },
     /// Read a block.
     Load(Load),
     /// Find out what lies below a path.
@@ -70,35 +68,28 @@ pub(crate) struct Part {
 
 /// The threads, and what they have done.
 pub(crate) struct Disk {
-    queue: Arc<Queue>,
+    pool: Pool<u64>,
+    finished: Sender<(u64, Done)>,
     done: Receiver<(u64, Done)>,
+    poller: Arc<Poller>,
 }
 
 impl Disk {
     /// Starts so many threads, which wake the poller.
     pub(crate) fn start(poller: &Arc<Poller>, threads: usize) -> io::Result<Self> {
-        let queue = Arc::<Queue>::default();
         let (finished, done) = channel();
-        // From here on the threads end with it.
-        let disk = Disk { queue, done };
-        for _ in 0..threads {
-            let (queue, finished, poller) = (disk.queue.clone(), finished.clone(), poller.clone());
-            thread::Builder::new().name("disk".into()).spawn(move || {
-                while let Some((client, job)) = queue.take() {
-                    let done = carry_out(job);
-                    queue.finished(client);
-                    if finished.send((client, done)).is_err() || poller.notify().is_err() {
-                        return;
-                    }
-                }
-            })?;
-        }
-        Ok(disk)
+        let pool = Pool::start("disk", threads, OF_A_CLIENT)?;
+        Ok(Disk { pool, finished, done, poller: poller.clone() })
     }
 
     /// Has a job done for a client; [`Disk::next`] tells of it.
     pub(crate) fn order(&self, client: u64, job: Job) {
-        self.queue.put(client, job);
+        let (finished, poller) = (self.finished.clone(), self.poller.clone());
+        self.pool.put(client, move || {
+            // Both fail only when nobody waits any more.
+            let _ = finished.send((client, carry_out(job)));
+            let _ = poller.notify();
+        });
     }
 
     /// The block if that takes no waiting; else it is ordered.
@@ -112,7 +103,7 @@ impl Disk {
 
     /// Nothing that a client has ordered is begun any more.
     pub(crate) fn forget(&self, client: u64) {
-        self.queue.lock().waiting.remove(&client);
+        self.pool.forget(client);
     }
 
     /// What was done next, and for whom.
@@ -121,19 +112,18 @@ impl Disk {
     }
 }
 
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let mut jobs = self.queue.lock();
-        jobs.waiting.clear();
-        jobs.over = true;
-        drop(jobs);
-        self.queue.changed.notify_all();
-    }
-}
-
 fn carry_out(job: Job) -> Done {
     match job {
-        Job::Open { ticket, root, path } => Done::Opened { ticket, opened: root.file(&path) },
+        Job::Open { ticket, root, fetch, start } => {
+            let opened = root.file(&fetch.path);
+            if let Ok((_, object)) = &opened
+                && let Some(layout) = Layout::new(fetch.symbol_bytes, fetch.block_symbols, object.size)
+            {
+                // They are remembered; what is wrong is told by who asks for them.
+                let _ = Cut::choose(layout, fetch.code, start);
+            }
+            Done::Opened { ticket, opened }
+        }
         Job::Load(Load { ticket, block, file, object, offset, bytes }) => {
             Done::Loaded { ticket, block, bytes: read_block(&file, &object, offset, bytes) }
         }
@@ -169,119 +159,4 @@ fn read_cached(load: &Load) -> Option<Arc<[u8]>> {
     let slices = &mut [IoSliceMut::new(place)];
     let read = rustix::io::preadv2(&*load.file, slices, load.offset, ReadWriteFlags::NOWAIT).ok()?;
     (read == load.bytes).then_some(block)
-}
-
-/// Jobs, first come, first served, as long as a client has not as many threads as it may have.
-#[derive(Default)]
-struct Queue {
-    jobs: Mutex<Jobs>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Jobs {
-    /// Of each client, its jobs and when the first of them was put.
-    waiting: HashMap<u64, VecDeque<(u64, Job)>>,
-    /// How many threads each client has.
-    running: HashMap<u64, NonZero<usize>>,
-    put: u64,
-    over: bool,
-}
-
-impl Jobs {
-    fn take(&mut self) -> Option<(u64, Job)> {
-        let may = |client: &u64| self.running.get(client).is_none_or(|n| n.get() < OF_A_CLIENT);
-        let clients = self.waiting.iter().filter(|(client, _)| may(client));
-        let client = *clients.min_by_key(|(_, jobs)| jobs.front().map(|(at, _)| *at))?.0;
-        let jobs = self.waiting.get_mut(&client)?;
-        let (_, job) = jobs.pop_front()?;
-        if jobs.is_empty() {
-            self.waiting.remove(&client);
-        }
-        self.running.entry(client).and_modify(|n| *n = n.saturating_add(1)).or_insert(NonZero::<usize>::MIN);
-        Some((client, job))
-    }
-}
-
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Jobs> {
-        // Whatever panicked has left the queue whole.
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn put(&self, client: u64, job: Job) {
-        let mut jobs = self.lock();
-        jobs.put += 1;
-        let at = jobs.put;
-        jobs.waiting.entry(client).or_default().push_back((at, job));
-        drop(jobs);
-        self.changed.notify_one();
-    }
-
-    /// The next job, when there is one; `None` at the end.
-    fn take(&self) -> Option<(u64, Job)> {
-        let mut jobs = self.lock();
-        loop {
-            if jobs.over {
-                return None;
-            }
-            if let Some(taken) = jobs.take() {
-                return Some(taken);
-            }
-            jobs = self.changed.wait(jobs).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn finished(&self, client: u64) {
-        let mut jobs = self.lock();
-        let left = jobs.running.remove(&client).and_then(|n| NonZero::new(n.get() - 1));
-        if let Some(left) = left {
-            jobs.running.insert(client, left);
-        }
-        drop(jobs);
-        self.changed.notify_one();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn job(path: &str) -> Job {
-        let root = Arc::new(Root::open(std::path::Path::new("/")).unwrap());
-        Job::Open { ticket: Ticket { request: 0, serial: 0 }, root, path: path.to_owned() }
-    }
-
-    fn path(taken: Option<(u64, Job)>) -> Option<String> {
-        match taken?.1 {
-            Job::Open { path, .. } => Some(path),
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn a_client_whose_disk_is_slow_leaves_threads_to_others() {
-        let queue = Queue::default();
-        for n in 0..100 {
-            queue.put(1, job(&format!("slow {n}")));
-        }
-        queue.put(2, job("other"));
-        let next = || path(queue.lock().take());
-        assert_eq!(next().as_deref(), Some("slow 0"));
-        assert_eq!(next().as_deref(), Some("slow 1"));
-        assert_eq!(next().as_deref(), Some("other"), "two threads wait for the slow disk, no more");
-        assert_eq!(next(), None);
-        queue.finished(1);
-        assert_eq!(path(queue.lock().take()).as_deref(), Some("slow 2"));
-    }
-
-    #[test]
-    fn jobs_are_done_in_the_order_in_which_they_came() {
-        let queue = Queue::default();
-        for n in 0..40 {
-            queue.put(n % 20, job(&n.to_string()));
-        }
-        let taken: Vec<_> = std::iter::from_fn(|| path(queue.lock().take())).collect();
-        assert_eq!(taken, (0..40).map(|n| n.to_string()).collect::<Vec<_>>());
-    }
 }

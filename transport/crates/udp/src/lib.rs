@@ -11,6 +11,7 @@ mod disk;
 mod fetching;
 mod files;
 mod limits;
+mod pool;
 mod receiving;
 mod sending;
 mod serving;

@@ -6,7 +6,7 @@ mod session;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use polling::{Event, PollMode, Poller};
@@ -21,6 +21,7 @@ pub use self::interface::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Take
 use self::session::Session;
 use crate::clock::{Clock, sleep_precisely};
 use crate::decoding::{Answer, Batch, Decoding, Order};
+use crate::pool::Pool;
 use crate::serving::{Error, raise_file_limit};
 use crate::signals::parse;
 use crate::sink::JobId;
@@ -35,7 +36,14 @@ const LINGER: Duration = Duration::from_secs(3);
 /// Between two answers to symbols of a connection that there is not.
 const RESET_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Threads that open what objects go to, and those of them for one sender.
+const OPENING: usize = 4;
+const OPENING_OF_A_SENDER: usize = 1;
+
 type Key = (SocketAddr, u32);
+
+/// Where an object goes, or why it is not taken.
+type Opened = (JobId, Result<Taken, (Refusal, String)>);
 
 /// A receiver that is bound.
 pub struct Receiving {
@@ -48,6 +56,9 @@ pub struct Receiving {
     doorkeeper: Doorkeeper,
     sessions: HashMap<Key, Session>,
     decoding: Decoding,
+    /// Opens what objects go to.
+    pool: Pool<Key>,
+    opened: (mpsc::Sender<Opened>, mpsc::Receiver<Opened>),
     jobs: HashMap<JobId, Running>,
     next_job: u64,
     kept_back: Batch,
@@ -93,6 +104,8 @@ impl Receiving {
             doorkeeper: Doorkeeper::new(&secret),
             sessions: HashMap::new(),
             decoding: Decoding::start(poller.clone(), decode)?,
+            pool: Pool::start("opening", OPENING, OPENING_OF_A_SENDER)?,
+            opened: mpsc::channel(),
             poller,
             jobs: HashMap::new(),
             next_job: 0,
@@ -216,6 +229,12 @@ impl Receiving {
         while let Some(answer) = self.decoding.answer()? {
             self.on_answer(answer);
         }
+        while let Ok((job, opened)) = self.opened.1.try_recv() {
+            match opened {
+                Ok(taken) => self.take(job, taken),
+                Err((why, detail)) => self.refuse(job, why, detail),
+            }
+        }
         let now = self.clock.now();
         let keys: Vec<Key> = self.sessions.keys().copied().collect();
         let granted_bytes: u64 = self.sessions.values().map(Session::granted_bytes).sum();
@@ -272,6 +291,17 @@ impl Receiving {
             }
             ReceiverEvent::Ended { reason, .. } => self.lose(now, key, &reason),
         }
+    }
+
+    /// Takes or refuses an object that was offered as `open` says, which may wait for a disk: a thread calls it.
+    pub fn open(&self, job: JobId, open: impl FnOnce() -> Result<Taken, (Refusal, String)> + Send + 'static) {
+        let Some(running) = self.jobs.get(&job) else { return };
+        let (opened, poller) = (self.opened.0.clone(), self.poller.clone());
+        self.pool.put(running.key, move || {
+            // Both fail only when nobody waits any more.
+            let _ = opened.send((job, open()));
+            let _ = poller.notify();
+        });
     }
 
     /// Takes an object that was offered.

@@ -342,7 +342,9 @@ impl Serving {
         let now = self.clock.now();
         let mut over = Vec::new();
         for (key, connection) in &mut self.connections {
-            let alive = connection.drive(now, GREETING, *key as u64, &self.root, &self.disk).is_ok();
+            let alive = connection
+                .drive(now, GREETING, *key as u64, &self.root, &self.disk, self.config.seed)
+                .is_ok();
             if !alive || connection.is_over() {
                 over.push(*key);
             } else if connection.wants_write_changed() {

@@ -5,7 +5,8 @@ use std::io;
 use proto::object::Layout;
 use wire::control::Parameters;
 
-/// Where an object goes. All calls come from one thread, in the order in which blocks are complete.
+/// Where an object goes. Calls come one at a time, in the order in which blocks are complete, from threads that may wait: a
+/// slow sink holds up no other.
 pub trait Sink: Send {
     /// The object is known.
     ///

@@ -157,6 +157,8 @@ pub enum Refusal {
     SymbolCap,
     /// The receiver has something of that name, and does not replace it.
     Exists,
+    /// The receiver has no room for it.
+    NoRoom,
 }
 
 /// The decoding parameters.

@@ -208,6 +208,7 @@ fn messages_are_as_they_were() {
         ("server.refused.busy", Refusal::Busy),
         ("server.refused.symbol_cap", Refusal::SymbolCap),
         ("server.refused.exists", Refusal::Exists),
+        ("server.refused.no_room", Refusal::NoRoom),
     ] {
         golden.message(name, &Server::Refused { request: 1, why, detail: "why".into() });
     }

@@ -40,7 +40,7 @@ pub enum ReceiveUpdate {
         /// Its address.
         from: SocketAddr,
     },
-    /// It would send an object: [`Receiving::take`] or [`Receiving::refuse`].
+    /// It would send an object: [`Receiving::open`], [`Receiving::take`] or [`Receiving::refuse`].
     Offered {
         /// Names it here.
         job: JobId,

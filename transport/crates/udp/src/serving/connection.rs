@@ -178,7 +178,7 @@ impl Connection {
         }
     }
 
-    /// Lets timers expire and does what the state machine asks for.
+    /// Lets timers expire and does what the state machine asks for; the search for seeds begins at `start`.
     pub(super) fn drive(
         &mut self,
         now: Time,
@@ -186,6 +186,7 @@ impl Connection {
         client: u64,
         root: &Arc<Root>,
         disk: &Disk,
+        start: u64,
     ) -> Result<(), Broken> {
         if self.session.is_none() && now.since(self.since) >= greeting {
             return Err(Broken::Closed);
@@ -196,7 +197,7 @@ impl Connection {
             session.handle_timeout(now);
         }
         while let Some(event) = self.session.as_mut().and_then(Server::poll_event) {
-            self.on_event(event, client, root, disk);
+            self.on_event(event, client, root, disk, start);
         }
         self.list(client, root, disk);
         while let Some(message) = self.session.as_mut().and_then(Server::poll_control) {
@@ -205,14 +206,14 @@ impl Connection {
         self.channel.flush()
     }
 
-    fn on_event(&mut self, event: ServerEvent, client: u64, root: &Arc<Root>, disk: &Disk) {
+    fn on_event(&mut self, event: ServerEvent, client: u64, root: &Arc<Root>, disk: &Disk, start: u64) {
         let Some(session) = &mut self.session else { return };
         match event {
             ServerEvent::Open(fetch) => {
                 let ticket = Ticket { request: fetch.request, serial: self.next_serial };
                 self.next_serial += 1;
                 self.files.insert(fetch.request, (ticket, None));
-                disk.order(client, Job::Open { ticket, root: root.clone(), path: fetch.path });
+                disk.order(client, Job::Open { ticket, root: root.clone(), fetch, start });
             }
             ServerEvent::Load { request, block, offset, bytes } => {
                 let Some((ticket, Some((file, object)))) = self.files.get(&request) else { return };
