@@ -335,3 +335,146 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A sink that panicked has failed: the panic has been reported where it happened.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use proto::object::Layout;
+    use wire::control::{Code, Version};
+
+    use super::*;
+
+    const BLOCK: usize = 640;
+    const SYMBOLS: u16 = 20;
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// Tells what it gets, and waits before it takes a block until it may.
+    struct Slow {
+        may: Option<Receiver<()>>,
+        got: Sender<Vec<u8>>,
+    }
+
+    impl Sink for Slow {
+        fn begin(&mut self, _: &Parameters, _: Layout) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn block(&mut self, _: u64, bytes: &[u8]) -> io::Result<()> {
+            if let Some(may) = &self.may {
+                may.recv_timeout(SOON).map_err(io::Error::other)?;
+            }
+            self.got.send(bytes.to_vec()).map_err(|_| io::Error::other("nobody looks"))
+        }
+
+        fn finish(&mut self) -> io::Result<()> {
+            self.got.send(Vec::new()).map_err(|_| io::Error::other("nobody looks"))
+        }
+    }
+
+    fn contents(job: u64) -> Vec<u8> {
+        (0..BLOCK).map(|n| (n as u64 * 7 + job) as u8).collect()
+    }
+
+    /// A job of one block, all of it.
+    fn order(decoding: &Decoding, job: u64, sink: impl Sink + 'static) {
+        let layout = Layout::new(BLOCK as u16 / SYMBOLS, SYMBOLS, BLOCK as u64).unwrap();
+        let (cut, seed, last_seed) = Cut::choose(layout, Code::Dealt, 1).unwrap();
+        let parameters = Parameters {
+            request: 0,
+            size: BLOCK as u64,
+            version: Version([0; 16]),
+            modified_ns: 0,
+            mode: 0,
+            seed,
+            last_seed,
+        };
+        let mut encoder = cut.encoder(0, contents(job).into()).unwrap();
+        let hash = *blake3::hash(&contents(job)).as_bytes();
+        let job = JobId(job);
+        decoding.order(Order::Begin { job, parameters, cut, sink: Box::new(sink) });
+        decoding.order(Order::Hash { job, block: 0, hash });
+        let mut batch = Batch::default();
+        for index in 0..2 * SYMBOLS {
+            let mut symbol = vec![0; layout.symbol_bytes()];
+            encoder.encode(index.into(), &mut symbol).unwrap();
+            batch.push(job, 0, index, &symbol);
+        }
+        decoding.order(Order::Symbols(batch));
+        decoding.order(Order::Finish { job });
+    }
+
+    fn finished(decoding: &Decoding) -> u64 {
+        let end = Instant::now() + SOON;
+        while Instant::now() < end {
+            match decoding.answer().unwrap() {
+                Some(Answer::Finished { job }) => return job.0,
+                Some(Answer::Failed { why, .. }) => panic!("{why}"),
+                Some(_) => {}
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        panic!("nothing was finished");
+    }
+
+    #[test]
+    fn a_sink_that_waits_holds_up_no_other() {
+        let decoding = Decoding::start(Arc::new(Poller::new().unwrap()), true).unwrap();
+        let (let_go, may) = channel();
+        let (got, gets) = channel();
+        order(&decoding, 1, Slow { may: Some(may), got: got.clone() });
+        for job in 2..9 {
+            order(&decoding, job, Slow { may: None, got: got.clone() });
+            assert_eq!(finished(&decoding), job);
+            assert_eq!(gets.recv().unwrap(), contents(job));
+            assert!(gets.recv().unwrap().is_empty());
+        }
+        let_go.send(()).unwrap();
+        assert_eq!(finished(&decoding), 1);
+        assert_eq!(gets.recv().unwrap(), contents(1));
+    }
+
+    #[test]
+    fn what_has_been_decoded_is_stored_before_the_end() {
+        let (got, gets) = channel();
+        let decoding = Decoding::start(Arc::new(Poller::new().unwrap()), true).unwrap();
+        for job in 0..50 {
+            order(&decoding, job, Slow { may: None, got: got.clone() });
+        }
+        drop((decoding, got));
+        assert_eq!(gets.iter().filter(|bytes| !bytes.is_empty()).count(), 50);
+    }
+
+    #[test]
+    fn a_sink_that_panics_fails_its_job_alone() {
+        struct Bad;
+        impl Sink for Bad {
+            fn begin(&mut self, _: &Parameters, _: Layout) -> io::Result<()> {
+                panic!("as it should");
+            }
+            fn block(&mut self, _: u64, _: &[u8]) -> io::Result<()> {
+                unreachable!("it has failed")
+            }
+            fn finish(&mut self) -> io::Result<()> {
+                unreachable!("it has failed")
+            }
+        }
+        let decoding = Decoding::start(Arc::new(Poller::new().unwrap()), true).unwrap();
+        order(&decoding, 1, Bad);
+        let end = Instant::now() + SOON;
+        loop {
+            assert!(Instant::now() < end, "nobody was told");
+            match decoding.answer().unwrap() {
+                Some(Answer::Failed { job, why }) => {
+                    assert_eq!(job, JobId(1));
+                    assert!(why.contains("panicked"), "{why}");
+                    break;
+                }
+                _ => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        let (got, _gets) = channel();
+        order(&decoding, 2, Slow { may: None, got });
+        assert_eq!(finished(&decoding), 2);
+    }
+}
