@@ -172,7 +172,7 @@ pub(crate) struct Fetch {
     pub(crate) hash: bool,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// Bytes of a symbol, or "mtu": as many as fit an Ethernet frame
+    /// Bytes of a symbol, or "mtu": as many as the path carries, up to an Ethernet frame
     #[arg(long, value_name = "N|mtu", default_value = "mtu")]
     pub(crate) symbol_bytes: SymbolBytes,
     /// Symbols of a block: more are more efficient, fewer need less memory and are complete sooner
@@ -296,7 +296,7 @@ pub(crate) struct Send {
     pub(crate) ceiling: Option<f64>,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// Bytes of a symbol, or "mtu": as many as fit an Ethernet frame
+    /// Bytes of a symbol, or "mtu": as many as the path carries, up to an Ethernet frame
     #[arg(long, value_name = "N|mtu", default_value = "mtu")]
     pub(crate) symbol_bytes: SymbolBytes,
     /// Symbols of a block: more are more efficient, fewer need less memory and are complete sooner

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
         while !plan.is_finished() && !interrupted.load(Ordering::Relaxed) {
             let mut present = match attempt.take() {
                 Some(attempt) => attempt,
-                None => Attempt::connect(&plan, tls.as_ref(), &config)?,
+                None => Attempt::connect(&plan, tls.as_ref())?,
             };
             let before = plan.blocks_done();
             let whole = present.run(&mut plan, &mut report, &interrupted)?;
@@ -44,6 +44,7 @@ pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
                 continue;
             }
             report.keep_servers(&present);
+            plan.fit(present.has_swallowed());
             if plan.blocks_done() > before {
                 retry.begin();
             }
@@ -68,11 +69,8 @@ pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
 }
 
 fn config(args: &Fetch) -> Result<ClientConfig, Failure> {
-    let symbol_bytes = args.symbol_bytes.exactly(!args.trust.insecure);
     let default = ClientConfig::default();
     Ok(ClientConfig {
-        symbol_bytes,
-        block_symbols: args.block_symbols,
         code: match args.draw {
             args::Draw::Dealt => control::Code::Dealt,
             args::Draw::Independent => control::Code::Independent,

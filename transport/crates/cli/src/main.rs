@@ -12,6 +12,7 @@ mod recv;
 mod security;
 mod send;
 mod serve;
+mod symbols;
 mod target;
 mod telling;
 mod trying;

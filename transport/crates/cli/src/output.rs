@@ -147,7 +147,10 @@ impl Output {
     fn note(&self) -> Option<Note> {
         let tree = self.place.as_ref()?;
         let note: Note = serde_json::from_slice(&tree.read(&self.beside(STATE)).ok()?).ok()?;
-        let same = note.symbol_bytes == self.symbol_bytes && note.block_symbols == self.block_symbols;
+        // Symbols may have been of another length, on another path, if blocks are not.
+        let block_bytes = |bytes: u16, symbols: u16| u32::from(bytes) * u32::from(symbols);
+        let same = block_bytes(note.symbol_bytes, note.block_symbols)
+            == block_bytes(self.symbol_bytes, self.block_symbols);
         let part = tree.metadata(&self.beside(PART)).ok()?;
         (same && part.is_file() && part.len() == note.size).then_some(note)
     }

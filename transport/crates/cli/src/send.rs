@@ -18,6 +18,7 @@ use self::rates::Rates;
 use self::report::Report;
 use crate::args::{Code, Send};
 use crate::serve::seconds;
+use crate::symbols::Symbols;
 use crate::trying::{Retry, interruption, status};
 use crate::{Failure, security};
 
@@ -67,10 +68,13 @@ pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
     let to = args.to.resolve()?;
     let mut files = files(&args.paths)?;
     let mut retry = Retry::new(args.retry)?;
+    let mut symbols = Symbols::new(args.symbol_bytes, args.block_symbols, !args.trust.insecure).fit([to]);
     let rates = Rates::of(args, to)?;
     let mut report = Report::new(args, &files);
     while !files.iter().all(File::is_over) && !interrupted.load(Ordering::Relaxed) {
         let before = report.delivered();
+        let Symbols { bytes: symbol_bytes, of_a_block: block_symbols, .. } = symbols;
+        let config = SenderConfig { symbol_bytes, block_symbols, ..config.clone() };
         let attempt = Attempt { args, tls: &tls, config: &config, rates: &rates, interrupted: &interrupted };
         let lost = attempt.run(to, &mut files, &mut report)?;
         let Some(why) = lost else { break };
@@ -84,6 +88,10 @@ pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
         let Some(pause) = retry.pause() else { break };
         report.retrying(pause);
         std::thread::sleep(pause);
+        let fitting = symbols.fit([to]);
+        // Signals, which are short, have passed, and symbols perhaps have not.
+        let swallowed = report.delivered() == before && report.has_opened() && fitting == symbols;
+        symbols = if swallowed { symbols.shorter().unwrap_or(symbols) } else { fitting };
     }
     let stopped = interrupted.load(Ordering::Relaxed);
     let complete = report.finish(&files, stopped);
@@ -106,8 +114,6 @@ fn config(args: &Send) -> Result<SenderConfig, Failure> {
         fallback: args.rate.is_none(),
     };
     Ok(SenderConfig {
-        symbol_bytes: args.symbol_bytes.exactly(!args.trust.insecure),
-        block_symbols: args.block_symbols,
         code: match args.code {
             Code::Raptor => control::Code::Raptor,
             Code::Lt => control::Code::Dealt,
@@ -236,6 +242,7 @@ impl Attempt<'_> {
                 match update {
                     SendUpdate::Open => {
                         open = true;
+                        report.opened();
                         self.rates.attach(sending.rate_teller());
                     }
                     SendUpdate::Accepted { request, bytes } => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use polling::{Event, PollMode, Poller};
 use proto::Time;
-use proto::lttp::{Client, ClientConfig, ClientEvent, ServerId, ServerReport};
+use proto::lttp::{Client, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
 use proto::object::{Cut, Layout};
 use thiserror::Error;
 use wire::control::{Parameters, Refusal, Run, Version};
@@ -123,7 +123,7 @@ impl Fetching {
         for index in 0..fetching.links.len() {
             // One that failed at once has no jobs, and is in no poller.
             if let Some(why) = fetching.links[index].take_failure() {
-                fetching.updates.push(Update::Lost { server: index, why });
+                fetching.updates.push(Update::Lost { server: index, why, swallowed: false });
             }
         }
         Ok(fetching)
@@ -429,7 +429,7 @@ impl Fetching {
             }
             ClientEvent::Lost { server, reason } => {
                 if let Some(index) = self.link_of.get(&server) {
-                    self.lose(*index, reason.to_string());
+                    self.give_up(*index, reason.to_string(), matches!(reason, Lost::NoData(_)));
                 }
             }
         }
@@ -473,8 +473,12 @@ impl Fetching {
         }
     }
 
-    /// A server is gone.
     fn lose(&mut self, index: usize, why: String) {
+        self.give_up(index, why, false);
+    }
+
+    /// A server is gone; whether its path has swallowed datagrams that are as long as symbols.
+    fn give_up(&mut self, index: usize, why: String, swallowed: bool) {
         if self.links[index].is_gone() {
             return;
         }
@@ -485,7 +489,7 @@ impl Fetching {
         self.server_of.remove(&self.links[index].address());
         self.links[index].close();
         // First, so that whoever hears of the jobs knows that it was not they that failed.
-        self.updates.push(Update::Lost { server: index, why: why.clone() });
+        self.updates.push(Update::Lost { server: index, why: why.clone(), swallowed });
         let jobs: Vec<JobId> = self.jobs.iter().filter(|(_, r)| r.link == index).map(|(id, _)| *id).collect();
         for job in jobs {
             self.fail(job, None, format!("its server is gone: {why}"));

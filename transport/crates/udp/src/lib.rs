@@ -11,6 +11,7 @@ mod disk;
 mod fetching;
 mod files;
 mod limits;
+mod path;
 mod pool;
 mod receiving;
 mod sending;
@@ -26,11 +27,10 @@ pub use clock::Clock;
 pub use fetching::{Error as FetchError, Fetching, Job, Source, Update};
 pub use files::Root;
 pub use limits::Limits;
+pub use path::{local_address, path_mtu};
 pub use receiving::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Receiving, Taken};
 pub use rustls::{ClientConfig as TlsClientConfig, ServerConfig as TlsServerConfig};
-pub use sending::{
-    RateNews, RateTeller, SendError, SendOptions, SendReport, SendUpdate, Sending, local_address,
-};
+pub use sending::{RateNews, RateTeller, SendError, SendOptions, SendReport, SendUpdate, Sending};
 pub use serving::{Error as ServeError, Options as ServeOptions, Serving, Statistics, Stop};
 pub use sink::{JobId, Sink};
 pub use walking::{Found, Walk};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -538,15 +538,4 @@ impl Drop for Sending {
         // It was added in `connect`.
         let _ = self.poller.delete(self.socket.socket());
     }
-}
-
-/// Our address as one at `to` sees it, as far as this system can tell.
-///
-/// # Errors
-/// There is no way there.
-pub fn local_address(to: SocketAddr) -> io::Result<IpAddr> {
-    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
-    socket.connect(to)?;
-    Ok(socket.local_addr()?.ip().to_canonical())
 }

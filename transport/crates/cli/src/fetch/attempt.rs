@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use proto::lttp::{ClientConfig, ServerReport};
+use proto::lttp::ServerReport;
 use udp::{Fetching, Job, JobId, TlsClientConfig, Update};
 use wire::control::{Refusal, Run};
 
@@ -32,6 +32,8 @@ pub(super) struct Attempt {
     pending: HashMap<usize, usize>,
     running: HashMap<JobId, (usize, usize)>,
     listings: HashMap<(usize, u16), (Unlisted, Listing)>,
+    /// A server's path carries no datagrams as long as these.
+    swallowed: bool,
 }
 
 #[derive(Default)]
@@ -47,12 +49,8 @@ struct Piece {
 }
 
 impl Attempt {
-    pub(super) fn connect(
-        plan: &Plan,
-        tls: Option<&Arc<TlsClientConfig>>,
-        config: &ClientConfig,
-    ) -> Result<Self, Failure> {
-        let pulling = Fetching::connect(&plan.servers, tls, config.clone()).map_err(Failure::new)?;
+    pub(super) fn connect(plan: &Plan, tls: Option<&Arc<TlsClientConfig>>) -> Result<Self, Failure> {
+        let pulling = Fetching::connect(&plan.servers, tls, plan.config().clone()).map_err(Failure::new)?;
         Ok(Attempt {
             pulling,
             servers: plan.servers.iter().map(|_| Server::default()).collect(),
@@ -60,7 +58,13 @@ impl Attempt {
             pending: HashMap::new(),
             running: HashMap::new(),
             listings: HashMap::new(),
+            swallowed: false,
         })
+    }
+
+    /// Whether datagrams of this length were swallowed on their way.
+    pub(super) fn has_swallowed(&self) -> bool {
+        self.swallowed
     }
 
     /// Works until all is there or has failed for good, or nothing more can come over these connections; whether
@@ -160,7 +164,8 @@ impl Attempt {
         for update in self.pulling.wait(TICK).map_err(Failure::new)? {
             match update {
                 Update::Ready { server } => self.servers[server].ready = true,
-                Update::Lost { server, why } => {
+                Update::Lost { server, why, swallowed } => {
+                    self.swallowed |= swallowed;
                     report.lost(&plan.servers[server], &why);
                     self.servers[server].gone = Some(why);
                     let lost = |(s, _): &(usize, u16)| *s == server;

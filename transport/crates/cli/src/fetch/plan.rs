@@ -14,6 +14,7 @@ use crate::Failure;
 use crate::args::Fetch;
 use crate::output::{Output, Place, RESERVED, is_clean};
 use crate::place::{Attributes, Tree};
+use crate::symbols::Symbols;
 use crate::target::{Host, Target};
 
 /// Pieces of an object for each of its servers: the last ones to finish are then not far apart.
@@ -32,6 +33,7 @@ pub(super) struct Plan {
     directories: Vec<(String, Attributes)>,
     names: HashSet<String>,
     config: ClientConfig,
+    symbols: Symbols,
     kept: Option<Attempt>,
     done_before: u64,
 }
@@ -144,9 +146,11 @@ impl Plan {
             directories: Vec::new(),
             names: HashSet::new(),
             config: config.clone(),
+            symbols: Symbols::new(args.symbol_bytes, args.block_symbols, !args.trust.insecure),
             kept: None,
             done_before: 0,
         };
+        plan.fit(false);
         for Target { hosts, path } in &args.sources {
             let mut servers: Vec<usize> = Vec::new();
             for host in hosts {
@@ -254,6 +258,27 @@ impl Plan {
     /// Blocks that have come, of all rounds.
     pub(super) fn blocks_done(&self) -> u64 {
         self.done_before + self.files.iter().map(|f| f.lock().blocks_done()).sum::<u64>()
+    }
+
+    /// Cuts blocks anew before the next attempt: as the paths have become, and shorter if one has `swallowed` datagrams.
+    pub(super) fn fit(&mut self, swallowed: bool) {
+        let symbols = self.symbols.fit(self.servers.iter().map(|server| server.address));
+        self.symbols =
+            if swallowed && symbols == self.symbols { symbols.shorter().unwrap_or(symbols) } else { symbols };
+        let Symbols { bytes, of_a_block, .. } = self.symbols;
+        (self.config.symbol_bytes, self.config.block_symbols) = (bytes, of_a_block);
+        for file in &mut self.files {
+            if let Some(object) = &mut file.object
+                && let Some(layout) = Layout::new(bytes, of_a_block, object.layout.size())
+            {
+                object.layout = layout;
+            }
+        }
+    }
+
+    /// How connections behave.
+    pub(super) fn config(&self) -> &ClientConfig {
+        &self.config
     }
 
     /// How an object of `size` bytes is cut.
