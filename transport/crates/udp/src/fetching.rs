@@ -112,7 +112,7 @@ impl Fetching {
         for (index, source) in sources.iter().enumerate() {
             let link = Link::connect(source, tls)?;
             if let Some(stream) = link.stream() {
-                // SAFETY: it is deleted from the poller before it is dropped, in `Fetching::unlink`.
+                // SAFETY: it is deleted from the poller before it is dropped, in `Fetching::give_up` or `Fetching::drop`.
                 unsafe {
                     let event = Event::all(FIRST_LINK + index);
                     fetching.poller.add_with_mode(stream, event, PollMode::Level)?;

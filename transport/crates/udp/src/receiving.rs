@@ -88,14 +88,10 @@ impl Receiving {
         raise_file_limit();
         let socket = DataSocket::bind(listen).map_err(|error| Error::Listen { address: listen, error })?;
         let poller = Arc::new(Poller::new()?);
-        // SAFETY: it is deleted from the poller before it is dropped, in `Receiving::drop`.
-        unsafe {
-            poller.add_with_mode(socket.socket(), Event::readable(SOCKET), PollMode::Level)?;
-        }
         let mut secret = [0; 32];
         let fill = SystemRandom::new().fill(&mut secret);
         fill.map_err(|_| io::Error::other("the system gives no randomness"))?;
-        Ok(Receiving {
+        let receiving = Receiving {
             clock: Clock::start(),
             socket,
             tls,
@@ -114,7 +110,13 @@ impl Receiving {
             unsent: None,
             reset_at: Time::ZERO,
             statistics: ReceiveStatistics::default(),
-        })
+        };
+        // SAFETY: it is deleted from the poller before it is dropped, in `Receiving::drop`.
+        unsafe {
+            let socket = receiving.socket.socket();
+            receiving.poller.add_with_mode(socket, Event::readable(SOCKET), PollMode::Level)?;
+        }
+        Ok(receiving)
     }
 
     /// Where it listens.

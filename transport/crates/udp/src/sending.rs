@@ -162,10 +162,6 @@ impl Sending {
             if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = DataSocket::bind(SocketAddr::new(any, 0))?;
         let poller = Arc::new(Poller::new()?);
-        // SAFETY: it is deleted from the poller before it is dropped, in `Sending::drop`.
-        unsafe {
-            poller.add_with_mode(socket.socket(), Event::readable(SOCKET), PollMode::Level)?;
-        }
         let mut random = [0; 12];
         let fill = SystemRandom::new().fill(&mut random);
         fill.map_err(|_| io::Error::other("the system gives no randomness"))?;
@@ -182,7 +178,7 @@ impl Sending {
         let clock = Clock::start();
         let stream = SignalStream::new(Signalling::initiate(clock.now(), connection));
         let (news, told) = mpsc::channel();
-        Ok(Sending {
+        let sending = Sending {
             clock,
             socket,
             disk: Disk::start(&poller, disk::OF_A_CLIENT)?,
@@ -199,7 +195,13 @@ impl Sending {
             updates: Vec::new(),
             unsent: None,
             lost: false,
-        })
+        };
+        // SAFETY: it is deleted from the poller before it is dropped, in `Sending::drop`.
+        unsafe {
+            let socket = sending.socket.socket();
+            sending.poller.add_with_mode(socket, Event::readable(SOCKET), PollMode::Level)?;
+        }
+        Ok(sending)
     }
 
     /// To tell it its rate.

@@ -150,15 +150,10 @@ impl Serving {
         raise_file_limit();
         let (listener, data) = bind(listen).map_err(|error| Error::Listen { address: listen, error })?;
         let poller = Arc::new(Poller::new()?);
-        // SAFETY: both are deleted from the poller before they are dropped, in `Serving::drop`.
-        unsafe {
-            poller.add_with_mode(&listener, Event::readable(LISTENER), PollMode::Level)?;
-            poller.add_with_mode(data.socket(), Event::readable(DATA), PollMode::Level)?;
-        }
         let random = SystemRandom::new();
         config.seed = u64::from_be_bytes(bytes(&random)?);
         let stop = Stop { asked: Arc::default(), poller: poller.clone() };
-        Ok(Serving {
+        let serving = Serving {
             root: Arc::new(root),
             tls,
             config,
@@ -177,7 +172,13 @@ impl Serving {
             unsent: None,
             accept_again: None,
             statistics: Statistics::default(),
-        })
+        };
+        // SAFETY: both are deleted from the poller before they are dropped, in `Serving::drop`.
+        unsafe {
+            serving.poller.add_with_mode(&serving.listener, Event::readable(LISTENER), PollMode::Level)?;
+            serving.poller.add_with_mode(serving.data.socket(), Event::readable(DATA), PollMode::Level)?;
+        }
+        Ok(serving)
     }
 
     /// Where it listens.
