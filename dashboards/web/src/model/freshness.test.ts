@@ -21,9 +21,16 @@ test('questions come less often while nobody answers, or answers take long', () 
   expect(pause_ms(1000, 0, 10)).toBe(1000);
   expect(pause_ms(1000, 1, 10)).toBe(2000);
   expect(pause_ms(1000, 20, 10)).toBe(5000);
-  expect(pause_ms(1000, 0, 800)).toBe(3200);
-  expect(pause_ms(1000, 0, 9000)).toBe(5000);
+  expect(pause_ms(1000, 0, 300)).toBe(1200);
   expect(pause_ms(30_000, 3, 0)).toBe(30_000);
+});
+
+test('a server that is slow is not taken for one that is silent', () => {
+  for (const took_ms of [500, 900, 1000]) {
+    const pause = pause_ms(500, 0, took_ms);
+    expect(isStale(answered(0), pause + took_ms)).toBe(false);
+  }
+  expect(pause_ms(500, 0, 60_000)).toBe(2000);
 });
 
 test('an answer that was long on its way may be as old as its question', () => {

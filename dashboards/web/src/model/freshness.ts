@@ -26,11 +26,15 @@ export const answeredAt_ms = (asked_ms: number, came_ms: number): number =>
   came_ms - asked_ms > 1000 * STALE_AFTER_S ? asked_ms : came_ms;
 
 const LONGEST_PAUSE_MS = 5000;
+/** Shorter than what makes an answer stale: a server that is slow is not taken for one that is
+ * silent. */
+const LONGEST_REST_MS = 2000;
 
 /** How long to wait until the next question: longer while nobody answers, and never so often that
  * answers are most of what the server does. An answer can be late for other reasons, such as a
  * network that was gone, so that is not for long either. */
 export function pause_ms(every_ms: number, failures: number, took_ms: number): number {
-  const patience = Math.min(2 ** failures, 8);
-  return Math.max(every_ms, Math.min(Math.max(every_ms * patience, 4 * took_ms), LONGEST_PAUSE_MS));
+  const patience_ms = every_ms * Math.min(2 ** failures, 8);
+  const rest_ms = Math.min(4 * took_ms, LONGEST_REST_MS);
+  return Math.max(every_ms, Math.min(patience_ms, LONGEST_PAUSE_MS), rest_ms);
 }
