@@ -7,8 +7,13 @@ import logging
 from collections.abc import Generator, Iterator
 
 from controller.northbound.handlers import Document, Handlers, Listing, Stream
+from controller.northbound.interfaces import (
+    ConflictError,
+    FailedError,
+    UnknownError,
+    ValueRefusedError,
+)
 from controller.northbound.scheduler import Scheduler
-from controller.northbound.views import ConflictError, FailedError, UnknownError, ValueRefusedError
 from controller.rpc import messages
 from controller.rpc.messages import CallError, Kind
 

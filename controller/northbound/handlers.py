@@ -9,15 +9,9 @@ from typing import Any, NamedTuple
 
 from controller.model.values import datapath_id
 from controller.northbound.families import CONTENT_TYPE
+from controller.northbound.interfaces import Announcing, Bypassing, Changing, Source, UnknownError
 from controller.northbound.metrics import Exposition
-from controller.northbound.views import (
-    Announcing,
-    Bypassing,
-    Changing,
-    EventView,
-    Source,
-    UnknownError,
-)
+from controller.northbound.views import EventView
 from controller.rpc import methods
 from controller.rpc.messages import CallError, Kind
 

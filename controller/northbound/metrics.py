@@ -13,6 +13,7 @@ from prometheus_client.core import InfoMetricFamily
 
 from controller.northbound import families
 from controller.northbound.families import Distribution, Families, Labels, Row
+from controller.northbound.interfaces import Source
 from controller.northbound.views import (
     AccountView,
     ExcessView,
@@ -20,7 +21,6 @@ from controller.northbound.views import (
     PortView,
     QueueView,
     RegulationView,
-    Source,
     SwitchView,
     TcpView,
 )

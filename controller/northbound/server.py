@@ -21,8 +21,8 @@ from eventlet.green import socket
 
 from controller.northbound.dispatcher import Dispatcher
 from controller.northbound.handlers import Handlers
+from controller.northbound.interfaces import Announcing, Bypassing, Changing, Source
 from controller.northbound.scheduler import Scheduler
-from controller.northbound.views import Announcing, Bypassing, Changing, Source
 from controller.rpc import handover, messages
 from controller.rpc.messages import CallError
 

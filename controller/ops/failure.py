@@ -1,5 +1,6 @@
 """A bug must not leave a controller half dead, so an unexpected exception ends the process."""
 
+import contextlib
 import functools
 import logging
 from collections.abc import Callable
@@ -18,36 +19,31 @@ P = ParamSpec("P")
 S = TypeVar("S", bound=Failing)
 
 
-def fatal(handler: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
-    """An exception that escapes from this handler ends the controller."""
-
-    @functools.wraps(handler)
-    def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            handler(self, *args, **kwargs)
-        except Exception:
-            _end(self, handler.__name__)
-
-    return guarded
-
-
-def fatal_to_callers(
+def fatal_and_raised(
     handler: Callable[Concatenate[S, P], None],
 ) -> Callable[Concatenate[S, P], None]:
-    """As `fatal`, and the exception goes on to the caller, which must not go on as if all was
-    well."""
+    """An exception that escapes from this handler ends the controller, and goes on to the caller,
+    which must not go on as if all was well."""
 
     @functools.wraps(handler)
     def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
             handler(self, *args, **kwargs)
         except Exception:
-            _end(self, handler.__name__)
+            LOG.critical("%s failed; the controller ends", handler.__name__, exc_info=True)
+            self.fail()
             raise
 
     return guarded
 
 
-def _end(failing: Failing, what: str) -> None:
-    LOG.critical("%s failed; the controller ends", what, exc_info=True)
-    failing.fail()
+def fatal(handler: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
+    """An exception that escapes from this handler ends the controller."""
+    raising = fatal_and_raised(handler)
+
+    @functools.wraps(handler)
+    def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        with contextlib.suppress(Exception):
+            raising(self, *args, **kwargs)
+
+    return guarded

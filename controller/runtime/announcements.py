@@ -13,7 +13,8 @@ from eventlet.queue import Empty, Full, LightQueue
 from controller.core.bandwidth.announced import Announced, UnknownPathError, Uplink
 from controller.core.engine import Engine
 from controller.model.effects import Effect
-from controller.northbound.views import LinkView, PathView, ShareView, UnknownError
+from controller.northbound.interfaces import UnknownError
+from controller.northbound.views import LinkView, PathView, ShareView
 
 _NEWS, _QUIET_S = 10_000, 10.0
 

@@ -23,7 +23,7 @@ from controller.model.effects import Effect
 from controller.model.flow import SegmentFields
 from controller.model.values import Notice, PortId
 from controller.ops.event_log import EventLog, Recent
-from controller.ops.failure import fatal, fatal_to_callers
+from controller.ops.failure import fatal, fatal_and_raised
 from controller.ops.logs import about
 from controller.runtime import translate
 from controller.runtime.announcements import Broker
@@ -175,7 +175,7 @@ class Weir(RyuApp):
     def _refresh_s(self) -> float:
         return self._config.regulation.window_ttl / 1e9 / _REFRESHES_PER_TTL
 
-    @fatal_to_callers
+    @fatal_and_raised
     def reconfigure(self, config: Config) -> None:
         """Use this configuration from now on, as far as a running core can. If it fails, the
         controller ends, and the caller gets the exception."""

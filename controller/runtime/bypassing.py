@@ -24,7 +24,8 @@ from controller.core.congestion.regulation import UnknownPlaceError
 from controller.core.engine import Engine
 from controller.model.effects import Effect
 from controller.model.values import datapath_id
-from controller.northbound.views import BypassView, OffView, OnView, UnknownError
+from controller.northbound.interfaces import UnknownError
+from controller.northbound.views import BypassView, OffView, OnView
 from controller.ops import directories
 
 LOG = logging.getLogger("weir.app")

@@ -24,16 +24,14 @@ from controller.config.errors import ConfigError
 from controller.config.reload import Change
 from controller.config.schema import Config
 from controller.config.settings import Setting
+from controller.northbound.interfaces import ConflictError, FailedError, ValueRefusedError
 from controller.northbound.views import (
     AuditEntryView,
     AuditPage,
     ChangeView,
-    ConflictError,
-    FailedError,
     SettingsView,
     SettingView,
     StepView,
-    ValueRefusedError,
 )
 from controller.ops import directories
 from controller.rpc.methods import EntryId
@@ -412,9 +410,7 @@ class Changing:
             latest=self._latest,
             taking=self._taking,
         )
-        # An earlier release takes the file, too.
-        left_out = {"taking"} if self._taking is None else None
-        directories.replace(path, kept.model_dump_json(indent=1, exclude=left_out) + "\n")
+        directories.replace(path, kept.model_dump_json(indent=1) + "\n")
 
 
 def _values(changed: Mapping[str, _Changed]) -> dict[str, str]:

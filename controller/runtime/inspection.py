@@ -19,6 +19,7 @@ from controller.config.schema import Config
 from controller.ha.mastership import Mastership
 from controller.model.flow import FlowKey
 from controller.model.values import FlowClass, Notice, Port, PortId, datapath_id
+from controller.northbound.interfaces import UnknownError
 from controller.northbound.views import (
     AccountView,
     ControllerView,
@@ -41,7 +42,6 @@ from controller.northbound.views import (
     SwitchView,
     TablesView,
     TcpView,
-    UnknownError,
 )
 from controller.rpc.methods import FlowEnds, FlowQuery
 from controller.runtime.app import Weir
@@ -64,7 +64,7 @@ _EXPIRIES_FOR_NS = 60 * 10**9
 
 
 class Inspection:
-    """The northbound's source (`northbound.views.Source`)."""
+    """The northbound's source (`northbound.interfaces.Source`)."""
 
     def __init__(self, weir: Weir, mastership: Mastership | None = None) -> None:
         self._weir = weir

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from controller.config.schema import Config
 from controller.model.values import PortId, datapath_id
+from controller.northbound.interfaces import UnknownError
 from controller.northbound.views import (
     AccountView,
     BypassView,
@@ -28,7 +29,6 @@ from controller.northbound.views import (
     SwitchView,
     TablesView,
     TcpView,
-    UnknownError,
 )
 from controller.rpc.methods import FlowEnds, FlowQuery
 from controller.runtime.audit_log import AuditLog
@@ -78,7 +78,7 @@ TCP: TcpView = {
 
 
 class Told:
-    """`northbound.views.Source`, `Announcing`, `Bypassing`, and `changing`, which keeps nothing.
+    """The northbound's `Source`, `Announcing` and `Bypassing`, and `changing`, which keeps nothing.
     What tests want otherwise, they set."""
 
     def __init__(self, n_switches: int = 2, n_ports: int = 2) -> None:

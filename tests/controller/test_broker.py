@@ -9,7 +9,8 @@ from controller.core.bandwidth.announced import BandwidthSettings
 from controller.core.engine import Engine
 from controller.model.effects import Effect, TellShare
 from controller.model.values import PortId
-from controller.northbound.views import ShareView, UnknownError
+from controller.northbound.interfaces import UnknownError
+from controller.northbound.views import ShareView
 from controller.runtime.announcements import Broker
 from engine_bench import QUEUE, SECOND, EngineBench, records, star
 

@@ -17,7 +17,7 @@ from controller.core.engine import EngineSettings
 from controller.model.effects import Effect, Record
 from controller.model.entries import HostWindow, PortWindow
 from controller.model.values import RELEASED, FlowClass, Notice, PortId, datapath_id
-from controller.northbound.views import UnknownError
+from controller.northbound.interfaces import UnknownError
 from controller.runtime.bypassing import FILE, Bypassing
 from engine_bench import RECEIVER, SECOND, SENDERS, EngineBench, records, star, two_switches
 from test_reload import reconfigure, settings

@@ -12,13 +12,8 @@ import pytest
 from controller.config import reading, reload, settings
 from controller.config.errors import ConfigError
 from controller.config.schema import Config
-from controller.northbound.views import (
-    AuditEntryView,
-    ConflictError,
-    FailedError,
-    SettingView,
-    ValueRefusedError,
-)
+from controller.northbound.interfaces import ConflictError, FailedError, ValueRefusedError
+from controller.northbound.views import AuditEntryView, SettingView
 from controller.runtime.audit_log import AuditLog
 from controller.runtime.changing import Changing
 

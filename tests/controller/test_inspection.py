@@ -13,7 +13,8 @@ from controller.config.schema import Config
 from controller.core.engine import Engine
 from controller.model.flow import FlowKey
 from controller.model.values import FlowClass, Notice, PortId, datapath_id
-from controller.northbound.views import FlowDetailView, UnknownError
+from controller.northbound.interfaces import UnknownError
+from controller.northbound.views import FlowDetailView
 from controller.ops.event_log import EventLog, Recent
 from controller.rpc.methods import FlowEnds, FlowQuery
 from controller.runtime.inspection import Inspection

@@ -24,15 +24,8 @@ from controller.api.access.sessions import COOKIE
 from controller.api.page import HEADERS
 from controller.config import reading
 from controller.model.values import datapath_id, switch_id
-from controller.northbound.views import (
-    BypassView,
-    ChangeView,
-    ConflictError,
-    FlowDetailView,
-    PortView,
-    ShareView,
-    ValueRefusedError,
-)
+from controller.northbound.interfaces import ConflictError, ValueRefusedError
+from controller.northbound.views import BypassView, ChangeView, FlowDetailView, PortView, ShareView
 from controller.runtime.audit_log import AuditLog
 from controller.runtime.changing import Changing
 
