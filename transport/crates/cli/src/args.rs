@@ -73,6 +73,9 @@ pub(crate) struct Serve {
     pub(crate) silence: f64,
     #[command(flatten)]
     pub(crate) most: Most,
+    /// Bytes of blocks that all connections together may hold, and a quarter of it those of one address
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    pub(crate) memory: usize,
     /// Print events as lines of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -107,18 +110,14 @@ pub(crate) struct Most {
     /// Maximum number of connections at a time from one address (IPv6: from one network of 64 bits)
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) max_connections_per_address: usize,
-    /// Bytes of blocks that all connections together may hold, one address a quarter of it; each connection costs up to
-    /// 300 kB beside
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
-    pub(crate) memory: usize,
 }
 
 impl Most {
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self, memory_bytes: usize) -> Limits {
         Limits {
             connections: self.max_connections,
             connections_of_an_address: self.max_connections_per_address,
-            memory_bytes: self.memory,
+            memory_bytes,
         }
     }
 }
@@ -204,9 +203,9 @@ pub(crate) struct Fetch {
 /// Receive files from any number of senders, over DFCP.
 ///
 /// Who may send is said by --client, --client-ca or --anyone. Senders recognize the receiver by its fingerprint, which it
-/// prints, or by the authority of its --cert. After an interruption, the transfer resumes where it stopped when the sender connects again. Files
-/// that are there already are not replaced, unless --overwrite says so. Symbolic links below the directory are not
-/// followed.
+/// prints, or by the authority of its --cert. After an interruption, the transfer resumes where it stopped when the
+/// sender connects again. Files that are there already are not replaced, unless --overwrite says so. Symbolic links below
+/// the directory are not followed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recv {
     /// The directory for the received files
@@ -222,7 +221,7 @@ pub(crate) struct Recv {
     /// Refuse files that would leave less than this free on the file system
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     pub(crate) keep_free: u64,
-    /// Refuse files beyond this many bytes in all, of all senders, until it exits
+    /// Refuse files beyond this many bytes in all, of all senders, until it exits; a file that is offered again counts once
     #[arg(long, value_name = "BYTES")]
     pub(crate) max_total: Option<u64>,
     /// Replace files that are there already with files of the same name that senders offer
@@ -240,6 +239,9 @@ pub(crate) struct Recv {
     /// Bytes of blocks that one sender may have in flight
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub(crate) window: u64,
+    /// Bytes of blocks that all senders together may have in flight, besides 1 MiB for each sender
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    pub(crate) memory: usize,
     /// A sender that sends nothing for this time, while its files are incomplete, is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) silence: f64,

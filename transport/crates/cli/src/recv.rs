@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
         silence: seconds("--silence", args.silence)?,
         ..ReceiverConfig::default()
     };
-    let limits = args.most.limits();
+    let limits = args.most.limits(args.memory);
     let decode = !args.no_decode;
     let options = ReceiveOptions { listen: args.listen, tls, config, decode, limits };
     let mut receiving = Receiving::bind(options).map_err(Failure::new)?;
@@ -67,7 +67,8 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
         place: (!args.discard).then(|| Arc::new(tree)),
         json: args.json,
         keep_free: args.keep_free,
-        left: args.max_total.unwrap_or(u64::MAX),
+        max_total: args.max_total,
+        taken: HashMap::new(),
         files: HashMap::new(),
         senders: HashSet::new(),
         failed: 0,
@@ -107,9 +108,11 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
 struct Inbox {
     place: Place,
     json: bool,
-    /// Bytes that stay free, and bytes that may still be taken.
+    /// Bytes that stay free.
     keep_free: u64,
-    left: u64,
+    /// Bytes of all files that may be taken, and those that were, by name; unless there is no such limit.
+    max_total: Option<u64>,
+    taken: HashMap<String, u64>,
     files: HashMap<JobId, File>,
     /// Those that have offered something.
     senders: HashSet<SocketAddr>,
@@ -172,6 +175,9 @@ impl Inbox {
                 let Some(file) = self.files.remove(&job) else { return };
                 self.failed += 1;
                 self.keep(&file);
+                if file.lock().bytes_done() == 0 {
+                    self.taken.remove(&file.name);
+                }
                 complain(&format!("{} from {}: {why}", file.name, file.from));
                 if self.json {
                     let from = file.from.to_string();
@@ -207,7 +213,7 @@ impl Inbox {
         let layout = Layout::new(symbol_bytes, block_symbols, parameters.size).ok_or_else(|| {
             (Refusal::BadParameters, "the size of symbols, blocks or file is out of bounds".to_owned())
         })?;
-        self.require_room(layout.size())?;
+        self.require_room(name, layout.size())?;
         let output = Arc::new(Mutex::new(Output::new(&self.place, name, symbol_bytes, block_symbols)));
         let size = layout.size();
         self.files.insert(job, File { from, name: name.clone(), size, output: output.clone() });
@@ -222,12 +228,16 @@ impl Inbox {
         Ok(())
     }
 
-    /// Whether there is room for a file of so many bytes beside those that are coming.
-    fn require_room(&mut self, bytes: u64) -> Result<(), (Refusal, String)> {
+    /// Whether there is room for a file of so many bytes beside the others, which is taken then.
+    fn require_room(&mut self, name: &str, bytes: u64) -> Result<(), (Refusal, String)> {
         let no_room = |what: String| Err((Refusal::NoRoom, what));
-        let Some(left) = self.left.checked_sub(bytes) else {
-            return no_room(format!("{bytes} bytes: {} may still be received (--max-total)", self.left));
-        };
+        if let Some(max_total) = self.max_total {
+            let others = self.taken.iter().filter(|(other, _)| *other != name).map(|(_, bytes)| bytes).sum();
+            let left = max_total.saturating_sub(others);
+            if bytes > left {
+                return no_room(format!("{bytes} bytes: {left} may still be received (--max-total)"));
+            }
+        }
         if let Some(tree) = &self.place {
             let free = tree.free_bytes().map_err(unusable)?;
             let coming: u64 = self.files.values().map(File::coming_bytes).sum();
@@ -239,7 +249,9 @@ impl Inbox {
                 ));
             }
         }
-        self.left = left;
+        if self.max_total.is_some() && bytes > 0 {
+            self.taken.insert(name.to_owned(), bytes);
+        }
         Ok(())
     }
 

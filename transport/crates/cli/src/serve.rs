@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
         silence: seconds("--silence", args.silence)?,
         ..ServerConfig::default()
     };
-    let limits = args.most.limits();
+    let limits = args.most.limits(args.memory);
     let options = ServeOptions { listen: args.listen, root, tls, config, limits };
     let mut serving = Serving::bind(options).map_err(Failure::new)?;
     let address = serving.local_addr().map_err(Failure::new)?;

@@ -143,6 +143,24 @@ fn a_receiver_takes_no_more_than_it_has_room_for() {
 }
 
 #[test]
+fn a_file_that_is_offered_again_counts_once() {
+    let (sent, into) = (Folder::new(), Folder::new());
+    sent.put("one", 40_000).put("other", 40_000);
+    fs::write(into.path().join("taken"), "precious").unwrap();
+    sent.put("taken", 10_000);
+    let receiver = receive(&into, &["--insecure", "--max-total", "80000"]);
+    for _ in 0..3 {
+        // What is refused for another reason does not count.
+        let path = sent.path().join("taken");
+        assert_eq!(run(send(&receiver, path.to_str().unwrap(), &["--rate", "500M"])).status, Some(1));
+        for name in ["one", "other"] {
+            let path = sent.path().join(name);
+            run(send(&receiver, path.to_str().unwrap(), &["--rate", "500M"])).succeeded();
+        }
+    }
+}
+
+#[test]
 fn a_stranger_who_offers_nothing_does_not_end_a_receiver_for_one_sender() {
     let (sent, into) = (Folder::new(), Folder::new());
     sent.put("file", 1_000);

@@ -202,6 +202,23 @@ fn bytes_of_blocks_are_held_within_the_limits_of_one_connection_and_of_all() {
 }
 
 #[test]
+fn what_waits_for_room_is_begun_when_another_connection_leaves_some() {
+    let budget = Budget::new(1_000);
+    let config = ServerConfig { budget: budget.clone(), ..ServerConfig::default() };
+    let held = budget.take(1_000).unwrap();
+    let mut bench = Bench::new(config, true).proven();
+    bench.say(control::Client::Fetch(Fetch { block_symbols: 8, pacing: Pacing::Tfrc, ..fetch(0) }));
+    let loads = |bench: &Bench| bench.events.iter().any(|e| matches!(e, ServerEvent::Load { .. }));
+    assert!(!loads(&bench));
+    drop(held);
+    // By its own timer, as a driver wakes it, long before its client's silence ends the connection.
+    let at = bench.server.poll_timeout().unwrap();
+    assert!(at.since(bench.now) <= Duration::from_millis(20), "{at:?}");
+    bench.wait(at.since(bench.now));
+    assert!(loads(&bench));
+}
+
+#[test]
 fn a_client_that_completes_blocks_in_no_order_is_refused_before_it_costs_memory() {
     let mut bench = Bench::new(ServerConfig::default(), true).proven();
     bench.object_bytes = 1 << 33;

@@ -13,7 +13,8 @@ pub struct Limits {
     /// Connections at a time from one address; from one network of 64 bits, where addresses are IPv6: a host has as many
     /// of these as it wants.
     pub connections_of_an_address: usize,
-    /// Bytes of blocks of all connections together. One address, or network, may have a quarter of them.
+    /// Bytes of blocks of all connections together: what a server holds, of which one address may have a quarter, and what
+    /// a receiver's senders may have under way.
     pub memory_bytes: usize,
 }
 

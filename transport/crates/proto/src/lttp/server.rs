@@ -47,8 +47,8 @@ pub struct Server {
     requests: BTreeMap<u16, Request>,
     /// What blocks may take.
     room: Budget,
-    /// When blocks that wait for room are tried again.
-    room_at: Option<Time>,
+    /// When blocks that wait for room were tried last.
+    room_tried: Time,
     /// The request that sent last: the next one is before it.
     turn: u16,
     control: VecDeque<control::Server>,
@@ -84,7 +84,7 @@ impl Server {
             heard: now,
             requests: BTreeMap::new(),
             room,
-            room_at: None,
+            room_tried: now,
             turn: 0,
             control: VecDeque::new(),
             events: VecDeque::new(),
@@ -413,6 +413,10 @@ impl Server {
         after.chain(self.requests.range(..=self.turn)).find_map(ready)
     }
 
+    fn waits_for_room(&self) -> bool {
+        self.requests.values().any(Request::waits_for_room)
+    }
+
     /// When [`Server::handle_timeout`] or [`Server::poll_transmit`] has something to do without any input.
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.ended {
@@ -427,7 +431,9 @@ impl Server {
             }
             consider(self.requests.values().filter_map(Request::exhausted_at).min());
         }
-        consider(self.room_at);
+        if self.waits_for_room() {
+            consider(Some(self.room_tried + ROOM_INTERVAL));
+        }
         soonest
     }
 
@@ -437,14 +443,11 @@ impl Server {
             let silence = self.config.silence.as_secs_f64();
             return self.end(format!("nothing was heard of the client for {silence} s"));
         }
-        if self.room_at.is_some_and(|at| at <= now) {
-            self.room_at = None;
+        if now.since(self.room_tried) >= ROOM_INTERVAL && self.waits_for_room() {
+            self.room_tried = now;
             for request in self.requests.keys().copied().collect::<Vec<_>>() {
                 self.want(request);
             }
-        }
-        if self.room_at.is_none() && self.requests.values().any(Request::waits_for_room) {
-            self.room_at = Some(now + ROOM_INTERVAL);
         }
         let spent = |(id, request): (&u16, &Request)| Some((*id, request.exhausted(now)?));
         for (request, block) in self.requests.iter().filter_map(spent).collect::<Vec<_>>() {
