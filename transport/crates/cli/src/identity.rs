@@ -27,11 +27,13 @@ pub(crate) fn run(args: &Id) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The user's identity, which is made if there is none; one for this process alone where there is no place to keep it.
-pub(crate) fn own() -> Result<Identity, Failure> {
-    match path() {
-        Some(path) => kept(&path),
-        None => Identity::generate().map_err(Failure::new),
+/// The identity of the options `--cert` and `--key`; without them the user's, which is made if there is none; one for this
+/// process alone where there is no place to keep it.
+pub(crate) fn of(cert: Option<&Path>, key: Option<&Path>) -> Result<Identity, Failure> {
+    match (cert, key, path()) {
+        (Some(cert), Some(key), _) => Identity::load(cert, key).map_err(Failure::new),
+        (_, _, Some(path)) => kept(&path),
+        (_, _, None) => Identity::generate().map_err(Failure::new),
     }
 }
 

@@ -6,6 +6,7 @@ use udp::tls::{self, Fingerprint};
 use udp::{TlsClientConfig, TlsServerConfig};
 
 use crate::args::{Identity, Trust};
+use crate::telling::complain;
 use crate::{Failure, identity};
 
 /// TLS for a connecting end; `None` with `--insecure`.
@@ -23,23 +24,17 @@ pub(crate) fn client(trust: &Trust) -> Result<Option<Arc<TlsClientConfig>>, Fail
             ));
         }
     };
-    let identity = match (&trust.cert, &trust.key) {
-        (Some(cert), Some(key)) => tls::Identity::load(cert, key).map_err(Failure::new)?,
-        _ => identity::own()?,
-    };
+    let identity = identity::of(trust.cert.as_deref(), trust.key.as_deref())?;
     tls::client(&believed, Some(identity)).map(Some).map_err(Failure::new)
 }
 
 /// TLS for a listening end, and its fingerprint; `None` with `--insecure`.
 pub(crate) fn server(options: &Identity) -> Result<Option<(Arc<TlsServerConfig>, Fingerprint)>, Failure> {
     if options.insecure {
-        eprintln!("fountain: --insecure: nothing is encrypted, and every peer is accepted");
+        complain("--insecure: nothing is encrypted, and every peer is accepted");
         return Ok(None);
     }
-    let known = match (&options.cert, &options.key) {
-        (Some(cert), Some(key)) => tls::Identity::load(cert, key).map_err(Failure::new)?,
-        _ => identity::own()?,
-    };
+    let known = identity::of(options.cert.as_deref(), options.key.as_deref())?;
     let fingerprint = known.fingerprint();
     let clients = match (&options.client_ca, options.client.is_empty()) {
         (Some(file), _) => Some(tls::Trust::Authorities(file.clone())),

@@ -3,6 +3,7 @@
 mod rates;
 mod report;
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use proto::dfcp::{RateConfig, SenderConfig};
 use udp::{Found, Root, SendOptions, SendUpdate, Sending, TlsClientConfig, Walk};
-use wire::control::{self, Omitted, Refusal, is_directory};
+use wire::control::{self, DIRECTORY, Entry, Omitted, Refusal, is_directory};
 
 use self::rates::Rates;
 use self::report::Report;
@@ -50,8 +51,8 @@ enum State {
 }
 
 impl File {
-    fn new(root: &Arc<Root>, path: String, name: String, size: u64) -> Self {
-        let (is_directory, tries, state) = (false, 0, State::Waiting);
+    fn new(root: &Arc<Root>, Entry { path, size, mode, .. }: Entry, name: String) -> Self {
+        let (is_directory, tries, state) = (is_directory(mode), 0, State::Waiting);
         File { root: root.clone(), path, name, size, is_directory, tries, state }
     }
 
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
         let config = SenderConfig { symbol_bytes, block_symbols, ..config.clone() };
         let attempt = Attempt { args, tls: &tls, config: &config, rates: &rates, interrupted: &interrupted };
         let lost = attempt.run(to, &mut files, &mut report)?;
-        let Some(why) = lost else { break };
+        let Some(Lost { why, had_opened }) = lost else { break };
         report.complain(&format!("{} ({to}) is gone: {why}", args.to.name));
         if report.delivered() > before {
             retry.begin();
@@ -90,7 +91,7 @@ pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
         std::thread::sleep(pause);
         let fitting = symbols.fit([to]);
         // Signals, which are short, have passed, and symbols perhaps have not.
-        let swallowed = report.delivered() == before && report.has_opened() && fitting == symbols;
+        let swallowed = had_opened && report.delivered() == before && fitting == symbols;
         symbols = if swallowed { symbols.shorter().unwrap_or(symbols) } else { fitting };
     }
     let stopped = interrupted.load(Ordering::Relaxed);
@@ -133,7 +134,7 @@ fn config(args: &Send) -> Result<SenderConfig, Failure> {
 
 /// All that the paths name, directories after what is in them. Of a directory the last part of its name is kept.
 fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
-    let (mut files, mut directories, mut names) = (Vec::new(), Vec::new(), HashSet::new());
+    let (mut files, mut names): (Vec<File>, _) = (Vec::new(), HashSet::new());
     for path in paths {
         let cannot = |why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", path.display()));
         let whole = path.canonicalize().map_err(|e| cannot(&e))?;
@@ -141,10 +142,10 @@ fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
             let name = name.and_then(std::ffi::OsStr::to_str).map(str::to_owned);
             name.ok_or_else(|| cannot(&"its name cannot be sent"))
         };
-        let is_directory_itself = whole.is_dir();
-        let within = if is_directory_itself { &*whole } else { whole.parent().unwrap_or(Path::new("/")) };
+        let is_tree = whole.is_dir();
+        let within = if is_tree { &*whole } else { whole.parent().unwrap_or(Path::new("/")) };
         let root = Arc::new(Root::open(within).map_err(|e| cannot(&e))?);
-        let (inside, prefix) = if is_directory_itself {
+        let (inside, prefix) = if is_tree {
             // As for cp and rsync: DIR/. is what is in it.
             let written = path.as_os_str().as_encoded_bytes();
             let kept = written != b"." && !written.ends_with(b"/.") && path.file_name().is_some();
@@ -160,26 +161,24 @@ fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
             match found {
                 Found::Entry(entry) => {
                     // A link to a file is sent under its own name.
-                    let name =
-                        if is_directory_itself { below(&entry.path) } else { named(path.file_name())? };
-                    let file = File::new(&root, entry.path, name, entry.size);
-                    if is_directory(entry.mode) { &mut directories } else { &mut files }.push(file);
+                    let name = if is_tree { below(&entry.path) } else { named(path.file_name())? };
+                    files.push(File::new(&root, entry, name));
                 }
                 Found::Omitted(Omitted { path, why }) => {
-                    let mut file = File::new(&root, path.clone(), below(&path), 0);
-                    file.state = State::Failed(why);
-                    files.push(file);
+                    let name = below(&path);
+                    let entry = Entry { path, size: 0, modified_ns: 0, mode: 0 };
+                    files.push(File { state: State::Failed(why), ..File::new(&root, entry, name) });
                 }
             }
         }
         if let Some(name) = prefix {
-            directories.push(File::new(&root, inside, name, 0));
+            let entry = Entry { path: inside, size: 0, modified_ns: 0, mode: DIRECTORY };
+            files.push(File::new(&root, entry, name));
         }
     }
     // What is put into a directory later changes its time, and cannot be put into one that is read-only.
-    directories.sort_by(|a, b| b.name.cmp(&a.name));
-    directories.iter_mut().for_each(|directory| directory.is_directory = true);
-    files.extend(directories);
+    let after = |file: &File| file.is_directory.then(|| Reverse(file.name.clone()));
+    files.sort_by_cached_key(after);
     for file in &files {
         if !names.insert(file.name.clone()) {
             return Err(Failure::new(format!(
@@ -189,6 +188,13 @@ fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
         }
     }
     Ok(files)
+}
+
+/// How a connection was lost.
+struct Lost {
+    why: String,
+    /// Its receiver had answered, and was who it should be.
+    had_opened: bool,
 }
 
 /// One connection.
@@ -201,13 +207,13 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Sends until all is there or has failed for good. Returns why the connection was lost, if it was.
+    /// Sends until all is there or has failed for good. Returns how the connection was lost, if it was.
     fn run(
         &self,
         to: std::net::SocketAddr,
         files: &mut [File],
         report: &mut Report,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<Lost>, Failure> {
         let name = self.args.to.name.clone();
         let options = SendOptions { to, name, tls: self.tls.clone(), config: self.config.clone() };
         let mut sending = Sending::connect(options).map_err(Failure::new)?;
@@ -242,7 +248,6 @@ impl Attempt<'_> {
                 match update {
                     SendUpdate::Open => {
                         open = true;
-                        report.opened();
                         self.rates.attach(sending.rate_teller());
                     }
                     SendUpdate::Accepted { request, bytes } => {
@@ -279,7 +284,7 @@ impl Attempt<'_> {
                     SendUpdate::Guided(guide) => report.guided(guide),
                     SendUpdate::Lost { why } => {
                         report.keep(&sending);
-                        return Ok(Some(why));
+                        return Ok(Some(Lost { why, had_opened: open }));
                     }
                 }
             }

@@ -68,9 +68,9 @@ pub(crate) struct Part {
 
 /// The threads, and what they have done.
 pub(crate) struct Disk {
-    pool: Pool<u64>,
-    finished: Sender<(u64, Done)>,
-    done: Receiver<(u64, Done)>,
+    pool: Pool<usize>,
+    finished: Sender<(usize, Done)>,
+    done: Receiver<(usize, Done)>,
     poller: Arc<Poller>,
 }
 
@@ -83,7 +83,7 @@ impl Disk {
     }
 
     /// Has a job done for a client; [`Disk::next`] tells of it.
-    pub(crate) fn order(&self, client: u64, job: Job) {
+    pub(crate) fn order(&self, client: usize, job: Job) {
         let (finished, poller) = (self.finished.clone(), self.poller.clone());
         self.pool.put(client, move || {
             // Both fail only when nobody waits any more.
@@ -93,7 +93,7 @@ impl Disk {
     }
 
     /// The block if that takes no waiting; else it is ordered.
-    pub(crate) fn read(&self, client: u64, load: Load) -> Option<Result<Arc<[u8]>, Refused>> {
+    pub(crate) fn read(&self, client: usize, load: Load) -> Option<Result<Arc<[u8]>, Refused>> {
         if let Some(block) = read_cached(&load) {
             return Some(require_unchanged(&load.file, &load.object).map(|()| block));
         }
@@ -102,12 +102,12 @@ impl Disk {
     }
 
     /// Nothing that a client has ordered is begun any more.
-    pub(crate) fn forget(&self, client: u64) {
+    pub(crate) fn forget(&self, client: usize) {
         self.pool.forget(client);
     }
 
     /// What was done next, and for whom.
-    pub(crate) fn next(&self) -> Option<(u64, Done)> {
+    pub(crate) fn next(&self) -> Option<(usize, Done)> {
         self.done.try_recv().ok()
     }
 }

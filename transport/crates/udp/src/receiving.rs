@@ -262,9 +262,7 @@ impl Receiving {
         }
         let Some(session) = self.sessions.get_mut(&key) else { return };
         if session.over.is_some_and(|until| now >= until) {
-            if let Some(receiver) = &session.receiver {
-                self.statistics.data += receiver.counters();
-            }
+            self.statistics.data += session.counters();
             self.sessions.remove(&key);
         }
     }
@@ -448,9 +446,7 @@ impl Receiving {
         }
         self.transmit()?;
         for session in self.sessions.values() {
-            if let Some(receiver) = &session.receiver {
-                self.statistics.data += receiver.counters();
-            }
+            self.statistics.data += session.counters();
         }
         Ok(self.statistics)
     }

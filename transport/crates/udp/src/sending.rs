@@ -515,7 +515,9 @@ impl Sending {
         self.sender.as_ref().map_or_else(SendReport::default, |sender| {
             let (guide, rate_bps) = sender.rate(now);
             let (loss, rtt) = (sender.loss(), sender.rtt());
-            SendReport { counters: sender.counters(), guide: Some(guide), rate_bps, loss, rtt }
+            let mut counters = sender.counters();
+            counters.forged += self.channel.stream().signalling.forged();
+            SendReport { counters, guide: Some(guide), rate_bps, loss, rtt }
         })
     }
 }

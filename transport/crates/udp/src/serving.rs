@@ -19,7 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use wire::packet::Header;
 
-use self::connection::Connection;
+use self::connection::{Connection, Shelf};
 use crate::clock::{Clock, sleep_precisely};
 use crate::disk::Disk;
 use crate::files::Root;
@@ -110,7 +110,6 @@ impl Stop {
 
 /// A server that is bound.
 pub struct Serving {
-    root: Arc<Root>,
     tls: Option<Arc<rustls::ServerConfig>>,
     config: ServerConfig,
     limits: Limits,
@@ -120,7 +119,7 @@ pub struct Serving {
     poller: Arc<Poller>,
     listener: TcpListener,
     data: DataSocket,
-    disk: Disk,
+    shelf: Shelf,
     stop: Stop,
     connections: HashMap<usize, Connection>,
     /// The key of each connection's name on the data channel.
@@ -152,16 +151,17 @@ impl Serving {
         let poller = Arc::new(Poller::new()?);
         let random = SystemRandom::new();
         config.seed = u64::from_be_bytes(bytes(&random)?);
+        let disk = Disk::start(&poller, DISK_THREADS)?;
+        let shelf = Shelf { root: Arc::new(root), disk, seed: config.seed };
         let stop = Stop { asked: Arc::default(), poller: poller.clone() };
         let serving = Serving {
-            root: Arc::new(root),
             tls,
             config,
             limits,
             memory: Memory::new(&limits),
             clock: Clock::start(),
             random,
-            disk: Disk::start(&poller, DISK_THREADS)?,
+            shelf,
             poller,
             listener,
             data,
@@ -324,8 +324,8 @@ impl Serving {
 
     /// Takes what the disk has done.
     fn take_done(&mut self) {
-        while let Some((client, done)) = self.disk.next() {
-            if let Some(connection) = self.connections.get_mut(&(client as usize)) {
+        while let Some((client, done)) = self.shelf.disk.next() {
+            if let Some(connection) = self.connections.get_mut(&client) {
                 connection.on_done(done);
             }
         }
@@ -343,9 +343,7 @@ impl Serving {
         let now = self.clock.now();
         let mut over = Vec::new();
         for (key, connection) in &mut self.connections {
-            let alive = connection
-                .drive(now, GREETING, *key as u64, &self.root, &self.disk, self.config.seed)
-                .is_ok();
+            let alive = connection.drive(now, GREETING, *key, &self.shelf).is_ok();
             if !alive || connection.is_over() {
                 over.push(*key);
             } else if connection.wants_write_changed() {
@@ -391,7 +389,7 @@ impl Serving {
         // It was added when it was accepted.
         let _ = self.poller.delete(connection.stream());
         self.keys.retain(|_, k| *k != key);
-        self.disk.forget(key as u64);
+        self.shelf.disk.forget(key);
         self.memory.forget(connection.address().ip(), self.connections.values().map(Connection::address));
         connection.close(&mut self.statistics);
     }

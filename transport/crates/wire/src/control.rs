@@ -133,9 +133,12 @@ pub struct Omitted {
     pub why: String,
 }
 
+/// The type of a directory in a mode (POSIX's `S_IFDIR`).
+pub const DIRECTORY: u32 = 0o040_000;
+
 /// Whether a mode is a directory's. One without a type is a regular file's.
 pub fn is_directory(mode: u32) -> bool {
-    mode & 0o170_000 == 0o040_000
+    mode & 0o170_000 == DIRECTORY
 }
 
 /// Why a request is refused.

@@ -22,7 +22,6 @@ pub(super) struct Report {
     /// When the first and the last block were with the receiver, and the bytes of all but the first.
     span: Option<(Instant, Instant, u64)>,
     bytes: u64,
-    open: bool,
     /// Of connections that are over.
     past: SenderCounters,
     present: SendReport,
@@ -41,22 +40,11 @@ impl Report {
             began: Instant::now(),
             span: None,
             bytes: 0,
-            open: false,
             past: SenderCounters::default(),
             present: SendReport::default(),
             guide: None,
             said: Instant::now(),
         }
-    }
-
-    /// A receiver has answered.
-    pub(super) fn opened(&mut self) {
-        self.open = true;
-    }
-
-    /// Whether one has ever answered.
-    pub(super) fn has_opened(&self) -> bool {
-        self.open
     }
 
     /// Bytes that have been delivered.

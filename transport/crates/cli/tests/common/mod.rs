@@ -123,6 +123,13 @@ impl Folder {
         nasty
     }
 
+    /// How these are named in the outcome, sorted.
+    pub fn named(omitted: &[(&str, PathBuf)]) -> Vec<String> {
+        let mut names: Vec<_> = omitted.iter().map(|(name, _)| format!("nasty/{name}")).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Its tree below `nasty` as it should arrive, without what cannot be transferred, links as what they lead to.
     pub fn nasty_tree(&self, omitted: &[(&str, PathBuf)]) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
         let mut tree = self.tree();
@@ -267,6 +274,14 @@ impl Said {
             .iter()
             .find(|e| e["event"] == "done")
             .unwrap_or_else(|| panic!("no outcome: {}", self.errors))
+    }
+
+    /// The paths of what was told not to be transferred, sorted.
+    pub fn failed(&self) -> Vec<&str> {
+        let failed = self.events.iter().filter(|event| event["event"] == "failed");
+        let mut paths: Vec<_> = failed.map(|event| event["path"].as_str().unwrap()).collect();
+        paths.sort_unstable();
+        paths
     }
 
     pub fn succeeded(self) -> Self {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proto::Time;
-use proto::dfcp::{Receiver, ReceiverConfig, ReceiverEvent, Signalling};
+use proto::dfcp::{Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent, Signalling};
 use proto::protect::{DFCP_LABEL, DFCP_SIGNAL_LABEL, Side};
 use wire::control;
 use wire::packet::Header;
@@ -49,6 +49,13 @@ impl Session {
             broken: None,
             over: None,
         })
+    }
+
+    /// What was counted, signals that were forged included.
+    pub(super) fn counters(&self) -> ReceiverCounters {
+        let mut counters = self.receiver.as_ref().map(Receiver::counters).unwrap_or_default();
+        counters.forged += self.channel.stream().signalling.forged();
+        counters
     }
 
     /// What its sender may have under way.

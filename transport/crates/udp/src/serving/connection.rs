@@ -43,6 +43,14 @@ pub(super) struct Connection {
     abandoned: u64,
 }
 
+/// What is served, and the threads that read it.
+pub(super) struct Shelf {
+    pub(super) root: Arc<Root>,
+    pub(super) disk: Disk,
+    /// Where the search for seeds begins.
+    pub(super) seed: u64,
+}
+
 /// What a request is for: which one it is, and its file once that is open.
 type Served = (Ticket, Option<(Arc<File>, Object)>);
 
@@ -178,15 +186,13 @@ impl Connection {
         }
     }
 
-    /// Lets timers expire and does what the state machine asks for; the search for seeds begins at `start`.
+    /// Lets timers expire and does what the state machine asks for.
     pub(super) fn drive(
         &mut self,
         now: Time,
         greeting: Duration,
-        client: u64,
-        root: &Arc<Root>,
-        disk: &Disk,
-        start: u64,
+        client: usize,
+        shelf: &Shelf,
     ) -> Result<(), Broken> {
         if self.session.is_none() && now.since(self.since) >= greeting {
             return Err(Broken::Closed);
@@ -197,29 +203,30 @@ impl Connection {
             session.handle_timeout(now);
         }
         while let Some(event) = self.session.as_mut().and_then(Server::poll_event) {
-            self.on_event(event, client, root, disk, start);
+            self.on_event(event, client, shelf);
         }
-        self.list(client, root, disk);
+        self.list(client, shelf);
         while let Some(message) = self.session.as_mut().and_then(Server::poll_control) {
             self.channel.send(&message)?;
         }
         self.channel.flush()
     }
 
-    fn on_event(&mut self, event: ServerEvent, client: u64, root: &Arc<Root>, disk: &Disk, start: u64) {
+    fn on_event(&mut self, event: ServerEvent, client: usize, shelf: &Shelf) {
         let Some(session) = &mut self.session else { return };
         match event {
             ServerEvent::Open(fetch) => {
                 let ticket = Ticket { request: fetch.request, serial: self.next_serial };
                 self.next_serial += 1;
                 self.files.insert(fetch.request, (ticket, None));
-                disk.order(client, Job::Open { ticket, root: root.clone(), fetch, start });
+                let (root, start) = (shelf.root.clone(), shelf.seed);
+                shelf.disk.order(client, Job::Open { ticket, root, fetch, start });
             }
             ServerEvent::Load { request, block, offset, bytes } => {
                 let Some((ticket, Some((file, object)))) = self.files.get(&request) else { return };
                 let (ticket, file, object) = (*ticket, file.clone(), *object);
                 let load = Load { ticket, block, file, object, offset, bytes };
-                if let Some(bytes) = disk.read(client, load) {
+                if let Some(bytes) = shelf.disk.read(client, load) {
                     self.provide(ticket, block, bytes);
                 }
             }
@@ -242,15 +249,16 @@ impl Connection {
         }
     }
 
-    fn list(&mut self, client: u64, root: &Arc<Root>, disk: &Disk) {
+    fn list(&mut self, client: usize, shelf: &Shelf) {
         if !self.can_list() {
             return;
         }
         match std::mem::replace(&mut self.listing, Listing::Asked) {
-            Listing::More(request, walk) => disk.order(client, Job::ListOn { request, walk }),
+            Listing::More(request, walk) => shelf.disk.order(client, Job::ListOn { request, walk }),
             Listing::Nothing | Listing::Asked => {
                 if let Some((request, path)) = self.questions.pop_front() {
-                    disk.order(client, Job::List { request, root: root.clone(), path });
+                    let root = shelf.root.clone();
+                    shelf.disk.order(client, Job::List { request, root, path });
                 }
             }
         }

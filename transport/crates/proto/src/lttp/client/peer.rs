@@ -16,8 +16,6 @@ const MOST_TURNAROUND: Duration = Duration::from_secs(1);
 /// Between the first two hellos, and between any two at most.
 const HELLO_INTERVAL: Duration = Duration::from_millis(50);
 const LONGEST_HELLO_INTERVAL: Duration = Duration::from_millis(500);
-/// A welcome to one of the hellos, of which there are several a second, comes within this, or none will.
-const PROVING: Duration = Duration::from_secs(3);
 /// A server is told something at least so often while it serves: its own patience is not known here.
 const LONGEST_QUIET: Duration = Duration::from_secs(1);
 /// Symbols that credit is given for while nothing answers it.
@@ -282,8 +280,7 @@ impl Peer {
             Stage::Ready => {
                 self.questions > 0 || self.requests.values().any(|asked| asked.is_owed(by_credit))
             }
-            Stage::Greeting => true,
-            Stage::Proving { .. } => return Some(self.heard + silence.min(PROVING)),
+            Stage::Greeting | Stage::Proving { .. } => true,
         };
         waits.then(|| self.heard + silence)
     }
