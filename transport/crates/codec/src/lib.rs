@@ -27,7 +27,7 @@ pub use encoder::Encoder;
 pub use error::Error;
 pub use random::Random;
 pub use rows::{Code, Draw, Rows, max_symbols};
-pub use seed::choose_seed;
+pub use seed::{choose_seed, remembers_seed};
 pub use soliton::RobustSoliton;
 pub use solver::Progress;
 

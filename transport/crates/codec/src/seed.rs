@@ -1,7 +1,7 @@
 //! Seeds whose first k rows are independent: without loss, k coded symbols then suffice.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::solver::System;
 use crate::{Code, Draw};
@@ -22,6 +22,15 @@ type Question = (u16, Draw, u64);
 
 static ANSWERS: LazyLock<Mutex<HashMap<Question, u64>>> = LazyLock::new(Mutex::default);
 
+fn answers() -> MutexGuard<'static, HashMap<Question, u64>> {
+    ANSWERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether [`choose_seed`] remembers its answer, and takes no time.
+pub fn remembers_seed(k: u16, draw: Draw, start: u64) -> bool {
+    answers().contains_key(&(k, draw, start))
+}
+
 /// The first seed from `start` on whose first `k` rows are independent; if a bounded search finds none, the one
 /// among those tried whose first `k` rows have the greatest rank. Answers are remembered.
 ///
@@ -29,7 +38,6 @@ static ANSWERS: LazyLock<Mutex<HashMap<Question, u64>>> = LazyLock::new(Mutex::d
 /// `start`, with which [`Rows::new`] fails.
 pub fn choose_seed(k: u16, draw: Draw, start: u64) -> u64 {
     let question = (k, draw, start);
-    let answers = || ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(&seed) = answers().get(&question) {
         return seed;
     }
@@ -77,6 +85,7 @@ mod tests {
             [1, 2, 8, 64, 128, 256, 500].into_iter().flat_map(|k| [(k, Draw::Dealt), (k, Draw::Raptor)])
         {
             let seed = choose_seed(k, draw, 1000);
+            assert!(remembers_seed(k, draw, 1000) && !remembers_seed(k, draw, 999));
             assert!((1000..1000 + TRIALS).contains(&seed));
             let rows = Code::new(k, draw).unwrap().rows(seed);
             let mut system = System::new(rows.columns().into());

@@ -5,7 +5,7 @@ mod rfc6330;
 
 use std::sync::Arc;
 
-use codec::{Draw, Progress, Rows, choose_seed};
+use codec::{Draw, Progress, Rows, choose_seed, remembers_seed};
 use thiserror::Error;
 use wire::control::Code;
 
@@ -81,6 +81,11 @@ impl Blocks {
 /// A seed of good rows for blocks of k symbols, searched from `start` on; 0 where seeds mean nothing.
 pub(crate) fn good_seed(code: Code, k: u16, start: u64) -> u64 {
     draw(code).map_or(0, |draw| choose_seed(k, draw, start))
+}
+
+/// Whether [`good_seed`] needs no search.
+pub(crate) fn remembers_good_seed(code: Code, k: u16, start: u64) -> bool {
+    draw(code).is_none_or(|draw| remembers_seed(k, draw, start))
 }
 
 /// How rows are drawn; `None` if the code is none of ours.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wire::control::{Code, Version};
 
-use crate::coding::{Blocks, Decoder, Encoder, Error, good_seed};
+use crate::coding::{Blocks, Decoder, Encoder, Error, good_seed, remembers_good_seed};
 
 /// What a driver knows of an object that it has opened.
 #[derive(Clone, Copy, Debug)]
@@ -142,6 +142,12 @@ impl Cut {
         let choose = |k| good_seed(code, k, start);
         let (seed, last_seed) = (choose(layout.whole_k()), layout.last_k().map_or(0, choose));
         Ok((Cut::new(layout, code, seed, last_seed)?, seed, last_seed))
+    }
+
+    /// Whether [`Cut::choose`] has been asked this before, and takes no time.
+    pub fn is_chosen(layout: Layout, code: Code, start: u64) -> bool {
+        let remembers = |k| remembers_good_seed(code, k, start);
+        remembers(layout.whole_k()) && layout.last_k().is_none_or(remembers)
     }
 
     /// How the object is cut.

@@ -12,7 +12,7 @@ use codec::Progress;
 use polling::Poller;
 use proto::BlockSet;
 use proto::coding::Decoder;
-use proto::object::Cut;
+use proto::object::{Cut, Layout};
 use wire::control::{Hash, Parameters};
 
 use crate::pool::Pool;
@@ -185,7 +185,19 @@ impl Spare {
 /// A sink, which gets nothing more once it has failed.
 struct Store {
     sink: Box<dyn Sink>,
+    /// What it begins with, before it gets anything else: threads are woken for that together.
+    begins: Option<(Parameters, Layout)>,
     failed: bool,
+}
+
+impl Store {
+    /// The sink, which has begun.
+    fn sink(&mut self) -> Result<&mut dyn Sink, String> {
+        if let Some((parameters, layout)) = self.begins.take() {
+            self.sink.begin(&parameters, layout).map_err(|e| e.to_string())?;
+        }
+        Ok(&mut *self.sink)
+    }
 }
 
 struct Block {
@@ -197,15 +209,12 @@ impl Worker {
     fn carry_out(&mut self, order: Order) {
         match order {
             Order::Begin { job, parameters, cut, sink } => {
-                let store = Arc::new(Mutex::new(Store { sink, failed: false }));
                 let layout = *cut.layout();
+                let begins = Some((parameters, layout));
+                let store = Arc::new(Mutex::new(Store { sink, begins, failed: false }));
                 let missing = BlockSet::all(layout.blocks());
                 let (blocks, hashes) = Default::default();
                 self.works.insert(job, Work { cut, store, blocks, hashes, missing });
-                self.store(job, move |sink| {
-                    sink.begin(&parameters, layout).map_err(|e| e.to_string())?;
-                    Ok(None)
-                });
             }
             Order::Hash { job, block, hash } => {
                 if let Some(work) = self.works.get_mut(&job) {
@@ -222,7 +231,7 @@ impl Worker {
             Order::Finish { job } => {
                 self.store(job, move |sink| {
                     sink.finish().map_err(|e| e.to_string())?;
-                    Ok(Some(Answer::Finished { job }))
+                    Ok(Answer::Finished { job })
                 });
                 self.works.remove(&job);
             }
@@ -289,16 +298,12 @@ impl Worker {
             }
             sink.block(offset, source).map_err(|e| e.to_string())?;
             lock(&spare).keep(decoder, bytes);
-            Ok(Some(complete))
+            Ok(complete)
         });
     }
 
     /// Has something done with a job's sink, after what was ordered before. What it returns is answered.
-    fn store(
-        &self,
-        job: JobId,
-        act: impl FnOnce(&mut dyn Sink) -> Result<Option<Answer>, String> + Send + 'static,
-    ) {
+    fn store(&self, job: JobId, act: impl FnOnce(&mut dyn Sink) -> Result<Answer, String> + Send + 'static) {
         let Some(work) = self.works.get(&job) else { return };
         let (store, answers, poller) = (work.store.clone(), self.answers.clone(), self.poller.clone());
         self.pool.put(job, move || {
@@ -306,18 +311,16 @@ impl Worker {
             if store.failed {
                 return;
             }
-            let done = catch_unwind(AssertUnwindSafe(|| act(&mut *store.sink)));
+            let done = catch_unwind(AssertUnwindSafe(|| act(store.sink()?)));
             let answer = done.unwrap_or_else(|_| Err("what takes its blocks has panicked".into()));
             let answer = answer.unwrap_or_else(|why| {
                 store.failed = true;
-                Some(Answer::Failed { job, why })
+                Answer::Failed { job, why }
             });
             drop(store);
-            if let Some(answer) = answer {
-                // Both fail only when nobody waits any more.
-                let _ = answers.send(answer);
-                let _ = poller.notify();
-            }
+            // Both fail only when nobody waits any more.
+            let _ = answers.send(answer);
+            let _ = poller.notify();
         });
     }
 
@@ -340,7 +343,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use proto::object::Layout;
     use wire::control::{Code, Version};
 
     use super::*;

@@ -92,6 +92,25 @@ impl Disk {
         });
     }
 
+    /// The file if that takes no waiting, and no search for seeds from `start` on; else it is ordered.
+    pub(crate) fn open(
+        &self,
+        client: usize,
+        ticket: Ticket,
+        root: &Arc<Root>,
+        fetch: Fetch,
+        start: u64,
+    ) -> Option<(File, Object)> {
+        let opened = root.file_at_hand(&fetch.path).filter(|(_, object)| {
+            let layout = Layout::new(fetch.symbol_bytes, fetch.block_symbols, object.size);
+            layout.is_none_or(|layout| Cut::is_chosen(layout, fetch.code, start))
+        });
+        if opened.is_none() {
+            self.order(client, Job::Open { ticket, root: root.clone(), fetch, start });
+        }
+        opened
+    }
+
     /// The block if that takes no waiting; else it is ordered.
     pub(crate) fn read(&self, client: usize, load: Load) -> Option<Result<Arc<[u8]>, Refused>> {
         if let Some(block) = read_cached(&load) {

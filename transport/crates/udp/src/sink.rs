@@ -8,7 +8,7 @@ use wire::control::Parameters;
 /// Where an object goes. Calls come one at a time, in the order in which blocks are complete, from threads that may wait: a
 /// slow sink holds up no other.
 pub trait Sink: Send {
-    /// The object is known.
+    /// The object is known, and something of it is there: what follows is a block, or the end.
     ///
     /// # Errors
     /// The job fails with it.

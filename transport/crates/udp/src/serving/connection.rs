@@ -148,19 +148,7 @@ impl Connection {
     pub(super) fn on_done(&mut self, done: Done) {
         let Some(session) = &mut self.session else { return };
         match done {
-            Done::Opened { ticket, opened } => {
-                let Ticket { request, .. } = ticket;
-                let Some((_, file)) = self.files.get_mut(&request).filter(|(t, _)| *t == ticket) else {
-                    return;
-                };
-                match opened {
-                    Ok((opened, object)) => {
-                        *file = Some((Arc::new(opened), object));
-                        session.accept(request, object);
-                    }
-                    Err((why, detail)) => session.refuse(request, why, detail),
-                }
-            }
+            Done::Opened { ticket, opened } => self.opened(ticket, opened),
             Done::Loaded { ticket, block, bytes } => self.provide(ticket, block, bytes),
             Done::Listed { request, part: Ok(Part { entries, omitted, rest }) } => {
                 let last = rest.is_none();
@@ -171,6 +159,19 @@ impl Connection {
                 session.send_control(control::Server::Unlisted { request, detail });
                 self.listing = Listing::Nothing;
             }
+        }
+    }
+
+    fn opened(&mut self, ticket: Ticket, opened: Result<(File, Object), Refused>) {
+        let Some(session) = &mut self.session else { return };
+        let request = ticket.request;
+        let Some((_, file)) = self.files.get_mut(&request).filter(|(t, _)| *t == ticket) else { return };
+        match opened {
+            Ok((opened, object)) => {
+                *file = Some((Arc::new(opened), object));
+                session.accept(request, object);
+            }
+            Err((why, detail)) => session.refuse(request, why, detail),
         }
     }
 
@@ -219,8 +220,9 @@ impl Connection {
                 let ticket = Ticket { request: fetch.request, serial: self.next_serial };
                 self.next_serial += 1;
                 self.files.insert(fetch.request, (ticket, None));
-                let (root, start) = (shelf.root.clone(), shelf.seed);
-                shelf.disk.order(client, Job::Open { ticket, root, fetch, start });
+                if let Some(opened) = shelf.disk.open(client, ticket, &shelf.root, fetch, shelf.seed) {
+                    self.opened(ticket, Ok(opened));
+                }
             }
             ServerEvent::Load { request, block, offset, bytes } => {
                 let Some((ticket, Some((file, object)))) = self.files.get(&request) else { return };
