@@ -290,12 +290,14 @@ impl Worker {
             lock(&self.spare).keep(decoder, bytes);
             return self.answer(complete);
         };
+        // Here, where it has just been written: a cache has it.
+        let source = decoder.source().and_then(|source| source.get(..bytes)).unwrap_or_default();
+        if blake3::hash(source) != hash {
+            return self.fail(job, format!("block {block} is not what the server said it would be"));
+        }
         let spare = self.spare.clone();
         self.store(job, move |sink| {
             let source = decoder.source().and_then(|source| source.get(..bytes)).unwrap_or_default();
-            if blake3::hash(source) != hash {
-                return Err(format!("block {block} is not what the server said it would be"));
-            }
             sink.block(offset, source).map_err(|e| e.to_string())?;
             lock(&spare).keep(decoder, bytes);
             Ok(complete)
