@@ -69,8 +69,14 @@ def test_a_page_that_is_left_open_does_not_ask_for_ever(looking: Looking, expect
     page.clock.run_for(5000)
     assert asked.count(("GET", "/v1/bandwidth")) == before
     rests.get_by_role("button", name="Ask again").click()
-    # What was asked while the clock was put forward was answered late.
-    expect(page.locator(".stale").get_by_test_id("links")).to_have_count(0, timeout=15_000)
+    # What was asked while the clock was put forward was answered late. That clock does not always
+    # go on by itself after it was put forward: timers stand still then, and it has to be moved.
+    stale = page.locator(".stale").get_by_test_id("links")
+    for _ in range(15):
+        page.clock.run_for(1000)
+        if stale.count() == 0:
+            break
+    assert stale.count() == 0
     expect(rests).to_have_count(0)
     assert asked.count(("GET", "/v1/bandwidth")) > before
 
