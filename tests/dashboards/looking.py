@@ -1,7 +1,7 @@
 """Looks at the page in a browser, and notes what it complains of and asks for."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -69,3 +69,17 @@ class Looking(Generic[S]):
     def off_origin(self) -> list[str]:
         own = (self.served.origin + "/", f"blob:{self.served.origin}/", "data:")
         return [url for url in self.requests if not url.startswith(own)]
+
+
+def pass_until(page: Any, so: Callable[[], bool], most_s: int) -> None:
+    """Move the page's clock until something is so, for so many seconds at most.
+
+    Playwright's clock does not always go on by itself after it was put forward: timers stand still
+    then, though the time goes on.
+    """
+    for _ in range(most_s):
+        if so():
+            return
+        page.clock.run_for(1000)
+        page.wait_for_timeout(20)
+    assert so()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import fake_fabric as fabric
-from looking import Looking
+from looking import Looking, pass_until
 
 pytestmark = pytest.mark.browser
 
@@ -114,7 +114,8 @@ def test_who_looks_away_for_a_moment_loses_nothing(looking: Looking, expect: Any
     page.clock.run_for(5000)
     hide(page, False)
     page.clock.run_for(11_000)
-    expect(page.get_by_test_id("shares-state")).to_have_text("Live")
+    state = page.get_by_test_id("shares-state")
+    pass_until(page, lambda: state.text_content() == "Live", 5)
     assert api.asked.count(("GET", "/v1/fountains/stream")) == streams
 
 

@@ -216,6 +216,7 @@ def datagrams_fill_a_port(world: World) -> Iterator[Phase]:
         world.wait_for_more("weir_port_overdue_requests_total")
         yield world.scraper.watch(0.7 * READ_S)
     world.wait_still("weir_queue_dropped_packets_total", READ_S)
+    world.wait_still("weir_port_overdue_requests_total", READ_S)
 
 
 # Those that were held may be overdue in the end.
@@ -227,6 +228,8 @@ def more_is_asked_than_can_be_held(world: World) -> Iterator[Phase]:
         yield world.scraper.watch(0.7 * READ_S)
     world.configure(world.a, {"regulation": {"max_hold": "160 ms"}})
     world.wait_still("weir_port_full_requests_total", READ_S)
+    # What is held when the flood ends is overdue up to a second later.
+    world.wait_still("weir_port_overdue_requests_total", READ_S)
 
 
 @fault("WeirOverBudget")
