@@ -73,7 +73,8 @@ pub(crate) struct Serve {
     pub(crate) silence: f64,
     #[command(flatten)]
     pub(crate) most: Most,
-    /// Bytes of blocks that all connections together may hold, and a quarter of it those of one address
+    /// Bytes that all connections together may make the server hold, beside 160 MiB for the process; those of one address at
+    /// most an eighth of what the others leave for blocks, and as much for the rest
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     pub(crate) memory: usize,
     /// Print events as lines of JSON
@@ -110,6 +111,9 @@ pub(crate) struct Most {
     /// Maximum number of connections at a time from one address (IPv6: from one network of 64 bits)
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) max_connections_per_address: usize,
+    /// Maximum number of files open at a time for all connections, shared among addresses as the memory is
+    #[arg(long, value_name = "N", default_value_t = 16_384)]
+    pub(crate) max_files: usize,
 }
 
 impl Most {
@@ -118,6 +122,7 @@ impl Most {
             connections: self.max_connections,
             connections_of_an_address: self.max_connections_per_address,
             memory_bytes,
+            files: self.max_files,
         }
     }
 }
@@ -239,7 +244,8 @@ pub(crate) struct Recv {
     /// Bytes of blocks that one sender may have in flight
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub(crate) window: u64,
-    /// Bytes of blocks that all senders together may have in flight, besides 1 MiB for each sender
+    /// Bytes that all senders together may make the receiver hold, beside 160 MiB for the process; those of one address at
+    /// most an eighth of what the others leave for blocks, and as much for the rest
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     pub(crate) memory: usize,
     /// A sender that sends nothing for this time, while its files are incomplete, is gone

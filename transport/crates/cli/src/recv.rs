@@ -18,7 +18,7 @@ use wire::control::{Offer, Refusal};
 use crate::args::{Identity, Recv};
 use crate::output::{Output, Place, RESERVED, Writer, is_clean};
 use crate::place::Tree;
-use crate::serve::seconds;
+use crate::serve::{bounds, seconds};
 use crate::telling::{clean, complain, say};
 use crate::trying::on_stop;
 use crate::{Failure, security};
@@ -56,7 +56,10 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
     let fingerprint = fingerprint.map(|f| f.to_string());
     if args.json {
         let address = address.to_string();
-        say(&json!({"event": "listening", "addr": address, "fingerprint": fingerprint}));
+        let mut bounds = bounds(&receiving.limits());
+        bounds["keep_free"] = args.keep_free.into();
+        bounds["max_total"] = args.max_total.into();
+        say(&json!({"event": "listening", "addr": address, "fingerprint": fingerprint, "bounds": bounds}));
     } else {
         println!("receiving into {} on {address}", args.directory.display());
         if let Some(fingerprint) = fingerprint {
@@ -92,6 +95,9 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
             "symbols": did.data.useful,
             "late": did.data.late,
             "lost": did.data.missing,
+            "no_room": did.data.no_room,
+            "peak_bytes": did.peak_bytes,
+            "peak_files": did.peak_files,
             "reports": did.data.reports,
             "unexpected": did.data.unexpected,
             "forged": did.data.forged,

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use proto::lttp::ServerConfig;
-use serde_json::json;
+use serde_json::{Value, json};
 use udp::{Root, ServeOptions, Serving};
 
 use crate::args::Serve;
@@ -30,7 +30,12 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     if args.json {
         println!(
             "{}",
-            json!({"event": "listening", "addr": address.to_string(), "fingerprint": fingerprint})
+            json!({
+                "event": "listening",
+                "addr": address.to_string(),
+                "fingerprint": fingerprint,
+                "bounds": bounds(&serving.limits()),
+            })
         );
     } else {
         println!("serving {} on {address}", args.directory.display());
@@ -51,6 +56,7 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
                 "strays": did.strays,
                 "unsendable": did.unsendable,
                 "peak_bytes": did.peak_bytes,
+                "peak_files": did.peak_files,
                 "symbols": did.data.symbols,
                 "feedback": did.data.feedback,
                 "unexpected": did.data.unexpected,
@@ -65,6 +71,17 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What all connections together may cost, for programs.
+pub(crate) fn bounds(limits: &udp::Limits) -> Value {
+    json!({
+        "connections": limits.connections,
+        "connections_per_address": limits.connections_of_an_address,
+        "memory": limits.memory_bytes,
+        "resident": limits.resident_bytes(),
+        "files": limits.files,
+    })
 }
 
 /// A length of time from the command line.

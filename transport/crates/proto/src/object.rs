@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use codec::solver::Solver;
 use wire::control::{Code, Version};
 
 use crate::coding::{Blocks, Decoder, Encoder, Error, good_seed, remembers_good_seed};
@@ -42,6 +43,26 @@ pub const SYMBOL_BYTES: std::ops::RangeInclusive<u16> = 16..=8960;
 pub const MAX_BLOCK_BYTES: usize = 8 << 20;
 /// Blocks that an object may have: a bit or a byte for each is kept in memory.
 pub const MAX_BLOCKS: u64 = 1 << 24;
+
+/// What a decoder has for each column beside the symbols, and k / 16 bytes: rows with the neighbours of a Raptor or LT
+/// code, tables of the peeling, equations over the columns that cannot be peeled (a sixth of them, at most).
+const COLUMN_BYTES: usize = 192;
+/// What a block costs beside its symbols.
+const BLOCK_BYTES: usize = 1024;
+/// What a code has for each symbol of a block: degrees, pre-code, places of rows; and then its rows, of up to four
+/// times as many symbols.
+const CODE_BYTES: usize = 80;
+const ROWS_BYTES: usize = 112;
+
+/// The most columns of k source symbols and the pre-code over them: R10's of a Raptor code (RFC 5053, section 5.4.2.3),
+/// RaptorQ's (RFC 6330, section 5.3.3.3).
+fn columns(code: Code, k: usize) -> usize {
+    match code {
+        Code::Independent | Code::Dealt => k,
+        Code::Raptor => k + (2 * k).isqrt() + k / 64 + 16,
+        Code::RaptorQ => k + k / 16 + 32,
+    }
+}
 
 /// Cuts an object of `size` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +116,34 @@ impl Layout {
     /// Symbols of `block`: k.
     pub fn k(&self, block: u32) -> u16 {
         self.block_bytes(block).div_ceil(self.symbol_bytes()) as u16
+    }
+
+    /// The most memory that decoding `block` takes, in bytes.
+    pub fn decoder_bytes(&self, code: Code, block: u32) -> usize {
+        let k = usize::from(self.k(block));
+        let columns = columns(code, k);
+        Solver::memory_bytes(columns, self.symbol_bytes()) + columns * (COLUMN_BYTES + k / 16) + BLOCK_BYTES
+    }
+
+    /// The most memory that encoding `block` takes, in bytes.
+    pub fn encoder_bytes(&self, code: Code, block: u32) -> usize {
+        // A third of what the solver has is for the values of its columns.
+        let columns = columns(code, self.k(block).into());
+        Solver::memory_bytes(columns, self.symbol_bytes()) / 3 + BLOCK_BYTES
+    }
+
+    /// The most memory that an object's codes take, in bytes, before a block is begun.
+    pub fn code_bytes(&self) -> usize {
+        CODE_BYTES * self.code_symbols()
+    }
+
+    /// The most memory that they take beside that once a block is begun.
+    pub fn rows_bytes(&self) -> usize {
+        ROWS_BYTES * self.code_symbols()
+    }
+
+    fn code_symbols(&self) -> usize {
+        usize::from(self.whole_k()) + usize::from(self.last_k().unwrap_or(0))
     }
 
     /// k of every block but the last.
@@ -174,5 +223,28 @@ impl Cut {
     fn code(&self, block: u32) -> &Blocks {
         let last = block + 1 == self.layout.blocks();
         self.last.as_ref().filter(|_| last).unwrap_or(&self.whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codec::Draw;
+
+    use super::*;
+
+    #[test]
+    fn what_a_block_takes_is_counted_whatever_the_code_and_the_symbols() {
+        for k in (1..100).chain([128, 256, 500, 512, 1_024, 2_048, 4_095, 8_192]) {
+            for symbol_bytes in [16, 33, 64, 65, 1_000] {
+                let layout = Layout::new(symbol_bytes, k, u64::from(k) * u64::from(symbol_bytes)).unwrap();
+                for (code, draw) in [(Code::Independent, Draw::Independent), (Code::Raptor, Draw::Raptor)] {
+                    let rows = codec::Rows::new(k, draw, 1).unwrap();
+                    let decoder = codec::Decoder::memory_bytes(&rows, symbol_bytes.into());
+                    assert!(layout.decoder_bytes(code, 0) >= decoder, "{k} {symbol_bytes} {code:?}");
+                    let encoder = usize::from(rows.columns()) * usize::from(symbol_bytes);
+                    assert!(layout.encoder_bytes(code, 0) >= encoder, "{k} {symbol_bytes} {code:?}");
+                }
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use peers::{Bench, CONNECTION, TOKEN, ToServer, client_address, fetch};
 use proptest::prelude::*;
 use weir_proto::lttp::{ServerConfig, ServerEvent};
+use weir_proto::object::Layout;
 use weir_proto::{Budget, Time};
 use wire::control::{self, Code, Fetch, Pacing, Refusal, Run, Version};
 use wire::packet::{Credit, Feedback, Header, Kind};
@@ -171,8 +172,10 @@ fn requests_and_blocks_are_held_within_the_limits() {
 
 #[test]
 fn bytes_of_blocks_are_held_within_the_limits_of_one_connection_and_of_all() {
-    let budget = Budget::new(15_000);
-    let config = ServerConfig { max_held_bytes: 10_000, budget: budget.clone(), ..ServerConfig::default() };
+    let block = Layout::new(100, 8, 1 << 30).unwrap().encoder_bytes(Code::Dealt, 0);
+    let budget = Budget::new(18 * block);
+    let config =
+        ServerConfig { max_held_bytes: 12 * block, budget: budget.clone(), ..ServerConfig::default() };
     for pacing in [Pacing::Client { first: 0 }, Pacing::Tfrc] {
         let mut loads = 0;
         let mut benches = [(); 3].map(|()| Bench::new(config.clone(), true).proven());
@@ -189,7 +192,7 @@ fn bytes_of_blocks_are_held_within_the_limits_of_one_connection_and_of_all() {
             let of_one = bench.events.iter().filter(|e| matches!(e, ServerEvent::Load { .. })).count();
             assert!(of_one <= 12, "{pacing:?}: {of_one}");
             loads += of_one;
-            assert!(budget.taken() <= 15_000);
+            assert!(budget.taken() <= budget.most());
         }
         assert!((12..=18).contains(&loads), "{pacing:?}: {loads}");
         drop(benches);
@@ -197,15 +200,34 @@ fn bytes_of_blocks_are_held_within_the_limits_of_one_connection_and_of_all() {
     }
     let mut bench = Bench::new(config, true).proven();
     bench.object_bytes = 1 << 30;
-    bench.say(control::Client::Fetch(Fetch { block_symbols: 200, ..fetch(0) }));
+    bench.say(control::Client::Fetch(Fetch { block_symbols: 8_000, ..fetch(0) }));
     assert_eq!(bench.refusals(), [Refusal::BadParameters], "no block of it could ever be held");
 }
 
 #[test]
+fn requests_and_open_files_are_bounded_for_all_connections() {
+    let (budget, files) = (Budget::new(1 << 20), Budget::new(100));
+    let config = ServerConfig { state: budget.clone(), files: files.clone(), ..ServerConfig::default() };
+    let mut benches = [(); 4].map(|()| Bench::new(config.clone(), true).proven());
+    for bench in &mut benches {
+        for request in 0..60 {
+            bench.say(control::Client::Fetch(Fetch { path: "x".repeat(4_000), ..fetch(request) }));
+        }
+        assert!(files.taken() <= 100 && budget.taken() <= budget.most());
+    }
+    assert!(files.taken() > 60);
+    let refusals: Vec<_> = benches.iter().flat_map(Bench::refusals).collect();
+    assert_eq!(refusals, vec![Refusal::Busy; 240 - files.taken()]);
+    drop(benches);
+    assert_eq!((files.taken(), budget.taken()), (0, 0));
+}
+
+#[test]
 fn what_waits_for_room_is_begun_when_another_connection_leaves_some() {
-    let budget = Budget::new(1_000);
+    let block = Layout::new(100, 8, 1 << 30).unwrap().encoder_bytes(Code::Dealt, 0);
+    let budget = Budget::new(block);
     let config = ServerConfig { budget: budget.clone(), ..ServerConfig::default() };
-    let held = budget.take(1_000).unwrap();
+    let held = budget.take(block).unwrap();
     let mut bench = Bench::new(config, true).proven();
     bench.say(control::Client::Fetch(Fetch { block_symbols: 8, pacing: Pacing::Tfrc, ..fetch(0) }));
     let loads = |bench: &Bench| bench.events.iter().any(|e| matches!(e, ServerEvent::Load { .. }));

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use weir_proto::Time;
 use weir_proto::dfcp::{
     RateConfig, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent,
 };
 use weir_proto::object::{Object, symbol_cap};
 use weir_proto::protect::Protection;
+use weir_proto::{Budget, Time};
 use wire::control::{self, Code, Offer, Parameters, Refusal, Run, Version};
 use wire::packet::{Header, Kind, MAX_NUMBER, Need, Needs, Report, Symbol};
 
@@ -356,6 +356,68 @@ fn a_sender_that_scatters_its_blocks_is_stopped() {
         }
     }
     assert_eq!(ended.as_deref(), Some("blocks came in no order"));
+}
+
+fn symbol(request: u16, block: u32, index: u16, number: u64) -> Vec<u8> {
+    let symbol = Symbol { request, block, index, sent_us: 0, rtt_us: 0 };
+    datagram(Kind::Symbol, number, |out| {
+        symbol.emit(out);
+        out.resize(out.len() + 1_024, 7);
+    })
+}
+
+#[test]
+fn blocks_and_objects_of_all_senders_are_held_within_the_budget() {
+    let budget = Budget::new(8 << 20);
+    let objects = Budget::new(30);
+    let shared = || ReceiverConfig {
+        budget: budget.share(),
+        state: budget.share(),
+        objects: objects.clone(),
+        max_objects: 20,
+        ..ReceiverConfig::default()
+    };
+    let mut receivers: Vec<Receiver> = (0..20).map(|_| greeted(shared())).collect();
+    let mut refused = 0;
+    for receiver in &mut receivers {
+        let mut number = 0;
+        for request in 0..20 {
+            receiver.handle_control(Time::ZERO, offered(request, 1 << 30, 64));
+            receiver.accept(request, &[Run { first: 0, count: u32::MAX }]);
+            for block in 0..40 {
+                receiver.handle_datagram(Time::ZERO, false, &mut symbol(request, block, 0, number));
+                number += 1;
+                let hash = control::Sender::BlockHash { request, block, hash: [0; 32] };
+                receiver.handle_control(Time::ZERO, hash);
+                assert!(budget.taken() <= budget.most() && objects.taken() <= 30);
+            }
+        }
+        let said = std::iter::from_fn(|| receiver.poll_control());
+        refused +=
+            said.filter(|s| matches!(s, control::Receiver::Refused { why: Refusal::Busy, .. })).count();
+    }
+    assert!(refused >= 370, "{refused}");
+    assert!(receivers[0].counters().no_room > 0 && end_of(&mut receivers[0]).is_none());
+    // There is some left for another host, and a sender that is gone leaves what it had.
+    assert!(budget.share().take(1_000).is_some());
+    receivers[0].end("it is over".into());
+    let left = budget.taken();
+    drop(receivers);
+    assert!(left < budget.peak());
+    assert_eq!((budget.taken(), objects.taken()), (0, 0));
+}
+
+#[test]
+fn a_block_for_which_there_was_no_memory_comes_when_there_is() {
+    let budget = Budget::new(1 << 20);
+    let mut receiver = greeted(ReceiverConfig { budget: budget.clone(), ..ReceiverConfig::default() });
+    receiver.handle_control(Time::ZERO, offered(0, 1 << 20, 64));
+    receiver.accept(0, &[Run { first: 0, count: u32::MAX }]);
+    let others = budget.take(budget.most());
+    assert!(receiver.handle_datagram(Time::ZERO, false, &mut symbol(0, 0, 0, 0)).is_none());
+    drop(others);
+    assert!(receiver.handle_datagram(Time::ZERO, false, &mut symbol(0, 0, 0, 1)).is_some());
+    assert_eq!(receiver.counters().no_room, 1);
 }
 
 #[test]

@@ -14,6 +14,9 @@ use wire::control::{Frames, Malformed};
 const MAX_UNSENT_BYTES: usize = 8 << 20;
 const MAX_UNSENT_BYTES_OF_A_STRANGER: usize = 256 << 10;
 
+/// Room for messages that is kept for those to come.
+const KEPT_BYTES: usize = 16 << 10;
+
 /// Reads of up to 16 KiB before what has come is looked at.
 const READS: usize = 16;
 
@@ -25,6 +28,11 @@ const TLS_HANDSHAKE: usize = 0x1603;
 pub(crate) trait Stream: Read + Write {
     /// Nothing more will be written.
     fn finish(&mut self);
+
+    /// Bytes that it holds, both ways.
+    fn held_bytes(&self) -> usize {
+        0
+    }
 }
 
 impl Stream for TcpStream {
@@ -60,6 +68,8 @@ pub(crate) enum Broken {
     Malformed(#[from] Malformed),
     #[error("the other side does not read its control channel")]
     Unread,
+    #[error("no memory is left for what the other side sends, or does not read")]
+    NoRoom,
 }
 
 /// What to do about a failure of TLS, for a person.
@@ -191,11 +201,17 @@ impl<S: Stream> Channel<S> {
         self.unsent.len() - self.sent
     }
 
+    /// Bytes that it holds, both ways: messages that are not whole, and what the peer has not read.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.frames.held_bytes() + self.unsent.capacity() + self.stream.held_bytes()
+    }
+
     /// Sends what the socket takes.
     pub(crate) fn flush(&mut self) -> Result<(), Broken> {
         loop {
             if self.sent == self.unsent.len() {
                 self.unsent.clear();
+                self.unsent.shrink_to(KEPT_BYTES);
                 self.sent = 0;
             }
             let unsent = &self.unsent[self.sent..];

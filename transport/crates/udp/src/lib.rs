@@ -29,6 +29,7 @@ pub use files::Root;
 pub use limits::Limits;
 pub use path::{local_address, path_mtu};
 pub use receiving::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Receiving, Taken};
+pub use rustls;
 pub use rustls::{ClientConfig as TlsClientConfig, ServerConfig as TlsServerConfig};
 pub use sending::{RateNews, RateTeller, SendError, SendOptions, SendReport, SendUpdate, Sending};
 pub use serving::{Error as ServeError, Options as ServeOptions, Serving, Statistics, Stop};

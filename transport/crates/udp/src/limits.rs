@@ -13,21 +13,40 @@ pub struct Limits {
     /// Connections at a time from one address; from one network of 64 bits, where addresses are IPv6: a host has as many
     /// of these as it wants.
     pub connections_of_an_address: usize,
-    /// Bytes of blocks of all connections together: what a server holds, of which one address may have a quarter, and what
-    /// a receiver's senders may have under way.
+    /// Bytes that all connections together may make it hold, whatever they are for. One address gets nothing that would
+    /// leave less than seven times as much as it has: alone an eighth of all, and the next one an eighth of the rest.
     pub memory_bytes: usize,
+    /// Files open for all connections together, shared in the same way.
+    pub files: usize,
 }
 
-/// The part of the memory that the connections of one address may have.
-const OF_AN_ADDRESS: usize = 4;
+/// What each connection costs for as long as it lasts: TLS with a handshake of 64 KiB that never becomes whole, and what
+/// belongs to its state machine. What else it makes this side hold is counted as it comes.
+pub(crate) const CONNECTION_BYTES: usize = 96 << 10;
+/// What a process takes that holds nothing for anybody: its program and threads, buffers of sockets, symbols on their way
+/// to be decoded, decoders that are kept for blocks to come, and what the allocator has not given back.
+const PROCESS_BYTES: usize = 160 << 20;
+/// Files that are open in any case.
+const OTHER_FILES: usize = 64;
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { connections: 4096, connections_of_an_address: 256, memory_bytes: 1 << 30 }
+        Limits { connections: 4096, connections_of_an_address: 256, memory_bytes: 1 << 30, files: 16_384 }
     }
 }
 
 impl Limits {
+    /// Bytes that the process has in memory at most.
+    pub fn resident_bytes(&self) -> usize {
+        self.memory_bytes.saturating_add(PROCESS_BYTES)
+    }
+
+    /// The same limits in a process that may have `open_files`: one that has none left serves nobody.
+    pub(crate) fn within(self, open_files: usize) -> Self {
+        let half = (open_files.saturating_sub(OTHER_FILES) / 2).max(1);
+        Limits { connections: self.connections.min(half), files: self.files.min(half), ..self }
+    }
+
     /// Whether one more may come from `address` beside those that there are.
     pub(crate) fn have_room(&self, address: SocketAddr, present: impl Iterator<Item = SocketAddr>) -> bool {
         let (mut all, mut of_it) = (0, 0);
@@ -39,35 +58,48 @@ impl Limits {
     }
 }
 
+/// What may be held. Whoever has no memory left for blocks has some for what is said of those that there are.
+#[derive(Clone, Debug)]
+pub(crate) struct Room {
+    pub(crate) blocks: Budget,
+    pub(crate) state: Budget,
+    pub(crate) files: Budget,
+}
+
 /// What all connections may hold, and those of each host.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    all: Budget,
-    hosts: HashMap<IpAddr, Budget>,
+    bytes: Budget,
+    files: Budget,
+    hosts: HashMap<IpAddr, Room>,
+    /// Hosts that are remembered before those are forgotten that hold nothing.
+    most_hosts: usize,
 }
 
 impl Memory {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Memory { all: Budget::new(limits.memory_bytes), hosts: HashMap::new() }
+        let (bytes, files) = (Budget::new(limits.memory_bytes), Budget::new(limits.files));
+        Memory { bytes, files, hosts: HashMap::new(), most_hosts: 2 * limits.connections.max(1) }
     }
 
     /// What a connection from `address` may hold, along with the others from there.
-    pub(crate) fn of(&mut self, address: IpAddr) -> Budget {
-        let part = || self.all.part(self.all.most() / OF_AN_ADDRESS);
-        self.hosts.entry(network(address)).or_insert_with(part).clone()
-    }
-
-    /// A connection from `address` has ended, and these are left.
-    pub(crate) fn forget(&mut self, address: IpAddr, present: impl Iterator<Item = SocketAddr>) {
-        let host = network(address);
-        if !present.map(|other| network(other.ip())).any(|other| other == host) {
-            self.hosts.remove(&host);
+    pub(crate) fn of(&mut self, address: IpAddr) -> Room {
+        if self.hosts.len() >= self.most_hosts {
+            self.hosts.retain(|_, room| room.blocks.taken() + room.state.taken() > 0);
         }
+        let share =
+            || Room { blocks: self.bytes.share(), state: self.bytes.share(), files: self.files.share() };
+        self.hosts.entry(network(address)).or_insert_with(share).clone()
     }
 
-    /// The most that was held at a time.
-    pub(crate) fn peak(&self) -> usize {
-        self.all.peak()
+    /// The most bytes that were held at a time.
+    pub(crate) fn peak_bytes(&self) -> usize {
+        self.bytes.peak()
+    }
+
+    /// The most files that were open at a time.
+    pub(crate) fn peak_files(&self) -> usize {
+        self.files.peak()
     }
 }
 
@@ -101,17 +133,41 @@ mod tests {
 
     #[test]
     fn one_host_leaves_memory_to_others() {
-        let limits = Limits { memory_bytes: 400, ..Limits::default() };
+        let limits = Limits { memory_bytes: 800, ..Limits::default() };
         let mut memory = Memory::new(&limits);
-        let of = |memory: &mut Memory, text: &str| memory.of(text.parse().unwrap());
+        let of = |memory: &mut Memory, text: &str| memory.of(text.parse().unwrap()).blocks;
         let one = of(&mut memory, "2001:db8::1").take(100);
         assert!(one.is_some());
         assert!(of(&mut memory, "2001:db8::2").take(1).is_none(), "the same host");
-        assert!(of(&mut memory, "2001:db8:1::2").take(100).is_some());
-        let none = std::iter::empty;
-        memory.forget("2001:db8::7".parse().unwrap(), none());
-        assert_eq!(memory.hosts.len(), 1);
+        assert!(
+            memory.of("2001:db8::2".parse().unwrap()).state.take(1).is_some(),
+            "it may still say something"
+        );
+        let other = of(&mut memory, "2001:db8:1::2");
+        assert!(other.take(88).is_none(), "it leaves some to a third one");
+        assert!(other.take(87).is_some());
         drop(one);
-        assert_eq!(memory.peak(), 200);
+        assert_eq!(memory.peak_bytes(), 187);
+    }
+
+    #[test]
+    fn hosts_that_hold_nothing_are_forgotten() {
+        let mut memory = Memory::new(&Limits { connections: 4, ..Limits::default() });
+        let _held = memory.of([10, 0, 0, 1].into()).state.take(1);
+        for n in 2..=255 {
+            memory.of([10, 0, 0, n].into());
+            assert!(memory.hosts.len() <= 8);
+        }
+        assert_eq!(memory.of([10, 0, 0, 1].into()).state.taken(), 1);
+    }
+
+    #[test]
+    fn a_process_that_may_open_few_files_takes_fewer_connections() {
+        let limits = Limits::default();
+        let all = limits.within(1 << 20);
+        assert_eq!((all.connections, all.files), (limits.connections, limits.files));
+        let few = limits.within(1024);
+        assert_eq!((few.connections, few.files), (480, 480));
+        assert_eq!(limits.within(0).files, 1);
     }
 }

@@ -21,6 +21,7 @@ pub use self::interface::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Take
 use self::session::Session;
 use crate::clock::{Clock, sleep_precisely};
 use crate::decoding::{Answer, Batch, Decoding, Order};
+use crate::limits::Memory;
 use crate::pool::Pool;
 use crate::serving::{Error, raise_file_limit};
 use crate::signals::parse;
@@ -40,6 +41,9 @@ const RESET_INTERVAL: Duration = Duration::from_millis(50);
 const OPENING: usize = 4;
 const OPENING_OF_A_SENDER: usize = 1;
 
+/// What a decoder has of its block's bytes: as many again for what came, and for tables.
+const COST_OF_A_BYTE: u64 = 4;
+
 type Key = (SocketAddr, u32);
 
 /// Where an object goes, or why it is not taken.
@@ -53,6 +57,7 @@ pub struct Receiving {
     tls: Option<Arc<rustls::ServerConfig>>,
     config: ReceiverConfig,
     limits: crate::Limits,
+    memory: Memory,
     doorkeeper: Doorkeeper,
     sessions: HashMap<Key, Session>,
     decoding: Decoding,
@@ -85,7 +90,7 @@ impl Receiving {
         let ReceiveOptions { listen, tls, config, decode, limits } = options;
         sleep_precisely();
         // Each file that comes is open.
-        raise_file_limit();
+        let limits = limits.within(raise_file_limit());
         let socket = DataSocket::bind(listen).map_err(|error| Error::Listen { address: listen, error })?;
         let poller = Arc::new(Poller::new()?);
         let mut secret = [0; 32];
@@ -97,6 +102,7 @@ impl Receiving {
             tls,
             config,
             limits,
+            memory: Memory::new(&limits),
             doorkeeper: Doorkeeper::new(&secret),
             sessions: HashMap::new(),
             decoding: Decoding::start(poller.clone(), decode)?,
@@ -117,6 +123,11 @@ impl Receiving {
             receiving.poller.add_with_mode(socket, Event::readable(SOCKET), PollMode::Level)?;
         }
         Ok(receiving)
+    }
+
+    /// What it may be made to hold, in a process that may open as many files as this one.
+    pub fn limits(&self) -> crate::Limits {
+        self.limits
     }
 
     /// Where it listens.
@@ -164,7 +175,8 @@ impl Receiving {
         let mut enough = false;
         let mut answers = Vec::new();
         for _ in 0..RECEIVE_BATCHES {
-            let Receiving { socket, sessions, doorkeeper, kept_back, statistics, reset_at, .. } = self;
+            let Receiving { socket, sessions, memory, doorkeeper, kept_back, statistics, reset_at, .. } =
+                self;
             let (tls, limits) = (&self.tls, &self.limits);
             let more = socket.receive(|received| {
                 let (from, to) = (received.from, received.to);
@@ -187,7 +199,9 @@ impl Receiving {
                             let room = || limits.have_room(from, known.keys().map(|(address, _)| *address));
                             let connection = header.connection;
                             if doorkeeper.admits(now, from, connection, &signal, payload, &mut answer) {
-                                let session = room().then(|| Session::open(now, connection, tls.as_ref()));
+                                let session = room().then(|| {
+                                    Session::open(now, connection, tls.as_ref(), memory.of(from.ip()))
+                                });
                                 match session.flatten() {
                                     Some(mut session) => {
                                         session.local = to.filter(|to| !to.is_multicast());
@@ -219,11 +233,11 @@ impl Receiving {
                 // One that does not go is asked for again.
                 self.socket.send(to, from, &answer, answer.len());
             }
+            self.decoding.hand_over(&mut self.kept_back, std::mem::take(&mut enough));
             if !more {
                 break;
             }
         }
-        self.decoding.hand_over(&mut self.kept_back, enough);
         Ok(())
     }
 
@@ -240,7 +254,7 @@ impl Receiving {
         let now = self.clock.now();
         let keys: Vec<Key> = self.sessions.keys().copied().collect();
         let granted_bytes: u64 = self.sessions.values().map(Session::granted_bytes).sum();
-        let mut left_bytes = (self.limits.memory_bytes as u64).saturating_sub(granted_bytes);
+        let mut left_bytes = (self.limits.memory_bytes as u64 / COST_OF_A_BYTE).saturating_sub(granted_bytes);
         for key in keys {
             self.drive_session(now, key, &mut left_bytes);
         }
@@ -448,6 +462,8 @@ impl Receiving {
         for session in self.sessions.values() {
             self.statistics.data += session.counters();
         }
+        self.statistics.peak_bytes = self.memory.peak_bytes() as u64;
+        self.statistics.peak_files = self.memory.peak_files() as u64;
         Ok(self.statistics)
     }
 }

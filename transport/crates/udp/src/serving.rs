@@ -23,7 +23,7 @@ use self::connection::{Connection, Shelf};
 use crate::clock::{Clock, sleep_precisely};
 use crate::disk::Disk;
 use crate::files::Root;
-use crate::limits::{Limits, Memory};
+use crate::limits::{CONNECTION_BYTES, Limits, Memory, Room};
 
 use crate::socket::DataSocket;
 
@@ -86,8 +86,10 @@ pub struct Statistics {
     pub strays: u64,
     /// Bursts that the system would not send.
     pub unsendable: u64,
-    /// The most bytes of blocks that were held at a time.
+    /// The most bytes that were held for connections at a time.
     pub peak_bytes: u64,
+    /// The most files that were open at a time.
+    pub peak_files: u64,
     /// What the connections that have ended counted.
     pub data: ServerCounters,
 }
@@ -146,7 +148,7 @@ impl Serving {
     /// [`Error::Listen`] if the address is not to be had.
     pub fn bind(options: Options) -> Result<Self, Error> {
         let Options { listen, root, tls, mut config, limits } = options;
-        raise_file_limit();
+        let limits = limits.within(raise_file_limit());
         let (listener, data) = bind(listen).map_err(|error| Error::Listen { address: listen, error })?;
         let poller = Arc::new(Poller::new()?);
         let random = SystemRandom::new();
@@ -187,6 +189,11 @@ impl Serving {
     /// The system's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// What it may be made to hold, in a process that may open as many files as this one.
+    pub fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// A handle that ends it.
@@ -230,7 +237,8 @@ impl Serving {
         }
         self.say_goodbye();
         self.statistics.unsendable = self.data.refused();
-        self.statistics.peak_bytes = self.memory.peak() as u64;
+        self.statistics.peak_bytes = self.memory.peak_bytes() as u64;
+        self.statistics.peak_files = self.memory.peak_files() as u64;
         Ok(self.statistics)
     }
 
@@ -262,7 +270,14 @@ impl Serving {
                 continue;
             }
             let now = self.clock.now();
-            let Ok(connection) = Connection::new(stream, address, self.tls.clone(), now) else { continue };
+            let room = self.memory.of(address.ip());
+            let Some(held) = room.state.take(CONNECTION_BYTES) else {
+                self.statistics.refused += 1;
+                continue;
+            };
+            let Ok(connection) = Connection::new(stream, address, self.tls.clone(), now, held) else {
+                continue;
+            };
             let key = self.next_key;
             self.next_key += 1;
             // SAFETY: `Serving::remove` deletes it before it is dropped.
@@ -284,8 +299,8 @@ impl Serving {
         // What was said before the end counts.
         let broken = connection.read().is_err();
         if connection.has_to_greet() {
-            let budget = self.memory.of(connection.address().ip());
-            let config = ServerConfig { budget, ..self.config.clone() };
+            let Room { blocks: budget, state, files } = self.memory.of(connection.address().ip());
+            let config = ServerConfig { budget, state, files, ..self.config.clone() };
             let greeted = greet(connection, &self.random, &config, now, |name| self.keys.contains_key(&name));
             match greeted {
                 Ok(name) => {
@@ -390,7 +405,6 @@ impl Serving {
         let _ = self.poller.delete(connection.stream());
         self.keys.retain(|_, k| *k != key);
         self.shelf.disk.forget(key);
-        self.memory.forget(connection.address().ip(), self.connections.values().map(Connection::address));
         connection.close(&mut self.statistics);
     }
 
@@ -420,11 +434,12 @@ fn is_out_of_files(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].iter().any(|e| errno == Some(e.raw_os_error()))
 }
 
-/// Lets this process open as many files as it may: each client has a connection and files.
-pub(crate) fn raise_file_limit() {
+/// Lets this process open as many files as it may, and returns how many: each client has a connection and files.
+pub(crate) fn raise_file_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    // Without it fewer clients find room; accepting says so then.
+    // Without it fewer clients find room.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |open| open.try_into().unwrap_or(usize::MAX))
 }
 
 /// Both sockets on one port.

@@ -74,4 +74,8 @@ impl Stream for SignalStream {
         self.finished = true;
         self.signalling.end();
     }
+
+    fn held_bytes(&self) -> usize {
+        self.arrived.capacity() + self.signalling.held_bytes()
+    }
 }

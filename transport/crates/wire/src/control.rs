@@ -354,6 +354,9 @@ pub fn emit<M: Serialize>(message: &M, out: &mut Vec<u8>) -> Result<(), Malforme
     Ok(())
 }
 
+/// Room for messages that is kept for those to come.
+const KEPT_BYTES: usize = 16 << 10;
+
 /// Bytes of a control channel as they come, cut into messages.
 #[derive(Debug, Default)]
 pub struct Frames {
@@ -367,8 +370,14 @@ impl Frames {
         if self.begin > 0 {
             self.bytes.drain(..self.begin);
             self.begin = 0;
+            self.bytes.shrink_to(KEPT_BYTES);
         }
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// The next whole message, or `None` when more bytes are needed.

@@ -175,6 +175,8 @@ pub struct Server {
     /// Takes what it says, so that it never waits for a reader.
     said: Option<JoinHandle<Vec<Value>>>,
     _state: Folder,
+    /// What it said first.
+    pub told: Value,
     /// HOST:PORT.
     pub address: String,
     pub fingerprint: Option<String>,
@@ -210,7 +212,14 @@ impl Server {
         let fingerprint = listening["fingerprint"].as_str().map(ToOwned::to_owned);
         let parse = |line: String| serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
         let said = std::thread::spawn(move || lines.lines().map_while(Result::ok).map(parse).collect());
-        Server { process, said: Some(said), _state: state, address, fingerprint }
+        Server { process, said: Some(said), _state: state, told: listening, address, fingerprint }
+    }
+
+    /// The most bytes that it had in memory at a time.
+    pub fn peak_resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        1024 * peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
     }
 
     pub fn source(&self, path: &str) -> String {

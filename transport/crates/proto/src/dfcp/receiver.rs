@@ -5,15 +5,21 @@ mod interface;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use wire::control::{self, MAX_PATH_BYTES, MAX_RUNS, Offer, Refusal, Run};
+use wire::control::{self, Code, MAX_PATH_BYTES, MAX_RUNS, Offer, Refusal, Run};
 use wire::packet::{Header, Kind, MAX_NEEDS, Need, Needs, Report, Symbol, symbol_datagram_bytes};
 
 pub use self::interface::{ReceiverConfig, ReceiverCounters, ReceiverEvent};
 use crate::block_set::BlockSet;
 use crate::object::{Arrival, Layout, symbol_cap};
 use crate::protect::{Protection, ReplayWindow};
-use crate::{Time, tfrc};
+use crate::{Held, Time, tfrc};
 
+/// What an object costs beside its path, the copies of that, and its codes; each hash that waits for its block; and each
+/// run of blocks that have not come, at all ends that know of it.
+const OBJECT_BYTES: usize = 1024;
+const COPIES_OF_A_PATH: usize = 4;
+const HASH_BYTES: usize = 96;
+const RUN_BYTES: usize = 24;
 /// What a block that lost symbols needs beyond k, in most cases (measured: the codec's overhead).
 const LOSSY_SYMBOLS: u16 = 3;
 /// Reports go out at least so often while symbols come; more often on short paths.
@@ -71,6 +77,20 @@ struct Receiving {
     wanted: Option<BlockSet>,
     /// Those of it whose hash has come.
     hashed: BTreeSet<u32>,
+    /// What it costs for as long as it is known, and now.
+    least_bytes: usize,
+    code: Code,
+    begun: bool,
+    held: Held,
+    _of_objects: Held,
+}
+
+impl Receiving {
+    /// Holds what it costs as it is now. False: there is not as much left.
+    fn hold(&mut self) -> bool {
+        let runs = self.wanted.as_ref().map_or(0, |wanted| wanted.runs().len());
+        self.held.resize(self.least_bytes + HASH_BYTES * self.hashed.len() + RUN_BYTES * runs)
+    }
 }
 
 /// A block under way.
@@ -87,6 +107,7 @@ struct Block {
     top: u16,
     /// Symbols that will be enough, as far as that is known.
     target: u16,
+    _held: Held,
 }
 
 impl Block {
@@ -155,6 +176,9 @@ impl Receiver {
                     return self.end("hashes of more blocks than may be under way".into());
                 }
                 object.hashed.insert(block);
+                if !object.hold() {
+                    return self.end("no memory is left for more hashes".into());
+                }
                 self.events.push_back(ReceiverEvent::BlockHash { request, block, hash });
             }
             control::Sender::Withdraw { request, detail } => {
@@ -191,7 +215,24 @@ impl Receiver {
             );
             return self.answer(request, Refusal::BadParameters, detail);
         }
-        self.objects.insert(request, Receiving { layout, wanted: None, hashed: BTreeSet::new() });
+        let least_bytes = OBJECT_BYTES + COPIES_OF_A_PATH * offer.path.len() + layout.code_bytes();
+        let (held, of_objects) = (self.config.state.take(least_bytes), self.config.objects.take(1));
+        let (Some(held), Some(of_objects)) = (held, of_objects) else {
+            let detail = "there is no room for more objects, of all senders together".to_owned();
+            return self.answer(request, Refusal::Busy, detail);
+        };
+        let hashed = BTreeSet::new();
+        let receiving = Receiving {
+            layout,
+            wanted: None,
+            hashed,
+            least_bytes,
+            code: offer.code,
+            begun: false,
+            held,
+            _of_objects: of_objects,
+        };
+        self.objects.insert(request, receiving);
         self.events.push_back(ReceiverEvent::Offer(offer));
     }
 
@@ -212,6 +253,10 @@ impl Receiver {
         };
         let blocks = wanted.len();
         object.wanted = Some(wanted);
+        if !object.hold() {
+            self.end("no memory is left for what has to come".into());
+            return blocks;
+        }
         self.control.push_back(control::Receiver::Accepted { request, runs });
         blocks
     }
@@ -314,7 +359,7 @@ impl Receiver {
 
     fn on_symbol<'a>(&mut self, now: Time, symbol: Symbol, payload: &'a [u8]) -> Option<Arrival<'a>> {
         let Symbol { request, block: number, index, .. } = symbol;
-        let Some(object) = self.objects.get(&request) else {
+        let Some(object) = self.objects.get_mut(&request) else {
             // Of an object that was stored, or refused: its sender has not heard of that yet.
             self.counters.late += 1;
             return None;
@@ -340,9 +385,21 @@ impl Receiver {
                 if full || self.blocks.len() >= self.config.max_blocks {
                     return self.unexpected();
                 }
+                // Its sender repeats it, as what was lost, until others are done.
+                if !object.begun {
+                    object.least_bytes += layout.rows_bytes();
+                    object.begun = true;
+                }
+                let room =
+                    object.hold().then(|| self.config.budget.take(layout.decoder_bytes(object.code, number)));
+                let Some(held) = room.flatten() else {
+                    self.counters.no_room += 1;
+                    return None;
+                };
                 self.held_bytes += bytes;
                 let seen = vec![0; usize::from(symbol_cap(k)).div_ceil(64)];
-                let block = Block { request, number, bytes, k, received: 0, seen, top: 0, target: k };
+                let block =
+                    Block { request, number, bytes, k, received: 0, seen, top: 0, target: k, _held: held };
                 self.blocks.push_back(block);
                 self.blocks.len() - 1
             }
@@ -392,7 +449,7 @@ impl Receiver {
         let Some(wanted) = &mut object.wanted else { return };
         if wanted.remove(block) {
             object.hashed.remove(&block);
-            let scattered = wanted.runs().len() > MAX_RUNS + self.config.max_blocks;
+            let scattered = wanted.runs().len() > MAX_RUNS + self.config.max_blocks || !object.hold();
             if let Some(at) = self.blocks.iter().position(|b| b.request == request && b.number == block) {
                 self.held_bytes -= self.blocks[at].bytes;
                 self.blocks.remove(at);
@@ -487,6 +544,9 @@ impl Receiver {
         if !std::mem::replace(&mut self.ended, true) {
             let complete = self.objects.is_empty();
             self.events.push_back(ReceiverEvent::Ended { reason, complete });
+            // They are others' to take from now on.
+            self.blocks.clear();
+            self.objects.clear();
         }
     }
 

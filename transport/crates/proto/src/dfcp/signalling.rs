@@ -149,6 +149,11 @@ impl Signalling {
         self.outgoing.len()
     }
 
+    /// Bytes that it holds at most, both ways.
+    pub fn held_bytes(&self) -> usize {
+        self.outgoing.capacity() + self.arrived.capacity() + self.early.len() * MAX_SIGNAL_PAYLOAD
+    }
+
     /// What has come since the last call, in order.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.arrived)

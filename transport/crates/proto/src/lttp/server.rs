@@ -14,7 +14,7 @@ use wire::packet::{
 };
 
 pub use self::interface::{ServerConfig, ServerCounters, ServerEvent, Transmit};
-use self::sending::{Request, Step};
+use self::sending::{NO_ROOM, Request, Step, least_bytes};
 use super::least_rto;
 use crate::object::{Layout, Object};
 use crate::pacer::{Pacer, burst};
@@ -150,8 +150,12 @@ impl Server {
         if let Some(tfrc) = &mut self.tfrc {
             tfrc.set_least_rto(least_rto(fetch.pacing));
         }
+        let costs = self.config.state.take(least_bytes(&fetch)).zip(self.config.files.take(1));
+        let Some(costs) = costs else {
+            return self.answer(request, Refusal::Busy, NO_ROOM.into());
+        };
         self.events.push_back(ServerEvent::Open(fetch.clone()));
-        self.requests.insert(request, Request::new(fetch));
+        self.requests.insert(request, Request::new(fetch, costs));
     }
 
     /// The object of a request is open.
@@ -173,7 +177,7 @@ impl Server {
                 }));
                 self.want(request);
             }
-            Err(detail) => self.refuse(request, Refusal::BadParameters, detail),
+            Err((why, detail)) => self.refuse(request, why, detail),
         }
     }
 

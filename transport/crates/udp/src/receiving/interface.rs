@@ -19,8 +19,8 @@ pub struct ReceiveOptions {
     /// Whether to decode. If not, it is only found out when there would be enough to do so; nothing comes to a sink, and
     /// objects count as stored that are not: to see what decoding costs the rest.
     pub decode: bool,
-    /// Connections at a time, and what they may have under way together: one gets the window of `config`, but at most
-    /// half of what is left, and 1 MiB at least, which is beyond what they may have together.
+    /// Connections at a time, and what they may make it hold. One gets the window of `config`, but at most half of what is
+    /// left, and 1 MiB at least. Symbols of blocks that are beyond what may be held count as lost.
     pub limits: crate::Limits,
 }
 
@@ -90,6 +90,10 @@ pub struct ReceiveStatistics {
     pub failed: u64,
     /// Datagrams for no connection.
     pub strays: u64,
+    /// The most bytes that were held for connections at a time.
+    pub peak_bytes: u64,
+    /// The most objects that were open at a time.
+    pub peak_files: u64,
     /// What the connections that have ended counted.
     pub data: ReceiverCounters,
 }

@@ -5,15 +5,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::Time;
 use proto::dfcp::{Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent, Signalling};
 use proto::protect::{DFCP_LABEL, DFCP_SIGNAL_LABEL, Side};
+use proto::{Held, Time};
 use wire::control;
 use wire::packet::Header;
 
 use super::{Key, ReceiveUpdate};
 use crate::channel::{Broken, Channel};
 use crate::decoding::Batch;
+use crate::limits::{CONNECTION_BYTES, Room};
 use crate::signals::{SignalStream, header_of_signal};
 use crate::sink::JobId;
 
@@ -33,11 +34,20 @@ pub(super) struct Session {
     broken: Option<String>,
     /// Until when its sender is answered, once it is over.
     pub(super) over: Option<Time>,
+    /// What it may make this side hold, and what it does but for blocks and objects.
+    room: Room,
+    held: Held,
 }
 
 impl Session {
-    /// None: TLS will not have it.
-    pub(super) fn open(now: Time, connection: u32, tls: Option<&Arc<rustls::ServerConfig>>) -> Option<Self> {
+    /// None: there is no room for it, or TLS will not have it.
+    pub(super) fn open(
+        now: Time,
+        connection: u32,
+        tls: Option<&Arc<rustls::ServerConfig>>,
+        room: Room,
+    ) -> Option<Self> {
+        let held = room.state.take(CONNECTION_BYTES)?;
         let tls = tls.map(|config| rustls::ServerConnection::new(config.clone())).transpose().ok()?;
         let stream = SignalStream::new(Signalling::respond(now, connection));
         Some(Session {
@@ -48,6 +58,8 @@ impl Session {
             jobs: HashMap::new(),
             broken: None,
             over: None,
+            room,
+            held,
         })
     }
 
@@ -118,7 +130,8 @@ impl Session {
             self.channel.stream_mut().signalling.protect(of_signals, Side::Server);
             let window_bytes = config.window_bytes.min((*left_bytes / 2).max(LEAST_WINDOW_BYTES));
             *left_bytes = left_bytes.saturating_sub(window_bytes);
-            let config = ReceiverConfig { window_bytes, ..config.clone() };
+            let Room { blocks: budget, state, files: objects } = self.room.clone();
+            let config = ReceiverConfig { window_bytes, budget, state, objects, ..config.clone() };
             self.receiver = Some(Receiver::new(config, now, key.1, protection));
             updates.push(ReceiveUpdate::Connected { from: key.0 });
         }
@@ -127,7 +140,12 @@ impl Session {
             let why = broken.map(|broken| broken.to_string());
             return match why.or_else(|| late.then(|| "it did not say hello".to_owned())) {
                 Some(why) => Err(why),
-                None => self.channel.flush().map_err(|e| e.to_string()).map(|()| Vec::new()),
+                None => self
+                    .channel
+                    .flush()
+                    .map_err(|e| e.to_string())
+                    .and_then(|()| self.hold())
+                    .map(|()| Vec::new()),
             };
         };
         let broken = loop {
@@ -147,8 +165,15 @@ impl Session {
         if let Err(broken) = self.say() {
             return Err(broken.to_string());
         }
+        self.hold()?;
         self.broken = broken.map(|broken| broken.to_string());
         Ok(events)
+    }
+
+    /// Holds what its channel takes.
+    fn hold(&mut self) -> Result<(), String> {
+        let held = self.held.resize(CONNECTION_BYTES + self.channel.held_bytes());
+        held.then_some(()).ok_or_else(|| "no memory is left for what it sends, or does not read".to_owned())
     }
 
     fn say(&mut self) -> Result<(), Broken> {

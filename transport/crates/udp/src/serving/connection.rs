@@ -7,10 +7,10 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::Time;
 use proto::lttp::{Server, ServerConfig, ServerEvent, Transmit};
 use proto::object::Object;
 use proto::protect::{LTTP_LABEL, Side};
+use proto::{Held, Time};
 use wire::control;
 use wire::packet::Token;
 
@@ -18,6 +18,7 @@ use super::Statistics;
 use crate::channel::{Broken, Channel};
 use crate::disk::{Disk, Done, Job, Load, Part, Ticket};
 use crate::files::{Refused, Root};
+use crate::limits::CONNECTION_BYTES;
 use crate::walking::Walk;
 
 /// What is sent of listings before the socket has taken it.
@@ -41,6 +42,8 @@ pub(super) struct Connection {
     wanted_write: bool,
     completed: u64,
     abandoned: u64,
+    /// What it takes, but for requests and blocks.
+    held: Held,
 }
 
 /// What is served, and the threads that read it.
@@ -69,6 +72,7 @@ impl Connection {
         address: SocketAddr,
         tls: Option<Arc<rustls::ServerConfig>>,
         now: Time,
+        held: Held,
     ) -> io::Result<Self> {
         let tls = tls.map(rustls::ServerConnection::new).transpose().map_err(io::Error::other)?;
         // A client whose machine dies says nothing any more.
@@ -88,6 +92,7 @@ impl Connection {
             wanted_write: false,
             completed: 0,
             abandoned: 0,
+            held,
         })
     }
 
@@ -210,7 +215,10 @@ impl Connection {
         while let Some(message) = self.session.as_mut().and_then(Server::poll_control) {
             self.channel.send(&message)?;
         }
-        self.channel.flush()
+        self.channel.flush()?;
+        let questions: usize = self.questions.iter().map(|(_, path)| path.len()).sum();
+        let held = self.held.resize(CONNECTION_BYTES + self.channel.held_bytes() + questions);
+        held.then_some(()).ok_or(Broken::NoRoom)
     }
 
     fn on_event(&mut self, event: ServerEvent, client: usize, shelf: &Shelf) {

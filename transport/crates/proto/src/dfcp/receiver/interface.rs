@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use wire::control::{Hash, Offer};
 
+use crate::Budget;
+
 /// What a connection may cost a receiver, and how it behaves.
 #[derive(Clone, Debug)]
 pub struct ReceiverConfig {
@@ -15,6 +17,13 @@ pub struct ReceiverConfig {
     pub least_block_bytes: usize,
     /// Objects that may be offered and not stored.
     pub max_objects: usize,
+    /// Bytes that blocks of all connections that share this may hold.
+    pub budget: Budget,
+    /// Bytes that what is known of objects may take, of all connections that share this: an end that has none left for
+    /// blocks goes on with those that it has.
+    pub state: Budget,
+    /// Objects of all connections that share this.
+    pub objects: Budget,
     /// A sender that says nothing for so long while something is to come is lost.
     pub silence: Duration,
 }
@@ -26,6 +35,9 @@ impl Default for ReceiverConfig {
             max_blocks: 1024,
             least_block_bytes: 4096,
             max_objects: 1024,
+            budget: Budget::new(usize::MAX),
+            state: Budget::new(usize::MAX),
+            objects: Budget::new(usize::MAX),
             silence: Duration::from_secs(10),
         }
     }
@@ -72,6 +84,8 @@ pub struct ReceiverCounters {
     pub missing: u64,
     /// Reports sent.
     pub reports: u64,
+    /// Symbols of blocks for which no memory was left.
+    pub no_room: u64,
     /// Datagrams that were malformed or of no use.
     pub unexpected: u64,
     /// Datagrams that did not authenticate.
@@ -86,6 +100,7 @@ impl std::ops::AddAssign for ReceiverCounters {
         self.late += more.late;
         self.missing += more.missing;
         self.reports += more.reports;
+        self.no_room += more.no_room;
         self.unexpected += more.unexpected;
         self.forged += more.forged;
         self.replayed += more.replayed;

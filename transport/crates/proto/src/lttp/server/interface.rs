@@ -32,8 +32,12 @@ pub struct ServerConfig {
     pub max_blocks: usize,
     /// Bytes of blocks of all requests held at a time.
     pub max_held_bytes: usize,
-    /// And of all connections that share this.
+    /// And of blocks of all connections that share this.
     pub budget: Budget,
+    /// Bytes that what is known of requests may take, of all connections that share this.
+    pub state: Budget,
+    /// Files open for requests of all connections that share this.
+    pub files: Budget,
     /// Where the search for seeds begins: random, and the same for all connections of a process.
     pub seed: u64,
 }
@@ -56,6 +60,8 @@ impl Default for ServerConfig {
             max_blocks: 64,
             max_held_bytes: 64 << 20,
             budget: Budget::new(usize::MAX),
+            state: Budget::new(usize::MAX),
+            files: Budget::new(usize::MAX),
             seed: 0,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wire::control::{self, Fetch, Pacing, Run};
+use wire::control::{self, Fetch, Pacing, Refusal, Run};
 
 use super::ServerConfig;
 use crate::coding::Encoder;
@@ -27,6 +27,19 @@ const MOST_RUNS: usize = control::MAX_RUNS + 1024;
 /// A terminating signal may come so long after the last symbol that a block may have.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
+/// What a request costs beside its path, the copies of that, and its codes, and each run of blocks.
+const REQUEST_BYTES: usize = 1024;
+const COPIES_OF_A_PATH: usize = 2;
+const RUN_BYTES: usize = 24;
+
+/// Why no more requests are taken.
+pub(super) const NO_ROOM: &str = "there is no room for more requests, of all clients together";
+
+/// What a request costs before its object is known.
+pub(super) fn least_bytes(fetch: &Fetch) -> usize {
+    REQUEST_BYTES + COPIES_OF_A_PATH * fetch.path.len() + RUN_BYTES * fetch.runs.len()
+}
+
 /// A request, from its arrival to its last terminating signal.
 pub(super) struct Request {
     pub(super) fetch: Fetch,
@@ -39,6 +52,9 @@ pub(super) struct Request {
     wanted: Option<BlockSet>,
     /// Of what is wanted, what the paper's mode has not begun.
     unbegun: VecDeque<Run>,
+    /// What it costs, but for blocks, and its file.
+    held: Held,
+    _of_files: Held,
 }
 
 struct Block {
@@ -78,7 +94,8 @@ pub(super) struct Step {
 }
 
 impl Request {
-    pub(super) fn new(fetch: Fetch) -> Self {
+    /// `costs`: what [`least_bytes`] says, and a file.
+    pub(super) fn new(fetch: Fetch, (held, of_files): (Held, Held)) -> Self {
         Request {
             fetch,
             cut: None,
@@ -86,29 +103,45 @@ impl Request {
             unloaded: VecDeque::new(),
             wanted: None,
             unbegun: VecDeque::new(),
+            held,
+            _of_files: of_files,
         }
+    }
+
+    /// Holds what it costs as it is now. False: there is not as much left.
+    fn hold(&mut self) -> bool {
+        let codes = self.cut.as_ref().map_or(0, |cut| cut.layout().code_bytes() + cut.layout().rows_bytes());
+        let runs = self.wanted.as_ref().map_or(0, |wanted| wanted.runs().len());
+        self.held.resize(least_bytes(&self.fetch) + codes + RUN_BYTES * runs)
     }
 
     /// The object has `size` bytes. Returns the seeds of its whole blocks and of its last one.
     ///
     /// # Errors
-    /// What is wrong with the request, for a person.
+    /// What is wrong with the request.
     pub(super) fn begin(
         &mut self,
         config: &ServerConfig,
         size: u64,
         room: &Budget,
-    ) -> Result<(u64, u64), String> {
+    ) -> Result<(u64, u64), (Refusal, String)> {
+        let bad = |detail| (Refusal::BadParameters, detail);
         let Fetch { symbol_bytes, block_symbols, code, .. } = self.fetch;
-        let layout =
-            Layout::new(symbol_bytes, block_symbols, size).ok_or("the object has too many blocks")?;
+        let layout = Layout::new(symbol_bytes, block_symbols, size)
+            .ok_or_else(|| bad("the object has too many blocks".into()))?;
         let most = config.max_held_bytes.min(config.budget.most());
-        if layout.blocks() > 0 && layout.block_bytes(0) > most {
-            return Err(format!("blocks of {} bytes: {most} may be held here", layout.block_bytes(0)));
+        if layout.blocks() > 0 && layout.encoder_bytes(code, 0) > most {
+            let takes = layout.encoder_bytes(code, 0);
+            let bytes = layout.block_bytes(0);
+            return Err(bad(format!("blocks of {bytes} bytes, which take {takes}: {most} may be held here")));
         }
-        let wanted = BlockSet::within(&self.fetch.runs, layout.blocks())?;
-        let (cut, seed, last_seed) = Cut::choose(layout, code, config.seed).map_err(|e| e.to_string())?;
+        let wanted = BlockSet::within(&self.fetch.runs, layout.blocks()).map_err(bad)?;
+        let (cut, seed, last_seed) =
+            Cut::choose(layout, code, config.seed).map_err(|e| bad(e.to_string()))?;
         self.cut = Some(cut);
+        if !self.hold() {
+            return Err((Refusal::Busy, NO_ROOM.into()));
+        }
         match self.fetch.pacing {
             Pacing::Tfrc => {
                 self.unbegun = wanted.runs().to_vec().into();
@@ -130,9 +163,10 @@ impl Request {
         self.wanted.as_ref().is_some_and(BlockSet::is_empty)
     }
 
-    /// Whether what is wanted lies in more runs than a client leaves that works through what it asked for.
-    pub(super) fn is_scattered(&self) -> bool {
-        self.wanted.as_ref().is_some_and(|wanted| wanted.runs().len() > MOST_RUNS)
+    /// Whether what is wanted lies in more runs than a client leaves that works through what it asked for, or than there is
+    /// room for.
+    pub(super) fn is_scattered(&mut self) -> bool {
+        self.wanted.as_ref().is_some_and(|wanted| wanted.runs().len() > MOST_RUNS) || !self.hold()
     }
 
     fn wants(&self, block: u32) -> bool {
@@ -145,7 +179,7 @@ impl Request {
         if self.fetch.pacing == Pacing::Tfrc || !self.wants(block) {
             return;
         }
-        let bytes = cut.layout().block_bytes(block);
+        let bytes = cut.layout().encoder_bytes(self.fetch.code, block);
         let want = want.min(symbol_cap(cut.layout().k(block)));
         if let Some(active) = self.active.iter_mut().find(|b| b.number == block) {
             active.want = active.want.max(want);
@@ -189,7 +223,7 @@ impl Request {
                 continue;
             }
             let block = run.first;
-            let bytes = cut.layout().block_bytes(block);
+            let bytes = cut.layout().encoder_bytes(self.fetch.code, block);
             let (wanted, k) = (self.wants(block), cut.layout().k(block));
             let held = if wanted { room.take(bytes) } else { None };
             if wanted && held.is_none() {
