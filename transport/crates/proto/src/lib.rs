@@ -2,6 +2,7 @@
 //!
 //! Time is an argument ([`Time`]), randomness a seed, bytes go in and come out.
 
+pub mod assembly;
 pub mod coding;
 pub mod dfcp;
 pub mod lttp;
@@ -12,6 +13,7 @@ pub mod tfrc;
 mod block_set;
 mod budget;
 mod pacer;
+mod packets;
 mod time;
 
 pub use block_set::BlockSet;

@@ -8,9 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use codec::Progress;
 use polling::Poller;
-use proto::BlockSet;
+use proto::assembly::{Assembly, Fault, Step};
 use proto::coding::Decoder;
 use proto::object::{Cut, Layout};
 use wire::control::{Hash, Parameters};
@@ -151,13 +150,8 @@ struct Worker {
 }
 
 struct Work {
-    cut: Cut,
+    assembly: Assembly,
     store: Arc<Mutex<Store>>,
-    blocks: HashMap<u32, Block>,
-    /// Of blocks that are not complete.
-    hashes: HashMap<u32, Hash>,
-    /// What comes of other blocks is late.
-    missing: BlockSet,
 }
 
 /// Decoders that blocks to come may use again.
@@ -200,11 +194,6 @@ impl Store {
     }
 }
 
-struct Block {
-    decoder: Decoder,
-    received: u32,
-}
-
 impl Worker {
     fn carry_out(&mut self, order: Order) {
         match order {
@@ -212,20 +201,22 @@ impl Worker {
                 let layout = *cut.layout();
                 let begins = Some((parameters, layout));
                 let store = Arc::new(Mutex::new(Store { sink, begins, failed: false }));
-                let missing = BlockSet::all(layout.blocks());
-                let (blocks, hashes) = Default::default();
-                self.works.insert(job, Work { cut, store, blocks, hashes, missing });
+                let assembly = Assembly::new(cut, self.decode);
+                self.works.insert(job, Work { assembly, store });
             }
             Order::Hash { job, block, hash } => {
                 if let Some(work) = self.works.get_mut(&job) {
-                    work.hashes.insert(block, hash);
-                    self.verify(job, block);
+                    let step = work.assembly.hash(block, hash);
+                    self.take(job, block, step);
                 }
             }
             Order::Symbols(batch) => {
                 let Batch { bytes, symbols } = batch;
                 for (job, block, index, range) in symbols {
-                    self.symbol(job, block, index, &bytes[range]);
+                    let Some(work) = self.works.get_mut(&job) else { continue };
+                    let spare = || lock(&self.spare).take();
+                    let step = work.assembly.symbol(block, index, &bytes[range], spare);
+                    self.take(job, block, step);
                 }
             }
             Order::Finish { job } => {
@@ -242,64 +233,24 @@ impl Worker {
         }
     }
 
-    fn symbol(&mut self, job: JobId, block: u32, index: u16, payload: &[u8]) {
-        let Some(work) = self.works.get_mut(&job) else { return };
-        if !work.missing.contains(block) {
-            return;
-        }
-        if !work.blocks.contains_key(&block) {
-            // Which columns can be solved for does not depend on what is in the symbols.
-            let symbol_bytes = if self.decode { work.cut.layout().symbol_bytes() } else { 1 };
-            let spare = lock(&self.spare).take();
-            let decoder = match work.cut.decoder(block, symbol_bytes, spare) {
-                Ok(decoder) => decoder,
-                Err(e) => return self.fail(job, e.to_string()),
-            };
-            work.blocks.insert(block, Block { decoder, received: 0 });
-        }
-        let Some(Block { decoder, received }) = work.blocks.get_mut(&block) else { return };
-        *received += 1;
-        let payload = if self.decode { payload } else { payload.get(..1).unwrap_or_default() };
-        match decoder.push(index.into(), payload) {
-            Ok(Progress::Needs(more)) => {
-                if *received >= u32::from(work.cut.layout().k(block)) {
-                    let symbols = (*received + more).min(u16::MAX.into()) as u16;
-                    self.answer(Answer::Needs { job, block, symbols });
-                }
-            }
-            Ok(Progress::Duplicate) => {}
-            Ok(Progress::Complete) => self.verify(job, block),
-            Err(e) => self.fail(job, format!("block {block}: {e}")),
-        }
-    }
-
-    /// Has a block handed to its sink, once it is decoded and its hash is known.
-    fn verify(&mut self, job: JobId, block: u32) {
-        let Some(work) = self.works.get_mut(&job) else { return };
-        let decoded = work.blocks.get(&block).is_some_and(|block| block.decoder.source().is_some());
-        let hash = work.hashes.get(&block).copied();
-        if !decoded || self.decode && hash.is_none() {
-            return;
-        }
-        let Some(Block { decoder, .. }) = work.blocks.remove(&block) else { return };
-        work.hashes.remove(&block);
-        work.missing.remove(block);
-        let (offset, bytes) = (work.cut.layout().offset(block), work.cut.layout().block_bytes(block));
-        let complete = Answer::Complete { job, block, bytes };
-        let (Some(hash), true) = (hash, self.decode) else {
-            lock(&self.spare).keep(decoder, bytes);
-            return self.answer(complete);
+    /// Answers what has come of a block; one that is whole is handed to its sink.
+    fn take(&mut self, job: JobId, block: u32, step: Result<Step, Fault>) {
+        let whole = match step {
+            Ok(Step::Pending) => return,
+            Ok(Step::Needs(symbols)) => return self.answer(Answer::Needs { job, block, symbols }),
+            Ok(Step::Whole(whole)) => whole,
+            Err(fault) => return self.fail(job, fault.to_string()),
         };
-        // Here, where it has just been written: a cache has it.
-        let source = decoder.source().and_then(|source| source.get(..bytes)).unwrap_or_default();
-        if blake3::hash(source) != hash {
-            return self.fail(job, format!("block {block} is not what the server said it would be"));
+        let bytes = whole.bytes;
+        let complete = Answer::Complete { job, block, bytes };
+        if !self.decode {
+            lock(&self.spare).keep(whole.into_decoder(), bytes);
+            return self.answer(complete);
         }
         let spare = self.spare.clone();
         self.store(job, move |sink| {
-            let source = decoder.source().and_then(|source| source.get(..bytes)).unwrap_or_default();
-            sink.block(offset, source).map_err(|e| e.to_string())?;
-            lock(&spare).keep(decoder, bytes);
+            sink.block(whole.offset, whole.source()).map_err(|e| e.to_string())?;
+            lock(&spare).keep(whole.into_decoder(), bytes);
             Ok(complete)
         });
     }

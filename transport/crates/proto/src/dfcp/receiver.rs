@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use wire::control::{self, Code, MAX_PATH_BYTES, MAX_RUNS, Offer, Refusal, Run};
-use wire::packet::{Header, Kind, MAX_NEEDS, Need, Needs, Report, Symbol, symbol_datagram_bytes};
+use wire::packet::{Kind, MAX_NEEDS, Need, Needs, Report, Symbol};
 
 pub use self::interface::{ReceiverConfig, ReceiverCounters, ReceiverEvent};
 use crate::block_set::BlockSet;
 use crate::object::{Arrival, Layout, symbol_cap};
-use crate::protect::{Protection, ReplayWindow};
+use crate::packets::{Dropped, Opened, Packets};
+use crate::protect::Protection;
 use crate::{Held, Time, tfrc};
 
 /// What an object costs beside its path, the copies of that, and its codes; each hash that waits for its block; and each
@@ -35,11 +36,8 @@ const ACKNOWLEDGED: u8 = 3;
 /// One connection of a sender.
 pub struct Receiver {
     config: ReceiverConfig,
-    connection: u32,
-    protection: Protection,
-    replays: ReplayWindow,
+    packets: Packets,
     greeted: bool,
-    next_number: u64,
     tfrc: Option<tfrc::Receiver>,
     /// The highest symbol, and the sender's clock as it has told it.
     newest: Newest,
@@ -122,11 +120,8 @@ impl Receiver {
     pub fn new(config: ReceiverConfig, now: Time, connection: u32, protection: Protection) -> Self {
         Receiver {
             config,
-            connection,
-            replays: ReplayWindow::new(&protection),
-            protection,
+            packets: Packets::new(connection, protection),
             greeted: false,
-            next_number: 0,
             tfrc: None,
             newest: Newest::default(),
             received: 0,
@@ -312,28 +307,14 @@ impl Receiver {
             return None;
         }
         let bytes = datagram.len();
-        let header = match Header::parse(datagram) {
-            Ok(header) if header.connection == self.connection && header.kind == Kind::Symbol => header,
-            _ => return self.unexpected(),
-        };
-        let Ok(body) = self.protection.open(&header, datagram) else {
-            self.counters.forged += 1;
-            return None;
-        };
-        let Ok((symbol, payload)) = Symbol::parse(body) else { return self.unexpected() };
-        if !self.replays.admit(header.number) {
-            self.counters.replayed += 1;
+        let Opened { number, body, .. } = self.packets.open(&[Kind::Symbol], datagram)?;
+        let Ok((symbol, payload)) = Symbol::parse(body) else { return self.packets.unexpected() };
+        if !self.packets.admit(number) {
             return None;
         }
-        self.protection.passed(header.number);
         self.heard = now;
-        self.on_datagram(now, header.number, bytes, &symbol, ce);
+        self.on_datagram(now, number, bytes, &symbol, ce);
         self.on_symbol(now, symbol, payload)
-    }
-
-    fn unexpected<T>(&mut self) -> Option<T> {
-        self.counters.unexpected += 1;
-        None
     }
 
     /// What every symbol tells, of use or not.
@@ -364,13 +345,13 @@ impl Receiver {
             self.counters.late += 1;
             return None;
         };
-        let (layout, Some(wanted)) = (object.layout, &object.wanted) else { return self.unexpected() };
+        let (layout, Some(wanted)) = (object.layout, &object.wanted) else { return self.packets.unexpected() };
         if number >= layout.blocks() || payload.len() != layout.symbol_bytes() {
-            return self.unexpected();
+            return self.packets.unexpected();
         }
         let k = layout.k(number);
         if index >= symbol_cap(k) {
-            return self.unexpected();
+            return self.packets.unexpected();
         }
         if !wanted.contains(number) {
             self.counters.late += 1;
@@ -383,7 +364,7 @@ impl Receiver {
                 let bytes = layout.block_bytes(number) as u64;
                 let full = self.held_bytes > 0 && self.held_bytes + bytes > self.config.window_bytes;
                 if full || self.blocks.len() >= self.config.max_blocks {
-                    return self.unexpected();
+                    return self.packets.unexpected();
                 }
                 // Its sender repeats it, as what was lost, until others are done.
                 if !object.begun {
@@ -483,10 +464,6 @@ impl Receiver {
             needs.push(Need { request, block: number, needs: Needs::Symbols(block.needs()) });
         }
         self.turn = if room < count { (self.turn + room) % count } else { 0 };
-        let number = self.next_number;
-        self.next_number += 1;
-        let begin = buffer.len();
-        Header { kind: Kind::Report, connection: self.connection, number }.emit(buffer);
         let Newest { number: highest, sent_us, came, .. } = self.newest;
         let report = Report {
             echo_us: sent_us,
@@ -497,8 +474,7 @@ impl Receiver {
             received: self.received.min(highest + 1),
             needs,
         };
-        report.emit(buffer);
-        self.protection.seal(number, buffer, begin);
+        self.packets.seal(Kind::Report, buffer, |_, buffer| report.emit(buffer));
         self.counters.reports += 1;
         self.reported = now;
         // Until the next symbol comes, what was lost of this is told again, ever less often.
@@ -562,11 +538,12 @@ impl Receiver {
 
     /// Counters since the beginning.
     pub fn counters(&self) -> ReceiverCounters {
-        self.counters
+        let Dropped { unexpected, forged, replayed } = self.packets.dropped();
+        ReceiverCounters { unexpected, forged, replayed, ..self.counters }
     }
 
     /// Bytes of a datagram with a symbol of `symbol_bytes` on this connection.
     pub fn datagram_bytes(&self, symbol_bytes: u16) -> usize {
-        symbol_datagram_bytes(symbol_bytes.into(), self.protection.is_on())
+        self.packets.symbol_datagram_bytes(symbol_bytes)
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wire::control::{self, MAX_PATH_BYTES, Offer, Parameters, Refusal};
-use wire::packet::{Header, Kind, Needs, Report, Symbol, symbol_datagram_bytes};
+use wire::packet::{Kind, Needs, Report, Symbol, TAG_BYTES};
 
 use self::block::{Block, Symbols};
 pub use self::interface::{SenderConfig, SenderCounters, SenderEvent};
@@ -18,7 +18,8 @@ use super::loss::LossMeter;
 use super::rate::{Guide, Rate};
 use crate::object::{Cut, Layout, Object};
 use crate::pacer::{FRAME_BYTES, Pacer, burst};
-use crate::protect::{Protection, ReplayWindow};
+use crate::packets::{Dropped, Opened, Packets};
+use crate::protect::Protection;
 use crate::{Time, tfrc};
 
 /// Round trips that a block may take which comes short again and again, and blocks beside those that the path holds.
@@ -35,13 +36,10 @@ const LAST_PATIENCE: Duration = Duration::from_secs(2);
 /// One connection to a receiver.
 pub struct Sender {
     config: SenderConfig,
-    connection: u32,
-    protection: Protection,
-    replays: ReplayWindow,
+    packets: Packets,
     segment_bytes: usize,
     /// Bytes of blocks that the receiver lets be under way; `None` until it has said hello.
     window_bytes: Option<u64>,
-    next_number: u64,
     rate: Rate,
     guide: Guide,
     pacer: Pacer,
@@ -77,7 +75,8 @@ impl Sender {
         protection: Protection,
         rtt: Duration,
     ) -> Self {
-        let segment_bytes = symbol_datagram_bytes(config.symbol_bytes.into(), protection.is_on());
+        let packets = Packets::new(connection, protection);
+        let segment_bytes = packets.symbol_datagram_bytes(config.symbol_bytes);
         let options = tfrc::Options {
             least_timeout: config.least_timeout,
             least_rto: tfrc::LINUX_RTO,
@@ -88,12 +87,9 @@ impl Sender {
         let rate = Rate::new(config.rate, tfrc, segment_bytes, FRAME_BYTES);
         let hello = control::Sender::Hello { version: wire::VERSION };
         Sender {
-            connection,
-            replays: ReplayWindow::new(&protection),
-            protection,
+            packets,
             segment_bytes,
             window_bytes: None,
-            next_number: 0,
             guide: rate.guide(now),
             rate,
             pacer: Pacer::new(now, config.make_up),
@@ -311,28 +307,26 @@ impl Sender {
 
     /// A datagram from the receiver's address that named this connection and is no signal.
     pub fn handle_datagram(&mut self, now: Time, datagram: &mut [u8]) {
-        if self.ended {
-            return;
+        if !self.ended {
+            self.take(now, datagram);
         }
-        let header = match Header::parse(datagram) {
-            Ok(header) if header.connection == self.connection && header.kind == Kind::Report => header,
-            _ => return self.counters.unexpected += 1,
-        };
-        let Ok(body) = self.protection.open(&header, datagram) else {
-            return self.counters.forged += 1;
-        };
-        let Ok(report) = Report::parse(body) else { return self.counters.unexpected += 1 };
+    }
+
+    fn take(&mut self, now: Time, datagram: &mut [u8]) -> Option<()> {
+        let Opened { number, body, .. } = self.packets.open(&[Kind::Report], datagram)?;
+        let sent = self.packets.next_number();
         // It speaks of what was sent, or it is no report.
-        if report.highest >= self.next_number || report.received > report.highest + 1 {
-            return self.counters.unexpected += 1;
+        let speaks_of_it = |report: &Report| report.highest < sent && report.received <= report.highest + 1;
+        let Some(report) = Report::parse(body).ok().filter(speaks_of_it) else {
+            return self.packets.unexpected();
+        };
+        if !self.packets.admit(number) {
+            return None;
         }
-        if !self.replays.admit(header.number) {
-            return self.counters.replayed += 1;
-        }
-        self.protection.passed(header.number);
-        let newest = self.reported.is_none_or(|before| header.number > before);
-        self.reported = self.reported.max(Some(header.number));
+        let newest = self.reported.is_none_or(|before| number > before);
+        self.reported = self.reported.max(Some(number));
         self.on_report(now, &report, newest);
+        Some(())
     }
 
     /// A report, which may be older than one that came before it.
@@ -416,27 +410,24 @@ impl Sender {
     }
 
     fn send(&mut self, now: Time, at: usize, buffer: &mut Vec<u8>) {
-        let number = self.next_number;
-        self.next_number += 1;
         self.turn = at;
         let block = &mut self.blocks[at];
         self.counters.symbols += 1;
         self.counters.repairs += u64::from(block.next >= block.first_pass);
-        let index = block.step(now, number);
-        let begin = buffer.len();
-        Header { kind: Kind::Symbol, connection: self.connection, number }.emit(buffer);
         let rtt_us = self.rtt.as_micros().min(u128::from(u32::MAX)) as u32;
-        let (request, block_number) = (block.request, block.number);
-        Symbol { request, block: block_number, index, sent_us: now.micros(), rtt_us }.emit(buffer);
-        let payload = buffer.len();
         let symbol_bytes = usize::from(self.config.symbol_bytes);
-        // A place for the tag as well: sealing then never moves the burst.
-        buffer.reserve(symbol_bytes + wire::packet::TAG_BYTES);
-        buffer.resize(payload + symbol_bytes, 0);
-        if let Some(symbols) = &mut block.symbols {
-            symbols.write(index, &mut buffer[payload..]);
-        }
-        self.protection.seal(number, buffer, begin);
+        self.packets.seal(Kind::Symbol, buffer, |number, buffer| {
+            let index = block.step(now, number);
+            let (request, sent_us) = (block.request, now.micros());
+            Symbol { request, block: block.number, index, sent_us, rtt_us }.emit(buffer);
+            let payload = buffer.len();
+            // A place for the tag as well: sealing then never moves the burst.
+            buffer.reserve(symbol_bytes + TAG_BYTES);
+            buffer.resize(payload + symbol_bytes, 0);
+            if let Some(symbols) = &mut block.symbols {
+                symbols.write(index, &mut buffer[payload..]);
+            }
+        });
     }
 
     /// Without acknowledgements, what was sent counts as delivered.
@@ -543,7 +534,8 @@ impl Sender {
 
     /// Counters since the beginning.
     pub fn counters(&self) -> SenderCounters {
-        self.counters
+        let Dropped { unexpected, forged, replayed } = self.packets.dropped();
+        SenderCounters { unexpected, forged, replayed, ..self.counters }
     }
 
     /// Whose rate is used, and what it is, in bit/s of symbols' datagrams.

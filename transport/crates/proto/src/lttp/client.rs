@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use wire::control::{self, Fetch, Pacing, Parameters, Run, Version};
-use wire::packet::{Header, Kind, Symbol, Welcome, symbol_datagram_bytes};
+use wire::packet::{Kind, Symbol, Welcome, symbol_datagram_bytes};
 
 use self::asked::{Asked, Taken};
 pub use self::interface::{ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
@@ -17,6 +17,7 @@ use super::least_rto;
 use super::window::Window;
 use crate::object::Arrival;
 use crate::pacer::FRAME_BYTES;
+use crate::packets::Opened;
 use crate::protect::Protection;
 use crate::{Time, tfrc};
 
@@ -198,25 +199,13 @@ impl Client {
     ) -> Option<Arrival<'a>> {
         let bytes = datagram.len();
         let peer = self.peers.get_mut(server.0)?;
-        let header = match Header::parse(datagram) {
-            Ok(header) if header.connection == peer.connection => header,
-            _ => {
-                peer.report.unexpected += 1;
-                return None;
-            }
-        };
-        let Ok(body) = peer.protection.open(&header, datagram) else {
-            peer.report.forged += 1;
-            return None;
-        };
-        if !peer.replays.admit(header.number) {
-            peer.report.replayed += 1;
+        let Opened { kind, number, body } = peer.packets.open(&[Kind::Welcome, Kind::Symbol], datagram)?;
+        if !peer.packets.admit(number) {
             return None;
         }
-        peer.protection.passed(header.number);
-        let gap = peer.arrived(header.number);
+        let gap = peer.arrived(number);
         peer.heard = now;
-        match header.kind {
+        match kind {
             Kind::Welcome if matches!(peer.stage, Stage::Proving { .. }) => {
                 let is_out = peer.hello_lost_at().is_some();
                 let sample = Welcome::parse(body).ok().and_then(|welcome| peer.proven(now, welcome.hello));
@@ -224,17 +213,14 @@ impl Client {
                     self.measure(server, sample);
                     self.outstanding_bytes -= usize::from(is_out) * self.wire_bytes(server);
                     self.events.push_back(ClientEvent::Ready { server });
+                    None
                 } else {
-                    peer.report.unexpected += 1;
+                    peer.packets.unexpected()
                 }
-                None
             }
             Kind::Symbol if peer.is_ready() => {
-                let Ok((symbol, payload)) = Symbol::parse(body) else {
-                    peer.report.unexpected += 1;
-                    return None;
-                };
-                let sample = peer.on_symbol(now, header.number, bytes, symbol.sent_us, symbol.rtt_us, ce);
+                let Ok((symbol, payload)) = Symbol::parse(body) else { return peer.packets.unexpected() };
+                let sample = peer.on_symbol(now, number, bytes, symbol.sent_us, symbol.rtt_us, ce);
                 self.measure(server, sample);
                 self.window.on_arrival(now, bytes + FRAME_BYTES, gap);
                 let arrival = self.on_symbol(server, symbol, payload);
@@ -244,10 +230,7 @@ impl Client {
             }
             // A second welcome answers a second hello.
             Kind::Welcome => None,
-            _ => {
-                peer.report.unexpected += 1;
-                None
-            }
+            _ => peer.packets.unexpected(),
         }
     }
 
@@ -284,19 +267,16 @@ impl Client {
         };
         match taken {
             Taken::Useful { arrived, enough } => {
-                peer.report.useful += 1;
+                peer.count(true);
                 peer.outstanding -= u32::from(arrived);
                 self.outstanding_bytes -= usize::from(arrived) * wire_bytes;
                 Some(Arrival { request, block, index, enough, payload })
             }
             Taken::Late => {
-                peer.report.late += 1;
+                peer.count(false);
                 None
             }
-            Taken::Unasked => {
-                peer.report.unexpected += 1;
-                None
-            }
+            Taken::Unasked => peer.packets.unexpected(),
         }
     }
 
@@ -383,8 +363,9 @@ impl Client {
 
     /// What a symbol of a server takes in a queue.
     fn wire_bytes(&self, server: ServerId) -> usize {
-        let protected = self.peers.get(server.0).is_some_and(|peer| peer.protection.is_on());
-        symbol_datagram_bytes(self.config.symbol_bytes.into(), protected) + FRAME_BYTES
+        let symbol_bytes = self.config.symbol_bytes;
+        let bytes = self.peers.get(server.0).map(|peer| peer.packets.symbol_datagram_bytes(symbol_bytes));
+        bytes.unwrap_or_default() + FRAME_BYTES
     }
 
     /// Gives credit to the servers in turn, as long as the window lasts.
@@ -476,7 +457,7 @@ impl Client {
 
     /// What came of a server.
     pub fn report(&self, server: ServerId) -> Option<ServerReport> {
-        self.peers.get(server.0).map(|peer| ServerReport { missing: peer.missing(), ..peer.report })
+        self.peers.get(server.0).map(Peer::report)
     }
 
     /// The shortest round trip to a server so far.

@@ -9,16 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wire::control::{self, Code, Fetch, MAX_PATH_BYTES, MAX_RUNS, Pacing, Parameters, Refusal};
-use wire::packet::{
-    Credit, Feedback, Header, Kind, Symbol, TAG_BYTES, Token, Welcome, symbol_datagram_bytes,
-};
+use wire::packet::{Credit, Feedback, Kind, Symbol, TAG_BYTES, Token, Welcome};
 
 pub use self::interface::{ServerConfig, ServerCounters, ServerEvent, Transmit};
 use self::sending::{NO_ROOM, Request, Step, least_bytes};
 use super::least_rto;
 use crate::object::{Layout, Object};
 use crate::pacer::{Pacer, burst};
-use crate::protect::{Protection, ReplayWindow};
+use crate::packets::{Dropped, Opened, Packets};
+use crate::protect::Protection;
 use crate::{Budget, Time, tfrc};
 
 /// A datagram before any has been sent: an Ethernet frame's.
@@ -33,14 +32,12 @@ pub struct Server {
     connection: u32,
     token: Token,
     client: IpAddr,
-    protection: Protection,
-    replays: ReplayWindow,
+    packets: Packets,
     /// The control channel's hello has come.
     greeted: Option<Time>,
     peer: Option<SocketAddr>,
     /// The peer's hello with this number and of so many bytes is to be answered.
     welcome: Option<(u64, usize)>,
-    next_number: u64,
     tfrc: Option<tfrc::Sender>,
     heard: Time,
     pacer: Pacer,
@@ -74,12 +71,10 @@ impl Server {
             connection,
             token,
             client,
-            replays: ReplayWindow::new(&protection),
-            protection,
+            packets: Packets::new(connection, protection),
             greeted: None,
             peer: None,
             welcome: None,
-            next_number: 0,
             tfrc: None,
             heard: now,
             requests: BTreeMap::new(),
@@ -221,42 +216,33 @@ impl Server {
 
     /// A datagram that named this connection. Whether it is authentic, and was taken.
     pub fn handle_datagram(&mut self, now: Time, from: SocketAddr, datagram: &mut [u8]) -> bool {
-        if self.ended {
-            return false;
-        }
+        !self.ended && self.take(now, from, datagram).is_some()
+    }
+
+    fn take(&mut self, now: Time, from: SocketAddr, datagram: &mut [u8]) -> Option<()> {
         let bytes = datagram.len();
-        let header = match Header::parse(datagram) {
-            Ok(header) if header.connection == self.connection && from.ip() == self.client => header,
-            _ => return self.unexpected(),
-        };
-        let Ok(body) = self.protection.open(&header, datagram) else {
-            self.counters.forged += 1;
-            return false;
-        };
+        if from.ip() != self.client {
+            return self.packets.unexpected();
+        }
+        let Opened { kind, number, body } =
+            self.packets.open(&[Kind::Hello, Kind::Feedback], datagram)?;
         // Only what opens a connection may come from an address that is not known yet.
-        let feedback = match header.kind {
+        let feedback = match kind {
             Kind::Hello if body.first_chunk() == Some(&self.token) => None,
             Kind::Feedback if self.peer == Some(from) => match Feedback::parse(body) {
                 Ok(feedback) => Some(feedback),
-                Err(_) => return self.unexpected(),
+                Err(_) => return self.packets.unexpected(),
             },
-            _ => return self.unexpected(),
+            _ => return self.packets.unexpected(),
         };
-        if !self.replays.admit(header.number) {
-            self.counters.replayed += 1;
-            return false;
+        if !self.packets.admit(number) {
+            return None;
         }
-        self.protection.passed(header.number);
         match feedback {
-            None => self.on_hello(now, from, header.number, bytes),
+            None => self.on_hello(now, from, number, bytes),
             Some(feedback) => self.on_feedback(now, &feedback),
         }
-        true
-    }
-
-    fn unexpected(&mut self) -> bool {
-        self.counters.unexpected += 1;
-        false
+        Some(())
     }
 
     fn on_hello(&mut self, now: Time, from: SocketAddr, number: u64, bytes: usize) {
@@ -284,7 +270,9 @@ impl Server {
                     let (x_recv, loss_event_rate) = (x_recv as f64, feedback.loss_event_rate);
                     tfrc.on_feedback(now, &tfrc::Feedback { rtt_sample, x_recv, loss_event_rate });
                 }
-                None => self.counters.unexpected += 1,
+                None => {
+                    self.packets.unexpected::<()>();
+                }
             }
         }
         for Credit { request, block, want } in &feedback.credits {
@@ -340,20 +328,20 @@ impl Server {
         let to = self.peer.filter(|_| !self.ended)?;
         if let Some((hello, bytes)) = self.welcome.take() {
             let begin = buffer.len();
-            let number = self.number(Kind::Welcome, buffer);
-            Welcome { hello }.emit(buffer);
-            // As long as the hello, which is as long as a symbol: the path carries that both ways, or neither.
-            let tag = if self.protection.is_on() { TAG_BYTES } else { 0 };
-            buffer.resize((begin + bytes).saturating_sub(tag).max(buffer.len()), 0);
-            self.protection.seal(number, buffer, begin);
+            let end = (begin + bytes).saturating_sub(self.packets.tag_bytes());
+            self.packets.seal(Kind::Welcome, buffer, |_, buffer| {
+                Welcome { hello }.emit(buffer);
+                // As long as the hello, which is as long as a symbol: the path carries that both ways, or neither.
+                buffer.resize(end.max(buffer.len()), 0);
+            });
             return Some(Transmit { to, segment_bytes: buffer.len() - begin });
         }
         if now < self.pacer.release(self.pace()) || max_datagrams == 0 {
             return None;
         }
         let request = self.next_request(now)?;
-        let symbol_bytes = usize::from(self.requests.get(&request)?.fetch.symbol_bytes);
-        let segment_bytes = symbol_datagram_bytes(symbol_bytes, self.protection.is_on());
+        let symbol_bytes = self.requests.get(&request)?.fetch.symbol_bytes;
+        let segment_bytes = self.packets.symbol_datagram_bytes(symbol_bytes);
         let rate = self.pace();
         let rtt = self.tfrc.as_ref()?.rtt().unwrap_or_default();
         let rtt_us = rtt.as_micros().min(u128::from(u32::MAX)) as u32;
@@ -362,21 +350,17 @@ impl Server {
         let heard = self.heard;
         let mut sent = 0;
         while sent < burst {
-            let Some(step) = self.requests.get_mut(&request).and_then(|r| r.step(now, rtt, heard)) else {
-                break;
-            };
-            let begin = buffer.len();
-            let number = self.number(Kind::Symbol, buffer);
-            let Step { block, index } = step;
-            Symbol { request, block, index, sent_us: now.micros(), rtt_us }.emit(buffer);
-            let payload = buffer.len();
-            // A place for the tag as well: sealing then never moves the burst.
-            buffer.reserve(symbol_bytes + TAG_BYTES);
-            buffer.resize(payload + symbol_bytes, 0);
-            if let Some(serving) = self.requests.get_mut(&request) {
+            let Some(serving) = self.requests.get_mut(&request) else { break };
+            let Some(step) = serving.step(now, rtt, heard) else { break };
+            self.packets.seal(Kind::Symbol, buffer, |_, buffer| {
+                let Step { block, index } = step;
+                Symbol { request, block, index, sent_us: now.micros(), rtt_us }.emit(buffer);
+                let payload = buffer.len();
+                // A place for the tag as well: sealing then never moves the burst.
+                buffer.reserve(usize::from(symbol_bytes) + TAG_BYTES);
+                buffer.resize(payload + usize::from(symbol_bytes), 0);
                 serving.encode(step, &mut buffer[payload..]);
-            }
-            self.protection.seal(number, buffer, begin);
+            });
             sent += 1;
         }
         self.turn = request;
@@ -399,13 +383,6 @@ impl Server {
                 tfrc.on_sent(now, segment_bytes as u32, limited);
             }
         }
-    }
-
-    fn number(&mut self, kind: Kind, buffer: &mut Vec<u8>) -> u64 {
-        let number = self.next_number;
-        self.next_number += 1;
-        Header { kind, connection: self.connection, number }.emit(buffer);
-        number
     }
 
     /// The request whose turn it is among those that have something to send.
@@ -479,7 +456,8 @@ impl Server {
 
     /// Counters since the beginning.
     pub fn counters(&self) -> ServerCounters {
-        self.counters
+        let Dropped { unexpected, forged, replayed } = self.packets.dropped();
+        ServerCounters { unexpected, forged, replayed, ..self.counters }
     }
 
     /// Where the client's datagrams come from, once that is proven.

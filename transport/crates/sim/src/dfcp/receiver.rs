@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use codec::Progress;
-use proto::coding::Decoder;
+use proto::assembly::{Assembly, Fault, Step};
 use proto::dfcp::{Doorkeeper, Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent, Signalling, reset};
-use proto::object::{Cut, Layout};
+use proto::object::{Arrival, Cut, Layout};
 use proto::protect::{Protection, Side};
-use wire::control::{Frames, Hash, Offer, Refusal, Run};
+use wire::control::{Frames, Offer, Refusal, Run};
 use wire::packet::{HEADER_BYTES, Kind, Signal};
 
 use super::{as_signal, signal_datagram, signals, write};
@@ -48,9 +47,7 @@ struct Session {
 
 struct Coming {
     path: String,
-    cut: Cut,
-    blocks: BTreeMap<u32, (Decoder, u32)>,
-    hashes: BTreeMap<u32, Hash>,
+    assembly: Assembly,
 }
 
 impl ReceiverNode {
@@ -126,8 +123,8 @@ impl Session {
             ReceiverEvent::Offer(offer) => self.on_offer(now, offer, received),
             ReceiverEvent::BlockHash { request, block, hash } => {
                 if let Some(coming) = self.coming.get_mut(&request) {
-                    coming.hashes.insert(block, hash);
-                    self.verify(now, request, block, received);
+                    let step = coming.assembly.hash(block, hash);
+                    self.take(now, request, block, step, received);
                 }
             }
             ReceiverEvent::Withdrawn { request, .. } => {
@@ -156,59 +153,41 @@ impl Session {
             return;
         }
         let cut = Cut::new(layout, offer.code, parameters.seed, parameters.last_seed);
-        let (blocks, hashes) = Default::default();
-        let cut = cut.expect("tests offer what there is");
-        self.coming.insert(parameters.request, Coming { path: offer.path, cut, blocks, hashes });
+        let assembly = Assembly::new(cut.expect("tests offer what there is"), true);
+        self.coming.insert(parameters.request, Coming { path: offer.path, assembly });
     }
 
+    /// Keeps a block that is whole, and tells the sender what is needed of another.
     fn take(
         &mut self,
         now: Time,
-        (request, block, index): (u16, u32, u16),
-        payload: &[u8],
+        request: u16,
+        block: u32,
+        step: Result<Step, Fault>,
         received: &mut BTreeMap<String, Received>,
     ) {
-        let Some(coming) = self.coming.get_mut(&request) else { return };
-        let cut = &coming.cut;
-        let (decoder, count) = coming.blocks.entry(block).or_insert_with(|| {
-            let decoder = cut.decoder(block, cut.layout().symbol_bytes(), None);
-            (decoder.expect("symbols are within the limits"), 0)
-        });
-        *count += 1;
-        match decoder.push(index.into(), payload).expect("the index is below the cap") {
-            Progress::Needs(more) if *count >= cut.layout().k(block).into() => {
-                let symbols = (*count + more).min(u16::MAX.into()) as u16;
-                self.receiver.needs(now, request, block, symbols);
-            }
-            Progress::Complete => self.verify(now, request, block, received),
-            Progress::Needs(_) | Progress::Duplicate => {}
-        }
-    }
-
-    /// Keeps a block, once it is decoded and its hash is known.
-    fn verify(&mut self, now: Time, request: u16, block: u32, received: &mut BTreeMap<String, Received>) {
-        let Some(coming) = self.coming.get_mut(&request) else { return };
-        let Some(source) = coming.blocks.get(&block).and_then(|(decoder, _)| decoder.source()) else {
-            return;
-        };
-        let Some(hash) = coming.hashes.get(&block) else { return };
+        let Some(coming) = self.coming.get(&request) else { return };
         let Some(known) = received.get_mut(&coming.path) else { return };
-        let layout = coming.cut.layout();
-        let source = &source[..layout.block_bytes(block)];
-        if blake3::hash(source) != *hash {
-            known.corrupt += 1;
-            self.coming.remove(&request);
-            return self.receiver.refuse(request, Refusal::Unreadable, "a block is corrupt".into());
-        }
-        let begin = layout.offset(block) as usize;
-        known.bytes[begin..begin + source.len()].copy_from_slice(source);
-        known.complete[block as usize] = true;
-        coming.blocks.remove(&block);
-        self.receiver.complete(now, request, block);
-        if known.complete.iter().all(|complete| *complete) {
-            known.stored.get_or_insert(now);
-            self.coming.remove(&request);
-            self.receiver.stored(request);
+        match step {
+            Ok(Step::Pending) => {}
+            Ok(Step::Needs(symbols)) => self.receiver.needs(now, request, block, symbols),
+            Ok(Step::Whole(whole)) => {
+                let begin = whole.offset as usize;
+                known.bytes[begin..begin + whole.bytes].copy_from_slice(whole.source());
+                known.complete[block as usize] = true;
+                self.receiver.complete(now, request, block);
+                if known.complete.iter().all(|complete| *complete) {
+                    known.stored.get_or_insert(now);
+                    self.coming.remove(&request);
+                    self.receiver.stored(request);
+                }
+            }
+            Err(Fault::Corrupt(_)) => {
+                known.corrupt += 1;
+                self.coming.remove(&request);
+                self.receiver.refuse(request, Refusal::Unreadable, "a block is corrupt".into());
+            }
+            Err(fault) => panic!("the index is below the cap, and symbols are within the limits: {fault}"),
         }
     }
 }
@@ -268,11 +247,10 @@ impl Node for ReceiverNode {
             return;
         };
         let arrival = session.receiver.handle_datagram(now, datagram.ce, &mut datagram.payload);
-        if let Some((request, block, index, payload)) =
-            arrival.map(|a| (a.request, a.block, a.index, a.payload.to_vec()))
-        {
-            session.take(now, (request, block, index), &payload, received);
-        }
+        let Some(Arrival { request, block, index, payload, .. }) = arrival else { return };
+        let Some(coming) = session.coming.get_mut(&request) else { return };
+        let step = coming.assembly.symbol(block, index, payload, || None);
+        session.take(now, request, block, step, received);
     }
 
     fn handle_timeout(&mut self, now: Time) {

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use codec::Progress;
-use proto::coding::Decoder;
+use proto::assembly::{Assembly, Fault, Step};
 use proto::lttp::{Client, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
 use proto::object::{Cut, Layout};
 use proto::protect::Side;
@@ -33,20 +32,15 @@ pub enum Outcome {
 pub struct Fetched {
     server: usize,
     runs: Vec<Run>,
-    cut: Option<Cut>,
+    /// From its parameters on, until it ends.
+    assembly: Option<Assembly>,
     version: Option<Version>,
-    blocks: BTreeMap<u32, Coming>,
-    hashes: BTreeMap<u32, Hash>,
-    /// Symbols that came before the parameters.
+    /// Symbols and hashes that came before the parameters.
     early: Vec<(u32, u16, Vec<u8>)>,
+    early_hashes: Vec<(u32, Hash)>,
     left: u64,
     bytes: Vec<u8>,
     outcome: Outcome,
-}
-
-struct Coming {
-    decoder: Decoder,
-    received: u32,
 }
 
 impl Fetched {
@@ -111,11 +105,10 @@ impl ClientNode {
         self.fetches.push(Fetched {
             server,
             runs,
-            cut: None,
+            assembly: None,
             version: None,
-            blocks: BTreeMap::new(),
-            hashes: BTreeMap::new(),
             early: Vec::new(),
+            early_hashes: Vec::new(),
             left: 0,
             bytes: Vec::new(),
             outcome: Outcome::Pending,
@@ -177,8 +170,7 @@ impl ClientNode {
         self.running.remove(&key);
         let fetch = &mut self.fetches[number];
         fetch.outcome = outcome;
-        fetch.blocks.clear();
-        fetch.hashes.clear();
+        fetch.assembly = None;
         Some(key)
     }
 
@@ -203,8 +195,7 @@ impl ClientNode {
             ClientEvent::Parameters { server, parameters } => self.on_parameters(now, server, &parameters),
             ClientEvent::BlockHash { server, request, block, hash } => {
                 if let Some(&number) = self.running.get(&(server, request)) {
-                    self.fetches[number].hashes.insert(block, hash);
-                    self.verify(now, number, block);
+                    self.hash(now, number, block, hash);
                 }
             }
             ClientEvent::Refused { server, request, why, .. } => {
@@ -232,7 +223,7 @@ impl ClientNode {
         let layout = layout.expect("the state machine has looked at them");
         let cut = Cut::new(layout, code, parameters.seed, parameters.last_seed);
         let fetch = &mut self.fetches[number];
-        fetch.cut = Some(cut.expect("tests ask for what there is"));
+        fetch.assembly = Some(Assembly::new(cut.expect("tests ask for what there is"), true));
         fetch.version = Some(parameters.version);
         fetch.bytes = vec![0; parameters.size as usize];
         let all = [Run { first: 0, count: layout.blocks() }];
@@ -243,64 +234,64 @@ impl ClientNode {
             self.end(number, Outcome::Complete(now));
             return;
         }
-        for (block, index, payload) in std::mem::take(&mut fetch.early) {
-            self.take(now, number, block, index, &payload);
+        let early = std::mem::take(&mut fetch.early);
+        for (block, hash) in std::mem::take(&mut fetch.early_hashes) {
+            self.hash(now, number, block, hash);
+        }
+        for (block, index, payload) in early {
+            self.symbol(now, number, block, index, &payload);
         }
     }
 
-    fn take(&mut self, now: Time, number: usize, block: u32, index: u16, payload: &[u8]) {
+    fn hash(&mut self, now: Time, number: usize, block: u32, hash: Hash) {
         let fetch = &mut self.fetches[number];
-        let Some(cut) = &fetch.cut else {
-            fetch.early.push((block, index, payload.to_vec()));
-            return;
-        };
-        let layout = cut.layout();
-        let coming = fetch.blocks.entry(block).or_insert_with(|| {
-            let decoder = cut.decoder(block, layout.symbol_bytes(), None);
-            let decoder = decoder.expect("symbols are within the limits");
-            Coming { decoder, received: 0 }
-        });
-        coming.received += 1;
-        match coming.decoder.push(index.into(), payload).expect("the index is below the cap") {
-            Progress::Needs(more) if coming.received >= layout.k(block).into() => {
-                let symbols = (coming.received + more).min(u16::MAX.into()) as u16;
-                if let Some((server, request)) = self.key(number) {
-                    self.client.needs(server, request, block, symbols);
+        match &mut fetch.assembly {
+            Some(assembly) => {
+                let step = assembly.hash(block, hash);
+                self.take(now, number, block, step);
+            }
+            None => fetch.early_hashes.push((block, hash)),
+        }
+    }
+
+    fn symbol(&mut self, now: Time, number: usize, block: u32, index: u16, payload: &[u8]) {
+        let fetch = &mut self.fetches[number];
+        match &mut fetch.assembly {
+            Some(assembly) => {
+                let step = assembly.symbol(block, index, payload, || None);
+                self.take(now, number, block, step);
+            }
+            None => fetch.early.push((block, index, payload.to_vec())),
+        }
+    }
+
+    /// Keeps a block that is whole, and tells the server what is needed of another.
+    fn take(&mut self, now: Time, number: usize, block: u32, step: Result<Step, Fault>) {
+        let Some((server, request)) = self.key(number) else { return };
+        let fetch = &mut self.fetches[number];
+        match step {
+            Ok(Step::Pending) => {}
+            Ok(Step::Needs(symbols)) => self.client.needs(server, request, block, symbols),
+            Ok(Step::Whole(whole)) => {
+                let begin = whole.offset as usize;
+                fetch.bytes[begin..begin + whole.bytes].copy_from_slice(whole.source());
+                fetch.left -= 1;
+                let whole = fetch.left == 0;
+                self.client.complete(server, request, block);
+                if whole {
+                    self.end(number, Outcome::Complete(now));
                 }
             }
-            Progress::Complete => self.verify(now, number, block),
-            Progress::Needs(_) | Progress::Duplicate => {}
+            Err(Fault::Corrupt(block)) => {
+                self.end(number, Outcome::Corrupt(block));
+                self.client.cancel(server, request);
+            }
+            Err(fault) => panic!("the index is below the cap, and symbols are within the limits: {fault}"),
         }
     }
 
     fn key(&self, number: usize) -> Option<(ServerId, u16)> {
         self.running.iter().find(|(_, n)| **n == number).map(|(key, _)| *key)
-    }
-
-    /// Keeps a block, once it is decoded and its hash is known.
-    fn verify(&mut self, now: Time, number: usize, block: u32) {
-        let fetch = &mut self.fetches[number];
-        let Some(layout) = fetch.cut.as_ref().map(Cut::layout) else { return };
-        let Some(source) = fetch.blocks.get(&block).and_then(|b| b.decoder.source()) else { return };
-        let Some(hash) = fetch.hashes.get(&block) else { return };
-        let source = &source[..layout.block_bytes(block)];
-        if blake3::hash(source) != *hash {
-            if let Some((server, request)) = self.end(number, Outcome::Corrupt(block)) {
-                self.client.cancel(server, request);
-            }
-            return;
-        }
-        let begin = layout.offset(block) as usize;
-        fetch.bytes[begin..begin + source.len()].copy_from_slice(source);
-        fetch.blocks.remove(&block);
-        fetch.left -= 1;
-        let whole = fetch.left == 0;
-        if let Some((server, request)) = self.key(number) {
-            self.client.complete(server, request, block);
-        }
-        if whole {
-            self.end(number, Outcome::Complete(now));
-        }
     }
 }
 
@@ -311,7 +302,7 @@ impl Node for ClientNode {
         let arrival = self.client.handle_datagram(now, id, datagram.ce, &mut datagram.payload);
         let Some(arrival) = arrival else { return };
         if let Some(&number) = self.running.get(&(id, arrival.request)) {
-            self.take(now, number, arrival.block, arrival.index, arrival.payload);
+            self.symbol(now, number, arrival.block, arrival.index, arrival.payload);
         }
     }
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use wire::packet::{Feedback, Header, Kind, MAX_CREDITS, Token};
+use wire::packet::{Feedback, Kind, MAX_CREDITS, Token};
 
 use super::asked::Asked;
-use crate::protect::{Protection, ReplayWindow};
+use crate::packets::{Dropped, Packets};
+use crate::protect::Protection;
 use crate::{Time, tfrc};
 
 /// Credit that brings nothing is given up after this at the earliest.
@@ -52,10 +53,7 @@ pub(super) struct Sample {
 /// One server.
 pub(super) struct Peer {
     pub(super) stage: Stage,
-    pub(super) protection: Protection,
-    pub(super) replays: ReplayWindow,
-    pub(super) connection: u32,
-    next_number: u64,
+    pub(super) packets: Packets,
     hellos: Vec<Hello>,
     /// The shortest that was seen.
     pub(super) rtt: Option<Duration>,
@@ -79,7 +77,7 @@ pub(super) struct Peer {
     pub(super) outstanding: u32,
     /// When credit was last given or answered.
     progress: Time,
-    pub(super) report: super::ServerReport,
+    report: super::ServerReport,
     /// About files, without an answer.
     questions: u32,
     highest: u64,
@@ -90,10 +88,7 @@ impl Peer {
     pub(super) fn new(now: Time, protection: Protection, receiver: tfrc::Receiver) -> Self {
         Peer {
             stage: Stage::Greeting,
-            replays: ReplayWindow::new(&protection),
-            protection,
-            connection: 0,
-            next_number: 0,
+            packets: Packets::new(0, protection),
             hellos: Vec::new(),
             rtt: None,
             requests: BTreeMap::new(),
@@ -121,7 +116,7 @@ impl Peer {
     }
 
     pub(super) fn welcomed(&mut self, now: Time, connection: u32, token: Token) {
-        self.connection = connection;
+        self.packets.set_connection(connection);
         self.stage = Stage::Proving { token, lost_at: None, interval: HELLO_INTERVAL };
         self.heard = now;
     }
@@ -152,22 +147,15 @@ impl Peer {
     ///
     /// `ahead_bytes` are under way to this client.
     pub(super) fn hello(&mut self, now: Time, hello_bytes: usize, ahead_bytes: usize, out: &mut Vec<u8>) {
-        let number = self.number();
         let Stage::Proving { token, lost_at, interval } = &mut self.stage else { return };
         *lost_at = Some(now + *interval);
+        let end = (out.len() + hello_bytes).saturating_sub(self.packets.tag_bytes());
+        let number = self.packets.seal(Kind::Hello, out, |_, out| {
+            out.extend_from_slice(token);
+            out.resize(end.max(out.len()), 0);
+        });
         self.hellos.push(Hello { number, sent: now, ahead_bytes });
-        let begin = out.len();
-        Header { kind: Kind::Hello, connection: self.connection, number }.emit(out);
-        out.extend_from_slice(token);
-        let tag = if self.protection.is_on() { wire::packet::TAG_BYTES } else { 0 };
-        out.resize((begin + hello_bytes).saturating_sub(tag).max(out.len()), 0);
         self.told = now;
-        self.protection.seal(number, out, begin);
-    }
-
-    fn number(&mut self) -> u64 {
-        self.next_number += 1;
-        self.next_number - 1
     }
 
     /// A welcome that answers the hello with this number; `None` if there was no such hello.
@@ -306,9 +294,17 @@ impl Peer {
         gap
     }
 
-    /// Numbers below the highest that never came.
-    pub(super) fn missing(&self) -> u64 {
-        if self.arrived == 0 { 0 } else { (self.highest + 1).saturating_sub(self.arrived) }
+    /// A symbol was of use, or came late.
+    pub(super) fn count(&mut self, useful: bool) {
+        if useful { self.report.useful += 1 } else { self.report.late += 1 }
+    }
+
+    /// What came of it.
+    pub(super) fn report(&self) -> super::ServerReport {
+        let Dropped { unexpected, forged, replayed } = self.packets.dropped();
+        // Numbers below the highest that never came.
+        let missing = if self.arrived == 0 { 0 } else { (self.highest + 1).saturating_sub(self.arrived) };
+        super::ServerReport { missing, unexpected, forged, replayed, ..self.report }
     }
 
     /// When something is to be said without any input, however little: reports, signs of life.
@@ -336,17 +332,14 @@ impl Peer {
         if !self.has_to_speak(now, silence) {
             return false;
         }
-        let begin = out.len();
-        let number = self.number();
         if self.alive_at(silence) <= now {
             // A sign of life repeats what may have been lost.
             let all = self.requests.iter().flat_map(|(r, asked)| asked.credited().map(|b| (*r, b)));
             self.untold.extend(all.take(MAX_CREDITS));
         }
-        Header { kind: Kind::Feedback, connection: self.connection, number }.emit(out);
-        self.feedback(now).emit(out);
+        let feedback = self.feedback(now);
+        self.packets.seal(Kind::Feedback, out, |_, out| feedback.emit(out));
         self.told = now;
-        self.protection.seal(number, out, begin);
         true
     }
 
