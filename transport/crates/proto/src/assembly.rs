@@ -145,8 +145,7 @@ impl Assembly {
         self.hashes.remove(&block);
         self.missing.remove(block);
         let layout = self.cut.layout();
-        let whole =
-            Whole { block, offset: layout.offset(block), bytes: layout.block_bytes(block), decoder };
+        let whole = Whole { block, offset: layout.offset(block), bytes: layout.block_bytes(block), decoder };
         // Here, where it has just been written: a cache has it.
         let genuine = hash.is_none_or(|hash| !self.decode || blake3::hash(whole.source()) == hash);
         if genuine { Ok(Step::Whole(whole)) } else { Err(Fault::Corrupt(block)) }

@@ -1,8 +1,9 @@
 //! The coded transports as state machines without sockets, clocks or threads.
 //!
-//! Time is an argument ([`Time`]), randomness a seed, bytes go in and come out.
+//! Time is an argument ([`Time`]), randomness a seed but for TLS's own, bytes go in and come out.
 
 pub mod assembly;
+pub mod channel;
 pub mod coding;
 pub mod dfcp;
 pub mod lttp;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_proto::Time;
-use weir_proto::dfcp::{Doorkeeper, Signalling, reset};
+use weir_proto::dfcp::{AddressValidator, Signalling, reset};
 use weir_proto::protect::{Protection, SECRET_BYTES, Side};
 use wire::packet::{Flag, HEADER_BYTES, Header, Kind, MAX_SIGNAL_PAYLOAD, SIGNAL_BYTES, Signal};
 
@@ -38,7 +38,7 @@ struct Pair {
     now: Time,
     random: Random,
     loss_percent: u64,
-    door: Doorkeeper,
+    door: AddressValidator,
     sender: Signalling,
     receiver: Option<Signalling>,
     /// When it arrives, whether at the receiver, and what.
@@ -53,7 +53,7 @@ impl Pair {
             now: Time::ZERO,
             random: Random(seed),
             loss_percent,
-            door: Doorkeeper::new(&[3; 32]),
+            door: AddressValidator::new(&[3; 32]),
             sender: Signalling::initiate(Time::ZERO, CONNECTION),
             receiver: None,
             way: Vec::new(),
@@ -270,7 +270,7 @@ fn an_opening_takes_a_round_trip_for_the_cookie_and_carries_what_was_written() {
 
 #[test]
 fn a_cookie_is_good_for_its_address_connection_and_time_alone() {
-    let door = Doorkeeper::new(&[3; 32]);
+    let door = AddressValidator::new(&[3; 32]);
     let now = Time::from_nanos(1_000_000_000_000);
     let cookie = |from: SocketAddr, connection| {
         let open = Signal { flag: Flag::Open, ..Signal::default() };
@@ -282,7 +282,7 @@ fn a_cookie_is_good_for_its_address_connection_and_time_alone() {
     };
     let good = cookie(here(), 1);
     let opens = Signal { flag: Flag::Opens, ..Signal::default() };
-    let shown = |door: &Doorkeeper, now, from: &str, connection, cookie: &[u8]| {
+    let shown = |door: &AddressValidator, now, from: &str, connection, cookie: &[u8]| {
         let mut answer = Vec::new();
         let admitted = door.admits(now, from.parse().unwrap(), connection, &opens, cookie, &mut answer);
         assert_eq!(admitted, answer.is_empty(), "who is not let in is given a cookie that is");
@@ -294,13 +294,13 @@ fn a_cookie_is_good_for_its_address_connection_and_time_alone() {
     assert!(!shown(&door, now, "10.0.0.1:1235", 1, &good));
     assert!(!shown(&door, now, "10.0.0.2:1234", 1, &good));
     assert!(!shown(&door, now, "10.0.0.1:1234", 2, &good));
-    assert!(!shown(&Doorkeeper::new(&[4; 32]), now, "10.0.0.1:1234", 1, &good));
+    assert!(!shown(&AddressValidator::new(&[4; 32]), now, "10.0.0.1:1234", 1, &good));
     assert!(!shown(&door, now, "10.0.0.1:1234", 1, &[0; 16]));
 }
 
 #[test]
 fn what_belongs_to_no_connection_is_answered_with_a_reset_and_a_reset_with_nothing() {
-    let door = Doorkeeper::new(&[3; 32]);
+    let door = AddressValidator::new(&[3; 32]);
     for flag in [Flag::None, Flag::End, Flag::Retry] {
         let mut answer = Vec::new();
         let signal = Signal { flag, ..Signal::default() };

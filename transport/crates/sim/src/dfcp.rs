@@ -1,5 +1,4 @@
-//! Senders and receivers of DFCP as nodes: the state machines of [`proto::dfcp`] with objects in memory, decoders in line,
-//! and control messages in clear over their own signalling.
+//! Senders and receivers of DFCP as nodes: the endpoints of [`proto::dfcp`] with objects in memory and decoders in line.
 //!
 //! They do what a driver does and decide nothing. A receiver never keeps a byte that its block's hash does not vouch for.
 
@@ -9,12 +8,11 @@ mod sender;
 pub use receiver::{Received, ReceiverNode};
 pub use sender::{Outcome, SenderNode, SenderSetup};
 
-use proto::dfcp::Signalling;
-use serde::Serialize;
-use wire::control;
+use proto::channel::Security;
 use wire::packet::{Header, Kind};
 
-use crate::{Datagram, NodeId, Output, Time};
+use crate::lttp::Secret;
+use crate::{Datagram, NodeId, Output};
 
 /// UDP's part for what nothing else protects.
 const CHECKSUM_BYTES: usize = 4;
@@ -23,30 +21,28 @@ fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     *blake3::hash(bytes).as_bytes().first_chunk().expect("a hash is longer")
 }
 
-/// A signal as it goes over links.
-fn signal_datagram(to: NodeId, mut bytes: Vec<u8>) -> Output {
-    let sum = checksum(&bytes);
-    bytes.extend_from_slice(&sum);
+fn is_signal(datagram: &[u8]) -> bool {
+    Header::parse(datagram).is_ok_and(|header| header.kind == Kind::Signal)
+}
+
+/// A datagram as it goes over links: a signal with a checksum.
+fn datagram(to: NodeId, mut bytes: Vec<u8>) -> Output {
+    if is_signal(&bytes) {
+        let sum = checksum(&bytes);
+        bytes.extend_from_slice(&sum);
+    }
     Output::Datagram(Datagram::new(to, bytes))
 }
 
-/// The signal that a datagram is, if it is one that arrived whole.
-fn as_signal(datagram: &[u8]) -> Option<(Header, &[u8])> {
-    let header = Header::parse(datagram).ok().filter(|header| header.kind == Kind::Signal)?;
-    let (bytes, sum) = datagram.split_last_chunk()?;
-    (checksum(bytes) == *sum).then_some((header, bytes))
-}
-
-fn write<M: Serialize>(signalling: &mut Signalling, message: &M) {
-    let mut bytes = Vec::new();
-    control::emit(message, &mut bytes).expect("a message of ours fits its frame");
-    signalling.write(&bytes);
-}
-
-/// The signals that are to be sent now.
-fn signals(signalling: &mut Signalling, now: Time, to: NodeId, output: &mut impl Extend<Output>) {
-    let mut buffer = Vec::new();
-    while signalling.poll_transmit(now, &mut buffer) {
-        output.extend([signal_datagram(to, std::mem::take(&mut buffer))]);
+/// What arrived of a datagram; a signal that did not arrive whole is as good as lost.
+fn arrived(payload: &mut [u8]) -> Option<&mut [u8]> {
+    if !is_signal(payload) {
+        return Some(payload);
     }
+    let (bytes, sum) = payload.split_last_chunk_mut()?;
+    (checksum(bytes) == *sum).then_some(bytes)
+}
+
+fn security(secret: Secret) -> Security {
+    secret.map_or(Security::Clear, Security::Known)
 }

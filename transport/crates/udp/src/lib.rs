@@ -16,7 +16,6 @@ mod pool;
 mod receiving;
 mod sending;
 mod serving;
-mod signals;
 mod sink;
 mod socket;
 pub mod tls;

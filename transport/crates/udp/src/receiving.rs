@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use polling::{Event, PollMode, Poller};
 use proto::Time;
-use proto::dfcp::{Doorkeeper, ReceiverConfig, ReceiverEvent, reset};
+use proto::dfcp::{AddressValidator, ReceiverConfig, ReceiverEvent, reset};
 use proto::object::{Cut, Layout};
 use ring::rand::{SecureRandom, SystemRandom};
 use wire::control::{Offer, Refusal};
-use wire::packet::{Header, Kind};
+use wire::packet::{HEADER_BYTES, Header, Kind, Signal};
 
 pub use self::interface::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Taken};
 use self::session::Session;
@@ -24,7 +24,6 @@ use crate::decoding::{Answer, Batch, Decoding, Order};
 use crate::limits::Memory;
 use crate::pool::Pool;
 use crate::serving::{Error, raise_file_limit};
-use crate::signals::parse;
 use crate::sink::JobId;
 use crate::socket::DataSocket;
 use crate::waiting::Wait;
@@ -32,8 +31,8 @@ use crate::waiting::Wait;
 const SOCKET: usize = 0;
 /// Batches of datagrams that are read before anything else has its turn.
 const RECEIVE_BATCHES: usize = 8;
-/// After the end of a connection its sender may not have heard of it.
-const LINGER: Duration = Duration::from_secs(3);
+/// What everybody may have under way, however many there are.
+const LEAST_WINDOW_BYTES: u64 = 1 << 20;
 /// Between two answers to symbols of a connection that there is not.
 const RESET_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -58,7 +57,7 @@ pub struct Receiving {
     config: ReceiverConfig,
     limits: crate::Limits,
     memory: Memory,
-    doorkeeper: Doorkeeper,
+    addresses: AddressValidator,
     sessions: HashMap<Key, Session>,
     decoding: Decoding,
     /// Opens what objects go to.
@@ -103,7 +102,7 @@ impl Receiving {
             config,
             limits,
             memory: Memory::new(&limits),
-            doorkeeper: Doorkeeper::new(&secret),
+            addresses: AddressValidator::new(&secret),
             sessions: HashMap::new(),
             decoding: Decoding::start(poller.clone(), decode)?,
             pool: Pool::start("opening", OPENING, OPENING_OF_A_SENDER)?,
@@ -166,7 +165,7 @@ impl Receiving {
 
     fn next_timeout(&self) -> Option<Duration> {
         let now = self.clock.now();
-        let soonest = self.sessions.values().filter_map(Session::poll_timeout).min()?;
+        let soonest = self.sessions.values().filter_map(|session| session.endpoint.poll_timeout()).min()?;
         Some(soonest.since(now))
     }
 
@@ -175,9 +174,9 @@ impl Receiving {
         let mut enough = false;
         let mut answers = Vec::new();
         for _ in 0..RECEIVE_BATCHES {
-            let Receiving { socket, sessions, memory, doorkeeper, kept_back, statistics, reset_at, .. } =
+            let Receiving { socket, sessions, memory, addresses, kept_back, statistics, reset_at, .. } =
                 self;
-            let (tls, limits) = (&self.tls, &self.limits);
+            let (tls, limits, config) = (&self.tls, &self.limits, &self.config);
             let more = socket.receive(|received| {
                 let (from, to) = (received.from, received.to);
                 for datagram in received.datagrams {
@@ -193,19 +192,19 @@ impl Receiving {
                     }
                     statistics.strays += 1;
                     let mut answer = Vec::new();
-                    match parse(datagram) {
-                        Some((_, signal, payload)) => {
+                    match signal_of(&header, datagram) {
+                        Some((signal, payload)) => {
                             let known = &*sessions;
                             let room = || limits.have_room(from, known.keys().map(|(address, _)| *address));
                             let connection = header.connection;
-                            if doorkeeper.admits(now, from, connection, &signal, payload, &mut answer) {
+                            if addresses.admits(now, from, connection, &signal, payload, &mut answer) {
                                 let session = room().then(|| {
-                                    Session::open(now, connection, tls.as_ref(), memory.of(from.ip()))
+                                    Session::accept(now, connection, config, tls.as_ref(), memory.of(from.ip()))
                                 });
                                 match session.flatten() {
                                     Some(mut session) => {
                                         session.local = to.filter(|to| !to.is_multicast());
-                                        session.handle_signal(now, &header, datagram);
+                                        session.handle(now, received.ce, datagram, kept_back);
                                         sessions.insert(key, session);
                                         statistics.connections += 1;
                                         statistics.strays -= 1;
@@ -253,7 +252,7 @@ impl Receiving {
         }
         let now = self.clock.now();
         let keys: Vec<Key> = self.sessions.keys().copied().collect();
-        let granted_bytes: u64 = self.sessions.values().map(Session::granted_bytes).sum();
+        let granted_bytes: u64 = self.sessions.values().map(|s| s.endpoint.window_bytes()).sum();
         let mut left_bytes = (self.limits.memory_bytes as u64 / COST_OF_A_BYTE).saturating_sub(granted_bytes);
         for key in keys {
             self.drive_session(now, key, &mut left_bytes);
@@ -262,26 +261,31 @@ impl Receiving {
     }
 
     fn drive_session(&mut self, now: Time, key: Key, left_bytes: &mut u64) {
-        let Receiving { sessions, config, updates, .. } = self;
-        let Some(session) = sessions.get_mut(&key) else { return };
-        let events = match session.drive(now, key, config, left_bytes, updates) {
-            Ok(events) => events,
-            Err(why) => {
-                self.lose(now, key, &why);
-                Vec::new()
-            }
-        };
-        for event in events {
-            self.on_event(now, key, event);
+        let Some(Session { endpoint, .. }) = self.sessions.get_mut(&key) else { return };
+        if endpoint.is_opening() {
+            let most = self.config.window_bytes;
+            let window_bytes = most.min((*left_bytes / 2).max(LEAST_WINDOW_BYTES));
+            *left_bytes = left_bytes.saturating_sub(window_bytes);
+            endpoint.open(now, window_bytes);
+            self.updates.push(ReceiveUpdate::Connected { from: key.0 });
+        }
+        if endpoint.poll_timeout().is_some_and(|at| at <= now) {
+            endpoint.handle_timeout(now);
+        }
+        if let Some(session) = self.sessions.get_mut(&key) {
+            session.hold(now);
+        }
+        while let Some(event) = self.sessions.get_mut(&key).and_then(|s| s.endpoint.poll_event(now)) {
+            self.on_event(key, event);
         }
         let Some(session) = self.sessions.get_mut(&key) else { return };
-        if session.over.is_some_and(|until| now >= until) {
-            self.statistics.data += session.counters();
+        if session.endpoint.is_over(now) {
+            self.statistics.data += session.endpoint.counters();
             self.sessions.remove(&key);
         }
     }
 
-    fn on_event(&mut self, now: Time, key: Key, event: ReceiverEvent) {
+    fn on_event(&mut self, key: Key, event: ReceiverEvent) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         match event {
             ReceiverEvent::Offer(offer) => {
@@ -303,7 +307,7 @@ impl Receiving {
                     self.fail(job, detail);
                 }
             }
-            ReceiverEvent::Ended { reason, .. } => self.lose(now, key, &reason),
+            ReceiverEvent::Ended { reason, .. } => self.lose(key, &reason),
         }
     }
 
@@ -324,7 +328,7 @@ impl Receiving {
         let Some(offer) = running.offer.take() else { return };
         let (request, parameters) = (running.request, offer.parameters);
         let session = self.sessions.get_mut(&running.key);
-        let Some(receiver) = session.and_then(|session| session.receiver.as_mut()) else { return };
+        let Some(receiver) = session.and_then(|session| session.endpoint.receiver()) else { return };
         let cut = Layout::new(offer.symbol_bytes, offer.block_symbols, parameters.size)
             // The state machine has looked at it before.
             .ok_or_else(|| "no object is cut like this".to_owned())
@@ -349,7 +353,7 @@ impl Receiving {
         let Some(running) = self.jobs.remove(&job) else { return };
         if let Some(session) = self.sessions.get_mut(&running.key) {
             session.jobs.remove(&running.request);
-            if let Some(receiver) = &mut session.receiver {
+            if let Some(receiver) = session.endpoint.receiver() {
                 receiver.refuse(running.request, why, detail.clone());
             }
         }
@@ -366,7 +370,7 @@ impl Receiving {
         | Answer::Failed { job, .. }) = answer;
         let Some(running) = self.jobs.get_mut(&job) else { return };
         let session = self.sessions.get_mut(&running.key);
-        let Some(receiver) = session.and_then(|session| session.receiver.as_mut()) else { return };
+        let Some(receiver) = session.and_then(|session| session.endpoint.receiver()) else { return };
         match answer {
             Answer::Needs { block, symbols, .. } => receiver.needs(now, running.request, block, symbols),
             Answer::Complete { block, bytes, .. } => {
@@ -404,15 +408,10 @@ impl Receiving {
         self.updates.push(ReceiveUpdate::Failed { job, why });
     }
 
-    /// A sender is gone, or is to go.
-    fn lose(&mut self, now: Time, key: Key, why: &str) {
+    /// A sender is gone.
+    fn lose(&mut self, key: Key, why: &str) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
-        if session.over.is_some() {
-            return;
-        }
-        session.over = Some(now + LINGER);
-        session.say_goodbye();
-        let connected = session.receiver.is_some();
+        let connected = session.endpoint.was_open();
         let jobs: Vec<JobId> = session.jobs.values().copied().collect();
         for job in jobs {
             self.fail(job, format!("its sender is gone: {why}"));
@@ -433,7 +432,7 @@ impl Receiving {
         let mut datagram = Vec::new();
         let now = self.clock.now();
         for ((to, _), session) in &mut self.sessions {
-            while session.poll_transmit(now, &mut datagram) {
+            while session.endpoint.poll_transmit(now, &mut datagram) {
                 if !self.socket.send(*to, session.local, &datagram, datagram.len()) {
                     self.unsent = Some((*to, session.local, datagram));
                     let event = Event::all(SOCKET);
@@ -453,14 +452,14 @@ impl Receiving {
     pub fn stop(&mut self) -> Result<ReceiveStatistics, Error> {
         let now = self.clock.now();
         for key in self.sessions.keys().copied().collect::<Vec<_>>() {
-            if let Some(receiver) = self.sessions.get_mut(&key).and_then(|s| s.receiver.as_mut()) {
+            if let Some(receiver) = self.sessions.get_mut(&key).and_then(|s| s.endpoint.receiver()) {
                 receiver.end("the receiver is stopping".into());
             }
             self.drive_session(now, key, &mut 0);
         }
         self.transmit()?;
         for session in self.sessions.values() {
-            self.statistics.data += session.counters();
+            self.statistics.data += session.endpoint.counters();
         }
         self.statistics.peak_bytes = self.memory.peak_bytes() as u64;
         self.statistics.peak_files = self.memory.peak_files() as u64;
@@ -473,4 +472,10 @@ impl Drop for Receiving {
         // It was added in `bind`.
         let _ = self.poller.delete(self.socket.socket());
     }
+}
+
+/// The signal in clear that a datagram is, if it is one.
+fn signal_of<'a>(header: &Header, datagram: &'a [u8]) -> Option<(Signal, &'a [u8])> {
+    let body = datagram.get(HEADER_BYTES..).filter(|_| header.kind == Kind::Signal)?;
+    Signal::parse(body).ok()
 }

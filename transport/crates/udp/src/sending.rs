@@ -9,20 +9,17 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use polling::{Event, PollMode, Poller};
-use proto::Time;
-use proto::dfcp::{Guide, Sender, SenderConfig, SenderCounters, SenderEvent, Signalling};
+use proto::channel::Security;
+use proto::dfcp::{Guide, SenderConfig, SenderCounters, SenderEndpoint, SenderEvent};
 use proto::object::Object;
-use proto::protect::{DFCP_LABEL, DFCP_SIGNAL_LABEL, Side};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::ServerName;
 use thiserror::Error;
-use wire::control::{self, Refusal};
+use wire::control::Refusal;
 
-use crate::channel::{Broken, Channel};
 use crate::clock::{Clock, sleep_precisely};
 use crate::disk::{self, Disk, Done, Load, Ticket};
 use crate::files::{Refused, Root};
-use crate::signals::{SignalStream, header_of_signal};
 use crate::socket::DataSocket;
 use crate::waiting::Wait;
 
@@ -135,11 +132,7 @@ pub struct Sending {
     socket: DataSocket,
     disk: Disk,
     to: SocketAddr,
-    connection: u32,
-    config: SenderConfig,
-    channel: Channel<SignalStream>,
-    /// From the moment that the channel is open.
-    sender: Option<Sender>,
+    endpoint: SenderEndpoint,
     files: HashMap<u16, (Ticket, Arc<File>, Object)>,
     next_serial: u64,
     news: mpsc::Receiver<RateNews>,
@@ -168,25 +161,21 @@ impl Sending {
         let (connection, seed) = random.split_at(4);
         let connection = u32::from_be_bytes(connection.try_into().expect("it is 4 bytes"));
         config.seed = u64::from_be_bytes(seed.try_into().expect("it is 8 bytes"));
-        let tls = match tls {
-            None => None,
+        let security = match tls {
+            None => Security::Clear,
             Some(tls) => {
                 let name = ServerName::try_from(name.clone()).map_err(|_| SendError::Name(name))?;
-                Some(rustls::ClientConnection::new(tls, name)?.into())
+                Some(rustls::ClientConnection::new(tls, name)?).into()
             }
         };
         let clock = Clock::start();
-        let stream = SignalStream::new(Signalling::initiate(clock.now(), connection));
         let (news, told) = mpsc::channel();
         let sending = Sending {
             clock,
             socket,
             disk: Disk::start(&poller, disk::OF_A_CLIENT)?,
             to,
-            connection,
-            config,
-            channel: Channel::over(stream, tls),
-            sender: None,
+            endpoint: SenderEndpoint::connect(config, clock.now(), connection, security),
             files: HashMap::new(),
             next_serial: 0,
             news: told,
@@ -223,7 +212,7 @@ impl Sending {
     /// # Errors
     /// [`SendError::Object`].
     pub fn offer(&mut self, root: &Root, path: &str, name: &str) -> Result<Option<u16>, SendError> {
-        let Some(sender) = &mut self.sender else { return Ok(None) };
+        let Some(sender) = self.endpoint.sender() else { return Ok(None) };
         let (file, object) = root.object(path).map_err(|(_, detail)| SendError::Object(detail))?;
         let request = sender.offer(name, &object).map_err(|e| SendError::Object(format!("{path}: {e}")))?;
         if let Some(request) = request {
@@ -256,36 +245,20 @@ impl Sending {
             return None;
         }
         let now = self.clock.now();
-        let signalling = &self.channel.stream().signalling;
-        let silence = signalling.waits().then(|| signalling.heard() + self.config.silence);
-        let sender = self.sender.as_ref().and_then(|sender| sender.poll_timeout(now));
-        let sender = sender.filter(|_| self.unsent.is_none());
-        let soonest = signalling.poll_timeout().into_iter().chain(silence).chain(sender).min()?;
+        // As long as the socket is full, nothing is sent in time.
+        let soonest = self.endpoint.poll_timeout(now).filter(|_| self.unsent.is_none())?;
         Some(soonest.since(now))
     }
 
     fn receive(&mut self) -> Result<(), SendError> {
         let now = self.clock.now();
         for _ in 0..RECEIVE_BATCHES {
-            let Sending { socket, to, connection, channel, sender, .. } = self;
+            let Sending { socket, to, endpoint, .. } = self;
             let more = socket.receive(|received| {
                 let same = received.from.ip().to_canonical() == to.ip().to_canonical();
-                if !same || received.from.port() != to.port() {
-                    return;
-                }
-                for datagram in received.datagrams {
-                    match header_of_signal(datagram) {
-                        Some(header) => {
-                            if header.connection == *connection {
-                                let signalling = &mut channel.stream_mut().signalling;
-                                signalling.handle_datagram(now, &header, datagram);
-                            }
-                        }
-                        None => {
-                            if let Some(sender) = sender {
-                                sender.handle_datagram(now, datagram);
-                            }
-                        }
+                if same && received.from.port() == to.port() {
+                    for datagram in received.datagrams {
+                        endpoint.handle_datagram(now, datagram);
                     }
                 }
             })?;
@@ -302,14 +275,8 @@ impl Sending {
             return Ok(());
         }
         let now = self.clock.now();
-        if let Err(broken) = self.talk(now) {
-            self.lose(broken.to_string());
-        }
-        if self.lost {
-            return Ok(());
-        }
         while let Ok(news) = self.news.try_recv() {
-            if let Some(sender) = &mut self.sender {
+            if let Some(sender) = self.endpoint.sender() {
                 match news {
                     RateNews::Rate(bps) => sender.tell_rate(now, bps),
                     RateNews::Confirmed => sender.confirm_rate(now),
@@ -321,62 +288,24 @@ impl Sending {
                 self.provide(ticket, block, bytes);
             }
         }
-        if let Some(sender) = &mut self.sender
-            && sender.poll_timeout(now).is_some_and(|at| at <= now)
-        {
-            sender.handle_timeout(now);
+        if self.endpoint.poll_timeout(now).is_some_and(|at| at <= now) {
+            self.endpoint.handle_timeout(now);
         }
-        while let Some(event) = self.sender.as_mut().and_then(Sender::poll_event) {
-            self.on_event(event);
-        }
-        while let Some(message) = self.sender.as_mut().and_then(Sender::poll_control) {
-            if let Err(broken) = self.channel.send(&message) {
-                self.lose(broken.to_string());
+        loop {
+            while let Some(event) = self.endpoint.poll_event() {
+                self.on_event(event);
+            }
+            self.transmit()?;
+            // What there was to say may have found the connection broken.
+            if !self.endpoint.has_events() {
+                return Ok(());
             }
         }
-        if self.lost {
-            return Ok(());
-        }
-        if let Err(broken) = self.channel.flush() {
-            self.lose(broken.to_string());
-        }
-        self.transmit()
-    }
-
-    /// Takes what has come by the control channel.
-    fn talk(&mut self, now: Time) -> Result<(), Broken> {
-        // What was said before the end may tell why.
-        let broken = self.channel.read().err();
-        let heard = self.sender.as_ref().map(Sender::heard);
-        if self.channel.stream_mut().signalling.was_reset(now, heard) {
-            self.lose("the receiver knows nothing of this connection: it was started again".into());
-            return Ok(());
-        }
-        let stream = self.channel.stream();
-        if stream.signalling.waits() && now.since(stream.signalling.heard()) >= self.config.silence {
-            let silence = self.config.silence.as_secs_f64();
-            self.lose(format!("the receiver did not answer for {silence} s"));
-            return Ok(());
-        }
-        if self.sender.is_none() && stream.signalling.is_open() && self.channel.is_open() {
-            let protection = self.channel.protection(DFCP_LABEL, Side::Client)?;
-            let of_signals = self.channel.protection(DFCP_SIGNAL_LABEL, Side::Client)?;
-            self.channel.stream_mut().signalling.protect(of_signals, Side::Client);
-            let rtt = self.channel.stream().signalling.rtt().unwrap_or(Duration::from_millis(1));
-            let config = self.config.clone();
-            self.sender = Some(Sender::new(config, now, self.connection, protection, rtt));
-            self.updates.push(SendUpdate::Open);
-        }
-        if let Some(sender) = &mut self.sender {
-            while let Some(message) = self.channel.message::<control::Receiver>()? {
-                sender.handle_control(now, message);
-            }
-        }
-        broken.map_or(Ok(()), Err)
     }
 
     fn on_event(&mut self, event: SenderEvent) {
         match event {
+            SenderEvent::Open => self.updates.push(SendUpdate::Open),
             SenderEvent::Load { request, block, offset, bytes } => {
                 let Some((ticket, file, object)) = self.files.get(&request) else { return };
                 let (ticket, file, object) = (*ticket, file.clone(), *object);
@@ -400,12 +329,15 @@ impl Sending {
                 self.updates.push(SendUpdate::Refused { request, why, detail });
             }
             SenderEvent::Guided(guide) => self.updates.push(SendUpdate::Guided(guide)),
-            SenderEvent::Ended { reason } => self.lose(reason),
+            SenderEvent::Ended { reason } => {
+                self.lost = true;
+                self.updates.push(SendUpdate::Lost { why: reason });
+            }
         }
     }
 
     fn provide(&mut self, ticket: Ticket, block: u32, bytes: Result<Arc<[u8]>, Refused>) {
-        let Some(sender) = &mut self.sender else { return };
+        let Some(sender) = self.endpoint.sender() else { return };
         let request = ticket.request;
         if self.files.get(&request).is_none_or(|(present, ..)| *present != ticket) {
             return;
@@ -432,17 +364,9 @@ impl Sending {
         }
         let most = self.socket.max_segments();
         let mut buffer = Vec::new();
-        // Signals first: there are few, and much waits for them.
-        while self.channel.stream_mut().signalling.poll_transmit(self.clock.now(), &mut buffer) {
-            let bytes = buffer.len();
-            if !self.send(&mut buffer, bytes)? {
-                return Ok(());
-            }
-        }
         for _ in 0..TRANSMIT_TURNS {
             let now = self.clock.now();
-            let Some(sender) = &mut self.sender else { break };
-            let Some(segment_bytes) = sender.poll_transmit(now, &mut buffer, most) else { break };
+            let Some(segment_bytes) = self.endpoint.poll_transmit(now, &mut buffer, most) else { break };
             if !self.send(&mut buffer, segment_bytes)? {
                 break;
             }
@@ -461,20 +385,6 @@ impl Sending {
         Ok(sent)
     }
 
-    fn lose(&mut self, why: String) {
-        if !std::mem::replace(&mut self.lost, true) {
-            // As far as it goes: the receiver may be gone.
-            self.channel.close();
-            let mut buffer = Vec::new();
-            while self.channel.stream_mut().signalling.poll_transmit(self.clock.now(), &mut buffer) {
-                let bytes = buffer.len();
-                self.socket.send(self.to, None, &buffer, bytes);
-                buffer.clear();
-            }
-            self.updates.push(SendUpdate::Lost { why });
-        }
-    }
-
     /// Releases the connection: waits until the receiver knows that it is over, for two seconds at most.
     ///
     /// # Errors
@@ -483,40 +393,32 @@ impl Sending {
         if self.lost {
             return Ok(());
         }
-        if let Some(sender) = &mut self.sender {
-            sender.close(reason);
-            while let Some(message) = sender.poll_control() {
-                // It will see the end in any case.
-                let _ = self.channel.send(&message);
-            }
-        }
-        self.channel.close();
+        self.endpoint.release(reason);
         let mut wait = Wait::for_at_most(FAREWELL);
         loop {
             self.transmit()?;
             let now = self.clock.now();
-            let signalling = &mut self.channel.stream_mut().signalling;
-            if signalling.is_over() || signalling.was_reset(now, None) {
+            if self.endpoint.poll_timeout(now).is_some_and(|at| at <= now) {
+                self.endpoint.handle_timeout(now);
+            }
+            if self.endpoint.is_over() {
                 return Ok(());
             }
-            let timeout = signalling.poll_timeout().map(|at| at.since(self.clock.now()));
+            let timeout = self.endpoint.poll_timeout(now).map(|at| at.since(now));
             if !wait.next(&self.poller, timeout)? {
                 return Ok(());
             }
             self.receive()?;
-            // The receiver's end of the stream.
-            let _ = self.channel.read();
         }
     }
 
     /// What was sent, how fast it may be, the share of symbols that is lost, and the round trip.
     pub fn report(&self) -> SendReport {
         let now = self.clock.now();
-        self.sender.as_ref().map_or_else(SendReport::default, |sender| {
+        let counters = self.endpoint.counters();
+        self.endpoint.data().map_or_else(SendReport::default, |sender| {
             let (guide, rate_bps) = sender.rate(now);
             let (loss, rtt) = (sender.loss(), sender.rtt());
-            let mut counters = sender.counters();
-            counters.forged += self.channel.stream().signalling.forged();
             SendReport { counters, guide: Some(guide), rate_bps, loss, rtt }
         })
     }

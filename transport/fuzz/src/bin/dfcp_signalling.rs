@@ -7,7 +7,7 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::Bytes;
 use weir_proto::Time;
-use weir_proto::dfcp::{Doorkeeper, Signalling};
+use weir_proto::dfcp::{AddressValidator, Signalling};
 use wire::packet::{HEADER_BYTES, MAX_SIGNAL_PAYLOAD, SIGNAL_BYTES, Signal};
 
 const MOST_STEPS: usize = 300;
@@ -15,7 +15,7 @@ const MOST_STEPS: usize = 300;
 fuzz_target!(|bytes: &[u8]| {
     let mut bytes = Bytes(bytes);
     let from: SocketAddr = ([10, 0, 0, 1], 4870).into();
-    let door = Doorkeeper::new(&[1; 32]);
+    let door = AddressValidator::new(&[1; 32]);
     let mut now = Time::ZERO;
     let mut ends = [Signalling::initiate(now, 1), Signalling::respond(now, 1)];
     let (mut came, mut written) = (0, 0);

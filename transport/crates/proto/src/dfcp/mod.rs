@@ -10,15 +10,19 @@
 //! TFRC.
 //!
 //! [`Sender`] and [`Receiver`] are the data channel with what is said beside it, [`Signalling`] the stream that carries the
-//! latter. A driver brings them datagrams, messages and the time.
+//! latter. [`SenderEndpoint`] and [`ReceiverEndpoint`] are both of them with TLS between: a driver brings them datagrams and
+//! the time.
 
+mod carrier;
+mod endpoint;
 mod loss;
 mod rate;
 mod receiver;
 mod sender;
 mod signalling;
 
+pub use endpoint::{ReceiverEndpoint, SenderEndpoint};
 pub use rate::{Guide, RateConfig};
 pub use receiver::{Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent};
 pub use sender::{Sender, SenderConfig, SenderCounters, SenderEvent};
-pub use signalling::{Doorkeeper, Signalling, reset};
+pub use signalling::{AddressValidator, Signalling, reset};

@@ -345,7 +345,9 @@ impl Receiver {
             self.counters.late += 1;
             return None;
         };
-        let (layout, Some(wanted)) = (object.layout, &object.wanted) else { return self.packets.unexpected() };
+        let (layout, Some(wanted)) = (object.layout, &object.wanted) else {
+            return self.packets.unexpected();
+        };
         if number >= layout.blocks() || payload.len() != layout.symbol_bytes() {
             return self.packets.unexpected();
         }

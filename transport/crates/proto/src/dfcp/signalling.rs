@@ -105,7 +105,7 @@ impl Signalling {
         Signalling { opening: Opening::Asks, timer: Some(now), ..Self::respond(now, connection) }
     }
 
-    /// The receiver's end of a connection that a [`Doorkeeper`] has let in.
+    /// The receiver's end of a connection that a [`AddressValidator`] has let in.
     pub fn respond(now: Time, connection: u32) -> Self {
         Signalling {
             connection,
@@ -427,12 +427,12 @@ pub fn reset(connection: u32, buffer: &mut Vec<u8>) {
 }
 
 /// Lets in who has shown where he is (as DTLS and QUIC do: RFC 6347, section 4.2.1; RFC 9000, section 8.1.2).
-pub struct Doorkeeper(hmac::Key);
+pub struct AddressValidator(hmac::Key);
 
-impl Doorkeeper {
+impl AddressValidator {
     /// One with a secret of its own.
     pub fn new(secret: &[u8; 32]) -> Self {
-        Doorkeeper(hmac::Key::new(hmac::HMAC_SHA256, secret))
+        AddressValidator(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
     fn cookie(&self, epoch: u64, from: SocketAddr, connection: u32) -> Cookie {

@@ -224,8 +224,7 @@ impl Server {
         if from.ip() != self.client {
             return self.packets.unexpected();
         }
-        let Opened { kind, number, body } =
-            self.packets.open(&[Kind::Hello, Kind::Feedback], datagram)?;
+        let Opened { kind, number, body } = self.packets.open(&[Kind::Hello, Kind::Feedback], datagram)?;
         // Only what opens a connection may come from an address that is not known yet.
         let feedback = match kind {
             Kind::Hello if body.first_chunk() == Some(&self.token) => None,

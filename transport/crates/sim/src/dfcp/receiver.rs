@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use proto::assembly::{Assembly, Fault, Step};
-use proto::dfcp::{Doorkeeper, Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent, Signalling, reset};
+use proto::dfcp::{
+    AddressValidator, Receiver, ReceiverConfig, ReceiverCounters, ReceiverEndpoint, ReceiverEvent, reset,
+};
 use proto::object::{Arrival, Cut, Layout};
-use proto::protect::{Protection, Side};
-use wire::control::{Frames, Offer, Refusal, Run};
-use wire::packet::{HEADER_BYTES, Kind, Signal};
+use wire::control::{Offer, Refusal, Run};
+use wire::packet::{HEADER_BYTES, Header, Kind, Signal};
 
-use super::{as_signal, signal_datagram, signals, write};
+use super::{arrived, datagram, security};
 use crate::lttp::{Secret, address};
 use crate::{Datagram, Node, NodeId, Output, Time};
 
@@ -30,7 +31,7 @@ pub struct Received {
 pub struct ReceiverNode {
     config: ReceiverConfig,
     secret: Secret,
-    doorkeeper: Doorkeeper,
+    addresses: AddressValidator,
     sessions: BTreeMap<(NodeId, u32), Session>,
     /// By path; senders do not share any.
     received: BTreeMap<String, Received>,
@@ -38,9 +39,7 @@ pub struct ReceiverNode {
 }
 
 struct Session {
-    signalling: Signalling,
-    frames: Frames,
-    receiver: Receiver,
+    endpoint: ReceiverEndpoint,
     coming: BTreeMap<u16, Coming>,
     ended: Option<(Time, String, bool)>,
 }
@@ -56,7 +55,7 @@ impl ReceiverNode {
         ReceiverNode {
             config,
             secret,
-            doorkeeper: Doorkeeper::new(&[9; 32]),
+            addresses: AddressValidator::new(&[9; 32]),
             sessions: BTreeMap::new(),
             received: BTreeMap::new(),
             output: VecDeque::new(),
@@ -85,37 +84,29 @@ impl ReceiverNode {
 
     /// What was seen of a sender.
     pub fn counters(&self, from: NodeId, connection: u32) -> ReceiverCounters {
-        self.sessions.get(&(from, connection)).map(|s| s.receiver.counters()).unwrap_or_default()
+        self.sessions.get(&(from, connection)).map(|s| s.endpoint.counters()).unwrap_or_default()
     }
 
     fn pump(&mut self, now: Time) {
-        let ReceiverNode { sessions, received, output, .. } = self;
+        let ReceiverNode { config, sessions, received, output, .. } = self;
         for ((node, _), session) in sessions {
-            session.read(now);
-            while let Some(event) = session.receiver.poll_event() {
+            if session.endpoint.is_opening() {
+                session.endpoint.open(now, config.window_bytes);
+            }
+            while let Some(event) = session.endpoint.poll_event(now) {
                 session.on_event(now, event, received);
             }
-            while let Some(message) = session.receiver.poll_control() {
-                write(&mut session.signalling, &message);
-            }
-            if session.signalling.has_ended() || session.ended.is_some() {
-                session.signalling.end();
-            }
             let mut buffer = Vec::new();
-            while session.receiver.poll_transmit(now, &mut buffer) {
-                output.push_back(Output::Datagram(Datagram::new(*node, std::mem::take(&mut buffer))));
+            while session.endpoint.poll_transmit(now, &mut buffer) {
+                output.push_back(datagram(*node, std::mem::take(&mut buffer)));
             }
-            signals(&mut session.signalling, now, *node, output);
         }
     }
 }
 
 impl Session {
-    fn read(&mut self, now: Time) {
-        self.frames.extend(&self.signalling.take());
-        while let Some(message) = self.frames.message().expect("senders of ours send whole messages") {
-            self.receiver.handle_control(now, message);
-        }
+    fn receiver(&mut self) -> &mut Receiver {
+        self.endpoint.receiver().expect("what has come, has come of an open connection")
     }
 
     fn on_event(&mut self, now: Time, event: ReceiverEvent, received: &mut BTreeMap<String, Received>) {
@@ -146,10 +137,10 @@ impl Session {
             .filter(|block| !known.complete[*block])
             .map(|block| Run { first: block as u32, count: 1 })
             .collect();
-        self.receiver.accept(parameters.request, &joined(&missing));
+        self.receiver().accept(parameters.request, &joined(&missing));
         if missing.is_empty() {
             known.stored.get_or_insert(now);
-            self.receiver.stored(parameters.request);
+            self.receiver().stored(parameters.request);
             return;
         }
         let cut = Cut::new(layout, offer.code, parameters.seed, parameters.last_seed);
@@ -170,22 +161,22 @@ impl Session {
         let Some(known) = received.get_mut(&coming.path) else { return };
         match step {
             Ok(Step::Pending) => {}
-            Ok(Step::Needs(symbols)) => self.receiver.needs(now, request, block, symbols),
+            Ok(Step::Needs(symbols)) => self.receiver().needs(now, request, block, symbols),
             Ok(Step::Whole(whole)) => {
                 let begin = whole.offset as usize;
                 known.bytes[begin..begin + whole.bytes].copy_from_slice(whole.source());
                 known.complete[block as usize] = true;
-                self.receiver.complete(now, request, block);
+                self.receiver().complete(now, request, block);
                 if known.complete.iter().all(|complete| *complete) {
                     known.stored.get_or_insert(now);
                     self.coming.remove(&request);
-                    self.receiver.stored(request);
+                    self.receiver().stored(request);
                 }
             }
             Err(Fault::Corrupt(_)) => {
                 known.corrupt += 1;
                 self.coming.remove(&request);
-                self.receiver.refuse(request, Refusal::Unreadable, "a block is corrupt".into());
+                self.receiver().refuse(request, Refusal::Unreadable, "a block is corrupt".into());
             }
             Err(fault) => panic!("the index is below the cap, and symbols are within the limits: {fault}"),
         }
@@ -205,69 +196,52 @@ fn joined(runs: &[Run]) -> Vec<Run> {
 }
 
 impl Node for ReceiverNode {
-    fn handle(&mut self, now: Time, mut datagram: Datagram) {
-        let ReceiverNode { config, secret, doorkeeper, sessions, received, output } = self;
-        let from = datagram.from;
-        if let Some((header, bytes)) = as_signal(&datagram.payload) {
-            let key = (from, header.connection);
-            if let Some(session) = sessions.get_mut(&key) {
-                session.signalling.handle_datagram(now, &header, bytes);
-                return;
-            }
-            let Ok((signal, payload)) = Signal::parse(&bytes[HEADER_BYTES..]) else { return };
-            let mut answer = Vec::new();
-            let (connection, address) = (header.connection, address(from));
-            if !doorkeeper.admits(now, address, connection, &signal, payload, &mut answer) {
-                if !answer.is_empty() {
-                    output.push_back(signal_datagram(from, answer));
-                }
-                return;
-            }
-            let protection =
-                secret.map_or_else(Protection::insecure, |secret| Protection::new(&secret, Side::Server));
-            let mut session = Session {
-                signalling: Signalling::respond(now, connection),
-                frames: Frames::default(),
-                receiver: Receiver::new(config.clone(), now, connection, protection),
-                coming: BTreeMap::new(),
-                ended: None,
-            };
-            session.signalling.handle_datagram(now, &header, bytes);
-            sessions.insert(key, session);
-            return;
+    fn handle(&mut self, now: Time, mut came: Datagram) {
+        let ReceiverNode { config, secret, addresses, sessions, received, output } = self;
+        let (from, ce) = (came.from, came.ce);
+        let Some(bytes) = arrived(&mut came.payload) else { return };
+        let Ok(header) = Header::parse(bytes) else { return };
+        let (key, connection) = ((from, header.connection), header.connection);
+        if let Some(session) = sessions.get_mut(&key) {
+            let arrival = session.endpoint.handle_datagram(now, ce, bytes);
+            let Some(Arrival { request, block, index, payload, .. }) = arrival else { return };
+            let Some(coming) = session.coming.get_mut(&request) else { return };
+            let step = coming.assembly.symbol(block, index, payload, || None);
+            return session.take(now, request, block, step, received);
         }
-        let Ok(header) = wire::packet::Header::parse(&datagram.payload) else { return };
-        let Some(session) = sessions.get_mut(&(from, header.connection)) else {
-            // A signal that did not arrive whole is as good as lost.
-            if header.kind == Kind::Symbol {
-                let mut answer = Vec::new();
-                reset(header.connection, &mut answer);
-                output.push_back(signal_datagram(from, answer));
+        let mut answer = Vec::new();
+        match header.kind {
+            Kind::Signal => {
+                let Ok((signal, payload)) = Signal::parse(&bytes[HEADER_BYTES..]) else { return };
+                if addresses.admits(now, address(from), connection, &signal, payload, &mut answer) {
+                    let security = security(*secret);
+                    let mut endpoint = ReceiverEndpoint::accept(config.clone(), now, connection, security);
+                    endpoint.handle_datagram(now, ce, bytes);
+                    let (coming, ended) = Default::default();
+                    sessions.insert(key, Session { endpoint, coming, ended });
+                }
             }
-            return;
-        };
-        let arrival = session.receiver.handle_datagram(now, datagram.ce, &mut datagram.payload);
-        let Some(Arrival { request, block, index, payload, .. }) = arrival else { return };
-        let Some(coming) = session.coming.get_mut(&request) else { return };
-        let step = coming.assembly.symbol(block, index, payload, || None);
-        session.take(now, request, block, step, received);
+            Kind::Symbol => reset(connection, &mut answer),
+            _ => {}
+        }
+        if !answer.is_empty() {
+            output.push_back(datagram(from, answer));
+        }
     }
 
     fn handle_timeout(&mut self, now: Time) {
         for session in self.sessions.values_mut() {
-            session.receiver.handle_timeout(now);
+            session.endpoint.handle_timeout(now);
         }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let timeouts = |s: &Session| {
+        let timeouts = |session: &Session| {
             // Who is gone is not asked for ever.
-            let asks = s.signalling.poll_timeout().filter(|at| {
-                s.ended
-                    .as_ref()
-                    .is_none_or(|(ended, ..)| at.since(*ended) < std::time::Duration::from_secs(1))
-            });
-            asks.into_iter().chain(s.receiver.poll_timeout()).min()
+            session.endpoint.poll_timeout().filter(|at| {
+                let ended = session.ended.as_ref().map(|(ended, ..)| *ended);
+                ended.is_none_or(|ended| at.since(ended) < std::time::Duration::from_secs(1))
+            })
         };
         self.sessions.values().filter_map(timeouts).min()
     }

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::dfcp::{Guide, Sender, SenderConfig, SenderCounters, SenderEvent, Signalling};
+use proto::dfcp::{Guide, SenderConfig, SenderCounters, SenderEndpoint, SenderEvent};
 use proto::object::Object;
-use proto::protect::{Protection, Side};
-use wire::control::{Frames, Refusal, Version};
+use wire::control::{Refusal, Version};
 
-use super::{as_signal, signals, write};
+use super::{arrived, datagram, security};
 use crate::lttp::Secret;
 use crate::{Datagram, Node, NodeId, Output, Time};
 
@@ -50,16 +49,11 @@ struct Item {
 pub struct SenderNode {
     setup: SenderSetup,
     to: NodeId,
-    signalling: Signalling,
-    frames: Frames,
-    /// Once the connection is open.
-    sender: Option<Sender>,
+    endpoint: SenderEndpoint,
     items: Vec<Item>,
     by_request: BTreeMap<u16, usize>,
     guides: Vec<(Time, Guide)>,
     ended: Option<(Time, String)>,
-    /// The receiver knows nothing of it.
-    reset: bool,
     told: usize,
     output: VecDeque<Output>,
     now: Time,
@@ -68,17 +62,16 @@ pub struct SenderNode {
 impl SenderNode {
     /// A sender to `to`, which begins at time 0.
     pub fn new(setup: SenderSetup, to: NodeId) -> Self {
+        let (config, connection) = (setup.config.clone(), setup.connection);
+        let security = security(setup.secret);
         SenderNode {
-            signalling: Signalling::initiate(Time::ZERO, setup.connection),
+            endpoint: SenderEndpoint::connect(config, Time::ZERO, connection, security),
             setup,
             to,
-            frames: Frames::default(),
-            sender: None,
             items: Vec::new(),
             by_request: BTreeMap::new(),
             guides: Vec::new(),
             ended: None,
-            reset: false,
             told: 0,
             output: VecDeque::new(),
             now: Time::ZERO,
@@ -108,7 +101,7 @@ impl SenderNode {
 
     /// Whether both ends have let go of the connection.
     pub fn is_over(&self) -> bool {
-        self.signalling.is_over()
+        self.endpoint.is_over()
     }
 
     /// When and why the connection ended.
@@ -123,7 +116,7 @@ impl SenderNode {
 
     /// What was sent.
     pub fn counters(&self) -> SenderCounters {
-        self.sender.as_ref().map(Sender::counters).unwrap_or_default()
+        self.endpoint.counters()
     }
 
     fn on_event(&mut self, now: Time, event: SenderEvent) {
@@ -132,7 +125,7 @@ impl SenderNode {
                 let item = &self.items[self.by_request[&request]];
                 let begin = offset as usize;
                 let part = item.bytes[begin..begin + bytes].into();
-                if let Some(sender) = &mut self.sender {
+                if let Some(sender) = self.endpoint.sender() {
                     sender.provide(request, block, part);
                 }
             }
@@ -140,7 +133,7 @@ impl SenderNode {
             SenderEvent::Refused { request, why, .. } => self.settle(request, Outcome::Refused(why)),
             SenderEvent::Guided(guide) => self.guides.push((now, guide)),
             SenderEvent::Ended { reason } => self.end(now, reason),
-            SenderEvent::Accepted { .. } | SenderEvent::Delivered { .. } => {}
+            SenderEvent::Open | SenderEvent::Accepted { .. } | SenderEvent::Delivered { .. } => {}
         }
     }
 
@@ -155,25 +148,33 @@ impl SenderNode {
         for item in self.items.iter_mut().filter(|item| item.outcome == Outcome::Pending) {
             item.outcome = Outcome::Lost;
         }
-        self.signalling.end();
     }
 
     fn pump(&mut self, now: Time) {
-        if self.sender.is_none() && self.signalling.is_open() {
-            let rtt = self.signalling.rtt().unwrap_or(Duration::from_millis(100));
-            let secret = self.setup.secret;
-            let protection =
-                secret.map_or_else(Protection::insecure, |secret| Protection::new(&secret, Side::Client));
-            let config = self.setup.config.clone();
-            self.sender = Some(Sender::new(config, now, self.setup.connection, protection, rtt));
+        loop {
+            while let Some(event) = self.endpoint.poll_event() {
+                self.on_event(now, event);
+            }
+            self.offer(now);
+            let mut buffer = Vec::new();
+            while let Some(segment_bytes) = self.endpoint.poll_transmit(now, &mut buffer, usize::MAX) {
+                let datagrams = buffer.chunks(segment_bytes).map(|bytes| datagram(self.to, bytes.to_vec()));
+                self.output.extend(datagrams);
+                buffer.clear();
+            }
+            if !self.endpoint.has_events() {
+                break;
+            }
         }
-        while let Some(event) = self.sender.as_mut().and_then(Sender::poll_event) {
-            self.on_event(now, event);
+        if self.is_done() && self.ended.is_none() && !self.items.is_empty() {
+            self.endpoint.release("done");
+            self.ended = Some((now, "done".into()));
         }
-        let Some(sender) = &mut self.sender else {
-            signals(&mut self.signalling, now, self.to, &mut self.output);
-            return;
-        };
+    }
+
+    /// Tells the rates that are due, and offers what was not.
+    fn offer(&mut self, now: Time) {
+        let Some(sender) = self.endpoint.sender() else { return };
         while let Some((_, bps)) = self.setup.rates.get(self.told).filter(|(at, _)| *at <= now) {
             sender.tell_rate(now, *bps);
             self.told += 1;
@@ -182,32 +183,10 @@ impl SenderNode {
             if item.request.is_some() || item.outcome != Outcome::Pending {
                 continue;
             }
-            let Some(request) = sender.offer(&item.path, &describe(&item.bytes)).expect("a good object")
-            else {
-                break;
-            };
+            let offered = sender.offer(&item.path, &describe(&item.bytes)).expect("a good object");
+            let Some(request) = offered else { break };
             item.request = Some(request);
             self.by_request.insert(request, number);
-        }
-        while let Some(message) = sender.poll_control() {
-            if self.ended.is_none() {
-                write(&mut self.signalling, &message);
-            }
-        }
-        let mut buffer = Vec::new();
-        while let Some(segment_bytes) = sender.poll_transmit(now, &mut buffer, usize::MAX) {
-            for datagram in buffer.chunks(segment_bytes) {
-                self.output.push_back(Output::Datagram(Datagram::new(self.to, datagram.to_vec())));
-            }
-            buffer.clear();
-        }
-        let done = self.items.iter().all(|item| item.outcome != Outcome::Pending);
-        if done && self.ended.is_none() && !self.items.is_empty() {
-            self.signalling.end();
-        }
-        signals(&mut self.signalling, now, self.to, &mut self.output);
-        if self.sender.as_mut().is_some_and(|sender| sender.has_events()) {
-            self.pump(now);
         }
     }
 }
@@ -220,47 +199,23 @@ fn describe(bytes: &[u8]) -> Object {
 
 impl Node for SenderNode {
     fn handle(&mut self, now: Time, mut datagram: Datagram) {
-        if let Some((header, signal)) = as_signal(&datagram.payload) {
-            if header.connection != self.setup.connection {
-                return;
-            }
-            self.signalling.handle_datagram(now, &header, signal);
-            self.reset = self.signalling.was_reset(now, None);
-            if self.reset {
-                self.end(now, "the receiver knows nothing of it".into());
-            }
-            self.pump(now);
-            self.frames.extend(&self.signalling.take());
-            while let (Ok(Some(message)), Some(sender)) = (self.frames.message(), &mut self.sender) {
-                sender.handle_control(now, message);
-            }
-        } else if let Some(sender) = &mut self.sender {
-            sender.handle_datagram(now, &mut datagram.payload);
+        if let Some(bytes) = arrived(&mut datagram.payload) {
+            self.endpoint.handle_datagram(now, bytes);
         }
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.now = now;
-        if let Some(sender) = &mut self.sender {
-            sender.handle_timeout(now);
-        }
-        let silent =
-            self.signalling.waits() && now.since(self.signalling.heard()) > self.setup.config.silence;
-        if silent && self.ended.is_none() {
-            self.end(now, "the receiver does not answer".into());
-        }
+        self.endpoint.handle_timeout(now);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        if self.ended.is_some() && self.reset {
-            return None;
-        }
         let told = self.setup.rates.get(self.told).map(|(at, _)| *at);
-        let sender = self.sender.as_ref().and_then(|sender| sender.poll_timeout(self.now));
+        let endpoint = self.endpoint.poll_timeout(self.now);
         // Who is gone is not asked for ever.
         let patience = self.ended.as_ref().map(|(at, _)| *at + Duration::from_secs(1));
-        let signalling = self.signalling.poll_timeout().filter(|at| patience.is_none_or(|p| *at <= p));
-        signalling.into_iter().chain(sender).chain(told.filter(|_| self.sender.is_some())).min()
+        let endpoint = endpoint.filter(|at| patience.is_none_or(|patience| *at <= patience));
+        endpoint.into_iter().chain(told.filter(|_| self.endpoint.data().is_some())).min()
     }
 
     fn poll_transmit(&mut self, now: Time) -> Option<Output> {

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
+use proto::channel::Security;
 use proto::lttp::ServerId;
 use proto::protect::{LTTP_LABEL, Protection, Side};
 use rustix::io::Errno;
@@ -12,7 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use wire::control;
 
 use super::{Error, Source};
-use crate::channel::{Broken, Channel};
+use crate::channel::{Broken, TcpChannel};
 
 pub(super) struct Link {
     address: SocketAddr,
@@ -22,28 +23,28 @@ pub(super) struct Link {
 }
 
 enum Stage {
-    Connecting(Channel),
+    Connecting(TcpChannel),
     /// TCP stands; TLS may not yet.
-    Connected(Channel),
+    Connected(TcpChannel),
     /// Its server is known to the state machine.
-    Open(Channel, ServerId),
+    Open(TcpChannel, ServerId),
     Gone(Option<ServerId>),
 }
 
 impl Link {
     /// Begins to connect. A failure at once is kept for [`Link::take_failure`].
     pub(super) fn connect(source: &Source, tls: Option<&Arc<rustls::ClientConfig>>) -> Result<Self, Error> {
-        let tls = match tls {
-            None => None,
+        let security = match tls {
+            None => Security::Clear,
             Some(config) => {
                 let name = ServerName::try_from(source.name.clone());
                 let name = name.map_err(|_| Error::Name(source.name.clone()))?;
-                Some(rustls::ClientConnection::new(config.clone(), name)?.into())
+                Some(rustls::ClientConnection::new(config.clone(), name)?).into()
             }
         };
         let mut link =
             Link { address: source.address, stage: Stage::Gone(None), failure: None, wanted_write: true };
-        match begin(source.address).and_then(|stream| Channel::new(stream, tls)) {
+        match begin(source.address).and_then(|stream| TcpChannel::new(stream, security)) {
             Ok(channel) => link.stage = Stage::Connecting(channel),
             Err(e) => link.failure = Some(e.to_string()),
         }
@@ -58,7 +59,7 @@ impl Link {
         self.address
     }
 
-    fn channel(&mut self) -> Option<&mut Channel> {
+    fn channel(&mut self) -> Option<&mut TcpChannel> {
         match &mut self.stage {
             Stage::Connecting(channel) | Stage::Connected(channel) | Stage::Open(channel, _) => Some(channel),
             Stage::Gone(_) => None,
@@ -116,10 +117,10 @@ impl Link {
     /// The protection of its data channel, once, when messages can pass.
     pub(super) fn opened(&mut self) -> Option<Result<Protection, Broken>> {
         let Stage::Connected(channel) = &self.stage else { return None };
-        if !channel.is_open() {
+        if !channel.inner.is_open() {
             return None;
         }
-        Some(channel.protection(LTTP_LABEL, Side::Client))
+        Some(channel.inner.protection(LTTP_LABEL, Side::Client))
     }
 
     pub(super) fn set_server(&mut self, server: ServerId) {
@@ -132,11 +133,11 @@ impl Link {
     }
 
     pub(super) fn message(&mut self) -> Result<Option<control::Server>, Broken> {
-        self.channel().map_or(Ok(None), Channel::message)
+        self.channel().map_or(Ok(None), |channel| channel.inner.message())
     }
 
     pub(super) fn send(&mut self, message: &control::Client) -> Result<(), Broken> {
-        self.channel().map_or(Ok(()), |channel| channel.send(message))
+        self.channel().map_or(Ok(()), |channel| channel.inner.send(message))
     }
 
     pub(super) fn flush(&mut self) -> Result<(), Broken> {
@@ -150,7 +151,7 @@ impl Link {
     pub(super) fn interest_changed(&mut self) -> Option<(&TcpStream, bool)> {
         let write = match &self.stage {
             Stage::Connecting(_) => true,
-            Stage::Connected(channel) | Stage::Open(channel, _) => channel.wants_write(),
+            Stage::Connected(channel) | Stage::Open(channel, _) => channel.inner.wants_write(),
             Stage::Gone(_) => return None,
         };
         if std::mem::replace(&mut self.wanted_write, write) == write {

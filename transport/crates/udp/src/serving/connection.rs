@@ -15,7 +15,7 @@ use wire::control;
 use wire::packet::Token;
 
 use super::Statistics;
-use crate::channel::{Broken, Channel};
+use crate::channel::{Broken, TcpChannel};
 use crate::disk::{Disk, Done, Job, Load, Part, Ticket};
 use crate::files::{Refused, Root};
 use crate::limits::CONNECTION_BYTES;
@@ -27,7 +27,7 @@ const LISTING_AHEAD_BYTES: usize = 48 << 10;
 const MOST_QUESTIONS: usize = 16;
 
 pub(super) struct Connection {
-    channel: Channel,
+    channel: TcpChannel,
     address: SocketAddr,
     since: Time,
     /// From the moment that the channel is open.
@@ -79,7 +79,7 @@ impl Connection {
         let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(30));
         socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
         Ok(Connection {
-            channel: Channel::new(stream, tls.map(Into::into))?.of_a_stranger(),
+            channel: TcpChannel::of_a_stranger(stream, tls.into())?,
             address,
             since: now,
             session: None,
@@ -110,7 +110,7 @@ impl Connection {
 
     /// The channel is open and has no session yet.
     pub(super) fn has_to_greet(&self) -> bool {
-        self.session.is_none() && self.channel.is_open()
+        self.session.is_none() && self.channel.inner.is_open()
     }
 
     pub(super) fn greet(
@@ -120,7 +120,7 @@ impl Connection {
         config: ServerConfig,
         now: Time,
     ) -> Result<(), Broken> {
-        let protection = self.channel.protection(LTTP_LABEL, Side::Server)?;
+        let protection = self.channel.inner.protection(LTTP_LABEL, Side::Server)?;
         let client = self.address.ip().to_canonical();
         self.session = Some(Server::new(config, now, name, token, client, protection));
         Ok(())
@@ -128,7 +128,7 @@ impl Connection {
 
     pub(super) fn handle_control(&mut self, now: Time) -> Result<(), Broken> {
         let Some(session) = &mut self.session else { return Ok(()) };
-        while let Some(message) = self.channel.message::<control::Client>()? {
+        while let Some(message) = self.channel.inner.message::<control::Client>()? {
             session.handle_control(now, message);
         }
         Ok(())
@@ -213,11 +213,11 @@ impl Connection {
         }
         self.list(client, shelf);
         while let Some(message) = self.session.as_mut().and_then(Server::poll_control) {
-            self.channel.send(&message)?;
+            self.channel.inner.send(&message)?;
         }
         self.channel.flush()?;
         let questions: usize = self.questions.iter().map(|(_, path)| path.len()).sum();
-        let held = self.held.resize(CONNECTION_BYTES + self.channel.held_bytes() + questions);
+        let held = self.held.resize(CONNECTION_BYTES + self.channel.inner.held_bytes() + questions);
         held.then_some(()).ok_or(Broken::NoRoom)
     }
 
@@ -281,7 +281,7 @@ impl Connection {
             Listing::Asked => false,
             Listing::More(..) => true,
         };
-        has && self.channel.unsent_bytes() < LISTING_AHEAD_BYTES
+        has && self.channel.inner.unsent_bytes() < LISTING_AHEAD_BYTES
     }
 
     /// It has ended; what was to be said has been sent.
@@ -290,7 +290,7 @@ impl Connection {
     }
 
     pub(super) fn wants_write(&self) -> bool {
-        self.channel.wants_write()
+        self.channel.inner.wants_write()
     }
 
     /// Whether that is another answer than last time.
@@ -319,7 +319,7 @@ impl Connection {
 
     pub(super) fn say_goodbye(&mut self) {
         // Who does not read it sees the end of the stream.
-        let _ = self.channel.send(&control::Server::Bye { reason: "the server is stopping".into() });
+        let _ = self.channel.inner.send(&control::Server::Bye { reason: "the server is stopping".into() });
     }
 
     pub(super) fn close(&mut self, statistics: &mut Statistics) {

@@ -81,6 +81,8 @@ impl Default for SenderConfig {
 /// What a driver has to do, or to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SenderEvent {
+    /// The receiver has answered, and is who it should be. Only an endpoint says so.
+    Open,
     /// The receiver takes the object; of so many bytes something is missing there.
     Accepted {
         /// The request.

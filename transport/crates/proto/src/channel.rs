@@ -1,0 +1,392 @@
+//! A control channel: messages over a stream of bytes that somebody else carries, under TLS or in clear.
+
+use std::io::{self, Read, Write};
+
+use ring::hkdf::{HKDF_SHA256, Prk};
+use rustls::Connection;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+use wire::control::{Frames, Malformed};
+
+use crate::protect::{Protection, SECRET_BYTES, Side};
+
+/// What a peer may leave unread before its channel counts as broken: one that was connected to, and one that has connected,
+/// of which there may be thousands.
+const MAX_UNSENT_BYTES: usize = 8 << 20;
+const MAX_UNSENT_BYTES_OF_A_STRANGER: usize = 256 << 10;
+/// What is sealed before the stream has taken it.
+const SEALED_AHEAD_BYTES: usize = 32 << 10;
+/// Room for messages that is kept for those to come.
+const KEPT_BYTES: usize = 16 << 10;
+/// What is opened at a time: TLS need not have room for more than it has looked at.
+const OPENED_AT_ONCE_BYTES: usize = 4 << 10;
+
+/// How records of TLS begin, of these types and any version.
+const TLS_ALERT: usize = 0x1503;
+const TLS_HANDSHAKE: usize = 0x1603;
+
+/// What protects a connection.
+pub enum Security {
+    /// TLS 1.3.
+    Tls(Box<Connection>),
+    /// Both ends know a secret already: in a simulation, where nobody listens.
+    Known([u8; SECRET_BYTES]),
+    /// Nothing.
+    Clear,
+}
+
+impl<C: Into<Connection>> From<Option<C>> for Security {
+    fn from(tls: Option<C>) -> Self {
+        tls.map_or(Security::Clear, |tls| Security::Tls(Box::new(tls.into())))
+    }
+}
+
+/// One end of a control channel.
+pub struct Channel {
+    security: Security,
+    frames: Frames,
+    /// Frames; those before `handed` have been handed on.
+    unsent: Vec<u8>,
+    handed: usize,
+    /// Records of TLS; those before `written` have been.
+    sealed: Vec<u8>,
+    written: usize,
+    max_unsent: usize,
+}
+
+/// Why a channel is of no use any more.
+#[derive(Debug, Error)]
+pub enum Broken {
+    /// The peer has said that nothing follows.
+    #[error("closed by the other side")]
+    Closed,
+    /// The stream has ended before anything could be said.
+    #[error("closed by the other side before TLS was set up; if it is --insecure, be so here, too")]
+    ClosedEarly,
+    /// TLS.
+    #[error("TLS: {0}{remedy}", remedy = remedy(.0))]
+    Tls(#[from] rustls::Error),
+    /// No frame, or no message.
+    #[error("{0}{remedy}", remedy = foreign(.0))]
+    Malformed(#[from] Malformed),
+    /// It takes nothing.
+    #[error("the other side does not read its control channel")]
+    Unread,
+    /// What it may hold is used up.
+    #[error("no memory is left for what the other side sends, or does not read")]
+    NoRoom,
+    /// The stream.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// What to do about a failure of TLS, for a person.
+fn remedy(error: &rustls::Error) -> &'static str {
+    use rustls::{AlertDescription as Alert, CertificateError as Certificate, Error};
+    match error {
+        Error::InvalidMessage(_) => {
+            "; the other side does not speak TLS: both have to be --insecure, or neither"
+        }
+        Error::InvalidCertificate(Certificate::ApplicationVerificationFailure) => {
+            "; its certificate has another fingerprint: give the --fingerprint that it prints"
+        }
+        Error::InvalidCertificate(Certificate::UnknownIssuer | Certificate::BadSignature) => {
+            "; name the authority that issued it with --ca"
+        }
+        Error::InvalidCertificate(
+            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. },
+        ) => "; its certificate is for another name: connect to that",
+        Error::InvalidCertificate(Certificate::Expired | Certificate::ExpiredContext { .. }) => {
+            "; it needs a new one"
+        }
+        Error::AlertReceived(Alert::CertificateRequired) => "; it asks for a --cert and its --key",
+        Error::AlertReceived(Alert::AccessDenied) => {
+            "; it does not know this side: have it accept the fingerprint that `fountain id` prints here"
+        }
+        Error::AlertReceived(Alert::UnknownCA) => "; it does not know the authority of this side's --cert",
+        _ => "",
+    }
+}
+
+/// What else speaks there, for a person.
+fn foreign(error: &Malformed) -> &'static str {
+    match error {
+        Malformed::TooLong(bytes) if matches!(bytes >> 16, TLS_ALERT | TLS_HANDSHAKE) => {
+            "; the other side speaks TLS: give its --fingerprint or --ca, not --insecure"
+        }
+        _ => "",
+    }
+}
+
+impl Channel {
+    /// To a peer that was connected to.
+    pub fn new(security: Security) -> Self {
+        let (unsent, sealed) = Default::default();
+        let (handed, written, max_unsent) = (0, 0, MAX_UNSENT_BYTES);
+        Channel { security, frames: Frames::default(), unsent, handed, sealed, written, max_unsent }
+    }
+
+    /// To a peer that has connected: it may leave less unread.
+    pub fn of_a_stranger(security: Security) -> Self {
+        Channel { max_unsent: MAX_UNSENT_BYTES_OF_A_STRANGER, ..Channel::new(security) }
+    }
+
+    /// Whether messages can pass: TLS, if there is any, has shaken hands.
+    pub fn is_open(&self) -> bool {
+        match &self.security {
+            Security::Tls(tls) => !tls.is_handshaking(),
+            Security::Known(_) | Security::Clear => true,
+        }
+    }
+
+    /// What protects datagrams with keys of this label; nothing does in clear.
+    ///
+    /// # Errors
+    /// [`Broken::Tls`] before the channel is open.
+    pub fn protection(&self, label: &[u8], side: Side) -> Result<Protection, Broken> {
+        let mut secret = [0; SECRET_BYTES];
+        match &self.security {
+            Security::Tls(tls) => {
+                tls.export_keying_material(&mut secret, label, None)?;
+            }
+            Security::Known(known) => {
+                let known = Prk::new_less_safe(HKDF_SHA256, known);
+                let filled = known.expand(&[label], HKDF_SHA256).and_then(|okm| okm.fill(&mut secret));
+                filled.expect("32 bytes are less than HKDF's limit");
+            }
+            Security::Clear => return Ok(Protection::insecure()),
+        }
+        Ok(Protection::new(&secret, side))
+    }
+
+    /// What it means that the stream has ended, or was reset.
+    pub fn ended(&self) -> Broken {
+        if self.is_open() { Broken::Closed } else { Broken::ClosedEarly }
+    }
+
+    /// Bytes of the stream have come.
+    ///
+    /// # Errors
+    /// [`Broken`]; the rest of [`Channel::outgoing`] then tells the peer why.
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        let Security::Tls(tls) = &mut self.security else {
+            self.frames.extend(bytes);
+            return Ok(());
+        };
+        for mut piece in bytes.chunks(OPENED_AT_ONCE_BYTES) {
+            while !piece.is_empty() {
+                tls.read_tls(&mut piece)?;
+                let state = tls.process_new_packets()?;
+                let mut plain = vec![0; state.plaintext_bytes_to_read()];
+                tls.reader().read_exact(&mut plain)?;
+                self.frames.extend(&plain);
+                if state.peer_has_closed() {
+                    return Err(Broken::Closed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next message that has come whole.
+    ///
+    /// # Errors
+    /// [`Broken::Malformed`].
+    pub fn message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, Broken> {
+        Ok(self.frames.message()?)
+    }
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// [`Broken::Unread`]; [`Broken::Malformed`] if it is longer than a frame may be.
+    pub fn send<M: Serialize>(&mut self, message: &M) -> Result<(), Broken> {
+        wire::control::emit(message, &mut self.unsent)?;
+        if self.unsent_bytes() > self.max_unsent {
+            return Err(Broken::Unread);
+        }
+        Ok(())
+    }
+
+    /// Bytes of messages that are queued.
+    pub fn unsent_bytes(&self) -> usize {
+        self.unsent.len() - self.handed
+    }
+
+    /// Bytes that it holds, both ways: messages that are not whole, and what the peer has not read.
+    pub fn held_bytes(&self) -> usize {
+        self.frames.held_bytes() + self.unsent.capacity() + self.sealed.capacity()
+    }
+
+    /// The next bytes for the stream; [`Channel::written`] tells how many it has taken.
+    pub fn outgoing(&mut self) -> &[u8] {
+        let Security::Tls(tls) = &mut self.security else { return &self.unsent[self.handed..] };
+        if self.written == self.sealed.len() {
+            self.sealed.clear();
+            self.sealed.shrink_to(KEPT_BYTES);
+            self.written = 0;
+        }
+        while self.sealed.len() < SEALED_AHEAD_BYTES {
+            // It takes what it has room for, and nothing once it has failed.
+            self.handed += tls.writer().write(&self.unsent[self.handed..]).unwrap_or(0);
+            if !tls.wants_write() || tls.write_tls(&mut self.sealed).is_err() {
+                break;
+            }
+        }
+        if self.handed == self.unsent.len() {
+            self.unsent.clear();
+            self.unsent.shrink_to(KEPT_BYTES);
+            self.handed = 0;
+        }
+        &self.sealed[self.written..]
+    }
+
+    /// The stream has taken so many of [`Channel::outgoing`]'s bytes.
+    pub fn written(&mut self, bytes: usize) {
+        if matches!(self.security, Security::Tls(_)) {
+            self.written += bytes;
+            return;
+        }
+        self.handed += bytes;
+        if self.handed == self.unsent.len() {
+            self.unsent.clear();
+            self.unsent.shrink_to(KEPT_BYTES);
+            self.handed = 0;
+        }
+    }
+
+    /// Whether the stream has something to take.
+    pub fn wants_write(&self) -> bool {
+        let tls = matches!(&self.security, Security::Tls(tls) if tls.wants_write());
+        self.unsent_bytes() > 0 || self.written < self.sealed.len() || tls
+    }
+
+    /// Nothing more will be sent: TLS says so.
+    pub fn close(&mut self) {
+        if let Security::Tls(tls) = &mut self.security {
+            tls.send_close_notify();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustls::crypto::ring::default_provider;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::version::TLS13;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+    use wire::control::Client;
+
+    use super::*;
+
+    /// Both ends of a channel under TLS: the client's, and the server's.
+    fn pair() -> (Channel, Channel) {
+        let made = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
+        let (certificate, key) = (made.cert.der().clone(), made.signing_key.serialize_der());
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(certificate.clone())).unwrap();
+        let provider = Arc::new(default_provider());
+        let client = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&TLS13])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let server = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], PrivateKeyDer::try_from(key).unwrap())
+            .unwrap();
+        let client = ClientConnection::new(Arc::new(client), "here".try_into().unwrap()).unwrap();
+        let server = ServerConnection::new(Arc::new(server)).unwrap();
+        (Channel::new(Some(client).into()), Channel::of_a_stranger(Some(server).into()))
+    }
+
+    /// Carries what there is from one end to the other, at most so many bytes at a time.
+    fn carry(from: &mut Channel, to: &mut Channel, at_once: usize) -> Result<(), Broken> {
+        loop {
+            let bytes = from.outgoing();
+            let bytes = bytes[..bytes.len().min(at_once)].to_vec();
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            from.written(bytes.len());
+            to.receive(&bytes)?;
+        }
+    }
+
+    fn message(number: u32) -> Client {
+        Client::Done { request: 1, block: number }
+    }
+
+    #[test]
+    fn messages_pass_in_order_however_the_stream_is_cut() {
+        for at_once in [1, 7, 1000, usize::MAX] {
+            for (mut client, mut server) in
+                [pair(), (Channel::new(Security::Clear), Channel::new(Security::Clear))]
+            {
+                let mut got = 0;
+                for number in 0..2000 {
+                    client.send(&message(number)).unwrap();
+                    if number % 100 == 0 {
+                        carry(&mut client, &mut server, at_once).unwrap();
+                        carry(&mut server, &mut client, at_once).unwrap();
+                    }
+                }
+                carry(&mut client, &mut server, at_once).unwrap();
+                while let Some(got_message) = server.message::<Client>().unwrap() {
+                    assert_eq!(got_message, message(got));
+                    got += 1;
+                }
+                assert_eq!(got, 2000);
+                assert!(!client.wants_write() && client.is_open() && server.is_open());
+            }
+        }
+    }
+
+    #[test]
+    fn both_ends_have_the_same_keys_and_one_for_each_label() {
+        let (mut client, mut server) = pair();
+        assert!(client.protection(b"one", Side::Client).is_err(), "there are none yet");
+        for _ in 0..3 {
+            carry(&mut client, &mut server, usize::MAX).unwrap();
+            carry(&mut server, &mut client, usize::MAX).unwrap();
+        }
+        let known = || Channel::new(Security::Known([5; SECRET_BYTES]));
+        for (client, server) in [(client, server), (known(), known())] {
+            let mut seals = client.protection(b"one", Side::Client).unwrap();
+            let header = wire::packet::Header { kind: wire::packet::Kind::Hello, connection: 1, number: 0 };
+            let mut datagram = Vec::new();
+            header.emit(&mut datagram);
+            seals.seal(0, &mut datagram, 0);
+            let opens = |label: &[u8]| {
+                let mut protection = server.protection(label, Side::Server).unwrap();
+                protection.open(&header, &mut datagram.clone()).is_ok()
+            };
+            assert!(opens(b"one") && !opens(b"two"));
+        }
+    }
+
+    #[test]
+    fn who_does_not_speak_tls_is_told_so_by_an_alert() {
+        let (_, mut server) = pair();
+        assert!(matches!(server.receive(b"\0\0\0\x04 and so on"), Err(Broken::Tls(_))));
+        let alert = server.outgoing().to_vec();
+        assert_eq!(alert.first(), Some(&0x15));
+        let mut client = Channel::new(Security::Clear);
+        client.receive(&alert).unwrap();
+        let broken = client.message::<Client>().unwrap_err();
+        assert!(broken.to_string().contains("the other side speaks TLS"), "{broken}");
+    }
+
+    #[test]
+    fn a_stranger_that_does_not_read_is_given_up() {
+        let mut server = Channel::of_a_stranger(Security::Clear);
+        let broken = (0..1_000_000).find_map(|number| server.send(&message(number)).err());
+        assert!(matches!(broken, Some(Broken::Unread)));
+        assert!(server.unsent_bytes() < 2 * MAX_UNSENT_BYTES_OF_A_STRANGER);
+    }
+}
