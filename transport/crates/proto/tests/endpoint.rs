@@ -64,7 +64,8 @@ enum Fate {
     IsLost,
     ComesTwice,
     ComesLate,
-    IsChanged,
+    /// A copy with a bit that is another overtakes it.
+    IsForged,
 }
 
 /// Both ends, and what is on its way between them.
@@ -79,6 +80,7 @@ struct Pair {
     under_way: Vec<(Time, bool, Vec<u8>)>,
     fates: Vec<Fate>,
     sent: usize,
+    has_keys: bool,
     stored: bool,
     ended: (Option<String>, Option<String>),
 }
@@ -99,6 +101,7 @@ impl Pair {
             under_way: Vec::new(),
             fates,
             sent: 0,
+            has_keys: false,
             stored: false,
             ended: (None, None),
         }
@@ -115,12 +118,16 @@ impl Pair {
                 self.under_way.extend([(at, to_receiver, datagram.clone()), (late, to_receiver, datagram)]);
             }
             Fate::ComesLate => self.under_way.push((late, to_receiver, datagram)),
-            Fate::IsChanged => {
-                let mut changed = datagram;
+            Fate::IsForged => {
+                let mut forged = datagram.clone();
                 // Not the name of the connection: it would be another's.
-                let at = 5 + self.sent % (changed.len() - 5);
-                changed[at] ^= 1 << (self.sent % 8);
-                self.under_way.push((self.now + DELAY, to_receiver, changed));
+                let place = 5 + self.sent % (forged.len() - 5);
+                forged[place] ^= 1 << (self.sent % 8);
+                // Before there are keys, TLS notices what was forged, and nothing comes of the connection.
+                if self.has_keys {
+                    self.under_way.push((self.now + DELAY / 2, to_receiver, forged));
+                }
+                self.under_way.push((at, to_receiver, datagram));
             }
         }
     }
@@ -141,6 +148,8 @@ impl Pair {
                     let part = self.object[begin..begin + bytes].into();
                     self.sender.sender().unwrap().provide(request, block, part);
                 }
+                // Its answer was sealed.
+                SenderEvent::Accepted { .. } => self.has_keys = true,
                 SenderEvent::Stored { .. } => {
                     self.stored = true;
                     self.sender.release("done");
@@ -156,7 +165,8 @@ impl Pair {
             match event {
                 ReceiverEvent::Offer(offer) => {
                     let parameters = offer.parameters;
-                    let layout = Layout::new(offer.symbol_bytes, offer.block_symbols, parameters.size).unwrap();
+                    let layout =
+                        Layout::new(offer.symbol_bytes, offer.block_symbols, parameters.size).unwrap();
                     let cut = Cut::new(layout, offer.code, parameters.seed, parameters.last_seed).unwrap();
                     let blocks = layout.blocks();
                     self.coming = Some((Assembly::new(cut, true), blocks as usize));
@@ -223,7 +233,8 @@ impl Pair {
             }
             self.under_way.sort_by_key(|(at, ..)| *at);
             let arrives = self.under_way.first().map(|(at, ..)| *at);
-            let timers = self.sender.poll_timeout(self.now).into_iter().chain(self.receiver.poll_timeout()).min();
+            let timers =
+                self.sender.poll_timeout(self.now).into_iter().chain(self.receiver.poll_timeout()).min();
             let Some(next) = arrives.into_iter().chain(timers).min() else { return };
             self.now = self.now.max(next);
             if arrives.is_some_and(|at| at <= self.now) {
@@ -248,7 +259,11 @@ fn an_object_passes_under_tls_and_the_connection_is_released() {
     assert!(pair.stored && pair.got == pair.object, "{:?}", pair.ended);
     assert!(pair.sender.is_over());
     let ideal = pair.object.len() as f64 * 8.0 / BITS_PER_S;
-    assert!(pair.now.as_secs_f64() < 1.6 * ideal, "{} s, {ideal} s at least", pair.now.as_secs_f64());
+    assert!(
+        pair.now.since(Time::ZERO).as_secs_f64() < 1.6 * ideal,
+        "{} s, {ideal} s at least",
+        pair.now.since(Time::ZERO).as_secs_f64()
+    );
 }
 
 #[test]
@@ -278,13 +293,13 @@ fn a_receiver_that_falls_silent_is_given_up() {
     pair.run(Duration::from_secs(30));
     let reason = pair.ended.0.clone().unwrap_or_default();
     assert!(reason.contains("did not answer for 10 s"), "{reason}");
-    assert!(pair.now.as_secs_f64() < 11.0);
+    assert!(pair.now.since(Time::ZERO).as_secs_f64() < 11.0);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever becomes of datagrams, the object arrives as it was, or an end says why not.
+    /// Whatever becomes of datagrams, the object arrives as it was.
     #[test]
     fn an_object_arrives_whatever_the_network_does(
         fates in prop::collection::vec(
@@ -293,22 +308,17 @@ proptest! {
                 1 => Just(Fate::IsLost),
                 1 => Just(Fate::ComesTwice),
                 1 => Just(Fate::ComesLate),
-                1 => Just(Fate::IsChanged),
+                1 => Just(Fate::IsForged),
             ],
             8..60,
         ),
         bytes in 1_usize..80_000,
     ) {
+        // One that passes, so that not all are lost.
+        let fates = fates.into_iter().chain([Fate::Passes]).collect();
         let tls = Tls::new();
         let mut pair = Pair::new(tls.client("here"), tls.server(), bytes, fates);
         pair.run(Duration::from_secs(60));
-        if pair.stored {
-            prop_assert!(pair.got == pair.object);
-        } else {
-            // Before there are keys, a changed signal may be believed: TLS notices, and nothing comes of the connection.
-            let told = pair.ended.0.clone().or(pair.ended.1.clone());
-            prop_assert!(told.is_some(), "it hangs");
-            prop_assert!(pair.fates.contains(&Fate::IsChanged), "{told:?}");
-        }
+        prop_assert!(pair.stored && pair.got == pair.object, "{:?} at {:?}", pair.ended, pair.now);
     }
 }
