@@ -174,8 +174,7 @@ impl Receiving {
         let mut enough = false;
         let mut answers = Vec::new();
         for _ in 0..RECEIVE_BATCHES {
-            let Receiving { socket, sessions, memory, addresses, kept_back, statistics, reset_at, .. } =
-                self;
+            let Receiving { socket, sessions, memory, addresses, kept_back, statistics, reset_at, .. } = self;
             let (tls, limits, config) = (&self.tls, &self.limits, &self.config);
             let more = socket.receive(|received| {
                 let (from, to) = (received.from, received.to);
@@ -199,7 +198,13 @@ impl Receiving {
                             let connection = header.connection;
                             if addresses.admits(now, from, connection, &signal, payload, &mut answer) {
                                 let session = room().then(|| {
-                                    Session::accept(now, connection, config, tls.as_ref(), memory.of(from.ip()))
+                                    Session::accept(
+                                        now,
+                                        connection,
+                                        config,
+                                        tls.as_ref(),
+                                        memory.of(from.ip()),
+                                    )
                                 });
                                 match session.flatten() {
                                     Some(mut session) => {
