@@ -69,6 +69,34 @@ struct weir_node *weir_lttp_server_new(bool secure, uint64_t seed);
 /* Puts an object of these bytes at 'path'. */
 int weir_lttp_server_put(struct weir_node *, const char *path, const uint8_t *bytes, size_t n_bytes);
 
+/* How a sender of DFCP behaves; weir_dfcp_defaults fills in what fountain does. */
+struct weir_dfcp_config {
+    uint16_t symbol_bytes;      /* 16 to 8960. */
+    uint16_t block_symbols;     /* k: 1 to 8192. */
+    bool secure;                /* Datagrams are sealed. Sender and receiver must agree. */
+    bool fallback;              /* TFRC's rate where none is told; without, nothing is sent then. */
+    uint64_t seed;              /* Where the search for the code's seeds begins. */
+};
+
+void weir_dfcp_defaults(struct weir_dfcp_config *);
+
+/* A sender to the node 'receiver', which knows its connection by this number; NULL for a configuration that cannot be.
+ * It begins at time 0. All it has to say goes as datagrams. */
+struct weir_node *weir_dfcp_sender_new(const struct weir_dfcp_config *, uint32_t receiver, uint32_t connection);
+/* Sends these bytes as the object at 'path' (UTF-8, with a zero). Returns the object's number. */
+int64_t weir_dfcp_sender_send(struct weir_node *, const char *path, const uint8_t *bytes, size_t n_bytes);
+/* From 'at_ns' on it may send so many bit/s of whole Ethernet frames; later than it was told before. */
+int weir_dfcp_sender_tell_rate(struct weir_node *, uint64_t at_ns, double bps);
+/* An enum weir_state. '*since_ns' is set when the object is stored, if not NULL. */
+int weir_dfcp_sender_state(const struct weir_node *, uint64_t object, uint64_t *since_ns);
+/* Symbols sent, and those of them beyond the first pass of their block. */
+int weir_dfcp_sender_symbols(const struct weir_node *, uint64_t *symbols, uint64_t *repairs);
+
+/* A receiver of any number of senders, no two of which send the same path. */
+struct weir_node *weir_dfcp_receiver_new(bool secure);
+/* What has come of the object at 'path', zeros where nothing has: valid until the next call with this node. */
+int weir_dfcp_receiver_object(const struct weir_node *, const char *path, const uint8_t **bytes, size_t *n_bytes);
+
 int weir_node_handle_datagram(struct weir_node *, uint64_t now_ns, uint32_t from, bool ce,
                               const uint8_t *bytes, size_t n_bytes);
 int weir_node_handle_control(struct weir_node *, uint64_t now_ns, uint32_t from, const uint8_t *bytes, size_t n_bytes);

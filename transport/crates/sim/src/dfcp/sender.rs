@@ -94,6 +94,16 @@ impl SenderNode {
         &self.items[number].outcome
     }
 
+    /// From `at` on it may send so many bit/s; later than it was told before.
+    pub fn tell_rate(&mut self, at: Time, bps: f64) {
+        self.setup.rates.push((at, bps));
+    }
+
+    /// How many objects it was given.
+    pub fn objects(&self) -> usize {
+        self.items.len()
+    }
+
     /// Whether nothing is on its way.
     pub fn is_done(&self) -> bool {
         self.items.iter().all(|item| item.outcome != Outcome::Pending)
