@@ -1,11 +1,7 @@
 """Regulation is turned off and on under load, on a real switch, and traffic goes on."""
 
-import re
-import signal
-import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import pytest
 
@@ -16,29 +12,11 @@ from testbed import sandbox
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig
-from testbed.host import Host
-from traffic import accounts_in_force, incast, is_regulated
+from traffic import accounts_in_force, incast, is_regulated, pinging
 
 SENDERS = 16
-PING_S = 0.02
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.timing]
-
-
-@contextmanager
-def pinging(a: Host, b: Host) -> Iterator[list[int]]:
-    """Ping all the time; how many were sent and how many answered is there after the block."""
-    argv = ["ping", "-n", "-q", "-i", str(PING_S), b.IP()]
-    process: subprocess.Popen[str] = a.popen(argv, text=True)
-    counts: list[int] = []
-    try:
-        yield counts
-    finally:
-        process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=10)
-        found = re.search(r"(\d+) packets transmitted, (\d+) received", said)
-        assert found, said
-        counts += map(int, found.groups())
 
 
 @pytest.mark.parametrize(

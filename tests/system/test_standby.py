@@ -23,7 +23,8 @@ from experiments.traffic.reader import IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig
-from traffic import account, accounts_in_force, incast, is_regulated
+from testbed.switch import Switch
+from traffic import account, accounts_in_force, incast, is_regulated, pinging
 
 SENDERS = 16
 TTL_S = 3.0
@@ -127,6 +128,14 @@ class Member:
         return self.log_file.read_text()
 
 
+def give(switch: Switch, transport: str = "tcp") -> None:
+    """Have a switch connect to both."""
+    targets = [f"{transport}:127.0.0.1:{port}" for port in PORTS.values()]
+    switch.ovs.vsctl("set-controller", switch.name, *targets)
+    for uuid in switch.ovs.vsctl("get", "bridge", switch.name, "controller").split():
+        switch.ovs.vsctl("set", "controller", uuid.strip("[],"), "max_backoff=1000")
+
+
 @contextmanager
 def pair(*, tls: bool = False, cut: bool = False) -> Iterator[tuple[Bed, Member, Member]]:
     """A bed whose switches have both controllers; a is the master. They do not hear each other if
@@ -151,11 +160,7 @@ def pair(*, tls: bool = False, cut: bool = False) -> Iterator[tuple[Bed, Member,
                 files = own.key, own.certificate, authority.certificate
                 bed.ovs.vsctl("set-ssl", *map(str, files))
             for switch in bed.switches:
-                transport = "ssl" if tls else "tcp"
-                targets = [f"{transport}:127.0.0.1:{port}" for port in PORTS.values()]
-                switch.ovs.vsctl("set-controller", switch.name, *targets)
-                for uuid in switch.ovs.vsctl("get", "bridge", switch.name, "controller").split():
-                    switch.ovs.vsctl("set", "controller", uuid.strip("[],"), "max_backoff=1000")
+                give(switch, "ssl" if tls else "tcp")
             wait_until(lambda: bool(a.events("switch_up")), timeout_s=20, what="a has the switches")
             wait_until(
                 lambda: roles(bed) == ["master", "slave"],
@@ -303,6 +308,33 @@ def test_a_master_that_was_frozen_writes_no_more() -> None:
             after_s for after_s in a.since("window_set", thawed_ns) if after_s > stepped_down_s
         ]
         assert held <= flows(bed)
+
+
+def test_a_switch_that_is_taken_from_both_and_given_back_goes_on_forwarding() -> None:
+    with pair() as (bed, a, _):
+        switch = bed.bottleneck_switch
+        switch.ovs.vsctl("set", "bridge", switch.name, "other_config:keep-flows=true")
+        # The others end by themselves.
+        held = {flow for flow in flows(bed) if "timeout" not in flow}
+        ends = (bed.host(name) for name in (bed.roles.senders[0], bed.roles.receiver))
+        with pinging(*ends) as pings:
+            switch.ovs.vsctl("del-controller", switch.name)
+            wait_until(lambda: bool(a.events("switch_down")), timeout_s=5, what="a has lost it")
+            assert held <= flows(bed)
+            # By now the datapath has asked its tables anew.
+            switch.ovs.appctl("revalidator/wait")
+            bed.require_forwarding()
+            assert roles(bed) == []
+
+            give(switch)
+            wait_until(
+                lambda: roles(bed) == ["master", "slave"], timeout_s=10, what="both have it again"
+            )
+            bed.require_forwarding()
+        assert held <= flows(bed)
+        sent, answered = pings
+        # One may be on its way at the end.
+        assert answered >= sent - 1
 
 
 @pytest.mark.slow

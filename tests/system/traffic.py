@@ -1,6 +1,8 @@
 """Real TCP between the hosts of a test bed, for as long as a test wants it."""
 
 import json
+import re
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +15,8 @@ from experiments.traffic.reader import PORT, IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.host import Host
+
+_PING_S = 0.02
 
 
 class Incast:
@@ -131,6 +135,22 @@ def ping_all(bed: Bed) -> list[str]:
         for a, b in pairs
     ]
     return [name for name, ping in pings if ping.communicate() and ping.returncode != 0]
+
+
+@contextmanager
+def pinging(a: Host, b: Host) -> Iterator[list[int]]:
+    """Ping all the time; how many were sent and how many answered is there after the block."""
+    argv = ["ping", "-n", "-q", "-i", str(_PING_S), b.IP()]
+    process: subprocess.Popen[str] = a.popen(argv, text=True)
+    counts: list[int] = []
+    try:
+        yield counts
+    finally:
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=10)
+        found = re.search(r"(\d+) packets transmitted, (\d+) received", said)
+        assert found, said
+        counts += map(int, found.groups())
 
 
 @contextmanager
