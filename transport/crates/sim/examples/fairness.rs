@@ -4,8 +4,9 @@
 //! kind and the extremes of any flow, Jain's index, the variation of shares over 200 ms, the queue.
 //! `verbose`=1: a line for each flow.
 //!
-//! The port: `mbps`=100, `buffer`=65536 bytes, `mark`=0 bytes above which it marks (0: never), `rtt_us`=300
-//! there and back. The run: `seconds`=60, of which the last half counts. TFRC: `tfrc`=10 flows, `wire`=1102
+//! The port: `mbps`=100, `buffer`=65536 bytes, `mark`=0 bytes above which it marks (0: never), `drr`=0 bytes of its
+//! quantum (0: no DRR), `red`=0 bytes at which RED begins (0: no RED; it ends at three times that), `ecn`=0 (1: RED marks),
+//! `rtt_us`=300 there and back. The run: `seconds`=60, of which the last half counts. TFRC: `tfrc`=10 flows, `wire`=1102
 //! bytes a datagram, `segment`=0 bytes that the rate control counts (0: `wire` less 42 of headers),
 //! `equation`=0 bytes in the equation (0: the segment's), `rto_us`=0 least timeout in the equation,
 //! `damped`=1 (RFC 5348 section 4.5), `timeout_us`=0 floor of the nofeedback timer, `late_us`=0 by which
@@ -15,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_sim::{Network, NodeId, Star, StarConfig, Time, jain_index, tcp, tfrc};
+use weir_sim::{Discipline, Network, NodeId, Red, Star, StarConfig, Time, jain_index, tcp, tfrc};
 
 type Values = BTreeMap<&'static str, u64>;
 
@@ -34,6 +35,9 @@ fn main() {
         ("mbps", 100),
         ("buffer", 65_536),
         ("mark", 0),
+        ("drr", 0),
+        ("red", 0),
+        ("ecn", 0),
         ("wire", 1102),
         ("segment", 0),
         ("equation", 0),
@@ -73,6 +77,7 @@ fn run(values: &Values, seed: u64) {
             buffer_bytes: values["buffer"],
             base_rtt: Duration::from_micros(values["rtt_us"]),
             mark_above_bytes: Some(values["mark"]).filter(|bytes| *bytes != 0),
+            discipline: discipline(values),
         },
     );
     let mut rng = network.fork_rng();
@@ -104,6 +109,21 @@ fn run(values: &Values, seed: u64) {
     let end = network.link(star.port).counters(network.now());
     let queue_bytes = (end.queued_byte_seconds - half.queued_byte_seconds) / (values["seconds"] as f64 / 2.0);
     print(values, seed, &network, &flows, queue_bytes);
+}
+
+fn discipline(values: &Values) -> Discipline {
+    match (values["drr"], values["red"]) {
+        (0, 0) => Discipline::DropTail,
+        (quantum, 0) => Discipline::Drr { quantum_bytes: quantum as u32 },
+        (0, min_bytes) => {
+            let ecn = values["ecn"] != 0;
+            Discipline::Red(Red { min_bytes, max_bytes: 3 * min_bytes, ecn, ..Red::default() })
+        }
+        _ => {
+            eprintln!("drr and red: a link queues in one way");
+            std::process::exit(2);
+        }
+    }
 }
 
 fn tfrc_config(values: &Values, begin: Time) -> tfrc::SourceConfig {

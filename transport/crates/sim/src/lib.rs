@@ -5,17 +5,19 @@
 //! traffic or swallow any uncounted: every datagram sent is delivered, or dropped by a link that counts it,
 //! or still under way.
 //!
-//! [`Network`] holds [`Node`]s (endpoints without sockets and clocks), [`Link`]s and the routes over them;
-//! [`Star`] builds the many-to-one case. [`tcp`] and [`tfrc`] are endpoints to compete with and to study;
+//! [`Network`] holds [`Node`]s (endpoints without sockets and clocks), [`Link`]s with their queues ([`Discipline`]) and
+//! the routes over them; [`Star`] builds the many-to-one case. [`tcp`] and [`tfrc`] are endpoints to compete with and to study;
 //! [`lttp`] are clients and servers of LTTP with their objects in memory, [`dfcp`] senders and receivers of DFCP.
 
 pub mod dfcp;
 mod faults;
+mod hop;
 mod link;
 pub mod lttp;
 mod network;
 mod node;
 mod pipe;
+mod queue;
 mod rng;
 mod star;
 mod stats;
@@ -27,6 +29,7 @@ pub use link::{Link, LinkConfig, LinkCounters};
 pub use network::{LinkId, Network};
 pub use node::{Datagram, Node, NodeId, Output, UDP_OVERHEAD_BYTES};
 pub use proto::Time;
+pub use queue::{Discipline, Red};
 pub use rng::Rng;
 pub use star::{Star, StarConfig};
 pub use stats::{FlowCounters, jain_index};

@@ -1,10 +1,11 @@
-//! A link: a drop-tail queue, a transmitter with a rate, a delay, faults.
+//! A link: a queue, a transmitter with a rate, a delay, faults.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::faults::{FaultState, Faults};
-use crate::{Datagram, Rng, Time};
+use crate::hop::Hop;
+use crate::queue::{Limits, Queue};
+use crate::{Discipline, NodeId, Rng, Time};
 
 /// What a link is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,22 +14,25 @@ pub struct LinkConfig {
     pub rate_bps: Option<u64>,
     /// Propagation.
     pub delay: Duration,
-    /// What the queue holds besides the datagram that is being sent. One that does not fit as a whole is
-    /// dropped.
+    /// What the queue holds besides the datagram that is being sent.
     pub buffer_bytes: u64,
-    /// ECN-capable datagrams are marked when more than this is queued before them.
+    /// ECN-capable datagrams are marked when more than this is queued before them (with DRR: of their flow). RED marks by
+    /// its own rule as well.
     pub mark_above_bytes: Option<u64>,
+    /// Which datagram is sent next, and which are dropped.
+    pub discipline: Discipline,
 }
 
 impl LinkConfig {
     /// A link that only takes time.
     pub fn delay(delay: Duration) -> Self {
-        LinkConfig { rate_bps: None, delay, buffer_bytes: u64::MAX, mark_above_bytes: None }
+        LinkConfig { rate_bps: None, ..LinkConfig::new(0, delay, u64::MAX) }
     }
 
     /// A link with a rate and a drop-tail buffer.
     pub fn new(rate_bps: u64, delay: Duration, buffer_bytes: u64) -> Self {
-        LinkConfig { rate_bps: Some(rate_bps), delay, buffer_bytes, mark_above_bytes: None }
+        let rate_bps = Some(rate_bps);
+        LinkConfig { rate_bps, delay, buffer_bytes, mark_above_bytes: None, discipline: Discipline::DropTail }
     }
 }
 
@@ -39,8 +43,10 @@ pub struct LinkCounters {
     pub sent: u64,
     /// See `sent`.
     pub sent_bytes: u64,
-    /// Dropped for want of room.
+    /// Dropped by the queue: for want of room, or early.
     pub dropped: u64,
+    /// Those of `dropped` for which there was room (RED).
+    pub dropped_early: u64,
     /// Lost by a fault.
     pub lost: u64,
     /// Marked.
@@ -64,26 +70,18 @@ pub struct Link {
     pub faults: Faults,
     state: FaultState,
     counters: LinkCounters,
-    queue: VecDeque<Hop>,
-    queued_bytes: u64,
+    queue: Queue,
     counted_until: Time,
     sending: Option<Hop>,
     /// When the last datagram in order comes out.
     last_arrival: Time,
 }
 
-/// A datagram under way, and the links it has still to pass after this one.
-#[derive(Clone, Debug)]
-pub(crate) struct Hop {
-    pub(crate) datagram: Datagram,
-    pub(crate) route_position: usize,
-}
-
 /// What became of a datagram, and perhaps its copy, that was offered to a link.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offered {
-    /// How many were dropped or lost.
-    pub(crate) gone: u64,
+    /// Those that were dropped or lost: from whom to whom.
+    pub(crate) gone: Vec<(NodeId, NodeId)>,
     /// The transmitter was free: it is done then.
     pub(crate) sent_at: Option<Time>,
 }
@@ -93,10 +91,9 @@ impl Link {
         Link {
             config,
             faults: Faults::default(),
+            queue: Queue::new(config.discipline, rng.clone().fork()),
             state: FaultState::new(rng),
             counters: LinkCounters::default(),
-            queue: VecDeque::new(),
-            queued_bytes: 0,
             counted_until: Time::ZERO,
             sending: None,
             last_arrival: Time::ZERO,
@@ -105,13 +102,13 @@ impl Link {
 
     /// What it has done up to `now`.
     pub fn counters(&self, now: Time) -> LinkCounters {
-        let rest = self.queued_bytes as f64 * now.since(self.counted_until).as_secs_f64();
+        let rest = self.queue.bytes() as f64 * now.since(self.counted_until).as_secs_f64();
         LinkCounters { queued_byte_seconds: self.counters.queued_byte_seconds + rest, ..self.counters }
     }
 
     /// Bytes in the queue, without the datagram that is being sent.
     pub fn queued_bytes(&self) -> u64 {
-        self.queued_bytes
+        self.queue.bytes()
     }
 
     /// A datagram comes to the link, and perhaps a second time.
@@ -119,7 +116,7 @@ impl Link {
         let mut offered = Offered::default();
         if self.state.loses(&mut self.faults, now, &hop.datagram) {
             self.counters.lost += 1;
-            offered.gone += 1;
+            offered.gone.push(hop.flow());
             return offered;
         }
         if self.state.duplicates(&self.faults) {
@@ -134,11 +131,8 @@ impl Link {
     pub(crate) fn sent(&mut self, now: Time) -> (Hop, Time, Option<Time>) {
         let hop = self.sending.take().expect("a link that has sent was sending");
         let arrival = self.depart(now, &hop);
-        let next = self.queue.pop_front().map(|next| {
-            self.count_queue(now);
-            self.queued_bytes -= u64::from(next.datagram.wire_bytes);
-            self.transmit(now, next)
-        });
+        self.count_queue(now);
+        let next = self.queue.pop(now).map(|next| self.transmit(now, next));
         (hop, arrival, next)
     }
 
@@ -146,24 +140,28 @@ impl Link {
         if self.state.corrupts(&self.faults, &mut hop.datagram) {
             self.counters.corrupted += 1;
         }
-        if self.sending.is_none() {
-            offered.sent_at = Some(self.transmit(now, hop));
-            return;
-        }
-        let after = self.queued_bytes + u64::from(hop.datagram.wire_bytes);
-        if after > self.config.buffer_bytes {
-            self.counters.dropped += 1;
-            offered.gone += 1;
-            return;
-        }
-        if hop.datagram.ecn_capable && self.config.mark_above_bytes.is_some_and(|k| self.queued_bytes > k) {
-            hop.datagram.ce = true;
-            self.counters.marked += 1;
-        }
+        self.queue.become_one_of(now, self.config.discipline);
         self.count_queue(now);
-        self.queued_bytes = after;
-        self.counters.most_queued_bytes = self.counters.most_queued_bytes.max(after);
-        self.queue.push_back(hop);
+        let idle = self.sending.is_none();
+        let pushed = self.queue.push(
+            now,
+            hop,
+            Limits {
+                // What is sent at once needs no buffer.
+                buffer_bytes: if idle { u64::MAX } else { self.config.buffer_bytes },
+                mark_above_bytes: self.config.mark_above_bytes,
+                byte_s: self.config.rate_bps.map_or(0.0, |rate| 8.0 / rate.max(1) as f64),
+            },
+        );
+        self.counters.marked += u64::from(pushed.marked);
+        self.counters.dropped += pushed.dropped.len() as u64;
+        self.counters.dropped_early += u64::from(pushed.early);
+        offered.gone.extend(pushed.dropped.iter().map(Hop::flow));
+        if !idle {
+            self.counters.most_queued_bytes = self.counters.most_queued_bytes.max(self.queue.bytes());
+        } else if let Some(hop) = self.queue.pop(now) {
+            offered.sent_at = Some(self.transmit(now, hop));
+        }
     }
 
     /// Begins to send; the time it ends.
@@ -191,7 +189,7 @@ impl Link {
 
     fn count_queue(&mut self, now: Time) {
         self.counters.queued_byte_seconds +=
-            self.queued_bytes as f64 * now.since(self.counted_until).as_secs_f64();
+            self.queue.bytes() as f64 * now.since(self.counted_until).as_secs_f64();
         self.counted_until = now;
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::link::Hop;
+use crate::hop::Hop;
 use crate::pipe::Pipe;
 use crate::{Datagram, FlowCounters, Link, LinkConfig, Node, NodeId, Output, Rng, Time};
 
@@ -279,7 +279,9 @@ impl Network {
         let Some(&link) = route.get(hop.route_position) else { return self.deliver(hop.datagram) };
         hop.route_position += 1;
         let offered = self.links[link.0].offer(self.now, hop);
-        self.flows.entry((from, to)).or_default().lost += offered.gone;
+        for flow in offered.gone {
+            self.flows.entry(flow).or_default().lost += 1;
+        }
         if let Some(at) = offered.sent_at {
             self.schedule(at, |_| Event::Sent(link));
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{LinkConfig, LinkId, Network, NodeId};
+use crate::{Discipline, LinkConfig, LinkId, Network, NodeId};
 
 /// A star's measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,6 +15,8 @@ pub struct StarConfig {
     pub buffer_bytes: u64,
     /// ECN-capable datagrams are marked above this.
     pub mark_above_bytes: Option<u64>,
+    /// How it queues.
+    pub discipline: Discipline,
     /// There and back over empty queues, the time to put a datagram on a link not counted.
     pub base_rtt: Duration,
 }
@@ -27,6 +29,7 @@ impl Default for StarConfig {
             port_bps: 100_000_000,
             buffer_bytes: 65_536,
             mark_above_bytes: None,
+            discipline: Discipline::DropTail,
             base_rtt: Duration::from_micros(300),
         }
     }
@@ -45,6 +48,7 @@ impl Star {
     pub fn new(network: &mut Network, config: StarConfig) -> Self {
         let port = network.add_link(LinkConfig {
             mark_above_bytes: config.mark_above_bytes,
+            discipline: config.discipline,
             ..LinkConfig::new(config.port_bps, config.base_rtt / 4, config.buffer_bytes)
         });
         Star { config, port }
