@@ -23,6 +23,7 @@ mod star;
 mod stats;
 pub mod tcp;
 pub mod tfrc;
+mod wrapped;
 
 pub use faults::{Faults, Loss, LossScript, Spike};
 pub use link::{Link, LinkConfig, LinkCounters};
@@ -33,3 +34,4 @@ pub use queue::{Discipline, Red};
 pub use rng::Rng;
 pub use star::{Star, StarConfig};
 pub use stats::{FlowCounters, jain_index};
+pub use wrapped::{Passed, Shim, Wrapped};

@@ -4,16 +4,23 @@
 //! windows are small. [`Sack`] knows what has arrived and probes for a lost tail (RFC 6675, 8985), as hosts
 //! do now: it hardly meets a timeout where the other spends half of its time in them. Kept in both: slow
 //! start, congestion avoidance, the retransmission timeout with its backoff and minimum (RFC 6298), delayed
-//! acknowledgements, time stamps for the round trip. Left out: connections' beginning and end, receive
-//! windows, everything about bytes within a segment.
+//! acknowledgements, time stamps for the round trip, ECN (RFC 3168). Left out: connections' beginning and end,
+//! receive windows, sequence numbers within a segment.
+//!
+//! A source carries the bytes that it is given (`write`, `end`), and the [`Sink`] has them in order; one that is given
+//! none sends segments of which only the size counts. [`Segment`] and [`Ack`] are what they say to each other: a
+//! [`crate::Wrapped`] node can read and change it.
 
 mod newreno;
 mod sack;
+mod segment;
+mod supply;
 
 pub use newreno::NewReno;
 pub use sack::Sack;
+pub use segment::{Ack, Segment};
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::{Datagram, Node, NodeId, Output, Time};
@@ -37,8 +44,10 @@ pub struct TcpConfig {
     pub least_rto: Duration,
     /// When it begins.
     pub begin: Time,
-    /// Segments to send in all; none: for ever.
+    /// Segments to send in all, of a source that is given no bytes; none: for ever.
     pub segments: Option<u64>,
+    /// New segments are sent as ECN-capable, and marks heeded.
+    pub ecn: bool,
 }
 
 impl Default for TcpConfig {
@@ -50,6 +59,7 @@ impl Default for TcpConfig {
             least_rto: Duration::from_millis(200),
             begin: Time::ZERO,
             segments: None,
+            ecn: false,
         }
     }
 }
@@ -63,14 +73,18 @@ pub struct TcpCounters {
     pub recoveries: u64,
     /// Segments sent again.
     pub retransmitted: u64,
+    /// Reductions of the window for marks.
+    pub reductions: u64,
 }
 
-/// Acknowledges what a source sends.
+/// Acknowledges what a source sends, and has its bytes in order.
 pub struct Sink {
     /// Segments per acknowledgement, 1 or 2 (b in the throughput equation).
     per_ack: u32,
     next: u64,
-    ahead: BTreeSet<u64>,
+    ahead: BTreeMap<u64, Vec<u8>>,
+    received: Vec<u8>,
+    ece: bool,
     /// Segments in order not acknowledged yet, the first one's time stamp, and until when that may wait.
     pending: u32,
     stamp: Time,
@@ -85,7 +99,9 @@ impl Sink {
         Sink {
             per_ack,
             next: 0,
-            ahead: BTreeSet::new(),
+            ahead: BTreeMap::new(),
+            received: Vec::new(),
+            ece: false,
             pending: 0,
             stamp: Time::ZERO,
             ack_by: None,
@@ -93,20 +109,28 @@ impl Sink {
             from: None,
         }
     }
+
+    /// The bytes that have arrived in order.
+    pub fn received(&self) -> &[u8] {
+        &self.received
+    }
 }
 
 impl Node for Sink {
     fn handle(&mut self, now: Time, datagram: Datagram) {
-        let Some((seq, stamp)) = parse(&datagram.payload) else { return };
+        let Some(Segment { number, stamp, cwr, bytes }) = Segment::parse(&datagram.payload) else { return };
         self.from = Some(datagram.from);
+        // A mark on the segment that says so counts anew (RFC 3168 section 6.1.3).
+        self.ece = datagram.ce || (self.ece && !cwr);
         if self.pending == 0 {
             self.stamp = stamp;
         }
-        let in_order = seq == self.next && self.ahead.is_empty();
-        if seq >= self.next {
-            self.ahead.insert(seq);
+        let in_order = number == self.next && self.ahead.is_empty();
+        if number >= self.next {
+            self.ahead.entry(number).or_insert(bytes);
         }
-        while self.ahead.remove(&self.next) {
+        while let Some(bytes) = self.ahead.remove(&self.next) {
+            self.received.extend_from_slice(&bytes);
             self.next += 1;
         }
         self.pending += 1;
@@ -130,9 +154,9 @@ impl Node for Sink {
         }
         self.pending = 0;
         self.ack_by = None;
-        let mut acknowledgement = bytes(self.next, self.stamp);
-        acknowledgement.extend(self.ahead.iter().take(SACKED).flat_map(|seq| seq.to_be_bytes()));
-        Some(Output::Datagram(Datagram::new(to, acknowledgement).sized(OVERHEAD_BYTES)))
+        let beyond = self.ahead.keys().take(SACKED).copied().collect();
+        let ack = Ack { next: self.next, stamp: self.stamp, ece: self.ece, beyond, options: Vec::new() };
+        Some(Output::Datagram(Datagram::new(to, ack.emit()).sized(OVERHEAD_BYTES)))
     }
 }
 
@@ -162,14 +186,4 @@ impl Rto {
     fn back_off(&mut self) {
         self.timeout = (2 * self.timeout).min(LONGEST_RTO);
     }
-}
-
-fn bytes(number: u64, stamp: Time) -> Vec<u8> {
-    [number.to_be_bytes(), stamp.as_nanos().to_be_bytes()].concat()
-}
-
-fn parse(payload: &[u8]) -> Option<(u64, Time)> {
-    let (number, rest) = payload.split_first_chunk()?;
-    let stamp = rest.first_chunk()?;
-    Some((u64::from_be_bytes(*number), Time::from_nanos(u64::from_be_bytes(*stamp))))
 }

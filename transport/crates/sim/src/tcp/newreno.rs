@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 
-use super::{OVERHEAD_BYTES, Rto, TcpConfig, TcpCounters, bytes, parse};
+use super::supply::Supply;
+use super::{Ack, OVERHEAD_BYTES, Rto, Segment, TcpConfig, TcpCounters};
 use crate::{Datagram, Node, NodeId, Output, Time};
 
 /// A source that repairs losses as RFC 6582 says, without selective acknowledgements.
 pub struct NewReno {
     config: TcpConfig,
+    supply: Supply,
     to: NodeId,
     started: bool,
     /// Congestion window and slow-start threshold, segments.
@@ -22,6 +24,9 @@ pub struct NewReno {
     recovering: Option<u64>,
     /// A timeout was for segments below: their duplicates start no recovery (RFC 6582 section 4).
     recover: u64,
+    /// The window has been reduced for marks on segments below; the next new one says so.
+    reduced: u64,
+    cwr: bool,
     rto: Rto,
     rto_at: Option<Time>,
     resend: VecDeque<u64>,
@@ -32,6 +37,7 @@ impl NewReno {
     /// A source that will send to `to`.
     pub fn new(to: NodeId, config: TcpConfig) -> Self {
         NewReno {
+            supply: Supply::new(&config),
             config,
             to,
             started: false,
@@ -43,6 +49,8 @@ impl NewReno {
             duplicates: 0,
             recovering: None,
             recover: 0,
+            reduced: 0,
+            cwr: false,
             rto: Rto::new(config.least_rto),
             rto_at: None,
             resend: VecDeque::new(),
@@ -55,12 +63,33 @@ impl NewReno {
         self.counters
     }
 
-    /// All segments are acknowledged.
-    pub fn is_done(&self) -> bool {
-        self.config.segments.is_some_and(|segments| self.acked >= segments)
+    /// Gives it bytes to send.
+    ///
+    /// # Panics
+    /// If the stream has ended.
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.supply.write(bytes);
     }
 
-    fn on_ack(&mut self, now: Time, ack: u64, stamp: Time) {
+    /// There are no more bytes than it was given: the last ones may be less than a segment.
+    pub fn end(&mut self) {
+        self.supply.end();
+    }
+
+    /// All segments are acknowledged, and there will be no more.
+    pub fn is_done(&self) -> bool {
+        self.supply.ends_at(self.acked)
+    }
+
+    fn on_ack(&mut self, now: Time, ack: u64, stamp: Time, ece: bool) {
+        if ece && self.recovering.is_none() && ack > self.reduced {
+            // As for a loss, once a round trip (RFC 3168 section 6.1.2).
+            self.counters.reductions += 1;
+            self.threshold = (self.flight() / 2.0).max(2.0);
+            self.window = self.threshold;
+            self.reduced = self.fresh;
+            self.cwr = true;
+        }
         if ack > self.acked {
             self.rto.measure(now.since(stamp));
             let newly = ack - self.acked;
@@ -101,20 +130,25 @@ impl NewReno {
     }
 
     fn segment(&mut self, now: Time, seq: u64) -> Output {
-        if seq < self.fresh {
+        let again = seq < self.fresh;
+        if again {
             self.counters.retransmitted += 1;
         }
         self.fresh = self.fresh.max(seq + 1);
         self.rto_at.get_or_insert(now + self.rto.timeout);
-        let wire_bytes = self.config.mss_bytes + OVERHEAD_BYTES;
-        Output::Datagram(Datagram::new(self.to, bytes(seq, now)).sized(wire_bytes))
+        let (bytes, count) = self.supply.segment(seq);
+        let cwr = !again && std::mem::take(&mut self.cwr);
+        let segment = Segment { number: seq, stamp: now, cwr, bytes };
+        let datagram = Datagram::new(self.to, segment.emit()).sized(count + OVERHEAD_BYTES);
+        // What is sent again may not be marked (RFC 3168 section 6.1.5).
+        Output::Datagram(Datagram { ecn_capable: self.config.ecn && !again, ..datagram })
     }
 }
 
 impl Node for NewReno {
     fn handle(&mut self, now: Time, datagram: Datagram) {
-        if let Some((ack, stamp)) = parse(&datagram.payload) {
-            self.on_ack(now, ack, stamp);
+        if let Some(Ack { next, stamp, ece, .. }) = Ack::parse(&datagram.payload) {
+            self.on_ack(now, next, stamp, ece);
         }
     }
 
@@ -150,7 +184,7 @@ impl Node for NewReno {
         }
         // Limited transmit (RFC 3042): the first two duplicates let a segment go each.
         let beyond = if self.recovering.is_none() { f64::from(self.duplicates.min(2)) } else { 0.0 };
-        let more = self.config.segments.is_none_or(|segments| self.next < segments);
+        let more = self.next < self.supply.available();
         if !more || self.flight() + 1.0 > self.window + beyond {
             return None;
         }

@@ -5,7 +5,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{OVERHEAD_BYTES, Rto, TcpConfig, TcpCounters, bytes, parse};
+use super::supply::Supply;
+use super::{Ack, OVERHEAD_BYTES, Rto, Segment, TcpConfig, TcpCounters};
 use crate::{Datagram, Node, NodeId, Output, Time};
 
 /// A segment is lost when one has arrived that was sent so many transmissions later.
@@ -16,7 +17,7 @@ const LEAST_PROBE: Duration = Duration::from_millis(2);
 
 /// A segment that is not acknowledged by the cumulative number.
 #[derive(Clone, Copy, Debug)]
-struct Segment {
+struct Sent {
     /// The number of its last transmission.
     transmission: u64,
     arrived: bool,
@@ -26,18 +27,22 @@ struct Segment {
 /// A source that knows what has arrived.
 pub struct Sack {
     config: TcpConfig,
+    supply: Supply,
     to: NodeId,
     started: bool,
     window: f64,
     threshold: f64,
     /// Segments from `acked` on, as far as any was sent.
     acked: u64,
-    segments: VecDeque<Segment>,
+    segments: VecDeque<Sent>,
     transmissions: u64,
     /// The latest transmission known to have arrived.
     arrived: u64,
     /// The window has been reduced for losses of segments below.
     recovering: Option<u64>,
+    /// The window has been reduced for segments below; the next new one says so.
+    reduced: u64,
+    cwr: bool,
     rto: Rto,
     rto_at: Option<Time>,
     probe_at: Option<Time>,
@@ -49,6 +54,7 @@ impl Sack {
     /// A source that will send to `to`.
     pub fn new(to: NodeId, config: TcpConfig) -> Self {
         Sack {
+            supply: Supply::new(&config),
             config,
             to,
             started: false,
@@ -59,6 +65,8 @@ impl Sack {
             transmissions: 0,
             arrived: 0,
             recovering: None,
+            reduced: 0,
+            cwr: false,
             rto: Rto::new(config.least_rto),
             rto_at: None,
             probe_at: None,
@@ -72,12 +80,25 @@ impl Sack {
         self.counters
     }
 
-    /// All segments are acknowledged.
-    pub fn is_done(&self) -> bool {
-        self.config.segments.is_some_and(|segments| self.acked >= segments)
+    /// Gives it bytes to send.
+    ///
+    /// # Panics
+    /// If the stream has ended.
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.supply.write(bytes);
     }
 
-    fn on_ack(&mut self, now: Time, ack: u64, stamp: Time, beyond: impl Iterator<Item = u64>) {
+    /// There are no more bytes than it was given: the last ones may be less than a segment.
+    pub fn end(&mut self) {
+        self.supply.end();
+    }
+
+    /// All segments are acknowledged, and there will be no more.
+    pub fn is_done(&self) -> bool {
+        self.supply.ends_at(self.acked)
+    }
+
+    fn on_ack(&mut self, now: Time, Ack { next: ack, stamp, ece, beyond, .. }: Ack) {
         let newly = ack.saturating_sub(self.acked).min(self.segments.len() as u64);
         for segment in self.segments.drain(..newly as usize) {
             self.arrived = self.arrived.max(segment.transmission);
@@ -105,11 +126,18 @@ impl Sack {
             self.recovering = None;
         }
         match self.recovering {
-            None if losses => {
-                self.counters.recoveries += 1;
+            // A mark counts as a loss (RFC 3168 section 6.1.2).
+            None if losses || (ece && self.acked > self.reduced) => {
+                if losses {
+                    self.counters.recoveries += 1;
+                } else {
+                    self.counters.reductions += 1;
+                }
+                self.reduced = self.acked + self.segments.len() as u64;
+                self.cwr = self.config.ecn;
                 self.threshold = (self.window / 2.0).max(2.0);
                 self.window = self.threshold;
-                self.recovering = Some(self.acked + self.segments.len() as u64);
+                self.recovering = Some(self.reduced);
             }
             None if self.window < self.threshold => self.window += newly as f64,
             None => self.window += newly as f64 / self.window,
@@ -126,8 +154,9 @@ impl Sack {
 
     fn transmit(&mut self, now: Time, place: usize) -> Output {
         self.transmissions += 1;
-        let segment = Segment { transmission: self.transmissions, arrived: false, lost: false };
-        if place < self.segments.len() {
+        let segment = Sent { transmission: self.transmissions, arrived: false, lost: false };
+        let again = place < self.segments.len();
+        if again {
             self.counters.retransmitted += 1;
             self.segments[place] = segment;
         } else {
@@ -136,18 +165,20 @@ impl Sack {
         if self.rto_at.is_none() {
             self.set_timers(now);
         }
-        let wire_bytes = self.config.mss_bytes + OVERHEAD_BYTES;
-        let payload = bytes(self.acked + place as u64, now);
-        Output::Datagram(Datagram::new(self.to, payload).sized(wire_bytes))
+        let number = self.acked + place as u64;
+        let (bytes, count) = self.supply.segment(number);
+        let cwr = !again && std::mem::take(&mut self.cwr);
+        let segment = Segment { number, stamp: now, cwr, bytes };
+        let datagram = Datagram::new(self.to, segment.emit()).sized(count + OVERHEAD_BYTES);
+        // What is sent again may not be marked (RFC 3168 section 6.1.5).
+        Output::Datagram(Datagram { ecn_capable: self.config.ecn && !again, ..datagram })
     }
 }
 
 impl Node for Sack {
     fn handle(&mut self, now: Time, datagram: Datagram) {
-        if let Some((ack, stamp)) = parse(&datagram.payload) {
-            let beyond = datagram.payload[16..].chunks_exact(8);
-            let beyond = beyond.map(|seq| u64::from_be_bytes(seq.try_into().unwrap_or_default()));
-            self.on_ack(now, ack, stamp, beyond);
+        if let Some(ack) = Ack::parse(&datagram.payload) {
+            self.on_ack(now, ack);
         }
     }
 
@@ -186,7 +217,7 @@ impl Node for Sack {
         let probe = std::mem::take(&mut self.probe);
         if (under_way + 1) as f64 <= self.window || probe {
             let end = self.acked + self.segments.len() as u64;
-            let more = self.config.segments.is_none_or(|segments| end < segments);
+            let more = end < self.supply.available();
             if let Some(place) = self.segments.iter().position(|segment| segment.lost) {
                 return Some(self.transmit(now, place));
             } else if more {
