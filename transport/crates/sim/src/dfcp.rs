@@ -25,13 +25,14 @@ fn is_signal(datagram: &[u8]) -> bool {
     Header::parse(datagram).is_ok_and(|header| header.kind == Kind::Signal)
 }
 
-/// A datagram as it goes over links: a signal with a checksum.
-fn datagram(to: NodeId, mut bytes: Vec<u8>) -> Output {
-    if is_signal(&bytes) {
+/// A datagram as it goes over links: a signal with a checksum; ECN-capable if it carries data and its sender heeds marks.
+fn datagram(to: NodeId, mut bytes: Vec<u8>, heeds_marks: bool) -> Output {
+    let signal = is_signal(&bytes);
+    if signal {
         let sum = checksum(&bytes);
         bytes.extend_from_slice(&sum);
     }
-    Output::Datagram(Datagram::new(to, bytes))
+    Output::Datagram(Datagram { ecn_capable: heeds_marks && !signal, ..Datagram::new(to, bytes) })
 }
 
 /// What arrived of a datagram; a signal that did not arrive whole is as good as lost.

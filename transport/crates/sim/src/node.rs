@@ -22,7 +22,7 @@ pub struct Datagram {
     pub payload: Vec<u8>,
     /// What it takes on a link and in a queue.
     pub wire_bytes: u32,
-    /// Sent as ECN-capable: a queue may mark it instead of dropping it.
+    /// Sent as ECN-capable (ECT, RFC 3168): a queue may mark it instead of dropping it. Only who heeds marks sends so.
     pub ecn_capable: bool,
     /// Marked by a queue (congestion experienced).
     pub ce: bool,

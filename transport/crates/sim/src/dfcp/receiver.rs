@@ -98,7 +98,7 @@ impl ReceiverNode {
             }
             let mut buffer = Vec::new();
             while session.endpoint.poll_transmit(now, &mut buffer) {
-                output.push_back(datagram(*node, std::mem::take(&mut buffer)));
+                output.push_back(datagram(*node, std::mem::take(&mut buffer), false));
             }
         }
     }
@@ -225,7 +225,7 @@ impl Node for ReceiverNode {
             _ => {}
         }
         if !answer.is_empty() {
-            output.push_back(datagram(from, answer));
+            output.push_back(datagram(from, answer, false));
         }
     }
 

@@ -85,7 +85,9 @@ impl ServerNode {
             while let Some(transmit) = session.server.poll_transmit(now, &mut buffer, usize::MAX) {
                 session.served.sent = Some(now);
                 for datagram in buffer.chunks(transmit.segment_bytes) {
-                    self.output.push_back(Output::Datagram(Datagram::new(client, datagram.to_vec())));
+                    let datagram = Datagram::new(client, datagram.to_vec());
+                    // TFRC reduces its rate for a mark as for a loss (RFC 5348 section 3.2.1).
+                    self.output.push_back(Output::Datagram(Datagram { ecn_capable: true, ..datagram }));
                 }
                 buffer.clear();
             }
