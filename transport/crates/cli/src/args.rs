@@ -185,6 +185,15 @@ pub(crate) struct Fetch {
     /// How coded symbols choose their neighbours
     #[arg(long, value_enum, default_value_t = Draw::Dealt)]
     pub(crate) draw: Draw,
+    /// The factor c of the robust soliton distribution (0.01 to 10): how many coded symbols have few neighbours
+    #[arg(long, value_name = "C", default_value_t = proto::coding::PAPER_C)]
+    pub(crate) soliton_c: f64,
+    /// The failure probability delta of the robust soliton distribution (0.1 to 1)
+    #[arg(long, value_name = "DELTA", default_value_t = proto::coding::PAPER_DELTA)]
+    pub(crate) soliton_delta: f64,
+    /// How blocks are decoded
+    #[arg(long, value_enum, default_value_t = Decoder::Complete)]
+    pub(crate) decoder: Decoder,
     /// What limits the data in flight from all servers: this client's credits, or only each server's TFRC, as in the paper
     #[arg(long, value_enum, default_value_t = Pacing::Client)]
     pub(crate) pacing: Pacing,
@@ -377,6 +386,14 @@ pub(crate) enum Draw {
     Dealt,
     /// Drawn independently, as in the paper
     Independent,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Decoder {
+    /// As soon as the symbols determine the block
+    Complete,
+    /// By peeling alone, Algorithm 2 of the LTTP paper: needs a third more symbols
+    Peeling,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,8 +7,8 @@ mod report;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
+use proto::coding::{Method, lt_code};
 use proto::lttp::ClientConfig;
-use wire::control;
 
 use self::attempt::Attempt;
 use self::plan::Plan;
@@ -71,9 +71,11 @@ pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
 fn config(args: &Fetch) -> Result<ClientConfig, Failure> {
     let default = ClientConfig::default();
     Ok(ClientConfig {
-        code: match args.draw {
-            args::Draw::Dealt => control::Code::Dealt,
-            args::Draw::Independent => control::Code::Independent,
+        code: lt_code(args.draw == args::Draw::Dealt, args.soliton_c, args.soliton_delta)
+            .map_err(|e| Failure::usage(format!("--soliton-c, --soliton-delta: {e}")))?,
+        method: match args.decoder {
+            args::Decoder::Complete => Method::Complete,
+            args::Decoder::Peeling => Method::Peeling,
         },
         credits: args.pacing == args::Pacing::Client,
         window_floor_bytes: args.window.unwrap_or(default.window_floor_bytes),

@@ -306,3 +306,32 @@ fn nothing_outside_of_what_is_served_can_be_had() {
     }
     assert_eq!(into.files().into_keys().collect::<Vec<_>>(), ["inside", "within"]);
 }
+
+#[test]
+fn the_papers_code_and_decoder_are_options() {
+    let served = Folder::new();
+    served.put("large", 2_000_000).put("small", 70_000);
+    let server = insecure(&served);
+    for options in [
+        &["--decoder", "peeling"][..],
+        &["--draw", "independent", "--decoder", "peeling", "--pacing", "tfrc", "--block-symbols", "64"],
+        &["--soliton-c", "0.05", "--soliton-delta", "0.5"],
+        &["--soliton-c", "1", "--soliton-delta", "0.1", "--draw", "independent", "--decoder", "peeling"],
+    ] {
+        let into = Folder::new();
+        let options = [&["--insecure"], options].concat();
+        run(fetch(&into, &options).args([server.source("large"), server.source("small")])).succeeded();
+        same(&into, &served);
+    }
+}
+
+#[test]
+fn parameters_that_are_not_to_be_had_are_said_to_be_wrong() {
+    for (c, delta) in [("0", "0.7"), ("11", "0.7"), ("0.2", "0"), ("0.2", "2"), ("NaN", "0.7")] {
+        let into = Folder::new();
+        let options = ["--insecure", "--soliton-c", c, "--soliton-delta", delta, "localhost:x"];
+        let said = run(&mut fetch(&into, &options));
+        assert_eq!(said.status, Some(2), "{c} {delta}: {}", said.errors);
+        assert!(said.errors.contains("c is 0.01 to 10 and delta 0.1 to 1"), "{}", said.errors);
+    }
+}

@@ -1,7 +1,7 @@
 //! What can be wrong with what a caller, or through it a peer, asks for.
 
 use crate::solver::{MAX_COLUMNS, MAX_ROW};
-use crate::{MAX_SOURCE_SYMBOLS, MAX_SYMBOL_BYTES};
+use crate::{MAX_SOURCE_SYMBOLS, MAX_SYMBOL_BYTES, Soliton};
 
 /// A request outside the limits of the codec. Every limit is checked before memory is taken.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -39,6 +39,15 @@ pub enum Error {
     /// Parameters of the robust soliton distribution.
     #[error("the robust soliton distribution wants c > 0 and 0 < delta <= 1, not c = {c}, delta = {delta}")]
     Distribution {
+        /// The factor c of Eq. 3.
+        c: f64,
+        /// The failure probability delta of Eq. 3.
+        delta: f64,
+    },
+    /// Parameters of a code's degrees that are not to be had: see [`crate::Soliton`].
+    #[error("of the robust soliton distribution c is {} to {} and delta {} to {}, not c = {c}, delta = {delta}",
+        Soliton::C.start(), Soliton::C.end(), Soliton::DELTA.start(), Soliton::DELTA.end())]
+    Soliton {
         /// The factor c of Eq. 3.
         c: f64,
         /// The failure probability delta of Eq. 3.

@@ -4,7 +4,7 @@
 
 use crate::paper::{ImprovedDecoder, StandardDecoder};
 use crate::solver::Solver;
-use crate::{Code, Draw, Error, Progress, Random};
+use crate::{Code, Error, Family, Progress, Random};
 
 /// What decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Strategy {
 /// `k` outside the codec's limits; `loss` not in [0, 1); a decoder of the paper's for a code that it does not know.
 pub fn extra_symbols(
     k: u16,
-    draw: Draw,
+    family: impl Into<Family>,
     strategy: Strategy,
     loss: f64,
     seeds: impl IntoIterator<Item = u64>,
@@ -33,7 +33,7 @@ pub fn extra_symbols(
         return Err(Error::Loss(loss));
     }
     let lost_below = (loss * 4_294_967_296.0) as u64;
-    let code = Code::new(k, draw)?;
+    let code = Code::new(k, family)?;
     let mut solver = Solver::new(k.into(), 1)?;
     let trial = |seed| {
         let rows = code.rows(seed);

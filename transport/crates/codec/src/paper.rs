@@ -1,8 +1,8 @@
 //! The two decoders of the LTTP paper (section III.C, Algorithms 1 and 2), for experiments that compare them.
 //!
 //! Both peel and nothing else, and both move payloads as they go, as the paper does. They take any number of
-//! symbols and keep every one that may yet serve: they are no decoders for symbols from a stranger. That is
-//! [`crate::Decoder`].
+//! symbols and keep every one that may yet serve, four times a block if each index there is comes once. Who takes symbols
+//! from a stranger has to see to that; [`crate::Decoder`] does, and needs fewer.
 
 use std::collections::VecDeque;
 
@@ -93,6 +93,21 @@ impl ImprovedDecoder {
         let packet = self.peeler.packet(columns, payload)?;
         self.peeler.take(packet);
         Ok(self.peeler.progress())
+    }
+
+    /// How many source symbols are restored.
+    pub fn restored(&self) -> usize {
+        self.peeler.restored_count
+    }
+
+    /// Bytes of a symbol.
+    pub fn symbol_bytes(&self) -> usize {
+        self.peeler.symbol_bytes
+    }
+
+    /// The rows of the block.
+    pub fn rows(&self) -> &Rows {
+        &self.peeler.rows
     }
 
     /// The block once all of it is restored.

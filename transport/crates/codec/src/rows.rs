@@ -1,13 +1,13 @@
 //! Which source symbols a coded symbol is the XOR of.
 //!
-//! A row derives from (k, draw, seed, index) alone, so a packet carries an index and both ends agree. What is
+//! A row derives from (k, family, seed, index) alone, so a packet carries an index and both ends agree. What is
 //! here is wire format: golden vectors in `tests/` hold it still.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::precode::Precode;
 pub use crate::seed::choose_seed;
-use crate::{Error, MAX_SOURCE_SYMBOLS, Random, RobustSoliton};
+use crate::{Error, Family, MAX_SOURCE_SYMBOLS, Random, RobustSoliton};
 
 /// Of which columns the rows of a block are, and how they are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,26 +52,30 @@ impl Degrees {
 /// What the rows of all blocks of so many source symbols have in common, whatever their seeds.
 #[derive(Clone, Debug)]
 pub struct Code {
-    draw: Draw,
+    family: Family,
     degrees: Degrees,
     precode: Arc<Precode>,
     k: u16,
 }
 
 impl Code {
-    /// The code of `draw`: of an LT code with the LTTP paper's robust soliton distribution (c = 0.2, delta = 0.7).
+    /// The code of a family for blocks of `k` source symbols; a [`Draw`] alone stands for the LTTP paper's robust soliton
+    /// distribution (c = 0.2, delta = 0.7).
     ///
     /// # Errors
     /// `k` outside the codec's limits.
-    pub fn new(k: u16, draw: Draw) -> Result<Self, Error> {
+    pub fn new(k: u16, family: impl Into<Family>) -> Result<Self, Error> {
+        let family = family.into();
         if k == 0 || k > MAX_SOURCE_SYMBOLS {
             return Err(Error::SourceSymbols(k));
         }
-        let (degrees, precode) = match draw {
-            Draw::Independent | Draw::Dealt => (Degrees::Soliton(RobustSoliton::paper(k)?), Precode::none(k)),
+        let (degrees, precode) = match family.draw {
+            Draw::Independent | Draw::Dealt => {
+                (Degrees::Soliton(family.soliton.distribution(k)?), Precode::none(k))
+            }
             Draw::Raptor => (Degrees::Raptor, Precode::r10(k)),
         };
-        Ok(Code { draw, degrees, precode: Arc::new(precode), k })
+        Ok(Code { family, degrees, precode: Arc::new(precode), k })
     }
 
     /// Source symbols of a block.
@@ -114,8 +118,8 @@ impl Rows {
     ///
     /// # Errors
     /// `k` outside the codec's limits.
-    pub fn new(k: u16, draw: Draw, seed: u64) -> Result<Self, Error> {
-        Ok(Code::new(k, draw)?.rows(seed))
+    pub fn new(k: u16, family: impl Into<Family>, seed: u64) -> Result<Self, Error> {
+        Ok(Code::new(k, family)?.rows(seed))
     }
 
     /// The columns of a row, each once, in no order: numbers below [`Rows::columns`], of which the first k are the source
@@ -161,7 +165,7 @@ impl Rows {
 
     /// How neighbours are drawn.
     pub fn draw(&self) -> Draw {
-        self.0.code.draw
+        self.0.code.family.draw
     }
 
     /// The seed.
@@ -221,7 +225,7 @@ struct Generator {
 impl Generator {
     fn new(code: &Code, seed: u64) -> Self {
         Generator {
-            draw: code.draw,
+            draw: code.family.draw,
             seed,
             degrees: code.degrees.clone(),
             random: Random::of(seed, u32::MAX),

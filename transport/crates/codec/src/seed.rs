@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::solver::System;
-use crate::{Code, Draw};
+use crate::{Code, Family, Soliton};
 
 /// So many seeds are tried before the best of them is taken.
 const TRIALS: u64 = 256;
@@ -14,21 +14,47 @@ const TRIALS: u64 = 256;
 /// better seed saves are a small part.
 const TRIALS_BY_K_SQUARED: u64 = 1 << 24;
 
+/// And fewer with parameters c and delta of a peer's own: there are more of these than can be remembered, so that it can
+/// have a search for every request.
+const TRIALS_OF_OTHERS: u64 = 16;
+
 /// So many answers are remembered: those of every k that there is, with every draw. A process that always starts from the
 /// same seed never searches twice, whatever its peers ask for.
 const MEMORY: usize = 3 << 13;
 
-type Question = (u16, Draw, u64);
+/// And so many with other parameters than the paper's. They push no answer of the others out.
+const MEMORY_OF_OTHERS: usize = 1 << 12;
 
-static ANSWERS: LazyLock<Mutex<HashMap<Question, u64>>> = LazyLock::new(Mutex::default);
+type Question = (u16, Family, u64);
 
-fn answers() -> MutexGuard<'static, HashMap<Question, u64>> {
-    ANSWERS.lock().unwrap_or_else(PoisonError::into_inner)
+/// What is remembered, and how much of it at most.
+struct Memory {
+    answers: Mutex<HashMap<Question, u64>>,
+    most: usize,
+}
+
+static PAPERS: LazyLock<Memory> = LazyLock::new(|| Memory { answers: Mutex::default(), most: MEMORY });
+static OTHERS: LazyLock<Memory> =
+    LazyLock::new(|| Memory { answers: Mutex::default(), most: MEMORY_OF_OTHERS });
+
+impl Memory {
+    fn of(family: Family) -> &'static Self {
+        if has_papers_parameters(family) { &PAPERS } else { &OTHERS }
+    }
+
+    fn answers(&self) -> MutexGuard<'_, HashMap<Question, u64>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn has_papers_parameters(family: Family) -> bool {
+    family.soliton == Soliton::PAPER
 }
 
 /// Whether [`choose_seed`] remembers its answer, and takes no time.
-pub fn remembers_seed(k: u16, draw: Draw, start: u64) -> bool {
-    answers().contains_key(&(k, draw, start))
+pub fn remembers_seed(k: u16, family: impl Into<Family>, start: u64) -> bool {
+    let family = family.into();
+    Memory::of(family).answers().contains_key(&(k, family, start))
 }
 
 /// The first seed from `start` on whose first `k` rows are independent; if a bounded search finds none, the one
@@ -36,25 +62,27 @@ pub fn remembers_seed(k: u16, draw: Draw, start: u64) -> bool {
 ///
 /// It says nothing about security: `start` is public, and so is the seed. A `k` outside the codec's limits gives
 /// `start`, with which [`Rows::new`] fails.
-pub fn choose_seed(k: u16, draw: Draw, start: u64) -> u64 {
-    let question = (k, draw, start);
-    if let Some(&seed) = answers().get(&question) {
+pub fn choose_seed(k: u16, family: impl Into<Family>, start: u64) -> u64 {
+    let family = family.into();
+    let (memory, question) = (Memory::of(family), (k, family, start));
+    if let Some(&seed) = memory.answers().get(&question) {
         return seed;
     }
-    let Ok(code) = Code::new(k, draw) else { return start };
-    let seed = search(&code, start);
-    let mut answers = answers();
-    if answers.len() >= MEMORY {
+    let Ok(code) = Code::new(k, family) else { return start };
+    let most = if has_papers_parameters(family) { TRIALS } else { TRIALS_OF_OTHERS };
+    let seed = search(&code, start, most);
+    let mut answers = memory.answers();
+    if answers.len() >= memory.most {
         answers.clear();
     }
     answers.insert(question, seed);
     seed
 }
 
-fn search(code: &Code, start: u64) -> u64 {
+fn search(code: &Code, start: u64, most: u64) -> u64 {
     let k = code.k();
     let (mut best, mut least_missing) = (start, u32::MAX);
-    let trials = (TRIALS_BY_K_SQUARED / u64::from(k).pow(2)).clamp(1, TRIALS);
+    let trials = (TRIALS_BY_K_SQUARED / u64::from(k).pow(2)).clamp(1, most);
     if trials == 1 {
         return start;
     }
@@ -78,6 +106,7 @@ fn search(code: &Code, start: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Draw;
 
     #[test]
     fn the_first_k_rows_of_a_chosen_seed_are_independent() {
@@ -105,5 +134,23 @@ mod tests {
         assert!(seed.wrapping_sub(u64::MAX - 3) < TRIALS);
         assert_eq!(choose_seed(0, Draw::Dealt, 5), 5);
         assert_eq!(choose_seed(u16::MAX, Draw::Dealt, 5), 5);
+    }
+
+    #[test]
+    fn parameters_of_a_peers_own_are_remembered_apart_and_within_bounds() {
+        let kept = choose_seed(8, Draw::Dealt, 77);
+        let family = |n: u32| {
+            let soliton = Soliton::of_millionths(10_000 + n, 500_000).unwrap();
+            Family { draw: Draw::Dealt, soliton }
+        };
+        for n in 0..MEMORY_OF_OTHERS as u32 + 10 {
+            let seed = choose_seed(2, family(n), 1);
+            assert!((1..1 + TRIALS_OF_OTHERS).contains(&seed));
+            assert!(remembers_seed(2, family(n), 1));
+            assert!(OTHERS.answers().len() <= MEMORY_OF_OTHERS);
+        }
+        assert!(!remembers_seed(2, family(0), 1));
+        assert!(remembers_seed(8, Draw::Dealt, 77));
+        assert_eq!(choose_seed(8, Draw::Dealt, 77), kept);
     }
 }

@@ -2,7 +2,7 @@
 //! project promises (10,000 trials a figure in `make bench-codec`); here are fewer trials.
 
 use weir_codec::overhead::{Strategy, extra_symbols};
-use weir_codec::{Draw, Error, choose_seed};
+use weir_codec::{Decoder, Draw, Error, Family, Progress, Rows, Soliton, choose_seed};
 
 fn mean_percent(k: u16, draw: Draw, strategy: Strategy, loss: f64, trials: u64) -> f64 {
     let extra = extra_symbols(k, draw, strategy, loss, 0..trials).unwrap();
@@ -57,5 +57,28 @@ fn a_loss_that_is_none_is_refused() {
     for loss in [-0.1, 1.0, f64::NAN] {
         let error = extra_symbols(8, Draw::Dealt, Strategy::Rank, loss, [0]).unwrap_err();
         assert!(matches!(error, Error::Loss(_)));
+    }
+}
+
+#[test]
+fn with_any_parameters_that_may_be_asked_for_blocks_are_decoded_and_none_refused() {
+    for draw in [Draw::Independent, Draw::Dealt] {
+        for (c, delta) in
+            [0.01, 0.05, 0.2, 1.0, 10.0].into_iter().flat_map(|c| [0.1, 0.5, 1.0].map(|delta| (c, delta)))
+        {
+            for (k, seeds) in [(8, 20), (64, 20), (256, 20), (1024, 3), (4096, 1)] {
+                let soliton = Soliton::new(c, delta).unwrap();
+                for seed in 0..seeds {
+                    let rows = Rows::new(k, Family { draw, soliton }, seed).unwrap();
+                    let mut decoder = Decoder::new(1, rows.clone()).unwrap();
+                    let whole = (0..rows.max_symbols()).any(|index| {
+                        let progress = decoder.push(index, &[0]);
+                        progress.unwrap_or_else(|e| panic!("{draw:?}, c {c}, delta {delta}, k {k}: {e}"))
+                            == Progress::Complete
+                    });
+                    assert!(whole || draw == Draw::Independent, "{draw:?}, c {c}, delta {delta}, k {k}");
+                }
+            }
+        }
     }
 }

@@ -1,13 +1,15 @@
 //! The two ends of a block's code: of one of ours, or of RaptorQ by the crate `raptorq`, to compare with.
 
+mod peeling;
 #[cfg(feature = "raptorq")]
 mod rfc6330;
 
 use std::sync::Arc;
 
-use codec::{Draw, Progress, Rows, choose_seed, remembers_seed};
+pub use codec::soliton::{PAPER_C, PAPER_DELTA};
+use codec::{Draw, Family, Progress, Rows, Soliton, choose_seed, remembers_seed};
 use thiserror::Error;
-use wire::control::Code;
+use wire::control::{Code, Tuned};
 
 /// Source symbols that a block of RaptorQ may have. What a peer can make of the work grows faster than the block.
 const MOST_RAPTORQ_SYMBOLS: u16 = 2048;
@@ -24,9 +26,23 @@ pub enum Error {
     /// More symbols than a block of RaptorQ may have here.
     #[error("a block of RaptorQ has at most {MOST_RAPTORQ_SYMBOLS} source symbols here, not {0}")]
     RaptorQSymbols(u16),
+    /// A code that peeling alone does not decode.
+    #[error("peeling alone decodes LT codes, not Raptor codes")]
+    NotPeeled,
     /// Far more symbols than a block of RaptorQ needs do not restore it.
     #[error("symbols of RaptorQ that do not restore their block, however many come")]
     RaptorQDeficient,
+}
+
+/// How blocks are decoded. It is the receiving end's own affair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Peeling with inactivation, or what a code has instead: a block is complete as soon as its symbols determine it.
+    #[default]
+    Complete,
+    /// Peeling alone, by Algorithm 2 of the LTTP paper, which needs a third more symbols and holds up to four times the
+    /// block. LT codes only.
+    Peeling,
 }
 
 /// What the blocks of k symbols of an object have in common.
@@ -40,8 +56,8 @@ pub(crate) enum Blocks {
 
 impl Blocks {
     pub(crate) fn new(code: Code, k: u16, seed: u64) -> Result<Self, Error> {
-        match draw(code) {
-            Some(draw) => Ok(Blocks::Ours(Rows::new(k, draw, seed)?)),
+        match family(code)? {
+            Some(family) => Ok(Blocks::Ours(Rows::new(k, family, seed)?)),
             #[cfg(feature = "raptorq")]
             None => Ok(Blocks::RaptorQ { k: rfc6330::checked(k)? }),
             #[cfg(not(feature = "raptorq"))]
@@ -57,7 +73,21 @@ impl Blocks {
         }))
     }
 
-    pub(crate) fn decoder(&self, symbol_bytes: usize, spare: Option<Decoder>) -> Result<Decoder, Error> {
+    pub(crate) fn decoder(
+        &self,
+        symbol_bytes: usize,
+        method: Method,
+        spare: Option<Decoder>,
+    ) -> Result<Decoder, Error> {
+        if method == Method::Peeling {
+            return match self {
+                Blocks::Ours(rows) if rows.draw() != Draw::Raptor => {
+                    let decoder = peeling::Decoder::new(symbol_bytes, rows.clone())?;
+                    Ok(Decoder(Decoding::Peeling(Box::new(decoder))))
+                }
+                _ => Err(Error::NotPeeled),
+            };
+        }
         let spare = spare.filter(|spare| spare.symbol_bytes() == symbol_bytes);
         Ok(Decoder(match (self, spare) {
             (Blocks::Ours(rows), Some(Decoder(Decoding::Ours(mut decoder)))) => {
@@ -80,22 +110,45 @@ impl Blocks {
 
 /// A seed of good rows for blocks of k symbols, searched from `start` on; 0 where seeds mean nothing.
 pub(crate) fn good_seed(code: Code, k: u16, start: u64) -> u64 {
-    draw(code).map_or(0, |draw| choose_seed(k, draw, start))
+    family(code).ok().flatten().map_or(0, |family| choose_seed(k, family, start))
 }
 
 /// Whether [`good_seed`] needs no search.
 pub(crate) fn remembers_good_seed(code: Code, k: u16, start: u64) -> bool {
-    draw(code).is_none_or(|draw| remembers_seed(k, draw, start))
+    family(code).ok().flatten().is_none_or(|family| remembers_seed(k, family, start))
 }
 
-/// How rows are drawn; `None` if the code is none of ours.
-fn draw(code: Code) -> Option<Draw> {
-    match code {
-        Code::Independent => Some(Draw::Independent),
-        Code::Dealt => Some(Draw::Dealt),
-        Code::Raptor => Some(Draw::Raptor),
+/// Which rows there are; `None` if the code is none of ours.
+///
+/// # Errors
+/// Parameters that a peer may not ask for.
+fn family(code: Code) -> Result<Option<Family>, Error> {
+    Ok(match code {
+        Code::Independent => Some(Draw::Independent.into()),
+        Code::Dealt => Some(Draw::Dealt.into()),
+        Code::Raptor => Some(Draw::Raptor.into()),
         Code::RaptorQ => None,
-    }
+        Code::Tuned(Tuned { dealt, c_millionths, delta_millionths }) => {
+            let draw = if dealt { Draw::Dealt } else { Draw::Independent };
+            Some(Family { draw, soliton: Soliton::of_millionths(c_millionths, delta_millionths)? })
+        }
+    })
+}
+
+/// The LT code of these parameters c and delta (LTTP, Eq. 3), with neighbours dealt or chosen independently.
+///
+/// # Errors
+/// Parameters that are not to be had.
+pub fn lt_code(dealt: bool, c: f64, delta: f64) -> Result<Code, Error> {
+    let soliton = Soliton::new(c, delta)?;
+    Ok(match (soliton == Soliton::PAPER, dealt) {
+        (true, true) => Code::Dealt,
+        (true, false) => Code::Independent,
+        (false, dealt) => {
+            let (c_millionths, delta_millionths) = (soliton.c_millionths(), soliton.delta_millionths());
+            Code::Tuned(Tuned { dealt, c_millionths, delta_millionths })
+        }
+    })
 }
 
 /// Makes the coded symbols of a block.
@@ -130,6 +183,7 @@ pub struct Decoder(Decoding);
 #[derive(Debug)]
 enum Decoding {
     Ours(Box<codec::Decoder>),
+    Peeling(Box<peeling::Decoder>),
     #[cfg(feature = "raptorq")]
     RaptorQ(rfc6330::Decoder),
 }
@@ -142,6 +196,7 @@ impl Decoder {
     pub fn push(&mut self, index: u32, payload: &[u8]) -> Result<Progress, Error> {
         match &mut self.0 {
             Decoding::Ours(decoder) => Ok(decoder.push(index, payload)?),
+            Decoding::Peeling(decoder) => Ok(decoder.push(index, payload)?),
             #[cfg(feature = "raptorq")]
             Decoding::RaptorQ(decoder) => decoder.push(index, payload),
         }
@@ -151,6 +206,7 @@ impl Decoder {
     pub fn source(&self) -> Option<&[u8]> {
         match &self.0 {
             Decoding::Ours(decoder) => decoder.source(),
+            Decoding::Peeling(decoder) => decoder.source(),
             #[cfg(feature = "raptorq")]
             Decoding::RaptorQ(decoder) => decoder.source(),
         }
@@ -159,6 +215,7 @@ impl Decoder {
     fn symbol_bytes(&self) -> usize {
         match &self.0 {
             Decoding::Ours(decoder) => decoder.symbol_bytes(),
+            Decoding::Peeling(decoder) => decoder.symbol_bytes(),
             #[cfg(feature = "raptorq")]
             Decoding::RaptorQ(decoder) => decoder.symbol_bytes(),
         }
@@ -173,7 +230,8 @@ mod tests {
     use super::*;
 
     fn codes() -> Vec<Code> {
-        let mut codes = vec![Code::Independent, Code::Dealt, Code::Raptor];
+        let tuned = lt_code(true, 0.05, 0.5).unwrap();
+        let mut codes = vec![Code::Independent, Code::Dealt, Code::Raptor, tuned];
         if cfg!(feature = "raptorq") {
             codes.push(Code::RaptorQ);
         }
@@ -190,7 +248,7 @@ mod tests {
                 let source: Arc<[u8]> = (0..length).map(|_| random.next() as u8).collect();
                 let blocks = Blocks::new(code, k, good_seed(code, k, 1)).unwrap();
                 let mut encoder = blocks.encoder(source.clone(), symbol_bytes).unwrap();
-                let mut decoder = blocks.decoder(symbol_bytes, None).unwrap();
+                let mut decoder = blocks.decoder(symbol_bytes, Method::Complete, None).unwrap();
                 let mut symbol = vec![0; symbol_bytes];
                 for index in (0..codec::max_symbols(k)).filter(|_| random.bits().is_multiple_of(2)) {
                     encoder.encode(index, &mut symbol).unwrap();
@@ -209,11 +267,64 @@ mod tests {
     }
 
     #[test]
+    fn peeling_restores_blocks_of_lt_codes_whatever_their_parameters() {
+        let mut random = Random::new(3);
+        for (dealt, c, delta) in [(true, 0.2, 0.7), (false, 0.2, 0.7), (false, 0.05, 0.5), (true, 1.0, 0.1)] {
+            let code = lt_code(dealt, c, delta).unwrap();
+            for k in [1_u16, 2, 37, 256] {
+                let source: Arc<[u8]> = (0..usize::from(k) * 16).map(|_| random.next() as u8).collect();
+                let blocks = Blocks::new(code, k, good_seed(code, k, 1)).unwrap();
+                assert!(remembers_good_seed(code, k, 1));
+                let mut encoder = blocks.encoder(source.clone(), 16).unwrap();
+                let mut decoder = blocks.decoder(16, Method::Peeling, None).unwrap();
+                let mut symbol = [0; 16];
+                let mut received = 0;
+                for index in (0..codec::max_symbols(k)).filter(|_| !random.bits().is_multiple_of(8)) {
+                    encoder.encode(index, &mut symbol).unwrap();
+                    received += 1;
+                    match decoder.push(index, &symbol).unwrap() {
+                        Progress::Needs(more) => {
+                            assert!(more >= 1 && received + more >= u32::from(k));
+                            assert!(more <= u32::from(k).max(1), "{more} more after {received} of {k}");
+                        }
+                        Progress::Complete => break,
+                        Progress::Duplicate => panic!("it came once"),
+                    }
+                    assert_eq!(decoder.push(index, &symbol), Ok(Progress::Duplicate));
+                }
+                assert_eq!(decoder.source(), Some(&source[..]), "{code:?}, {k} symbols");
+            }
+        }
+    }
+
+    #[test]
+    fn peeling_alone_is_refused_for_what_it_does_not_decode() {
+        for code in codes().into_iter().filter(|code| matches!(code, Code::Raptor | Code::RaptorQ)) {
+            let blocks = Blocks::new(code, 8, 1).unwrap();
+            assert_eq!(blocks.decoder(16, Method::Peeling, None).unwrap_err(), Error::NotPeeled);
+        }
+    }
+
+    #[test]
+    fn parameters_that_a_peer_may_not_ask_for_are_errors() {
+        for (c_millionths, delta_millionths) in [(0, 700_000), (200_000, 0), (u32::MAX, 1), (1, u32::MAX)] {
+            let code = Code::Tuned(Tuned { dealt: true, c_millionths, delta_millionths });
+            let error = Blocks::new(code, 8, 1).unwrap_err();
+            assert!(error.to_string().contains("c is 0.01 to 10"), "{error}");
+            assert_eq!(good_seed(code, 8, 5), 0);
+            assert!(remembers_good_seed(code, 8, 5), "there is nothing to search");
+        }
+        assert_eq!(lt_code(true, 0.2, 0.7), Ok(Code::Dealt));
+        assert_eq!(lt_code(false, 0.2, 0.7), Ok(Code::Independent));
+        assert!(lt_code(true, 20.0, 0.7).is_err());
+    }
+
+    #[test]
     fn a_decoder_counts_what_is_missing_and_takes_no_symbol_twice() {
         for code in codes() {
             let blocks = Blocks::new(code, 8, 1).unwrap();
             let mut encoder = blocks.encoder(vec![7; 8 * 16].into(), 16).unwrap();
-            let mut decoder = blocks.decoder(16, None).unwrap();
+            let mut decoder = blocks.decoder(16, Method::Complete, None).unwrap();
             let mut symbol = [0; 16];
             encoder.encode(1, &mut symbol).unwrap();
             assert_eq!(decoder.push(1, &symbol), Ok(Progress::Needs(7)), "{code:?}");
@@ -228,12 +339,12 @@ mod tests {
             assert!(Blocks::new(code, 8193, 1).is_err(), "{code:?}");
             let blocks = Blocks::new(code, 8, 1).unwrap();
             for bytes in [0, 65_536] {
-                assert!(blocks.decoder(bytes, None).is_err());
+                assert!(blocks.decoder(bytes, Method::Complete, None).is_err());
                 assert!(blocks.encoder(vec![1].into(), bytes).is_err());
             }
             assert!(blocks.encoder(vec![1; 8 * 16 + 1].into(), 16).is_err());
             let mut encoder = blocks.encoder(vec![1; 8 * 16].into(), 16).unwrap();
-            let mut decoder = blocks.decoder(16, None).unwrap();
+            let mut decoder = blocks.decoder(16, Method::Complete, None).unwrap();
             for (index, bytes) in [(codec::max_symbols(8), 16), (u32::MAX, 16), (0, 15), (0, 17), (9, 17)] {
                 assert!(encoder.encode(index, &mut vec![0; bytes]).is_err(), "{code:?}: {index}, {bytes}");
                 assert!(decoder.push(index, &vec![0; bytes]).is_err(), "{code:?}: {index}, {bytes}");
@@ -249,7 +360,7 @@ mod tests {
             for (blocks, symbol_bytes, length) in [(&large, 16, 640), (&small, 16, 128), (&large, 32, 1280)] {
                 let source: Arc<[u8]> = (0..length).map(|n| n as u8).collect();
                 let mut encoder = blocks.encoder(source.clone(), symbol_bytes).unwrap();
-                let mut decoder = blocks.decoder(symbol_bytes, spare.take()).unwrap();
+                let mut decoder = blocks.decoder(symbol_bytes, Method::Complete, spare.take()).unwrap();
                 let mut symbol = vec![0; symbol_bytes];
                 for index in 0.. {
                     encoder.encode(index, &mut symbol).unwrap();
@@ -271,7 +382,7 @@ mod tests {
             symbols in prop::collection::vec((0_u32..400, prop::collection::vec(any::<u8>(), 15..18)), 0..300),
         ) {
             for code in codes() {
-                let mut decoder = Blocks::new(code, k, 1).unwrap().decoder(16, None).unwrap();
+                let mut decoder = Blocks::new(code, k, 1).unwrap().decoder(16, Method::Complete, None).unwrap();
                 let mut received = 0;
                 for (index, payload) in &symbols {
                     match decoder.push(*index, payload) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use codec::solver::Solver;
 use wire::control::{Code, Version};
 
-use crate::coding::{Blocks, Decoder, Encoder, Error, good_seed, remembers_good_seed};
+use crate::coding::{Blocks, Decoder, Encoder, Error, Method, good_seed, remembers_good_seed};
 
 /// What a driver knows of an object that it has opened.
 #[derive(Clone, Copy, Debug)]
@@ -52,13 +52,13 @@ const BLOCK_BYTES: usize = 1024;
 /// What a code has for each symbol of a block: degrees, pre-code, places of rows; and then its rows, of up to four
 /// times as many symbols.
 const CODE_BYTES: usize = 80;
-const ROWS_BYTES: usize = 112;
+const ROWS_BYTES: usize = 136;
 
 /// The most columns of k source symbols and the pre-code over them: R10's of a Raptor code (RFC 5053, section 5.4.2.3),
 /// RaptorQ's (RFC 6330, section 5.3.3.3).
 fn columns(code: Code, k: usize) -> usize {
     match code {
-        Code::Independent | Code::Dealt => k,
+        Code::Independent | Code::Dealt | Code::Tuned(_) => k,
         Code::Raptor => k + (2 * k).isqrt() + k / 64 + 16,
         Code::RaptorQ => k + k / 16 + 32,
     }
@@ -170,17 +170,25 @@ pub struct Cut {
     layout: Layout,
     whole: Blocks,
     last: Option<Blocks>,
+    method: Method,
 }
 
 impl Cut {
     /// The code, with the seeds that [`Cut::choose`] has found at the sending end.
     ///
     /// # Errors
-    /// k outside the codec's limits, which no layout has; RaptorQ in a program without it.
+    /// k outside the codec's limits, which no layout has; parameters c and delta out of bounds; RaptorQ in a program without
+    /// it.
     pub fn new(layout: Layout, code: Code, seed: u64, last_seed: u64) -> Result<Self, Error> {
         let whole = Blocks::new(code, layout.whole_k(), seed)?;
         let last = layout.last_k().map(|k| Blocks::new(code, k, last_seed)).transpose()?;
-        Ok(Cut { layout, whole, last })
+        Ok(Cut { layout, whole, last, method: Method::default() })
+    }
+
+    /// The same, decoded by this method.
+    #[must_use]
+    pub fn decoded_by(self, method: Method) -> Self {
+        Cut { method, ..self }
     }
 
     /// A code with good seeds, searched from `start` on; returns those of the whole blocks and of the last one as well.
@@ -215,9 +223,9 @@ impl Cut {
     /// What restores `block` from symbols, or from as many bytes of each as `symbol_bytes`; made of `spare` if it fits.
     ///
     /// # Errors
-    /// `symbol_bytes` outside the codec's limits.
+    /// `symbol_bytes` outside the codec's limits; a code that the method does not decode.
     pub fn decoder(&self, block: u32, symbol_bytes: usize, spare: Option<Decoder>) -> Result<Decoder, Error> {
-        self.code(block).decoder(symbol_bytes, spare)
+        self.code(block).decoder(symbol_bytes, self.method, spare)
     }
 
     fn code(&self, block: u32) -> &Blocks {

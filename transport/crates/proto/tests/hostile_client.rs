@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use weir_proto::lttp::{ServerConfig, ServerEvent};
 use weir_proto::object::Layout;
 use weir_proto::{Budget, Time};
-use wire::control::{self, Code, Fetch, Pacing, Refusal, Run, Version};
+use wire::control::{self, Code, Fetch, Pacing, Refusal, Run, Tuned, Version};
 use wire::packet::{Credit, Feedback, Header, Kind};
 
 const MS: Duration = Duration::from_millis(1);
@@ -316,8 +316,17 @@ fn bursts_fit_what_one_call_can_send_at_any_rate() {
 /// Anything that a client may say, sensible or not.
 fn client_message() -> impl Strategy<Value = control::Client> {
     let pacing = prop_oneof![Just(Pacing::Tfrc), any::<u16>().prop_map(|first| Pacing::Client { first })];
-    let code =
-        prop_oneof![Just(Code::Dealt), Just(Code::Independent), Just(Code::Raptor), Just(Code::RaptorQ)];
+    let tuned = prop_oneof![(any::<u32>(), any::<u32>()), (9_000..11_000_u32, 0..1_100_000_u32)];
+    let tuned = (any::<bool>(), tuned).prop_map(|(dealt, (c_millionths, delta_millionths))| {
+        Code::Tuned(Tuned { dealt, c_millionths, delta_millionths })
+    });
+    let code = prop_oneof![
+        Just(Code::Dealt),
+        Just(Code::Independent),
+        Just(Code::Raptor),
+        Just(Code::RaptorQ),
+        tuned
+    ];
     let run =
         (0..40_u32, prop_oneof![0..9_u32, Just(u32::MAX)]).prop_map(|(first, count)| Run { first, count });
     let version = prop_oneof![Just(None), Just(Some(Version([1; 16]))), Just(Some(Version([2; 16])))];

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Bed, SECOND};
+use proto::coding::Method;
 use proto::lttp::ClientConfig;
 use weir_sim::Time;
 use wire::control::Code;
@@ -32,6 +33,7 @@ fn paper(symbol_bytes: u16) -> ClientConfig {
     ClientConfig {
         credits: false,
         code: Code::Independent,
+        method: Method::Peeling,
         block_symbols: 64,
         symbol_bytes,
         ..ClientConfig::default()

@@ -138,9 +138,8 @@ impl Shim for Repeats {
     }
 
     fn handle_timeout(&mut self, now: Time, passed: &mut Passed) {
-        while let Some((_, datagram)) = self.later.pop_front_if(|(at, _)| *at <= now) {
-            passed.down(datagram);
-        }
+        let due = self.later.partition_point(|(at, _)| *at <= now);
+        self.later.drain(..due).for_each(|(_, datagram)| passed.down(datagram));
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -157,7 +156,7 @@ fn nodes_around_the_ends_read_and_change_what_they_say() {
     let mut seen = std::collections::BTreeSet::new();
     let loss = Loss::Script(Box::new(move |_, datagram| {
         let number = Segment::parse(&datagram.payload).expect("a source sends segments").number;
-        number % 5 == 0 && seen.insert(number)
+        number.is_multiple_of(5) && seen.insert(number)
     }));
     join(&mut network, source, sink, Faults { loss, ..Faults::default() }, Faults::default());
     let stream = bytes(9, 60_000);

@@ -438,11 +438,11 @@ impl Fetching {
     fn on_parameters(&mut self, server: ServerId, parameters: Parameters) {
         let Some(job) = self.job_of.get(&(server, parameters.request)).copied() else { return };
         let Some(running) = self.jobs.get_mut(&job) else { return };
-        let ClientConfig { symbol_bytes, block_symbols, code, .. } = self.config;
+        let ClientConfig { symbol_bytes, block_symbols, code, method, .. } = self.config;
         // The state machine has looked at them before.
         let Some(layout) = Layout::new(symbol_bytes, block_symbols, parameters.size) else { return };
         let cut = match Cut::new(layout, code, parameters.seed, parameters.last_seed) {
-            Ok(cut) => cut,
+            Ok(cut) => cut.decoded_by(method),
             Err(e) => {
                 self.client.cancel(server, parameters.request);
                 return self.fail(job, None, e.to_string());

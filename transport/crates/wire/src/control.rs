@@ -31,6 +31,20 @@ pub enum Code {
     Raptor,
     /// RaptorQ (RFC 6330), for comparison: an end may have been built without it. Seeds mean nothing to it.
     RaptorQ,
+    /// An LT code with other parameters than the LTTP paper settles on, which [`Code::Independent`] and [`Code::Dealt`]
+    /// have.
+    Tuned(Tuned),
+}
+
+/// An LT code with parameters of its own. What they may be is for the ends to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tuned {
+    /// Neighbours are dealt, or else chosen independently.
+    pub dealt: bool,
+    /// c of the robust soliton distribution, in millionths.
+    pub c_millionths: u32,
+    /// delta of it, in millionths.
+    pub delta_millionths: u32,
 }
 
 /// Who limits what is under way, besides TFRC.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_wire::control::{
     self, Client, Code, Entry, Fetch, Frames, Offer, Omitted, Pacing, Parameters, Receiver, Refusal, Run,
-    Sender, Server, Version,
+    Sender, Server, Tuned, Version,
 };
 use weir_wire::packet::{Credit, Feedback, Flag, Header, Kind, Need, Needs, Report, Signal, Symbol, Welcome};
 
@@ -173,7 +173,9 @@ fn messages_are_as_they_were() {
         runs: vec![Run { first: 3, count: 2 }, Run { first: 9, count: u32::MAX }],
         version: Some(Version([0xab; 16])),
     };
-    golden.message("client.fetch.resumed", &Client::Fetch(resumed));
+    golden.message("client.fetch.resumed", &Client::Fetch(resumed.clone()));
+    let tuned = Tuned { dealt: true, c_millionths: 50_000, delta_millionths: 1_000_000 };
+    golden.message("client.fetch.tuned", &Client::Fetch(Fetch { code: Code::Tuned(tuned), ..resumed }));
     golden.message("client.done", &Client::Done { request: 1, block: 1_000_000 });
     golden.message("client.cancel", &Client::Cancel { request: 1 });
 

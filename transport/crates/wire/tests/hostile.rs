@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weir_wire::control::{
     self, Client, Code, Entry, Fetch, Frames, MAX_FRAME_BYTES, Malformed, Omitted, Pacing, Parameters,
-    Receiver, Refusal, Run, Sender, Server, Version,
+    Receiver, Refusal, Run, Sender, Server, Tuned, Version,
 };
 use weir_wire::packet::{
     self, Credit, Feedback, Header, Kind, MAX_CREDITS, MAX_NEEDS, MAX_NUMBER, Report, Signal, Symbol, Welcome,
@@ -30,8 +30,16 @@ fn run() -> impl Strategy<Value = Run> {
 
 fn fetch() -> impl Strategy<Value = Fetch> {
     let pacing = prop_oneof![Just(Pacing::Tfrc), any::<u16>().prop_map(|first| Pacing::Client { first })];
-    let code =
-        prop_oneof![Just(Code::Dealt), Just(Code::Independent), Just(Code::Raptor), Just(Code::RaptorQ)];
+    let tuned = any::<(bool, u32, u32)>().prop_map(|(dealt, c_millionths, delta_millionths)| {
+        Code::Tuned(Tuned { dealt, c_millionths, delta_millionths })
+    });
+    let code = prop_oneof![
+        Just(Code::Dealt),
+        Just(Code::Independent),
+        Just(Code::Raptor),
+        Just(Code::RaptorQ),
+        tuned
+    ];
     let version = prop::option::of(any::<[u8; 16]>().prop_map(Version));
     (any::<(u16, String, u16, u16)>(), code, pacing, prop::collection::vec(run(), 0..9), version).prop_map(
         |((request, path, symbol_bytes, block_symbols), code, pacing, runs, version)| Fetch {

@@ -169,7 +169,8 @@ impl SenderNode {
             let mut buffer = Vec::new();
             while let Some(segment_bytes) = self.endpoint.poll_transmit(now, &mut buffer, usize::MAX) {
                 // Under a rate that it was told, nobody would heed a mark (RFC 3168 section 5).
-                let heeds_marks = self.endpoint.data().is_some_and(|sender| sender.rate(now).0 == Guide::Tfrc);
+                let heeds_marks =
+                    self.endpoint.data().is_some_and(|sender| sender.rate(now).0 == Guide::Tfrc);
                 let datagrams =
                     buffer.chunks(segment_bytes).map(|bytes| datagram(self.to, bytes.to_vec(), heeds_marks));
                 self.output.extend(datagrams);

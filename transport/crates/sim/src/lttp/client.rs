@@ -218,12 +218,13 @@ impl ClientNode {
 
     fn on_parameters(&mut self, now: Time, server: ServerId, parameters: &Parameters) {
         let Some(&number) = self.running.get(&(server, parameters.request)) else { return };
-        let ClientConfig { symbol_bytes, block_symbols, code, .. } = self.config;
+        let ClientConfig { symbol_bytes, block_symbols, code, method, .. } = self.config;
         let layout = Layout::new(symbol_bytes, block_symbols, parameters.size);
         let layout = layout.expect("the state machine has looked at them");
         let cut = Cut::new(layout, code, parameters.seed, parameters.last_seed);
         let fetch = &mut self.fetches[number];
-        fetch.assembly = Some(Assembly::new(cut.expect("tests ask for what there is"), true));
+        let cut = cut.expect("tests ask for what there is").decoded_by(method);
+        fetch.assembly = Some(Assembly::new(cut, true));
         fetch.version = Some(parameters.version);
         fetch.bytes = vec![0; parameters.size as usize];
         let all = [Run { first: 0, count: layout.blocks() }];

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use wire::control::{self, Code, Entry, Omitted, Parameters, Refusal};
 
+use crate::coding::Method;
+
 /// How a client behaves.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
@@ -13,6 +15,8 @@ pub struct ClientConfig {
     pub block_symbols: u16,
     /// The code of the blocks.
     pub code: Code,
+    /// How they are decoded.
+    pub method: Method,
     /// Whether this client keeps what is under way within a window, or leaves all to TFRC as the paper does.
     pub credits: bool,
     /// The least window in bytes on the wire: what a shallow buffer holds, less than which stalls empty it.
@@ -31,6 +35,7 @@ impl Default for ClientConfig {
             symbol_bytes: 1024,
             block_symbols: 256,
             code: Code::Dealt,
+            method: Method::Complete,
             credits: true,
             window_floor_bytes: 40 << 10,
             window_ceiling_bytes: 16 << 20,
