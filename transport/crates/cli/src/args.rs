@@ -8,6 +8,7 @@ use udp::Limits;
 use udp::tls::Fingerprint;
 use wire::packet;
 
+use crate::select::Select;
 use crate::target::{Host, Target};
 
 const RECEIVER_PORT: u16 = 4870;
@@ -16,10 +17,14 @@ const RECEIVER_PORT: u16 = 4870;
 /// Both protocols send coded symbols, so that the repair of loss does not wait for a timeout.
 ///
 ///   A server:    fountain serve /srv/data
-///   A client:    fountain fetch --fingerprint FINGERPRINT server:reports/2026.csv -o .
+///   A client:    fountain fetch server:reports/2026.csv
 ///   A receiver:  fountain recv --client FINGERPRINT /srv/inbox
-///   A sender:    fountain send --fingerprint FINGERPRINT --rate-from https://controller:8181
-///                --token-file token receiver reports/
+///   A sender:    fountain send --rate-from https://controller:8181 --token-file token receiver reports/
+///   In a pipe:   fountain fetch server:backup.tar -o - | tar x
+///                tar c reports | fountain send --tfrc receiver - --name reports.tar
+///
+/// A host that is connected to for the first time shows its fingerprint, and you say whether it is the right one; from then
+/// on it is known by it (--accept-new does so without a question). --fingerprint and --ca say beforehand whom to trust.
 ///
 /// Exit status: 0 everything is complete; 1 something is missing; 2 the command line is wrong;
 /// 130 interrupted (the data received so far is kept, and the same command resumes).
@@ -37,6 +42,7 @@ pub(crate) enum Command {
     Recv(Recv),
     Send(Send),
     Id(Id),
+    Known(Known),
 }
 
 /// Print the fingerprint of your identity.
@@ -51,15 +57,35 @@ pub(crate) struct Id {
     pub(crate) json: bool,
 }
 
+/// List the peers that are known, or forget one.
+///
+/// `fetch` and `send` keep the fingerprint of each host that was trusted once, in $XDG_STATE_HOME/fountain/known_peers or
+/// ~/.local/state/fountain/known_peers. If the host shows another one later, nothing is exchanged with it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Known {
+    /// Forget this host: the next command that connects to it asks again. Without a port, at every port
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = host_at_any_port)]
+    pub(crate) forget: Option<Host>,
+    /// Print lines of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Serve the files of a directory.
 ///
 /// Listens for control channels on TCP and for data on the same port of UDP. Clients recognize the server by its
 /// fingerprint, which it prints, or by the authority of its --cert. Everyone may fetch, unless --client or --client-ca
 /// say who.
 #[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
 pub(crate) struct Serve {
     /// The directory to serve: all regular files below it, but nothing outside of it that links lead to
-    pub(crate) directory: PathBuf,
+    #[arg(required_unless_present = "config")]
+    pub(crate) directory: Option<PathBuf>,
+    /// A file of TOML with options and the directory, as in: directory = "/srv", listen = "[::]:4860", client = ["…", "…"].
+    /// What is on the command line prevails
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// The address to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:4860")]
     pub(crate) listen: SocketAddr,
@@ -77,6 +103,12 @@ pub(crate) struct Serve {
     /// most an eighth of what the others leave for blocks, and as much for the rest
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     pub(crate) memory: usize,
+    /// Never send faster than this to all clients together, in bit/s of whole Ethernet frames: 100M, 2.5G
+    #[arg(long, value_name = "BIT/S", value_parser = limit)]
+    pub(crate) limit: Option<f64>,
+    /// Never send faster than this to one client
+    #[arg(long, value_name = "BIT/S", value_parser = limit)]
+    pub(crate) limit_per_client: Option<f64>,
     /// Print events as lines of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -123,6 +155,8 @@ impl Most {
             connections_of_an_address: self.max_connections_per_address,
             memory_bytes,
             files: self.max_files,
+            bps: None,
+            bps_of_a_connection: None,
         }
     }
 }
@@ -130,6 +164,10 @@ impl Most {
 /// The peers that a connecting end trusts, and its own identity.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Trust {
+    /// Trust hosts that are not known with the certificate that they show, and remember it; without this, they are asked
+    /// about on the terminal. One that shows another certificate than before is refused all the same
+    #[arg(long, conflicts_with_all = ["fingerprint", "ca", "insecure"])]
+    pub(crate) accept_new: bool,
     /// Trust the peer whose certificate has this fingerprint (may be given several times)
     #[arg(long, value_name = "FINGERPRINT", conflicts_with_all = ["ca", "insecure"])]
     pub(crate) fingerprint: Vec<Fingerprint>,
@@ -156,8 +194,9 @@ pub(crate) struct Fetch {
     /// What to fetch: HOST:PATH, HOST:PORT/PATH or HOST,HOST/PATH
     #[arg(required = true, value_name = "SOURCE")]
     pub(crate) sources: Vec<Target>,
-    /// The directory for the fetched files
-    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    /// The directory for the fetched files; of a single file, DIR/, its new name, or "-" for standard output: messages go to
+    /// standard error then
+    #[arg(short, long, value_name = "DIR|FILE|-", default_value = ".")]
     pub(crate) output: PathBuf,
     /// Fetch directories with everything below them
     #[arg(short, long)]
@@ -200,6 +239,14 @@ pub(crate) struct Fetch {
     /// Bytes on the wire that may be in flight to this client from all servers together; by default at least 40 KiB, and up to what the path is measured to hold
     #[arg(long, value_name = "BYTES")]
     pub(crate) window: Option<usize>,
+    /// Never fetch faster than this from all servers together, in bit/s of whole Ethernet frames: 100M, 2.5G
+    #[arg(long, value_name = "BIT/S", value_parser = limit)]
+    pub(crate) limit: Option<f64>,
+    #[command(flatten)]
+    pub(crate) select: Select,
+    /// Say what would be fetched, and what of it is there already, and fetch nothing
+    #[arg(long, conflicts_with_all = ["discard", "hash"])]
+    pub(crate) dry_run: bool,
     /// Keep trying for this time to reach servers that are gone
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub(crate) retry: f64,
@@ -221,9 +268,15 @@ pub(crate) struct Fetch {
 /// sender connects again. Files that are there already are not replaced, unless --overwrite says so. Symbolic links below
 /// the directory are not followed.
 #[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
 pub(crate) struct Recv {
     /// The directory for the received files
-    pub(crate) directory: PathBuf,
+    #[arg(required_unless_present = "config")]
+    pub(crate) directory: Option<PathBuf>,
+    /// A file of TOML with options and the directory, as in: directory = "/srv/inbox", client = ["…", "…"], overwrite = true.
+    /// What is on the command line prevails
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// The address to listen on (UDP); port 0 selects a free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:4870")]
     pub(crate) listen: SocketAddr,
@@ -257,6 +310,9 @@ pub(crate) struct Recv {
     /// most an eighth of what the others leave for blocks, and as much for the rest
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     pub(crate) memory: usize,
+    /// Ask senders to be no faster than this together, in bit/s of whole Ethernet frames: 100M, 2.5G. Each gets an equal part
+    #[arg(long, value_name = "BIT/S", value_parser = limit)]
+    pub(crate) limit: Option<f64>,
     /// A sender that sends nothing for this time, while its files are incomplete, is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) silence: f64,
@@ -273,14 +329,18 @@ pub(crate) struct Recv {
 /// the flow to the controller of the fabric, follows its share, and withdraws the flow at the end. While the controller is
 /// gone, TFRC's rate is used. After an interruption, the same command resumes where it stopped.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("source of the rate").required(true).args(["rate_from", "rate", "tfrc"]))]
+#[command(group = clap::ArgGroup::new("source of the rate").args(["rate_from", "rate", "tfrc"]))]
 pub(crate) struct Send {
     /// HOST or HOST:PORT
     #[arg(value_name = "RECEIVER", value_parser = receiver)]
     pub(crate) to: Host,
-    /// What to send: files, or directories with everything below them
+    /// What to send: files, or directories with everything below them; "-" is standard input, with --name
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    /// The name at the receiver of what comes from standard input. It is kept in a file of the temporary directory
+    /// ($TMPDIR) first, of which a part stays free
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
     /// The controller's HTTP API, which sets the rate
     #[arg(long, value_name = "URL", requires = "token_file")]
     pub(crate) rate_from: Option<String>,
@@ -308,9 +368,14 @@ pub(crate) struct Send {
     /// Use at least this rate if the controller's rate is lower
     #[arg(long, value_name = "BIT/S", value_parser = rate)]
     pub(crate) floor: Option<f64>,
-    /// Never send faster than this, whatever the source of the rate
-    #[arg(long, value_name = "BIT/S", value_parser = rate)]
-    pub(crate) ceiling: Option<f64>,
+    /// Never send faster than this, whatever the source of the rate, in bit/s of whole Ethernet frames: 100M, 2.5G
+    #[arg(long, visible_alias = "ceiling", value_name = "BIT/S", value_parser = limit)]
+    pub(crate) limit: Option<f64>,
+    #[command(flatten)]
+    pub(crate) select: Select,
+    /// Say what would be sent, and send nothing; the receiver is not asked what it has
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) trust: Trust,
     /// Bytes of a symbol, or "mtu": as many as the path carries, up to an Ethernet frame
@@ -352,6 +417,10 @@ pub(crate) struct Send {
     pub(crate) quiet: bool,
 }
 
+fn host_at_any_port(text: &str) -> Result<Host, String> {
+    Host::with_port(text, 0)
+}
+
 fn receiver(text: &str) -> Result<Host, String> {
     Host::with_port(text, RECEIVER_PORT)
 }
@@ -367,6 +436,12 @@ fn rate(text: &str) -> Result<f64, String> {
     let bps = digits.parse::<f64>().ok().map(|n| n * factor);
     bps.filter(|bps| bps.is_finite() && *bps > 0.0)
         .ok_or_else(|| format!("{text:?} is not a rate; write bit/s, e.g. 95M or 2.5G"))
+}
+
+/// A cap of a rate: high enough for a datagram before a peer that hears nothing gives up.
+fn limit(text: &str) -> Result<f64, String> {
+    const LEAST_BPS: f64 = 64e3;
+    rate(text).and_then(|bps| if bps < LEAST_BPS { Err("write at least 64k".to_owned()) } else { Ok(bps) })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,7 @@
 //! `fountain fetch`.
 
 mod attempt;
+mod destination;
 mod plan;
 mod report;
 
@@ -9,19 +10,29 @@ use std::sync::atomic::Ordering;
 
 use proto::coding::{Method, lt_code};
 use proto::lttp::ClientConfig;
+use signal_hook::consts::SIGPIPE;
+use udp::Over;
 
 use self::attempt::Attempt;
 use self::plan::Plan;
 use self::report::Report;
 use crate::args::{self, Fetch};
+use crate::first_use::Meeting;
+use crate::retry::{Retry, interruption, status};
 use crate::serve::seconds;
-use crate::trying::{Retry, interruption, status};
+use crate::target::Host;
 use crate::{Failure, security};
 
 pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
     let interrupted = interruption()?;
-    let tls = security::client(&args.trust)?;
     let config = config(args)?;
+    let meeting =
+        Meeting { over: Over::Tcp, retry: args.retry, silence: config.silence, interrupted: &interrupted };
+    let hosts: Vec<&Host> = args.sources.iter().flat_map(|target| &target.hosts).collect();
+    let security = security::client(&args.trust, &hosts, &meeting)?;
+    if args.select.is_any() && !args.recursive {
+        return Err(Failure::usage("--include and --exclude: they are for directories, with --recursive"));
+    }
     let mut plan = Plan::new(args, &config)?;
     let mut report = Report::new(args);
     let mut retry = Retry::new(args.retry)?;
@@ -35,7 +46,7 @@ pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
         while !plan.is_finished() && !interrupted.load(Ordering::Relaxed) {
             let mut present = match attempt.take() {
                 Some(attempt) => attempt,
-                None => Attempt::connect(&plan, tls.as_ref())?,
+                None => Attempt::connect(&plan, security.tls.as_ref())?,
             };
             let before = plan.blocks_done();
             let whole = present.run(&mut plan, &mut report, &interrupted)?;
@@ -44,6 +55,7 @@ pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
                 continue;
             }
             report.keep_servers(&present);
+            security.require_unchanged()?;
             plan.fit(present.has_swallowed());
             if plan.blocks_done() > before {
                 retry.begin();
@@ -54,22 +66,35 @@ pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
             let Some(pause) = retry.pause() else { break };
             report.retrying(pause);
             std::thread::sleep(pause);
+            plan.reach_again()?;
         }
         if let Some(attempt) = attempt {
             plan.keep_attempt(attempt);
         }
-        if !plan.is_complete() {
+        if args.dry_run || !plan.is_complete() {
             break;
         }
     }
     let stopped = interrupted.load(Ordering::Relaxed);
+    if args.dry_run {
+        let complete = report.dry_run(&plan, interrupted.load(Ordering::Relaxed));
+        return Ok(status(complete, &interrupted));
+    }
+    plan.drain(&interrupted);
     plan.make_directories();
-    let complete = report.finish(&mut plan, stopped);
+    let complete = report.finish(&mut plan, stopped || interrupted.load(Ordering::Relaxed));
+    if plan.lost_reader() {
+        // As cat and others end then.
+        signal_hook::low_level::emulate_default_handler(SIGPIPE).map_err(Failure::new)?;
+    }
     Ok(status(complete, &interrupted))
 }
 
 fn config(args: &Fetch) -> Result<ClientConfig, Failure> {
     let default = ClientConfig::default();
+    if args.limit.is_some() && args.pacing == args::Pacing::Tfrc {
+        return Err(Failure::usage("--limit: with --pacing tfrc the servers alone say how fast"));
+    }
     Ok(ClientConfig {
         code: lt_code(args.draw == args::Draw::Dealt, args.soliton_c, args.soliton_delta)
             .map_err(|e| Failure::usage(format!("--soliton-c, --soliton-delta: {e}")))?,
@@ -81,6 +106,7 @@ fn config(args: &Fetch) -> Result<ClientConfig, Failure> {
         window_floor_bytes: args.window.unwrap_or(default.window_floor_bytes),
         window_ceiling_bytes: args.window.unwrap_or(default.window_ceiling_bytes),
         silence: seconds("--silence", args.silence)?,
+        max_bps: args.limit,
         ..default
     })
 }

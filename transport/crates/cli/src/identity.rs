@@ -11,7 +11,7 @@ use udp::tls::Identity;
 
 use crate::Failure;
 use crate::args::Id;
-use crate::telling::say;
+use crate::console::{print, say};
 
 /// Prints the fingerprint: `fountain id`.
 pub(crate) fn run(args: &Id) -> Result<ExitCode, Failure> {
@@ -22,26 +22,37 @@ pub(crate) fn run(args: &Id) -> Result<ExitCode, Failure> {
     if args.json {
         say(&json!({"event": "identity", "fingerprint": fingerprint, "path": path}));
     } else {
-        println!("{fingerprint}");
+        print(fingerprint);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The identity of the options `--cert` and `--key`; without them the user's, which is made if there is none; one for this
-/// process alone where there is no place to keep it.
+/// The identity of the options `--cert` and `--key`; without them that of a service (`LoadCredential=identity.pem` of
+/// systemd), or the user's, which is made if there is none; one for this process alone where there is no place to keep it.
 pub(crate) fn of(cert: Option<&Path>, key: Option<&Path>) -> Result<Identity, Failure> {
-    match (cert, key, path()) {
-        (Some(cert), Some(key), _) => Identity::load(cert, key).map_err(Failure::new),
-        (_, _, Some(path)) => kept(&path),
-        (_, _, None) => Identity::generate().map_err(Failure::new),
+    match (cert, key, credential(), path()) {
+        (Some(cert), Some(key), ..) => Identity::load(cert, key).map_err(Failure::new),
+        (_, _, Some(file), _) => Identity::load(&file, &file).map_err(Failure::new),
+        (.., Some(path)) => kept(&path),
+        (.., None) => Identity::generate().map_err(Failure::new),
     }
 }
 
-/// Where it is kept, as the XDG Base Directory Specification has it.
-fn path() -> Option<PathBuf> {
+/// What systemd hands over to a service, if it does.
+fn credential() -> Option<PathBuf> {
+    let file = PathBuf::from(std::env::var_os("CREDENTIALS_DIRECTORY")?).join("identity.pem");
+    file.exists().then_some(file)
+}
+
+/// Where things are kept, as the XDG Base Directory Specification has it.
+pub(crate) fn folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
-    Some(state.join("fountain/identity.pem"))
+    Some(state.join("fountain"))
+}
+
+fn path() -> Option<PathBuf> {
+    Some(folder()?.join("identity.pem"))
 }
 
 fn kept(path: &Path) -> Result<Identity, Failure> {

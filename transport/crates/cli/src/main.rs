@@ -2,20 +2,25 @@
 //! receiver, over DFCP.
 
 mod args;
+mod config;
+mod console;
 mod fetch;
+mod first_use;
 mod identity;
+mod known;
 #[cfg(any(test, feature = "manual"))]
 mod manual;
 mod output;
 mod place;
 mod recv;
+mod retry;
 mod security;
+mod select;
 mod send;
 mod serve;
+mod stream;
 mod symbols;
 mod target;
-mod telling;
-mod trying;
 
 use std::process::ExitCode;
 
@@ -34,6 +39,11 @@ impl Failure {
         Failure { what: what.to_string(), status: 1 }
     }
 
+    /// Whoever runs the command has ended it.
+    fn interrupted() -> Self {
+        Failure { what: "interrupted".to_owned(), status: retry::INTERRUPTED }
+    }
+
     /// The command line is wrong.
     fn usage(what: impl std::fmt::Display) -> Self {
         Failure { what: what.to_string(), status: 2 }
@@ -46,15 +56,20 @@ fn main() -> ExitCode {
         manual::write(folder.as_ref()).expect("the manual can be written");
         return ExitCode::SUCCESS;
     }
-    let done = match args::Args::parse().command {
-        args::Command::Serve(args) => serve::run(&args),
-        args::Command::Fetch(args) => fetch::run(&args),
-        args::Command::Recv(args) => recv::run(&args),
-        args::Command::Send(args) => send::run(&args),
-        args::Command::Id(args) => identity::run(&args),
-    };
-    done.unwrap_or_else(|failure| {
-        telling::complain(&failure.to_string());
+    run().unwrap_or_else(|failure| {
+        console::complain(&failure.to_string());
         ExitCode::from(failure.status)
     })
+}
+
+fn run() -> Result<ExitCode, Failure> {
+    let (line, directory) = config::expand(std::env::args_os().collect())?;
+    match args::Args::parse_from(line).command {
+        args::Command::Serve(args) => serve::run(&args, directory),
+        args::Command::Fetch(args) => fetch::run(&args),
+        args::Command::Recv(args) => recv::run(&args, directory),
+        args::Command::Send(args) => send::run(&args),
+        args::Command::Id(args) => identity::run(&args),
+        args::Command::Known(args) => known::run(&args),
+    }
 }

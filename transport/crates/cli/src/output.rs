@@ -16,7 +16,7 @@ use proto::object::Layout;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use udp::Sink;
-use wire::control::{Parameters, Run, Version, is_directory};
+use wire::control::{Entry, Parameters, Run, Version, is_directory};
 
 use crate::place::{Attributes, Tree};
 
@@ -41,6 +41,17 @@ struct Note {
     block_symbols: u16,
     /// Runs of blocks that are there: the first, and how many.
     complete: Vec<(u32, u32)>,
+}
+
+/// What would be done for a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Foreseen {
+    /// "new", "replace", "resume", or "there" if nothing would.
+    pub(crate) what: &'static str,
+    /// Its length.
+    pub(crate) size: u64,
+    /// Bytes that would come.
+    pub(crate) bytes: u64,
 }
 
 /// A file, or a directory, to be given its name, its mode and its time.
@@ -125,6 +136,11 @@ impl Output {
         }
     }
 
+    /// Its name below the place.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Its final path.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         self.place.as_ref().map(|tree| tree.path(&self.name))
@@ -195,13 +211,30 @@ impl Output {
 
     /// The file is there already, as far as its size and its time tell.
     fn is_there(&self, parameters: &Parameters) -> bool {
+        !is_directory(parameters.mode) && self.has(parameters.size, attributes(parameters))
+    }
+
+    fn has(&self, size: u64, attributes: Attributes) -> bool {
         let metadata = self.place.as_ref().and_then(|tree| tree.metadata(&self.name).ok());
         metadata.is_some_and(|m| {
-            let same_kind = m.is_file() && !is_directory(parameters.mode);
-            same_kind
-                && m.len() == parameters.size
-                && m.modified().ok() == Some(attributes(parameters).modified())
+            m.is_file() && m.len() == size && m.modified().ok() == Some(attributes.modified())
         })
+    }
+
+    /// What would be done for a file that is listed like this.
+    pub(crate) fn foresee(&self, entry: &Entry) -> Foreseen {
+        let Entry { size, modified_ns, mode, .. } = *entry;
+        if self.has(size, Attributes { modified_ns, mode }) {
+            return Foreseen { what: "there", size, bytes: 0 };
+        }
+        // Whether it is another version by now is known once it is asked for.
+        if let Some(note) = self.note().filter(|note| note.size == size) {
+            let block_bytes = u64::from(note.symbol_bytes) * u64::from(note.block_symbols);
+            let blocks: u64 = note.complete.iter().map(|(_, count)| u64::from(*count)).sum();
+            return Foreseen { what: "resume", size, bytes: size.saturating_sub(blocks * block_bytes) };
+        }
+        let exists = self.place.as_ref().is_some_and(|tree| tree.metadata(&self.name).is_ok());
+        Foreseen { what: if exists { "replace" } else { "new" }, size, bytes: size }
     }
 
     fn mark(&mut self, block: u32) {

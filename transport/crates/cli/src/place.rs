@@ -174,7 +174,7 @@ impl Tree {
 }
 
 /// The process's umask. It can only be read by being set: threads that make files come later.
-fn umask() -> io::Result<u32> {
+pub(crate) fn umask() -> io::Result<u32> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let written = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     if let Some(umask) = written.and_then(|text| u32::from_str_radix(text.trim(), 8).ok()) {

@@ -12,21 +12,22 @@ use indicatif::HumanBytes;
 use proto::dfcp::ReceiverConfig;
 use proto::object::Layout;
 use serde_json::json;
-use udp::{JobId, ReceiveOptions, ReceiveUpdate, Receiving, Taken};
+use udp::{JobId, Limits, ReceiveOptions, ReceiveUpdate, Receiving, Taken};
 use wire::control::{Offer, Refusal};
 
 use crate::args::{Identity, Recv};
+use crate::console::{clean, complain, print, say};
 use crate::output::{Output, Place, RESERVED, Writer, is_clean};
 use crate::place::Tree;
+use crate::retry::on_stop;
 use crate::serve::{bounds, seconds};
-use crate::telling::{clean, complain, say};
-use crate::trying::on_stop;
-use crate::{Failure, security};
+use crate::{Failure, config as configuration, security};
 
 /// How long nothing may happen before signals are looked at.
 const TICK: Duration = Duration::from_millis(500);
 
-pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &Recv, configured: Option<PathBuf>) -> Result<ExitCode, Failure> {
+    let directory = configuration::directory(args.directory.as_ref(), configured)?;
     let Identity { client, client_ca, insecure, .. } = &args.identity;
     if client.is_empty() && client_ca.is_none() && !args.anyone && !insecure {
         return Err(Failure::usage(
@@ -34,15 +35,15 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
              --anyone",
         ));
     }
-    let tree = Tree::open(&args.directory, args.overwrite)
-        .map_err(|e| Failure::new(format!("cannot write to {}: {e}", args.directory.display())))?;
+    let tree = Tree::open(&directory, args.overwrite)
+        .map_err(|e| Failure::new(format!("cannot write to {}: {e}", directory.display())))?;
     let (tls, fingerprint) = security::server(&args.identity)?.unzip();
     let config = ReceiverConfig {
         window_bytes: args.window,
         silence: seconds("--silence", args.silence)?,
         ..ReceiverConfig::default()
     };
-    let limits = args.most.limits(args.memory);
+    let limits = Limits { bps: args.limit, ..args.most.limits(args.memory) };
     let decode = !args.no_decode;
     let options = ReceiveOptions { listen: args.listen, tls, config, decode, limits };
     let mut receiving = Receiving::bind(options).map_err(Failure::new)?;
@@ -61,9 +62,9 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
         bounds["max_total"] = args.max_total.into();
         say(&json!({"event": "listening", "addr": address, "fingerprint": fingerprint, "bounds": bounds}));
     } else {
-        println!("receiving into {} on {address}", args.directory.display());
+        print(format_args!("receiving into {} on {address}", directory.display()));
         if let Some(fingerprint) = fingerprint {
-            println!("senders trust this receiver with --fingerprint {fingerprint}");
+            print(format_args!("senders trust this receiver with --fingerprint {fingerprint}"));
         }
     }
     let mut inbox = Inbox {
@@ -104,7 +105,7 @@ pub(crate) fn run(args: &Recv) -> Result<ExitCode, Failure> {
             "replayed": did.data.replayed,
         }));
     } else {
-        println!("stopped: {} files received, {} failed", did.stored, did.failed);
+        print(format_args!("stopped: {} files received, {} failed", did.stored, did.failed));
     }
     let whole = inbox.failed == 0 && inbox.files.is_empty();
     Ok(if args.once && !whole { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -173,7 +174,7 @@ impl Inbox {
                     say(&json!({"event": event, "path": path, "size": size, "from": from}));
                 } else if !output.is_directory() {
                     let path = clean(&path.display().to_string());
-                    println!("{path} ({}) from {from}", HumanBytes(size));
+                    print(format_args!("{path} ({}) from {from}", HumanBytes(size)));
                 }
             }
             ReceiveUpdate::Failed { job, why } => {

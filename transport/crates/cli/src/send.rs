@@ -2,6 +2,7 @@
 
 mod rates;
 mod report;
+mod spool;
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -12,15 +13,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use proto::dfcp::{RateConfig, SenderConfig};
-use udp::{Found, Root, SendOptions, SendUpdate, Sending, TlsClientConfig, Walk};
+use udp::{Found, Over, Root, SendOptions, SendUpdate, Sending, TlsClientConfig, Walk};
 use wire::control::{self, DIRECTORY, Entry, Omitted, Refusal, is_directory};
 
 use self::rates::Rates;
 use self::report::Report;
 use crate::args::{Code, Send};
+use crate::first_use::Meeting;
+use crate::retry::{Retry, interruption, status};
+use crate::select::Selection;
 use crate::serve::seconds;
 use crate::symbols::Symbols;
-use crate::trying::{Retry, interruption, status};
 use crate::{Failure, security};
 
 /// How often the report is given a chance to show progress.
@@ -30,15 +33,22 @@ const MOST_TRIES: u32 = 5;
 
 /// A file or directory to send.
 pub(crate) struct File {
-    root: Arc<Root>,
-    /// Where it is in `root`.
-    path: String,
+    content: Content,
     /// Its name at the receiver.
     name: String,
     size: u64,
     is_directory: bool,
     tries: u32,
     state: State,
+}
+
+/// Where its bytes are.
+#[derive(Clone)]
+enum Content {
+    /// At a path of a directory.
+    Below(Arc<Root>, String),
+    /// In a file that has no name.
+    Open(Arc<std::fs::File>),
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -53,7 +63,7 @@ enum State {
 impl File {
     fn new(root: &Arc<Root>, Entry { path, size, mode, .. }: Entry, name: String) -> Self {
         let (is_directory, tries, state) = (is_directory(mode), 0, State::Waiting);
-        File { root: root.clone(), path, name, size, is_directory, tries, state }
+        File { content: Content::Below(root.clone(), path), name, size, is_directory, tries, state }
     }
 
     /// Whether there is nothing more to do for it.
@@ -64,10 +74,23 @@ impl File {
 
 pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
     let interrupted = interruption()?;
-    let tls = security::client(&args.trust)?;
     let config = config(args)?;
-    let to = args.to.resolve()?;
-    let mut files = files(&args.paths)?;
+    if args.rate_from.is_none() && args.rate.is_none() && !args.tfrc && !args.dry_run {
+        return Err(Failure::usage("say how fast to send: --rate-from URL, --rate BIT/S or --tfrc"));
+    }
+    let Some(mut files) = gather(args, &interrupted)? else { return Ok(status(false, &interrupted)) };
+    if args.dry_run {
+        let complete = report::dry_run(&files, args.json);
+        return Ok(status(complete, &interrupted));
+    }
+    let meeting = Meeting {
+        over: Over::Signals,
+        retry: args.retry,
+        silence: config.silence,
+        interrupted: &interrupted,
+    };
+    let security = security::client(&args.trust, &[&args.to], &meeting)?;
+    let mut to = args.to.reach(Over::Signals, config.silence)?;
     let mut retry = Retry::new(args.retry)?;
     let mut symbols = Symbols::new(args.symbol_bytes, args.block_symbols, !args.trust.insecure).fit([to]);
     let rates = Rates::of(args, to)?;
@@ -76,9 +99,11 @@ pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
         let before = report.delivered();
         let Symbols { bytes: symbol_bytes, of_a_block: block_symbols, .. } = symbols;
         let config = SenderConfig { symbol_bytes, block_symbols, ..config.clone() };
-        let attempt = Attempt { args, tls: &tls, config: &config, rates: &rates, interrupted: &interrupted };
+        let attempt =
+            Attempt { args, tls: &security.tls, config: &config, rates: &rates, interrupted: &interrupted };
         let lost = attempt.run(to, &mut files, &mut report)?;
         let Some(Lost { why, had_opened }) = lost else { break };
+        security.require_unchanged()?;
         report.complain(&format!("{} ({to}) is gone: {why}", args.to.name));
         if report.delivered() > before {
             retry.begin();
@@ -89,6 +114,7 @@ pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
         let Some(pause) = retry.pause() else { break };
         report.retrying(pause);
         std::thread::sleep(pause);
+        to = args.to.reach(Over::Signals, config.silence)?;
         let fitting = symbols.fit([to]);
         // Signals, which are short, have passed, and symbols perhaps have not.
         let swallowed = had_opened && report.delivered() == before && fitting == symbols;
@@ -109,7 +135,7 @@ fn config(args: &Send) -> Result<SenderConfig, Failure> {
     let expiry = seconds("--expiry", args.expiry)?;
     let rate = RateConfig {
         floor_bps: args.floor.unwrap_or(0.0),
-        ceiling_bps: args.ceiling.unwrap_or(f64::INFINITY),
+        ceiling_bps: args.limit.unwrap_or(f64::INFINITY),
         // What the user says holds.
         expiry: args.rate_from.is_some().then_some(expiry),
         fallback: args.rate.is_none(),
@@ -132,8 +158,30 @@ fn config(args: &Send) -> Result<SenderConfig, Failure> {
     })
 }
 
+/// What is to be sent; `None` if that was interrupted.
+fn gather(args: &Send, interrupted: &AtomicBool) -> Result<Option<Vec<File>>, Failure> {
+    let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
+    match (&args.name, args.paths.iter().any(is_stdin)) {
+        (None, false) => files(&args.paths, &args.select.selection()?).map(Some),
+        (_, true) if args.dry_run => {
+            Err(Failure::usage("-: nothing is known of standard input before it is read"))
+        }
+        (Some(name), true) if args.paths.len() == 1 => {
+            let spooled = spool::stdin(!args.json && !args.quiet, interrupted)?;
+            let Some((content, size)) = spooled else { return Ok(None) };
+            let (content, name, state) = (Content::Open(Arc::new(content)), name.clone(), State::Waiting);
+            Ok(Some(vec![File { content, name, size, is_directory: false, tries: 0, state }]))
+        }
+        (_, true) if args.paths.len() > 1 => {
+            Err(Failure::usage("-: standard input is sent alone (a file of that name: ./-)"))
+        }
+        (_, true) => Err(Failure::usage("-: say with --name what standard input is called at the receiver")),
+        (Some(_), false) => Err(Failure::usage("--name: it is for standard input (-)")),
+    }
+}
+
 /// All that the paths name, directories after what is in them. Of a directory the last part of its name is kept.
-fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
+fn files(paths: &[PathBuf], selection: &Selection) -> Result<Vec<File>, Failure> {
     let (mut files, mut names): (Vec<File>, _) = (Vec::new(), HashSet::new());
     for path in paths {
         let cannot = |why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", path.display()));
@@ -157,6 +205,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
             Some(prefix) => format!("{prefix}/{path}"),
             None => path.to_owned(),
         };
+        let before = files.len();
         for found in Walk::new(root.clone(), &inside).map_err(|e| cannot(&e))? {
             match found {
                 Found::Entry(entry) => {
@@ -170,6 +219,11 @@ fn files(paths: &[PathBuf]) -> Result<Vec<File>, Failure> {
                     files.push(File { state: State::Failed(why), ..File::new(&root, entry, name) });
                 }
             }
+        }
+        if is_tree {
+            let below = files.split_off(before);
+            let kept = selection.of(below.iter().map(|file| (file.name.as_str(), file.is_directory)));
+            files.extend(below.into_iter().zip(kept).filter_map(|(file, kept)| kept.then_some(file)));
         }
         if let Some(name) = prefix {
             let entry = Entry { path: inside, size: 0, modified_ns: 0, mode: DIRECTORY };
@@ -231,7 +285,11 @@ impl Attempt<'_> {
                     if file.is_directory && !going.is_empty() {
                         break;
                     }
-                    match sending.offer(&file.root, &file.path, &file.name) {
+                    let offered = match &file.content {
+                        Content::Below(root, path) => sending.offer(root, path, &file.name),
+                        Content::Open(content) => sending.offer_file(content, &file.name),
+                    };
+                    match offered {
                         Ok(Some(request)) => {
                             going.insert(request, number);
                         }

@@ -1,26 +1,33 @@
 //! `fountain serve`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use proto::lttp::ServerConfig;
 use serde_json::{Value, json};
-use udp::{Root, ServeOptions, Serving};
+use udp::{Limits, Root, ServeOptions, Serving};
 
 use crate::args::Serve;
-use crate::trying::on_stop;
-use crate::{Failure, security};
+use crate::console::{print, say};
+use crate::retry::on_stop;
+use crate::{Failure, config as configuration, security};
 
-pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
-    let root = Root::open(&args.directory)
-        .map_err(|e| Failure::new(format!("cannot serve {}: {e}", args.directory.display())))?;
+pub(crate) fn run(args: &Serve, configured: Option<PathBuf>) -> Result<ExitCode, Failure> {
+    let directory = configuration::directory(args.directory.as_ref(), configured)?;
+    let root = Root::open(&directory)
+        .map_err(|e| Failure::new(format!("cannot serve {}: {e}", directory.display())))?;
     let (tls, fingerprint) = security::server(&args.identity)?.unzip();
     let config = ServerConfig {
         start_bytes_per_s: args.start_rate.map(|bits| bits / 8.0),
         silence: seconds("--silence", args.silence)?,
         ..ServerConfig::default()
     };
-    let limits = args.most.limits(args.memory);
+    let limits = Limits {
+        bps: args.limit,
+        bps_of_a_connection: args.limit_per_client,
+        ..args.most.limits(args.memory)
+    };
     let options = ServeOptions { listen: args.listen, root, tls, config, limits };
     let mut serving = Serving::bind(options).map_err(Failure::new)?;
     let address = serving.local_addr().map_err(Failure::new)?;
@@ -28,47 +35,41 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     on_stop(move || stop.stop())?;
     let fingerprint = fingerprint.map(|f| f.to_string());
     if args.json {
-        println!(
-            "{}",
-            json!({
-                "event": "listening",
-                "addr": address.to_string(),
-                "fingerprint": fingerprint,
-                "bounds": bounds(&serving.limits()),
-            })
-        );
+        say(&json!({
+            "event": "listening",
+            "addr": address.to_string(),
+            "fingerprint": fingerprint,
+            "bounds": bounds(&serving.limits()),
+        }));
     } else {
-        println!("serving {} on {address}", args.directory.display());
+        print(format_args!("serving {} on {address}", directory.display()));
         if let Some(fingerprint) = fingerprint {
-            println!("clients trust this server with --fingerprint {fingerprint}");
+            print(format_args!("clients trust this server with --fingerprint {fingerprint}"));
         }
     }
     let did = serving.run().map_err(Failure::new)?;
     if args.json {
-        println!(
-            "{}",
-            json!({
-                "event": "stopped",
-                "connections": did.connections,
-                "refused": did.refused,
-                "completed": did.completed,
-                "abandoned": did.abandoned,
-                "strays": did.strays,
-                "unsendable": did.unsendable,
-                "peak_bytes": did.peak_bytes,
-                "peak_files": did.peak_files,
-                "symbols": did.data.symbols,
-                "feedback": did.data.feedback,
-                "unexpected": did.data.unexpected,
-                "forged": did.data.forged,
-                "replayed": did.data.replayed,
-            })
-        );
+        say(&json!({
+            "event": "stopped",
+            "connections": did.connections,
+            "refused": did.refused,
+            "completed": did.completed,
+            "abandoned": did.abandoned,
+            "strays": did.strays,
+            "unsendable": did.unsendable,
+            "peak_bytes": did.peak_bytes,
+            "peak_files": did.peak_files,
+            "symbols": did.data.symbols,
+            "feedback": did.data.feedback,
+            "unexpected": did.data.unexpected,
+            "forged": did.data.forged,
+            "replayed": did.data.replayed,
+        }));
     } else {
-        println!(
+        print(format_args!(
             "stopped: {} connections, {} requests complete, {} abandoned, {} symbols sent",
             did.connections, did.completed, did.abandoned, did.data.symbols
-        );
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -81,6 +82,8 @@ pub(crate) fn bounds(limits: &udp::Limits) -> Value {
         "memory": limits.memory_bytes,
         "resident": limits.resident_bytes(),
         "files": limits.files,
+        "bps": limits.bps,
+        "bps_per_connection": limits.bps_of_a_connection,
     })
 }
 

@@ -1,7 +1,11 @@
 //! What a source, or a host, on the command line means.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
+use std::time::Duration;
+
+use udp::Over;
 
 use crate::Failure;
 
@@ -16,13 +20,36 @@ pub(crate) struct Host {
     pub(crate) port: u16,
 }
 
+impl fmt::Display for Host {
+    /// `HOST:PORT`; an IPv6 address in brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Host { name, port } = self;
+        if name.contains(':') { write!(f, "[{name}]:{port}") } else { write!(f, "{name}:{port}") }
+    }
+}
+
 impl Host {
-    /// The first of its addresses.
-    pub(crate) fn resolve(&self) -> Result<SocketAddr, Failure> {
+    /// The same host, written in one way only: names in small letters, addresses as the system writes them.
+    pub(crate) fn canonical(&self) -> Self {
+        let name = match self.name.parse::<IpAddr>() {
+            Ok(address) => address.to_string(),
+            Err(_) => self.name.trim_end_matches('.').to_lowercase(),
+        };
+        Host { name, port: self.port }
+    }
+
+    /// All of its addresses, the one that the system prefers first.
+    pub(crate) fn resolve(&self) -> Result<Vec<SocketAddr>, Failure> {
         let cannot = |why: String| Failure::new(format!("cannot find {}: {why}", self.name));
-        let mut found =
-            (self.name.as_str(), self.port).to_socket_addrs().map_err(|e| cannot(e.to_string()))?;
-        found.next().ok_or_else(|| cannot("it has no address".into()))
+        let found = (self.name.as_str(), self.port).to_socket_addrs().map_err(|e| cannot(e.to_string()))?;
+        let found: Vec<_> = found.collect();
+        if found.is_empty() { Err(cannot("it has no address".into())) } else { Ok(found) }
+    }
+
+    /// The address that answers first. If none does, the one that the system prefers: whoever connects to it says why not.
+    pub(crate) fn reach(&self, over: Over, patience: Duration) -> Result<SocketAddr, Failure> {
+        let all = self.resolve()?;
+        Ok(udp::first_to_answer(&all, over, patience).unwrap_or(all[0]))
     }
 
     /// `HOST` or `HOST:PORT`; an IPv6 address in brackets.

@@ -15,9 +15,11 @@ mod block_set;
 mod budget;
 mod pacer;
 mod packets;
+mod rate_cap;
 mod time;
 
 pub use block_set::BlockSet;
 pub use budget::{Budget, Held};
 pub use pacer::MakeUp;
+pub use rate_cap::RateCap;
 pub use time::Time;

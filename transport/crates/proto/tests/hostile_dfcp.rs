@@ -48,6 +48,7 @@ fn to_sender() -> impl Strategy<Value = ToSender> {
             detail: String::new()
         }),
         request.clone().prop_map(|request| control::Receiver::Stored { request }),
+        any::<u64>().prop_map(|bps| control::Receiver::Ceiling { bps }),
     ];
     let needs = prop_oneof![Just(Needs::Nothing), (0_u16..200).prop_map(Needs::Symbols)];
     let need = (request, 0_u32..9, needs).prop_map(|(request, block, needs)| Need { request, block, needs });

@@ -64,6 +64,18 @@ fn an_object_alone_fills_the_link() {
 }
 
 #[test]
+fn a_cap_of_the_rate_is_kept_and_used_by_all_servers_together() {
+    for (max_bps, servers) in [(2e7, 1), (2e7, 4), (1e6, 2)] {
+        let client = ClientConfig { max_bps: Some(max_bps), ..ClientConfig::default() };
+        let size = (max_bps / 8.0) as usize;
+        let mut run = Bed { client, sizes: vec![size], servers, ..Bed::default() }.build();
+        let seconds = run.deliver(20 * SECOND).since(Time::ZERO).as_secs_f64();
+        let used = 8.0 * (size * servers) as f64 / seconds / max_bps;
+        assert!((0.85..1.0).contains(&used), "{max_bps}, {servers}: {used}");
+    }
+}
+
+#[test]
 fn hundreds_of_requests_at_once_are_all_answered() {
     for client in both() {
         let mut run = Bed { client, sizes: vec![3_000; 200], servers: 3, ..Bed::default() }.build();

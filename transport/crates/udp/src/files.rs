@@ -96,7 +96,8 @@ fn regular(path: &str, file: File) -> Result<(File, Object), Refused> {
     Ok((file, object(&metadata)))
 }
 
-fn object(metadata: &Metadata) -> Object {
+/// What a regular file or a directory is sent as.
+pub(crate) fn object(metadata: &Metadata) -> Object {
     let size = if metadata.is_dir() { 0 } else { metadata.len() };
     let modified_ns = modified_ns(metadata);
     Object { size, version: version(size, modified_ns), modified_ns, mode: metadata.mode() }

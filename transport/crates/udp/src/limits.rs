@@ -18,6 +18,10 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Files open for all connections together, shared in the same way.
     pub files: usize,
+    /// What is sent, or received, at most: in bit/s of whole Ethernet frames.
+    pub bps: Option<f64>,
+    /// The same of one connection; a server's only.
+    pub bps_of_a_connection: Option<f64>,
 }
 
 /// What each connection costs for as long as it lasts: TLS with a handshake of 64 KiB that never becomes whole, and what
@@ -31,7 +35,14 @@ const OTHER_FILES: usize = 64;
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { connections: 4096, connections_of_an_address: 256, memory_bytes: 1 << 30, files: 16_384 }
+        Limits {
+            connections: 4096,
+            connections_of_an_address: 256,
+            memory_bytes: 1 << 30,
+            files: 16_384,
+            bps: None,
+            bps_of_a_connection: None,
+        }
     }
 }
 

@@ -257,12 +257,22 @@ impl Receiving {
         }
         let now = self.clock.now();
         let keys: Vec<Key> = self.sessions.keys().copied().collect();
+        self.share_limit();
         let granted_bytes: u64 = self.sessions.values().map(|s| s.endpoint.window_bytes()).sum();
         let mut left_bytes = (self.limits.memory_bytes as u64 / COST_OF_A_BYTE).saturating_sub(granted_bytes);
         for key in keys {
             self.drive_session(now, key, &mut left_bytes);
         }
         self.transmit()
+    }
+
+    /// Tells senders what each of them may send of what is taken at most.
+    fn share_limit(&mut self) {
+        let Some(bps) = self.limits.bps else { return };
+        let lasting = self.sessions.values_mut().filter(|session| session.endpoint.window_bytes() > 0);
+        let mut receivers: Vec<_> = lasting.filter_map(|session| session.endpoint.receiver()).collect();
+        let share = (bps / receivers.len().max(1) as f64) as u64;
+        receivers.iter_mut().for_each(|receiver| receiver.cap(share));
     }
 
     fn drive_session(&mut self, now: Time, key: Key, left_bytes: &mut u64) {

@@ -19,7 +19,7 @@ use wire::control::Refusal;
 
 use crate::clock::{Clock, sleep_precisely};
 use crate::disk::{self, Disk, Done, Load, Ticket};
-use crate::files::{Refused, Root};
+use crate::files::{Refused, Root, object};
 use crate::socket::DataSocket;
 use crate::waiting::Wait;
 
@@ -212,13 +212,37 @@ impl Sending {
     /// # Errors
     /// [`SendError::Object`].
     pub fn offer(&mut self, root: &Root, path: &str, name: &str) -> Result<Option<u16>, SendError> {
-        let Some(sender) = self.endpoint.sender() else { return Ok(None) };
+        if self.endpoint.sender().is_none() {
+            return Ok(None);
+        }
         let (file, object) = root.object(path).map_err(|(_, detail)| SendError::Object(detail))?;
-        let request = sender.offer(name, &object).map_err(|e| SendError::Object(format!("{path}: {e}")))?;
+        self.offer_object(Arc::new(file), object, name)
+    }
+
+    /// The same with a regular file that is open already, and may have no path.
+    ///
+    /// # Errors
+    /// [`SendError::Object`].
+    pub fn offer_file(&mut self, file: &Arc<File>, name: &str) -> Result<Option<u16>, SendError> {
+        let metadata = file.metadata().map_err(|e| SendError::Object(e.to_string()))?;
+        if !metadata.is_file() {
+            return Err(SendError::Object(format!("{name} is no regular file")));
+        }
+        self.offer_object(file.clone(), object(&metadata), name)
+    }
+
+    fn offer_object(
+        &mut self,
+        file: Arc<File>,
+        object: Object,
+        name: &str,
+    ) -> Result<Option<u16>, SendError> {
+        let Some(sender) = self.endpoint.sender() else { return Ok(None) };
+        let request = sender.offer(name, &object).map_err(|e| SendError::Object(format!("{name}: {e}")))?;
         if let Some(request) = request {
             let ticket = Ticket { request, serial: self.next_serial };
             self.next_serial += 1;
-            self.files.insert(request, (ticket, Arc::new(file), object));
+            self.files.insert(request, (ticket, file, object));
         }
         Ok(request)
     }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use polling::{Event, Events, PollMode, Poller};
-use proto::Time;
 use proto::lttp::{ServerConfig, ServerCounters};
+use proto::{RateCap, Time};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -129,6 +129,10 @@ pub struct Serving {
     next_key: usize,
     /// Datagrams that the socket had no room for.
     unsent: Option<Unsent>,
+    /// The cap of what all connections send.
+    cap: Option<RateCap>,
+    /// How many connections, in the order of the table, have had their turn before the cap held the next one back.
+    turn: usize,
     /// There was no room for another open file.
     accept_again: Option<Time>,
     statistics: Statistics,
@@ -156,12 +160,14 @@ impl Serving {
         let disk = Disk::start(&poller, DISK_THREADS)?;
         let shelf = Shelf { root: Arc::new(root), disk, seed: config.seed };
         let stop = Stop { asked: Arc::default(), poller: poller.clone() };
+        let clock = Clock::start();
+        let cap = limits.bps.map(|bps| RateCap::new(clock.now(), bps));
         let serving = Serving {
             tls,
             config,
             limits,
             memory: Memory::new(&limits),
-            clock: Clock::start(),
+            clock,
             random,
             shelf,
             poller,
@@ -172,6 +178,8 @@ impl Serving {
             keys: HashMap::new(),
             next_key: FIRST_CONNECTION,
             unsent: None,
+            cap,
+            turn: 0,
             accept_again: None,
             statistics: Statistics::default(),
         };
@@ -245,6 +253,8 @@ impl Serving {
     fn next_timeout(&self) -> Option<Duration> {
         let now = self.clock.now();
         let connections = self.connections.values().filter_map(|c| c.poll_timeout(now, GREETING)).min();
+        // Nothing is sent before the cap allows it; timers that are due meanwhile are a burst late at most.
+        let connections = connections.map(|at| self.cap.as_ref().map_or(at, |cap| at.max(cap.free_at())));
         // As long as the socket is full, nothing of theirs is sent in time.
         let connections = connections.filter(|_| self.unsent.is_none());
         let soonest = connections.into_iter().chain(self.accept_again).min()?;
@@ -275,7 +285,8 @@ impl Serving {
                 self.statistics.refused += 1;
                 continue;
             };
-            let Ok(connection) = Connection::new(stream, address, self.tls.clone(), now, held) else {
+            let (tls, most_bps) = (self.tls.clone(), self.limits.bps_of_a_connection);
+            let Ok(connection) = Connection::new(stream, address, tls, now, held, most_bps) else {
                 continue;
             };
             let key = self.next_key;
@@ -377,13 +388,22 @@ impl Serving {
         let mut buffer = Vec::new();
         for _ in 0..TRANSMIT_TURNS {
             let mut sent = false;
-            for connection in self.connections.values_mut() {
+            let turn = std::mem::take(&mut self.turn);
+            for (index, connection) in self.connections.values_mut().enumerate().skip(turn) {
                 buffer.clear();
                 let now = self.clock.now();
+                if self.cap.as_ref().is_some_and(|cap| cap.free_at() > now) {
+                    self.turn = index;
+                    return Ok(());
+                }
+                let most = self.cap.as_ref().map_or(most, |cap| cap.burst_datagrams(most));
                 let Some((transmit, from)) = connection.poll_transmit(now, &mut buffer, most) else {
                     continue;
                 };
                 sent = true;
+                if let Some(cap) = &mut self.cap {
+                    cap.take_datagrams(now, buffer.len(), transmit.segment_bytes);
+                }
                 if !self.data.send(transmit.to, from, &buffer, transmit.segment_bytes) {
                     let (to, segment_bytes) = (transmit.to, transmit.segment_bytes);
                     self.unsent = Some(Unsent { to, from, contents: buffer, segment_bytes });
@@ -392,7 +412,7 @@ impl Serving {
                     return Ok(());
                 }
             }
-            if !sent {
+            if !sent && turn == 0 {
                 break;
             }
         }

@@ -1,8 +1,9 @@
 //! Who is who: TLS 1.3 for control channels, by authority or by fingerprint.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -156,6 +157,48 @@ pub enum Trust {
     Authorities(PathBuf),
     /// Those with one of these certificates.
     Fingerprints(Vec<Fingerprint>),
+    /// Each under its name with a certificate of its own. Of clients, which have no names here, those with any of them.
+    Known(Arc<KnownPeers>),
+}
+
+/// Peers that are known by their names, and what those showed that were not: for trust on first use.
+#[derive(Debug, Default)]
+pub struct KnownPeers {
+    known: HashMap<String, Vec<Fingerprint>>,
+    strange: Mutex<HashMap<String, Fingerprint>>,
+}
+
+impl KnownPeers {
+    /// Peers under the names that they are connected to by, each perhaps with several certificates.
+    pub fn new<'a>(known: impl IntoIterator<Item = (&'a str, Fingerprint)>) -> Self {
+        let mut peers = KnownPeers::default();
+        for (name, fingerprint) in known {
+            peers.known.entry(written(name)).or_default().push(fingerprint);
+        }
+        peers
+    }
+
+    /// The fingerprint that was shown under this name last, if it was not one of those that are known.
+    pub fn strange(&self, name: &str) -> Option<Fingerprint> {
+        self.strange.lock().unwrap_or_else(PoisonError::into_inner).get(&written(name)).copied()
+    }
+
+    fn knows(&self, name: &str, shown: Fingerprint) -> bool {
+        let known = self.known.get(name).is_some_and(|known| known.contains(&shown));
+        if !known {
+            self.strange.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), shown);
+        }
+        known
+    }
+
+    fn all(&self) -> Vec<Fingerprint> {
+        self.known.values().flatten().copied().collect()
+    }
+}
+
+/// A name as TLS writes it: addresses in one way only.
+fn written(name: &str) -> String {
+    ServerName::try_from(name).map_or_else(|_| name.to_owned(), |name| name.to_str().to_ascii_lowercase())
 }
 
 /// A server's configuration; `clients` are let in, or everyone if that is `None`.
@@ -174,7 +217,10 @@ pub fn server(identity: Identity, clients: Option<&Trust>) -> Result<Arc<ServerC
             builder.with_client_cert_verifier(verifier)
         }
         Some(Trust::Fingerprints(known)) => {
-            builder.with_client_cert_verifier(Arc::new(Pinned { known: known.clone(), provider }))
+            builder.with_client_cert_verifier(Arc::new(Pinned { known: known.clone().into(), provider }))
+        }
+        Some(Trust::Known(peers)) => {
+            builder.with_client_cert_verifier(Arc::new(Pinned { known: peers.all().into(), provider }))
         }
     };
     Ok(Arc::new(builder.with_single_cert(identity.chain, identity.key)?))
@@ -195,7 +241,11 @@ pub fn client(trust: &Trust, identity: Option<Identity>) -> Result<Arc<ClientCon
             builder.with_webpki_verifier(verifier)
         }
         Trust::Fingerprints(known) => {
-            let verifier = Pinned { known: known.clone(), provider };
+            let verifier = Pinned { known: known.clone().into(), provider };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
+        Trust::Known(peers) => {
+            let verifier = Pinned { known: Pins::Named(peers.clone()), provider };
             builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
     };
@@ -208,17 +258,32 @@ pub fn client(trust: &Trust, identity: Option<Identity>) -> Result<Arc<ClientCon
 /// Believes certificates by their fingerprints, whatever name or date they bear.
 #[derive(Debug)]
 struct Pinned {
-    known: Vec<Fingerprint>,
+    known: Pins,
     provider: Arc<CryptoProvider>,
 }
 
+/// Whose certificates count.
+#[derive(Debug)]
+enum Pins {
+    Anyones(Vec<Fingerprint>),
+    Named(Arc<KnownPeers>),
+}
+
+impl From<Vec<Fingerprint>> for Pins {
+    fn from(known: Vec<Fingerprint>) -> Self {
+        Pins::Anyones(known)
+    }
+}
+
 impl Pinned {
-    fn require_known(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
-        if self.known.contains(&Fingerprint::of(certificate)) {
-            Ok(())
-        } else {
-            Err(CertificateError::ApplicationVerificationFailure.into())
-        }
+    /// Whether this is a certificate of `name`, which counts where peers have names.
+    fn require_known(&self, certificate: &CertificateDer<'_>, name: &str) -> Result<(), rustls::Error> {
+        let shown = Fingerprint::of(certificate);
+        let known = match &self.known {
+            Pins::Anyones(known) => known.contains(&shown),
+            Pins::Named(peers) => peers.knows(&name.to_ascii_lowercase(), shown),
+        };
+        if known { Ok(()) } else { Err(CertificateError::ApplicationVerificationFailure.into()) }
     }
 
     fn verify_signature(
@@ -245,11 +310,11 @@ impl ServerCertVerifier for Pinned {
         &self,
         end_entity: &CertificateDer<'_>,
         _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
+        server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        self.require_known(end_entity).map(|()| ServerCertVerified::assertion())
+        self.require_known(end_entity, &server_name.to_str()).map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -286,7 +351,7 @@ impl ClientCertVerifier for Pinned {
         _intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        self.require_known(end_entity).map(|()| ClientCertVerified::assertion())
+        self.require_known(end_entity, "").map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

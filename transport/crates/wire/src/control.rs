@@ -338,6 +338,11 @@ pub enum Receiver {
         /// For a person.
         reason: String,
     },
+    /// The sender is to be no faster than this from now on, whatever else says how fast.
+    Ceiling {
+        /// In bit/s of whole Ethernet frames.
+        bps: u64,
+    },
 }
 
 /// Why bytes are no message.

@@ -243,6 +243,7 @@ fn messages_are_as_they_were() {
     let (why, detail) = (Refusal::Busy, "why".into());
     golden.message("receiver.refused", &Receiver::Refused { request: 1, why, detail });
     golden.message("receiver.stored", &Receiver::Stored { request: 1 });
+    golden.message("receiver.ceiling", &Receiver::Ceiling { bps: 1_000_000_000 });
     golden.message("receiver.bye", &Receiver::Bye { reason: "done".into() });
 
     let datagrams = ["header.", "symbol", "welcome", "feedback.", "report", "signal."];

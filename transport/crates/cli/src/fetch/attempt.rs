@@ -12,7 +12,6 @@ use wire::control::{Refusal, Run};
 use super::plan::{Listing, Object, Plan, Unlisted};
 use super::report::Report;
 use crate::Failure;
-use crate::output::Writer;
 
 /// Files that one server is asked for at a time.
 const JOBS_OF_A_SERVER: usize = 64;
@@ -126,10 +125,14 @@ impl Attempt {
                 None => plan.unlisted.push(directory),
             }
         }
-        for (index, file) in plan.files.iter().enumerate() {
-            if !self.pending.contains_key(&index) && !file.is_over() {
-                let pieces = file.pieces(file.servers.len());
-                self.pending.insert(index, pieces.len());
+        for (index, file) in plan.files.iter_mut().enumerate() {
+            let idle = !self.pending.contains_key(&index);
+            if !(idle || file.stream.is_some()) || file.is_over() {
+                continue;
+            }
+            let pieces = file.pieces(idle);
+            if !pieces.is_empty() {
+                *self.pending.entry(index).or_default() += pieces.len();
                 self.queue.extend(pieces.into_iter().map(|runs| Piece { file: index, runs }));
             }
         }
@@ -153,7 +156,7 @@ impl Attempt {
                 path: file.path.clone(),
                 runs: piece.runs,
                 version: file.object.as_ref().map(|o| o.version),
-                sink: Box::new(Writer(file.output.clone())),
+                sink: file.sink(),
             });
             self.running.insert(job, (piece.file, server));
             self.servers[server].jobs += 1;
@@ -245,11 +248,17 @@ impl Attempt {
         let name = plan.servers[server].name.clone();
         let number = file;
         let file = &mut plan.files[number];
+        if let Some(error) = file.stream.as_ref().and_then(|stream| stream.failure()) {
+            // No server can do anything about it.
+            file.failed = Some(error.to_string());
+            return;
+        }
+        let begun = file.stream.as_ref().is_some_and(|stream| stream.has_begun());
         match refusal {
             // Perhaps the others have it, as it was begun.
             _ if file.servers.len() > 1 => file.servers.retain(|s| *s != server),
             // It has been changed since it was begun: once it is begun anew.
-            Some(Refusal::Changed) if !file.changed => {
+            Some(Refusal::Changed) if !file.changed && !begun => {
                 file.changed = true;
                 file.object = None;
                 self.drop_pieces(number);
@@ -287,12 +296,12 @@ impl Attempt {
     }
 }
 
-/// A stretch of time that is measured.
-pub(super) struct Stretch(Instant);
+/// Measures how long something takes.
+pub(super) struct Stopwatch(Instant);
 
-impl Stretch {
-    pub(super) fn begin() -> Self {
-        Stretch(Instant::now())
+impl Stopwatch {
+    pub(super) fn start() -> Self {
+        Stopwatch(Instant::now())
     }
 
     pub(super) fn seconds(&self) -> f64 {

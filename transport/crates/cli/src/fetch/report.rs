@@ -1,6 +1,7 @@
 //! What a person, or a program, is told of a fetch.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanDuration, ProgressBar};
@@ -8,10 +9,12 @@ use proto::lttp::ServerReport;
 use serde_json::{Value, json};
 use udp::Source;
 
-use super::attempt::{Attempt, Stretch};
+use super::attempt::{Attempt, Stopwatch};
 use super::plan::{File, Plan};
 use crate::args::Fetch;
-use crate::telling::{bar, clean, complain, hash_of, say};
+use crate::console::{bar, clean, complain, hash_of, print, say};
+use crate::output::Foreseen;
+use crate::stream::is_broken_pipe;
 
 /// Between two lines of JSON about progress.
 const JSON_INTERVAL: Duration = Duration::from_secs(1);
@@ -22,8 +25,8 @@ pub(super) struct Report {
     hash: bool,
     discard: bool,
     bar: ProgressBar,
-    began: Stretch,
-    round: Option<(Stretch, u64)>,
+    began: Stopwatch,
+    round: Option<(Stopwatch, u64)>,
     rounds: Vec<(f64, u64)>,
     bytes: u64,
     symbols_needed: u64,
@@ -42,7 +45,7 @@ impl Report {
             hash: args.hash,
             discard: args.discard,
             bar: bar(!args.json && !args.quiet),
-            began: Stretch::begin(),
+            began: Stopwatch::start(),
             round: None,
             rounds: Vec::new(),
             bytes: 0,
@@ -61,14 +64,14 @@ impl Report {
 
     pub(super) fn round_begins(&mut self) {
         // After a reconnection it is the same round.
-        self.round.get_or_insert_with(|| (Stretch::begin(), self.bytes));
+        self.round.get_or_insert_with(|| (Stopwatch::start(), self.bytes));
     }
 
     pub(super) fn round_ends(&mut self, plan: &Plan) {
         if plan.is_complete()
-            && let Some((stretch, before)) = self.round.take()
+            && let Some((stopwatch, before)) = self.round.take()
         {
-            self.rounds.push((stretch.seconds(), self.bytes - before));
+            self.rounds.push((stopwatch.seconds(), self.bytes - before));
         }
     }
 
@@ -156,13 +159,45 @@ impl Report {
         } else if !self.quiet {
             let seconds = self.began.seconds();
             let (_, lost, overhead) = self.symbols();
-            println!(
+            print(format_args!(
                 "{} in {} ({:.1} Mbit/s), overhead {:.1} %, {lost} symbols lost",
                 HumanBytes(self.bytes),
                 HumanDuration(Duration::from_secs_f64(seconds)),
                 8e-6 * self.bytes as f64 / seconds,
                 100.0 * overhead,
+            ));
+        }
+        complete
+    }
+
+    /// Says what would be fetched. Whether that is all that was asked for.
+    pub(super) fn dry_run(&self, plan: &Plan, interrupted: bool) -> bool {
+        self.bar.finish_and_clear();
+        let (mut count, mut bytes) = (0_u64, 0);
+        for file in &plan.files {
+            let Some(Foreseen { what, size, bytes: coming }) = file.foreseen else {
+                self.file(file, interrupted);
+                continue;
+            };
+            (count, bytes) = (count + u64::from(what != "there"), bytes + coming);
+            let output = file.lock();
+            let path = output.path().unwrap_or_else(|| PathBuf::from(output.name()));
+            if self.json {
+                say(
+                    &json!({"event": "would_fetch", "path": path, "what": what, "size": size, "bytes": coming}),
+                );
+            } else if !self.quiet {
+                let size = HumanBytes(size).to_string();
+                print(format_args!("{what:<7} {size:>10}  {}", clean(&path.display().to_string())));
+            }
+        }
+        let complete = plan.unlisted.is_empty() && plan.files.iter().all(|file| file.failed.is_none());
+        if self.json {
+            say(
+                &json!({"event": "done", "dry_run": true, "complete": complete, "files": count, "bytes": bytes}),
             );
+        } else if !self.quiet {
+            print(format_args!("{count} files, {} would be fetched", HumanBytes(bytes)));
         }
         complete
     }
@@ -171,10 +206,17 @@ impl Report {
         let why = match (&file.failed, file.is_complete()) {
             (Some(why), _) => why.clone(),
             (None, true) => return self.there(file),
+            // What a pipe has got is not got again.
+            (None, false) if file.stream.is_some() && interrupted => "interrupted".into(),
+            (None, false) if file.stream.is_some() => "its servers are gone".into(),
             (None, false) if interrupted => "interrupted; run the same command again to resume".into(),
             (None, false) => "its servers are gone; run the same command again to resume".into(),
         };
-        self.complain(&format!("{}: {why}", file.path));
+        let failure = file.stream.as_ref().and_then(|stream| stream.failure());
+        // A reader that has had enough, as head has, is nothing to complain of.
+        if !failure.is_some_and(|e| is_broken_pipe(&e)) {
+            self.complain(&format!("{}: {why}", file.path));
+        }
         if self.json {
             say(&json!({"event": "failed", "path": file.path, "why": why}));
         }
@@ -182,8 +224,14 @@ impl Report {
 
     fn there(&self, file: &File) {
         let output = file.lock();
-        let Some(path) = output.path() else { return };
-        let hash = if self.hash { hash_of(&path) } else { Ok(None) };
+        let (path, hash) = match (output.path(), &file.stream) {
+            (Some(path), _) => {
+                let hash = if self.hash { hash_of(&path) } else { Ok(None) };
+                (path, hash)
+            }
+            (None, Some(stream)) => (PathBuf::from("-"), Ok(stream.hash())),
+            (None, None) => return,
+        };
         let hash = hash.unwrap_or_else(|e| {
             self.complain(&format!("{}: {e}", path.display()));
             None
@@ -191,7 +239,7 @@ impl Report {
         if self.json {
             say(&json!({"event": "file", "path": path, "size": output.size(), "blake3": hash}));
         } else if let Some(hash) = hash.filter(|_| !self.quiet) {
-            println!("{hash}  {}", clean(&path.display().to_string()));
+            print(format_args!("{hash}  {}", clean(&path.display().to_string())));
         }
     }
 

@@ -120,6 +120,6 @@ fn flow(args: &Send, to: SocketAddr) -> Result<Flow, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let made_up = || format!("fountain-{src}-{}-{}", std::process::id(), now.as_micros());
     let name = args.flow.clone().unwrap_or_else(made_up);
-    let most_bps = args.ceiling.map(|bps| bps as u64);
+    let most_bps = args.limit.map(|bps| bps as u64);
     Ok(Flow { name, src, dst: to.ip().to_canonical(), most_bps })
 }

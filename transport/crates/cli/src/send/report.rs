@@ -9,7 +9,7 @@ use udp::{SendReport, Sending};
 
 use super::{File, State};
 use crate::args::Send;
-use crate::telling::{bar, complain, say};
+use crate::console::{bar, clean, complain, print, say};
 
 /// Between two lines of JSON about progress.
 const JSON_INTERVAL: Duration = Duration::from_secs(1);
@@ -183,16 +183,46 @@ impl Report {
                 "rtt_us": self.present.rtt.as_micros() as u64,
             }));
         } else if !self.quiet {
-            println!(
+            print(format_args!(
                 "{} in {} ({:.1} Mbit/s), {symbols} symbols, {:.1} % lost",
                 HumanBytes(self.bytes),
                 HumanDuration(Duration::from_secs_f64(seconds)),
                 8e-6 * self.bytes as f64 / seconds,
                 100.0 * self.present.loss,
-            );
+            ));
         }
         complete
     }
+}
+
+/// Says what would be sent. Whether that is all there is.
+pub(super) fn dry_run(files: &[File], json: bool) -> bool {
+    let (mut count, mut bytes, mut complete) = (0_u64, 0, true);
+    for File { name, size, is_directory, state, .. } in files {
+        if let State::Failed(why) = state {
+            complete = false;
+            complain(&format!("{name}: {why}"));
+            if json {
+                say(&json!({"event": "failed", "path": name, "why": why}));
+            }
+        } else if json {
+            let kind = if *is_directory { "directory" } else { "file" };
+            say(&json!({"event": "would_send", "path": name, "kind": kind, "size": size}));
+        } else if *is_directory {
+            print(format_args!("{:>10}  {}/", "", clean(name)));
+        } else {
+            print(format_args!("{:>10}  {}", HumanBytes(*size).to_string(), clean(name)));
+        }
+        if !is_directory && matches!(state, State::Waiting) {
+            (count, bytes) = (count + 1, bytes + size);
+        }
+    }
+    if json {
+        say(&json!({"event": "done", "dry_run": true, "complete": complete, "files": count, "bytes": bytes}));
+    } else {
+        print(format_args!("{count} files, {} would be sent", HumanBytes(bytes)));
+    }
+    complete
 }
 
 fn named(guide: Guide) -> &'static str {

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::{Time, tfrc};
 
+/// No receiver can ask for less.
+const LEAST_BPS: u64 = 10_000;
+
 /// Who is to say how fast to send. All rates are in bit/s of whole Ethernet frames, as switches count them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateConfig {
@@ -33,6 +36,8 @@ pub enum Guide {
 pub(super) struct Rate {
     config: RateConfig,
     told: Option<(f64, Time)>,
+    /// What the receiver takes at most, in bit/s of frames.
+    taken_bps: f64,
     pub(super) tfrc: tfrc::Sender,
     /// Of a frame, the part that its datagram takes.
     datagram_part: f64,
@@ -47,7 +52,7 @@ impl Rate {
         frame_bytes: usize,
     ) -> Self {
         let datagram_part = datagram_bytes as f64 / (datagram_bytes + frame_bytes) as f64;
-        Rate { config, told: None, tfrc, datagram_part }
+        Rate { config, told: None, taken_bps: f64::INFINITY, tfrc, datagram_part }
     }
 
     /// So much may be sent, from now on.
@@ -55,6 +60,12 @@ impl Rate {
         if bps.is_finite() && bps >= 0.0 {
             self.told = Some((bps, now));
         }
+    }
+
+    /// The receiver takes no more than this.
+    pub(super) fn cap(&mut self, bps: u64) {
+        // With nothing at all neither end would hear of the other.
+        self.taken_bps = bps.max(LEAST_BPS) as f64;
     }
 
     /// What was told last still counts.
@@ -81,7 +92,7 @@ impl Rate {
     pub(super) fn rate(&self, now: Time) -> f64 {
         let told_bps = self.told.map_or(0.0, |(bps, _)| bps);
         let part = self.datagram_part / 8.0;
-        let ceiling = self.config.ceiling_bps * part;
+        let ceiling = self.config.ceiling_bps.min(self.taken_bps) * part;
         match self.guide(now) {
             Guide::Nobody => 0.0,
             Guide::Told => (told_bps.max(self.config.floor_bps) * part).min(ceiling),

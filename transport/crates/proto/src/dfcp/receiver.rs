@@ -38,6 +38,7 @@ pub struct Receiver {
     config: ReceiverConfig,
     packets: Packets,
     greeted: bool,
+    ceiling_bps: Option<u64>,
     tfrc: Option<tfrc::Receiver>,
     /// The highest symbol, and the sender's clock as it has told it.
     newest: Newest,
@@ -122,6 +123,7 @@ impl Receiver {
             config,
             packets: Packets::new(connection, protection),
             greeted: false,
+            ceiling_bps: None,
             tfrc: None,
             newest: Newest::default(),
             received: 0,
@@ -141,6 +143,13 @@ impl Receiver {
         }
     }
 
+    /// Asks the sender to be no faster than this from now on, in bit/s of whole Ethernet frames.
+    pub fn cap(&mut self, bps: u64) {
+        if self.ceiling_bps.replace(bps) != Some(bps) && self.greeted && !self.ended {
+            self.control.push_back(control::Receiver::Ceiling { bps });
+        }
+    }
+
     /// A message of the control channel.
     pub fn handle_control(&mut self, now: Time, message: control::Sender) {
         if self.ended {
@@ -156,6 +165,7 @@ impl Receiver {
                 self.greeted = true;
                 let window_bytes = self.config.window_bytes;
                 self.control.push_back(control::Receiver::Welcome { version: wire::VERSION, window_bytes });
+                self.control.extend(self.ceiling_bps.map(|bps| control::Receiver::Ceiling { bps }));
             }
             _ if !self.greeted => self.end("the first message is a hello".into()),
             control::Sender::Offer(offer) => self.on_offer(offer),

@@ -190,6 +190,7 @@ impl Sender {
                     self.events.push_back(SenderEvent::Stored { request });
                 }
             }
+            control::Receiver::Ceiling { bps } => self.rate.cap(bps),
             control::Receiver::Bye { reason } => self.end(format!("the receiver says: {reason}")),
         }
     }

@@ -19,7 +19,7 @@ use crate::object::Arrival;
 use crate::pacer::FRAME_BYTES;
 use crate::packets::Opened;
 use crate::protect::Protection;
-use crate::{Time, tfrc};
+use crate::{RateCap, Time, tfrc};
 
 /// The client of one fetch.
 pub struct Client {
@@ -27,6 +27,9 @@ pub struct Client {
     peers: Vec<Peer>,
     window: Window,
     outstanding_bytes: usize,
+    /// What the cap of the rate is, once something is asked for, and whether it holds something back.
+    cap: Option<RateCap>,
+    capped: bool,
     /// The shortest answer of any server.
     shortest: Option<Duration>,
     /// The peer that is given credit next.
@@ -47,6 +50,8 @@ impl Client {
             peers: Vec::new(),
             window,
             outstanding_bytes: 0,
+            cap: None,
+            capped: false,
             shortest: None,
             turn: 0,
             control: VecDeque::new(),
@@ -370,12 +375,16 @@ impl Client {
 
     /// Gives credit to the servers in turn, as long as the window lasts.
     fn grant(&mut self, now: Time) {
+        self.capped = false;
         // What a hello brings takes part of the window as well, and comes first.
         if !self.config.credits || self.peers.is_empty() || self.peers.iter().any(Peer::hello_due) {
             return;
         }
         self.reckon();
         let window = self.window.bytes();
+        if self.cap.is_none() {
+            self.cap = self.config.max_bps.map(|bps| RateCap::new(now, bps));
+        }
         let mut idle = 0;
         while idle < self.peers.len() {
             let turn = self.turn % self.peers.len();
@@ -388,10 +397,20 @@ impl Client {
                 self.turn = turn + 1;
                 continue;
             };
-            let symbols = lacking.min(quantum);
+            let mut symbols = lacking.min(quantum);
+            if let Some(cap) = &self.cap {
+                self.capped = cap.free_at() > now;
+                if self.capped {
+                    return;
+                }
+                symbols = symbols.min((cap.burst_bytes() / wire_bytes).clamp(1, usize::from(quantum)) as u16);
+            }
             let bytes = usize::from(symbols) * wire_bytes;
             if self.outstanding_bytes > 0 && self.outstanding_bytes + bytes > window {
                 return;
+            }
+            if let Some(cap) = &mut self.cap {
+                cap.take(now, bytes);
             }
             peer.give(now, request, block, symbols, self.outstanding_bytes);
             self.outstanding_bytes += bytes;
@@ -432,7 +451,8 @@ impl Client {
             let times = [peer.speaks_at(silence), peer.gives_up_at(), peer.hello_lost_at(), lost_at];
             times.into_iter().flatten().min()
         };
-        self.peers.iter().filter_map(of).min()
+        let cap = self.cap.as_ref().filter(|_| self.capped).map(RateCap::free_at);
+        self.peers.iter().filter_map(of).chain(cap).min()
     }
 
     /// Lets timers expire.

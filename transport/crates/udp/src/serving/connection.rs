@@ -10,7 +10,7 @@ use std::time::Duration;
 use proto::lttp::{Server, ServerConfig, ServerEvent, Transmit};
 use proto::object::Object;
 use proto::protect::{LTTP_LABEL, Side};
-use proto::{Held, Time};
+use proto::{Held, RateCap, Time};
 use wire::control;
 use wire::packet::Token;
 
@@ -40,6 +40,8 @@ pub(super) struct Connection {
     local: Option<IpAddr>,
     over: bool,
     wanted_write: bool,
+    /// The cap of what it is sent.
+    cap: Option<RateCap>,
     completed: u64,
     abandoned: u64,
     /// What it takes, but for requests and blocks.
@@ -73,6 +75,7 @@ impl Connection {
         tls: Option<Arc<rustls::ServerConfig>>,
         now: Time,
         held: Held,
+        most_bps: Option<f64>,
     ) -> io::Result<Self> {
         let tls = tls.map(rustls::ServerConnection::new).transpose().map_err(io::Error::other)?;
         // A client whose machine dies says nothing any more.
@@ -90,6 +93,7 @@ impl Connection {
             local: None,
             over: false,
             wanted_write: false,
+            cap: most_bps.map(|bps| RateCap::new(now, bps)),
             completed: 0,
             abandoned: 0,
             held,
@@ -305,7 +309,15 @@ impl Connection {
         buffer: &mut Vec<u8>,
         max_datagrams: usize,
     ) -> Option<(Transmit, Option<IpAddr>)> {
-        let transmit = self.session.as_mut()?.poll_transmit(now, buffer, max_datagrams)?;
+        let session = self.session.as_mut()?;
+        if self.cap.as_ref().is_some_and(|cap| cap.free_at() > now) {
+            return None;
+        }
+        let most = self.cap.as_ref().map_or(max_datagrams, |cap| cap.burst_datagrams(max_datagrams));
+        let transmit = session.poll_transmit(now, buffer, most)?;
+        if let Some(cap) = &mut self.cap {
+            cap.take_datagrams(now, buffer.len(), transmit.segment_bytes);
+        }
         Some((transmit, self.local))
     }
 
@@ -313,7 +325,11 @@ impl Connection {
         match &self.session {
             None => Some(self.since + greeting),
             Some(_) if self.can_list() => Some(now),
-            Some(session) => session.poll_timeout(),
+            Some(session) => {
+                // What is held back by the cap is not due before it allows that.
+                let at = session.poll_timeout()?;
+                Some(self.cap.as_ref().map_or(at, |cap| at.max(cap.free_at())))
+            }
         }
     }
 

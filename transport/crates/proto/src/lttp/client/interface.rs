@@ -23,6 +23,8 @@ pub struct ClientConfig {
     pub window_floor_bytes: usize,
     /// The greatest window; the same as the floor to fix it.
     pub window_ceiling_bytes: usize,
+    /// What all servers together may send, in bit/s of whole Ethernet frames; with credits only.
+    pub max_bps: Option<f64>,
     /// Blocks of a request that may come at a time.
     pub max_blocks: usize,
     /// A server that says nothing for so long while something is to come is lost.
@@ -39,6 +41,7 @@ impl Default for ClientConfig {
             credits: true,
             window_floor_bytes: 40 << 10,
             window_ceiling_bytes: 16 << 20,
+            max_bps: None,
             max_blocks: 32,
             silence: Duration::from_secs(10),
         }

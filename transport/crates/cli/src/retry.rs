@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::Failure;
 
 /// Exit status after an interrupt, as shells have it.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 

@@ -1,20 +1,39 @@
-//! What all commands tell people and programs in the same way.
+//! What all commands print: lines for people and for programs, and progress.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
-/// A line for a program. One that does not listen any more stops nothing.
+/// Standard output is for data.
+static DATA_ON_STDOUT: AtomicBool = AtomicBool::new(false);
+
+/// From now on, what else would go to standard output goes to standard error: data goes to standard output.
+pub(crate) fn reserve_stdout_for_data() {
+    DATA_ON_STDOUT.store(true, Ordering::Relaxed);
+}
+
+/// A line of the outcome. A reader that is gone (EPIPE) stops nothing.
+pub(crate) fn print(line: impl Display) {
+    let _ = if DATA_ON_STDOUT.load(Ordering::Relaxed) {
+        writeln!(io::stderr(), "{line}")
+    } else {
+        writeln!(io::stdout(), "{line}")
+    };
+}
+
+/// A line of JSON for a program.
 pub(crate) fn say(what: &Value) {
-    let _ = writeln!(io::stdout(), "{what}");
+    print(what);
 }
 
 /// A line for a person.
 pub(crate) fn complain(what: &str) {
-    eprintln!("fountain: {}", clean(what));
+    let _ = writeln!(io::stderr(), "fountain: {}", clean(what));
 }
 
 /// Text that may be a peer's, as it may be written to a terminal: characters that control it, or that turn the direction
