@@ -184,7 +184,7 @@ screenshots: ## the pictures of the page in README.md and docs: dashboards/image
 	@$(PREPARE) packages venv page browser switch
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_PAGE_PREFIX="$$(dashboards/web/build --prefix)" $(PY)/python dashboards/screenshots
 
-package: ## the Debian packages weir-switch and weir-controller: build/packages
+package: ## the Debian packages weir-switch, weir-controller and weir-fountain: build/packages
 	@$(PREPARE) packages venv packaging package
 	@rm -rf build/packages && mkdir -p build/packages && cp "$$(packaging/build --out)"/* build/packages && ls build/packages
 

@@ -25,6 +25,8 @@ DEBIANS = ("openvswitch-switch", "openvswitch-common")
 PACKAGES = (DEBIANS[0], "debsums", "ethtool", "curl", "openssl")
 DOWNLOADS = ("prometheus",)
 OURS = ("weir-switch", "weir-controller")
+FOUNTAIN = "weir-fountain"
+FOUNTAIN_UNITS = ("fountain-serve.service", "fountain-recv.service")
 UNITS = ("weir-switch-db.service", "weir-switch.service", "weir-controller.service")
 QUEUE_BPS = 20_000_000
 _PACK_TIMEOUT_S = 300.0
@@ -110,6 +112,7 @@ class Trial:
             self.new_switch_takes_over,
             self.it_can_be_rolled_back,
             self.regulation_is_turned_off_and_on,
+            self.files_are_transferred,
             self.damaged_database_is_kept,
             self.units_stop_and_start,
             self.it_is_removed,
@@ -286,6 +289,46 @@ class Trial:
         self.machine.run("systemctl", "restart", "weir-switch.target")
         self._connected()
 
+    def files_are_transferred(self) -> None:
+        """fountain's services start as configured, move files, and leave nothing when purged"""
+        before = self.machine.listing()
+        self._apt("install", f"/mnt/{FOUNTAIN}.deb")
+        for unit in FOUNTAIN_UNITS:
+            expect(self._says("systemctl", "is-enabled", unit) == "disabled", f"{unit} is enabled")
+        told = self.machine.shell(
+            "systemd-analyze verify --man=no /lib/systemd/system/fountain-* 2>&1"
+        )
+        expect(not told, told)
+        self.machine.shell(
+            """
+            export HOME=/root
+            mkdir -p /srv/files /root/got
+            seq 100000 >/srv/files/numbers
+            sed -i "s/^# client = .*/client = ['$(fountain id)']/" /etc/fountain/recv.toml
+            systemctl start fountain-serve fountain-recv
+            """
+        )
+        for unit in FOUNTAIN_UNITS:
+            self._eventually(partial(self._is_active, unit), f"{unit} runs")
+        self.machine.shell(
+            """
+            export HOME=/root
+            fountain fetch --accept-new 127.0.0.1:files/numbers -o /root/got
+            fountain send --accept-new --tfrc 127.0.0.1 /srv/files
+            cmp /srv/files/numbers /root/got/numbers
+            cmp /srv/files/numbers /var/lib/fountain-recv/inbox/files/numbers
+            """
+        )
+        status = self.machine.shell("cat /proc/$(systemctl show -P MainPID fountain-serve)/status")
+        expect(re.search(r"(?m)^CapEff:\s+0+$", status), "fountain-serve has capabilities")
+        expect(not re.search(r"(?m)^Uid:\s+0\s", status), "fountain-serve runs as root")
+        self.machine.shell("rm -r /srv/files /root/got /root/.local/state/fountain")
+        self._apt("purge", "--autoremove", FOUNTAIN)
+        left = self.machine.shell("ls -d /var/lib/fountain* /var/lib/private/fountain* || :")
+        expect(not left.strip().startswith("/"), left)
+        now = self.machine.listing()
+        expect(now == before, "not as before:\n" + "\n".join(sorted(now ^ before)))
+
     def damaged_database_is_kept(self) -> None:
         """a database that cannot be read is not replaced by an empty one"""
         self.machine.shell(
@@ -459,11 +502,12 @@ def main(argv: list[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="weir-trial-") as folder:
             shared = Path(folder)
             debs = []
-            for name in OURS:
+            for name in (*OURS, FOUNTAIN):
                 (deb,) = built.glob(f"{name}_*.deb")
                 debs.append(deb)
                 shutil.copy(deb, shared / f"{name}.deb")
-                older(deb, shared)
+                if name in OURS:
+                    older(deb, shared)
             tree = bootstrapped(cache(), PACKAGES, debs, DOWNLOADS)
             print(f"{'fresh Debian 12':<82} ok ({time.monotonic() - start:.0f} s)", flush=True)
             with Machine(tree, shared) as machine:
