@@ -11,7 +11,7 @@ use std::time::Duration;
 use proto::dfcp::SenderConfig;
 use proto::lttp::ClientConfig;
 use udp::tls::{self, Fingerprint, KnownPeers};
-use udp::{Fetching, Over, SendOptions, SendUpdate, Sending, Source, TlsClientConfig, Update};
+use udp::{Fetching, Over, SendOptions, SendUpdate, Sending, ServerAddress, TlsClientConfig, Update};
 
 use crate::Failure;
 use crate::console::clean;
@@ -119,7 +119,7 @@ impl Meeting<'_> {
         tls: &Arc<TlsClientConfig>,
         peers: &KnownPeers,
     ) -> Result<String, Failure> {
-        let source = Source { address, name: host.name.clone() };
+        let source = ServerAddress { address, name: host.name.clone() };
         let config = ClientConfig { silence: self.silence, ..ClientConfig::default() };
         let mut fetching = Fetching::connect(&[source], Some(tls), config).map_err(Failure::new)?;
         while self.goes_on(host, peers) {

@@ -64,7 +64,10 @@ fn main() -> ExitCode {
 
 fn run() -> Result<ExitCode, Failure> {
     let (line, directory) = config::expand(std::env::args_os().collect())?;
-    match args::Args::parse_from(line).command {
+    let command = args::Args::parse_from(line).command;
+    // All of them wait for the network in this thread.
+    udp::sleep_precisely();
+    match command {
         args::Command::Serve(args) => serve::run(&args, directory),
         args::Command::Fetch(args) => fetch::run(&args),
         args::Command::Recv(args) => recv::run(&args, directory),

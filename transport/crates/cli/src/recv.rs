@@ -46,6 +46,8 @@ pub(crate) fn run(args: &Recv, configured: Option<PathBuf>) -> Result<ExitCode, 
     let limits = Limits { bps: args.limit, ..args.most.limits(args.memory) };
     let decode = !args.no_decode;
     let options = ReceiveOptions { listen: args.listen, tls, config, decode, limits };
+    // Each file that comes is open.
+    udp::raise_file_limit();
     let mut receiving = Receiving::bind(options).map_err(Failure::new)?;
     let address = receiving.local_addr().map_err(Failure::new)?;
     let stopped = Arc::new(AtomicBool::new(false));

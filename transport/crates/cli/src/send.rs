@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use proto::dfcp::{RateConfig, SenderConfig};
-use udp::{Found, Over, Root, SendOptions, SendUpdate, Sending, TlsClientConfig, Walk};
+use udp::{Found, Over, Root, SendOptions, SendUpdate, Sending, Source, TlsClientConfig, Walk};
 use wire::control::{self, DIRECTORY, Entry, Omitted, Refusal, is_directory};
 
 use self::rates::Rates;
@@ -244,6 +244,12 @@ fn files(paths: &[PathBuf], selection: &Selection) -> Result<Vec<File>, Failure>
     Ok(files)
 }
 
+/// A file that has no name, as the content of an object.
+fn opened(content: &std::fs::File, name: &str) -> Result<Arc<dyn Source>, String> {
+    let content = content.try_clone().map_err(|e| e.to_string())?;
+    udp::open(content, name).map_err(|(_, why)| why)
+}
+
 /// How a connection was lost.
 struct Lost {
     why: String,
@@ -285,16 +291,17 @@ impl Attempt<'_> {
                     if file.is_directory && !going.is_empty() {
                         break;
                     }
-                    let offered = match &file.content {
-                        Content::Below(root, path) => sending.offer(root, path, &file.name),
-                        Content::Open(content) => sending.offer_file(content, &file.name),
+                    let opened = match &file.content {
+                        Content::Below(root, path) => root.object(path).map_err(|(_, why)| why),
+                        Content::Open(content) => opened(content, &file.name),
                     };
-                    match offered {
+                    let offer = |source| sending.offer(source, &file.name).map_err(|e| e.to_string());
+                    match opened.and_then(offer) {
                         Ok(Some(request)) => {
                             going.insert(request, number);
                         }
                         Ok(None) => break,
-                        Err(e) => file.state = State::Failed(e.to_string()),
+                        Err(why) => file.state = State::Failed(why),
                     }
                     waiting.pop_front();
                 }

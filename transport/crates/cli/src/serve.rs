@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proto::lttp::ServerConfig;
@@ -28,7 +29,9 @@ pub(crate) fn run(args: &Serve, configured: Option<PathBuf>) -> Result<ExitCode,
         bps_of_a_connection: args.limit_per_client,
         ..args.most.limits(args.memory)
     };
-    let options = ServeOptions { listen: args.listen, root, tls, config, limits };
+    // Each client has a connection, and each of its requests a file.
+    udp::raise_file_limit();
+    let options = ServeOptions { listen: args.listen, store: Arc::new(root), tls, config, limits };
     let mut serving = Serving::bind(options).map_err(Failure::new)?;
     let address = serving.local_addr().map_err(Failure::new)?;
     let stop = serving.stopper();

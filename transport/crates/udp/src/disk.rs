@@ -1,18 +1,17 @@
 //! What may wait for a disk, done by threads: a cold or slow one holds up nobody but those who asked for it.
 
-use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use polling::Poller;
-use proto::object::{Cut, Layout, Object};
-use rustix::io::ReadWriteFlags;
+use proto::object::{Cut, Layout};
 use wire::control::{Entry, Fetch, Omitted};
 
-use crate::files::{Refused, Root, read_block, require_unchanged};
 use crate::pool::Pool;
-use crate::walking::{Found, Walk};
+use crate::source::{Refused, Source, read_block, read_block_at_once};
+use crate::store::{Listing, Store};
+use crate::walking::Found;
 
 /// Threads that are busy for one client at a time.
 pub(crate) const OF_A_CLIENT: usize = 2;
@@ -30,29 +29,28 @@ pub(crate) struct Ticket {
 
 /// What is to be done.
 pub(crate) enum Job {
-    /// Open a file, and find the seeds that it is sent with from `start` on: that takes long enough to be done here.
-    Open { ticket: Ticket, root: Arc<Root>, fetch: Fetch, start: u64 },
+    /// Open an object, and find the seeds that it is sent with from `start` on: that takes long enough to be done here.
+    Open { ticket: Ticket, store: Arc<dyn Store>, fetch: Fetch, start: u64 },
     /// Read a block.
     Load(Load),
     /// Find out what lies below a path.
-    List { request: u16, root: Arc<Root>, path: String },
+    List { request: u16, store: Arc<dyn Store>, path: String },
     /// Go on with that.
-    ListOn { request: u16, walk: Walk },
+    ListOn { request: u16, listing: Listing },
 }
 
 /// A block to read.
 pub(crate) struct Load {
     pub(crate) ticket: Ticket,
     pub(crate) block: u32,
-    pub(crate) file: Arc<File>,
-    pub(crate) object: Object,
+    pub(crate) source: Arc<dyn Source>,
     pub(crate) offset: u64,
     pub(crate) bytes: usize,
 }
 
 /// What was done.
 pub(crate) enum Done {
-    Opened { ticket: Ticket, opened: Result<(File, Object), Refused> },
+    Opened { ticket: Ticket, opened: Result<Arc<dyn Source>, Refused> },
     Loaded { ticket: Ticket, block: u32, bytes: Result<Arc<[u8]>, Refused> },
     Listed { request: u16, part: Result<Part, Refused> },
 }
@@ -63,7 +61,7 @@ pub(crate) struct Part {
     pub(crate) entries: Vec<Entry>,
     pub(crate) omitted: Vec<Omitted>,
     /// What finds the rest, unless this was all.
-    pub(crate) rest: Option<Walk>,
+    pub(crate) rest: Option<Listing>,
 }
 
 /// The threads, and what they have done.
@@ -92,32 +90,32 @@ impl Disk {
         });
     }
 
-    /// The file if that takes no waiting, and no search for seeds from `start` on; else it is ordered.
+    /// The object if that takes no waiting, and no search for seeds from `start` on; else it is ordered.
     pub(crate) fn open(
         &self,
         client: usize,
         ticket: Ticket,
-        root: &Arc<Root>,
+        store: &Arc<dyn Store>,
         fetch: Fetch,
         start: u64,
-    ) -> Option<(File, Object)> {
-        let opened = root.file_at_hand(&fetch.path).filter(|(_, object)| {
-            let layout = Layout::new(fetch.symbol_bytes, fetch.block_symbols, object.size);
+    ) -> Option<Arc<dyn Source>> {
+        let opened = store.open_at_once(&fetch.path).filter(|source| {
+            let layout = Layout::new(fetch.symbol_bytes, fetch.block_symbols, source.object().size);
             layout.is_none_or(|layout| Cut::is_chosen(layout, fetch.code, start))
         });
         if opened.is_none() {
-            self.order(client, Job::Open { ticket, root: root.clone(), fetch, start });
+            self.order(client, Job::Open { ticket, store: store.clone(), fetch, start });
         }
         opened
     }
 
     /// The block if that takes no waiting; else it is ordered.
     pub(crate) fn read(&self, client: usize, load: Load) -> Option<Result<Arc<[u8]>, Refused>> {
-        if let Some(block) = read_cached(&load) {
-            return Some(require_unchanged(&load.file, &load.object).map(|()| block));
+        let read = read_block_at_once(&*load.source, load.offset, load.bytes);
+        if read.is_none() {
+            self.order(client, Job::Load(load));
         }
-        self.order(client, Job::Load(load));
-        None
+        read
     }
 
     /// Nothing that a client has ordered is begun any more.
@@ -133,30 +131,29 @@ impl Disk {
 
 fn carry_out(job: Job) -> Done {
     match job {
-        Job::Open { ticket, root, fetch, start } => {
-            let opened = root.file(&fetch.path);
-            if let Ok((_, object)) = &opened
-                && let Some(layout) = Layout::new(fetch.symbol_bytes, fetch.block_symbols, object.size)
+        Job::Open { ticket, store, fetch, start } => {
+            let opened = store.open(&fetch.path);
+            let size = opened.as_ref().map(|source| source.object().size);
+            if let Ok(size) = size
+                && let Some(layout) = Layout::new(fetch.symbol_bytes, fetch.block_symbols, size)
             {
                 // They are remembered; what is wrong is told by who asks for them.
                 let _ = Cut::choose(layout, fetch.code, start);
             }
             Done::Opened { ticket, opened }
         }
-        Job::Load(Load { ticket, block, file, object, offset, bytes }) => {
-            Done::Loaded { ticket, block, bytes: read_block(&file, &object, offset, bytes) }
+        Job::Load(Load { ticket, block, source, offset, bytes }) => {
+            Done::Loaded { ticket, block, bytes: read_block(&*source, offset, bytes) }
         }
-        Job::List { request, root, path } => {
-            Done::Listed { request, part: Walk::below(root, &path).map(part) }
-        }
-        Job::ListOn { request, walk } => Done::Listed { request, part: Ok(part(walk)) },
+        Job::List { request, store, path } => Done::Listed { request, part: store.list(&path).map(part) },
+        Job::ListOn { request, listing } => Done::Listed { request, part: Ok(part(listing)) },
     }
 }
 
-fn part(mut walk: Walk) -> Part {
+fn part(mut listing: Listing) -> Part {
     let (mut bytes, mut part) = (0, Part::default());
     while bytes < LISTING_BYTES {
-        match walk.next() {
+        match listing.next() {
             Some(Found::Entry(entry)) => {
                 bytes += entry.path.len() + ENTRY_BYTES;
                 part.entries.push(entry);
@@ -168,14 +165,6 @@ fn part(mut walk: Walk) -> Part {
             None => return part,
         }
     }
-    part.rest = Some(walk);
+    part.rest = Some(listing);
     part
-}
-
-fn read_cached(load: &Load) -> Option<Arc<[u8]>> {
-    let mut block: Arc<[u8]> = std::iter::repeat_n(0, load.bytes).collect();
-    let place = Arc::get_mut(&mut block)?;
-    let slices = &mut [IoSliceMut::new(place)];
-    let read = rustix::io::preadv2(&*load.file, slices, load.offset, ReadWriteFlags::NOWAIT).ok()?;
-    (read == load.bytes).then_some(block)
 }

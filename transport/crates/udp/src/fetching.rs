@@ -15,13 +15,13 @@ use proto::object::{Cut, Layout};
 use thiserror::Error;
 use wire::control::{Parameters, Refusal, Run, Version};
 
-pub use self::interface::{Error, Job, Source, Update};
+pub use self::interface::{Error, Job, ServerAddress, Update};
 use self::link::Link;
-use crate::clock::{Clock, sleep_precisely};
+use crate::clock::Clock;
 use crate::decoding::{Answer, Batch, Decoding, Order};
 use crate::sink::{JobId, Sink};
 use crate::socket::DataSocket;
-use crate::waiting::Wait;
+use crate::waiting::{Wait, waker};
 
 /// Batches of datagrams that are read before anything else has its turn.
 const RECEIVE_BATCHES: usize = 8;
@@ -67,16 +67,15 @@ struct Running {
 }
 
 impl Fetching {
-    /// Begins to connect to all of `sources`; how that went is told by [`Update::Ready`] and [`Update::Lost`].
+    /// Begins to connect to all of `servers`; how that went is told by [`Update::Ready`] and [`Update::Lost`].
     ///
     /// # Errors
     /// [`Error`]; a server that cannot be reached is none.
     pub fn connect(
-        sources: &[Source],
+        servers: &[ServerAddress],
         tls: Option<&Arc<rustls::ClientConfig>>,
         config: ClientConfig,
     ) -> Result<Self, Error> {
-        sleep_precisely();
         let poller = Arc::new(Poller::new()?);
         let mut fetching = Fetching {
             clock: Clock::start(),
@@ -98,7 +97,7 @@ impl Fetching {
         };
         let families = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
         for (key, any) in families.into_iter().enumerate() {
-            if sources.iter().any(|s| s.address.is_ipv4() == any.is_ipv4()) {
+            if servers.iter().any(|s| s.address.is_ipv4() == any.is_ipv4()) {
                 let socket = DataSocket::bind(SocketAddr::new(any, 0))?;
                 // SAFETY: it is deleted from the poller before it is dropped, in `Fetching::drop`.
                 unsafe {
@@ -109,8 +108,8 @@ impl Fetching {
                 fetching.sockets.push(socket);
             }
         }
-        for (index, source) in sources.iter().enumerate() {
-            let link = Link::connect(source, tls)?;
+        for (index, server) in servers.iter().enumerate() {
+            let link = Link::connect(server, tls)?;
             if let Some(stream) = link.stream() {
                 // SAFETY: it is deleted from the poller before it is dropped, in `Fetching::give_up` or `Fetching::drop`.
                 unsafe {
@@ -164,6 +163,11 @@ impl Fetching {
             }
             None => self.fail(id, None, "its server is gone, or has too many requests".into()),
         }
+    }
+
+    /// Ends a [`Fetching::wait`] from any thread.
+    pub fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
+        waker(&self.poller)
     }
 
     /// Gives a job up.

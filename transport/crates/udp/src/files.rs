@@ -1,4 +1,4 @@
-//! The directory that a server serves, and nothing outside it.
+//! A directory whose files are objects, and nothing outside it.
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
@@ -11,6 +11,8 @@ use proto::object::Object;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use wire::control::{MAX_PATH_BYTES, Refusal, Version};
 
+use crate::source::{Refused, Source, read_cached, unreadable};
+
 /// Nothing above the directory is reached, however links lead.
 const WITHIN: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
@@ -20,9 +22,6 @@ pub struct Root {
     path: PathBuf,
     directory: OwnedFd,
 }
-
-/// Why something is not served: for the protocol, and for a person.
-pub(crate) type Refused = (Refusal, String);
 
 impl Root {
     /// Opens the directory.
@@ -50,24 +49,27 @@ impl Root {
         self.open_as(path, flags, WITHIN).map_err(|errno| refusal(path, &errno.into()))
     }
 
-    /// Opens a file for a request.
-    pub(crate) fn file(&self, path: &str) -> Result<(File, Object), Refused> {
-        regular(path, self.resolve(path, OFlags::empty())?)
+    /// Opens a file.
+    pub(crate) fn file(&self, path: &str) -> Result<Arc<dyn Source>, Refused> {
+        open(self.resolve(path, OFlags::empty())?, path)
     }
 
     /// The same if that takes no waiting: the kernel knows the way, and need not ask a disk for it.
-    pub(crate) fn file_at_hand(&self, path: &str) -> Option<(File, Object)> {
+    pub(crate) fn file_at_once(&self, path: &str) -> Option<Arc<dyn Source>> {
         let resolve = WITHIN | ResolveFlags::CACHED;
         let file = self.open_as(checked(path).ok()?, OFlags::empty(), resolve).ok()?;
-        regular(path, file).ok()
+        open(file, path).ok()
     }
 
     /// Opens a file, or a directory as an object of no bytes.
-    pub(crate) fn object(&self, path: &str) -> Result<(File, Object), Refused> {
+    ///
+    /// # Errors
+    /// There is none, or it may not be read.
+    pub fn object(&self, path: &str) -> Result<Arc<dyn Source>, Refused> {
         if self.look(path, Follow::Links)?.is_dir() {
-            let directory = self.resolve(path, OFlags::DIRECTORY)?;
-            let metadata = directory.metadata().map_err(|e| refusal(path, &e))?;
-            return Ok((directory, object(&metadata)));
+            let file = self.resolve(path, OFlags::DIRECTORY)?;
+            let object = object(&file.metadata().map_err(|e| refusal(path, &e))?);
+            return Ok(Arc::new(OpenFile { file, object }));
         }
         self.file(path)
     }
@@ -88,16 +90,42 @@ impl Root {
     }
 }
 
-fn regular(path: &str, file: File) -> Result<(File, Object), Refused> {
-    let metadata = file.metadata().map_err(|e| refusal(path, &e))?;
+/// A regular file, opened for reading, as the content of an object. `name` stands in errors.
+///
+/// # Errors
+/// It is none.
+pub fn open(file: File, name: &str) -> Result<Arc<dyn Source>, Refused> {
+    let metadata = file.metadata().map_err(|e| refusal(name, &e))?;
     if !metadata.is_file() {
-        return Err((Refusal::NotFound, format!("{path} is no regular file")));
+        return Err((Refusal::NotFound, format!("{name} is no regular file")));
     }
-    Ok((file, object(&metadata)))
+    Ok(Arc::new(OpenFile { file, object: object(&metadata) }))
+}
+
+/// A file, or a directory as an object of no bytes.
+struct OpenFile {
+    file: File,
+    object: Object,
+}
+
+impl Source for OpenFile {
+    fn object(&self) -> Object {
+        self.object
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Refused> {
+        let read = self.file.read_exact_at(bytes, offset);
+        require_unchanged(&self.file, &self.object)?;
+        read.map_err(unreadable)
+    }
+
+    fn read_at_once(&self, offset: u64, bytes: &mut [u8]) -> Option<Result<(), Refused>> {
+        read_cached(&self.file, offset, bytes).then(|| require_unchanged(&self.file, &self.object))
+    }
 }
 
 /// What a regular file or a directory is sent as.
-pub(crate) fn object(metadata: &Metadata) -> Object {
+fn object(metadata: &Metadata) -> Object {
     let size = if metadata.is_dir() { 0 } else { metadata.len() };
     let modified_ns = modified_ns(metadata);
     Object { size, version: version(size, modified_ns), modified_ns, mode: metadata.mode() }
@@ -150,7 +178,7 @@ pub(crate) fn refusal(path: &str, error: &io::Error) -> Refused {
 ///
 /// # Errors
 /// It is not, or that cannot be told.
-pub(crate) fn require_unchanged(file: &File, object: &Object) -> Result<(), Refused> {
+fn require_unchanged(file: &File, object: &Object) -> Result<(), Refused> {
     let metadata = file.metadata().map_err(|e| (Refusal::Unreadable, e.to_string()))?;
     if (metadata.len(), modified_ns(&metadata)) == (object.size, object.modified_ns) {
         Ok(())
@@ -159,20 +187,19 @@ pub(crate) fn require_unchanged(file: &File, object: &Object) -> Result<(), Refu
     }
 }
 
-/// Reads a block whole, of an object that has not changed until then.
-///
-/// # Errors
-/// The file is another now, or cannot be read.
-pub(crate) fn read_block(
-    file: &File,
-    object: &Object,
-    offset: u64,
-    bytes: usize,
-) -> Result<Arc<[u8]>, Refused> {
-    let mut block: Arc<[u8]> = std::iter::repeat_n(0, bytes).collect();
-    let place = Arc::get_mut(&mut block).expect("nobody else has it yet");
-    let read = file.read_exact_at(place, offset);
-    require_unchanged(file, object)?;
-    read.map_err(|e| (Refusal::Unreadable, e.to_string()))?;
-    Ok(block)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_has_changed_is_another_object() {
+        let scratch = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(scratch.path(), "0123456789").unwrap();
+        let source = open(scratch.reopen().unwrap(), "it").unwrap();
+        let mut bytes = [0; 2];
+        source.read_at(8, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"89");
+        std::fs::write(scratch.path(), "012345678").unwrap();
+        assert_eq!(source.read_at(0, &mut bytes).unwrap_err().0, Refusal::Changed);
+    }
 }

@@ -1,8 +1,10 @@
 //! Drives the state machines of the coded transports over UDP sockets and control channels.
 //!
-//! LTTP: [`Serving`] answers many clients from a directory, [`Fetching`] pulls objects from many servers at once. DFCP:
-//! [`Sending`] pushes objects to one receiver, [`Receiving`] takes them from many senders. Each has one thread for all its sockets; decoding and cold disks have threads of their own. What is decided
-//! is decided in `proto`: here are only files, sockets, keys and clocks.
+//! LTTP: [`Serving`] answers many clients from a [`Store`], [`Fetching`] pulls objects from many servers at once. DFCP:
+//! [`Sending`] pushes objects to one receiver, [`Receiving`] takes them from many senders. Objects come from a [`Source`] and go to a
+//! [`Sink`]. Each has one thread for all its sockets; decoding and cold disks have threads of their own. What is decided
+//! is decided in `proto`: here are only files, sockets, keys and clocks. Nothing here changes the process or the calling thread:
+//! [`sleep_precisely`] and [`raise_file_limit`] do, where a program wants it.
 
 mod channel;
 mod clock;
@@ -13,21 +15,25 @@ mod files;
 mod limits;
 mod path;
 mod pool;
+mod process;
 mod reaching;
 mod receiving;
 mod sending;
 mod serving;
 mod sink;
 mod socket;
+mod source;
+mod store;
 pub mod tls;
 mod waiting;
 mod walking;
 
 pub use clock::Clock;
-pub use fetching::{Error as FetchError, Fetching, Job, Source, Update};
-pub use files::Root;
+pub use fetching::{Error as FetchError, Fetching, Job, ServerAddress, Update};
+pub use files::{Root, open};
 pub use limits::Limits;
 pub use path::{local_address, path_mtu};
+pub use process::{raise_file_limit, sleep_precisely};
 pub use reaching::{Over, first_to_answer};
 pub use receiving::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Receiving, Taken};
 pub use rustls;
@@ -35,4 +41,6 @@ pub use rustls::{ClientConfig as TlsClientConfig, ServerConfig as TlsServerConfi
 pub use sending::{RateNews, RateTeller, SendError, SendOptions, SendReport, SendUpdate, Sending};
 pub use serving::{Error as ServeError, Options as ServeOptions, Serving, Statistics, Stop};
 pub use sink::{JobId, Sink};
+pub use source::{Attributes, Memory, Refused, Source, Stream, spool};
+pub use store::{Listing, Objects, Store};
 pub use walking::{Found, Walk};

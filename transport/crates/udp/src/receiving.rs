@@ -19,14 +19,15 @@ use wire::packet::{HEADER_BYTES, Header, Kind, Signal};
 
 pub use self::interface::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Taken};
 use self::session::Session;
-use crate::clock::{Clock, sleep_precisely};
+use crate::clock::Clock;
 use crate::decoding::{Answer, Batch, Decoding, Order};
 use crate::limits::Memory;
 use crate::pool::Pool;
-use crate::serving::{Error, raise_file_limit};
+use crate::process::file_limit;
+use crate::serving::Error;
 use crate::sink::JobId;
 use crate::socket::DataSocket;
-use crate::waiting::Wait;
+use crate::waiting::{Wait, waker};
 
 const SOCKET: usize = 0;
 /// Batches of datagrams that are read before anything else has its turn.
@@ -87,9 +88,7 @@ impl Receiving {
     /// [`Error::Listen`] if the address is not to be had.
     pub fn bind(options: ReceiveOptions) -> Result<Self, Error> {
         let ReceiveOptions { listen, tls, config, decode, limits } = options;
-        sleep_precisely();
-        // Each file that comes is open.
-        let limits = limits.within(raise_file_limit());
+        let limits = limits.within(file_limit());
         let socket = DataSocket::bind(listen).map_err(|error| Error::Listen { address: listen, error })?;
         let poller = Arc::new(Poller::new()?);
         let mut secret = [0; 32];
@@ -139,11 +138,7 @@ impl Receiving {
 
     /// Ends a [`Receiving::wait`] from any thread.
     pub fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
-        let poller = self.poller.clone();
-        Arc::new(move || {
-            // It fails only when the poller is gone, and nobody waits.
-            let _ = poller.notify();
-        })
+        waker(&self.poller)
     }
 
     /// Works until something has happened, at most for `patience`.

@@ -1,7 +1,6 @@
 //! A DFCP sender: one receiver, one thread for its socket.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,17 +10,16 @@ use std::time::Duration;
 use polling::{Event, PollMode, Poller};
 use proto::channel::Security;
 use proto::dfcp::{Guide, SenderConfig, SenderCounters, SenderEndpoint, SenderEvent};
-use proto::object::Object;
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::ServerName;
 use thiserror::Error;
 use wire::control::Refusal;
 
-use crate::clock::{Clock, sleep_precisely};
+use crate::clock::Clock;
 use crate::disk::{self, Disk, Done, Load, Ticket};
-use crate::files::{Refused, Root, object};
 use crate::socket::DataSocket;
-use crate::waiting::Wait;
+use crate::source::{Refused, Source};
+use crate::waiting::{Wait, waker};
 
 const SOCKET: usize = 0;
 /// Batches of datagrams that are read before anything else has its turn.
@@ -133,7 +131,7 @@ pub struct Sending {
     disk: Disk,
     to: SocketAddr,
     endpoint: SenderEndpoint,
-    files: HashMap<u16, (Ticket, Arc<File>, Object)>,
+    sources: HashMap<u16, (Ticket, Arc<dyn Source>)>,
     next_serial: u64,
     news: mpsc::Receiver<RateNews>,
     teller: RateTeller,
@@ -150,7 +148,6 @@ impl Sending {
     /// [`SendError`]; a receiver that does not answer is none.
     pub fn connect(options: SendOptions) -> Result<Self, SendError> {
         let SendOptions { to, name, tls, mut config } = options;
-        sleep_precisely();
         let any: IpAddr =
             if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = DataSocket::bind(SocketAddr::new(any, 0))?;
@@ -176,7 +173,7 @@ impl Sending {
             disk: Disk::start(&poller, disk::OF_A_CLIENT)?,
             to,
             endpoint: SenderEndpoint::connect(config, clock.now(), connection, security),
-            files: HashMap::new(),
+            sources: HashMap::new(),
             next_serial: 0,
             news: told,
             teller: RateTeller { news, poller: poller.clone() },
@@ -193,6 +190,11 @@ impl Sending {
         Ok(sending)
     }
 
+    /// Ends a [`Sending::wait`] from any thread.
+    pub fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
+        waker(&self.poller)
+    }
+
     /// To tell it its rate.
     pub fn rate_teller(&self) -> RateTeller {
         self.teller.clone()
@@ -206,45 +208,30 @@ impl Sending {
         Ok(self.socket.mark(dscp)?)
     }
 
-    /// Sends the file or directory at `path` of `root` as `name`; a directory without what is in it. Returns the object's name; `None` if as many are on their way as may
-    /// be, or the connection is not open.
+    /// Sends an object as `name`. Returns what it is called in updates; `None` if as many are on their way as may be, or the
+    /// connection is not open.
     ///
     /// # Errors
     /// [`SendError::Object`].
-    pub fn offer(&mut self, root: &Root, path: &str, name: &str) -> Result<Option<u16>, SendError> {
-        if self.endpoint.sender().is_none() {
-            return Ok(None);
-        }
-        let (file, object) = root.object(path).map_err(|(_, detail)| SendError::Object(detail))?;
-        self.offer_object(Arc::new(file), object, name)
-    }
-
-    /// The same with a regular file that is open already, and may have no path.
-    ///
-    /// # Errors
-    /// [`SendError::Object`].
-    pub fn offer_file(&mut self, file: &Arc<File>, name: &str) -> Result<Option<u16>, SendError> {
-        let metadata = file.metadata().map_err(|e| SendError::Object(e.to_string()))?;
-        if !metadata.is_file() {
-            return Err(SendError::Object(format!("{name} is no regular file")));
-        }
-        self.offer_object(file.clone(), object(&metadata), name)
-    }
-
-    fn offer_object(
-        &mut self,
-        file: Arc<File>,
-        object: Object,
-        name: &str,
-    ) -> Result<Option<u16>, SendError> {
+    pub fn offer(&mut self, source: Arc<dyn Source>, name: &str) -> Result<Option<u16>, SendError> {
         let Some(sender) = self.endpoint.sender() else { return Ok(None) };
-        let request = sender.offer(name, &object).map_err(|e| SendError::Object(format!("{name}: {e}")))?;
+        let offered = sender.offer(name, &source.object());
+        let request = offered.map_err(|e| SendError::Object(format!("{name}: {e}")))?;
         if let Some(request) = request {
             let ticket = Ticket { request, serial: self.next_serial };
             self.next_serial += 1;
-            self.files.insert(request, (ticket, file, object));
+            self.sources.insert(request, (ticket, source));
         }
         Ok(request)
+    }
+
+    /// Gives an object up; there is no update of it any more.
+    pub fn withdraw(&mut self, request: u16, why: &str) {
+        if self.sources.remove(&request).is_some()
+            && let Some(sender) = self.endpoint.sender()
+        {
+            sender.withdraw(request, why.to_owned());
+        }
     }
 
     /// Works until something has happened, at most for `patience`.
@@ -331,9 +318,9 @@ impl Sending {
         match event {
             SenderEvent::Open => self.updates.push(SendUpdate::Open),
             SenderEvent::Load { request, block, offset, bytes } => {
-                let Some((ticket, file, object)) = self.files.get(&request) else { return };
-                let (ticket, file, object) = (*ticket, file.clone(), *object);
-                let load = Load { ticket, block, file, object, offset, bytes };
+                let Some((ticket, source)) = self.sources.get(&request) else { return };
+                let (ticket, source) = (*ticket, source.clone());
+                let load = Load { ticket, block, source, offset, bytes };
                 if let Some(bytes) = self.disk.read(0, load) {
                     self.provide(ticket, block, bytes);
                 }
@@ -345,11 +332,11 @@ impl Sending {
                 self.updates.push(SendUpdate::Delivered { request, bytes });
             }
             SenderEvent::Stored { request } => {
-                self.files.remove(&request);
+                self.sources.remove(&request);
                 self.updates.push(SendUpdate::Stored { request });
             }
             SenderEvent::Refused { request, why, detail } => {
-                self.files.remove(&request);
+                self.sources.remove(&request);
                 self.updates.push(SendUpdate::Refused { request, why, detail });
             }
             SenderEvent::Guided(guide) => self.updates.push(SendUpdate::Guided(guide)),
@@ -363,7 +350,7 @@ impl Sending {
     fn provide(&mut self, ticket: Ticket, block: u32, bytes: Result<Arc<[u8]>, Refused>) {
         let Some(sender) = self.endpoint.sender() else { return };
         let request = ticket.request;
-        if self.files.get(&request).is_none_or(|(present, ..)| *present != ticket) {
+        if self.sources.get(&request).is_none_or(|(present, _)| *present != ticket) {
             return;
         }
         match bytes {
@@ -371,7 +358,7 @@ impl Sending {
             Err((why, detail)) => {
                 let detail = format!("block {block}: {detail}");
                 sender.withdraw(request, detail.clone());
-                if self.files.remove(&request).is_some() {
+                if self.sources.remove(&request).is_some() {
                     self.updates.push(SendUpdate::Refused { request, why, detail });
                 }
             }

@@ -14,16 +14,16 @@ use proto::lttp::{ServerConfig, ServerCounters};
 use proto::{RateCap, Time};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use wire::packet::Header;
 
 use self::connection::{Connection, Shelf};
-use crate::clock::{Clock, sleep_precisely};
+use crate::clock::Clock;
 use crate::disk::Disk;
-use crate::files::Root;
 use crate::limits::{CONNECTION_BYTES, Limits, Memory, Room};
+use crate::process::file_limit;
+use crate::store::Store;
 
 use crate::socket::DataSocket;
 
@@ -45,8 +45,8 @@ const GREETING: Duration = Duration::from_secs(10);
 pub struct Options {
     /// TCP for control, UDP for data, on the same port; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// What is served.
-    pub root: Root,
+    /// What is served: a directory ([`crate::Root`]), objects by name ([`crate::Objects`]), or what you make of it.
+    pub store: Arc<dyn Store>,
     /// TLS, or `None` to send everything in clear, for experiments.
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// How connections behave.
@@ -151,14 +151,14 @@ impl Serving {
     /// # Errors
     /// [`Error::Listen`] if the address is not to be had.
     pub fn bind(options: Options) -> Result<Self, Error> {
-        let Options { listen, root, tls, mut config, limits } = options;
-        let limits = limits.within(raise_file_limit());
+        let Options { listen, store, tls, mut config, limits } = options;
+        let limits = limits.within(file_limit());
         let (listener, data) = bind(listen).map_err(|error| Error::Listen { address: listen, error })?;
         let poller = Arc::new(Poller::new()?);
         let random = SystemRandom::new();
         config.seed = u64::from_be_bytes(bytes(&random)?);
         let disk = Disk::start(&poller, DISK_THREADS)?;
-        let shelf = Shelf { root: Arc::new(root), disk, seed: config.seed };
+        let shelf = Shelf { store, disk, seed: config.seed };
         let stop = Stop { asked: Arc::default(), poller: poller.clone() };
         let clock = Clock::start();
         let cap = limits.bps.map(|bps| RateCap::new(clock.now(), bps));
@@ -214,7 +214,6 @@ impl Serving {
     /// # Errors
     /// [`Error::System`]; what a client does is no error.
     pub fn run(&mut self) -> Result<Statistics, Error> {
-        sleep_precisely();
         let mut events = Events::new();
         while !self.stop.asked.load(Ordering::Relaxed) {
             events.clear();
@@ -452,14 +451,6 @@ impl Drop for Serving {
 fn is_out_of_files(error: &io::Error) -> bool {
     let errno = error.raw_os_error();
     [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].iter().any(|e| errno == Some(e.raw_os_error()))
-}
-
-/// Lets this process open as many files as it may, and returns how many: each client has a connection and files.
-pub(crate) fn raise_file_limit() -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    // Without it fewer clients find room.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |open| open.try_into().unwrap_or(usize::MAX))
 }
 
 /// Both sockets on one port.

@@ -201,6 +201,18 @@ fn written(name: &str) -> String {
     ServerName::try_from(name).map_or_else(|_| name.to_owned(), |name| name.to_str().to_ascii_lowercase())
 }
 
+impl From<Fingerprint> for Trust {
+    fn from(known: Fingerprint) -> Self {
+        Trust::Fingerprints(vec![known])
+    }
+}
+
+impl From<Vec<Fingerprint>> for Trust {
+    fn from(known: Vec<Fingerprint>) -> Self {
+        Trust::Fingerprints(known)
+    }
+}
+
 /// A server's configuration; `clients` are let in, or everyone if that is `None`.
 ///
 /// # Errors

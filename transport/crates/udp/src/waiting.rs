@@ -1,9 +1,19 @@
 //! Waiting for something to happen, up to a point.
 
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use polling::{Events, Poller};
+
+/// What ends a wait from any thread.
+pub(crate) fn waker(poller: &Arc<Poller>) -> Arc<dyn Fn() + Send + Sync> {
+    let poller = poller.clone();
+    Arc::new(move || {
+        // It fails only when the poller is gone, and nobody waits.
+        let _ = poller.notify();
+    })
+}
 
 /// A wait that ends, in as many pieces as it takes.
 pub(crate) struct Wait {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use rustix::fs::{Dir, FileType};
 use wire::control::{Entry, MAX_PATH_BYTES, Omitted};
 
-use crate::files::{Follow, Refused, Root, modified_ns, refusal};
+use crate::files::{Follow, Root, modified_ns, refusal};
+use crate::source::Refused;
 
 /// Files and directories below a path, each directory before what is in it, names in the order of their bytes.
 ///

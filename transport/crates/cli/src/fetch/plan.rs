@@ -10,7 +10,7 @@ use std::time::Duration;
 use proto::lttp::ClientConfig;
 use proto::object::Layout;
 use rustix::fs::{Mode, OFlags};
-use udp::{Over, Sink, Source};
+use udp::{Over, ServerAddress, Sink};
 use wire::control::{Entry, MAX_RUNS, Omitted, Run, Version, is_directory};
 
 use super::attempt::Attempt;
@@ -37,7 +37,7 @@ const STREAM_PIECE_BYTES: u64 = 8 << 20;
 pub(super) struct Plan {
     /// What each server was called first.
     hosts: Vec<Host>,
-    pub(super) servers: Vec<Source>,
+    pub(super) servers: Vec<ServerAddress>,
     pub(super) files: Vec<File>,
     /// Directories whose listing has not come.
     pub(super) unlisted: Vec<Unlisted>,
@@ -211,11 +211,11 @@ impl Plan {
         for (host, address) in all.iter().zip(reach(&all, config.silence)) {
             let address = address?;
             // One server may have several names.
-            let known = servers.iter().position(|s: &Source| s.address == address);
+            let known = servers.iter().position(|s: &ServerAddress| s.address == address);
             numbers.insert(Host::clone(host), known.unwrap_or(servers.len()));
             if known.is_none() {
                 hosts.push(Host::clone(host));
-                servers.push(Source { address, name: host.name.clone() });
+                servers.push(ServerAddress { address, name: host.name.clone() });
             }
         }
         let open = |path: &Path| {

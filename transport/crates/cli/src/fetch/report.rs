@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanBytes, HumanDuration, ProgressBar};
 use proto::lttp::ServerReport;
 use serde_json::{Value, json};
-use udp::Source;
+use udp::ServerAddress;
 
 use super::attempt::{Attempt, Stopwatch};
 use super::plan::{File, Plan};
@@ -80,7 +80,7 @@ impl Report {
         self.symbols_needed += u64::from(k);
     }
 
-    pub(super) fn lost(&mut self, server: &Source, why: &str) {
+    pub(super) fn lost(&mut self, server: &ServerAddress, why: &str) {
         self.complain(&format!("{} ({}) is gone: {why}", server.name, server.address));
     }
 

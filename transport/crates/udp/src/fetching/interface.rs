@@ -10,7 +10,7 @@ use crate::sink::{JobId, Sink};
 
 /// A server to pull from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Source {
+pub struct ServerAddress {
     /// Its TCP address; data comes from the same port of UDP.
     pub address: SocketAddr,
     /// The name that its certificate has to bear, where an authority vouches for it.

@@ -12,7 +12,7 @@ use rustls::pki_types::ServerName;
 use socket2::{Domain, Protocol, Socket, Type};
 use wire::control;
 
-use super::{Error, Source};
+use super::{Error, ServerAddress};
 use crate::channel::{Broken, TcpChannel};
 
 pub(super) struct Link {
@@ -33,18 +33,21 @@ enum Stage {
 
 impl Link {
     /// Begins to connect. A failure at once is kept for [`Link::take_failure`].
-    pub(super) fn connect(source: &Source, tls: Option<&Arc<rustls::ClientConfig>>) -> Result<Self, Error> {
+    pub(super) fn connect(
+        server: &ServerAddress,
+        tls: Option<&Arc<rustls::ClientConfig>>,
+    ) -> Result<Self, Error> {
         let security = match tls {
             None => Security::Clear,
             Some(config) => {
-                let name = ServerName::try_from(source.name.clone());
-                let name = name.map_err(|_| Error::Name(source.name.clone()))?;
+                let name = ServerName::try_from(server.name.clone());
+                let name = name.map_err(|_| Error::Name(server.name.clone()))?;
                 Some(rustls::ClientConnection::new(config.clone(), name)?).into()
             }
         };
         let mut link =
-            Link { address: source.address, stage: Stage::Gone(None), failure: None, wanted_write: true };
-        match begin(source.address).and_then(|stream| TcpChannel::new(stream, security)) {
+            Link { address: server.address, stage: Stage::Gone(None), failure: None, wanted_write: true };
+        match begin(server.address).and_then(|stream| TcpChannel::new(stream, security)) {
             Ok(channel) => link.stage = Stage::Connecting(channel),
             Err(e) => link.failure = Some(e.to_string()),
         }

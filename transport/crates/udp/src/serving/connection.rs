@@ -1,14 +1,12 @@
-//! One client at a server: its control channel, its state machine, its open files.
+//! One client at a server: its control channel, its state machine, its open objects.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use proto::lttp::{Server, ServerConfig, ServerEvent, Transmit};
-use proto::object::Object;
 use proto::protect::{LTTP_LABEL, Side};
 use proto::{Held, RateCap, Time};
 use wire::control;
@@ -17,9 +15,9 @@ use wire::packet::Token;
 use super::Statistics;
 use crate::channel::{Broken, TcpChannel};
 use crate::disk::{Disk, Done, Job, Load, Part, Ticket};
-use crate::files::{Refused, Root};
 use crate::limits::CONNECTION_BYTES;
-use crate::walking::Walk;
+use crate::source::{Refused, Source};
+use crate::store::{self, Store};
 
 /// What is sent of listings before the socket has taken it.
 const LISTING_AHEAD_BYTES: usize = 48 << 10;
@@ -32,7 +30,7 @@ pub(super) struct Connection {
     since: Time,
     /// From the moment that the channel is open.
     session: Option<Server>,
-    files: HashMap<u16, Served>,
+    objects: HashMap<u16, Served>,
     next_serial: u64,
     questions: VecDeque<(u16, String)>,
     listing: Listing,
@@ -50,14 +48,14 @@ pub(super) struct Connection {
 
 /// What is served, and the threads that read it.
 pub(super) struct Shelf {
-    pub(super) root: Arc<Root>,
+    pub(super) store: Arc<dyn Store>,
     pub(super) disk: Disk,
     /// Where the search for seeds begins.
     pub(super) seed: u64,
 }
 
-/// What a request is for: which one it is, and its file once that is open.
-type Served = (Ticket, Option<(Arc<File>, Object)>);
+/// What a request is for: which one it is, and its object once that is open.
+type Served = (Ticket, Option<Arc<dyn Source>>);
 
 /// The question that is being answered: one at a time, and no faster than the client reads.
 enum Listing {
@@ -65,7 +63,7 @@ enum Listing {
     /// The disk is asked.
     Asked,
     /// There is more to be found.
-    More(u16, Walk),
+    More(u16, store::Listing),
 }
 
 impl Connection {
@@ -86,7 +84,7 @@ impl Connection {
             address,
             since: now,
             session: None,
-            files: HashMap::new(),
+            objects: HashMap::new(),
             next_serial: 0,
             questions: VecDeque::new(),
             listing: Listing::Nothing,
@@ -162,7 +160,7 @@ impl Connection {
             Done::Listed { request, part: Ok(Part { entries, omitted, rest }) } => {
                 let last = rest.is_none();
                 session.send_control(control::Server::Listing { request, entries, omitted, last });
-                self.listing = rest.map_or(Listing::Nothing, |walk| Listing::More(request, walk));
+                self.listing = rest.map_or(Listing::Nothing, |rest| Listing::More(request, rest));
             }
             Done::Listed { request, part: Err((_, detail)) } => {
                 session.send_control(control::Server::Unlisted { request, detail });
@@ -171,14 +169,14 @@ impl Connection {
         }
     }
 
-    fn opened(&mut self, ticket: Ticket, opened: Result<(File, Object), Refused>) {
+    fn opened(&mut self, ticket: Ticket, opened: Result<Arc<dyn Source>, Refused>) {
         let Some(session) = &mut self.session else { return };
         let request = ticket.request;
-        let Some((_, file)) = self.files.get_mut(&request).filter(|(t, _)| *t == ticket) else { return };
+        let Some((_, source)) = self.objects.get_mut(&request).filter(|(t, _)| *t == ticket) else { return };
         match opened {
-            Ok((opened, object)) => {
-                *file = Some((Arc::new(opened), object));
-                session.accept(request, object);
+            Ok(opened) => {
+                session.accept(request, opened.object());
+                *source = Some(opened);
             }
             Err((why, detail)) => session.refuse(request, why, detail),
         }
@@ -187,7 +185,7 @@ impl Connection {
     fn provide(&mut self, ticket: Ticket, block: u32, bytes: Result<Arc<[u8]>, Refused>) {
         let Some(session) = &mut self.session else { return };
         let request = ticket.request;
-        if self.files.get(&request).is_none_or(|(present, _)| *present != ticket) {
+        if self.objects.get(&request).is_none_or(|(present, _)| *present != ticket) {
             return;
         }
         match bytes {
@@ -231,15 +229,15 @@ impl Connection {
             ServerEvent::Open(fetch) => {
                 let ticket = Ticket { request: fetch.request, serial: self.next_serial };
                 self.next_serial += 1;
-                self.files.insert(fetch.request, (ticket, None));
-                if let Some(opened) = shelf.disk.open(client, ticket, &shelf.root, fetch, shelf.seed) {
+                self.objects.insert(fetch.request, (ticket, None));
+                if let Some(opened) = shelf.disk.open(client, ticket, &shelf.store, fetch, shelf.seed) {
                     self.opened(ticket, Ok(opened));
                 }
             }
             ServerEvent::Load { request, block, offset, bytes } => {
-                let Some((ticket, Some((file, object)))) = self.files.get(&request) else { return };
-                let (ticket, file, object) = (*ticket, file.clone(), *object);
-                let load = Load { ticket, block, file, object, offset, bytes };
+                let Some((ticket, Some(source))) = self.objects.get(&request) else { return };
+                let (ticket, source) = (*ticket, source.clone());
+                let load = Load { ticket, block, source, offset, bytes };
                 if let Some(bytes) = shelf.disk.read(client, load) {
                     self.provide(ticket, block, bytes);
                 }
@@ -252,7 +250,7 @@ impl Connection {
                 session.send_control(control::Server::Unlisted { request, detail });
             }
             ServerEvent::Close { request, complete } => {
-                self.files.remove(&request);
+                self.objects.remove(&request);
                 if complete {
                     self.completed += 1;
                 } else {
@@ -268,11 +266,11 @@ impl Connection {
             return;
         }
         match std::mem::replace(&mut self.listing, Listing::Asked) {
-            Listing::More(request, walk) => shelf.disk.order(client, Job::ListOn { request, walk }),
+            Listing::More(request, listing) => shelf.disk.order(client, Job::ListOn { request, listing }),
             Listing::Nothing | Listing::Asked => {
                 if let Some((request, path)) = self.questions.pop_front() {
-                    let root = shelf.root.clone();
-                    shelf.disk.order(client, Job::List { request, root, path });
+                    let store = shelf.store.clone();
+                    shelf.disk.order(client, Job::List { request, store, path });
                 }
             }
         }
@@ -343,13 +341,13 @@ impl Connection {
         // What the client said last may have ended requests.
         while let Some(event) = self.session.as_mut().and_then(Server::poll_event) {
             if let ServerEvent::Close { request, complete } = event {
-                self.files.remove(&request);
+                self.objects.remove(&request);
                 self.completed += u64::from(complete);
                 self.abandoned += u64::from(!complete);
             }
         }
         statistics.completed += self.completed;
-        statistics.abandoned += self.abandoned + self.files.len() as u64;
+        statistics.abandoned += self.abandoned + self.objects.len() as u64;
         if let Some(session) = &self.session {
             statistics.data += session.counters();
         }
