@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::decoding::{Answer, Batch, Decoding, Order};
 use crate::sink::{JobId, Sink};
 use crate::socket::DataSocket;
-use crate::waiting::{Wait, waker};
+use crate::waiting::{Interrupt, Wait};
 
 /// Batches of datagrams that are read before anything else has its turn.
 const RECEIVE_BATCHES: usize = 8;
@@ -31,6 +31,7 @@ const FIRST_LINK: usize = 2;
 pub struct Fetching {
     clock: Clock,
     poller: Arc<Poller>,
+    interrupt: Interrupt,
     config: ClientConfig,
     client: Client,
     links: Vec<Link>,
@@ -86,6 +87,7 @@ impl Fetching {
             server_of: HashMap::new(),
             sockets: Vec::new(),
             decoding: Decoding::start(poller.clone(), true)?,
+            interrupt: Interrupt::of(&poller),
             poller,
             jobs: HashMap::new(),
             job_of: HashMap::new(),
@@ -167,7 +169,7 @@ impl Fetching {
 
     /// Ends a [`Fetching::wait`] from any thread.
     pub fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
-        waker(&self.poller)
+        self.interrupt.waker()
     }
 
     /// Gives a job up.
@@ -208,7 +210,8 @@ impl Fetching {
         let mut wait = Wait::for_at_most(patience);
         loop {
             self.drive()?;
-            if !self.updates.is_empty() || !wait.next(&self.poller, self.next_timeout())? {
+            let ended = !self.updates.is_empty() || self.interrupt.was_asked();
+            if ended || !wait.next(&self.poller, self.next_timeout())? {
                 return Ok(std::mem::take(&mut self.updates));
             }
             let mut readable = Vec::new();

@@ -27,7 +27,7 @@ use crate::process::file_limit;
 use crate::serving::Error;
 use crate::sink::JobId;
 use crate::socket::DataSocket;
-use crate::waiting::{Wait, waker};
+use crate::waiting::{Interrupt, Wait};
 
 const SOCKET: usize = 0;
 /// Batches of datagrams that are read before anything else has its turn.
@@ -53,6 +53,7 @@ type Opened = (JobId, Result<Taken, (Refusal, String)>);
 pub struct Receiving {
     clock: Clock,
     poller: Arc<Poller>,
+    interrupt: Interrupt,
     socket: DataSocket,
     tls: Option<Arc<rustls::ServerConfig>>,
     config: ReceiverConfig,
@@ -106,6 +107,7 @@ impl Receiving {
             decoding: Decoding::start(poller.clone(), decode)?,
             pool: Pool::start("opening", OPENING, OPENING_OF_A_SENDER)?,
             opened: mpsc::channel(),
+            interrupt: Interrupt::of(&poller),
             poller,
             jobs: HashMap::new(),
             next_job: 0,
@@ -138,7 +140,7 @@ impl Receiving {
 
     /// Ends a [`Receiving::wait`] from any thread.
     pub fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
-        waker(&self.poller)
+        self.interrupt.waker()
     }
 
     /// Works until something has happened, at most for `patience`.
@@ -149,7 +151,8 @@ impl Receiving {
         let mut wait = Wait::for_at_most(patience);
         loop {
             self.drive()?;
-            if !self.updates.is_empty() || !wait.next(&self.poller, self.next_timeout())? {
+            let ended = !self.updates.is_empty() || self.interrupt.was_asked();
+            if ended || !wait.next(&self.poller, self.next_timeout())? {
                 return Ok(std::mem::take(&mut self.updates));
             }
             if wait.events.iter().next().is_some() {

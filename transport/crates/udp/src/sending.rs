@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::disk::{self, Disk, Done, Load, Ticket};
 use crate::socket::DataSocket;
 use crate::source::{Refused, Source};
-use crate::waiting::{Wait, waker};
+use crate::waiting::{Interrupt, Wait};
 
 const SOCKET: usize = 0;
 /// Batches of datagrams that are read before anything else has its turn.
@@ -127,6 +127,7 @@ impl RateTeller {
 pub struct Sending {
     clock: Clock,
     poller: Arc<Poller>,
+    interrupt: Interrupt,
     socket: DataSocket,
     disk: Disk,
     to: SocketAddr,
@@ -177,6 +178,7 @@ impl Sending {
             next_serial: 0,
             news: told,
             teller: RateTeller { news, poller: poller.clone() },
+            interrupt: Interrupt::of(&poller),
             poller,
             updates: Vec::new(),
             unsent: None,
@@ -192,7 +194,7 @@ impl Sending {
 
     /// Ends a [`Sending::wait`] from any thread.
     pub fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
-        waker(&self.poller)
+        self.interrupt.waker()
     }
 
     /// To tell it its rate.
@@ -242,7 +244,8 @@ impl Sending {
         let mut wait = Wait::for_at_most(patience);
         loop {
             self.drive()?;
-            if !self.updates.is_empty() || !wait.next(&self.poller, self.next_timeout())? {
+            let ended = !self.updates.is_empty() || self.interrupt.was_asked();
+            if ended || !wait.next(&self.poller, self.next_timeout())? {
                 return Ok(std::mem::take(&mut self.updates));
             }
             if wait.events.iter().next().is_some() {

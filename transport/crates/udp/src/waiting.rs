@@ -2,17 +2,36 @@
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use polling::{Events, Poller};
 
-/// What ends a wait from any thread.
-pub(crate) fn waker(poller: &Arc<Poller>) -> Arc<dyn Fn() + Send + Sync> {
-    let poller = poller.clone();
-    Arc::new(move || {
-        // It fails only when the poller is gone, and nobody waits.
-        let _ = poller.notify();
-    })
+/// Ends a wait from any thread.
+pub(crate) struct Interrupt {
+    asked: Arc<AtomicBool>,
+    poller: Arc<Poller>,
+}
+
+impl Interrupt {
+    pub(crate) fn of(poller: &Arc<Poller>) -> Self {
+        Interrupt { asked: Arc::default(), poller: poller.clone() }
+    }
+
+    /// What asks for it.
+    pub(crate) fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let (asked, poller) = (self.asked.clone(), self.poller.clone());
+        Arc::new(move || {
+            asked.store(true, Ordering::Relaxed);
+            // It fails only when the poller is gone, and nobody waits.
+            let _ = poller.notify();
+        })
+    }
+
+    /// Whether it has been asked for since this was called last.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
+    }
 }
 
 /// A wait that ends, in as many pieces as it takes.
