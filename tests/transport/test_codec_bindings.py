@@ -7,7 +7,7 @@ import weir_transport
 from weir_transport import Decoder, Encoder, Rows
 
 
-@pytest.mark.parametrize("draw", ["dealt", "independent"])
+@pytest.mark.parametrize("draw", ["dealt", "independent", "raptor"])
 @pytest.mark.parametrize(
     ("k", "symbol_bytes", "length"), [(1, 1, 1), (64, 100, 6_400), (50, 33, 1_000)]
 )
