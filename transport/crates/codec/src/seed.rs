@@ -61,7 +61,7 @@ pub fn remembers_seed(k: u16, family: impl Into<Family>, start: u64) -> bool {
 /// among those tried whose first `k` rows have the greatest rank. Answers are remembered.
 ///
 /// It says nothing about security: `start` is public, and so is the seed. A `k` outside the codec's limits gives
-/// `start`, with which [`Rows::new`] fails.
+/// `start`, with which [`Rows::new`](crate::Rows::new) fails.
 pub fn choose_seed(k: u16, family: impl Into<Family>, start: u64) -> u64 {
     let family = family.into();
     let (memory, question) = (Memory::of(family), (k, family, start));

@@ -71,7 +71,7 @@ impl Fetching {
     /// Begins to connect to all of `servers`; how that went is told by [`Update::Ready`] and [`Update::Lost`].
     ///
     /// # Errors
-    /// [`Error`]; a server that cannot be reached is none.
+    /// [`enum@Error`]; a server that cannot be reached is none.
     pub fn connect(
         servers: &[ServerAddress],
         tls: Option<&Arc<rustls::ClientConfig>>,

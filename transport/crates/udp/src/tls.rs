@@ -216,7 +216,7 @@ impl From<Vec<Fingerprint>> for Trust {
 /// A server's configuration; `clients` are let in, or everyone if that is `None`.
 ///
 /// # Errors
-/// [`Error`].
+/// [`enum@Error`].
 pub fn server(identity: Identity, clients: Option<&Trust>) -> Result<Arc<ServerConfig>, Error> {
     let provider = Arc::new(provider::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(&[&TLS13])?;
@@ -241,7 +241,7 @@ pub fn server(identity: Identity, clients: Option<&Trust>) -> Result<Arc<ServerC
 /// A client's configuration, with its own identity if it has one.
 ///
 /// # Errors
-/// [`Error`].
+/// [`enum@Error`].
 pub fn client(trust: &Trust, identity: Option<Identity>) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(provider::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(&[&TLS13])?;

@@ -78,7 +78,7 @@ pub enum Update {
         /// Why, for a person.
         why: String,
     },
-    /// Part of an answer to [`Fetching::list`].
+    /// Part of an answer to [`Fetching::list`](super::Fetching::list).
     Listing {
         /// The server's index.
         server: usize,
@@ -91,7 +91,7 @@ pub enum Update {
         /// Nothing follows.
         last: bool,
     },
-    /// A question of [`Fetching::list`] has no answer.
+    /// A question of [`Fetching::list`](super::Fetching::list) has no answer.
     Unlisted {
         /// The server's index.
         server: usize,

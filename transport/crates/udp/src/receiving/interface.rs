@@ -40,7 +40,7 @@ pub enum ReceiveUpdate {
         /// Its address.
         from: SocketAddr,
     },
-    /// It would send an object: [`Receiving::open`], [`Receiving::take`] or [`Receiving::refuse`].
+    /// It would send an object: [`open`](super::Receiving::open), [`take`](super::Receiving::take) or [`refuse`](super::Receiving::refuse) it.
     Offered {
         /// Names it here.
         job: JobId,

@@ -70,9 +70,9 @@ impl Default for ServerConfig {
 /// What a driver has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
-    /// Open this; then [`Server::accept`] or [`Server::refuse`].
+    /// Open this; then [`accept`](super::Server::accept) or [`refuse`](super::Server::refuse).
     Open(Fetch),
-    /// Read this; then [`Server::provide`] or [`Server::refuse`].
+    /// Read this; then [`provide`](super::Server::provide) or [`refuse`](super::Server::refuse).
     Load {
         /// The request.
         request: u16,
@@ -83,7 +83,7 @@ pub enum ServerEvent {
         /// Its length.
         bytes: usize,
     },
-    /// Answer with [`control::Server::Listing`].
+    /// Answer with [`wire::control::Server::Listing`].
     List {
         /// The question.
         request: u16,
