@@ -139,6 +139,7 @@ fn config(args: &Send) -> Result<SenderConfig, Failure> {
         // What the user says holds.
         expiry: args.rate_from.is_some().then_some(expiry),
         fallback: args.rate.is_none(),
+        ..SenderConfig::default().rate
     };
     Ok(SenderConfig {
         code: match args.code {

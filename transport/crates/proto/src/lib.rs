@@ -20,6 +20,6 @@ mod time;
 
 pub use block_set::BlockSet;
 pub use budget::{Budget, Held};
-pub use pacer::MakeUp;
+pub use pacer::{Burst, MakeUp};
 pub use rate_cap::RateCap;
 pub use time::Time;

@@ -10,11 +10,29 @@ pub(crate) const FRAME_BYTES: usize = 42;
 /// What one call of the system can send, however it is segmented: the longest UDP payload over IPv4.
 const MOST_BURST_BYTES: usize = 65_507;
 
-/// Datagrams of `segment_bytes` that one burst has which may last so long at `rate`, in bytes/s: one at least, `most` at
-/// most.
-pub(crate) fn burst(rate: f64, lasts: Duration, segment_bytes: usize, most: usize) -> usize {
-    let most = most.min(MOST_BURST_BYTES / segment_bytes);
-    ((rate * lasts.as_secs_f64() / segment_bytes as f64) as usize).clamp(1, most.max(1))
+/// How much goes at once. A wake of a process and a call of the system cost as much as ten datagrams or so: the more of them
+/// have these in common, the less each costs, and the more of a buffer on the way they take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Burst {
+    /// What a burst may last at the present rate, however many bytes that are: a shallow buffer of a fast link takes it whole.
+    pub lasts: Duration,
+    /// What it may last as long as it has no more than `small_bytes`. Bursts of flows that share a link last as long together,
+    /// if they meet, as one of a flow that has the link alone.
+    pub small_lasts: Duration,
+    /// What any buffer takes whole.
+    pub small_bytes: usize,
+    /// Its datagrams at most.
+    pub datagrams: usize,
+}
+
+impl Burst {
+    /// Datagrams of `segment_bytes` that one burst has at `rate`, in bytes/s: one at least, `most` at most.
+    pub(crate) fn at(&self, rate: f64, segment_bytes: usize, most: usize) -> usize {
+        let most = most.min(self.datagrams).min(MOST_BURST_BYTES / segment_bytes);
+        let small = (rate * self.small_lasts.as_secs_f64()).min(self.small_bytes as f64);
+        let bytes = small.max(rate * self.lasts.as_secs_f64());
+        ((bytes / segment_bytes as f64) as usize).clamp(1, most.max(1))
+    }
 }
 
 /// How lateness is made up for (RFC 5348, section 4.6).
@@ -76,6 +94,20 @@ impl Pacer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_burst_has_eight_datagrams_from_100_mbps_on_and_no_more_than_a_shallow_buffer_holds() {
+        let burst = crate::dfcp::SenderConfig::default().burst;
+        let at_mbps = |mbps: f64| burst.at(mbps * 1e6 / 8.0, 1450, 64);
+        assert_eq!([0.0, 1.0, 10.0, 25.0, 50.0].map(at_mbps), [1, 1, 1, 2, 4]);
+        assert_eq!([100.0, 200.0, 500.0, 1_000.0].map(at_mbps), [8; 4]);
+        assert_eq!(
+            [2_500.0, 10_000.0, 100_000.0].map(at_mbps),
+            [21, 45, 45],
+            "100 us, and what one call sends"
+        );
+        assert_eq!(burst.at(1e9, 1450, 16), 16, "as the system allows");
+    }
 
     const RATE: f64 = 1e6;
     const BYTES: usize = 1000;

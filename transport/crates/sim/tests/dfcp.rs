@@ -373,3 +373,42 @@ fn outages_and_delays_are_outlived() {
     let end = run.deliver(20 * SECOND);
     assert!(end < ms(6_000), "{end:?}");
 }
+
+#[test]
+fn tfrc_goes_on_soon_after_an_outage() {
+    let mut run = Bed { rates: Vec::new(), sizes: vec![8_000_000], ..Bed::default() }.build();
+    let there = Faults { down: vec![ms(300)..ms(1_500)], ..lossy(0.001) };
+    run.faults(there, Faults::default());
+    let end = run.deliver(60 * SECOND);
+    // With RFC 5348's longest gap, or by reports that nothing has come, the next datagram would go after a minute.
+    assert!(end < ms(10_000), "{end:?}");
+}
+
+#[test]
+fn bursts_of_flows_that_share_a_link_fit_its_shallow_buffer() {
+    for flows in [1, 2, 4] {
+        let rates = vec![(Time::ZERO, 99.0 * MBPS / f64::from(flows))];
+        let mut run = Bed { rates: rates.clone(), sizes: vec![6_000_000], ..Bed::default() }.build();
+        let config = SenderConfig { symbol_bytes: 1408, ..Bed::default().config };
+        let senders: Vec<NodeId> = (1..flows)
+            .map(|number| {
+                let (config, rates) = (config.clone(), rates.clone());
+                let setup = SenderSetup { config, secret: SECRET, connection: 10 + number, rates };
+                let mut node = SenderNode::new(setup, run.receiver);
+                node.send(&format!("beside/{number}"), bytes(number.into(), 6_000_000));
+                let node = run.network.add(node);
+                run.network.route(node, run.receiver, &[run.there]);
+                run.network.route(run.receiver, node, &[run.back]);
+                node
+            })
+            .collect();
+        run.network.link_mut(run.there).config.buffer_bytes = 16 << 10;
+        run.deliver(20 * SECOND);
+        for sender in senders {
+            let done = |network: &Network| network.node::<SenderNode>(sender).is_done();
+            assert!(run.network.run_until(run.network.now() + 20 * SECOND, done));
+        }
+        let counters = run.network.link(run.there).counters(run.network.now());
+        assert_eq!(counters.dropped, 0, "{flows} flows: {counters:?}");
+    }
+}

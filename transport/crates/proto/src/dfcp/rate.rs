@@ -18,6 +18,9 @@ pub struct RateConfig {
     pub expiry: Option<Duration>,
     /// Whether TFRC's rate is to be used as long as nothing that was told counts.
     pub fallback: bool,
+    /// At TFRC's rate a datagram is sent after this at the latest, however low that rate is. RFC 5348 has 64 s (t_mbi): a
+    /// receiver that its system lets wait for a moment would hear so little afterwards that it takes its sender for lost.
+    pub longest_gap: Duration,
 }
 
 /// Whose rate is used.
@@ -41,6 +44,7 @@ pub(super) struct Rate {
     pub(super) tfrc: tfrc::Sender,
     /// Of a frame, the part that its datagram takes.
     datagram_part: f64,
+    datagram_bytes: f64,
 }
 
 impl Rate {
@@ -52,7 +56,8 @@ impl Rate {
         frame_bytes: usize,
     ) -> Self {
         let datagram_part = datagram_bytes as f64 / (datagram_bytes + frame_bytes) as f64;
-        Rate { config, told: None, taken_bps: f64::INFINITY, tfrc, datagram_part }
+        let (told, taken_bps, datagram_bytes) = (None, f64::INFINITY, datagram_bytes as f64);
+        Rate { config, told, taken_bps, tfrc, datagram_part, datagram_bytes }
     }
 
     /// So much may be sent, from now on.
@@ -96,7 +101,10 @@ impl Rate {
         match self.guide(now) {
             Guide::Nobody => 0.0,
             Guide::Told => (told_bps.max(self.config.floor_bps) * part).min(ceiling),
-            Guide::Tfrc => self.tfrc.rate().min(ceiling),
+            Guide::Tfrc => {
+                let least = self.datagram_bytes / self.config.longest_gap.as_secs_f64();
+                self.tfrc.rate().max(least).min(ceiling)
+            }
         }
     }
 }

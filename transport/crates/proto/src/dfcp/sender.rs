@@ -17,7 +17,7 @@ use self::objects::Objects;
 use super::loss::LossMeter;
 use super::rate::{Guide, Rate};
 use crate::object::{Cut, Layout, Object};
-use crate::pacer::{FRAME_BYTES, Pacer, burst};
+use crate::pacer::{FRAME_BYTES, Pacer};
 use crate::packets::{Dropped, Opened, Packets};
 use crate::protect::Protection;
 use crate::{Time, tfrc};
@@ -49,6 +49,8 @@ pub struct Sender {
     rtt: Duration,
     /// The number of the newest report.
     reported: Option<u64>,
+    /// Symbols that have come, by all reports.
+    counted: u64,
     heard: Time,
     /// When the last symbol went, and after how long a probe follows.
     sent: Time,
@@ -97,6 +99,7 @@ impl Sender {
             loss: LossMeter::default(),
             rtt,
             reported: None,
+            counted: 0,
             heard: now,
             sent: now,
             probe: FIRST_PROBE,
@@ -335,7 +338,13 @@ impl Sender {
         self.counters.reports += 1;
         self.heard = now;
         self.probe = FIRST_PROBE.max(2 * self.rtt);
-        if let Some(rtt_sample) = tfrc::rtt_sample(now, report.echo_us, report.delay_us) {
+        // One that speaks of no symbol that came since the last tells nothing of the path: it would say that nothing passes
+        // (RFC 5348, section 6.2: without data there is no feedback).
+        let brings_news = report.received > self.counted;
+        self.counted = self.counted.max(report.received);
+        if let Some(rtt_sample) =
+            tfrc::rtt_sample(now, report.echo_us, report.delay_us).filter(|_| brings_news)
+        {
             let (x_recv, loss_event_rate) = (report.x_recv as f64, report.loss_event_rate);
             self.rate.tfrc.on_feedback(now, &tfrc::Feedback { rtt_sample, x_recv, loss_event_rate });
             self.rtt = self.rate.tfrc.rtt().unwrap_or(self.rtt);
@@ -384,14 +393,21 @@ impl Sender {
             return None;
         }
         let segment_bytes = self.segment_bytes;
-        let most = self.config.burst_datagrams.min(max_datagrams);
-        let burst = burst(rate, self.config.burst, segment_bytes, most);
+        let burst = self.config.burst.at(rate, segment_bytes, max_datagrams);
         let mut sent = 0;
         while sent < burst
             && let Some(at) = self.next_block()
         {
-            self.send(now, at, buffer);
-            sent += 1;
+            // Nothing comes before it while nothing is heard.
+            let in_order = self.config.early_stop || !self.config.acknowledgements;
+            let run = if in_order { burst - sent } else { 1 };
+            for _ in 0..run {
+                self.send(now, at, buffer);
+                sent += 1;
+                if !self.blocks[at].has_more() {
+                    break;
+                }
+            }
         }
         if sent == 0 {
             return None;

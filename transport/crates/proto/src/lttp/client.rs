@@ -21,6 +21,11 @@ use crate::packets::Opened;
 use crate::protect::Protection;
 use crate::{RateCap, Time, tfrc};
 
+/// Credits that a window is divided into: while one is answered, the others are on their way.
+const GRANTS: usize = 4;
+/// Symbols of one credit: more than a server sends at once.
+const MOST_GRANTED: usize = 64;
+
 /// The client of one fetch.
 pub struct Client {
     config: ClientConfig,
@@ -389,8 +394,8 @@ impl Client {
         while idle < self.peers.len() {
             let turn = self.turn % self.peers.len();
             let wire_bytes = self.wire_bytes(ServerId(turn));
-            // Few servers at a time with a few symbols each, rather than each with one: less to say.
-            let quantum = (window / wire_bytes / 8).clamp(1, 32) as u16;
+            // Few servers at a time with some symbols each, rather than each with one: less to say, and they come in bursts.
+            let quantum = (window / wire_bytes / GRANTS).clamp(1, MOST_GRANTED) as u16;
             let peer = &mut self.peers[turn];
             let Some((request, block, lacking)) = peer.neediest(self.config.max_blocks) else {
                 idle += 1;

@@ -15,7 +15,7 @@ pub use self::interface::{ServerConfig, ServerCounters, ServerEvent, Transmit};
 use self::sending::{NO_ROOM, Request, Step, least_bytes};
 use super::least_rto;
 use crate::object::{Layout, Object};
-use crate::pacer::{Pacer, burst};
+use crate::pacer::Pacer;
 use crate::packets::{Dropped, Opened, Packets};
 use crate::protect::Protection;
 use crate::{Budget, Time, tfrc};
@@ -344,8 +344,7 @@ impl Server {
         let rate = self.pace();
         let rtt = self.tfrc.as_ref()?.rtt().unwrap_or_default();
         let rtt_us = rtt.as_micros().min(u128::from(u32::MAX)) as u32;
-        let most = self.config.burst_datagrams.min(max_datagrams);
-        let burst = burst(rate, self.config.burst, segment_bytes, most);
+        let burst = self.config.burst.at(rate, segment_bytes, max_datagrams);
         let heard = self.heard;
         let mut sent = 0;
         while sent < burst {

@@ -3,13 +3,17 @@
 //! Twice what the path delivers in its round trip when nothing waits, so that the window opens by itself while
 //! the delivery rate grows with it and stays where the bottleneck is full (Cardwell et al., BBR, 2016, without
 //! its probing). Losses say that a buffer on the way holds less than that: then it is less, and comes back
-//! slowly. Not below a floor that a shallow buffer holds: it covers the stalls of hosts.
+//! slowly. Not below a floor that a shallow buffer holds: it covers the stalls of hosts. Where the path is so short that hosts
+//! take longer, it covers what they take: it grows with the delivery rate until that is the path's, or the processors'.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::Time;
 
+/// From a symbol's arrival to that of the symbol whose credit it has made free, beyond the round trip: both hosts wake up, and
+/// handle what has come meanwhile. As much waits in a buffer at most where the path is what holds data up.
+const HOSTS: Duration = Duration::from_micros(500);
 /// Delivery rates older than this are forgotten.
 const MEMORY: Duration = Duration::from_secs(2);
 /// Rates are not measured over less, and losses within it are one.
@@ -98,8 +102,9 @@ impl Window {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let rtt = self.rtt.unwrap_or_default().as_secs_f64();
-        let wanted = (2.0 * self.rate() * rtt).min(self.limit_bytes);
+        let rtt = self.rtt.unwrap_or_default();
+        let covered = rtt + rtt.max(HOSTS);
+        let wanted = (self.rate() * covered.as_secs_f64()).min(self.limit_bytes);
         (wanted as usize).clamp(self.floor_bytes, self.ceiling_bytes)
     }
 }
@@ -139,6 +144,29 @@ mod tests {
         assert_eq!(window.bytes(), 32_000);
         drive(&mut window, 1.25e9, 10 * MS, 50);
         assert_eq!(window.bytes(), 1 << 20);
+    }
+
+    #[test]
+    fn it_opens_to_what_hosts_take_on_the_shortest_path() {
+        let mut window = Window::new(40_000, 100 << 20);
+        let (rtt, turnaround) = (Duration::from_micros(40), Duration::from_micros(140));
+        window.set_rtt(rtt);
+        let (mut now, most) = (window.epoch_begin, (1e9 * turnaround.as_secs_f64()) as usize);
+        for _ in 0..1_000 {
+            now = now + turnaround;
+            window.on_arrival(now, window.bytes().min(most), false);
+        }
+        let covered = 1e9 * (rtt + HOSTS).as_secs_f64();
+        assert!((0.95 * covered..1.05 * covered).contains(&(window.bytes() as f64)), "{}", window.bytes());
+    }
+
+    #[test]
+    fn it_opens_no_further_than_a_shallow_buffer_where_a_rack_is_what_holds_data_up() {
+        let mut window = Window::new(40_000, 100 << 20);
+        drive(&mut window, 1.25e7, MS / 10, 100);
+        assert_eq!(window.bytes(), 40_000, "100 Mb/s");
+        drive(&mut window, 1.25e8, MS / 10, 1_000);
+        assert!((62_500..80_000).contains(&window.bytes()), "1 Gb/s: {}", window.bytes());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use wire::control::{Code, Refusal};
 
 use crate::dfcp::{Guide, RateConfig};
-use crate::pacer::MakeUp;
+use crate::pacer::{Burst, MakeUp};
 
 /// How a sender behaves. The paper's parameters (section 4.6) are among it.
 #[derive(Clone, Debug)]
@@ -30,13 +30,11 @@ pub struct SenderConfig {
     pub encode: bool,
     /// Whose rate is used.
     pub rate: RateConfig,
-    /// What one burst may last at the present rate: a shallow buffer takes it whole.
-    pub burst: Duration,
+    /// What goes at once.
+    pub burst: Burst,
     /// What time unused by a late driver is made up for. Most of it at little more than the rate: a machine may stop for so long that
     /// the rest at once would be more than a shallow buffer takes.
     pub make_up: MakeUp,
-    /// Datagrams of a burst.
-    pub burst_datagrams: usize,
     /// TFRC's nofeedback timer is at least so long.
     pub least_timeout: Duration,
     /// Objects that may be offered and not stored.
@@ -65,10 +63,20 @@ impl Default for SenderConfig {
                 ceiling_bps: f64::INFINITY,
                 expiry: Some(Duration::from_secs(5)),
                 fallback: true,
+                longest_gap: Duration::from_millis(100),
             },
-            burst: Duration::from_micros(100),
-            make_up: MakeUp { at_once: Duration::from_millis(1), most: Duration::from_millis(4), pace: 1.25 },
-            burst_datagrams: 64,
+            burst: Burst {
+                lasts: Duration::from_micros(100),
+                small_lasts: Duration::from_millis(1),
+                small_bytes: 12 << 10,
+                datagrams: 64,
+            },
+            // Little more than one burst goes at once.
+            make_up: MakeUp {
+                at_once: Duration::from_micros(250),
+                most: Duration::from_millis(4),
+                pace: 1.25,
+            },
             least_timeout: Duration::from_millis(5),
             max_objects: 256,
             max_held_bytes: 64 << 20,

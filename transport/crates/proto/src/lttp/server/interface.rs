@@ -6,7 +6,7 @@ use std::time::Duration;
 use wire::control::Fetch;
 
 use crate::Budget;
-use crate::pacer::MakeUp;
+use crate::pacer::{Burst, MakeUp};
 
 /// What a connection may cost a server, and how it behaves.
 #[derive(Clone, Debug)]
@@ -20,12 +20,10 @@ pub struct ServerConfig {
     /// A datagram is sent after this at the latest, however low TFRC's rate is. RFC 5348 has 64 s (t_mbi), which in a rack is
     /// thousands of round trips of all the others.
     pub longest_gap: Duration,
-    /// What one burst may last at the present rate: a shallow buffer takes it whole.
-    pub burst: Duration,
+    /// What goes at once.
+    pub burst: Burst,
     /// So much time unused by a late driver is made up for (RFC 5348, section 4.6).
     pub make_up: MakeUp,
-    /// Datagrams of a burst.
-    pub burst_datagrams: usize,
     /// Requests open at a time.
     pub max_requests: usize,
     /// Blocks of a request held at a time.
@@ -49,13 +47,17 @@ impl Default for ServerConfig {
             silence: Duration::from_secs(10),
             least_timeout: Duration::from_millis(5),
             longest_gap: Duration::from_millis(100),
-            burst: Duration::from_micros(100),
+            burst: Burst {
+                lasts: Duration::from_micros(100),
+                small_lasts: Duration::from_micros(100),
+                small_bytes: 0,
+                datagrams: 64,
+            },
             make_up: MakeUp {
                 at_once: Duration::from_millis(1),
                 most: Duration::from_millis(1),
                 pace: f64::INFINITY,
             },
-            burst_datagrams: 64,
             max_requests: 256,
             max_blocks: 64,
             max_held_bytes: 64 << 20,
