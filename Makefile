@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-dashboard check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
-	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-lttp bench-bandwidth bench-dfcp bench-page \
+	test-switch-full soak soak-switch fuzz fuzz-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-lttp bench-bandwidth bench-dfcp bench-page \
 	test-system manual page page-test screenshots package test-package clean
 
 help: ## what can be made
@@ -134,6 +134,12 @@ bench-codec: ## the codec beside other crates: table and build/bench/codec.json
 	@tools/cargo run --release --locked --quiet -p weir-bench --bin bench-codec -- --out "$(CURDIR)/build/bench/codec.json"
 
 QUICK :=
+CARGO_RELEASE = $$(tools/cargo --run sh -c 'echo "$$CARGO_TARGET_DIR/release"')
+bench-transport: ## LTTP and DFCP beside quinn and iperf3, over loopback and veth: build/bench/transport.json, .png (10 minutes; QUICK=1: 2 of it)
+	@$(PREPARE) packages venv rust transport
+	@tools/cargo build --release --locked --quiet -p weir-bench
+	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench transport $(if $(QUICK),--quick) --out build/bench/transport.json
+
 bench-lttp: ## LTTP, Reno and DCTCP from 1 to 120 servers, and fairness: build/bench/lttp.json (30 minutes; QUICK=1: some of it)
 	@$(PREPARE) packages venv switch bpf transport
 	@$(BUILT) $(PY)/weir-experiment bench lttp $(if $(QUICK),--quick --repeats 1,--repeats 2) --out build/bench/lttp.json

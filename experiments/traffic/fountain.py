@@ -121,8 +121,9 @@ def servers(
     *,
     secure: bool = True,
     prefix: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> Iterator[list[Server]]:
-    """Context manager: a process at each of ``places`` serves ``folder``.
+    """Context manager: a process at each of ``places`` serves ``folder``, with these ``options``.
 
     ``prefix`` goes before the command, as in ``("taskset", "1")``. Raises ProgramError if one does
     not listen, or does not end well when told to.
@@ -132,7 +133,7 @@ def servers(
         started = []
         for place in places:
             listen = f"--listen={place.address}:{place.port}"
-            argv = [*prefix, command, "serve", str(folder), listen, "--json"]
+            argv = [*prefix, command, "serve", str(folder), listen, "--json", *options]
             argv += [] if secure else ["--insecure"]
             process = Command(argv, name=f"fountain serve {listen}", log=log, pid=place.pid)
             started.append(stack.enter_context(process))

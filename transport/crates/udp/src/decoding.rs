@@ -8,12 +8,12 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use polling::Poller;
 use proto::assembly::{Assembly, Fault, Step};
 use proto::coding::Decoder;
 use proto::object::{Cut, Layout};
 use wire::control::{Hash, Parameters};
 
+use crate::poller::Poller;
 use crate::pool::Pool;
 use crate::sink::{JobId, Sink};
 

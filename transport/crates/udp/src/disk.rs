@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use polling::Poller;
 use proto::object::{Cut, Layout};
 use wire::control::{Entry, Fetch, Omitted};
 
+use crate::poller::Poller;
 use crate::pool::Pool;
 use crate::source::{Refused, Source, read_block, read_block_at_once};
 use crate::store::{Listing, Store};

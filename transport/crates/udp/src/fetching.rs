@@ -8,7 +8,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use polling::{Event, PollMode, Poller};
 use proto::Time;
 use proto::lttp::{Client, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
 use proto::object::{Cut, Layout};
@@ -19,6 +18,7 @@ pub use self::interface::{Error, Job, ServerAddress, Update};
 use self::link::Link;
 use crate::clock::Clock;
 use crate::decoding::{Answer, Batch, Decoding, Order};
+use crate::poller::{Interest, Poller};
 use crate::sink::{JobId, Sink};
 use crate::socket::DataSocket;
 use crate::waiting::{Interrupt, Wait};
@@ -101,11 +101,7 @@ impl Fetching {
         for (key, any) in families.into_iter().enumerate() {
             if servers.iter().any(|s| s.address.is_ipv4() == any.is_ipv4()) {
                 let socket = DataSocket::bind(SocketAddr::new(any, 0))?;
-                // SAFETY: it is deleted from the poller before it is dropped, in `Fetching::drop`.
-                unsafe {
-                    let event = Event::readable(fetching.sockets.len());
-                    fetching.poller.add_with_mode(socket.socket(), event, PollMode::Level)?;
-                }
+                fetching.poller.add(socket.socket(), fetching.sockets.len(), Interest::Read)?;
                 debug_assert!(key < FIRST_LINK);
                 fetching.sockets.push(socket);
             }
@@ -113,11 +109,7 @@ impl Fetching {
         for (index, server) in servers.iter().enumerate() {
             let link = Link::connect(server, tls)?;
             if let Some(stream) = link.stream() {
-                // SAFETY: it is deleted from the poller before it is dropped, in `Fetching::give_up` or `Fetching::drop`.
-                unsafe {
-                    let event = Event::all(FIRST_LINK + index);
-                    fetching.poller.add_with_mode(stream, event, PollMode::Level)?;
-                }
+                fetching.poller.add(stream, FIRST_LINK + index, Interest::ReadAndWrite)?;
             }
             fetching.links.push(link);
         }
@@ -216,10 +208,10 @@ impl Fetching {
             }
             let mut readable = Vec::new();
             // Control before data: parameters must not come after the symbols that need them.
-            for event in wait.events.iter() {
-                match event.key.checked_sub(FIRST_LINK) {
+            for key in wait.events.keys() {
+                match key.checked_sub(FIRST_LINK) {
                     Some(link) => self.on_link(link),
-                    None => readable.push(event.key),
+                    None => readable.push(key),
                 }
             }
             for socket in readable {
@@ -335,8 +327,8 @@ impl Fetching {
                     None => self.lose(index, broken.to_string()),
                 }
             } else if let Some((stream, write)) = self.links[index].interest_changed() {
-                let event = Event::new(FIRST_LINK + index, true, write);
-                self.poller.modify_with_mode(stream, event, PollMode::Level)?;
+                let interest = if write { Interest::ReadAndWrite } else { Interest::Read };
+                self.poller.modify(stream, FIRST_LINK + index, interest)?;
             }
         }
         while let Some(event) = self.client.poll_event() {
@@ -351,8 +343,7 @@ impl Fetching {
                 self.unsent = Some((socket, to, datagram));
                 return Ok(());
             }
-            let event = Event::readable(socket);
-            self.poller.modify_with_mode(self.sockets[socket].socket(), event, PollMode::Level)?;
+            self.poller.modify(self.sockets[socket].socket(), socket, Interest::Read)?;
         }
         let mut datagram = Vec::new();
         let now = self.clock.now();
@@ -363,8 +354,7 @@ impl Fetching {
             let Some(socket) = self.sockets.iter().position(same) else { continue };
             if !self.sockets[socket].send(to, None, &datagram, datagram.len()) {
                 self.unsent = Some((socket, to, datagram));
-                let event = Event::all(socket);
-                self.poller.modify_with_mode(self.sockets[socket].socket(), event, PollMode::Level)?;
+                self.poller.modify(self.sockets[socket].socket(), socket, Interest::ReadAndWrite)?;
                 return Ok(());
             }
             datagram.clear();
@@ -507,13 +497,7 @@ impl Fetching {
 impl Drop for Fetching {
     fn drop(&mut self) {
         for link in &mut self.links {
-            if let Some(stream) = link.stream() {
-                let _ = self.poller.delete(stream);
-            }
             link.close();
-        }
-        for socket in &self.sockets {
-            let _ = self.poller.delete(socket.socket());
         }
     }
 }

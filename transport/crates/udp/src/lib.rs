@@ -6,6 +6,7 @@
 //! is decided in `proto`: here are only files, sockets, keys and clocks. Nothing here changes the process or the calling thread:
 //! [`sleep_precisely`] and [`raise_file_limit`] do, where a program wants it.
 
+mod agenda;
 mod channel;
 mod clock;
 mod decoding;
@@ -14,6 +15,7 @@ mod fetching;
 mod files;
 mod limits;
 mod path;
+mod poller;
 mod pool;
 mod process;
 mod reaching;

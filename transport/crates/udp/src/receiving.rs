@@ -9,7 +9,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use polling::{Event, PollMode, Poller};
 use proto::Time;
 use proto::dfcp::{AddressValidator, ReceiverConfig, ReceiverEvent, reset};
 use proto::object::{Cut, Layout};
@@ -19,9 +18,11 @@ use wire::packet::{HEADER_BYTES, Header, Kind, Signal};
 
 pub use self::interface::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Taken};
 use self::session::Session;
+use crate::agenda::Agenda;
 use crate::clock::Clock;
 use crate::decoding::{Answer, Batch, Decoding, Order};
 use crate::limits::Memory;
+use crate::poller::{Interest, Poller};
 use crate::pool::Pool;
 use crate::process::file_limit;
 use crate::serving::Error;
@@ -61,6 +62,7 @@ pub struct Receiving {
     memory: Memory,
     addresses: AddressValidator,
     sessions: HashMap<Key, Session>,
+    agenda: Agenda<Key>,
     decoding: Decoding,
     /// Opens what objects go to.
     pool: Pool<Key>,
@@ -104,6 +106,7 @@ impl Receiving {
             memory: Memory::new(&limits),
             addresses: AddressValidator::new(&secret),
             sessions: HashMap::new(),
+            agenda: Agenda::new(),
             decoding: Decoding::start(poller.clone(), decode)?,
             pool: Pool::start("opening", OPENING, OPENING_OF_A_SENDER)?,
             opened: mpsc::channel(),
@@ -117,11 +120,7 @@ impl Receiving {
             reset_at: Time::ZERO,
             statistics: ReceiveStatistics::default(),
         };
-        // SAFETY: it is deleted from the poller before it is dropped, in `Receiving::drop`.
-        unsafe {
-            let socket = receiving.socket.socket();
-            receiving.poller.add_with_mode(socket, Event::readable(SOCKET), PollMode::Level)?;
-        }
+        receiving.poller.add(receiving.socket.socket(), SOCKET, Interest::Read)?;
         Ok(receiving)
     }
 
@@ -155,16 +154,16 @@ impl Receiving {
             if ended || !wait.next(&self.poller, self.next_timeout())? {
                 return Ok(std::mem::take(&mut self.updates));
             }
-            if wait.events.iter().next().is_some() {
+            if wait.events.keys().next().is_some() {
                 self.receive()?;
             }
         }
     }
 
     fn next_timeout(&self) -> Option<Duration> {
-        let now = self.clock.now();
-        let soonest = self.sessions.values().filter_map(|session| session.endpoint.poll_timeout()).min()?;
-        Some(soonest.since(now))
+        // As long as the socket is full, nothing is sent in time.
+        let soonest = self.agenda.next().filter(|_| self.unsent.is_none())?;
+        Some(soonest.since(self.clock.now()))
     }
 
     fn receive(&mut self) -> Result<(), Error> {
@@ -172,7 +171,8 @@ impl Receiving {
         let mut enough = false;
         let mut answers = Vec::new();
         for _ in 0..RECEIVE_BATCHES {
-            let Receiving { socket, sessions, memory, addresses, kept_back, statistics, reset_at, .. } = self;
+            let Receiving { socket, sessions, agenda, memory, addresses, kept_back, statistics, .. } = self;
+            let reset_at = &mut self.reset_at;
             let (tls, limits, config) = (&self.tls, &self.limits, &self.config);
             let more = socket.receive(|received| {
                 let (from, to) = (received.from, received.to);
@@ -183,6 +183,7 @@ impl Receiving {
                     };
                     let key = (from, header.connection);
                     if let Some(session) = sessions.get_mut(&key) {
+                        agenda.wake(key);
                         session.local = to.filter(|to| !to.is_multicast());
                         enough |= session.handle(now, received.ce, datagram, kept_back);
                         continue;
@@ -209,6 +210,7 @@ impl Receiving {
                                         session.local = to.filter(|to| !to.is_multicast());
                                         session.handle(now, received.ce, datagram, kept_back);
                                         sessions.insert(key, session);
+                                        agenda.wake(key);
                                         statistics.connections += 1;
                                         statistics.strays -= 1;
                                     }
@@ -253,33 +255,43 @@ impl Receiving {
                 Err((why, detail)) => self.refuse(job, why, detail),
             }
         }
-        let now = self.clock.now();
-        let keys: Vec<Key> = self.sessions.keys().copied().collect();
-        self.share_limit();
-        let granted_bytes: u64 = self.sessions.values().map(|s| s.endpoint.window_bytes()).sum();
-        let mut left_bytes = (self.limits.memory_bytes as u64 / COST_OF_A_BYTE).saturating_sub(granted_bytes);
-        for key in keys {
-            self.drive_session(now, key, &mut left_bytes);
+        if !self.transmit_unsent()? {
+            return Ok(());
         }
-        self.transmit()
+        self.share_limit();
+        let now = self.clock.now();
+        let keys = self.agenda.take(now);
+        for key in &keys {
+            self.drive_session(now, *key);
+        }
+        self.transmit(&keys)
     }
 
     /// Tells senders what each of them may send of what is taken at most.
     fn share_limit(&mut self) {
         let Some(bps) = self.limits.bps else { return };
-        let lasting = self.sessions.values_mut().filter(|session| session.endpoint.window_bytes() > 0);
-        let mut receivers: Vec<_> = lasting.filter_map(|session| session.endpoint.receiver()).collect();
-        let share = (bps / receivers.len().max(1) as f64) as u64;
-        receivers.iter_mut().for_each(|receiver| receiver.cap(share));
+        let lasting = |session: &Session| session.endpoint.window_bytes() > 0;
+        let senders = self.sessions.values().filter(|session| lasting(session)).count();
+        let share = (bps / senders.max(1) as f64) as u64;
+        for (key, session) in self.sessions.iter_mut().filter(|(_, session)| lasting(session)) {
+            if session.endpoint.receiver().is_some_and(|receiver| receiver.cap(share)) {
+                self.agenda.wake(*key);
+            }
+        }
     }
 
-    fn drive_session(&mut self, now: Time, key: Key, left_bytes: &mut u64) {
+    /// What the connections that there are leave to one that opens.
+    fn left_bytes(&self) -> u64 {
+        let granted_bytes: u64 = self.sessions.values().map(|s| s.endpoint.window_bytes()).sum();
+        (self.limits.memory_bytes as u64 / COST_OF_A_BYTE).saturating_sub(granted_bytes)
+    }
+
+    fn drive_session(&mut self, now: Time, key: Key) {
+        let opens = self.sessions.get(&key).is_some_and(|session| session.endpoint.is_opening());
+        let left_bytes = if opens { self.left_bytes() } else { 0 };
         let Some(Session { endpoint, .. }) = self.sessions.get_mut(&key) else { return };
-        if endpoint.is_opening() {
-            let most = self.config.window_bytes;
-            let window_bytes = most.min((*left_bytes / 2).max(LEAST_WINDOW_BYTES));
-            *left_bytes = left_bytes.saturating_sub(window_bytes);
-            endpoint.open(now, window_bytes);
+        if opens {
+            endpoint.open(now, self.config.window_bytes.min((left_bytes / 2).max(LEAST_WINDOW_BYTES)));
             self.updates.push(ReceiveUpdate::Connected { from: key.0 });
         }
         if endpoint.poll_timeout().is_some_and(|at| at <= now) {
@@ -295,6 +307,7 @@ impl Receiving {
         if session.endpoint.is_over(now) {
             self.statistics.data += session.endpoint.counters();
             self.sessions.remove(&key);
+            self.agenda.remove(key);
         }
     }
 
@@ -339,6 +352,7 @@ impl Receiving {
     pub fn take(&mut self, job: JobId, taken: Taken) {
         let Some(running) = self.jobs.get_mut(&job) else { return };
         let Some(offer) = running.offer.take() else { return };
+        self.agenda.wake(running.key);
         let (request, parameters) = (running.request, offer.parameters);
         let session = self.sessions.get_mut(&running.key);
         let Some(receiver) = session.and_then(|session| session.endpoint.receiver()) else { return };
@@ -364,6 +378,7 @@ impl Receiving {
     /// Does not take it, or not any more.
     pub fn refuse(&mut self, job: JobId, why: Refusal, detail: String) {
         let Some(running) = self.jobs.remove(&job) else { return };
+        self.agenda.wake(running.key);
         if let Some(session) = self.sessions.get_mut(&running.key) {
             session.jobs.remove(&running.request);
             if let Some(receiver) = session.endpoint.receiver() {
@@ -382,6 +397,7 @@ impl Receiving {
         | Answer::Finished { job }
         | Answer::Failed { job, .. }) = answer;
         let Some(running) = self.jobs.get_mut(&job) else { return };
+        self.agenda.wake(running.key);
         let session = self.sessions.get_mut(&running.key);
         let Some(receiver) = session.and_then(|session| session.endpoint.receiver()) else { return };
         match answer {
@@ -424,6 +440,7 @@ impl Receiving {
     /// A sender is gone.
     fn lose(&mut self, key: Key, why: &str) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
+        self.agenda.wake(key);
         let connected = session.endpoint.was_open();
         let jobs: Vec<JobId> = session.jobs.values().copied().collect();
         for job in jobs {
@@ -434,26 +451,32 @@ impl Receiving {
         }
     }
 
-    fn transmit(&mut self) -> Result<(), Error> {
-        if let Some((to, from, datagram)) = self.unsent.take() {
-            if !self.socket.send(to, from, &datagram, datagram.len()) {
-                self.unsent = Some((to, from, datagram));
-                return Ok(());
-            }
-            self.poller.modify_with_mode(self.socket.socket(), Event::readable(SOCKET), PollMode::Level)?;
+    /// Whether there is nothing left that the socket had no room for.
+    fn transmit_unsent(&mut self) -> Result<bool, Error> {
+        let Some((to, from, datagram)) = self.unsent.take() else { return Ok(true) };
+        if !self.socket.send(to, from, &datagram, datagram.len()) {
+            self.unsent = Some((to, from, datagram));
+            return Ok(false);
         }
+        self.poller.modify(self.socket.socket(), SOCKET, Interest::Read)?;
+        Ok(true)
+    }
+
+    /// Sends what these connections have to send, and notes when it is their turn again.
+    fn transmit(&mut self, keys: &[Key]) -> Result<(), Error> {
         let mut datagram = Vec::new();
         let now = self.clock.now();
-        for ((to, _), session) in &mut self.sessions {
-            while session.endpoint.poll_transmit(now, &mut datagram) {
-                if !self.socket.send(*to, session.local, &datagram, datagram.len()) {
-                    self.unsent = Some((*to, session.local, datagram));
-                    let event = Event::all(SOCKET);
-                    self.poller.modify_with_mode(self.socket.socket(), event, PollMode::Level)?;
-                    return Ok(());
+        for key in keys {
+            let Some(session) = self.sessions.get_mut(key) else { continue };
+            while self.unsent.is_none() && session.endpoint.poll_transmit(now, &mut datagram) {
+                if self.socket.send(key.0, session.local, &datagram, datagram.len()) {
+                    datagram.clear();
+                } else {
+                    self.unsent = Some((key.0, session.local, std::mem::take(&mut datagram)));
+                    self.poller.modify(self.socket.socket(), SOCKET, Interest::ReadAndWrite)?;
                 }
-                datagram.clear();
             }
+            self.agenda.set(*key, session.endpoint.poll_timeout());
         }
         Ok(())
     }
@@ -468,22 +491,18 @@ impl Receiving {
             if let Some(receiver) = self.sessions.get_mut(&key).and_then(|s| s.endpoint.receiver()) {
                 receiver.end("the receiver is stopping".into());
             }
-            self.drive_session(now, key, &mut 0);
+            self.drive_session(now, key);
         }
-        self.transmit()?;
+        let keys: Vec<Key> = self.sessions.keys().copied().collect();
+        if self.transmit_unsent()? {
+            self.transmit(&keys)?;
+        }
         for session in self.sessions.values() {
             self.statistics.data += session.endpoint.counters();
         }
         self.statistics.peak_bytes = self.memory.peak_bytes() as u64;
         self.statistics.peak_files = self.memory.peak_files() as u64;
         Ok(self.statistics)
-    }
-}
-
-impl Drop for Receiving {
-    fn drop(&mut self) {
-        // It was added in `bind`.
-        let _ = self.poller.delete(self.socket.socket());
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use polling::{Event, PollMode, Poller};
 use proto::channel::Security;
 use proto::dfcp::{Guide, SenderConfig, SenderCounters, SenderEndpoint, SenderEvent};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -17,6 +16,7 @@ use wire::control::Refusal;
 
 use crate::clock::Clock;
 use crate::disk::{self, Disk, Done, Load, Ticket};
+use crate::poller::{Interest, Poller};
 use crate::socket::DataSocket;
 use crate::source::{Refused, Source};
 use crate::waiting::{Interrupt, Wait};
@@ -137,6 +137,8 @@ pub struct Sending {
     news: mpsc::Receiver<RateNews>,
     teller: RateTeller,
     updates: Vec<SendUpdate>,
+    /// A burst, while it is made and sent.
+    buffer: Vec<u8>,
     /// Datagrams that the socket had no room for, and their size.
     unsent: Option<(Vec<u8>, usize)>,
     lost: bool,
@@ -181,14 +183,11 @@ impl Sending {
             interrupt: Interrupt::of(&poller),
             poller,
             updates: Vec::new(),
+            buffer: Vec::new(),
             unsent: None,
             lost: false,
         };
-        // SAFETY: it is deleted from the poller before it is dropped, in `Sending::drop`.
-        unsafe {
-            let socket = sending.socket.socket();
-            sending.poller.add_with_mode(socket, Event::readable(SOCKET), PollMode::Level)?;
-        }
+        sending.poller.add(sending.socket.socket(), SOCKET, Interest::Read)?;
         Ok(sending)
     }
 
@@ -248,7 +247,7 @@ impl Sending {
             if ended || !wait.next(&self.poller, self.next_timeout())? {
                 return Ok(std::mem::take(&mut self.updates));
             }
-            if wait.events.iter().next().is_some() {
+            if wait.events.keys().next().is_some() {
                 self.receive()?;
             }
         }
@@ -374,28 +373,27 @@ impl Sending {
                 self.unsent = Some((contents, segment_bytes));
                 return Ok(());
             }
-            self.poller.modify_with_mode(self.socket.socket(), Event::readable(SOCKET), PollMode::Level)?;
+            self.poller.modify(self.socket.socket(), SOCKET, Interest::Read)?;
         }
         let most = self.socket.max_segments();
-        let mut buffer = Vec::new();
         for _ in 0..TRANSMIT_TURNS {
             let now = self.clock.now();
-            let Some(segment_bytes) = self.endpoint.poll_transmit(now, &mut buffer, most) else { break };
-            if !self.send(&mut buffer, segment_bytes)? {
+            let Some(segment_bytes) = self.endpoint.poll_transmit(now, &mut self.buffer, most) else { break };
+            if !self.send(segment_bytes)? {
                 break;
             }
         }
         Ok(())
     }
 
-    /// False: the socket is full, and the datagrams wait.
-    fn send(&mut self, buffer: &mut Vec<u8>, segment_bytes: usize) -> Result<bool, SendError> {
-        let sent = self.socket.send(self.to, None, buffer, segment_bytes);
+    /// Sends the buffer. False: the socket is full, and the datagrams wait.
+    fn send(&mut self, segment_bytes: usize) -> Result<bool, SendError> {
+        let sent = self.socket.send(self.to, None, &self.buffer, segment_bytes);
         if !sent {
-            self.unsent = Some((std::mem::take(buffer), segment_bytes));
-            self.poller.modify_with_mode(self.socket.socket(), Event::all(SOCKET), PollMode::Level)?;
+            self.unsent = Some((std::mem::take(&mut self.buffer), segment_bytes));
+            self.poller.modify(self.socket.socket(), SOCKET, Interest::ReadAndWrite)?;
         }
-        buffer.clear();
+        self.buffer.clear();
         Ok(sent)
     }
 
@@ -451,11 +449,4 @@ pub struct SendReport {
     pub loss: f64,
     /// The smoothed round trip.
     pub rtt: Duration,
-}
-
-impl Drop for Sending {
-    fn drop(&mut self) {
-        // It was added in `connect`.
-        let _ = self.poller.delete(self.socket.socket());
-    }
 }

@@ -2,15 +2,14 @@
 
 mod connection;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use polling::{Event, Events, PollMode, Poller};
-use proto::lttp::{ServerConfig, ServerCounters};
+use proto::lttp::{ServerConfig, ServerCounters, Transmit};
 use proto::{RateCap, Time};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustix::io::Errno;
@@ -19,12 +18,13 @@ use thiserror::Error;
 use wire::packet::Header;
 
 use self::connection::{Connection, Shelf};
+use crate::agenda::Agenda;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::limits::{CONNECTION_BYTES, Limits, Memory, Room};
+use crate::poller::{Events, Interest, Poller};
 use crate::process::file_limit;
 use crate::store::Store;
-
 use crate::socket::DataSocket;
 
 const LISTENER: usize = 0;
@@ -124,15 +124,18 @@ pub struct Serving {
     shelf: Shelf,
     stop: Stop,
     connections: HashMap<usize, Connection>,
+    agenda: Agenda<usize>,
     /// The key of each connection's name on the data channel.
     keys: HashMap<u32, usize>,
     next_key: usize,
+    /// A burst, while it is made and sent.
+    buffer: Vec<u8>,
     /// Datagrams that the socket had no room for.
     unsent: Option<Unsent>,
     /// The cap of what all connections send.
     cap: Option<RateCap>,
-    /// How many connections, in the order of the table, have had their turn before the cap held the next one back.
-    turn: usize,
+    /// Connections that the cap has held back, in the order of their turns.
+    held_back: VecDeque<usize>,
     /// There was no room for another open file.
     accept_again: Option<Time>,
     statistics: Statistics,
@@ -175,19 +178,18 @@ impl Serving {
             data,
             stop,
             connections: HashMap::new(),
+            agenda: Agenda::new(),
             keys: HashMap::new(),
             next_key: FIRST_CONNECTION,
+            buffer: Vec::new(),
             unsent: None,
             cap,
-            turn: 0,
+            held_back: VecDeque::new(),
             accept_again: None,
             statistics: Statistics::default(),
         };
-        // SAFETY: both are deleted from the poller before they are dropped, in `Serving::drop`.
-        unsafe {
-            serving.poller.add_with_mode(&serving.listener, Event::readable(LISTENER), PollMode::Level)?;
-            serving.poller.add_with_mode(serving.data.socket(), Event::readable(DATA), PollMode::Level)?;
-        }
+        serving.poller.add(&serving.listener, LISTENER, Interest::Read)?;
+        serving.poller.add(serving.data.socket(), DATA, Interest::Read)?;
         Ok(serving)
     }
 
@@ -216,17 +218,11 @@ impl Serving {
     pub fn run(&mut self) -> Result<Statistics, Error> {
         let mut events = Events::new();
         while !self.stop.asked.load(Ordering::Relaxed) {
-            events.clear();
-            let timeout = self.next_timeout();
-            match self.poller.wait(&mut events, timeout) {
-                Ok(_) => {}
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(e) => return Err(e.into()),
-            }
+            self.poller.wait(&mut events, self.next_timeout())?;
             // Control before data: a credit must not overtake the request that it belongs to.
             let mut data = false;
-            for event in events.iter() {
-                match event.key {
+            for key in events.keys() {
+                match key {
                     LISTENER => self.accept()?,
                     DATA => data = true,
                     key => self.read_control(key),
@@ -238,7 +234,7 @@ impl Serving {
             self.take_done();
             if self.accept_again.is_some_and(|at| at <= self.clock.now()) {
                 self.accept_again = None;
-                self.poller.modify_with_mode(&self.listener, Event::readable(LISTENER), PollMode::Level)?;
+                self.poller.modify(&self.listener, LISTENER, Interest::Read)?;
             }
             self.drive()?;
         }
@@ -250,14 +246,10 @@ impl Serving {
     }
 
     fn next_timeout(&self) -> Option<Duration> {
-        let now = self.clock.now();
-        let connections = self.connections.values().filter_map(|c| c.poll_timeout(now, GREETING)).min();
-        // Nothing is sent before the cap allows it; timers that are due meanwhile are a burst late at most.
-        let connections = connections.map(|at| self.cap.as_ref().map_or(at, |cap| at.max(cap.free_at())));
         // As long as the socket is full, nothing of theirs is sent in time.
-        let connections = connections.filter(|_| self.unsent.is_none());
+        let connections = self.agenda.next().filter(|_| self.unsent.is_none());
         let soonest = connections.into_iter().chain(self.accept_again).min()?;
-        Some(soonest.since(now))
+        Some(soonest.since(self.clock.now()))
     }
 
     fn accept(&mut self) -> Result<(), Error> {
@@ -267,7 +259,7 @@ impl Serving {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if is_out_of_files(&e) => {
                     // Who waits goes on waiting; to ask again at once would be all that is done.
-                    self.poller.modify_with_mode(&self.listener, Event::none(LISTENER), PollMode::Level)?;
+                    self.poller.modify(&self.listener, LISTENER, Interest::Nothing)?;
                     self.accept_again = Some(self.clock.now() + ACCEPT_PAUSE);
                     return Ok(());
                 }
@@ -290,15 +282,12 @@ impl Serving {
             };
             let key = self.next_key;
             self.next_key += 1;
-            // SAFETY: `Serving::remove` deletes it before it is dropped.
-            let added = unsafe {
-                self.poller.add_with_mode(connection.stream(), Event::readable(key), PollMode::Level)
-            };
-            if added.is_err() {
+            if self.poller.add(connection.stream(), key, Interest::Read).is_err() {
                 self.statistics.refused += 1;
                 continue;
             }
             self.connections.insert(key, connection);
+            self.agenda.wake(key);
             self.statistics.connections += 1;
         }
     }
@@ -306,6 +295,7 @@ impl Serving {
     fn read_control(&mut self, key: usize) {
         let now = self.clock.now();
         let Some(connection) = self.connections.get_mut(&key) else { return };
+        self.agenda.wake(key);
         // What was said before the end counts.
         let broken = connection.read().is_err();
         if connection.has_to_greet() {
@@ -328,12 +318,13 @@ impl Serving {
     fn receive(&mut self) -> Result<(), Error> {
         let now = self.clock.now();
         for _ in 0..RECEIVE_BATCHES {
-            let Serving { data, keys, connections, statistics, .. } = self;
+            let Serving { data, keys, connections, agenda, statistics, .. } = self;
             let more = data.receive(|received| {
                 for datagram in received.datagrams {
                     let key = Header::parse(datagram).ok().and_then(|header| keys.get(&header.connection));
-                    match key.and_then(|key| connections.get_mut(key)) {
-                        Some(connection) => {
+                    match key.and_then(|key| Some((*key, connections.get_mut(key)?))) {
+                        Some((key, connection)) => {
+                            agenda.wake(key);
                             connection.handle_datagram(now, received.from, received.to, datagram);
                         }
                         None => statistics.strays += 1,
@@ -351,77 +342,85 @@ impl Serving {
     fn take_done(&mut self) {
         while let Some((client, done)) = self.shelf.disk.next() {
             if let Some(connection) = self.connections.get_mut(&client) {
+                self.agenda.wake(client);
                 connection.on_done(done);
             }
         }
     }
 
-    /// Lets every connection do what it has to, and sends in turns.
+    /// Lets every connection whose turn it is do what it has to, and sends in turns.
     fn drive(&mut self) -> Result<(), Error> {
         if let Some(unsent) = self.unsent.take() {
             if !self.data.send(unsent.to, unsent.from, &unsent.contents, unsent.segment_bytes) {
                 self.unsent = Some(unsent);
                 return Ok(());
             }
-            self.poller.modify_with_mode(self.data.socket(), Event::readable(DATA), PollMode::Level)?;
+            self.poller.modify(self.data.socket(), DATA, Interest::Read)?;
         }
         let now = self.clock.now();
-        let mut over = Vec::new();
-        for (key, connection) in &mut self.connections {
+        let keys = self.agenda.take(now);
+        for key in &keys {
+            let Some(connection) = self.connections.get_mut(key) else { continue };
             let alive = connection.drive(now, GREETING, *key, &self.shelf).is_ok();
             if !alive || connection.is_over() {
-                over.push(*key);
+                self.remove(*key);
             } else if connection.wants_write_changed() {
-                let event = Event::new(*key, true, connection.wants_write());
-                self.poller.modify_with_mode(connection.stream(), event, PollMode::Level)?;
+                let write = connection.wants_write();
+                let interest = if write { Interest::ReadAndWrite } else { Interest::Read };
+                self.poller.modify(connection.stream(), *key, interest)?;
             }
         }
-        for key in over {
-            self.remove(key);
+        self.transmit(&keys)?;
+        // Nothing is sent before the cap allows it; timers that are due meanwhile are a burst late at most.
+        let free_at = self.cap.as_ref().map_or(Time::ZERO, RateCap::free_at);
+        for key in self.held_back.iter().chain(&keys) {
+            if let Some(connection) = self.connections.get(key) {
+                let at = connection.poll_timeout(self.clock.now(), GREETING);
+                self.agenda.set(*key, at.map(|at| at.max(free_at)));
+            }
         }
-        self.transmit()
+        Ok(())
     }
 
-    fn transmit(&mut self) -> Result<(), Error> {
+    /// Sends what these connections have to send, in turns; those that the cap held back come first.
+    fn transmit(&mut self, keys: &[usize]) -> Result<(), Error> {
         let most = self.data.max_segments();
-        let mut buffer = Vec::new();
-        for _ in 0..TRANSMIT_TURNS {
-            let mut sent = false;
-            let turn = std::mem::take(&mut self.turn);
-            for (index, connection) in self.connections.values_mut().enumerate().skip(turn) {
-                buffer.clear();
-                let now = self.clock.now();
-                if self.cap.as_ref().is_some_and(|cap| cap.free_at() > now) {
-                    self.turn = index;
-                    return Ok(());
-                }
-                let most = self.cap.as_ref().map_or(most, |cap| cap.burst_datagrams(most));
-                let Some((transmit, from)) = connection.poll_transmit(now, &mut buffer, most) else {
-                    continue;
-                };
-                sent = true;
-                if let Some(cap) = &mut self.cap {
-                    cap.take_datagrams(now, buffer.len(), transmit.segment_bytes);
-                }
-                if !self.data.send(transmit.to, from, &buffer, transmit.segment_bytes) {
-                    let (to, segment_bytes) = (transmit.to, transmit.segment_bytes);
-                    self.unsent = Some(Unsent { to, from, contents: buffer, segment_bytes });
-                    let event = Event::all(DATA);
-                    self.poller.modify_with_mode(self.data.socket(), event, PollMode::Level)?;
-                    return Ok(());
-                }
+        let mut sending = std::mem::take(&mut self.held_back);
+        let were_held_back: HashSet<usize> = sending.iter().copied().collect();
+        sending.extend(keys.iter().filter(|key| !were_held_back.contains(key)));
+        let mut bursts = TRANSMIT_TURNS * sending.len();
+        while bursts > 0
+            && let Some(key) = sending.pop_front()
+        {
+            let now = self.clock.now();
+            if self.cap.as_ref().is_some_and(|cap| cap.free_at() > now) {
+                sending.push_front(key);
+                self.held_back = sending;
+                return Ok(());
             }
-            if !sent && turn == 0 {
+            let Some(connection) = self.connections.get_mut(&key) else { continue };
+            let most = self.cap.as_ref().map_or(most, |cap| cap.burst_datagrams(most));
+            self.buffer.clear();
+            let Some((transmit, from)) = connection.poll_transmit(now, &mut self.buffer, most) else { continue };
+            let Transmit { to, segment_bytes } = transmit;
+            if let Some(cap) = &mut self.cap {
+                cap.take_datagrams(now, self.buffer.len(), segment_bytes);
+            }
+            if !self.data.send(to, from, &self.buffer, segment_bytes) {
+                let contents = std::mem::take(&mut self.buffer);
+                self.unsent = Some(Unsent { to, from, contents, segment_bytes });
+                self.poller.modify(self.data.socket(), DATA, Interest::ReadAndWrite)?;
                 break;
             }
+            sending.push_back(key);
+            bursts -= 1;
         }
         Ok(())
     }
 
     fn remove(&mut self, key: usize) {
         let Some(mut connection) = self.connections.remove(&key) else { return };
-        // It was added when it was accepted.
-        let _ = self.poller.delete(connection.stream());
+        self.agenda.remove(key);
         self.keys.retain(|_, k| *k != key);
         self.shelf.disk.forget(key);
         connection.close(&mut self.statistics);
@@ -442,9 +441,6 @@ impl Drop for Serving {
         for key in self.connections.keys().copied().collect::<Vec<_>>() {
             self.remove(key);
         }
-        // They were added in `bind`.
-        let _ = self.poller.delete(&self.listener);
-        let _ = self.poller.delete(self.data.socket());
     }
 }
 

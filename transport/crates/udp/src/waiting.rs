@@ -1,11 +1,11 @@
 //! Waiting for something to happen, up to a point.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use polling::{Events, Poller};
+use crate::poller::{Events, Poller};
 
 /// Ends a wait from any thread.
 pub(crate) struct Interrupt {
@@ -48,13 +48,10 @@ impl Wait {
     /// Waits for events, or until something is due after `timeout`. False: patience is at an end.
     pub(crate) fn next(&mut self, poller: &Poller, timeout: Option<Duration>) -> io::Result<bool> {
         let left = self.until.saturating_duration_since(Instant::now());
-        self.events.clear();
         if left.is_zero() {
             return Ok(false);
         }
-        match poller.wait(&mut self.events, Some(timeout.map_or(left, |timeout| timeout.min(left)))) {
-            Err(e) if e.kind() != ErrorKind::Interrupted => Err(e),
-            _ => Ok(true),
-        }
+        poller.wait(&mut self.events, Some(timeout.map_or(left, |timeout| timeout.min(left))))?;
+        Ok(true)
     }
 }

@@ -143,11 +143,14 @@ impl Receiver {
         }
     }
 
-    /// Asks the sender to be no faster than this from now on, in bit/s of whole Ethernet frames.
-    pub fn cap(&mut self, bps: u64) {
-        if self.ceiling_bps.replace(bps) != Some(bps) && self.greeted && !self.ended {
+    /// Asks the sender to be no faster than this from now on, in bit/s of whole Ethernet frames. Whether there is something to
+    /// say.
+    pub fn cap(&mut self, bps: u64) -> bool {
+        let says = self.ceiling_bps.replace(bps) != Some(bps) && self.greeted && !self.ended;
+        if says {
             self.control.push_back(control::Receiver::Ceiling { bps });
         }
+        says
     }
 
     /// A message of the control channel.
