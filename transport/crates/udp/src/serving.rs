@@ -24,8 +24,8 @@ use crate::disk::Disk;
 use crate::limits::{CONNECTION_BYTES, Limits, Memory, Room};
 use crate::poller::{Events, Interest, Poller};
 use crate::process::file_limit;
-use crate::store::Store;
 use crate::socket::DataSocket;
+use crate::store::Store;
 
 const LISTENER: usize = 0;
 const DATA: usize = 1;
@@ -401,7 +401,9 @@ impl Serving {
             let Some(connection) = self.connections.get_mut(&key) else { continue };
             let most = self.cap.as_ref().map_or(most, |cap| cap.burst_datagrams(most));
             self.buffer.clear();
-            let Some((transmit, from)) = connection.poll_transmit(now, &mut self.buffer, most) else { continue };
+            let Some((transmit, from)) = connection.poll_transmit(now, &mut self.buffer, most) else {
+                continue;
+            };
             let Transmit { to, segment_bytes } = transmit;
             if let Some(cap) = &mut self.cap {
                 cap.take_datagrams(now, self.buffer.len(), segment_bytes);
