@@ -82,7 +82,7 @@ pub(crate) struct Serve {
     /// The directory to serve: all regular files below it, but nothing outside of it that links lead to
     #[arg(required_unless_present = "config")]
     pub(crate) directory: Option<PathBuf>,
-    /// A file of TOML with options and the directory, as in: directory = "/srv", listen = "[::]:4860", client = ["…", "…"].
+    /// A file of TOML with options and the directory, as in: directory = "/srv", listen = "0.0.0.0:4860", client = ["…", "…"].
     /// What is on the command line prevails
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -224,7 +224,7 @@ pub(crate) struct Fetch {
     /// How coded symbols choose their neighbours
     #[arg(long, value_enum, default_value_t = Draw::Dealt)]
     pub(crate) draw: Draw,
-    /// The factor c of the robust soliton distribution (0.01 to 10): how many coded symbols have few neighbours
+    /// The factor c of the robust soliton distribution (0.01 to 2): how many coded symbols have few neighbours
     #[arg(long, value_name = "C", default_value_t = proto::coding::PAPER_C)]
     pub(crate) soliton_c: f64,
     /// The failure probability delta of the robust soliton distribution (0.1 to 1)

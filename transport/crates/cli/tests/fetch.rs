@@ -332,6 +332,6 @@ fn parameters_that_are_not_to_be_had_are_said_to_be_wrong() {
         let options = ["--insecure", "--soliton-c", c, "--soliton-delta", delta, "localhost:x"];
         let said = run(&mut fetch(&into, &options));
         assert_eq!(said.status, Some(2), "{c} {delta}: {}", said.errors);
-        assert!(said.errors.contains("c is 0.01 to 10 and delta 0.1 to 1"), "{}", said.errors);
+        assert!(said.errors.contains("c is 0.01 to 2 and delta 0.1 to 1"), "{}", said.errors);
     }
 }

@@ -4,7 +4,7 @@ use weir_codec::overhead::{Strategy, extra_symbols};
 use weir_codec::{Draw, Family, Soliton};
 
 fn main() {
-    for (c, delta) in [(0.2, 0.7), (0.05, 0.5), (0.1, 0.1), (0.5, 0.5), (1.0, 0.9), (10.0, 0.5)] {
+    for (c, delta) in [(0.2, 0.7), (0.05, 0.5), (0.1, 0.1), (0.5, 0.5), (1.0, 0.9)] {
         let soliton = Soliton::new(c, delta).expect("within the bounds");
         print!("| {c}, {delta}");
         for (draw, strategy) in [

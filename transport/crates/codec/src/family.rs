@@ -17,8 +17,9 @@ impl Soliton {
     pub const PAPER: Soliton =
         Soliton { c_millionths: millionths(PAPER_C), delta_millionths: millionths(PAPER_DELTA) };
 
-    /// The least and the greatest c. The paper tries 0.1 to 10; less than 0.01 is the ideal soliton distribution.
-    pub const C: std::ops::RangeInclusive<f64> = 0.01..=10.0;
+    /// The least and the greatest c. The paper tries 0.1 to 10. Less than 0.01 is the ideal soliton distribution; with more
+    /// than 2, blocks of 1,024 symbols are as hard to solve as those whose symbols were chosen to be.
+    pub const C: std::ops::RangeInclusive<f64> = 0.01..=2.0;
     /// The least and the greatest delta. The paper tries 0.1 to 0.9; the less it is, the longer the rows.
     pub const DELTA: std::ops::RangeInclusive<f64> = 0.1..=1.0;
 
@@ -107,11 +108,10 @@ mod tests {
 
     #[test]
     fn parameters_out_of_bounds_are_refused_by_name() {
-        for (c, delta) in
-            [(0.009, 0.5), (10.1, 0.5), (0.2, 0.0), (0.2, 1.1), (f64::NAN, 0.5), (0.2, f64::NAN)]
+        for (c, delta) in [(0.009, 0.5), (2.1, 0.5), (0.2, 0.0), (0.2, 1.1), (f64::NAN, 0.5), (0.2, f64::NAN)]
         {
             let error = Soliton::new(c, delta).unwrap_err();
-            assert!(error.to_string().contains("c is 0.01 to 10 and delta 0.1 to 1"), "{error}");
+            assert!(error.to_string().contains("c is 0.01 to 2 and delta 0.1 to 1"), "{error}");
         }
         for (c, delta) in [(0, 500_000), (u32::MAX, 500_000), (200_000, 0), (200_000, u32::MAX)] {
             assert!(Soliton::of_millionths(c, delta).is_err());

@@ -9,7 +9,7 @@ use weir_codec::paper::ImprovedDecoder;
 use weir_codec::{Decoder, Draw, Family, Progress, Random, Rows, Soliton, max_symbols};
 
 /// The paper's parameters, and some that it tries.
-const PARAMETERS: [(f64, f64); 5] = [(0.2, 0.7), (0.05, 0.5), (0.1, 0.1), (1.0, 0.9), (10.0, 0.5)];
+const PARAMETERS: [(f64, f64); 5] = [(0.2, 0.7), (0.05, 0.5), (0.1, 0.1), (1.0, 0.9), (2.0, 0.5)];
 
 fn soliton(c: f64, delta: f64) -> Soliton {
     Soliton::new(c, delta).unwrap()

@@ -275,7 +275,7 @@ mod tests {
     use std::sync::Arc;
 
     use rustls::crypto::ring::default_provider;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::pki_types::PrivateKeyDer;
     use rustls::version::TLS13;
     use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
     use wire::control::Client;
@@ -287,7 +287,7 @@ mod tests {
         let made = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
         let (certificate, key) = (made.cert.der().clone(), made.signing_key.serialize_der());
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from(certificate.clone())).unwrap();
+        roots.add(certificate.clone()).unwrap();
         let provider = Arc::new(default_provider());
         let client = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&TLS13])

@@ -310,7 +310,7 @@ mod tests {
         for (c_millionths, delta_millionths) in [(0, 700_000), (200_000, 0), (u32::MAX, 1), (1, u32::MAX)] {
             let code = Code::Tuned(Tuned { dealt: true, c_millionths, delta_millionths });
             let error = Blocks::new(code, 8, 1).unwrap_err();
-            assert!(error.to_string().contains("c is 0.01 to 10"), "{error}");
+            assert!(error.to_string().contains("c is 0.01 to 2"), "{error}");
             assert_eq!(good_seed(code, 8, 5), 0);
             assert!(remembers_good_seed(code, 8, 5), "there is nothing to search");
         }

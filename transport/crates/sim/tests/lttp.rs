@@ -516,7 +516,7 @@ fn with_credits_algorithm_2_asks_for_what_it_lacks_in_few_round_trips() {
 
 #[test]
 fn other_parameters_of_the_code_serve_as_well() {
-    for (dealt, c, delta) in [(true, 0.05, 0.5), (false, 0.1, 0.1), (true, 1.0, 0.9), (false, 10.0, 0.5)] {
+    for (dealt, c, delta) in [(true, 0.05, 0.5), (false, 0.1, 0.1), (true, 1.0, 0.9), (false, 2.0, 0.5)] {
         for method in [Method::Complete, Method::Peeling] {
             let client = ClientConfig {
                 code: lt_code(dealt, c, delta).unwrap(),

@@ -92,8 +92,9 @@ impl Peer {
             return true;
         }
         let deaf = self.worst == Worst::ReadsNothing && self.named.is_some();
-        while !deaf {
-            match self.tls.read_tls(&mut self.stream) {
+        // One that is deaf leaves what comes where it is.
+        while let Some(read) = (!deaf).then(|| self.tls.read_tls(&mut self.stream)) {
+            match read {
                 Ok(0) => return false,
                 Ok(_) => {
                     if self.tls.process_new_packets().is_err() {
@@ -133,7 +134,7 @@ impl Peer {
             symbol_bytes: 1_200,
             block_symbols: if self.worst == Worst::HoldsBlocks { BLOCK_SYMBOLS } else { 1 },
             code: Code::Dealt,
-            pacing: if request % 2 == 0 { Pacing::Client { first: 1 } } else { Pacing::Tfrc },
+            pacing: if request.is_multiple_of(2) { Pacing::Client { first: 1 } } else { Pacing::Tfrc },
             runs,
             version: None,
         }));
