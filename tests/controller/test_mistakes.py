@@ -484,7 +484,7 @@ FOUNTAIN = [
         by("serve @ --insecure --listen {taken}"), "cannot listen on 127.0.0.1", "another address"
     ),
     Mistake(by("fetch 127.0.0.1:1"), "names no file", "write HOST:PATH"),
-    Mistake(by("fetch 127.0.0.1:1/x"), "--fingerprint", "--insecure for experiments"),
+    Mistake(by("fetch 127.0.0.1:1/x"), "give the --fingerprint", "--accept-new to trust"),
     Mistake(by("fetch --fingerprint 12 127.0.0.1:1/x"), '"12" is no fingerprint', "64 hexadecimal"),
     Mistake(by(SEND + "127.0.0.1 @/secret"), "--rate-from", "required"),
     Mistake(by(SEND + "--rate 95X 127.0.0.1 @/secret"), '"95X" is not a rate', "e.g. 95M or 2.5G"),
