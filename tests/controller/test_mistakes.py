@@ -486,7 +486,7 @@ FOUNTAIN = [
     Mistake(by("fetch 127.0.0.1:1"), "names no file", "write HOST:PATH"),
     Mistake(by("fetch 127.0.0.1:1/x"), "give the --fingerprint", "--accept-new to trust"),
     Mistake(by("fetch --fingerprint 12 127.0.0.1:1/x"), '"12" is no fingerprint', "64 hexadecimal"),
-    Mistake(by(SEND + "127.0.0.1 @/secret"), "--rate-from", "required"),
+    Mistake(by(SEND + "127.0.0.1 @/secret"), "--rate-from URL", "say how fast to send"),
     Mistake(by(SEND + "--rate 95X 127.0.0.1 @/secret"), '"95X" is not a rate', "e.g. 95M or 2.5G"),
     Mistake(
         by(SEND + "--rate-from http://10.0.0.1:8181 --token-file @/secret 127.0.0.1 @/short"),
