@@ -122,34 +122,39 @@ class Calls:
             again = Call(client, server, ports, ipv6, rng.getrandbits(32), rates_bps)
             self._later(rng.uniform(0, lifetime_s), lambda: self._replace(call, again))
 
-    def flap(self) -> None:
+    # What changes in the network: each returns False if it cannot be done at present.
+
+    def flap(self) -> bool:
         """Take a port down and up; its host and its connections outlive it."""
         host = self._rng.choice(self._hosts)
-        if host.up and host.place is not None and self._ready(host.place.switch):
-            place = host.place
-            self._take_down(host)
-            self._later(_DOWN_S, lambda: self._come(place, host))
-            self.done["flaps"] += 1
+        if not (host.up and host.place is not None and self._ready(host.place.switch)):
+            return False
+        place = host.place
+        self._take_down(host)
+        self._later(_DOWN_S, lambda: self._come(place, host))
+        self.done["flaps"] += 1
+        return True
 
-    def move(self) -> None:
+    def move(self) -> bool:
         """Move a host to another port; it keeps its connections."""
         host = self._rng.choice(self._hosts)
         if not host.up or host.place is None or not self._free:
-            return
+            return False
         to = self._free.pop(self._rng.randrange(len(self._free)))
         if not (self._ready(to.switch) and self._ready(host.place.switch)):
             self._free.append(to)
-            return
+            return False
         self._free.append(host.place)
         self._take_down(host)
         self._later(_DOWN_S, lambda: self._come(to, host))
         self.done["moves"] += 1
+        return True
 
-    def replace_host(self) -> None:
+    def replace_host(self) -> bool:
         """Remove a host for good, with some of its connections unreported, and add another one."""
         host = self._rng.choice(self._hosts)
         if not (host.up and host.place is not None and self._ready(host.place.switch)):
-            return
+            return False
         for call in list(host.calls):
             if self._rng.random() < _VANISHING or not self._end_now(call, reset=True):
                 self._forget(call)
@@ -161,18 +166,20 @@ class Calls:
             self._servers.remove(host)
         self._later(_DOWN_S, lambda: self._come(place))
         self.done["hosts replaced"] += 1
+        return True
 
-    def reconnect(self, edge: int) -> None:
+    def reconnect(self, edge: int) -> bool:
         """Disconnect a switch for a moment, in which nothing happens there.
 
         The controller has read all earlier messages first; otherwise the truth would not be known.
         """
         if not self._ready(edge):
-            return
+            return False
         self._resumes_s[edge] = self.now_s + 3600
         self._later(_READ_S, lambda: self._network.disconnect(edge))
         self._later(_READ_S + _AWAY_S, lambda: self._return(edge))
         self.done["reconnects"] += 1
+        return True
 
     def wind_up(self) -> None:
         """End everything that is open but for the connections of the probes."""

@@ -14,6 +14,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, astuple
 from pathlib import Path
 
@@ -50,6 +51,24 @@ _LOG_LIMIT_BYTES = 32 * 2**20
 _FLAP_EVERY_S, _MOVE_EVERY_S, _REPLACE_EVERY_S, _RECONNECT_EVERY_S = 1.0, 2.0, 3.0, 30.0
 
 
+class _Recurring:
+    """Something that happens every ``mean_s`` on average, at times that ``rng`` decides.
+
+    ``happen`` returns False if it cannot happen at present: it stays due.
+    """
+
+    def __init__(self, happen: Callable[[], bool], mean_s: float, rng: random.Random) -> None:
+        self._happen = happen
+        self._mean_s = mean_s
+        self._rng = rng
+        self._due_s: float | None = None
+
+    def advance(self, now_s: float) -> None:
+        """Let it happen if it is due."""
+        if self._due_s is None or (now_s >= self._due_s and self._happen()):
+            self._due_s = now_s + self._rng.expovariate(1 / self._mean_s)
+
+
 class Soak:
     """A soak in progress. ``faults`` collects what is wrong, as text."""
 
@@ -60,6 +79,7 @@ class Soak:
         self._rng = random.Random(f"{spec.seed} controller")
         self._network = Network(("127.0.0.1", PORT))
         self._calls = Calls(self._network, self._rng)
+        self._recurring = self._changes(spec.seed)
         self._events = sandbox.RUN_DIR / "events.jsonl"
         self._read_bytes = 0
         self._sequences: Counter[Place] = Counter()
@@ -72,6 +92,23 @@ class Soak:
         self._samples: list[Sample] = []
         self._minutes: list[Minute] = []
         self._network.on_windows = self._heard
+
+    def _changes(self, seed: int) -> list[_Recurring]:
+        calls = self._calls
+        edges = random.Random(f"{seed} edges")
+        return [
+            _Recurring(happen, mean_s, random.Random(f"{seed} {name}"))
+            for name, happen, mean_s in (
+                ("flap", calls.flap, _FLAP_EVERY_S),
+                ("move", calls.move, _MOVE_EVERY_S),
+                ("replace", calls.replace_host, _REPLACE_EVERY_S),
+                (
+                    "reconnect",
+                    lambda: calls.reconnect(edges.randint(1, EDGES)),
+                    _RECONNECT_EVERY_S,
+                ),
+            )
+        ]
 
     def run(self) -> None:
         """The whole of it; ``faults`` is complete afterwards."""
@@ -121,7 +158,8 @@ class Soak:
             for _ in range(int(owed)):
                 self._calls.begin()
             owed -= int(owed)
-            self._churn(now_s - last_s)
+            for recurring in self._recurring:
+                recurring.advance(now_s)
             last_s = now_s
             if now_s >= due["notice"]:
                 due["notice"] = now_s + _NOTICE_EVERY_S
@@ -134,17 +172,6 @@ class Soak:
                 self._minute(now_s - begun_s)
                 last_s = time.monotonic()
             self._network.exchange(_TICK_S)
-
-    def _churn(self, passed_s: float) -> None:
-        calls, rng = self._calls, self._rng
-        for what, every_s in (
-            (calls.flap, _FLAP_EVERY_S),
-            (calls.move, _MOVE_EVERY_S),
-            (calls.replace_host, _REPLACE_EVERY_S),
-            (lambda: calls.reconnect(rng.randint(1, EDGES)), _RECONNECT_EVERY_S),
-        ):
-            if rng.random() < passed_s / every_s:
-                what()
 
     # The control delay
 

@@ -391,12 +391,16 @@ class Queue:
         switch.add_bridge("q1", zlib.crc32(self.written.encode()), world.openflow)
         switch.add_port("q1", "p1", 1)
         try:
-            # A port is regulated, and so needs a queue, once a host is behind it.
+
             def queue() -> None:
                 qos = ("--", "--id=@q", "create", "qos", *self.written.split())
                 switch.vsctl("set", "port", "p1", "qos=@q", *qos)
+
+            # A port is regulated, and so needs a queue, once a host is behind it. What the host
+            # says before the controller has the switch is lost.
+            def speak() -> None:
                 switch.inject("p1", arp(1, Host(1), Host(2)))
 
-            return Answer(True, world.logged(queue, "without a queue"))
+            return Answer(True, world.logged(queue, "without a queue", speak))
         finally:
             switch.vsctl("del-br", "q1")

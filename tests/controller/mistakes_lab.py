@@ -38,12 +38,21 @@ class AtWork:
         self.process = Controller(directory, json.dumps(self.config))
         self.process.start()
 
-    def logged(self, do: Callable[[], object], begins: str) -> str:
-        """The line that begins so, after its time and level, and that something has caused."""
+    def logged(
+        self,
+        do: Callable[[], object],
+        begins: str,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> str:
+        """The line that begins so, after its time and level, and that something has caused.
+
+        `meanwhile` is done again and again until the line is there.
+        """
         before = len(self.process.log)
         do()
 
         def lines() -> list[str]:
+            meanwhile()
             new = self.process.log[before:].splitlines()
             return [line for line in new if begins in line and is_grave(line)]
 
