@@ -1,6 +1,7 @@
 //! An object from its symbols: each block is decoded, checked against its hash, and handed out once.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use codec::Progress;
 use thiserror::Error;
@@ -104,13 +105,15 @@ impl Assembly {
             return Ok(Step::Pending);
         }
         let fault = |error| Fault::Coding { block, error };
-        if !self.blocks.contains_key(&block) {
-            // Which columns can be solved for does not depend on what is in the symbols.
-            let symbol_bytes = if self.decode { self.cut.layout().symbol_bytes() } else { 1 };
-            let decoder = self.cut.decoder(block, symbol_bytes, spare()).map_err(fault)?;
-            self.blocks.insert(block, Block { decoder, received: 0 });
-        }
-        let Some(Block { decoder, received }) = self.blocks.get_mut(&block) else { return Ok(Step::Pending) };
+        let Block { decoder, received } = match self.blocks.entry(block) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                // Which columns can be solved for does not depend on what is in the symbols.
+                let symbol_bytes = if self.decode { self.cut.layout().symbol_bytes() } else { 1 };
+                let decoder = self.cut.decoder(block, symbol_bytes, spare()).map_err(fault)?;
+                new.insert(Block { decoder, received: 0 })
+            }
+        };
         let payload = if self.decode { payload } else { payload.get(..1).unwrap_or_default() };
         *received += 1;
         match decoder.push(index.into(), payload).map_err(fault)? {

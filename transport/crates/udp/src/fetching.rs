@@ -327,8 +327,7 @@ impl Fetching {
                     None => self.lose(index, broken.to_string()),
                 }
             } else if let Some((stream, write)) = self.links[index].interest_changed() {
-                let interest = if write { Interest::ReadAndWrite } else { Interest::Read };
-                self.poller.modify(stream, FIRST_LINK + index, interest)?;
+                self.poller.modify(stream, FIRST_LINK + index, Interest::with(write))?;
             }
         }
         while let Some(event) = self.client.poll_event() {

@@ -26,6 +26,11 @@ pub(crate) enum Interest {
 }
 
 impl Interest {
+    /// That it can be read, and written if something waits for that.
+    pub(crate) fn with(write: bool) -> Self {
+        if write { Interest::ReadAndWrite } else { Interest::Read }
+    }
+
     fn flags(self) -> epoll::EventFlags {
         match self {
             Interest::Nothing => epoll::EventFlags::empty(),

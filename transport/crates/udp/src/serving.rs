@@ -365,8 +365,7 @@ impl Serving {
             if !alive || connection.is_over() {
                 self.remove(*key);
             } else if connection.wants_write_changed() {
-                let write = connection.wants_write();
-                let interest = if write { Interest::ReadAndWrite } else { Interest::Read };
+                let interest = Interest::with(connection.wants_write());
                 self.poller.modify(connection.stream(), *key, interest)?;
             }
         }

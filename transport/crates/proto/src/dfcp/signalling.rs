@@ -105,7 +105,7 @@ impl Signalling {
         Signalling { opening: Opening::Asks, timer: Some(now), ..Self::respond(now, connection) }
     }
 
-    /// The receiver's end of a connection that a [`AddressValidator`] has let in.
+    /// The receiver's end of a connection that an [`AddressValidator`] has let in.
     pub fn respond(now: Time, connection: u32) -> Self {
         Signalling {
             connection,

@@ -40,7 +40,7 @@ struct Ended {
 }
 
 impl ReceiverEndpoint {
-    /// A connection that a [`AddressValidator`](super::super::AddressValidator) has let in.
+    /// A connection that an [`AddressValidator`](super::super::AddressValidator) has let in.
     pub fn accept(config: ReceiverConfig, now: Time, connection: u32, security: Security) -> Self {
         let signalling = Signalling::respond(now, connection);
         let channel = Channel::of_a_stranger(security);
