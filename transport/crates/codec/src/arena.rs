@@ -20,22 +20,40 @@ impl Arena {
         Arena { bytes, start, len }
     }
 
-    /// `count` symbols so many bytes apart, of which the first are those of `source`.
-    pub(crate) fn of_symbols(source: &[u8], symbol_bytes: usize, stride: usize, count: usize) -> Self {
-        let len = count * stride;
-        let mut bytes: Vec<u8> = Vec::with_capacity(len + LINE_BYTES);
+    /// In this memory, whose bytes are zero, or whatever was written there before.
+    pub(crate) fn within(mut bytes: Vec<u8>, len: usize) -> Self {
+        bytes.resize(len + LINE_BYTES, 0);
         let start = bytes.as_ptr().addr().wrapping_neg() % LINE_BYTES;
-        bytes.resize(start, 0);
-        if stride == symbol_bytes {
-            bytes.extend_from_slice(source);
-        } else {
-            for symbol in source.chunks(symbol_bytes) {
-                bytes.extend_from_slice(symbol);
-                bytes.resize(bytes.len() + stride - symbol.len(), 0);
-            }
-        }
-        bytes.resize(start + len, 0);
         Arena { bytes, start, len }
+    }
+
+    /// `count` symbols so many bytes apart, of which the first are those of a source of `source_bytes` that `read` writes.
+    pub(crate) fn of_symbols<E>(
+        memory: Vec<u8>,
+        (symbol_bytes, stride, count): (usize, usize, usize),
+        source_bytes: usize,
+        read: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut arena = Arena::within(memory, count * stride);
+        if stride == symbol_bytes {
+            read(&mut arena[..source_bytes])?;
+            arena[source_bytes..].fill(0);
+            return Ok(arena);
+        }
+        let mut source = vec![0; source_bytes];
+        read(&mut source)?;
+        let mut symbols = source.chunks(symbol_bytes);
+        for place in arena.chunks_exact_mut(stride) {
+            let symbol = symbols.next().unwrap_or_default();
+            place[..symbol.len()].copy_from_slice(symbol);
+            place[symbol.len()..].fill(0);
+        }
+        Ok(arena)
+    }
+
+    /// Its memory, for another one.
+    pub(crate) fn into_memory(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// Symbols of so many bytes lie so many bytes apart, so that no register that is read straddles two lines.
@@ -89,7 +107,12 @@ mod tests {
     #[test]
     fn symbols_of_a_source_are_padded_and_followed_by_zeros() {
         for (symbol_bytes, stride) in [(4, 4), (3, 4)] {
-            let arena = Arena::of_symbols(&[1, 2, 3, 4, 5], symbol_bytes, stride, 3);
+            let read = |bytes: &mut [u8]| {
+                bytes.copy_from_slice(&[1, 2, 3, 4, 5]);
+                Ok::<(), ()>(())
+            };
+            // What was in its memory before does not matter.
+            let arena = Arena::of_symbols(vec![9; 100], (symbol_bytes, stride, 3), 5, read).unwrap();
             assert_eq!((arena.len(), arena.as_ptr().addr() % LINE_BYTES), (3 * stride, 0));
             let expected: &[u8] = if symbol_bytes == 4 {
                 &[1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 0, 0]

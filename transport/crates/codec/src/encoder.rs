@@ -8,7 +8,7 @@ use crate::{Error, MAX_SYMBOL_BYTES, Rows};
 
 /// Makes any coded symbol of a block in any order.
 ///
-/// It copies the source to where its symbols lie on cache lines, which pays before the block is encoded once.
+/// Symbols of the source lie on cache lines: [`Encoder::new`] copies them there, which pays before the block is encoded once.
 #[derive(Debug)]
 pub struct Encoder {
     symbols: Arena,
@@ -25,19 +25,42 @@ impl Encoder {
     /// # Errors
     /// `symbol_bytes` outside the codec's limits; a source longer than the block.
     pub fn new(source: Arc<[u8]>, symbol_bytes: usize, rows: Rows) -> Result<Self, Error> {
+        Encoder::read(source.len(), symbol_bytes, rows, Vec::new(), |bytes| {
+            bytes.copy_from_slice(&source);
+            Ok(())
+        })
+    }
+
+    /// An encoder of a source of `source_bytes` that `read` writes to where it is encoded from, which is made of `memory`.
+    ///
+    /// # Errors
+    /// As [`Encoder::new`], and what `read` returns.
+    pub fn read<E: From<Error>>(
+        source_bytes: usize,
+        symbol_bytes: usize,
+        rows: Rows,
+        memory: Vec<u8>,
+        read: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Self, E> {
         if symbol_bytes == 0 || symbol_bytes > MAX_SYMBOL_BYTES {
-            return Err(Error::SymbolBytes(symbol_bytes));
+            return Err(Error::SymbolBytes(symbol_bytes).into());
         }
         let room = usize::from(rows.k()) * symbol_bytes;
-        if source.len() > room {
-            return Err(Error::SourceBytes { bytes: source.len(), room });
+        if source_bytes > room {
+            return Err(Error::SourceBytes { bytes: source_bytes, room }.into());
         }
         let stride = Arena::stride(symbol_bytes);
-        let symbols = Arena::of_symbols(&source, symbol_bytes, stride, rows.columns().into());
+        let shape = (symbol_bytes, stride, rows.columns().into());
+        let symbols = Arena::of_symbols(memory, shape, source_bytes, read)?;
         let mut encoder =
             Encoder { symbols, symbol_bytes, stride, rows, offsets: Vec::new(), kernel: Kernel::best() };
         encoder.precode();
         Ok(encoder)
+    }
+
+    /// Its memory, for another one.
+    pub fn into_memory(self) -> Vec<u8> {
+        self.symbols.into_memory()
     }
 
     /// Makes the symbols of the pre-code, each of those before it.

@@ -9,7 +9,9 @@ use std::sync::Arc;
 pub use codec::soliton::{PAPER_C, PAPER_DELTA};
 use codec::{Draw, Family, Progress, Rows, Soliton, choose_seed, remembers_seed};
 use thiserror::Error;
-use wire::control::{Code, Tuned};
+use wire::control::{Code, Hash, Tuned};
+
+use crate::spares::Spares;
 
 /// Source symbols that a block of RaptorQ may have. What a peer can make of the work grows faster than the block.
 const MOST_RAPTORQ_SYMBOLS: u16 = 2048;
@@ -66,11 +68,42 @@ impl Blocks {
     }
 
     pub(crate) fn encoder(&self, source: Arc<[u8]>, symbol_bytes: usize) -> Result<Encoder, Error> {
-        Ok(Encoder(match self {
-            Blocks::Ours(rows) => Encoding::Ours(codec::Encoder::new(source, symbol_bytes, rows.clone())?),
+        let copy = |bytes: &mut [u8]| {
+            bytes.copy_from_slice(&source);
+            Ok(())
+        };
+        Ok(self.prepare::<Error>(source.len(), symbol_bytes, &Spares::default(), copy)?.encoder)
+    }
+
+    /// Prepares a block of `bytes` that `read` writes, in spare memory if there is some.
+    pub(crate) fn prepare<E: From<Error>>(
+        &self,
+        bytes: usize,
+        symbol_bytes: usize,
+        spares: &Spares,
+        read: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Prepared, E> {
+        let mut hash = Hash::default();
+        let read = |source: &mut [u8]| -> Result<(), E> {
+            read(source)?;
+            // At once, while a cache has it.
+            hash = *blake3::hash(source).as_bytes();
+            Ok(())
+        };
+        let encoding = match self {
+            Blocks::Ours(rows) => {
+                let read = |source: &mut [u8]| read(source).map_err(Failed::Read);
+                let made = codec::Encoder::read(bytes, symbol_bytes, rows.clone(), spares.take(), read);
+                Encoding::Ours(made.map_err(Failed::into)?)
+            }
             #[cfg(feature = "raptorq")]
-            Blocks::RaptorQ { k } => Encoding::RaptorQ(rfc6330::Encoder::new(source, symbol_bytes, *k)?),
-        }))
+            Blocks::RaptorQ { k } => {
+                let mut source = vec![0; bytes];
+                read(&mut source)?;
+                Encoding::RaptorQ(rfc6330::Encoder::new(source.into(), symbol_bytes, *k)?)
+            }
+        };
+        Ok(Prepared { encoder: Encoder { encoding: Some(encoding), spares: spares.clone() }, hash, bytes })
     }
 
     pub(crate) fn decoder(
@@ -106,6 +139,35 @@ impl Blocks {
             (Blocks::RaptorQ { k }, _) => Decoding::RaptorQ(rfc6330::Decoder::new(symbol_bytes, *k)?),
         }))
     }
+}
+
+/// Why a block was not prepared.
+enum Failed<E> {
+    Codec(codec::Error),
+    Read(E),
+}
+
+impl<E> From<codec::Error> for Failed<E> {
+    fn from(error: codec::Error) -> Self {
+        Failed::Codec(error)
+    }
+}
+
+impl<E: From<Error>> Failed<E> {
+    fn into(self) -> E {
+        match self {
+            Failed::Codec(error) => Error::Limits(error).into(),
+            Failed::Read(error) => error,
+        }
+    }
+}
+
+/// A block that can be sent: what makes its symbols, and its hash.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(crate) encoder: Encoder,
+    pub(crate) hash: Hash,
+    pub(crate) bytes: usize,
 }
 
 /// A seed of good rows for blocks of k symbols, searched from `start` on; 0 where seeds mean nothing.
@@ -153,7 +215,20 @@ pub fn lt_code(dealt: bool, c: f64, delta: f64) -> Result<Code, Error> {
 
 /// Makes the coded symbols of a block.
 #[derive(Debug)]
-pub struct Encoder(Encoding);
+pub struct Encoder {
+    /// Until it is dropped.
+    encoding: Option<Encoding>,
+    /// Where its memory goes then.
+    spares: Spares,
+}
+
+impl Drop for Encoder {
+    fn drop(&mut self) {
+        if let Some(Encoding::Ours(encoder)) = self.encoding.take() {
+            self.spares.keep(encoder.into_memory());
+        }
+    }
+}
 
 #[derive(Debug)]
 enum Encoding {
@@ -168,10 +243,11 @@ impl Encoder {
     /// # Errors
     /// An index beyond the last of the block; `out` of another length.
     pub fn encode(&mut self, index: u32, out: &mut [u8]) -> Result<(), Error> {
-        match &mut self.0 {
-            Encoding::Ours(encoder) => Ok(encoder.encode(index, out)?),
+        match &mut self.encoding {
+            Some(Encoding::Ours(encoder)) => Ok(encoder.encode(index, out)?),
             #[cfg(feature = "raptorq")]
-            Encoding::RaptorQ(encoder) => encoder.encode(index, out),
+            Some(Encoding::RaptorQ(encoder)) => encoder.encode(index, out),
+            None => unreachable!("it has been dropped"),
         }
     }
 }

@@ -16,6 +16,7 @@ mod budget;
 mod pacer;
 mod packets;
 mod rate_cap;
+mod spares;
 mod time;
 
 pub use block_set::BlockSet;

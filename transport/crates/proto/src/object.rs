@@ -5,7 +5,9 @@ use std::sync::Arc;
 use codec::solver::Solver;
 use wire::control::{Code, Version};
 
-use crate::coding::{Blocks, Decoder, Encoder, Error, Method, good_seed, remembers_good_seed};
+use crate::Budget;
+use crate::coding::{Blocks, Decoder, Encoder, Error, Method, Prepared, good_seed, remembers_good_seed};
+use crate::spares::Spares;
 
 /// What a driver knows of an object that it has opened.
 #[derive(Clone, Copy, Debug)]
@@ -171,6 +173,7 @@ pub struct Cut {
     whole: Blocks,
     last: Option<Blocks>,
     method: Method,
+    spares: Spares,
 }
 
 impl Cut {
@@ -182,13 +185,18 @@ impl Cut {
     pub fn new(layout: Layout, code: Code, seed: u64, last_seed: u64) -> Result<Self, Error> {
         let whole = Blocks::new(code, layout.whole_k(), seed)?;
         let last = layout.last_k().map(|k| Blocks::new(code, k, last_seed)).transpose()?;
-        Ok(Cut { layout, whole, last, method: Method::default() })
+        Ok(Cut { layout, whole, last, method: Method::default(), spares: Spares::default() })
     }
 
     /// The same, decoded by this method.
     #[must_use]
     pub fn decoded_by(self, method: Method) -> Self {
         Cut { method, ..self }
+    }
+
+    /// The same, whose memory for blocks to come is held of this budget.
+    pub(crate) fn with_spares_of(self, budget: &Budget) -> Self {
+        Cut { spares: Spares::of(budget), ..self }
     }
 
     /// A code with good seeds, searched from `start` on; returns those of the whole blocks and of the last one as well.
@@ -218,6 +226,35 @@ impl Cut {
     /// More bytes than the block has.
     pub fn encoder(&self, block: u32, source: Arc<[u8]>) -> Result<Encoder, Error> {
         self.code(block).encoder(source, self.layout.symbol_bytes())
+    }
+
+    /// Prepares `block`, which is `source`.
+    ///
+    /// # Errors
+    /// `source` is not as long as the block, for a person.
+    pub(crate) fn prepare_copy(&self, block: u32, source: &[u8]) -> Result<Prepared, String> {
+        if source.len() != self.layout.block_bytes(block) {
+            return Err(format!("block {block} has {} bytes now", source.len()));
+        }
+        let copy = |bytes: &mut [u8]| {
+            bytes.copy_from_slice(source);
+            Ok(())
+        };
+        self.prepare::<Error>(block, copy).map_err(|e| e.to_string())
+    }
+
+    /// Prepares `block`, whose bytes `read` writes to where they are encoded from. That takes as long as reading and hashing
+    /// them: threads of their own may do it.
+    ///
+    /// # Errors
+    /// What `read` returns.
+    pub fn prepare<E: From<Error>>(
+        &self,
+        block: u32,
+        read: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Prepared, E> {
+        let (bytes, symbol_bytes) = (self.layout.block_bytes(block), self.layout.symbol_bytes());
+        self.code(block).prepare(bytes, symbol_bytes, &self.spares, read)
     }
 
     /// What restores `block` from symbols, or from as many bytes of each as `symbol_bytes`; made of `spare` if it fits.

@@ -4,17 +4,21 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use proto::coding::{self, Prepared};
 use proto::object::{Cut, Layout};
-use wire::control::{Entry, Fetch, Omitted};
+use wire::control::{Entry, Fetch, Omitted, Refusal};
 
 use crate::poller::Poller;
 use crate::pool::Pool;
-use crate::source::{Refused, Source, read_block, read_block_at_once};
+use crate::source::{Refused, Source, unreadable};
 use crate::store::{Listing, Store};
 use crate::walking::Found;
 
 /// Threads that are busy for one client at a time.
 pub(crate) const OF_A_CLIENT: usize = 2;
+/// Blocks of more bytes are read by a thread even if that takes no waiting: reading, hashing and laying out a large one takes
+/// as long as a burst lasts.
+const AT_ONCE_BYTES: usize = 64 << 10;
 /// Bytes of paths and reasons in one part of a listing, the last of them not counted.
 const LISTING_BYTES: usize = 48 << 10;
 /// What an entry has besides its path, at most.
@@ -46,12 +50,70 @@ pub(crate) struct Load {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) offset: u64,
     pub(crate) bytes: usize,
+    /// What makes of it what can be sent; `None`: its bytes are wanted as they are.
+    pub(crate) cut: Option<Cut>,
+}
+
+/// A block that was read.
+pub(crate) enum Block {
+    Prepared(Prepared),
+    Bytes(Arc<[u8]>),
+}
+
+impl Load {
+    /// Reads it as `read` does.
+    fn load(&self, read: impl FnOnce(&mut [u8]) -> Result<(), Refused>) -> Result<Block, Refused> {
+        match &self.cut {
+            Some(cut) => {
+                let read = |bytes: &mut [u8]| read(bytes).map_err(Unprepared::Refused);
+                Ok(Block::Prepared(cut.prepare(self.block, read)?))
+            }
+            None => {
+                let mut block: Arc<[u8]> = std::iter::repeat_n(0, self.bytes).collect();
+                read(Arc::get_mut(&mut block).expect("nobody else has it yet"))?;
+                Ok(Block::Bytes(block))
+            }
+        }
+    }
+
+    /// Reads it if that takes no waiting.
+    fn load_at_once(&self) -> Option<Result<Block, Refused>> {
+        let mut waits = false;
+        let loaded = self.load(|bytes| {
+            self.source.read_at_once(self.offset, bytes).unwrap_or_else(|| {
+                waits = true;
+                Err(unreadable("it would have to be waited for"))
+            })
+        });
+        (!waits).then_some(loaded)
+    }
+}
+
+/// Why a block was not prepared.
+enum Unprepared {
+    Refused(Refused),
+    Code(coding::Error),
+}
+
+impl From<coding::Error> for Unprepared {
+    fn from(error: coding::Error) -> Self {
+        Unprepared::Code(error)
+    }
+}
+
+impl From<Unprepared> for Refused {
+    fn from(why: Unprepared) -> Self {
+        match why {
+            Unprepared::Refused(refused) => refused,
+            Unprepared::Code(error) => (Refusal::BadParameters, error.to_string()),
+        }
+    }
 }
 
 /// What was done.
 pub(crate) enum Done {
     Opened { ticket: Ticket, opened: Result<Arc<dyn Source>, Refused> },
-    Loaded { ticket: Ticket, block: u32, bytes: Result<Arc<[u8]>, Refused> },
+    Loaded { ticket: Ticket, block: u32, loaded: Result<Block, Refused> },
     Listed { request: u16, part: Result<Part, Refused> },
 }
 
@@ -109,13 +171,15 @@ impl Disk {
         opened
     }
 
-    /// The block if that takes no waiting; else it is ordered.
-    pub(crate) fn read(&self, client: usize, load: Load) -> Option<Result<Arc<[u8]>, Refused>> {
-        let read = read_block_at_once(&*load.source, load.offset, load.bytes);
-        if read.is_none() {
-            self.order(client, Job::Load(load));
+    /// The block if that takes neither waiting nor long; else it is ordered.
+    pub(crate) fn read(&self, client: usize, load: Load) -> Option<Result<Block, Refused>> {
+        if load.bytes <= AT_ONCE_BYTES
+            && let Some(loaded) = load.load_at_once()
+        {
+            return Some(loaded);
         }
-        read
+        self.order(client, Job::Load(load));
+        None
     }
 
     /// Nothing that a client has ordered is begun any more.
@@ -142,8 +206,9 @@ fn carry_out(job: Job) -> Done {
             }
             Done::Opened { ticket, opened }
         }
-        Job::Load(Load { ticket, block, source, offset, bytes }) => {
-            Done::Loaded { ticket, block, bytes: read_block(&*source, offset, bytes) }
+        Job::Load(load) => {
+            let loaded = load.load(|bytes| load.source.read_at(load.offset, bytes));
+            Done::Loaded { ticket: load.ticket, block: load.block, loaded }
         }
         Job::List { request, store, path } => Done::Listed { request, part: store.list(&path).map(part) },
         Job::ListOn { request, listing } => Done::Listed { request, part: Ok(part(listing)) },

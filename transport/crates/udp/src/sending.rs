@@ -15,7 +15,7 @@ use thiserror::Error;
 use wire::control::Refusal;
 
 use crate::clock::Clock;
-use crate::disk::{self, Disk, Done, Load, Ticket};
+use crate::disk::{self, Block, Disk, Done, Load, Ticket};
 use crate::poller::{Interest, Poller};
 use crate::socket::DataSocket;
 use crate::source::{Refused, Source};
@@ -297,8 +297,8 @@ impl Sending {
             }
         }
         while let Some((_, done)) = self.disk.next() {
-            if let Done::Loaded { ticket, block, bytes } = done {
-                self.provide(ticket, block, bytes);
+            if let Done::Loaded { ticket, block, loaded } = done {
+                self.provide(ticket, block, loaded);
             }
         }
         if self.endpoint.poll_timeout(now).is_some_and(|at| at <= now) {
@@ -322,9 +322,10 @@ impl Sending {
             SenderEvent::Load { request, block, offset, bytes } => {
                 let Some((ticket, source)) = self.sources.get(&request) else { return };
                 let (ticket, source) = (*ticket, source.clone());
-                let load = Load { ticket, block, source, offset, bytes };
-                if let Some(bytes) = self.disk.read(0, load) {
-                    self.provide(ticket, block, bytes);
+                let cut = self.endpoint.data().and_then(|sender| sender.cut(request));
+                let load = Load { ticket, block, source, offset, bytes, cut };
+                if let Some(loaded) = self.disk.read(0, load) {
+                    self.provide(ticket, block, loaded);
                 }
             }
             SenderEvent::Accepted { request, bytes } => {
@@ -349,14 +350,15 @@ impl Sending {
         }
     }
 
-    fn provide(&mut self, ticket: Ticket, block: u32, bytes: Result<Arc<[u8]>, Refused>) {
+    fn provide(&mut self, ticket: Ticket, block: u32, loaded: Result<Block, Refused>) {
         let Some(sender) = self.endpoint.sender() else { return };
         let request = ticket.request;
         if self.sources.get(&request).is_none_or(|(present, _)| *present != ticket) {
             return;
         }
-        match bytes {
-            Ok(bytes) => sender.provide(request, block, bytes),
+        match loaded {
+            Ok(Block::Prepared(prepared)) => sender.provide_prepared(request, block, prepared),
+            Ok(Block::Bytes(bytes)) => sender.provide(request, block, bytes),
             Err((why, detail)) => {
                 let detail = format!("block {block}: {detail}");
                 sender.withdraw(request, detail.clone());

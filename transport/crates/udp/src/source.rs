@@ -20,42 +20,18 @@ pub trait Source: Send + Sync {
     /// What the peer learns of the object before its first byte. It never changes.
     fn object(&self) -> Object;
 
-    /// Fills `bytes` with what is at `offset`. Both lie within the object.
+    /// Fills `bytes`, whatever was in them, with what is at `offset`. Both lie within the object.
     ///
     /// # Errors
     /// Why the object cannot be sent any more, for the peer and for a person.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Refused>;
 
-    /// The same, if it takes no waiting: the thread of the network calls it. `None`: [`Source::read_at`] has to be called.
+    /// The same, if it takes no waiting: the thread of the network calls it for small blocks. `None`: [`Source::read_at`] has
+    /// to be called.
     fn read_at_once(&self, offset: u64, bytes: &mut [u8]) -> Option<Result<(), Refused>> {
         let _ = (offset, bytes);
         None
     }
-}
-
-/// Reads a block whole.
-///
-/// # Errors
-/// The source's.
-pub(crate) fn read_block(source: &dyn Source, offset: u64, bytes: usize) -> Result<Arc<[u8]>, Refused> {
-    let mut block = zeros(bytes);
-    source.read_at(offset, Arc::get_mut(&mut block).expect("nobody else has it yet"))?;
-    Ok(block)
-}
-
-/// The same, if it takes no waiting.
-pub(crate) fn read_block_at_once(
-    source: &dyn Source,
-    offset: u64,
-    bytes: usize,
-) -> Option<Result<Arc<[u8]>, Refused>> {
-    let mut block = zeros(bytes);
-    let read = source.read_at_once(offset, Arc::get_mut(&mut block).expect("nobody else has it yet"))?;
-    Some(read.map(|()| block))
-}
-
-fn zeros(bytes: usize) -> Arc<[u8]> {
-    std::iter::repeat_n(0, bytes).collect()
 }
 
 /// Whether it could be read without waiting for a disk.
@@ -139,10 +115,13 @@ mod tests {
     fn memory_gives_what_is_there_and_no_more() {
         let memory = Memory::new(&b"0123456789"[..], Attributes::default());
         assert_eq!(memory.object().size, 10);
-        assert_eq!(&*read_block(&memory, 3, 4).unwrap(), b"3456");
-        assert_eq!(&*read_block_at_once(&memory, 9, 1).unwrap().unwrap(), b"9");
+        let mut bytes = [0; 4];
+        memory.read_at(3, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"3456");
+        memory.read_at_once(9, &mut bytes[..1]).unwrap().unwrap();
+        assert_eq!(bytes[0], b'9');
         for (offset, bytes) in [(10, 1), (0, 11), (u64::MAX, 2)] {
-            assert!(read_block(&memory, offset, bytes).is_err(), "{offset} {bytes}");
+            assert!(memory.read_at(offset, &mut vec![0; bytes]).is_err(), "{offset} {bytes}");
         }
         let other = Memory::new(&b"0123456780"[..], Attributes::default());
         let same = Memory::new(&b"0123456789"[..], Attributes { modified_ns: 7, mode: 0o600 });

@@ -16,6 +16,7 @@ pub use self::interface::{SenderConfig, SenderCounters, SenderEvent};
 use self::objects::Objects;
 use super::loss::LossMeter;
 use super::rate::{Guide, Rate};
+use crate::coding::Prepared;
 use crate::object::{Cut, Layout, Object};
 use crate::pacer::{FRAME_BYTES, Pacer};
 use crate::packets::{Dropped, Opened, Packets};
@@ -249,37 +250,45 @@ impl Sender {
 
     /// The bytes of a block that [`SenderEvent::Load`] asked for.
     pub fn provide(&mut self, request: u16, block: u32, bytes: Arc<[u8]>) {
-        let Some(at) = self.blocks.iter().position(|b| b.request == request && b.number == block) else {
-            return;
-        };
         let Some(cut) = self.objects.cut(request) else { return };
-        if bytes.len() != self.blocks[at].bytes {
-            return self.withdraw(request, format!("block {block} has {} bytes now", bytes.len()));
-        }
-        let hash = *blake3::hash(&bytes).as_bytes();
-        let last = self.is_last();
-        let symbols = if self.config.encode {
-            cut.encoder(block, bytes).map(Symbols::Coded)
-        } else {
-            Ok(Symbols::Plain(self.first.get_or_insert(bytes).clone()))
-        };
-        match symbols {
-            Ok(symbols) => {
-                let block = &mut self.blocks[at];
-                block.symbols = Some(symbols);
-                let k = u64::from(block.k);
-                let redundant = (k as f64 * self.config.redundancy).ceil() as u64;
-                let symbols = if self.config.early_stop || !self.config.acknowledgements {
-                    self.loss.to_send(k + redundant, 0, last)
-                } else {
-                    u64::from(block.left())
-                };
-                block.allow(symbols);
-                block.first_pass = (k + redundant).min(block.allowance.into()) as u16;
-                self.control.push_back(control::Sender::BlockHash { request, block: block.number, hash });
+        match cut.prepare_copy(block, &bytes) {
+            Ok(prepared) if self.config.encode => self.provide_prepared(request, block, prepared),
+            Ok(Prepared { hash, .. }) => {
+                let symbols = Symbols::Plain(self.first.get_or_insert(bytes).clone());
+                self.begin(request, block, symbols, hash);
             }
-            Err(e) => self.withdraw(request, e.to_string()),
+            Err(detail) => self.withdraw(request, detail),
         }
+    }
+
+    /// How an object is cut: by it, [`Cut::prepare`] prepares blocks that [`SenderEvent::Load`] asked for, in another thread
+    /// perhaps. Then [`Sender::provide_prepared`]. `None`: nothing is encoded, and [`Sender::provide`] takes what was asked for.
+    pub fn cut(&self, request: u16) -> Option<Cut> {
+        self.objects.cut(request).filter(|_| self.config.encode).cloned()
+    }
+
+    /// A block that [`SenderEvent::Load`] asked for.
+    pub fn provide_prepared(&mut self, request: u16, block: u32, prepared: Prepared) {
+        let Prepared { encoder, hash, .. } = prepared;
+        self.begin(request, block, Symbols::Coded(encoder), hash);
+    }
+
+    /// A block can be sent.
+    fn begin(&mut self, request: u16, number: u32, symbols: Symbols, hash: control::Hash) {
+        let last = self.is_last();
+        let named = |b: &&mut Block| b.request == request && b.number == number;
+        let Some(block) = self.blocks.iter_mut().find(named) else { return };
+        block.symbols = Some(symbols);
+        let k = u64::from(block.k);
+        let redundant = (k as f64 * self.config.redundancy).ceil() as u64;
+        let symbols = if self.config.early_stop || !self.config.acknowledgements {
+            self.loss.to_send(k + redundant, 0, last)
+        } else {
+            u64::from(block.left())
+        };
+        block.allow(symbols);
+        block.first_pass = (k + redundant).min(block.allowance.into()) as u16;
+        self.control.push_back(control::Sender::BlockHash { request, block: number, hash });
     }
 
     /// Whether there was such an object.

@@ -14,7 +14,8 @@ use wire::packet::{Credit, Feedback, Kind, Symbol, TAG_BYTES, Token, Welcome};
 pub use self::interface::{ServerConfig, ServerCounters, ServerEvent, Transmit};
 use self::sending::{NO_ROOM, Request, Step, least_bytes};
 use super::least_rto;
-use crate::object::{Layout, Object};
+use crate::coding::Prepared;
+use crate::object::{Cut, Layout, Object};
 use crate::pacer::Pacer;
 use crate::packets::{Dropped, Opened, Packets};
 use crate::protect::Protection;
@@ -190,12 +191,25 @@ impl Server {
 
     /// The bytes of a block that [`ServerEvent::Load`] asked for.
     pub fn provide(&mut self, request: u16, block: u32, bytes: Arc<[u8]>) {
-        let Some(serving) = self.requests.get_mut(&request) else { return };
-        let hash = *blake3::hash(&bytes).as_bytes();
-        match serving.provide(block, bytes) {
-            Ok(true) => self.control.push_back(control::Server::BlockHash { request, block, hash }),
-            Ok(false) => {}
+        let Some(cut) = self.cut(request) else { return };
+        match cut.prepare_copy(block, &bytes) {
+            Ok(prepared) => self.provide_prepared(request, block, prepared),
             Err(detail) => self.refuse(request, Refusal::Changed, detail),
+        }
+    }
+
+    /// How the object of a request is cut: by it, [`Cut::prepare`] prepares blocks that [`ServerEvent::Load`] asked for, in
+    /// another thread perhaps. Then [`Server::provide_prepared`].
+    pub fn cut(&self, request: u16) -> Option<Cut> {
+        self.requests.get(&request)?.cut().cloned()
+    }
+
+    /// A block that [`ServerEvent::Load`] asked for.
+    pub fn provide_prepared(&mut self, request: u16, block: u32, prepared: Prepared) {
+        let Some(serving) = self.requests.get_mut(&request) else { return };
+        let hash = prepared.hash;
+        if serving.provide(block, prepared) {
+            self.control.push_back(control::Server::BlockHash { request, block, hash });
         }
     }
 

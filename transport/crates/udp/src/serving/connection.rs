@@ -14,7 +14,7 @@ use wire::packet::Token;
 
 use super::Statistics;
 use crate::channel::{Broken, TcpChannel};
-use crate::disk::{Disk, Done, Job, Load, Part, Ticket};
+use crate::disk::{Block, Disk, Done, Job, Load, Part, Ticket};
 use crate::limits::CONNECTION_BYTES;
 use crate::source::{Refused, Source};
 use crate::store::{self, Store};
@@ -156,7 +156,7 @@ impl Connection {
         let Some(session) = &mut self.session else { return };
         match done {
             Done::Opened { ticket, opened } => self.opened(ticket, opened),
-            Done::Loaded { ticket, block, bytes } => self.provide(ticket, block, bytes),
+            Done::Loaded { ticket, block, loaded } => self.provide(ticket, block, loaded),
             Done::Listed { request, part: Ok(Part { entries, omitted, rest }) } => {
                 let last = rest.is_none();
                 session.send_control(control::Server::Listing { request, entries, omitted, last });
@@ -182,14 +182,15 @@ impl Connection {
         }
     }
 
-    fn provide(&mut self, ticket: Ticket, block: u32, bytes: Result<Arc<[u8]>, Refused>) {
+    fn provide(&mut self, ticket: Ticket, block: u32, loaded: Result<Block, Refused>) {
         let Some(session) = &mut self.session else { return };
         let request = ticket.request;
         if self.objects.get(&request).is_none_or(|(present, _)| *present != ticket) {
             return;
         }
-        match bytes {
-            Ok(bytes) => session.provide(request, block, bytes),
+        match loaded {
+            Ok(Block::Prepared(prepared)) => session.provide_prepared(request, block, prepared),
+            Ok(Block::Bytes(bytes)) => session.provide(request, block, bytes),
             Err((why, detail)) => session.refuse(request, why, format!("block {block}: {detail}")),
         }
     }
@@ -237,9 +238,10 @@ impl Connection {
             ServerEvent::Load { request, block, offset, bytes } => {
                 let Some((ticket, Some(source))) = self.objects.get(&request) else { return };
                 let (ticket, source) = (*ticket, source.clone());
-                let load = Load { ticket, block, source, offset, bytes };
-                if let Some(bytes) = shelf.disk.read(client, load) {
-                    self.provide(ticket, block, bytes);
+                let cut = session.cut(request);
+                let load = Load { ticket, block, source, offset, bytes, cut };
+                if let Some(loaded) = shelf.disk.read(client, load) {
+                    self.provide(ticket, block, loaded);
                 }
             }
             ServerEvent::List { request, path } if self.questions.len() < MOST_QUESTIONS => {

@@ -1,13 +1,12 @@
 //! One request at a server: which symbol of which block comes next.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use wire::control::{self, Fetch, Pacing, Refusal, Run};
 
 use super::ServerConfig;
-use crate::coding::Encoder;
+use crate::coding::{Encoder, Prepared};
 use crate::object::{Cut, Layout, symbol_cap};
 use crate::{BlockSet, Budget, Held, Time};
 
@@ -138,7 +137,7 @@ impl Request {
         let wanted = BlockSet::within(&self.fetch.runs, layout.blocks()).map_err(bad)?;
         let (cut, seed, last_seed) =
             Cut::choose(layout, code, config.seed).map_err(|e| bad(e.to_string()))?;
-        self.cut = Some(cut);
+        self.cut = Some(cut.with_spares_of(room));
         if !self.hold() {
             return Err((Refusal::Busy, NO_ROOM.into()));
         }
@@ -238,18 +237,18 @@ impl Request {
         self.unloaded.drain(..).map(|b| (b, layout.offset(b), layout.block_bytes(b))).collect()
     }
 
-    /// The bytes of a block. Whether they are still needed.
-    ///
-    /// # Errors
-    /// They are not as many as the block has: the object has changed.
-    pub(super) fn provide(&mut self, block: u32, bytes: Arc<[u8]>) -> Result<bool, String> {
-        let Some(cut) = &self.cut else { return Ok(false) };
-        let Some(active) = self.active.iter_mut().find(|b| b.number == block) else { return Ok(false) };
-        if bytes.len() != cut.layout().block_bytes(block) {
-            return Err(format!("block {block} has {} bytes now", bytes.len()));
-        }
-        active.encoder = Some(cut.encoder(block, bytes).map_err(|e| e.to_string())?);
-        Ok(true)
+    /// How the object is cut, once it is known.
+    pub(super) fn cut(&self) -> Option<&Cut> {
+        self.cut.as_ref()
+    }
+
+    /// A block that was loaded. Whether it is still needed.
+    pub(super) fn provide(&mut self, block: u32, prepared: Prepared) -> bool {
+        let layout = self.cut.as_ref().map(Cut::layout);
+        let fits = layout.is_some_and(|layout| layout.block_bytes(block) == prepared.bytes);
+        let Some(active) = self.active.iter_mut().find(|b| fits && b.number == block) else { return false };
+        active.encoder = Some(prepared.encoder);
+        true
     }
 
     /// The terminating signal of `block`. Whether it was wanted until now.
