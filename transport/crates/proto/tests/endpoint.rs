@@ -83,6 +83,9 @@ struct Pair {
     has_keys: bool,
     stored: bool,
     ended: (Option<String>, Option<String>),
+    bursts: usize,
+    /// How often the sender had something to do, and the receiver.
+    wakes: (usize, usize),
 }
 
 impl Pair {
@@ -104,6 +107,8 @@ impl Pair {
             has_keys: false,
             stored: false,
             ended: (None, None),
+            bursts: 0,
+            wakes: (0, 0),
         }
     }
 
@@ -187,6 +192,7 @@ impl Pair {
             for datagram in buffer.chunks(segment_bytes) {
                 self.put(true, datagram.to_vec());
             }
+            self.bursts += usize::from(buffer.len() >= 8 * segment_bytes);
             buffer.clear();
         }
         while self.receiver.poll_transmit(self.now, &mut buffer) {
@@ -223,6 +229,16 @@ impl Pair {
         self.take(request, block, step);
     }
 
+    /// Who has something to do now.
+    fn count_wakes(&mut self) {
+        let now = self.now;
+        let comes = |receives| self.under_way.iter().any(|(at, to, _)| *at <= now && *to == receives);
+        let is_due = |timer: Option<Time>| timer.is_some_and(|at| at <= now);
+        let (sender, receiver) = (self.sender.poll_timeout(now), self.receiver.poll_timeout());
+        self.wakes.0 += usize::from(is_due(sender) || comes(false));
+        self.wakes.1 += usize::from(is_due(receiver) || comes(true));
+    }
+
     /// Runs until the sender has been released or lost, or for so long.
     fn run(&mut self, most: Duration) {
         let end = Time::ZERO + most;
@@ -231,12 +247,20 @@ impl Pair {
             if self.sender.is_over() || self.ended.0.is_some() || self.now >= end {
                 return;
             }
+            // As a driver that sleeps meanwhile has it.
+            if let Some(until) = self.sender.data().and_then(|sender| sender.pause(self.now)) {
+                let to_sender = self.under_way.iter_mut().filter(|(_, to_receiver, _)| !to_receiver);
+                to_sender.for_each(|(at, ..)| *at = until.max(*at));
+            }
             self.under_way.sort_by_key(|(at, ..)| *at);
             let arrives = self.under_way.first().map(|(at, ..)| *at);
             let timers =
                 self.sender.poll_timeout(self.now).into_iter().chain(self.receiver.poll_timeout()).min();
             let Some(next) = arrives.into_iter().chain(timers).min() else { return };
-            self.now = self.now.max(next);
+            if next > self.now {
+                self.now = next;
+                self.count_wakes();
+            }
             if arrives.is_some_and(|at| at <= self.now) {
                 let (_, to_receiver, datagram) = self.under_way.remove(0);
                 self.deliver(to_receiver, datagram);
@@ -264,6 +288,16 @@ fn an_object_passes_under_tls_and_the_connection_is_released() {
         "{} s, {ideal} s at least",
         pair.now.since(Time::ZERO).as_secs_f64()
     );
+}
+
+#[test]
+fn at_a_rate_that_was_told_both_ends_are_woken_by_bursts_and_by_little_else() {
+    let tls = Tls::new();
+    let mut pair = Pair::new(tls.client("here"), tls.server(), 2_000_000, Vec::new());
+    pair.run(Duration::from_secs(10));
+    assert!(pair.stored && pair.bursts > 300, "{:?}, {} bursts", pair.ended, pair.bursts);
+    let most = pair.bursts * 5 / 4;
+    assert!(pair.wakes.0 <= most && pair.wakes.1 <= most, "{:?}: {} bursts", pair.wakes, pair.bursts);
 }
 
 #[test]

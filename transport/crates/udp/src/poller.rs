@@ -57,6 +57,10 @@ impl Events {
         Events(Vec::with_capacity(EVENTS))
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// The keys of the sockets that are ready.
     pub(crate) fn keys(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().map(|event| event.data.u64()).filter(|key| *key != WAKER).map(|key| key as usize)

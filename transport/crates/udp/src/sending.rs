@@ -244,10 +244,17 @@ impl Sending {
         loop {
             self.drive()?;
             let ended = !self.updates.is_empty() || self.interrupt.was_asked();
-            if ended || !wait.next(&self.poller, self.next_timeout())? {
+            let timeout = self.next_timeout();
+            let pause = timeout.filter(|_| self.pauses());
+            let goes_on = !ended
+                && match pause {
+                    Some(time) => wait.sleep(time),
+                    None => wait.next(&self.poller, timeout)?,
+                };
+            if !goes_on {
                 return Ok(std::mem::take(&mut self.updates));
             }
-            if wait.events.keys().next().is_some() {
+            if pause.is_some() || wait.events.keys().next().is_some() {
                 self.receive()?;
             }
         }
@@ -261,6 +268,11 @@ impl Sending {
         // As long as the socket is full, nothing is sent in time.
         let soonest = self.endpoint.poll_timeout(now).filter(|_| self.unsent.is_none())?;
         Some(soonest.since(now))
+    }
+
+    /// Whether what comes may wait for the next burst.
+    fn pauses(&self) -> bool {
+        self.endpoint.data().and_then(|sender| sender.pause(self.clock.now())).is_some()
     }
 
     fn receive(&mut self) -> Result<(), SendError> {

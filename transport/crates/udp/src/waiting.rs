@@ -45,6 +45,14 @@ impl Wait {
         Wait { until: Instant::now() + patience, events: Events::new() }
     }
 
+    /// Sleeps so long, whatever happens meanwhile. False: patience is at an end.
+    pub(crate) fn sleep(&mut self, time: Duration) -> bool {
+        self.events.clear();
+        let left = self.until.saturating_duration_since(Instant::now());
+        std::thread::sleep(time.min(left));
+        !left.is_zero()
+    }
+
     /// Waits for events, or until something is due after `timeout`. False: patience is at an end.
     pub(crate) fn next(&mut self, poller: &Poller, timeout: Option<Duration>) -> io::Result<bool> {
         let left = self.until.saturating_duration_since(Instant::now());

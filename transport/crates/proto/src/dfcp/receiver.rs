@@ -25,7 +25,9 @@ const RUN_BYTES: usize = 24;
 const LOSSY_SYMBOLS: u16 = 3;
 /// Reports go out at least so often while symbols come; more often on short paths.
 const LONGEST_INTERVAL: Duration = Duration::from_millis(10);
-const LEAST_INTERVAL: Duration = Duration::from_millis(1);
+const LEAST_INTERVAL: Duration = Duration::from_millis(2);
+/// A report goes with what has just come if so much of an interval is over: a timer a moment later would wake the process again.
+const ALMOST: f64 = 0.875;
 /// Reports in a round trip.
 const REPORTS: u32 = 4;
 /// While no symbol comes and some are needed, each interval is twice the one before, up to this.
@@ -347,7 +349,13 @@ impl Receiver {
         }
         self.interval = (rtt / REPORTS).clamp(LEAST_INTERVAL, LONGEST_INTERVAL);
         // TFRC wants one a round trip, which in a rack is one a symbol.
-        let due = if urgent { now.max(self.reported + LEAST_INTERVAL) } else { now + self.interval };
+        let due = if now.since(self.reported) >= self.interval.mul_f64(ALMOST) {
+            now
+        } else if urgent {
+            self.reported + LEAST_INTERVAL
+        } else {
+            now + self.interval
+        };
         self.report_at = Some(self.report_at.map_or(due, |at| at.min(due)));
     }
 
@@ -496,7 +504,8 @@ impl Receiver {
         // So that the sender knows, too, that somebody is there while what came is stored.
         let storing = |object: &Receiving| object.wanted.as_ref().is_some_and(BlockSet::is_empty);
         let more = !self.blocks.is_empty() || !self.done.is_empty() || self.objects.values().any(storing);
-        self.report_at = more.then(|| now + self.interval);
+        // A symbol that comes by then brings it forward.
+        self.report_at = more.then(|| now + self.interval.mul_f64(2.0 - ALMOST));
         self.interval = (2 * self.interval).min(LONGEST_SILENCE);
         true
     }

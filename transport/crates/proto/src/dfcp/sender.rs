@@ -30,6 +30,9 @@ const WINDOW_BLOCKS: usize = 4;
 const DELAYS: Duration = Duration::from_millis(25);
 /// While nothing is heard, a symbol goes out after two round trips, and then after twice as long each time.
 const FIRST_PROBE: Duration = Duration::from_millis(25);
+/// What comes may wait for so long, at a rate that was told; and for this part of a round trip, at one that is reckoned from it.
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+const PAUSES: u32 = 16;
 const LONGEST_PROBE: Duration = Duration::from_millis(250);
 /// After the last symbol that a block may have, its acknowledgement may take so long.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
@@ -489,6 +492,17 @@ impl Sender {
             consider(self.rate.tfrc.poll_timeout());
         }
         soonest
+    }
+
+    /// When the next burst goes, if whatever comes may wait until then: a driver that sleeps so long is not woken by every
+    /// report.
+    pub fn pause(&self, now: Time) -> Option<Time> {
+        let rate = self.rate.rate(now);
+        if self.ended || rate <= 0.0 || self.next_block().is_none() {
+            return None;
+        }
+        let longest = if self.guide == Guide::Told { LONGEST_PAUSE } else { self.rtt / PAUSES };
+        Some(self.pacer.release(rate)).filter(|at| at.since(now) <= longest)
     }
 
     /// Whether the receiver is to say something.
