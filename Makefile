@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-dashboard check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
-	test-switch-full soak soak-switch fuzz fuzz-transport audit hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-lttp bench-bandwidth bench-dfcp bench-page \
+	test-switch-full soak soak-switch fuzz fuzz-transport audit miri hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-lttp bench-bandwidth bench-dfcp bench-page \
 	test-system manual page page-test screenshots package test-package clean
 
 help: ## what can be made
@@ -115,6 +115,9 @@ ADVISORIES :=
 audit: ## licences, sources and known vulnerabilities of the crates that transport/ is built of (ADVISORIES=CHECKOUT: without network)
 	@$(PREPARE) packages rust
 	@tools/cargo --run transport/audit $(ADVISORIES)
+
+miri: ## the codec in an interpreter that finds undefined behaviour (rustup toolchain install nightly -c miri; about 10 minutes)
+	@tools/cargo --run transport/miri
 
 PEERS := 4096
 hostile-transport: ## PEERS=4096 that do their worst to fountain serve and recv: memory, files and disk stay within their bounds

@@ -1,7 +1,6 @@
 """The units of fountain's services: systemd understands them, and they are shut in."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,10 +10,6 @@ DEBIAN = Path(__file__).resolve().parents[2] / "packaging/debian"
 NAMES = ("fountain-serve", "fountain-recv")
 # Of systemd's 10, which is a service without any restriction.
 MOST_EXPOSED = 2.0
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="needs systemd-analyze"
-)
 
 
 @pytest.fixture

@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use transport::{AnySource, Directory, Error, Fingerprint, Identity, Objects, Store, Trust, identity_at};
+use transport::{
+    AnySource, ClientBuilder, Directory, Error, Fingerprint, Identity, Objects, ReceiverBuilder,
+    SenderBuilder, ServerBuilder, Store, Trust, identity_at,
+};
 
 use crate::failed;
 use crate::files::{source, writer};
@@ -49,6 +52,27 @@ fn identity(path: Option<PathBuf>) -> PyResult<Option<Identity>> {
     path.map(|path| identity_at(path).map_err(failed)).transpose()
 }
 
+fn trust(peers: Option<Peers>) -> PyResult<Option<Trust>> {
+    peers.map(Peers::trust).transpose()
+}
+
+/// A builder with what was given, if it was.
+fn given<B, V>(builder: B, value: Option<V>, set: impl FnOnce(B, V) -> B) -> B {
+    match value {
+        Some(value) => set(builder, value),
+        None => builder,
+    }
+}
+
+fn chosen<B>(builder: B, choice: bool, set: impl FnOnce(B) -> B) -> B {
+    given(builder, choice.then_some(()), |builder, ()| set(builder))
+}
+
+/// What a transfer keeps alive.
+fn owner<T: pyo3::PyClass>(end: &Bound<'_, T>) -> Option<Py<PyAny>> {
+    Some(end.clone().into_any().unbind())
+}
+
 /// The fingerprint of the identity in a PEM file, which is made if there is none.
 #[pyfunction]
 pub(crate) fn fingerprint(path: PathBuf) -> PyResult<String> {
@@ -71,45 +95,31 @@ impl Client {
         insecure: bool,
         memory_limit: Option<u64>,
     ) -> PyResult<Self> {
-        let mut builder = transport::Client::builder();
-        if let Some(trust) = trust {
-            builder = builder.trust(trust.trust()?);
-        }
-        if let Some(identity) = self::identity(identity)? {
-            builder = builder.identity(identity);
-        }
-        if insecure {
-            builder = builder.insecure();
-        }
-        if let Some(bytes) = memory_limit {
-            builder = builder.memory_limit(bytes);
-        }
+        let builder = transport::Client::builder();
+        let builder = given(builder, self::trust(trust)?, ClientBuilder::trust);
+        let builder = given(builder, self::identity(identity)?, ClientBuilder::identity);
+        let builder = chosen(builder, insecure, ClientBuilder::insecure);
+        let builder = given(builder, memory_limit, ClientBuilder::memory_limit);
         let client = py.detach(|| builder.connect(servers)).map_err(failed)?;
         Ok(Client(Mutex::new(Some(client))))
     }
 
     /// Fetches an object into memory.
     fn fetch(slf: &Bound<'_, Self>, path: &str) -> PyResult<Transfer> {
-        with(&slf.get().0, |client| {
-            Transfer::of(Some(slf.clone().into_any().unbind()), client.fetch(path), Value::Bytes)
-        })
+        with(&slf.get().0, |client| Transfer::of(owner(slf), client.fetch(path), Value::Bytes))
     }
 
     /// Fetches an object into a path, whose file is made anew, or a file object; returns how many bytes it has.
     fn fetch_to(slf: &Bound<'_, Self>, path: &str, into: &Bound<'_, PyAny>) -> PyResult<Transfer> {
         let writer = writer(into)?;
-        with(&slf.get().0, |client| {
-            Transfer::of(Some(slf.clone().into_any().unbind()), client.fetch_to(path, writer), Value::Number)
-        })
+        with(&slf.get().0, |client| Transfer::of(owner(slf), client.fetch_to(path, writer), Value::Number))
     }
 
     /// Everything below a path: entries, and pairs of what cannot be fetched and why.
     #[pyo3(signature = (path = "."))]
     fn list(slf: &Bound<'_, Self>, path: &str) -> PyResult<Transfer> {
         let value = |(entries, omitted)| Value::Listing(entries, omitted);
-        with(&slf.get().0, |client| {
-            Transfer::of(Some(slf.clone().into_any().unbind()), client.list(path), value)
-        })
+        with(&slf.get().0, |client| Transfer::of(owner(slf), client.list(path), value))
     }
 
     /// Ends all that is under way.
@@ -156,16 +166,10 @@ impl Server {
         clients: Option<Peers>,
         insecure: bool,
     ) -> PyResult<Self> {
-        let mut builder = transport::Server::builder();
-        if let Some(identity) = self::identity(identity)? {
-            builder = builder.identity(identity);
-        }
-        if let Some(clients) = clients {
-            builder = builder.clients(clients.trust()?);
-        }
-        if insecure {
-            builder = builder.insecure();
-        }
+        let builder = transport::Server::builder();
+        let builder = given(builder, self::identity(identity)?, ServerBuilder::identity);
+        let builder = given(builder, trust(clients)?, ServerBuilder::clients);
+        let builder = chosen(builder, insecure, ServerBuilder::insecure);
         let objects = directory.is_none().then(|| Arc::new(Objects::new()));
         let store: Arc<dyn Store> = match (&objects, directory) {
             (Some(objects), _) => objects.clone(),
@@ -226,19 +230,11 @@ impl Sender {
         insecure: bool,
         rate: Option<f64>,
     ) -> PyResult<Self> {
-        let mut builder = transport::Sender::builder();
-        if let Some(trust) = trust {
-            builder = builder.trust(trust.trust()?);
-        }
-        if let Some(identity) = self::identity(identity)? {
-            builder = builder.identity(identity);
-        }
-        if insecure {
-            builder = builder.insecure();
-        }
-        if let Some(bps) = rate {
-            builder = builder.rate(bps);
-        }
+        let builder = transport::Sender::builder();
+        let builder = given(builder, self::trust(trust)?, SenderBuilder::trust);
+        let builder = given(builder, self::identity(identity)?, SenderBuilder::identity);
+        let builder = chosen(builder, insecure, SenderBuilder::insecure);
+        let builder = given(builder, rate, SenderBuilder::rate);
         let sender = py.detach(|| builder.connect(receiver)).map_err(failed)?;
         Ok(Sender(Mutex::new(Some(sender))))
     }
@@ -253,11 +249,7 @@ impl Sender {
         most_bytes: u64,
     ) -> PyResult<Transfer> {
         let source: AnySource = source(content, size, most_bytes)?;
-        with(&slf.get().0, |sender| {
-            Transfer::of(Some(slf.clone().into_any().unbind()), sender.send(name, source), |()| {
-                Value::Nothing
-            })
-        })
+        with(&slf.get().0, |sender| Transfer::of(owner(slf), sender.send(name, source), |()| Value::Nothing))
     }
 
     /// Sends at this rate from now on: bit/s of whole Ethernet frames.
@@ -320,22 +312,12 @@ impl Receiver {
         insecure: bool,
         memory_limit: Option<u64>,
     ) -> PyResult<Self> {
-        let mut builder = transport::Receiver::builder();
-        if let Some(clients) = clients {
-            builder = builder.clients(clients.trust()?);
-        }
-        if anyone {
-            builder = builder.anyone();
-        }
-        if let Some(identity) = self::identity(identity)? {
-            builder = builder.identity(identity);
-        }
-        if insecure {
-            builder = builder.insecure();
-        }
-        if let Some(bytes) = memory_limit {
-            builder = builder.memory_limit(bytes);
-        }
+        let builder = transport::Receiver::builder();
+        let builder = given(builder, trust(clients)?, ReceiverBuilder::clients);
+        let builder = chosen(builder, anyone, ReceiverBuilder::anyone);
+        let builder = given(builder, self::identity(identity)?, ReceiverBuilder::identity);
+        let builder = chosen(builder, insecure, ReceiverBuilder::insecure);
+        let builder = given(builder, memory_limit, ReceiverBuilder::memory_limit);
         let receiver = py.detach(|| builder.bind(address)).map_err(failed)?;
         let (address, fingerprint) = (receiver.address().to_string(), receiver.fingerprint());
         let fingerprint = fingerprint.map(|f| f.to_string());
@@ -344,9 +326,7 @@ impl Receiver {
 
     /// The next object that somebody would send.
     fn offer(slf: &Bound<'_, Self>) -> PyResult<Transfer> {
-        with(&slf.get().receiver, |receiver| {
-            Transfer::new(Some(slf.clone().into_any().unbind()), Next(receiver.clone()))
-        })
+        with(&slf.get().receiver, |receiver| Transfer::new(owner(slf), Next(receiver.clone())))
     }
 
     /// Ends all that is under way.
