@@ -13,7 +13,7 @@ use udp::{Fetching, ServerAddress, Sink};
 use wire::control::{Entry, Omitted};
 
 use self::engine::{Ended, Engine, Order};
-use crate::engine::Remote;
+use crate::engine::{Remote, spawn};
 use crate::error::Result;
 use crate::setup::{Connecting, resolve, symbol_bytes};
 use crate::sink::{Bytes, InOrder};
@@ -142,10 +142,8 @@ impl ClientBuilder {
         let all = addresses.iter().map(|server| server.address);
         config.symbol_bytes = config.symbol_bytes.min(symbol_bytes(all, tls.is_some()));
         let fetching = Fetching::connect(&addresses, tls.as_ref(), config.clone())?;
-        let wake = fetching.waker();
-        let remote = Remote::start("client", wake, move |orders| {
-            Engine::new(fetching, addresses, &config, orders).run();
-        })?;
+        let (remote, orders) = Remote::new(fetching.waker());
+        spawn("client", move || Engine::new(fetching, addresses, &config, orders).run())?;
         Ok(Client { remote, memory_bytes, next: AtomicU64::new(0) })
     }
 }

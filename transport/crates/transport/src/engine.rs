@@ -1,9 +1,8 @@
 //! How an end and the thread that works for it talk to each other.
 
+use std::io;
 use std::sync::{Arc, mpsc};
-use std::thread;
-
-use crate::error::Result;
+use std::thread::{self, JoinHandle};
 
 /// What the work of a thread is told through.
 pub(crate) struct Remote<O> {
@@ -17,19 +16,11 @@ impl<O> Clone for Remote<O> {
     }
 }
 
-impl<O: Send + 'static> Remote<O> {
-    /// Has `work` done in a thread of its own, which takes orders and may change how precisely it sleeps.
-    pub(crate) fn start(
-        name: &str,
-        wake: Arc<dyn Fn() + Send + Sync>,
-        work: impl FnOnce(mpsc::Receiver<O>) + Send + 'static,
-    ) -> Result<Self> {
+impl<O> Remote<O> {
+    /// One whose orders wake a thread, and where that finds them.
+    pub(crate) fn new(wake: Arc<dyn Fn() + Send + Sync>) -> (Self, mpsc::Receiver<O>) {
         let (orders, ordered) = mpsc::channel();
-        thread::Builder::new().name(name.to_owned()).spawn(move || {
-            udp::sleep_precisely();
-            work(ordered);
-        })?;
-        Ok(Remote { orders, wake })
+        (Remote { orders, wake }, ordered)
     }
 
     /// Gives an order. One that comes too late is dropped: what waits for it ends as closed.
@@ -38,4 +29,18 @@ impl<O: Send + 'static> Remote<O> {
             (self.wake)();
         }
     }
+}
+
+/// Has `work` done in a thread of its own, which sleeps precisely.
+///
+/// # Errors
+/// The system gives no thread.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        udp::sleep_precisely();
+        work()
+    })
 }

@@ -14,7 +14,7 @@ use self::engine::{Engine, Order};
 use self::offer::Queue;
 pub use self::offer::{NextOffer, Offer};
 use crate::client::MEMORY_BYTES;
-use crate::engine::Remote;
+use crate::engine::{Remote, spawn};
 use crate::error::{Error, Result};
 use crate::setup::{Listening, listen_address};
 
@@ -135,17 +135,11 @@ impl ReceiverBuilder {
         let listen = listen_address(address)?;
         let (tls, fingerprint) = listening.tls()?.unzip();
         let receiving = Receiving::bind(ReceiveOptions { listen, tls, config, decode: true, limits })?;
-        let (address, wake) = (receiving.local_addr()?, receiving.waker());
+        let address = receiving.local_addr()?;
         let offers = Arc::new(Queue::default());
-        let (queue, remote) = (offers.clone(), std::sync::mpsc::sync_channel(1));
-        let (tell, told) = remote;
-        let remote = Remote::start("receiver", wake, move |orders| {
-            if let Ok(remote) = told.recv() {
-                Engine::new(receiving, orders, remote, queue, memory_bytes).run();
-            }
-        })?;
-        // The thread waits for it.
-        let _ = tell.send(remote.clone());
+        let (remote, orders) = Remote::new(receiving.waker());
+        let engine = Engine::new(receiving, orders, remote.clone(), offers.clone(), memory_bytes);
+        spawn("receiver", move || engine.run())?;
         Ok(Receiver { remote, offers, address, fingerprint })
     }
 }

@@ -10,7 +10,7 @@ use udp::tls::{Identity, Trust};
 use udp::{SendOptions, Sending};
 
 use self::engine::{Engine, Order};
-use crate::engine::Remote;
+use crate::engine::{Remote, spawn};
 use crate::error::{Error, Result};
 use crate::setup::{Connecting, resolve, symbol_bytes};
 use crate::source::IntoSource;
@@ -126,10 +126,8 @@ impl SenderBuilder {
         let tls = connecting.tls("receiver")?;
         config.symbol_bytes = config.symbol_bytes.min(symbol_bytes([to], tls.is_some()));
         let sending = Sending::connect(SendOptions { to, name, tls, config })?;
-        let wake = sending.waker();
-        let remote = Remote::start("sender", wake, move |orders| {
-            Engine::new(sending, to, rate_bps, orders).run();
-        })?;
+        let (remote, orders) = Remote::new(sending.waker());
+        spawn("sender", move || Engine::new(sending, to, rate_bps, orders).run())?;
         Ok(Sender { remote, receiver: to, next: AtomicU64::new(0) })
     }
 }

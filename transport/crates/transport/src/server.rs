@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use proto::lttp::ServerConfig;
 use udp::tls::{Fingerprint, Identity, Trust};
 use udp::{Limits, ServeError, ServeOptions, Serving, Statistics, Stop, Store};
 
+use crate::engine::spawn;
 use crate::error::{Error, Result};
 use crate::setup::{Listening, listen_address};
 
@@ -117,10 +118,7 @@ impl ServerBuilder {
         let (tls, fingerprint) = listening.tls()?.unzip();
         let mut serving = Serving::bind(ServeOptions { listen, store, tls, config, limits })?;
         let (address, stop) = (serving.local_addr()?, serving.stopper());
-        let thread = thread::Builder::new().name("server".into()).spawn(move || {
-            udp::sleep_precisely();
-            serving.run()
-        })?;
+        let thread = spawn("server", move || serving.run())?;
         Ok(Server { address, fingerprint, stop, thread: Some(thread) })
     }
 }
