@@ -79,6 +79,8 @@ struct Pair {
     /// When, whether it goes to the receiver, and what.
     under_way: Vec<(Time, bool, Vec<u8>)>,
     fates: Vec<Fate>,
+    /// What is sent to the receiver from the first to the second is lost.
+    outage: Option<(Time, Time)>,
     sent: usize,
     has_keys: bool,
     stored: bool,
@@ -103,6 +105,7 @@ impl Pair {
             coming: None,
             under_way: Vec::new(),
             fates,
+            outage: None,
             sent: 0,
             has_keys: false,
             stored: false,
@@ -115,6 +118,9 @@ impl Pair {
     fn put(&mut self, to_receiver: bool, datagram: Vec<u8>) {
         let fate = self.fates.get(self.sent % self.fates.len().max(1)).copied().unwrap_or(Fate::Passes);
         self.sent += 1;
+        if to_receiver && self.outage.is_some_and(|(from, to)| (from..to).contains(&self.now)) {
+            return;
+        }
         let (at, late) = (self.now + DELAY, self.now + 5 * DELAY);
         match fate {
             Fate::Passes => self.under_way.push((at, to_receiver, datagram)),
@@ -298,6 +304,22 @@ fn at_a_rate_that_was_told_both_ends_are_woken_by_bursts_and_by_little_else() {
     assert!(pair.stored && pair.bursts > 300, "{:?}, {} bursts", pair.ended, pair.bursts);
     let most = pair.bursts * 5 / 4;
     assert!(pair.wakes.0 <= most && pair.wakes.1 <= most, "{:?}: {} bursts", pair.wakes, pair.bursts);
+}
+
+#[test]
+fn blocks_of_which_nothing_came_are_asked_after_all_at_once() {
+    let tls = Tls::new();
+    let run = |outage| {
+        let mut pair = Pair::new(tls.client("here"), tls.server(), 1_000_000, Vec::new());
+        pair.outage = outage;
+        pair.run(Duration::from_secs(10));
+        assert!(pair.stored && pair.got == pair.object, "{:?}", pair.ended);
+        pair.now.since(Time::ZERO)
+    };
+    let at = |ms| Time::ZERO + Duration::from_millis(ms);
+    let (whole, torn) = (run(None), run(Some((at(60), at(100)))));
+    let longer = torn.saturating_sub(whole);
+    assert!(longer < Duration::from_millis(200), "{longer:?} longer, of which 40 ms were lost");
 }
 
 #[test]

@@ -44,6 +44,8 @@ const OPENING_OF_A_SENDER: usize = 1;
 
 /// What a decoder has of its block's bytes: as many again for what came, and for tables.
 const COST_OF_A_BYTE: u64 = 4;
+/// And what it is counted as, of what its host may have it hold.
+const COUNTED_FOR_A_BYTE: u64 = 3;
 
 type Key = (SocketAddr, u32);
 
@@ -280,18 +282,21 @@ impl Receiving {
         }
     }
 
-    /// What the connections that there are leave to one that opens.
-    fn left_bytes(&self) -> u64 {
+    /// What one that opens from `address` may have under way, beside the connections that there are. What came beyond what it may
+    /// hold would be lost.
+    fn window_bytes(&mut self, address: IpAddr) -> u64 {
         let granted_bytes: u64 = self.sessions.values().map(|s| s.endpoint.window_bytes()).sum();
-        (self.limits.memory_bytes as u64 / COST_OF_A_BYTE).saturating_sub(granted_bytes)
+        let left_bytes = (self.limits.memory_bytes as u64 / COST_OF_A_BYTE).saturating_sub(granted_bytes);
+        let of_its_host = self.memory.of(address).blocks.most() as u64 / COUNTED_FOR_A_BYTE;
+        self.config.window_bytes.min((left_bytes / 2).min(of_its_host).max(LEAST_WINDOW_BYTES))
     }
 
     fn drive_session(&mut self, now: Time, key: Key) {
         let opens = self.sessions.get(&key).is_some_and(|session| session.endpoint.is_opening());
-        let left_bytes = if opens { self.left_bytes() } else { 0 };
+        let window_bytes = if opens { self.window_bytes(key.0.ip()) } else { 0 };
         let Some(Session { endpoint, .. }) = self.sessions.get_mut(&key) else { return };
         if opens {
-            endpoint.open(now, self.config.window_bytes.min((left_bytes / 2).max(LEAST_WINDOW_BYTES)));
+            endpoint.open(now, window_bytes);
             self.updates.push(ReceiveUpdate::Connected { from: key.0 });
         }
         if endpoint.poll_timeout().is_some_and(|at| at <= now) {

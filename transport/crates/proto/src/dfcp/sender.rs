@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wire::control::{self, MAX_PATH_BYTES, Offer, Parameters, Refusal};
-use wire::packet::{Kind, Needs, Report, Symbol, TAG_BYTES};
+use wire::packet::{Kind, MAX_NEEDS, Need, Needs, Report, Symbol, TAG_BYTES};
 
 use self::block::{Block, Symbols};
 pub use self::interface::{SenderConfig, SenderCounters, SenderEvent};
@@ -376,7 +376,26 @@ impl Sender {
                 Needs::Symbols(_) => {}
             }
         }
+        if newest {
+            self.ask_after_missing(now, report);
+        }
         self.open(now);
+    }
+
+    /// Blocks that the receiver should have something of, and says nothing of: all of their symbols were lost, or all of their
+    /// acknowledgements. One symbol of each brings news of it.
+    fn ask_after_missing(&mut self, now: Time, report: &Report) {
+        // One that is full does not name all.
+        if report.needs.len() >= MAX_NEEDS || !self.config.early_stop || !self.config.acknowledgements {
+            return;
+        }
+        let patience = FIRST_PROBE.max(2 * self.rtt);
+        for block in self.blocks.iter_mut().filter(|block| block.symbols.is_some()) {
+            let named = |need: &Need| need.request == block.request && need.block == block.number;
+            if !report.needs.iter().any(named) {
+                block.on_silence(now, report.highest, patience);
+            }
+        }
     }
 
     fn on_delivered(&mut self, request: u16, number: u32) {

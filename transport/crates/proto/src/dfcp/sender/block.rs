@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Time;
 use crate::coding::Encoder;
@@ -48,6 +49,8 @@ pub(super) struct Block {
     /// Symbols that may be sent now.
     pub(super) allowance: u16,
     probing: bool,
+    /// When it was asked after last, since a report said nothing of it.
+    asked: Option<Time>,
     /// Since when all symbols that it may have were sent.
     pub(super) spent: Option<Time>,
     /// Datagrams that may be under way: the number of the first, and how many follow one another from there.
@@ -66,6 +69,7 @@ impl Block {
             first_pass: 0,
             allowance: 0,
             probing: false,
+            asked: None,
             spent: None,
             flights: VecDeque::new(),
         }
@@ -122,6 +126,16 @@ impl Block {
             self.flights.pop_front();
         }
         self.flights.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The receiver, which had got everything up to `highest` that was not lost, says nothing of it. It is asked after if all
+    /// that was sent should have come, and again after so long.
+    pub(super) fn on_silence(&mut self, now: Time, highest: u64, patience: Duration) {
+        let waits = self.next == 0 || self.allowance > 0 || self.in_flight(highest) > 0;
+        if !waits && self.asked.is_none_or(|at| now.since(at) >= patience) {
+            self.asked = Some(now);
+            self.probe();
+        }
     }
 
     /// The receiver, which had got everything up to `highest` that was not lost, needs so many more.
