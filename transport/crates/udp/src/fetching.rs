@@ -349,7 +349,7 @@ impl Fetching {
         while let Some(server) = self.client.poll_transmit(now, &mut datagram) {
             let Some(index) = self.link_of.get(&server) else { continue };
             let to = self.links[*index].address();
-            let same = |s: &DataSocket| s.local_addr().is_ok_and(|a| a.is_ipv4() == to.is_ipv4());
+            let same = |s: &DataSocket| s.is_ipv4() == to.is_ipv4();
             let Some(socket) = self.sockets.iter().position(same) else { continue };
             if !self.sockets[socket].send(to, None, &datagram, datagram.len()) {
                 self.unsent = Some((socket, to, datagram));

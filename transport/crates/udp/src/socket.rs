@@ -18,6 +18,7 @@ const READ_BYTES: usize = 64 << 10;
 /// A bound socket.
 pub(crate) struct DataSocket {
     socket: UdpSocket,
+    is_ipv4: bool,
     state: UdpSocketState,
     buffers: Vec<u8>,
     refused: Cell<u64>,
@@ -46,7 +47,7 @@ impl DataSocket {
         let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         let buffers = vec![0; READ_BYTES * BATCH_SIZE];
-        Ok(DataSocket { socket, state, buffers, refused: Cell::new(0), dscp: 0 })
+        Ok(DataSocket { socket, is_ipv4: address.is_ipv4(), state, buffers, refused: Cell::new(0), dscp: 0 })
     }
 
     /// Has what is sent from now on bear a DSCP (RFC 2474), of six bits.
@@ -55,7 +56,7 @@ impl DataSocket {
             return Ok(());
         }
         let (socket, tos) = (SockRef::from(&self.socket), u32::from(dscp) << 2);
-        if self.local_addr()?.is_ipv4() {
+        if self.is_ipv4 {
             socket.set_tos_v4(tos)?;
         } else {
             socket.set_tclass_v6(tos)?;
@@ -66,6 +67,11 @@ impl DataSocket {
 
     pub(crate) fn socket(&self) -> &UdpSocket {
         &self.socket
+    }
+
+    /// Whether it is bound to an address of IPv4.
+    pub(crate) fn is_ipv4(&self) -> bool {
+        self.is_ipv4
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
