@@ -18,8 +18,10 @@ from experiments.traffic.program import Command
 from testbed.sandbox import RUN_DIR
 
 _PLACE = Place(None, "127.0.0.1", fountain.PORT)
-_MOST = "--max-connections={0} --max-connections-per-address={0}"
+_MOST = "--max-connections={0} --max-connections-per-address={0} --memory={1}"
 _SPARE = 16
+# What the server counts for a connection; it gives an eighth of all to those of one address.
+_COUNTED_BYTES, _SHARES = 128 << 10, 8
 
 
 def run(
@@ -30,7 +32,8 @@ def run(
     folder.mkdir()
     log = RUN_DIR / "workload.log"
     path = make(folder, size_mib << 20).name
-    options = _MOST.format(connections + _SPARE).split()
+    most = connections + _SPARE
+    options = _MOST.format(most, most * _COUNTED_BYTES * _SHARES).split()
     figures: Figures = {}
     with fountain.servers(folder, [_PLACE], log, options=options) as (server,):
         figures["busy_cpu_s_per_gb"] = _fetch(server, path, log)

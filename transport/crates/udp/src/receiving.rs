@@ -260,22 +260,33 @@ impl Receiving {
         if !self.transmit_unsent()? {
             return Ok(());
         }
-        self.share_limit();
         let now = self.clock.now();
         let keys = self.agenda.take(now);
+        let mut others_share = false;
         for key in &keys {
             self.drive_session(now, *key);
+            others_share |= self.note_share(*key);
+        }
+        if others_share {
+            self.share_limit();
         }
         self.transmit(&keys)
     }
 
-    /// Tells senders what each of them may send of what is taken at most.
+    /// Whether this one has a share of what is taken at most that it had not, or no longer has one.
+    fn note_share(&mut self, key: Key) -> bool {
+        let Some(session) = self.sessions.get_mut(&key) else { return true };
+        let shares = session.endpoint.window_bytes() > 0;
+        std::mem::replace(&mut session.shares, shares) != shares
+    }
+
+    /// Tells senders what each of them may send of what is taken at most. There may be thousands that are idle: only when
+    /// others share it.
     fn share_limit(&mut self) {
         let Some(bps) = self.limits.bps else { return };
-        let lasting = |session: &Session| session.endpoint.window_bytes() > 0;
-        let senders = self.sessions.values().filter(|session| lasting(session)).count();
+        let senders = self.sessions.values().filter(|session| session.shares).count();
         let share = (bps / senders.max(1) as f64) as u64;
-        for (key, session) in self.sessions.iter_mut().filter(|(_, session)| lasting(session)) {
+        for (key, session) in self.sessions.iter_mut().filter(|(_, session)| session.shares) {
             if session.endpoint.receiver().is_some_and(|receiver| receiver.cap(share)) {
                 self.agenda.wake(*key);
             }

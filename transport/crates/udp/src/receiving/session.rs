@@ -16,6 +16,8 @@ pub(super) struct Session {
     /// Our address as the sender's datagrams name it.
     pub(super) local: Option<IpAddr>,
     pub(super) jobs: HashMap<u16, JobId>,
+    /// Whether it has a share of what is taken at most.
+    pub(super) shares: bool,
     /// What it makes this side hold, but for blocks and objects.
     held: Held,
 }
@@ -34,7 +36,7 @@ impl Session {
         let Room { blocks: budget, state, files: objects } = room;
         let config = ReceiverConfig { budget, state, objects, ..config.clone() };
         let endpoint = ReceiverEndpoint::accept(config, now, connection, tls.into());
-        Some(Session { endpoint, local: None, jobs: HashMap::new(), held })
+        Some(Session { endpoint, local: None, jobs: HashMap::new(), shares: false, held })
     }
 
     /// Whether there are enough symbols of a block now.
