@@ -4,6 +4,7 @@
 ``busy_cpu_s_per_gb`` is what it takes to send to one client, ``..._beside_idle`` with them.
 """
 
+import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ _MOST = "--max-connections={0} --max-connections-per-address={0} --memory={1}"
 _SPARE = 16
 # What the server counts for a connection; it gives an eighth of all to those of one address.
 _COUNTED_BYTES, _SHARES = 128 << 10, 8
+# Of the files that it may have open, it takes half for connections, but for a few.
+_OTHER_FILES = 64
 
 
 def run(
@@ -32,6 +35,9 @@ def run(
     folder.mkdir()
     log = RUN_DIR / "workload.log"
     path = make(folder, size_mib << 20).name
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Some room is left for the client that fetches beside them.
+    connections = min(connections, (files - _OTHER_FILES) // 2 - _SPARE)
     most = connections + _SPARE
     options = _MOST.format(most, most * _COUNTED_BYTES * _SHARES).split()
     figures: Figures = {}
