@@ -208,6 +208,15 @@ fn half_of_everything_may_be_lost() {
     }
 }
 
+/// A receiver whose host drops nearly all of it, as under a flood: the symbols that a block may have are sent again.
+#[test]
+fn all_comes_while_some_does_however_much_is_lost() {
+    let config = SenderConfig { block_symbols: 64, ..Bed::default().config };
+    let mut run = Bed { sizes: vec![300_000; 3], config, ..Bed::default() }.build();
+    run.faults(lossy(0.9), lossy(0.5));
+    run.deliver(600 * SECOND);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 

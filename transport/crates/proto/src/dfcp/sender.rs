@@ -509,6 +509,8 @@ impl Sender {
                 consider(Some(self.sent + self.probe));
             }
             consider(self.rate.tfrc.poll_timeout());
+            let patience = self.patience();
+            consider(self.blocks.iter().filter_map(|block| block.begins_over_at(patience)).min());
         }
         soonest
     }
@@ -553,7 +555,7 @@ impl Sender {
         if self.rate.tfrc.poll_timeout().is_some_and(|at| at <= now) {
             self.rate.tfrc.on_timeout(now);
         }
-        self.end_exhausted(now);
+        self.begin_over(now);
         if self.next_block().is_none() && self.probes() && now.since(self.sent) >= self.probe {
             // What it brings is news of all blocks.
             if let Some(block) = self.blocks.iter_mut().find(|block| block.symbols.is_some()) {
@@ -563,17 +565,27 @@ impl Sender {
         }
     }
 
-    /// Gives up objects with a block of which all symbols there are were sent in vain.
-    fn end_exhausted(&mut self, now: Time) {
-        let patience = LAST_PATIENCE.max(8 * self.rtt);
-        let spent = |b: &&Block| b.spent.is_some_and(|since| now.since(since) >= patience);
-        let mut requests: Vec<u16> = self.blocks.iter().filter(spent).map(|b| b.request).collect();
-        requests.dedup();
-        for request in requests {
+    /// Begins over with blocks of which all symbols there are were sent, and gives up objects for which that is of no use.
+    fn begin_over(&mut self, now: Time) {
+        let patience = self.patience();
+        let mut given_up = Vec::new();
+        for block in &mut self.blocks {
+            let due = block.begins_over_at(patience).is_some_and(|at| at <= now);
+            if due && !block.begin_over() {
+                given_up.push(block.request);
+            }
+        }
+        given_up.dedup();
+        for request in given_up {
             let detail = "a block was not complete after all the symbols that a block may have".to_owned();
             self.withdraw(request, detail.clone());
             self.events.push_back(SenderEvent::Refused { request, why: Refusal::SymbolCap, detail });
         }
+    }
+
+    /// How long news may take of the last symbol of a block.
+    fn patience(&self) -> Duration {
+        LAST_PATIENCE.max(8 * self.rtt)
     }
 
     /// Says goodbye: nothing more is sent.

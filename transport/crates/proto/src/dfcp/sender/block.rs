@@ -9,6 +9,11 @@ use crate::coding::Encoder;
 use crate::dfcp::loss::LossMeter;
 use crate::object::symbol_cap;
 
+/// How often the symbols of a block are sent, all that it may have: a receiver that keeps up needs some of the first round.
+const MOST_ROUNDS: u32 = 16;
+/// Rounds in a row after which a receiver needs no symbol less than before.
+const MOST_IN_VAIN: u32 = 4;
+
 /// Where the symbols of a block come from.
 #[derive(Debug)]
 pub(super) enum Symbols {
@@ -53,6 +58,12 @@ pub(super) struct Block {
     asked: Option<Time>,
     /// Since when all symbols that it may have were sent.
     pub(super) spent: Option<Time>,
+    /// What the receiver said last that it needs, and what it had said when the round began.
+    needs: Option<u16>,
+    needed: Option<u16>,
+    rounds: u32,
+    /// How many of the last rounds brought nothing.
+    in_vain: u32,
     /// Datagrams that may be under way: the number of the first, and how many follow one another from there.
     flights: VecDeque<(u64, u64)>,
 }
@@ -71,6 +82,10 @@ impl Block {
             probing: false,
             asked: None,
             spent: None,
+            needs: None,
+            needed: None,
+            rounds: 1,
+            in_vain: 0,
             flights: VecDeque::new(),
         }
     }
@@ -112,6 +127,26 @@ impl Block {
         self.next - 1
     }
 
+    /// When to begin over, if all symbols were sent: waits are longer the more rounds were in vain, since a receiver whose
+    /// host loses nearly all of them has too much to do.
+    pub(super) fn begins_over_at(&self, patience: Duration) -> Option<Time> {
+        Some(self.spent? + patience * (1 << self.in_vain))
+    }
+
+    /// Sends the same symbols again, since most of them were lost. False: there is no use in that.
+    pub(super) fn begin_over(&mut self) -> bool {
+        let brought = self.needs.is_some_and(|needs| self.needed.is_none_or(|needed| needs < needed));
+        self.in_vain = if brought { 0 } else { self.in_vain + 1 };
+        if self.in_vain > MOST_IN_VAIN || self.rounds == MOST_ROUNDS {
+            return false;
+        }
+        self.rounds += 1;
+        self.needed = self.needs;
+        (self.next, self.spent) = (0, None);
+        self.allow(self.needs.unwrap_or(1).into());
+        true
+    }
+
     /// How many were sent after the datagram with number `highest`; those before are forgotten.
     fn in_flight(&mut self, highest: u64) -> u64 {
         while let Some((first, count)) = self.flights.front_mut() {
@@ -140,6 +175,7 @@ impl Block {
 
     /// The receiver, which had got everything up to `highest` that was not lost, needs so many more.
     pub(super) fn on_needs(&mut self, needs: u16, highest: u64, meter: &LossMeter, last: bool) {
+        self.needs = Some(needs);
         let in_flight = self.in_flight(highest);
         self.allow(meter.to_send(needs.into(), in_flight, last));
     }
