@@ -313,3 +313,19 @@ fn what_belongs_to_no_connection_is_answered_with_a_reset_and_a_reset_with_nothi
     assert!(!door.admits(Time::ZERO, here(), 5, &signal, payload, &mut again));
     assert!(again.is_empty());
 }
+
+/// A peer that says something now and then, and acknowledges nothing.
+#[test]
+fn an_end_that_is_never_acknowledged_goes_on_sending() {
+    let mut end = Signalling::respond(Time::ZERO, CONNECTION);
+    end.write(b"something");
+    let (mut now, mut sent) = (Time::ZERO, 0);
+    for _ in 0..1_000 {
+        let mut buffer = Vec::new();
+        sent += u64::from(end.poll_transmit(now, &mut buffer));
+        now = end.poll_timeout().expect("it is sent again");
+        let (header, nothing) = spoofed(Flag::None, 0, &[]);
+        end.handle_datagram(now, &header, &nothing);
+    }
+    assert!(sent > 900, "{sent}");
+}

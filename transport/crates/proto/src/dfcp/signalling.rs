@@ -29,6 +29,8 @@ const LONGEST_TIMEOUT: Duration = Duration::from_millis(500);
 const MOST_COPIES: u8 = 3;
 /// A timeout that was in vain makes the next one longer by this.
 const BACKOFF: f64 = 1.5;
+/// No timeout becomes longer by more: [`LONGEST_TIMEOUT`] is far below.
+const MOST_BACKOFF: f64 = 1e6;
 /// Weight of the past in the average of the round trip (RFC 6298, section 2).
 const PAST: f64 = 0.875;
 /// Bytes that may be on their way.
@@ -359,7 +361,7 @@ impl Signalling {
                 self.note_loss();
             }
             self.timer = Some(now + self.timeout());
-            self.backoff *= BACKOFF;
+            self.backoff = (self.backoff * BACKOFF).min(MOST_BACKOFF);
         }
         let no_cookie = [0; COOKIE_BYTES];
         let (flag, prefix) = match &mut self.opening {
