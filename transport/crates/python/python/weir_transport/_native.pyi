@@ -4,41 +4,44 @@ from collections.abc import Callable, Generator, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar, final
 
-Draw = Literal["dealt", "independent", "raptor"]
-Strategy = Literal["rank", "improved", "standard"]
+_Draw = Literal["dealt", "independent", "raptor"]
+_Strategy = Literal["rank", "improved", "standard"]
 
 kernel: str
 
 class CodecError(ValueError):
     """A request outside the limits of the codec."""
 
+@final
 class Rows:
     """Which source symbols each coded symbol of a block is the XOR of."""
 
-    def __init__(self, k: int, *, draw: Draw = "dealt", seed: int = 0) -> None: ...
+    def __new__(cls, k: int, *, draw: _Draw = "dealt", seed: int = 0) -> Self: ...
     def row(self, index: int) -> list[int]: ...
     @property
     def k(self) -> int: ...
     @property
-    def draw(self) -> Draw: ...
+    def draw(self) -> _Draw: ...
     @property
     def seed(self) -> int: ...
     @property
     def max_symbols(self) -> int: ...
 
+@final
 class Encoder:
     """Coded symbols of one block, whose source counts as followed by zeros."""
 
-    def __init__(self, source: bytes, symbol_bytes: int, rows: Rows) -> None: ...
+    def __new__(cls, source: bytes, symbol_bytes: int, rows: Rows) -> Self: ...
     def encode(self, index: int) -> bytes: ...
     def encode_many(self, first: int, count: int) -> list[bytes]: ...
 
+@final
 class Decoder:
     """A block from any coded symbols whose rows have rank k."""
 
-    def __init__(self, symbol_bytes: int, rows: Rows) -> None: ...
+    def __new__(cls, symbol_bytes: int, rows: Rows) -> Self: ...
     def push(self, index: int, payload: bytes) -> int:
         """How many more symbols are needed at least; 0 when the block is complete."""
     def reset(self, rows: Rows) -> None: ...
@@ -48,7 +51,7 @@ class Decoder:
     def complete(self) -> bool: ...
     def source(self) -> bytes | None: ...
 
-def choose_seed(k: int, *, draw: Draw = "dealt", start: int = 0) -> int:
+def choose_seed(k: int, *, draw: _Draw = "dealt", start: int = 0) -> int:
     """The first seed from start on whose first k rows are independent."""
 
 def soliton(k: int, c: float = 0.2, delta: float = 0.7) -> list[float]:
@@ -58,8 +61,8 @@ def overhead(
     k: int,
     trials: int,
     *,
-    draw: Draw = "dealt",
-    strategy: Strategy = "rank",
+    draw: _Draw = "dealt",
+    strategy: _Strategy = "rank",
     loss: float = 0.0,
     seed: int = 0,
 ) -> list[int]:
@@ -74,21 +77,22 @@ class LostError(TransportError):
 class RefusedError(TransportError):
     """The peer does not give, or take, an object."""
 
-T_co = TypeVar("T_co", covariant=True)
+_T_co = TypeVar("_T_co", covariant=True)
 
-class Transfer(Generic[T_co]):
+@final
+class Transfer(Generic[_T_co]):
     """Something under way; to forget it is to cancel it."""
 
-    def wait(self, timeout: float | None = None) -> T_co:
+    def wait(self, timeout: float | None = None) -> _T_co:
         """Wait until it has ended; after so many seconds TimeoutError, and it goes on."""
     def cancel(self) -> None:
         """Give it up."""
     @property
     def bytes_done(self) -> int:
         """Bytes that are through so far."""
-    def __await__(self) -> Generator[Any, None, T_co]: ...
+    def __await__(self) -> Generator[Any, None, _T_co]: ...
     def _poll(self, wake: Callable[[], None]) -> bool: ...
-    def _result(self) -> T_co: ...
+    def _result(self) -> _T_co: ...
 
 class _Reads(Protocol):
     def read(self, size: int, /) -> bytes: ...
@@ -99,7 +103,12 @@ class _Writes(Protocol):
 _Content = bytes | bytearray | memoryview | PathLike[str] | _Reads
 _Into = str | PathLike[str] | _Writes
 _Peers = str | Sequence[str] | Path
+# What a block of `with` ends by.
+_Kind = type[BaseException] | None
+_Value = BaseException | None
+_Traceback = TracebackType | None
 
+@final
 class Entry:
     """A file or directory of a listing; its time is in nanoseconds since 1970."""
 
@@ -108,6 +117,7 @@ class Entry:
     modified_ns: int
     mode: int
 
+@final
 class Offer:
     """An object that a sender would send. To forget it is to refuse it."""
 
@@ -125,17 +135,18 @@ class Offer:
     def refuse(self, why: str) -> None:
         """Refuse it; the sender is told why."""
 
+@final
 class Client:
     """Fetches objects from servers (HOST:PORT) that all have them, over LTTP."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         *servers: str,
         trust: _Peers | None = None,
         identity: str | PathLike[str] | None = None,
         insecure: bool = False,
         memory_limit: int | None = None,
-    ) -> None: ...
+    ) -> Self: ...
     def fetch(self, path: str) -> Transfer[bytes]:
         """Fetch an object into memory."""
     def fetch_to(self, path: str, into: _Into) -> Transfer[int]:
@@ -145,25 +156,21 @@ class Client:
     def close(self) -> None:
         """End all that is under way."""
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, kind: _Kind, value: _Value, traceback: _Traceback, /) -> None: ...
 
+@final
 class Server:
     """Serves a directory, or objects by name, over LTTP, to all clients or those that are named."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         address: str = "[::]:4860",
         *,
         directory: str | PathLike[str] | None = None,
         identity: str | PathLike[str] | None = None,
         clients: _Peers | None = None,
         insecure: bool = False,
-    ) -> None: ...
+    ) -> Self: ...
     address: str
     fingerprint: str | None
     def insert(self, name: str, content: _Content, *, most_bytes: int = 1 << 30) -> None:
@@ -173,25 +180,21 @@ class Server:
     def close(self) -> None:
         """Say goodbye to its clients and stop."""
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, kind: _Kind, value: _Value, traceback: _Traceback, /) -> None: ...
 
+@final
 class Sender:
     """Sends objects to one receiver (HOST:PORT), over DFCP, at `rate` bit/s or as TFRC finds."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         receiver: str,
         *,
         trust: _Peers | None = None,
         identity: str | PathLike[str] | None = None,
         insecure: bool = False,
         rate: float | None = None,
-    ) -> None: ...
+    ) -> Self: ...
     def send(
         self, name: str, content: _Content, *, size: int | None = None, most_bytes: int = 1 << 30
     ) -> Transfer[None]:
@@ -207,18 +210,14 @@ class Sender:
     def close(self) -> None:
         """End all that is under way."""
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, kind: _Kind, value: _Value, traceback: _Traceback, /) -> None: ...
 
+@final
 class Receiver:
     """Receives objects from senders over DFCP: from those that are named, or from anyone."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         address: str = "[::]:4861",
         *,
         clients: _Peers | None = None,
@@ -226,7 +225,7 @@ class Receiver:
         identity: str | PathLike[str] | None = None,
         insecure: bool = False,
         memory_limit: int | None = None,
-    ) -> None: ...
+    ) -> Self: ...
     address: str
     fingerprint: str | None
     def offer(self) -> Transfer[Offer]:
@@ -234,12 +233,7 @@ class Receiver:
     def close(self) -> None:
         """End all that is under way."""
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, kind: _Kind, value: _Value, traceback: _Traceback, /) -> None: ...
 
 def fingerprint(path: str | PathLike[str]) -> str:
     """The fingerprint of the identity in a PEM file, which is made if there is none."""
