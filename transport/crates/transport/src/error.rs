@@ -79,6 +79,18 @@ impl Error {
     pub(crate) fn cut(name: &str) -> Self {
         Error::failed(name, format!("it has more than {MAX_BLOCKS} blocks"))
     }
+
+    /// The same failure of an end, for another of those who wait for it.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Error::System(error) => Error::System(match error.raw_os_error() {
+                Some(number) => io::Error::from_raw_os_error(number),
+                None => io::Error::new(error.kind(), error.to_string()),
+            }),
+            Error::Closed => Error::Closed,
+            error => Error::Setup(error.to_string()),
+        }
+    }
 }
 
 impl From<udp::FetchError> for Error {

@@ -120,7 +120,7 @@ impl Engine {
             self.ask();
             let updates = match self.fetching.wait(TICK) {
                 Ok(updates) => updates,
-                Err(e) => return self.fail_all(&e.to_string()),
+                Err(e) => return self.fail(&e.into()),
             };
             for update in updates {
                 self.on_update(update);
@@ -147,10 +147,24 @@ impl Engine {
         }
     }
 
-    fn fail_all(&mut self, why: &str) {
-        for fetch in std::mem::take(&mut self.fetches).into_values() {
-            let error = Error::failed(&fetch.path, why);
-            (fetch.done)(Err(error));
+    /// The system does not let it go on: whatever is under way fails, and whatever is ordered until the client is dropped.
+    fn fail(self, why: &Error) {
+        let Engine { fetching, orders, fetches, questions, listings, .. } = self;
+        drop(fetching);
+        for fetch in fetches.into_values() {
+            (fetch.done)(Err(why.again()));
+        }
+        let questions = questions.into_iter().map(|(_, done)| done);
+        for done in questions.chain(listings.into_values().map(|listing| listing.done)) {
+            done.complete(Err(why.again()));
+        }
+        for order in orders {
+            match order {
+                Order::Fetch { done, .. } => done(Err(why.again())),
+                Order::List { done, .. } => done.complete(Err(why.again())),
+                Order::Cancel(_) => {}
+                Order::Stop => break,
+            }
         }
     }
 

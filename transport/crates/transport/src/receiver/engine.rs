@@ -58,14 +58,34 @@ impl Engine {
 
     pub(super) fn run(mut self) {
         while self.take_orders() {
-            let Ok(updates) = self.receiving.wait(TICK) else { break };
+            let updates = match self.receiving.wait(TICK) {
+                Ok(updates) => updates,
+                Err(e) => return self.fail(e.into()),
+            };
             for update in updates {
                 self.on_update(update);
             }
         }
-        self.queue.close();
+        self.queue.close(Error::Closed);
         // Senders see the silence otherwise.
         let _ = self.receiving.stop();
+    }
+
+    /// The system does not let it go on: whatever is under way fails, and whatever is ordered until the receiver is dropped.
+    fn fail(self, why: Error) {
+        let Engine { receiving, orders, queue, coming, .. } = self;
+        drop(receiving);
+        queue.close(why.again());
+        for coming in coming.into_values() {
+            (coming.done)(Err(why.again()));
+        }
+        for order in orders {
+            match order {
+                Order::Take { done, .. } => done(Err(why.again())),
+                Order::Refuse { .. } => {}
+                Order::Stop => break,
+            }
+        }
     }
 
     /// False: it is to stop.

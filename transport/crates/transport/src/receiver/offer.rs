@@ -129,7 +129,8 @@ pub(super) struct Queue {
 struct State {
     offers: VecDeque<Offer>,
     wakers: Vec<Waker>,
-    closed: bool,
+    /// Why there will be none any more.
+    closed: Option<Error>,
 }
 
 impl Queue {
@@ -160,10 +161,11 @@ impl Queue {
         drop(forgotten);
     }
 
-    pub(super) fn close(&self) {
+    /// There will be no more offers, for this reason.
+    pub(super) fn close(&self, why: Error) {
         let mut offers = VecDeque::new();
         self.change(|state| {
-            state.closed = true;
+            state.closed = Some(why);
             offers = std::mem::take(&mut state.offers);
         });
     }
@@ -176,7 +178,7 @@ impl Queue {
 impl State {
     fn next(&mut self) -> Option<Result<Offer>> {
         let offer = self.offers.pop_front().map(Ok);
-        offer.or_else(|| self.closed.then_some(Err(Error::Closed)))
+        offer.or_else(|| self.closed.as_ref().map(|why| Err(why.again())))
     }
 }
 
@@ -190,7 +192,7 @@ impl NextOffer<'_> {
     /// Waits until there is one.
     ///
     /// # Errors
-    /// [`Error::Closed`]: the system has failed the receiver, so there will be none.
+    /// [`Error::System`]: the system has failed the receiver, so there will be none.
     pub fn wait(self) -> Result<Offer> {
         let mut state = self.queue.lock();
         loop {

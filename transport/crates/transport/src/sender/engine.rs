@@ -64,10 +64,7 @@ impl Engine {
             }
             let updates = match self.sending.wait(TICK) {
                 Ok(updates) => updates,
-                Err(e) => {
-                    self.lose(e.to_string());
-                    continue;
-                }
+                Err(e) => return self.fail(&e.into()),
             };
             for update in updates {
                 self.on_update(update);
@@ -77,6 +74,23 @@ impl Engine {
         let released = self.sending.release(reason).map_err(Error::from);
         if let Some(done) = self.finish.take() {
             done.complete(released);
+        }
+    }
+
+    /// The system does not let it go on: whatever is under way fails, and whatever is ordered until the sender is dropped.
+    fn fail(self, why: &Error) {
+        let Engine { sending, orders, waiting, going, finish, .. } = self;
+        drop(sending);
+        let objects = waiting.into_iter().chain(going.into_values()).map(|object| object.done);
+        for done in objects.chain(finish) {
+            done.complete(Err(why.again()));
+        }
+        for order in orders {
+            match order {
+                Order::Send { done, .. } | Order::Finish(done) => done.complete(Err(why.again())),
+                Order::Cancel(_) | Order::Rate(_) => {}
+                Order::Stop => break,
+            }
         }
     }
 
