@@ -5,7 +5,6 @@ mod shared;
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use proto::lttp::ClientConfig;
 use udp::tls::{Identity, Trust};
@@ -49,11 +48,8 @@ impl Client {
 
     /// Fetches an object into memory.
     pub fn fetch(&self, path: &str) -> Transfer<Vec<u8>> {
-        let bytes = Arc::new(Mutex::new(Vec::new()));
-        let sink = Bytes { bytes: bytes.clone(), most_bytes: self.memory_bytes };
-        self.begin(path, sink, move |_| {
-            std::mem::take(&mut *bytes.lock().unwrap_or_else(PoisonError::into_inner))
-        })
+        let (sink, take) = Bytes::new(self.memory_bytes);
+        self.begin(path, sink, take)
     }
 
     /// Fetches an object into a writer, from front to back; returns how many bytes it has. A thread that may wait writes.

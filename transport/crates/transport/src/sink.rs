@@ -15,8 +15,18 @@ const WAITING_BYTES: usize = 16 << 20;
 
 /// Into memory.
 pub(crate) struct Bytes {
-    pub(crate) bytes: Arc<Mutex<Vec<u8>>>,
-    pub(crate) most_bytes: u64,
+    bytes: Arc<Mutex<Vec<u8>>>,
+    most_bytes: u64,
+}
+
+impl Bytes {
+    /// One of at most so many bytes, and what takes them out once they are there.
+    pub(crate) fn new(most_bytes: u64) -> (Self, impl FnOnce(u64) -> Vec<u8> + Send) {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let filled = bytes.clone();
+        let take = move |_| std::mem::take(&mut *filled.lock().unwrap_or_else(PoisonError::into_inner));
+        (Bytes { bytes, most_bytes }, take)
+    }
 }
 
 impl Sink for Bytes {

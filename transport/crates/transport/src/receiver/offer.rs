@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -61,9 +61,8 @@ impl Offer {
 
     /// Takes it into memory.
     pub fn into_bytes(self) -> Transfer<Vec<u8>> {
-        let bytes = Arc::new(Mutex::new(Vec::new()));
-        let sink = Bytes { bytes: bytes.clone(), most_bytes: self.memory_bytes };
-        self.begin(sink, move |_| std::mem::take(&mut *bytes.lock().unwrap_or_else(PoisonError::into_inner)))
+        let (sink, take) = Bytes::new(self.memory_bytes);
+        self.begin(sink, take)
     }
 
     /// Takes it into a writer, from front to back; returns how many bytes it has. A thread that may wait writes.
