@@ -12,9 +12,9 @@ use udp::{Fetching, ServerAddress, Sink};
 use wire::control::{Entry, Omitted};
 
 use self::engine::{Ended, Engine, Order};
-use crate::engine::{Remote, spawn};
+use crate::engine::{Remote, aside, spawn};
 use crate::error::Result;
-use crate::setup::{Connecting, resolve, symbol_bytes};
+use crate::setup::{Connecting, Peer, reach_all, symbol_bytes};
 use crate::sink::{Bytes, InOrder};
 use crate::transfer::Transfer;
 
@@ -122,24 +122,55 @@ impl ClientBuilder {
         self
     }
 
-    /// Connects to servers, each written as `HOST:PORT`. It does not wait for them: one that cannot be reached is found out by what is
-    /// fetched from it.
+    /// Connects to servers, each written as `HOST:PORT`. Of a name with several addresses it takes the one that answers first
+    /// (RFC 8305), for which it waits, at most as long as [`ClientConfig::silence`]. It does not wait for servers otherwise: one
+    /// that cannot be reached is found out by what is fetched from it.
     ///
     /// # Errors
     /// A name without an address; a setup that cannot be meant.
     pub fn connect<S: AsRef<str>>(self, servers: impl IntoIterator<Item = S>) -> Result<Client> {
+        let servers = servers.into_iter().map(|server| Peer::resolve(server.as_ref()));
+        self.connect_to(servers.collect::<Result<_>>()?)
+    }
+
+    /// The same in a thread of its own, so that a task can await it.
+    pub fn connect_async<S: Into<String>>(self, servers: impl IntoIterator<Item = S>) -> Transfer<Client> {
+        let servers: Vec<String> = servers.into_iter().map(Into::into).collect();
+        aside("connecting", move || self.connect(servers))
+    }
+
+    fn connect_to(self, servers: Vec<Peer>) -> Result<Client> {
         let ClientBuilder { connecting, mut config, memory_bytes } = self;
-        let mut addresses = Vec::new();
-        for server in servers {
-            let (address, name) = resolve(server.as_ref())?;
-            addresses.push(ServerAddress { address, name });
-        }
         let tls = connecting.tls("server")?;
-        let all = addresses.iter().map(|server| server.address);
-        config.symbol_bytes = config.symbol_bytes.min(symbol_bytes(all, tls.is_some()));
+        let reached = reach_all(&servers, config.silence)?;
+        config.symbol_bytes = config.symbol_bytes.min(symbol_bytes(reached.iter().copied(), tls.is_some()));
+        let named = |(address, Peer { name, .. })| ServerAddress { address, name };
+        let addresses: Vec<_> = reached.into_iter().zip(servers).map(named).collect();
         let fetching = Fetching::connect(&addresses, tls.as_ref(), config.clone())?;
         let (remote, orders) = Remote::new(fetching.waker());
         spawn("client", move || Engine::new(fetching, addresses, &config, orders).run())?;
         Ok(Client { remote, memory_bytes, next: AtomicU64::new(0) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use udp::Objects;
+
+    use super::*;
+    use crate::server::Server;
+    use crate::source::IntoSource;
+
+    #[test]
+    fn a_server_is_reached_by_the_one_of_its_addresses_that_answers() {
+        let objects = Arc::new(Objects::new());
+        objects.insert("it", "text".into_source().unwrap());
+        let server = Server::builder().insecure().bind("127.0.0.1:0", objects).unwrap();
+        let addresses = vec!["127.0.0.1:1".parse().unwrap(), server.address()];
+        let host = Peer { addresses, name: "host".into() };
+        let client = Client::builder().insecure().connect_to(vec![host]).unwrap();
+        assert_eq!(client.fetch("it").wait().unwrap(), b"text");
     }
 }

@@ -4,6 +4,9 @@ use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
+use crate::error::Result;
+use crate::transfer::Transfer;
+
 /// What the work of a thread is told through.
 pub(crate) struct Remote<O> {
     orders: mpsc::Sender<O>,
@@ -28,6 +31,18 @@ impl<O> Remote<O> {
         if self.orders.send(order).is_ok() {
             (self.wake)();
         }
+    }
+}
+
+/// Has `work` done in a thread of its own, and whoever waits for its result go on.
+pub(crate) fn aside<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Transfer<T> {
+    let (transfer, completer) = Transfer::new(|| ());
+    match thread::Builder::new().name(name.to_owned()).spawn(move || completer.complete(work())) {
+        Ok(_) => transfer,
+        Err(e) => Transfer::ended(Err(e.into())),
     }
 }
 

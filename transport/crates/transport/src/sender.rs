@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proto::dfcp::{RateConfig, SenderConfig};
 use udp::tls::{Identity, Trust};
-use udp::{SendOptions, Sending};
+use udp::{Over, SendOptions, Sending};
 
 use self::engine::{Engine, Order};
-use crate::engine::{Remote, spawn};
+use crate::engine::{Remote, aside, spawn};
 use crate::error::{Error, Result};
-use crate::setup::{Connecting, resolve, symbol_bytes};
+use crate::setup::{Connecting, Peer, symbol_bytes};
 use crate::source::IntoSource;
 use crate::transfer::Transfer;
 
@@ -108,12 +108,24 @@ impl SenderBuilder {
         self
     }
 
-    /// Connects to a receiver, written as `HOST:PORT`. It does not wait for it: one that cannot be reached, or is not whom it should be,
-    /// fails what is sent to it.
+    /// Connects to a receiver, written as `HOST:PORT`. Of a name with several addresses it takes the one that answers first
+    /// (RFC 8305), for which it waits, at most as long as [`SenderConfig::silence`]. It does not wait for the receiver otherwise:
+    /// one that cannot be reached, or is not whom it should be, fails what is sent to it.
     ///
     /// # Errors
     /// A name without an address; a setup that cannot be meant.
     pub fn connect(self, receiver: &str) -> Result<Sender> {
+        let receiver = Peer::resolve(receiver)?;
+        self.connect_to(receiver)
+    }
+
+    /// The same in a thread of its own, so that a task can await it.
+    pub fn connect_async(self, receiver: impl Into<String>) -> Transfer<Sender> {
+        let receiver = receiver.into();
+        aside("connecting", move || self.connect(&receiver))
+    }
+
+    fn connect_to(self, receiver: Peer) -> Result<Sender> {
         let SenderBuilder { connecting, mut config, rate_bps } = self;
         if let Some(bps) = rate_bps {
             if !(bps.is_finite() && bps > 0.0) {
@@ -122,12 +134,33 @@ impl SenderBuilder {
             // What the program says holds.
             config.rate = RateConfig { expiry: None, fallback: false, ..config.rate };
         }
-        let (to, name) = resolve(receiver)?;
         let tls = connecting.tls("receiver")?;
+        let (to, name) = (receiver.reach(Over::Signals, config.silence), receiver.name);
         config.symbol_bytes = config.symbol_bytes.min(symbol_bytes([to], tls.is_some()));
         let sending = Sending::connect(SendOptions { to, name, tls, config })?;
         let (remote, orders) = Remote::new(sending.waker());
         spawn("sender", move || Engine::new(sending, to, rate_bps, orders).run())?;
         Ok(Sender { remote, receiver: to, next: AtomicU64::new(0) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::receiver::Receiver;
+
+    #[test]
+    fn a_receiver_is_reached_by_the_one_of_its_addresses_that_answers() {
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let receiver = Receiver::builder().insecure().bind("127.0.0.1:0").unwrap();
+        let addresses = vec![silent.local_addr().unwrap(), receiver.address()];
+        let host = Peer { addresses, name: "host".into() };
+        let sender = Sender::builder().insecure().connect_to(host).unwrap();
+        assert_eq!(sender.receiver(), receiver.address());
+        let sent = sender.send("it", "text");
+        assert_eq!(receiver.offer().wait().unwrap().into_bytes().wait().unwrap(), b"text");
+        sent.wait().unwrap();
     }
 }

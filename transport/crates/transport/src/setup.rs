@@ -1,14 +1,16 @@
 //! Who the peers are, and where.
 
 use std::fs::DirBuilder;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use udp::tls::{self, Fingerprint, Identity, Trust};
-use udp::{TlsClientConfig, TlsServerConfig};
+use udp::{Over, TlsClientConfig, TlsServerConfig};
 use wire::packet::symbol_datagram_bytes;
 
 use crate::error::{Error, Result};
@@ -88,19 +90,53 @@ pub fn identity_at(path: impl AsRef<Path>) -> Result<Identity> {
     Ok(Identity::load(path, path)?)
 }
 
-/// The first address of `HOST:PORT`, and the name that the peer's certificate has to bear where an authority vouches for it.
-pub(crate) fn resolve(peer: &str) -> Result<(SocketAddr, String)> {
-    let cannot = |why: String| Error::Address { name: peer.to_owned(), why };
-    let mut found = peer.to_socket_addrs().map_err(|e| cannot(format!("{e}; write HOST:PORT")))?;
-    let address = found.next().ok_or_else(|| cannot("it has no address".into()))?;
-    let host = peer.rsplit_once(':').map_or(peer, |(host, _)| host);
-    let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
-    Ok((address, host.to_owned()))
+/// A peer to connect to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// All of its addresses, the one that the system prefers first.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// The name that its certificate has to bear where an authority vouches for it.
+    pub(crate) name: String,
+}
+
+impl Peer {
+    /// The one that is written as `HOST:PORT`.
+    pub(crate) fn resolve(peer: &str) -> Result<Self> {
+        let cannot = |why: String| Error::Address { name: peer.to_owned(), why };
+        let found = peer.to_socket_addrs().map_err(|e| cannot(format!("{e}; write HOST:PORT")))?;
+        let addresses: Vec<SocketAddr> = found.collect();
+        if addresses.is_empty() {
+            return Err(cannot("it has no address".into()));
+        }
+        let host = peer.rsplit_once(':').map_or(peer, |(host, _)| host);
+        let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+        Ok(Peer { addresses, name: host.to_owned() })
+    }
+
+    /// The address that answers first. If none does, the one that the system prefers: whoever connects to it says why not.
+    pub(crate) fn reach(&self, over: Over, patience: Duration) -> SocketAddr {
+        udp::first_to_answer(&self.addresses, over, patience).unwrap_or(self.addresses[0])
+    }
+}
+
+/// The addresses of these servers that answer first, all looked for at once.
+///
+/// # Errors
+/// The system gives no threads.
+pub(crate) fn reach_all(servers: &[Peer], patience: Duration) -> Result<Vec<SocketAddr>> {
+    thread::scope(|scope| {
+        let look = |server| {
+            thread::Builder::new().spawn_scoped(scope, move || Peer::reach(server, Over::Tcp, patience))
+        };
+        let looking = servers.iter().map(look).collect::<io::Result<Vec<_>>>()?;
+        let panicked = |_| Error::Setup("a thread that looks for a server has panicked".into());
+        looking.into_iter().map(|looking| looking.join().map_err(panicked)).collect()
+    })
 }
 
 /// Where to listen.
 pub(crate) fn listen_address(address: &str) -> Result<SocketAddr> {
-    resolve(address).map(|(address, _)| address)
+    Peer::resolve(address).map(|peer| peer.addresses[0])
 }
 
 /// The longest symbols that all these paths carry, as far as the system knows them.
@@ -134,9 +170,10 @@ mod tests {
 
     #[test]
     fn peers_are_written_as_host_and_port() {
-        assert_eq!(resolve("[::1]:5").unwrap(), ("[::1]:5".parse().unwrap(), "::1".to_owned()));
-        assert_eq!(resolve("127.0.0.1:5").unwrap().1, "127.0.0.1");
-        let told = resolve("127.0.0.1").unwrap_err().to_string();
+        let peer = Peer { addresses: vec!["[::1]:5".parse().unwrap()], name: "::1".into() };
+        assert_eq!(Peer::resolve("[::1]:5").unwrap(), peer);
+        assert_eq!(Peer::resolve("127.0.0.1:5").unwrap().name, "127.0.0.1");
+        let told = Peer::resolve("127.0.0.1").unwrap_err().to_string();
         assert!(told.contains("HOST:PORT"), "{told}");
     }
 }

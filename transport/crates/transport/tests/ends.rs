@@ -260,6 +260,20 @@ async fn tokios_readers_and_writers() -> Result<(), Error> {
 }
 
 #[tokio::test]
+async fn ends_are_connected_in_tasks() {
+    let server =
+        Server::builder().insecure().bind("127.0.0.1:0", one("it", content(9).into_source().unwrap()));
+    let server = server.unwrap();
+    let client = Client::builder().insecure().connect_async([server.address().to_string()]).await.unwrap();
+    assert_eq!(client.fetch("it").await.unwrap(), content(9));
+    let receiver = Receiver::builder().insecure().bind("127.0.0.1:0").unwrap();
+    let sender = Sender::builder().insecure().connect_async(receiver.address().to_string()).await.unwrap();
+    assert_eq!(sender.receiver(), receiver.address());
+    let unmeant = Sender::builder().connect_async("127.0.0.1:1").await;
+    assert!(matches!(unmeant, Err(Error::Setup(_))));
+}
+
+#[tokio::test]
 async fn a_future_that_is_dropped_takes_no_offer_with_it() {
     let (sender, receiver) = pair();
     let timeout = tokio::time::timeout(Duration::from_millis(20), receiver.offer());
