@@ -8,6 +8,7 @@ pub mod coding;
 pub mod dfcp;
 pub mod lttp;
 pub mod object;
+pub mod path_mtu;
 pub mod protect;
 pub mod tfrc;
 

@@ -10,6 +10,8 @@
 //!   welcome     6 bytes and padding                 number of the hello that it answers 48, zeros
 //!   report      31 bytes + 8 for each block         echo µs 32 | delay µs 32 | x_recv 48 | loss 32 | highest 48
 //!                                                   received 48 | count 8 | request 16 | block 32 | needs 16
+//!   piece       17 bytes + payload                  as a symbol's, piece 8 | of 8
+//!   probe       2 bytes and padding                 bytes 16, zeros
 //! tag, unless insecure                   16 bytes
 //!
 //! body, always in clear
@@ -35,6 +37,10 @@ pub const CREDIT_BYTES: usize = 8;
 pub const TAG_BYTES: usize = 16;
 /// Credits that one feedback can carry.
 pub const MAX_CREDITS: usize = 64;
+/// Bytes before the payload in a piece's body.
+pub const PIECE_BYTES: usize = SYMBOL_BYTES + 2;
+/// Pieces that a symbol may be cut into.
+pub const MAX_PIECES: u8 = 32;
 /// Packet numbers stay below this.
 pub const MAX_NUMBER: u64 = (1 << 48) - 1;
 /// The token that binds a datagram's source to its control channel.
@@ -43,6 +49,11 @@ pub type Token = [u8; 16];
 /// Bytes of a UDP payload that carries a symbol of `symbol_bytes`.
 pub const fn symbol_datagram_bytes(symbol_bytes: usize, protected: bool) -> usize {
     HEADER_BYTES + SYMBOL_BYTES + symbol_bytes + if protected { TAG_BYTES } else { 0 }
+}
+
+/// Bytes of a UDP payload that carries a piece with `payload` bytes of a symbol.
+pub const fn piece_datagram_bytes(payload: usize, protected: bool) -> usize {
+    HEADER_BYTES + PIECE_BYTES + payload + if protected { TAG_BYTES } else { 0 }
 }
 
 /// Why a datagram is none of ours.
@@ -63,6 +74,9 @@ pub enum Malformed {
     /// The same of a report and its blocks.
     #[error("a report with an impossible number of blocks")]
     Blocks,
+    /// A piece that is none of its symbol, or of one that has too many or is whole.
+    #[error("an impossible piece of a symbol")]
+    Pieces,
     /// A signal with a flag that this version does not know.
     #[error("unknown flag of a signal {0}")]
     Flag(u8),
@@ -83,6 +97,10 @@ pub enum Kind {
     Signal = 5,
     /// DFCP, receiver to sender: what came, and what is needed.
     Report = 6,
+    /// DFCP, both ways: whether the path carries a datagram as long as this one, and that it does.
+    Probe = 7,
+    /// DFCP, sender to receiver: a part of a symbol that is longer than the path's datagrams.
+    Piece = 8,
 }
 
 /// The clear part of every datagram.
@@ -121,6 +139,8 @@ impl Header {
             4 => Kind::Welcome,
             5 => Kind::Signal,
             6 => Kind::Report,
+            7 => Kind::Probe,
+            8 => Kind::Piece,
             other => return Err(Malformed::Kind(other)),
         };
         Ok(Header { kind, connection: be32(&header[1..5]), number: be48(&header[5..11]) })
@@ -189,6 +209,66 @@ impl Symbol {
             rtt_us: u32::from(head[12]) << 16 | u32::from(be16(&head[13..15])),
         };
         Ok((symbol, payload))
+    }
+}
+
+/// What precedes the payload of a piece of a symbol. All pieces of a symbol but the last are of one length; what the last has
+/// beyond the symbol's end is zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The symbol.
+    pub symbol: Symbol,
+    /// Which of its pieces, from 0.
+    pub piece: u8,
+    /// How many it has: 2 to [`MAX_PIECES`].
+    pub of: u8,
+}
+
+impl Piece {
+    /// Appends the fields; the payload follows.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        self.symbol.emit(out);
+        out.extend_from_slice(&[self.piece, self.of]);
+    }
+
+    /// The fields and the payload of an opened body.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn parse(body: &[u8]) -> Result<(Piece, &[u8]), Malformed> {
+        let (symbol, rest) = Symbol::parse(body)?;
+        let ([piece, of], payload) = rest.split_first_chunk().ok_or(Malformed::Short)?;
+        if !(2..=MAX_PIECES).contains(of) || piece >= of {
+            return Err(Malformed::Pieces);
+        }
+        Ok((Piece { symbol, piece: *piece, of: *of }, payload))
+    }
+}
+
+/// A datagram by which an end learns whether its path carries so much (RFC 8899), and the answer to it, which is short.
+/// Their numbers are the signals', as is what seals them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The length of the datagram that asks: of the UDP payload.
+    pub bytes: u16,
+}
+
+impl Probe {
+    /// Bytes of the body without padding.
+    pub const BYTES: usize = 2;
+
+    /// Appends the body; padding may follow.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes.to_be_bytes());
+    }
+
+    /// The body of an opened probe.
+    ///
+    /// # Errors
+    /// [`Malformed::Short`].
+    pub fn parse(body: &[u8]) -> Result<Probe, Malformed> {
+        let bytes: &[u8; 2] = body.first_chunk().ok_or(Malformed::Short)?;
+        Ok(Probe { bytes: be16(bytes) })
     }
 }
 

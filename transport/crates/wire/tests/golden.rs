@@ -10,7 +10,7 @@ use weir_wire::control::{
     self, Client, Code, Entry, Fetch, Frames, Offer, Omitted, Pacing, Parameters, Receiver, Refusal, Run,
     Sender, Server, Tuned, Version,
 };
-use weir_wire::packet::{Credit, Feedback, Flag, Header, Kind, Need, Needs, Report, Signal, Symbol, Welcome};
+use weir_wire::packet::{Credit, Feedback, Flag, Header, Kind, Need, Needs, Piece, Probe, Report, Signal, Symbol, Welcome};
 
 /// Names and bytes; what follows a `#` is for people.
 struct Golden(BTreeMap<String, Vec<u8>>);
@@ -62,6 +62,8 @@ fn datagrams_are_as_they_were() {
         ("header.welcome", Kind::Welcome),
         ("header.signal", Kind::Signal),
         ("header.report", Kind::Report),
+        ("header.probe", Kind::Probe),
+        ("header.piece", Kind::Piece),
     ] {
         let header = Header { kind, connection: 0x0102_0304, number: 0x0506_0708_090a };
         let mut emitted = Vec::new();
@@ -80,6 +82,16 @@ fn datagrams_are_as_they_were() {
     symbol.emit(&mut emitted);
     emitted.extend_from_slice(b"payload");
     assert_eq!(Symbol::parse(&golden.check("symbol", &emitted)), Ok((symbol, &b"payload"[..])));
+
+    let piece = Piece { symbol, piece: 1, of: 3 };
+    let mut emitted = Vec::new();
+    piece.emit(&mut emitted);
+    emitted.extend_from_slice(b"payload");
+    assert_eq!(Piece::parse(&golden.check("piece", &emitted)), Ok((piece, &b"payload"[..])));
+
+    let mut emitted = Vec::new();
+    Probe { bytes: 1452 }.emit(&mut emitted);
+    assert_eq!(Probe::parse(&golden.check("probe", &emitted)), Ok(Probe { bytes: 1452 }));
 
     let mut emitted = Vec::new();
     Welcome { hello: 0x0102_0304_0506 }.emit(&mut emitted);
@@ -246,7 +258,7 @@ fn messages_are_as_they_were() {
     golden.message("receiver.ceiling", &Receiver::Ceiling { bps: 1_000_000_000 });
     golden.message("receiver.bye", &Receiver::Bye { reason: "done".into() });
 
-    let datagrams = ["header.", "symbol", "welcome", "feedback.", "report", "signal."];
+    let datagrams = ["header.", "symbol", "welcome", "feedback.", "report", "signal.", "piece", "probe"];
     golden.0.retain(|name, _| !datagrams.iter().any(|kind| name.starts_with(kind)));
     assert!(golden.0.is_empty(), "nobody checks {:?}", golden.0.keys());
 }

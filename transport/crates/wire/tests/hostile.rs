@@ -6,7 +6,7 @@ use weir_wire::control::{
     Receiver, Refusal, Run, Sender, Server, Tuned, Version,
 };
 use weir_wire::packet::{
-    self, Credit, Feedback, Header, Kind, MAX_CREDITS, MAX_NEEDS, MAX_NUMBER, Report, Signal, Symbol, Welcome,
+    self, Credit, Feedback, Header, Kind, MAX_CREDITS, MAX_NEEDS, MAX_NUMBER, MAX_PIECES, Piece, Probe, Report, Signal, Symbol, Welcome,
 };
 
 fn kind() -> impl Strategy<Value = Kind> {
@@ -17,6 +17,8 @@ fn kind() -> impl Strategy<Value = Kind> {
         Just(Kind::Welcome),
         Just(Kind::Signal),
         Just(Kind::Report),
+        Just(Kind::Probe),
+        Just(Kind::Piece),
     ]
 }
 
@@ -143,6 +145,21 @@ proptest! {
         bytes.extend_from_slice(&payload);
         prop_assert_eq!(Symbol::parse(&bytes), Ok((symbol, &payload[..])));
 
+        let of = 2 + (index % u16::from(MAX_PIECES - 1)) as u8;
+        let piece = Piece { symbol, piece: (block % u32::from(of)) as u8, of };
+        let mut bytes = Vec::new();
+        piece.emit(&mut bytes);
+        prop_assert_eq!(bytes.len(), packet::PIECE_BYTES);
+        bytes.extend_from_slice(&payload);
+        prop_assert_eq!(Piece::parse(&bytes), Ok((piece, &payload[..])));
+
+        let probe = Probe { bytes: index };
+        let mut bytes = Vec::new();
+        probe.emit(&mut bytes);
+        prop_assert_eq!(bytes.len(), Probe::BYTES);
+        bytes.extend_from_slice(&payload);
+        prop_assert_eq!(Probe::parse(&bytes), Ok(probe));
+
         let welcome = Welcome { hello: number };
         let mut bytes = Vec::new();
         welcome.emit(&mut bytes);
@@ -196,6 +213,14 @@ proptest! {
             prop_assert_eq!(bytes.len(), packet::FEEDBACK_BYTES + feedback.credits.len() * packet::CREDIT_BYTES);
         }
         let _ = Welcome::parse(&bytes);
+        let _ = Probe::parse(&bytes);
+        if let Ok((piece, payload)) = Piece::parse(&bytes) {
+            prop_assert!(piece.piece < piece.of && piece.of <= MAX_PIECES);
+            let mut again = Vec::new();
+            piece.emit(&mut again);
+            again.extend_from_slice(payload);
+            prop_assert_eq!(&again, &bytes);
+        }
         if let Ok(report) = Report::parse(&bytes) {
             prop_assert!(report.needs.len() <= MAX_NEEDS);
             let mut again = Vec::new();

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::packet::{FEEDBACK_BYTES, Feedback, HEADER_BYTES, Header, Report, Signal, Symbol, Welcome};
+use wire::packet::{FEEDBACK_BYTES, Feedback, HEADER_BYTES, Header, Piece, Probe, Report, Signal, Symbol, Welcome};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut again = Vec::new();
@@ -16,6 +16,18 @@ fuzz_target!(|bytes: &[u8]| {
         symbol.emit(&mut again);
         again.extend_from_slice(payload);
         assert_eq!(again, body);
+    }
+    again.clear();
+    if let Ok((piece, payload)) = Piece::parse(body) {
+        assert!(piece.piece < piece.of);
+        piece.emit(&mut again);
+        again.extend_from_slice(payload);
+        assert_eq!(again, body);
+    }
+    again.clear();
+    if let Ok(probe) = Probe::parse(body) {
+        probe.emit(&mut again);
+        assert_eq!(again, body[..Probe::BYTES]);
     }
     again.clear();
     if let Ok(feedback) = Feedback::parse(body) {

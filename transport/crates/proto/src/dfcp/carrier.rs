@@ -89,3 +89,8 @@ impl Carrier {
 pub(super) fn header_of_signal(datagram: &[u8]) -> Option<Header> {
     Header::parse(datagram).ok().filter(|header| header.kind == Kind::Signal)
 }
+
+/// The header of a datagram that is a probe.
+pub(super) fn header_of_probe(datagram: &[u8]) -> Option<Header> {
+    Header::parse(datagram).ok().filter(|header| header.kind == Kind::Probe)
+}

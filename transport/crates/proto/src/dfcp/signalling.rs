@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use ring::hmac;
 use subtle::ConstantTimeEq;
-use wire::packet::{Cookie, Flag, HEADER_BYTES, Header, Kind, MAX_SIGNAL_PAYLOAD, Signal, TAG_BYTES};
+use wire::packet::{Cookie, Flag, HEADER_BYTES, Header, Kind, MAX_SIGNAL_PAYLOAD, Probe, Signal, TAG_BYTES};
 
 use crate::Time;
 use crate::protect::{Protection, Side};
@@ -37,6 +37,9 @@ const PAST: f64 = 0.875;
 const WINDOW_BYTES: u32 = 16 << 10;
 /// Pieces that are sent again at a timeout.
 const AGAIN_BYTES: u32 = 4 * MAX_SIGNAL_PAYLOAD as u32;
+/// What a piece has at most after signals were lost so often in a row: perhaps the path carries no longer ones.
+const SHORT_BYTES: usize = 384;
+const MOST_IN_VAIN: u8 = 2;
 /// Pieces that are kept until what is before them comes.
 const MOST_EARLY: usize = 64;
 /// How long a cookie is good for, at least; at most twice that.
@@ -92,6 +95,11 @@ pub struct Signalling {
     forged: u64,
     timer: Option<Time>,
     backoff: f64,
+    /// Timeouts in a row that were in vain, and what a piece has at most.
+    in_vain: u8,
+    room: usize,
+    /// The longest probe that has come and was not answered; 0: none.
+    probed: u16,
     /// How often each signal is sent, and the last one as often as it still has to be.
     copies: u8,
     again: (u8, Vec<u8>),
@@ -132,6 +140,9 @@ impl Signalling {
             forged: 0,
             timer: None,
             backoff: 1.0,
+            in_vain: 0,
+            room: MAX_SIGNAL_PAYLOAD,
+            probed: 0,
             copies: 1,
             again: (0, Vec::new()),
             rtt_s: None,
@@ -289,7 +300,7 @@ impl Signalling {
         self.outgoing.drain(..(acknowledged - self.base) as usize);
         self.base = acknowledged;
         self.next = self.next.max(self.base);
-        self.backoff = 1.0;
+        (self.backoff, self.in_vain) = (1.0, 0);
         let all = self.base + u32::from(self.end_acknowledged) >= self.high;
         self.timer = (!all).then(|| now + self.timeout());
     }
@@ -339,6 +350,50 @@ impl Signalling {
         timeout.mul_f64(self.backoff).min(LONGEST_TIMEOUT)
     }
 
+    /// Whether probes can be answered: the peer knows, or is about to know, of the connection.
+    pub fn can_probe(&self) -> bool {
+        let shown = matches!(self.opening, Opening::Done | Opening::Shows { due: false, .. });
+        shown && !self.reset && !self.ends
+    }
+
+    /// Appends a datagram of `bytes` that asks whether the path carries it.
+    pub fn probe(&mut self, bytes: u16, buffer: &mut Vec<u8>) {
+        self.emit_probe(bytes, bytes.into(), buffer);
+    }
+
+    fn emit_probe(&mut self, told: u16, bytes: usize, buffer: &mut Vec<u8>) {
+        let (number, begins) = (self.next_number, buffer.len());
+        self.next_number += 1;
+        Header { kind: Kind::Probe, connection: self.connection, number }.emit(buffer);
+        Probe { bytes: told }.emit(buffer);
+        let tag = if self.seals { TAG_BYTES } else { 0 };
+        buffer.resize((begins + bytes.saturating_sub(tag)).max(buffer.len()), 0);
+        if self.seals {
+            self.protection.seal(number, buffer, begins);
+        }
+    }
+
+    /// What a probe of the peer's tells, if it is authentic, or as authentic as what opens the connection. Nothing it says is to be
+    /// believed any further.
+    pub fn open_probe(&mut self, header: &Header, datagram: &[u8]) -> Option<Probe> {
+        if self.protection.is_on() {
+            let mut opened = datagram.to_vec();
+            if let Ok(body) = self.protection.open(header, &mut opened) {
+                return Probe::parse(body).ok();
+            }
+        }
+        if self.sealed {
+            self.forged += 1;
+            return None;
+        }
+        Probe::parse(datagram.get(HEADER_BYTES..)?).ok()
+    }
+
+    /// A probe of `bytes` has come: it is answered next.
+    pub fn answer(&mut self, bytes: u16) {
+        self.probed = self.probed.max(bytes);
+    }
+
     /// Appends the next datagram, if there is one to send.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut Vec<u8>) -> bool {
         if self.reset {
@@ -347,6 +402,11 @@ impl Signalling {
         if let (left @ 1.., copy) = &mut self.again {
             *left -= 1;
             buffer.extend_from_slice(copy);
+            return true;
+        }
+        if self.probed > 0 {
+            let probed = std::mem::take(&mut self.probed);
+            self.emit_probe(probed, 0, buffer);
             return true;
         }
         let expired = self.timer.is_some_and(|at| at <= now);
@@ -359,6 +419,10 @@ impl Signalling {
             self.next = self.base;
             if self.next_number > 0 {
                 self.note_loss();
+                self.in_vain = self.in_vain.saturating_add(1);
+            }
+            if self.in_vain >= MOST_IN_VAIN {
+                self.room = SHORT_BYTES;
             }
             self.timer = Some(now + self.timeout());
             self.backoff = (self.backoff * BACKOFF).min(MOST_BACKOFF);
@@ -379,7 +443,7 @@ impl Signalling {
         let window_end = self.base + if self.backoff > 1.0 { AGAIN_BYTES } else { WINDOW_BYTES };
         let stream_end = self.stream_end();
         let tag = if self.seals { TAG_BYTES } else { 0 };
-        let room = (MAX_SIGNAL_PAYLOAD - prefix.len() - tag) as u32;
+        let room = (self.room - prefix.len() - tag) as u32;
         let to = stream_end.min(window_end).min(self.next.saturating_add(room));
         let from = if flag == Flag::Open { 0 } else { self.next.min(to) };
         let to = if flag == Flag::Open { 0 } else { to };

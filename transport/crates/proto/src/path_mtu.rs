@@ -1,0 +1,315 @@
+//! How long a datagram a path carries, found out by probing: datagram packetization layer path MTU discovery (RFC 8899).
+//!
+//! A probe is a datagram of a length that is padded, of no use to anybody, and answered by the peer. Probes go in rounds: one
+//! of the length in question first, then a shorter one that tells a path that swallows long datagrams from one that carries
+//! nothing at all. Only a round of which something was answered counts (section 4.3). Lengths are those of UDP payloads.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use crate::Time;
+
+/// What any path is taken to carry until more is known (BASE_PLPMTU, section 5.1.2).
+pub const BASE_BYTES: u16 = 1200;
+/// What is sent over a path that does not even carry that (MIN_PLPMTU, section 5.1.2).
+pub const MIN_BYTES: u16 = 512;
+/// Probes of a length that are lost before it counts as too long (MAX_PROBES, section 5.1.2): where few are lost for other
+/// reasons.
+const MAX_PROBES: u32 = 3;
+/// A length is refuted in error with no more than this probability.
+const MOST_ERROR: f64 = 1e-3;
+/// No path needs more probes.
+const MOST_PROBES: u32 = 64;
+/// After this the path may have come to carry more (PMTU_RAISE_TIMER, section 5.1.1).
+const RAISE: Duration = Duration::from_secs(600);
+/// Beside two round trips, a probe's answer may take so long. The PROBE_TIMER of section 5.1.1 is for those who do not know
+/// the round trip.
+const PROBE_MARGIN: Duration = Duration::from_millis(25);
+/// While nothing passes, rounds come at least so often.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Datagrams in a row that are lost before the path is in doubt, at least.
+const MOST_LOST: u32 = 5;
+/// The search ends when the length is known so exactly.
+const STEP: u16 = 16;
+
+/// What one end knows of its path to the other.
+#[derive(Clone, Debug)]
+pub struct PathMtu {
+    /// Nothing longer is ever sent.
+    max: u16,
+    /// What the path carries, as far as is known (PLPMTU).
+    size: u16,
+    /// The longest datagram that came through since the path was in doubt; 0: none, nothing is known (Base, section 5.2).
+    low: u16,
+    /// All lengths from here on are too long.
+    high: u16,
+    /// Whether a probe has shown that of `high`; else it is hearsay, or nobody would send so much.
+    refuted: bool,
+    /// Rounds in which the length in question was not answered, and another one was.
+    failures: u32,
+    /// The share of datagrams that is lost, whatever their length.
+    loss: f64,
+    rtt: Duration,
+    round: Option<Round>,
+    next_round: Option<Time>,
+    /// The next round but one comes so much later.
+    pause: Duration,
+    /// Full-sized datagrams that were sent since one came, and when the first of them was.
+    unanswered: Option<(Time, u32)>,
+    doubted: bool,
+}
+
+/// Probes that were sent together, the longest first.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    sizes: [u16; 3],
+    sent: usize,
+    /// The longest that was answered; 0: none.
+    best: u16,
+    ends: Time,
+}
+
+impl Round {
+    fn shortest(&self) -> u16 {
+        self.sizes.iter().copied().filter(|size| *size > 0).min().unwrap_or(0)
+    }
+}
+
+impl PathMtu {
+    /// Of a path that is to carry datagrams of `max` bytes, if it can. `rtt`: as far as it is known.
+    pub fn new(now: Time, max: u16, rtt: Duration) -> Self {
+        let mut path = PathMtu {
+            max,
+            size: max.min(MIN_BYTES),
+            low: 0,
+            high: max.saturating_add(1),
+            refuted: false,
+            failures: 0,
+            loss: 0.0,
+            rtt,
+            round: None,
+            next_round: Some(now),
+            pause: Duration::ZERO,
+            unanswered: None,
+            doubted: false,
+        };
+        if max <= MIN_BYTES {
+            (path.low, path.next_round) = (max, None);
+        }
+        path
+    }
+
+    /// What may be sent: the path carries it, as far as is known.
+    pub fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// Whether the search is over (SearchComplete, section 5.2): nothing longer is tried before [`RAISE`].
+    pub fn is_settled(&self) -> bool {
+        self.low > 0 && self.high - self.low <= if self.refuted { STEP } else { 1 }
+    }
+
+    /// Whether full-sized datagrams are swallowed, perhaps.
+    pub fn is_doubted(&self) -> bool {
+        self.doubted
+    }
+
+    /// The share of datagrams that is lost, and the round trip: how often a probe is repeated, and how long it takes.
+    pub fn measure(&mut self, loss: f64, rtt: Duration) {
+        (self.loss, self.rtt) = (loss, rtt);
+    }
+
+    /// What is sent while the longest is not known to pass (BASE_PLPMTU).
+    fn base(&self) -> u16 {
+        BASE_BYTES.min(self.high - 1)
+    }
+
+    /// How often something has to be lost to be more than bad luck.
+    fn most_lost(&self) -> u32 {
+        let enough = (MOST_ERROR.ln() / self.loss.clamp(1e-9, 0.99).ln()).ceil();
+        (enough as u32).clamp(MAX_PROBES, MOST_PROBES)
+    }
+
+    /// The length in question.
+    fn candidate(&self) -> u16 {
+        if self.refuted { self.low + (self.high - self.low) / 2 } else { self.high - 1 }
+    }
+
+    /// How long an answer may take.
+    fn patience(&self) -> Duration {
+        2 * self.rtt + PROBE_MARGIN
+    }
+
+    /// The length of a probe that is to go now, if one is.
+    pub fn poll_probe(&mut self, now: Time) -> Option<u16> {
+        self.handle_timeout(now);
+        if self.round.is_none() && self.next_round.is_some_and(|at| at <= now) {
+            self.next_round = None;
+            let mut sizes = match self.low {
+                0 => [self.candidate(), self.base(), MIN_BYTES.min(self.high - 1)],
+                low => [self.candidate(), low, 0],
+            };
+            // In some cases two of them are the same.
+            for at in 1..sizes.len() {
+                if sizes[..at].contains(&sizes[at]) {
+                    sizes[at] = 0;
+                }
+            }
+            self.round = Some(Round { sizes, sent: 0, best: 0, ends: now + self.patience() });
+        }
+        let round = self.round.as_mut()?;
+        let (at, size) = round.sizes.iter().copied().enumerate().skip(round.sent).find(|(_, size)| *size > 0)?;
+        round.sent = at + 1;
+        Some(size)
+    }
+
+    /// A probe of `bytes` has come through.
+    pub fn on_answered(&mut self, now: Time, bytes: u16) {
+        let asked = |round: &Round| round.sizes[..round.sent].contains(&bytes);
+        let Some(round) = self.round.as_mut().filter(|round| bytes > 0 && asked(round)) else {
+            // It is late: shorter ones, or a later round, have overtaken it.
+            if self.low > 0 && bytes == self.candidate() && !self.is_settled() {
+                self.confirm(bytes);
+                self.go_on(now);
+            }
+            return;
+        };
+        round.best = round.best.max(bytes);
+        if round.best == round.sizes[0] || bytes == round.shortest() {
+            let (best, round) = (round.best, self.round.take());
+            self.conclude(now, best, round.map_or(0, |round| round.sizes[0]));
+        }
+    }
+
+    /// Lets timers expire.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if let Some(round) = self.round.take_if(|round| round.ends <= now) {
+            self.conclude(now, round.best, round.sizes[0]);
+        }
+        let patience = self.patience();
+        let lost = MOST_LOST.max(self.most_lost());
+        if self.unanswered.is_some_and(|(since, count)| count >= lost && since + patience <= now) && !self.doubted {
+            self.doubt(now);
+        }
+        if self.is_settled() && !self.doubted && self.next_round.is_some_and(|at| at <= now) {
+            // Hearsay is forgotten as well.
+            (self.high, self.refuted, self.failures) = (self.max.saturating_add(1), false, 0);
+        }
+    }
+
+    /// When [`PathMtu::poll_probe`] has something to do without any input.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let round = self.round.as_ref().map(|round| {
+            let unsent = round.sizes[round.sent..].iter().any(|size| *size > 0);
+            if unsent { Time::ZERO } else { round.ends }
+        });
+        let lost = MOST_LOST.max(self.most_lost());
+        let doubt = self.unanswered.filter(|(_, count)| *count >= lost && !self.doubted);
+        let doubt = doubt.map(|(since, _)| since + self.patience());
+        round.into_iter().chain(self.next_round.filter(|_| self.round.is_none())).chain(doubt).min()
+    }
+
+    /// Datagrams were sent that are as long as the path carries, or nearly so.
+    pub fn on_sent(&mut self, now: Time, datagrams: u32) {
+        if self.max > MIN_BYTES {
+            let (since, count) = self.unanswered.unwrap_or((now, 0));
+            self.unanswered = Some((since, count.saturating_add(datagrams)));
+        }
+    }
+
+    /// One of them has come.
+    pub fn on_arrived(&mut self, now: Time) {
+        self.unanswered = None;
+        if std::mem::take(&mut self.doubted) {
+            (self.low, self.round) = (self.size, None);
+            self.go_on(now);
+        }
+    }
+
+    /// A router says, or the system, that the path carries no more than `bytes`. Anybody could say so (section 4.6.2): nothing longer is
+    /// tried for a while, and only if it is so.
+    pub fn hint(&mut self, now: Time, bytes: u16) {
+        let bytes = bytes.max(MIN_BYTES);
+        if bytes >= self.high.saturating_sub(1) || self.max <= MIN_BYTES {
+            return;
+        }
+        (self.high, self.refuted, self.failures) = (bytes + 1, false, 0);
+        self.round = None;
+        if self.size > bytes {
+            self.size = if bytes >= BASE_BYTES { BASE_BYTES } else { MIN_BYTES };
+            self.low = 0;
+        } else if self.low > bytes {
+            self.low = 0;
+        }
+        (self.next_round, self.pause) = (Some(now), Duration::ZERO);
+        if self.is_settled() {
+            self.go_on(now);
+        }
+    }
+
+    /// Perhaps the path carries less than before: it is tried whether it is the length (section 4.3).
+    fn doubt(&mut self, now: Time) {
+        self.doubted = true;
+        // Longer ones than those in use are of no interest now.
+        (self.high, self.refuted, self.failures) = (self.size + 1, false, 0);
+        (self.low, self.round) = (0, None);
+        (self.next_round, self.pause) = (Some(now), Duration::ZERO);
+    }
+
+    fn confirm(&mut self, bytes: u16) {
+        (self.low, self.failures) = (bytes, 0);
+        self.size = bytes;
+    }
+
+    /// A round is over: `best` was answered, and `first` was the length in question.
+    fn conclude(&mut self, now: Time, best: u16, first: u16) {
+        if best == 0 {
+            // Nothing passes, whatever its length.
+            self.pause = (2 * self.pause).clamp(self.patience(), LONGEST_PAUSE.max(self.patience()));
+            self.next_round = Some(now + self.pause);
+            return;
+        }
+        self.pause = Duration::ZERO;
+        let base = self.base();
+        if self.low == 0 {
+            if best < first {
+                // What was sent in vain was too long.
+                self.unanswered = None;
+            }
+            self.doubted = false;
+            self.size = best;
+            if best >= base {
+                self.low = best;
+                self.failures = u32::from(best < first);
+            } else {
+                self.fail(base);
+            }
+        } else if best > self.low {
+            self.confirm(best);
+        } else {
+            self.fail(first);
+        }
+        self.go_on(now);
+    }
+
+    /// `bytes` were not answered, and others were.
+    fn fail(&mut self, bytes: u16) {
+        self.failures += 1;
+        if self.failures >= self.most_lost() {
+            (self.high, self.refuted, self.failures) = (bytes, true, 0);
+            // Not even the base: the path is beneath it (Error, section 5.2).
+            self.low = self.low.max(self.size);
+        }
+    }
+
+    /// Goes on with the search, or ends it.
+    fn go_on(&mut self, now: Time) {
+        let raises = self.low < self.max;
+        self.next_round = match self.is_settled() {
+            true => raises.then(|| now + RAISE),
+            false => Some(now),
+        };
+    }
+}
