@@ -66,6 +66,21 @@ fn columns(code: Code, k: usize) -> usize {
     }
 }
 
+/// Shorter symbols are of no use: every path carries them (RFC 8200, section 5, less headers of tunnels).
+pub const LEAST_FITTED_BYTES: u16 = 256;
+
+/// How blocks of the same length as those of `block_symbols` symbols of `symbol_bytes` are cut, into symbols and how many of them: what
+/// has come of an object over another path counts for all of these. The longest symbols come first.
+pub fn cuts(symbol_bytes: u16, block_symbols: u16) -> impl Iterator<Item = (u16, u16)> {
+    let block_bytes = u32::from(symbol_bytes) * u32::from(block_symbols);
+    let shorter = (LEAST_FITTED_BYTES..symbol_bytes).rev().filter(|bytes| bytes % 16 == 0);
+    std::iter::once(symbol_bytes).chain(shorter).filter_map(move |bytes| {
+        let symbols = u16::try_from(block_bytes / u32::from(bytes.max(1))).ok()?;
+        let whole = u32::from(symbols) * u32::from(bytes) == block_bytes;
+        (whole && BLOCK_SYMBOLS.contains(&symbols) && SYMBOL_BYTES.contains(&bytes)).then_some((bytes, symbols))
+    })
+}
+
 /// Cuts an object of `size` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {

@@ -101,6 +101,11 @@ impl PathMtu {
         path
     }
 
+    /// A path that is known to carry datagrams of `max` bytes.
+    pub fn known(now: Time, max: u16) -> Self {
+        PathMtu { size: max, low: max, next_round: None, ..Self::new(now, max, Duration::ZERO) }
+    }
+
     /// What may be sent: the path carries it, as far as is known.
     pub fn size(&self) -> u16 {
         self.size

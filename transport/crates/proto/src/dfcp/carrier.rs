@@ -85,12 +85,7 @@ impl Carrier {
     }
 }
 
-/// The header of a datagram that is a signal.
-pub(super) fn header_of_signal(datagram: &[u8]) -> Option<Header> {
-    Header::parse(datagram).ok().filter(|header| header.kind == Kind::Signal)
-}
-
-/// The header of a datagram that is a probe.
-pub(super) fn header_of_probe(datagram: &[u8]) -> Option<Header> {
-    Header::parse(datagram).ok().filter(|header| header.kind == Kind::Probe)
+/// The header of a datagram that is none of the data channel: a signal or a probe.
+pub(super) fn header_beside_data(datagram: &[u8]) -> Option<Header> {
+    Header::parse(datagram).ok().filter(|header| matches!(header.kind, Kind::Signal | Kind::Probe))
 }

@@ -31,6 +31,17 @@ impl LossMeter {
         self.loss += (sent / self.seen).min(1.0) * (lost - self.loss);
     }
 
+    /// What was sent before number `next`, and has not come, tells nothing of the loss: the path had come to carry less.
+    /// `received`: what has come by now.
+    pub(super) fn forgive(&mut self, next: u64, received: u64) {
+        self.latest = next.checked_sub(1).map(|last| (last, received)).or(self.latest);
+    }
+
+    /// The share of symbols that is lost if each goes in so many datagrams.
+    pub(super) fn of_pieces(&self, pieces: u8) -> LossMeter {
+        LossMeter { loss: 1.0 - (1.0 - self.loss()).powi(pieces.into()), ..self.clone() }
+    }
+
     /// From 0 to [`MOST_LOSS`].
     pub(super) fn loss(&self) -> f64 {
         self.loss.min(MOST_LOSS)
@@ -115,6 +126,13 @@ mod tests {
             meter.on_report(highest, received);
         }
         assert!(meter.loss() < 0.01);
+        let before = meter.clone();
+        meter.forgive(highest + 501, received);
+        meter.on_report(highest + 500, received);
+        meter.on_report(highest + 600, received + 100);
+        assert!(meter.loss() <= before.loss(), "what the path had become too narrow for is no loss");
+        assert!((losing(0.1).of_pieces(2).loss() - 0.19).abs() < 1e-9);
+        (highest, received) = (highest + 600, received + 100);
         // Late ones count for later: never less than nothing, nor more than all.
         meter.on_report(highest + 1, received + 1000);
         assert!((0.0..=0.01).contains(&meter.loss()));

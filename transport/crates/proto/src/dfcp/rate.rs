@@ -60,6 +60,12 @@ impl Rate {
         Rate { config, told, taken_bps, tfrc, datagram_part, datagram_bytes }
     }
 
+    /// Datagrams have this length from now on.
+    pub(super) fn resize(&mut self, datagram_bytes: usize, frame_bytes: usize) {
+        self.datagram_part = datagram_bytes as f64 / (datagram_bytes + frame_bytes) as f64;
+        self.datagram_bytes = datagram_bytes as f64;
+    }
+
     /// So much may be sent, from now on.
     pub(super) fn tell(&mut self, now: Time, bps: f64) {
         if bps.is_finite() && bps >= 0.0 {

@@ -1,14 +1,16 @@
 //! The receiving end: takes symbols, tells what is needed, and acknowledges blocks (the paper's section 4.5).
 
 mod interface;
+mod pieces;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use wire::control::{self, Code, MAX_PATH_BYTES, MAX_RUNS, Offer, Refusal, Run};
-use wire::packet::{Kind, MAX_NEEDS, Need, Needs, Report, Symbol};
+use wire::packet::{Kind, MAX_NEEDS, Need, Needs, Piece, Report, Symbol};
 
 pub use self::interface::{ReceiverConfig, ReceiverCounters, ReceiverEvent};
+use self::pieces::{Added, Pieces};
 use crate::block_set::BlockSet;
 use crate::object::{Arrival, Layout, symbol_cap};
 use crate::packets::{Dropped, Opened, Packets};
@@ -49,6 +51,9 @@ pub struct Receiver {
     /// The blocks under way, the oldest first.
     blocks: VecDeque<Block>,
     held_bytes: u64,
+    pieces: Pieces,
+    /// The symbol that the last piece has made whole.
+    whole: Vec<u8>,
     /// Blocks to acknowledge, and in how many reports yet.
     done: VecDeque<(u16, u32, u8)>,
     /// The block that the next report begins with, if not all fit.
@@ -112,6 +117,11 @@ struct Block {
 }
 
 impl Block {
+    /// Whether this symbol has come.
+    fn has(&self, index: u16) -> bool {
+        self.seen[usize::from(index / 64)] & 1 << (index % 64) != 0
+    }
+
     fn needs(&self) -> u16 {
         let lossy = if self.top > self.received { self.k.saturating_add(LOSSY_SYMBOLS) } else { self.k };
         self.target.max(lossy).saturating_sub(self.received)
@@ -132,6 +142,8 @@ impl Receiver {
             objects: BTreeMap::new(),
             blocks: VecDeque::new(),
             held_bytes: 0,
+            pieces: Pieces::default(),
+            whole: Vec::new(),
             done: VecDeque::new(),
             turn: 0,
             report_at: None,
@@ -313,7 +325,7 @@ impl Receiver {
     /// A datagram from the sender's address that named this connection and is no signal; `ce`: it was marked for congestion
     /// (RFC 3168). Returns the symbol if it is of use.
     pub fn handle_datagram<'a>(
-        &mut self,
+        &'a mut self,
         now: Time,
         ce: bool,
         datagram: &'a mut [u8],
@@ -322,14 +334,58 @@ impl Receiver {
             return None;
         }
         let bytes = datagram.len();
-        let Opened { number, body, .. } = self.packets.open(&[Kind::Symbol], datagram)?;
+        let Opened { kind, number, body } = self.packets.open(&[Kind::Symbol, Kind::Piece], datagram)?;
+        if kind == Kind::Piece {
+            return self.on_piece(now, number, bytes, body, ce);
+        }
         let Ok((symbol, payload)) = Symbol::parse(body) else { return self.packets.unexpected() };
         if !self.packets.admit(number) {
             return None;
         }
         self.heard = now;
         self.on_datagram(now, number, bytes, &symbol, ce);
-        self.on_symbol(now, symbol, payload)
+        let enough = self.on_symbol(now, symbol, payload.len())?;
+        let Symbol { request, block, index, .. } = symbol;
+        Some(Arrival { request, block, index, enough, payload })
+    }
+
+    /// A part of a symbol, for which the path is too narrow. Returns the symbol if it is whole by that, and of use.
+    fn on_piece(&mut self, now: Time, number: u64, bytes: usize, body: &[u8], ce: bool) -> Option<Arrival<'_>> {
+        let Ok((piece, payload)) = Piece::parse(body) else { return self.packets.unexpected() };
+        if !self.packets.admit(number) {
+            return None;
+        }
+        self.heard = now;
+        self.counters.pieces += 1;
+        self.on_datagram(now, number, bytes, &piece.symbol, ce);
+        let Symbol { request, block, index, .. } = piece.symbol;
+        let symbol_bytes = self.objects.get(&request).map_or(0, |object| object.layout.symbol_bytes());
+        if !self.is_fresh(&piece.symbol) {
+            // That it is of no use is told as of a whole one.
+            self.on_symbol(now, piece.symbol, symbol_bytes);
+            return None;
+        }
+        match self.pieces.add(&piece, payload, symbol_bytes, &self.config.state, &mut self.whole) {
+            Added::Whole => {}
+            Added::Kept => return None,
+            Added::Wrong => return self.packets.unexpected(),
+            Added::NoRoom => {
+                self.counters.no_room += 1;
+                return None;
+            }
+        }
+        let enough = self.on_symbol(now, piece.symbol, symbol_bytes)?;
+        Some(Arrival { request, block, index, enough, payload: &self.whole })
+    }
+
+    /// Whether a symbol is of use, unless there is no room for its block.
+    fn is_fresh(&self, symbol: &Symbol) -> bool {
+        let Symbol { request, block: number, index, .. } = *symbol;
+        let Some(object) = self.objects.get(&request) else { return false };
+        let wanted = object.wanted.as_ref().is_some_and(|wanted| wanted.contains(number));
+        let block = self.blocks.iter().find(|b| b.request == request && b.number == number);
+        let inside = wanted && index < symbol_cap(object.layout.k(number));
+        inside && block.is_none_or(|block| !block.has(index))
     }
 
     /// What every symbol tells, of use or not.
@@ -359,7 +415,8 @@ impl Receiver {
         self.report_at = Some(self.report_at.map_or(due, |at| at.min(due)));
     }
 
-    fn on_symbol<'a>(&mut self, now: Time, symbol: Symbol, payload: &'a [u8]) -> Option<Arrival<'a>> {
+    /// A symbol has come, whose payload has so many bytes. Whether there are enough of its block; `None` if it is of no use.
+    fn on_symbol(&mut self, now: Time, symbol: Symbol, payload_bytes: usize) -> Option<bool> {
         let Symbol { request, block: number, index, .. } = symbol;
         let Some(object) = self.objects.get_mut(&request) else {
             // Of an object that was stored, or refused: its sender has not heard of that yet.
@@ -369,7 +426,7 @@ impl Receiver {
         let (layout, Some(wanted)) = (object.layout, &object.wanted) else {
             return self.packets.unexpected();
         };
-        if number >= layout.blocks() || payload.len() != layout.symbol_bytes() {
+        if number >= layout.blocks() || payload_bytes != layout.symbol_bytes() {
             return self.packets.unexpected();
         }
         let k = layout.k(number);
@@ -409,18 +466,17 @@ impl Receiver {
             }
         };
         let block = &mut self.blocks[at];
-        let (word, bit) = (usize::from(index / 64), 1 << (index % 64));
-        if block.seen[word] & bit != 0 {
+        if block.has(index) {
             // Sent again for the sake of the report that it brings.
             self.counters.late += 1;
             return None;
         }
-        block.seen[word] |= bit;
+        block.seen[usize::from(index / 64)] |= 1 << (index % 64);
         block.received += 1;
         block.top = block.top.max(index + 1);
         let enough = block.needs() == 0;
         self.counters.useful += 1;
-        Some(Arrival { request, block: number, index, enough, payload })
+        Some(enough)
     }
 
     /// The block goes into the next reports as complete.

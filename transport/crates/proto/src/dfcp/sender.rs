@@ -3,6 +3,7 @@
 mod block;
 mod interface;
 mod objects;
+mod shape;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,12 +15,14 @@ use wire::packet::{Kind, MAX_NEEDS, Need, Needs, Report, Symbol, TAG_BYTES};
 use self::block::{Block, Symbols};
 pub use self::interface::{SenderConfig, SenderCounters, SenderEvent};
 use self::objects::Objects;
+use self::shape::{InPieces, Shape};
 use super::loss::LossMeter;
 use super::rate::{Guide, Rate};
 use crate::coding::Prepared;
-use crate::object::{Cut, Layout, Object};
+use crate::object::{Cut, Layout, Object, cuts};
 use crate::pacer::{FRAME_BYTES, Pacer};
 use crate::packets::{Dropped, Opened, Packets};
+use crate::path_mtu::PathMtu;
 use crate::protect::Protection;
 use crate::{Time, tfrc};
 
@@ -34,6 +37,8 @@ const FIRST_PROBE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 const PAUSES: u32 = 16;
 const LONGEST_PROBE: Duration = Duration::from_millis(250);
+/// Changes of the length of datagrams that are remembered.
+const MOST_LENGTHS: usize = 64;
 /// After the last symbol that a block may have, its acknowledgement may take so long.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -41,7 +46,13 @@ const LAST_PATIENCE: Duration = Duration::from_secs(2);
 pub struct Sender {
     config: SenderConfig,
     packets: Packets,
-    segment_bytes: usize,
+    path: PathMtu,
+    /// What the path carried when that was looked at last.
+    carried: u16,
+    /// A symbol of which some pieces have not been sent.
+    in_pieces: Option<InPieces>,
+    /// Of what is under way: from which number on datagrams have which length.
+    lengths: VecDeque<(u64, usize)>,
     /// Bytes of blocks that the receiver lets be under way; `None` until it has said hello.
     window_bytes: Option<u64>,
     rate: Rate,
@@ -83,6 +94,7 @@ impl Sender {
     ) -> Self {
         let packets = Packets::new(connection, protection);
         let segment_bytes = packets.symbol_datagram_bytes(config.symbol_bytes);
+        let longest = u16::try_from(segment_bytes).unwrap_or(u16::MAX);
         let options = tfrc::Options {
             least_timeout: config.least_timeout,
             least_rto: tfrc::LINUX_RTO,
@@ -94,7 +106,10 @@ impl Sender {
         let hello = control::Sender::Hello { version: wire::VERSION };
         Sender {
             packets,
-            segment_bytes,
+            path: PathMtu::known(now, longest),
+            carried: longest,
+            in_pieces: None,
+            lengths: VecDeque::from([(0, segment_bytes)]),
             window_bytes: None,
             guide: rate.guide(now),
             rate,
@@ -119,12 +134,48 @@ impl Sender {
         }
     }
 
+    /// The same, over a path of which this is known.
+    pub(super) fn on_path(self, path: PathMtu) -> Self {
+        Sender { carried: path.size(), path, ..self }
+    }
+
+    pub(super) fn path(&self) -> &PathMtu {
+        &self.path
+    }
+
+    pub(super) fn path_mut(&mut self) -> &mut PathMtu {
+        &mut self.path
+    }
+
+    /// A probe was answered, or its time is over.
+    pub(super) fn note_path(&mut self) {
+        let before = std::mem::replace(&mut self.carried, self.path.size());
+        if self.carried < before {
+            // What was too long is lost, which tells nothing of shorter ones.
+            self.loss.forgive(self.packets.next_number(), self.counted);
+            // The receiver says what it lacks when something comes.
+            self.probe = Duration::ZERO;
+        }
+    }
+
+    fn shape(&self, symbol_bytes: u16) -> Shape {
+        Shape::of(symbol_bytes, self.carried, self.packets.tag_bytes() > 0)
+    }
+
+    /// The longest symbols that the path carries whole, and how many of them a block has; the shortest if it carries none.
+    fn cut_for_path(&self) -> (u16, u16) {
+        let SenderConfig { symbol_bytes, block_symbols, fitted, .. } = self.config;
+        let passes = |(bytes, _): &(u16, u16)| self.shape(*bytes).pieces == 1;
+        let fit = || cuts(symbol_bytes, block_symbols).find(passes).or_else(|| cuts(symbol_bytes, block_symbols).last());
+        fit().filter(|_| fitted).unwrap_or((symbol_bytes, block_symbols))
+    }
+
     /// Offers an object. Returns its name; `None` if as many are on their way as may be, or the connection has ended.
     ///
     /// # Errors
     /// What is wrong with the object, for a person.
     pub fn offer(&mut self, path: &str, object: &Object) -> Result<Option<u16>, String> {
-        let SenderConfig { symbol_bytes, block_symbols, code, .. } = self.config;
+        let (code, (symbol_bytes, block_symbols)) = (self.config.code, self.cut_for_path());
         if path.len() > MAX_PATH_BYTES {
             return Err(format!("a path has at most {MAX_PATH_BYTES} bytes"));
         }
@@ -236,11 +287,12 @@ impl Sender {
         {
             let layout = cut.layout();
             let (bytes, offset) = (layout.block_bytes(number), layout.offset(number));
+            let block = Block::new(request, number, layout);
             if held > 0 && held + bytes > most_bytes {
                 break;
             }
             held += bytes;
-            self.blocks.push(Block::new(request, number, layout.k(number), bytes));
+            self.blocks.push(block);
             self.events.push_back(SenderEvent::Load { request, block: number, offset, bytes });
             self.objects.begin();
         }
@@ -279,19 +331,29 @@ impl Sender {
     /// A block can be sent.
     fn begin(&mut self, request: u16, number: u32, symbols: Symbols, hash: control::Hash) {
         let last = self.is_last();
-        let named = |b: &&mut Block| b.request == request && b.number == number;
-        let Some(block) = self.blocks.iter_mut().find(named) else { return };
+        let named = |b: &Block| b.request == request && b.number == number;
+        let Some(at) = self.blocks.iter().position(named) else { return };
+        let meter = self.meter(self.blocks[at].symbol_bytes);
+        let block = &mut self.blocks[at];
         block.symbols = Some(symbols);
         let k = u64::from(block.k);
         let redundant = (k as f64 * self.config.redundancy).ceil() as u64;
         let symbols = if self.config.early_stop || !self.config.acknowledgements {
-            self.loss.to_send(k + redundant, 0, last)
+            meter.to_send(k + redundant, 0, last)
         } else {
             u64::from(block.left())
         };
         block.allow(symbols);
         block.first_pass = (k + redundant).min(block.allowance.into()) as u16;
         self.control.push_back(control::Sender::BlockHash { request, block: number, hash });
+    }
+
+    /// The loss of symbols of this length.
+    fn meter(&self, symbol_bytes: u16) -> LossMeter {
+        match self.shape(symbol_bytes).pieces {
+            1 => self.loss.clone(),
+            pieces => self.loss.of_pieces(pieces),
+        }
     }
 
     /// Whether there was such an object.
@@ -362,15 +424,20 @@ impl Sender {
             self.rtt = self.rate.tfrc.rtt().unwrap_or(self.rtt);
         }
         self.loss.on_report(report.highest, report.received);
+        self.path.measure(self.loss.loss(), self.rtt);
+        if brings_news && self.is_long(report.highest) {
+            self.path.on_arrived(now);
+        }
         for need in &report.needs {
             match need.needs {
                 Needs::Nothing => self.on_delivered(need.request, need.block),
                 // What was needed once has been sent, or is under way.
                 Needs::Symbols(needs) if newest && self.config.early_stop && self.config.acknowledgements => {
                     let last = self.is_last();
-                    let named = |b: &&mut Block| b.request == need.request && b.number == need.block;
-                    if let Some(block) = self.blocks.iter_mut().find(named) {
-                        block.on_needs(needs, report.highest, &self.loss, last);
+                    let named = |b: &Block| b.request == need.request && b.number == need.block;
+                    if let Some(at) = self.blocks.iter().position(named) {
+                        let meter = self.meter(self.blocks[at].symbol_bytes);
+                        self.blocks[at].on_needs(needs, report.highest, &meter, last);
                     }
                 }
                 Needs::Symbols(_) => {}
@@ -380,6 +447,27 @@ impl Sender {
             self.ask_after_missing(now, report);
         }
         self.open(now);
+    }
+
+    /// Whether the datagram of this number, which has come, was as long as any that may be under way.
+    fn is_long(&mut self, number: u64) -> bool {
+        while self.lengths.get(1).is_some_and(|(from, _)| *from <= number) {
+            self.lengths.pop_front();
+        }
+        let longest = self.lengths.iter().map(|(_, bytes)| *bytes).max();
+        self.lengths.front().map(|(_, bytes)| *bytes) >= longest
+    }
+
+    /// Datagrams have this length from now on.
+    fn resize(&mut self, bytes: usize) {
+        if self.lengths.back().is_some_and(|(_, before)| *before == bytes) {
+            return;
+        }
+        if self.lengths.len() == MOST_LENGTHS {
+            self.lengths.pop_front();
+        }
+        self.lengths.push_back((self.packets.next_number(), bytes));
+        self.rate.resize(bytes, FRAME_BYTES);
     }
 
     /// Blocks that the receiver should have something of, and says nothing of: all of their symbols were lost, or all of their
@@ -423,28 +511,18 @@ impl Sender {
         if self.ended || rate <= 0.0 || max_datagrams == 0 || now < self.pacer.release(rate) {
             return None;
         }
-        let segment_bytes = self.segment_bytes;
+        let shape = self.next_shape()?;
+        let segment_bytes = shape.datagram_bytes;
+        self.resize(segment_bytes);
         let burst = self.config.burst.at(rate, segment_bytes, max_datagrams);
-        let mut sent = 0;
-        while sent < burst
-            && let Some(at) = self.next_block()
-        {
-            // Nothing comes before it while nothing is heard.
-            let in_order = self.config.early_stop || !self.config.acknowledgements;
-            let run = if in_order { burst - sent } else { 1 };
-            for _ in 0..run {
-                self.send(now, at, buffer);
-                sent += 1;
-                if !self.blocks[at].has_more() {
-                    break;
-                }
-            }
-        }
-        if sent == 0 {
-            return None;
-        }
-        let waiting = self.next_block().is_some();
+        let sent = if shape.pieces == 1 {
+            self.send_whole(now, shape, burst, buffer)
+        } else {
+            self.send_pieces(now, shape, burst, buffer)
+        };
+        let waiting = self.has_more();
         self.pacer.sent(now, rate, sent * segment_bytes, waiting);
+        self.path.on_sent(now, sent as u32);
         self.sent = now;
         // TFRC's own rate holds nothing back while another is used.
         let limited = self.guide != Guide::Tfrc || !waiting;
@@ -457,23 +535,105 @@ impl Sender {
         Some(segment_bytes)
     }
 
-    fn send(&mut self, now: Time, at: usize, buffer: &mut Vec<u8>) {
+    /// Whether there is something to send.
+    fn has_more(&self) -> bool {
+        self.in_pieces.is_some() || self.next_block().is_some()
+    }
+
+    /// How what is to be sent next goes.
+    fn next_shape(&mut self) -> Option<Shape> {
+        // Of a symbol whose pieces the path does not carry any more, the rest is of no use.
+        let carried = usize::from(self.carried);
+        self.in_pieces.take_if(|symbol| symbol.shape.datagram_bytes > carried);
+        match &self.in_pieces {
+            Some(symbol) => Some(symbol.shape),
+            None => self.next_block().map(|at| self.shape(self.blocks[at].symbol_bytes)),
+        }
+    }
+
+    /// Sends up to so many symbols, all of one length. Returns how many.
+    fn send_whole(&mut self, now: Time, shape: Shape, burst: usize, buffer: &mut Vec<u8>) -> usize {
+        let mut sent = 0;
+        while sent < burst
+            && let Some(at) = self.next_block()
+            && self.blocks[at].symbol_bytes == shape.symbol_bytes
+        {
+            // Nothing comes before it while nothing is heard.
+            let in_order = self.config.early_stop || !self.config.acknowledgements;
+            let run = if in_order { burst - sent } else { 1 };
+            for _ in 0..run {
+                self.send(now, at, buffer);
+                sent += 1;
+                if !self.blocks[at].has_more() {
+                    break;
+                }
+            }
+        }
+        sent
+    }
+
+    /// Sends up to so many datagrams with pieces of symbols. Returns how many.
+    fn send_pieces(&mut self, now: Time, shape: Shape, burst: usize, buffer: &mut Vec<u8>) -> usize {
+        let mut sent = 0;
+        while sent < burst {
+            let mut symbol = match self.in_pieces.take() {
+                Some(symbol) => symbol,
+                None => {
+                    let Some(at) = self.next_block() else { break };
+                    if self.shape(self.blocks[at].symbol_bytes) != shape {
+                        break;
+                    }
+                    self.cut_symbol(now, at, shape)
+                }
+            };
+            if symbol.shape != shape {
+                self.in_pieces = Some(symbol);
+                break;
+            }
+            let mut last = false;
+            self.packets.seal(Kind::Piece, buffer, |_, buffer| last = symbol.emit(buffer));
+            self.counters.pieces += 1;
+            self.in_pieces = Some(symbol).filter(|_| !last);
+            sent += 1;
+        }
+        sent
+    }
+
+    /// The next symbol of a block, to be sent in pieces.
+    fn cut_symbol(&mut self, now: Time, at: usize, shape: Shape) -> InPieces {
+        let last = self.packets.next_number() + u64::from(shape.pieces) - 1;
+        let (symbol, symbols) = self.step(now, at, last, shape.pieces);
+        InPieces::new(symbol, shape, |out| {
+            if let Some(symbols) = symbols {
+                symbols.write(symbol.index, out);
+            }
+        })
+    }
+
+    /// Counts the next symbol of a block, which goes in so many datagrams, of which the last has this number.
+    fn step(&mut self, now: Time, at: usize, number: u64, pieces: u8) -> (Symbol, Option<&mut Symbols>) {
         self.turn = at;
         let block = &mut self.blocks[at];
         self.counters.symbols += 1;
         self.counters.repairs += u64::from(block.next >= block.first_pass);
         let rtt_us = self.rtt.as_micros().min(u128::from(u32::MAX)) as u32;
-        let symbol_bytes = usize::from(self.config.symbol_bytes);
-        self.packets.seal(Kind::Symbol, buffer, |number, buffer| {
-            let index = block.step(now, number);
-            let (request, sent_us) = (block.request, now.micros());
-            Symbol { request, block: block.number, index, sent_us, rtt_us }.emit(buffer);
+        let index = block.step(now, number, pieces);
+        let symbol = Symbol { request: block.request, block: block.number, index, sent_us: now.micros(), rtt_us };
+        (symbol, block.symbols.as_mut())
+    }
+
+    fn send(&mut self, now: Time, at: usize, buffer: &mut Vec<u8>) {
+        let symbol_bytes = usize::from(self.blocks[at].symbol_bytes);
+        let (symbol, _) = self.step(now, at, self.packets.next_number(), 1);
+        let symbols = &mut self.blocks[at].symbols;
+        self.packets.seal(Kind::Symbol, buffer, |_, buffer| {
+            symbol.emit(buffer);
             let payload = buffer.len();
             // A place for the tag as well: sealing then never moves the burst.
             buffer.reserve(symbol_bytes + TAG_BYTES);
             buffer.resize(payload + symbol_bytes, 0);
-            if let Some(symbols) = &mut block.symbols {
-                symbols.write(index, &mut buffer[payload..]);
+            if let Some(symbols) = symbols {
+                symbols.write(symbol.index, &mut buffer[payload..]);
             }
         });
     }
@@ -503,7 +663,7 @@ impl Sender {
         }
         let rate = self.rate.rate(now);
         if rate > 0.0 && !self.blocks.is_empty() {
-            if self.next_block().is_some() {
+            if self.has_more() {
                 consider(Some(self.pacer.release(rate)));
             } else if self.probes() {
                 consider(Some(self.sent + self.probe));
@@ -519,7 +679,7 @@ impl Sender {
     /// report.
     pub fn pause(&self, now: Time) -> Option<Time> {
         let rate = self.rate.rate(now);
-        if self.ended || rate <= 0.0 || self.next_block().is_none() {
+        if self.ended || rate <= 0.0 || !self.has_more() {
             return None;
         }
         let longest = if self.guide == Guide::Told { LONGEST_PAUSE } else { self.rtt / PAUSES };
@@ -550,18 +710,19 @@ impl Sender {
             self.open(now);
         }
         if self.blocks.is_empty() {
+            self.in_pieces = None;
             return;
         }
         if self.rate.tfrc.poll_timeout().is_some_and(|at| at <= now) {
             self.rate.tfrc.on_timeout(now);
         }
         self.begin_over(now);
-        if self.next_block().is_none() && self.probes() && now.since(self.sent) >= self.probe {
+        if !self.has_more() && self.probes() && now.since(self.sent) >= self.probe {
             // What it brings is news of all blocks.
             if let Some(block) = self.blocks.iter_mut().find(|block| block.symbols.is_some()) {
                 block.probe();
             }
-            self.probe = (2 * self.probe).min(LONGEST_PROBE);
+            self.probe = (2 * self.probe).clamp(FIRST_PROBE, LONGEST_PROBE);
         }
     }
 

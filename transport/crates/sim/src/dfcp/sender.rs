@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use proto::dfcp::{Guide, SenderConfig, SenderCounters, SenderEndpoint, SenderEvent};
 use proto::object::Object;
+use proto::path_mtu::PathMtu;
 use wire::control::{Refusal, Version};
 
 use super::{arrived, datagram, security};
@@ -127,6 +128,11 @@ impl SenderNode {
     /// What was sent.
     pub fn counters(&self) -> SenderCounters {
         self.endpoint.counters()
+    }
+
+    /// What it knows of how long datagrams the path carries.
+    pub fn path(&self) -> &PathMtu {
+        self.endpoint.path()
     }
 
     fn on_event(&mut self, now: Time, event: SenderEvent) {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use wire::control;
-use wire::packet::Header;
+use wire::packet::{Header, Kind};
 
-use super::super::carrier::{Carrier, header_of_signal};
+use super::super::carrier::{Carrier, header_beside_data};
 use super::super::{Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent, Signalling};
 use crate::Time;
 use crate::channel::{Broken, Channel, Security};
@@ -85,12 +85,17 @@ impl ReceiverEndpoint {
     /// A datagram from the sender's address; `ce`: it was marked for congestion (RFC 3168). Returns the symbol if it is of
     /// use.
     pub fn handle_datagram<'a>(
-        &mut self,
+        &'a mut self,
         now: Time,
         ce: bool,
         datagram: &'a mut [u8],
     ) -> Option<Arrival<'a>> {
-        match header_of_signal(datagram) {
+        match header_beside_data(datagram) {
+            Some(header) if header.connection != self.connection => None,
+            Some(header) if header.kind == Kind::Probe => {
+                self.on_probe(&header, datagram);
+                None
+            }
             Some(header) => {
                 self.on_signal(now, &header, datagram);
                 None
@@ -99,10 +104,16 @@ impl ReceiverEndpoint {
         }
     }
 
-    fn on_signal(&mut self, now: Time, header: &Header, datagram: &[u8]) {
-        if header.connection != self.connection {
-            return;
+    fn on_probe(&mut self, header: &Header, datagram: &[u8]) {
+        let length = u16::try_from(datagram.len());
+        if let (Some(_), Ok(length)) = (self.carrier.signalling.open_probe(header, datagram), length)
+            && self.ended.is_none()
+        {
+            self.carrier.signalling.answer(length);
         }
+    }
+
+    fn on_signal(&mut self, now: Time, header: &Header, datagram: &[u8]) {
         self.carrier.signalling.handle_datagram(now, header, datagram);
         if self.ended.is_some() {
             // Nobody reads it any more.

@@ -3,15 +3,20 @@
 use std::time::Duration;
 
 use wire::control;
+use wire::packet::{Header, Kind, symbol_datagram_bytes};
 
-use super::super::carrier::{Carrier, header_of_signal};
+use super::super::carrier::{Carrier, header_beside_data};
 use super::super::{Sender, SenderConfig, SenderCounters, SenderEvent, Signalling};
 use crate::Time;
 use crate::channel::{Broken, Channel, Security};
+use crate::path_mtu::PathMtu;
 use crate::protect::Side;
 
 /// Before a signal has been answered.
 const UNKNOWN_RTT: Duration = Duration::from_millis(1);
+/// What is offered has symbols as long as the path carries: it waits so many round trips, and so long beside, for that to be found out.
+const ROUND_TRIPS: u32 = 4;
+const SEARCH: Duration = Duration::from_millis(100);
 
 /// Opens a connection to one receiver, sends, and releases it.
 pub struct SenderEndpoint {
@@ -20,6 +25,10 @@ pub struct SenderEndpoint {
     carrier: Carrier,
     /// From the moment that the receiver is known.
     sender: Option<Sender>,
+    /// What is known of the path before that.
+    path: PathMtu,
+    /// The receiver is known: by then [`SenderEvent::Open`] says so.
+    opens_at: Option<Time>,
     opened: bool,
     /// The last thing that went was a signal: more of them may be ready.
     signals: bool,
@@ -36,39 +45,87 @@ impl SenderEndpoint {
     /// `connection` is chosen at random: it names the connection at the receiver.
     pub fn connect(config: SenderConfig, now: Time, connection: u32, security: Security) -> Self {
         let signalling = Signalling::initiate(now, connection);
+        let protected = !matches!(security, Security::Clear);
+        let longest = symbol_datagram_bytes(config.symbol_bytes.into(), protected);
+        let path = PathMtu::new(now, u16::try_from(longest).unwrap_or(u16::MAX), UNKNOWN_RTT);
         let carrier = Carrier::new(signalling, Channel::new(security), Side::Client, config.silence);
-        let (sender, ended) = (None, None);
+        let (sender, opens_at, ended) = (None, None, None);
         let (opened, signals, told, reset) = (false, false, false, false);
-        let mut endpoint =
-            SenderEndpoint { config, connection, carrier, sender, opened, signals, ended, told, reset };
+        let mut endpoint = SenderEndpoint {
+            config,
+            connection,
+            carrier,
+            sender,
+            path,
+            opens_at,
+            opened,
+            signals,
+            ended,
+            told,
+            reset,
+        };
         endpoint.talk(now);
         endpoint
     }
 
     /// The data channel, once the connection is open: to offer objects, provide blocks and tell the rate.
     pub fn sender(&mut self) -> Option<&mut Sender> {
-        self.sender.as_mut()
+        self.sender.as_mut().filter(|_| self.opens_at.is_none())
     }
 
     /// The same to look at.
     pub fn data(&self) -> Option<&Sender> {
-        self.sender.as_ref()
+        self.sender.as_ref().filter(|_| self.opens_at.is_none())
+    }
+
+    /// What is known of how long datagrams the path carries.
+    pub fn path(&self) -> &PathMtu {
+        self.sender.as_ref().map_or(&self.path, Sender::path)
+    }
+
+    fn path_mut(&mut self) -> &mut PathMtu {
+        self.sender.as_mut().map_or(&mut self.path, Sender::path_mut)
+    }
+
+    /// The system says, or a router, that the path carries datagrams of at most so many bytes, of UDP payload.
+    pub fn hint_path(&mut self, now: Time, bytes: u16) {
+        self.path_mut().hint(now, bytes);
+        self.open(now);
     }
 
     /// A datagram from the receiver's address.
     pub fn handle_datagram(&mut self, now: Time, datagram: &mut [u8]) {
-        match header_of_signal(datagram) {
-            Some(header) if header.connection == self.connection => {
+        match header_beside_data(datagram) {
+            Some(header) if header.connection != self.connection => {}
+            Some(header) if header.kind == Kind::Probe => self.on_probe(now, &header, datagram),
+            Some(header) => {
                 self.carrier.signalling.handle_datagram(now, &header, datagram);
                 self.talk(now);
                 self.handle_timeout(now);
             }
-            Some(_) => {}
             None => {
                 if let Some(sender) = &mut self.sender {
                     sender.handle_datagram(now, datagram);
                 }
             }
+        }
+    }
+
+    fn on_probe(&mut self, now: Time, header: &Header, datagram: &[u8]) {
+        if let Some(answer) = self.carrier.signalling.open_probe(header, datagram) {
+            self.path_mut().on_answered(now, answer.bytes);
+            self.open(now);
+        }
+    }
+
+    /// Heeds what is known of the path by now. Objects can be offered once it is known how long datagrams it carries.
+    fn open(&mut self, now: Time) {
+        if let Some(sender) = &mut self.sender {
+            sender.note_path();
+        }
+        let known = self.path().is_settled();
+        if self.opens_at.take_if(|at| known || *at <= now).is_some() {
+            self.opened = true;
         }
     }
 
@@ -86,6 +143,8 @@ impl SenderEndpoint {
             let silence = self.config.silence.as_secs_f64();
             return self.end(format!("the receiver did not answer for {silence} s"));
         }
+        self.path_mut().handle_timeout(now);
+        self.open(now);
         if let Some(sender) = &mut self.sender
             && sender.poll_timeout(now).is_some_and(|at| at <= now)
         {
@@ -99,8 +158,10 @@ impl SenderEndpoint {
         let broken = self.carrier.read().err();
         if let Some(protection) = self.carrier.opened() {
             let rtt = self.carrier.signalling.rtt().unwrap_or(UNKNOWN_RTT);
-            self.sender = Some(Sender::new(self.config.clone(), now, self.connection, protection, rtt));
-            self.opened = true;
+            let (config, path) = (self.config.clone(), self.path.clone());
+            self.sender = Some(Sender::new(config, now, self.connection, protection, rtt).on_path(path));
+            self.opens_at = Some(now + ROUND_TRIPS * rtt + SEARCH);
+            self.open(now);
         }
         let said = self.listen(now).err();
         if let Some(broken) = said.or(broken) {
@@ -174,6 +235,16 @@ impl SenderEndpoint {
         if self.signals {
             return Some(buffer.len() - begin);
         }
+        if self.sender.is_none() {
+            self.path.measure(0.0, self.carrier.signalling.rtt().unwrap_or(UNKNOWN_RTT));
+        }
+        if self.ended.is_none()
+            && self.carrier.signalling.can_probe()
+            && let Some(bytes) = self.path_mut().poll_probe(now)
+        {
+            self.carrier.signalling.probe(bytes, buffer);
+            return Some(buffer.len() - begin);
+        }
         let sender = self.sender.as_mut().filter(|_| self.ended.is_none())?;
         sender.poll_transmit(now, buffer, max_datagrams)
     }
@@ -185,8 +256,10 @@ impl SenderEndpoint {
         if self.ended.is_some() {
             return signals;
         }
+        let probes = self.path().poll_timeout().filter(|_| self.carrier.signalling.can_probe());
+        let path = probes.into_iter().chain(self.opens_at);
         let sender = self.sender.as_ref().and_then(|sender| sender.poll_timeout(now));
-        signals.into_iter().chain(self.carrier.silent_at()).chain(sender).min()
+        signals.into_iter().chain(self.carrier.silent_at()).chain(path).chain(sender).min()
     }
 
     /// Says goodbye and releases the connection. [`SenderEndpoint::is_over`] tells when the receiver knows it.

@@ -80,6 +80,8 @@ pub struct ReceiverCounters {
     pub useful: u64,
     /// Symbols of blocks that were complete.
     pub late: u64,
+    /// Datagrams with pieces of symbols.
+    pub pieces: u64,
     /// Numbers below the highest that did not come.
     pub missing: u64,
     /// Reports sent.
@@ -98,6 +100,7 @@ impl std::ops::AddAssign for ReceiverCounters {
     fn add_assign(&mut self, more: Self) {
         self.useful += more.useful;
         self.late += more.late;
+        self.pieces += more.pieces;
         self.missing += more.missing;
         self.reports += more.reports;
         self.no_room += more.no_room;

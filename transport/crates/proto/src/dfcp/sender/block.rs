@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::Time;
 use crate::coding::Encoder;
 use crate::dfcp::loss::LossMeter;
-use crate::object::symbol_cap;
+use crate::object::{Layout, symbol_cap};
 
 /// How often the symbols of a block are sent, all that it may have: a receiver that keeps up needs some of the first round.
 const MOST_ROUNDS: u32 = 16;
@@ -45,6 +45,7 @@ pub(super) struct Block {
     pub(super) number: u32,
     pub(super) bytes: usize,
     pub(super) k: u16,
+    pub(super) symbol_bytes: u16,
     /// Once it is loaded.
     pub(super) symbols: Option<Symbols>,
     /// The next symbol's index.
@@ -64,17 +65,28 @@ pub(super) struct Block {
     rounds: u32,
     /// How many of the last rounds brought nothing.
     in_vain: u32,
-    /// Datagrams that may be under way: the number of the first, and how many follow one another from there.
-    flights: VecDeque<(u64, u64)>,
+    flights: VecDeque<Flight>,
+}
+
+/// Symbols that may be under way.
+#[derive(Debug)]
+struct Flight {
+    /// The number of the datagram that ends the first of them.
+    first: u64,
+    /// How many follow one another from there.
+    count: u64,
+    /// Datagrams of each.
+    pieces: u8,
 }
 
 impl Block {
-    pub(super) fn new(request: u16, number: u32, k: u16, bytes: usize) -> Self {
+    pub(super) fn new(request: u16, number: u32, layout: &Layout) -> Self {
         Block {
             request,
             number,
-            bytes,
-            k,
+            bytes: layout.block_bytes(number),
+            k: layout.k(number),
+            symbol_bytes: layout.symbol_bytes() as u16,
             symbols: None,
             next: 0,
             first_pass: 0,
@@ -110,11 +122,14 @@ impl Block {
         self.symbols.is_some() && self.allowance > 0
     }
 
-    /// The index of a symbol that goes out as the datagram with this number.
-    pub(super) fn step(&mut self, now: Time, number: u64) -> u16 {
-        match self.flights.back_mut() {
-            Some((first, count)) if *first + *count == number => *count += 1,
-            _ => self.flights.push_back((number, 1)),
+    /// The index of a symbol that goes out in so many datagrams, of which the last has this number.
+    pub(super) fn step(&mut self, now: Time, number: u64, pieces: u8) -> u16 {
+        let follows = |last: &&mut Flight| {
+            last.pieces == pieces && last.first + last.count * u64::from(pieces) == number
+        };
+        match self.flights.back_mut().filter(follows) {
+            Some(last) => last.count += 1,
+            None => self.flights.push_back(Flight { first: number, count: 1, pieces }),
         }
         self.allowance -= 1;
         if std::mem::take(&mut self.probing) && self.next > 0 {
@@ -149,18 +164,16 @@ impl Block {
 
     /// How many were sent after the datagram with number `highest`; those before are forgotten.
     fn in_flight(&mut self, highest: u64) -> u64 {
-        while let Some((first, count)) = self.flights.front_mut() {
-            if *first > highest {
-                break;
-            }
-            let gone = (highest - *first + 1).min(*count);
-            (*first, *count) = (*first + gone, *count - gone);
-            if *count > 0 {
+        while let Some(flight) = self.flights.front_mut().filter(|flight| flight.first <= highest) {
+            let pieces = u64::from(flight.pieces);
+            let gone = ((highest - flight.first) / pieces + 1).min(flight.count);
+            (flight.first, flight.count) = (flight.first + gone * pieces, flight.count - gone);
+            if flight.count > 0 {
                 break;
             }
             self.flights.pop_front();
         }
-        self.flights.iter().map(|(_, count)| count).sum()
+        self.flights.iter().map(|flight| flight.count).sum()
     }
 
     /// The receiver, which had got everything up to `highest` that was not lost, says nothing of it. It is asked after if all

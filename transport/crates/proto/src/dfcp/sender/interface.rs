@@ -12,6 +12,9 @@ use crate::pacer::{Burst, MakeUp};
 pub struct SenderConfig {
     /// Bytes of a symbol.
     pub symbol_bytes: u16,
+    /// Whether an object has shorter symbols, and more of them in its blocks, where the path does not carry such when it is
+    /// offered. If not, or if the path comes to carry less, its symbols go in pieces.
+    pub fitted: bool,
     /// Symbols of a block.
     pub block_symbols: u16,
     /// The code of the blocks.
@@ -51,6 +54,7 @@ impl Default for SenderConfig {
     fn default() -> Self {
         SenderConfig {
             symbol_bytes: 1024,
+            fitted: true,
             block_symbols: 512,
             code: Code::Raptor,
             redundancy: 0.0,
@@ -148,6 +152,8 @@ pub struct SenderCounters {
     pub symbols: u64,
     /// Those of them beyond a block's first pass.
     pub repairs: u64,
+    /// Datagrams with pieces of symbols that the path did not carry whole.
+    pub pieces: u64,
     /// Reports that were taken.
     pub reports: u64,
     /// Datagrams that were malformed or of no use.
