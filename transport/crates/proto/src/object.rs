@@ -77,7 +77,8 @@ pub fn cuts(symbol_bytes: u16, block_symbols: u16) -> impl Iterator<Item = (u16,
     std::iter::once(symbol_bytes).chain(shorter).filter_map(move |bytes| {
         let symbols = u16::try_from(block_bytes / u32::from(bytes.max(1))).ok()?;
         let whole = u32::from(symbols) * u32::from(bytes) == block_bytes;
-        (whole && BLOCK_SYMBOLS.contains(&symbols) && SYMBOL_BYTES.contains(&bytes)).then_some((bytes, symbols))
+        (whole && BLOCK_SYMBOLS.contains(&symbols) && SYMBOL_BYTES.contains(&bytes))
+            .then_some((bytes, symbols))
     })
 }
 

@@ -165,7 +165,8 @@ impl PathMtu {
             self.round = Some(Round { sizes, sent: 0, best: 0, ends: now + self.patience() });
         }
         let round = self.round.as_mut()?;
-        let (at, size) = round.sizes.iter().copied().enumerate().skip(round.sent).find(|(_, size)| *size > 0)?;
+        let (at, size) =
+            round.sizes.iter().copied().enumerate().skip(round.sent).find(|(_, size)| *size > 0)?;
         round.sent = at + 1;
         Some(size)
     }
@@ -195,7 +196,9 @@ impl PathMtu {
         }
         let patience = self.patience();
         let lost = MOST_LOST.max(self.most_lost());
-        if self.unanswered.is_some_and(|(since, count)| count >= lost && since + patience <= now) && !self.doubted {
+        if self.unanswered.is_some_and(|(since, count)| count >= lost && since + patience <= now)
+            && !self.doubted
+        {
             self.doubt(now);
         }
         if self.is_settled() && !self.doubted && self.next_round.is_some_and(|at| at <= now) {

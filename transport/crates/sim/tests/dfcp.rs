@@ -308,6 +308,15 @@ fn a_rate_that_is_not_confirmed_expires_and_tfrc_goes_on() {
 }
 
 #[test]
+fn who_had_nothing_to_say_for_long_is_not_gone_at_once() {
+    // Objects take longer than any silence, and between their hashes and the end there are no signals.
+    let (rates, sizes) = (vec![(Time::ZERO, 0.3 * MBPS)], vec![500_000; 2]);
+    let mut run = Bed { rates, sizes, ..Bed::default() }.build();
+    let end = run.deliver(60 * SECOND);
+    assert!(end > Time::ZERO + 2 * SenderConfig::default().silence, "{end:?}");
+}
+
+#[test]
 fn a_sender_whose_receiver_vanishes_stops() {
     let mut run = Bed { sizes: vec![50_000_000], ..Bed::default() }.build();
     run.network.run_for(SECOND);

@@ -144,19 +144,19 @@ fn a_path_that_falls_in_the_middle_costs_a_few_round_trips_and_no_connection() {
 
 #[test]
 fn what_is_offered_after_the_path_fell_has_symbols_that_fit() {
-    let mut run = Run::new(&[3_000_000], 2 * MS, Some(80e6), true);
+    let mut run = Run::new(&[6_000_000], 2 * MS, Some(80e6), true);
     run.network.run_for(100 * MS);
     run.carry(1252, 0.0);
-    run.network.run_for(400 * MS);
+    run.network.run_for(300 * MS);
+    assert!(run.sender().counters().pieces > 0);
     run.network.visit(run.sender, |sender: &mut SenderNode, _| {
-        sender.send("1", bytes(1, 3_000_000));
+        sender.send("1", bytes(1, 6_000_000));
     });
-    run.sizes.push(3_000_000);
-    let before = run.sender().counters();
+    run.sizes.push(6_000_000);
     run.deliver(10 * SECOND);
-    let after = run.sender().counters();
-    assert!(before.pieces > 0);
-    assert!(after.pieces - before.pieces < (after.symbols - before.symbols) / 2, "{before:?} {after:?}");
+    let counters = run.sender().counters();
+    let of_one = 2 * 6_000_000_u64.div_ceil(SYMBOL_BYTES.into());
+    assert!(counters.pieces < of_one, "{counters:?}");
 }
 
 #[test]
@@ -209,6 +209,7 @@ proptest! {
             run.carry(most, loss);
             run.network.run_for(150 * MS);
         }
-        run.deliver(60 * SECOND);
+        // TFRC is slow where much is lost.
+        run.deliver(900 * SECOND);
     }
 }

@@ -10,7 +10,9 @@ use weir_wire::control::{
     self, Client, Code, Entry, Fetch, Frames, Offer, Omitted, Pacing, Parameters, Receiver, Refusal, Run,
     Sender, Server, Tuned, Version,
 };
-use weir_wire::packet::{Credit, Feedback, Flag, Header, Kind, Need, Needs, Piece, Probe, Report, Signal, Symbol, Welcome};
+use weir_wire::packet::{
+    Credit, Feedback, Flag, Header, Kind, Need, Needs, Piece, Probe, Report, Signal, Symbol, Welcome,
+};
 
 /// Names and bytes; what follows a `#` is for people.
 struct Golden(BTreeMap<String, Vec<u8>>);

@@ -6,7 +6,8 @@ use weir_wire::control::{
     Receiver, Refusal, Run, Sender, Server, Tuned, Version,
 };
 use weir_wire::packet::{
-    self, Credit, Feedback, Header, Kind, MAX_CREDITS, MAX_NEEDS, MAX_NUMBER, MAX_PIECES, Piece, Probe, Report, Signal, Symbol, Welcome,
+    self, Credit, Feedback, Header, Kind, MAX_CREDITS, MAX_NEEDS, MAX_NUMBER, MAX_PIECES, Piece, Probe,
+    Report, Signal, Symbol, Welcome,
 };
 
 fn kind() -> impl Strategy<Value = Kind> {

@@ -81,7 +81,7 @@ impl Carrier {
 
     /// When the peer counts as gone, if it does not answer.
     pub(super) fn silent_at(&self) -> Option<Time> {
-        self.signalling.waits().then(|| self.signalling.heard() + self.silence)
+        self.signalling.silent_since().map(|since| since + self.silence)
     }
 }
 

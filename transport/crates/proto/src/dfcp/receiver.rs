@@ -350,7 +350,14 @@ impl Receiver {
     }
 
     /// A part of a symbol, for which the path is too narrow. Returns the symbol if it is whole by that, and of use.
-    fn on_piece(&mut self, now: Time, number: u64, bytes: usize, body: &[u8], ce: bool) -> Option<Arrival<'_>> {
+    fn on_piece(
+        &mut self,
+        now: Time,
+        number: u64,
+        bytes: usize,
+        body: &[u8],
+        ce: bool,
+    ) -> Option<Arrival<'_>> {
         let Ok((piece, payload)) = Piece::parse(body) else { return self.packets.unexpected() };
         if !self.packets.admit(number) {
             return None;

@@ -166,7 +166,11 @@ impl Sender {
     fn cut_for_path(&self) -> (u16, u16) {
         let SenderConfig { symbol_bytes, block_symbols, fitted, .. } = self.config;
         let passes = |(bytes, _): &(u16, u16)| self.shape(*bytes).pieces == 1;
-        let fit = || cuts(symbol_bytes, block_symbols).find(passes).or_else(|| cuts(symbol_bytes, block_symbols).last());
+        let fit = || {
+            cuts(symbol_bytes, block_symbols)
+                .find(passes)
+                .or_else(|| cuts(symbol_bytes, block_symbols).last())
+        };
         fit().filter(|_| fitted).unwrap_or((symbol_bytes, block_symbols))
     }
 
@@ -618,7 +622,8 @@ impl Sender {
         self.counters.repairs += u64::from(block.next >= block.first_pass);
         let rtt_us = self.rtt.as_micros().min(u128::from(u32::MAX)) as u32;
         let index = block.step(now, number, pieces);
-        let symbol = Symbol { request: block.request, block: block.number, index, sent_us: now.micros(), rtt_us };
+        let symbol =
+            Symbol { request: block.request, block: block.number, index, sent_us: now.micros(), rtt_us };
         (symbol, block.symbols.as_mut())
     }
 

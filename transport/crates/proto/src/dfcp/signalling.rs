@@ -94,6 +94,8 @@ pub struct Signalling {
     sealed: bool,
     forged: u64,
     timer: Option<Time>,
+    /// Since when something has been waiting for an answer.
+    waits_since: Time,
     backoff: f64,
     /// Timeouts in a row that were in vain, and what a piece has at most.
     in_vain: u8,
@@ -139,6 +141,7 @@ impl Signalling {
             sealed: false,
             forged: 0,
             timer: None,
+            waits_since: now,
             backoff: 1.0,
             in_vain: 0,
             room: MAX_SIGNAL_PAYLOAD,
@@ -225,9 +228,9 @@ impl Signalling {
         self.heard
     }
 
-    /// Whether something was sent that has to be answered.
-    pub fn waits(&self) -> bool {
-        self.timer.is_some()
+    /// Since when an answer has been awaited, and nothing has come.
+    pub fn silent_since(&self) -> Option<Time> {
+        self.timer.map(|_| self.heard.max(self.waits_since))
     }
 
     fn stream_end(&self) -> u32 {
@@ -474,6 +477,7 @@ impl Signalling {
         }
         self.next = self.next.max(sent_to);
         if self.timer.is_none() && (self.high > self.base || flag != Flag::None) {
+            self.waits_since = now;
             self.timer = Some(now + self.timeout());
         }
         true

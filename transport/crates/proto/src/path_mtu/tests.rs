@@ -113,7 +113,8 @@ fn a_path_beneath_the_base_is_found_as_well() {
 
 #[test]
 fn a_path_that_falls_is_noticed_within_a_few_round_trips() {
-    for (rtt, carries, within) in [(MS, 1252, 60), (MS, 972, 60), (100 * MS, 1252, 350), (100 * MS, 972, 350)] {
+    for (rtt, carries, within) in [(MS, 1252, 60), (MS, 972, 60), (100 * MS, 1252, 350), (100 * MS, 972, 350)]
+    {
         let mut path = Path::new(1452, 1452, rtt);
         path.run(500 * MS, true);
         assert_eq!(path.mtu.size(), 1452);

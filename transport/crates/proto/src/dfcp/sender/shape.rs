@@ -71,7 +71,10 @@ mod tests {
                 for protected in [false, true] {
                     let shape = Shape::of(symbol_bytes, carried, protected);
                     assert!(shape.datagram_bytes <= carried.into(), "{shape:?}");
-                    assert!(usize::from(shape.pieces) * shape.payload_bytes >= symbol_bytes.into(), "{shape:?}");
+                    assert!(
+                        usize::from(shape.pieces) * shape.payload_bytes >= symbol_bytes.into(),
+                        "{shape:?}"
+                    );
                     assert!(shape.pieces <= MAX_PIECES);
                 }
             }
