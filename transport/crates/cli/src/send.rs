@@ -92,17 +92,17 @@ pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
     let security = security::client(&args.trust, &[&args.to], &meeting)?;
     let mut to = args.to.reach(Over::Signals, config.silence)?;
     let mut retry = Retry::new(args.retry)?;
-    let mut symbols = Symbols::new(args.symbol_bytes, args.block_symbols, !args.trust.insecure).fit([to]);
+    let symbols = Symbols::new(args.symbol_bytes, args.block_symbols, !args.trust.insecure);
+    let Symbols { bytes: symbol_bytes, of_a_block: block_symbols, .. } = symbols;
+    let config = SenderConfig { symbol_bytes, block_symbols, fitted: symbols.are_fitted(), ..config };
     let rates = Rates::of(args, to)?;
     let mut report = Report::new(args, &files);
     while !files.iter().all(File::is_over) && !interrupted.load(Ordering::Relaxed) {
         let before = report.delivered();
-        let Symbols { bytes: symbol_bytes, of_a_block: block_symbols, .. } = symbols;
-        let config = SenderConfig { symbol_bytes, block_symbols, ..config.clone() };
         let attempt =
             Attempt { args, tls: &security.tls, config: &config, rates: &rates, interrupted: &interrupted };
         let lost = attempt.run(to, &mut files, &mut report)?;
-        let Some(Lost { why, had_opened }) = lost else { break };
+        let Some(why) = lost else { break };
         security.require_unchanged()?;
         report.complain(&format!("{} ({to}) is gone: {why}", args.to.name));
         if report.delivered() > before {
@@ -115,10 +115,6 @@ pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
         report.retrying(pause);
         std::thread::sleep(pause);
         to = args.to.reach(Over::Signals, config.silence)?;
-        let fitting = symbols.fit([to]);
-        // Signals, which are short, have passed, and symbols perhaps have not.
-        let swallowed = had_opened && report.delivered() == before && fitting == symbols;
-        symbols = if swallowed { symbols.shorter().unwrap_or(symbols) } else { fitting };
     }
     let stopped = interrupted.load(Ordering::Relaxed);
     let complete = report.finish(&files, stopped);
@@ -251,13 +247,6 @@ fn opened(content: &std::fs::File, name: &str) -> Result<Arc<dyn Source>, String
     udp::open(content, name).map_err(|(_, why)| why)
 }
 
-/// How a connection was lost.
-struct Lost {
-    why: String,
-    /// Its receiver had answered, and was who it should be.
-    had_opened: bool,
-}
-
 /// One connection.
 struct Attempt<'a> {
     args: &'a Send,
@@ -268,13 +257,13 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Sends until all is there or has failed for good. Returns how the connection was lost, if it was.
+    /// Sends until all is there or has failed for good. Returns why the connection was lost, if it was.
     fn run(
         &self,
         to: std::net::SocketAddr,
         files: &mut [File],
         report: &mut Report,
-    ) -> Result<Option<Lost>, Failure> {
+    ) -> Result<Option<String>, Failure> {
         let name = self.args.to.name.clone();
         let options = SendOptions { to, name, tls: self.tls.clone(), config: self.config.clone() };
         let mut sending = Sending::connect(options).map_err(Failure::new)?;
@@ -350,7 +339,7 @@ impl Attempt<'_> {
                     SendUpdate::Guided(guide) => report.guided(guide),
                     SendUpdate::Lost { why } => {
                         report.keep(&sending);
-                        return Ok(Some(Lost { why, had_opened: open }));
+                        return Ok(Some(why));
                     }
                 }
             }

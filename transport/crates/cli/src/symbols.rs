@@ -3,13 +3,11 @@
 
 use std::net::SocketAddr;
 
-use proto::object::{BLOCK_SYMBOLS, SYMBOL_BYTES};
+use proto::object::cuts;
 use wire::packet::symbol_datagram_bytes;
 
 use crate::args::SymbolBytes;
 
-/// Below this, symbols are not shortened: every path carries it (RFC 8200, section 5, less headers of tunnels).
-const LEAST_BYTES: u16 = 256;
 const UDP_BYTES: usize = 8;
 
 /// The cut of blocks.
@@ -31,14 +29,17 @@ impl Symbols {
         Symbols { bytes: bytes.exactly(protected), of_a_block, protected, fitted }
     }
 
+    /// Whether they are shorter where the path carries less.
+    pub(crate) fn are_fitted(self) -> bool {
+        self.fitted
+    }
+
     /// Cuts blocks of this length, the longest symbols first.
     fn cuts(self) -> impl Iterator<Item = Symbols> {
-        let block_bytes = u32::from(self.bytes) * u32::from(self.of_a_block);
-        (LEAST_BYTES..=self.bytes).rev().filter(|bytes| bytes % 16 == 0).filter_map(move |bytes| {
-            let of_a_block = block_bytes / u32::from(bytes);
-            let whole = block_bytes % u32::from(bytes) == 0;
-            let of_a_block = u16::try_from(of_a_block).ok().filter(|k| whole && BLOCK_SYMBOLS.contains(k))?;
-            SYMBOL_BYTES.contains(&bytes).then_some(Symbols { bytes, of_a_block, ..self })
+        cuts(self.bytes, self.of_a_block).map(move |(bytes, of_a_block)| Symbols {
+            bytes,
+            of_a_block,
+            ..self
         })
     }
 

@@ -16,6 +16,7 @@ use wire::control::Refusal;
 
 use crate::clock::Clock;
 use crate::disk::{self, Block, Disk, Done, Load, Ticket};
+use crate::path::path_mtu;
 use crate::poller::{Interest, Poller};
 use crate::socket::DataSocket;
 use crate::source::{Refused, Source};
@@ -26,6 +27,10 @@ const SOCKET: usize = 0;
 const RECEIVE_BATCHES: usize = 8;
 /// Bursts that are sent before what has come in is looked at.
 const TRANSMIT_TURNS: usize = 8;
+/// What is around a datagram.
+const UDP_BYTES: usize = 8;
+const IPV4_BYTES: usize = 20;
+const IPV6_BYTES: usize = 40;
 /// How long the receiver may take to acknowledge the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -141,6 +146,8 @@ pub struct Sending {
     buffer: Vec<u8>,
     /// Datagrams that the socket had no room for, and their size.
     unsent: Option<(Vec<u8>, usize)>,
+    /// The path swallows long datagrams, perhaps, and the system was asked what it knows of that.
+    doubted: bool,
     lost: bool,
 }
 
@@ -170,7 +177,7 @@ impl Sending {
         };
         let clock = Clock::start();
         let (news, told) = mpsc::channel();
-        let sending = Sending {
+        let mut sending = Sending {
             clock,
             socket,
             disk: Disk::start(&poller, disk::OF_A_CLIENT)?,
@@ -185,8 +192,10 @@ impl Sending {
             updates: Vec::new(),
             buffer: Vec::new(),
             unsent: None,
+            doubted: false,
             lost: false,
         };
+        sending.hint_path();
         sending.poller.add(sending.socket.socket(), SOCKET, Interest::Read)?;
         Ok(sending)
     }
@@ -294,6 +303,16 @@ impl Sending {
         Ok(())
     }
 
+    /// Tells the endpoint what the system knows of the path, if it knows anything: as far as its own interface, or as a router
+    /// has said.
+    fn hint_path(&mut self) {
+        if let Ok(mtu) = path_mtu(self.to) {
+            let headers = UDP_BYTES + if self.to.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES };
+            let bytes = u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX);
+            self.endpoint.hint_path(self.clock.now(), bytes);
+        }
+    }
+
     /// Does what is due, and sends what there is to send.
     fn drive(&mut self) -> Result<(), SendError> {
         if self.lost {
@@ -316,6 +335,11 @@ impl Sending {
         if self.endpoint.poll_timeout(now).is_some_and(|at| at <= now) {
             self.endpoint.handle_timeout(now);
         }
+        let doubted = self.endpoint.path().is_doubted();
+        if doubted && !std::mem::replace(&mut self.doubted, doubted) {
+            self.hint_path();
+        }
+        self.doubted = doubted;
         loop {
             while let Some(event) = self.endpoint.poll_event() {
                 self.on_event(event);
@@ -444,8 +468,8 @@ impl Sending {
         let counters = self.endpoint.counters();
         self.endpoint.data().map_or_else(SendReport::default, |sender| {
             let (guide, rate_bps) = sender.rate(now);
-            let (loss, rtt) = (sender.loss(), sender.rtt());
-            SendReport { counters, guide: Some(guide), rate_bps, loss, rtt }
+            let (loss, rtt, path_bytes) = (sender.loss(), sender.rtt(), self.endpoint.path().size());
+            SendReport { counters, guide: Some(guide), rate_bps, loss, rtt, path_bytes }
         })
     }
 }
@@ -463,4 +487,6 @@ pub struct SendReport {
     pub loss: f64,
     /// The smoothed round trip.
     pub rtt: Duration,
+    /// The longest datagrams that the path carries, as far as is known: bytes of UDP payload.
+    pub path_bytes: u16,
 }

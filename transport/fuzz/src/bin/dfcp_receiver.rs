@@ -9,7 +9,7 @@ use weir_proto::Time;
 use weir_proto::dfcp::{Receiver, ReceiverConfig, ReceiverEvent};
 use weir_proto::protect::Protection;
 use wire::control::{self, Run};
-use wire::packet::{Header, Kind, Symbol};
+use wire::packet::{Header, Kind, Piece, Symbol};
 
 const MOST_STEPS: usize = 300;
 
@@ -32,7 +32,9 @@ fuzz_target!(|bytes: &[u8]| {
             }
             2 | 3 => {
                 let mut datagram = Vec::new();
-                Header { kind: Kind::Symbol, connection: 1, number: bytes.number(2) }.emit(&mut datagram);
+                let (is_piece, which) = (bytes.byte() % 2 == 0, bytes.byte());
+                let kind = if is_piece { Kind::Piece } else { Kind::Symbol };
+                Header { kind, connection: 1, number: bytes.number(2) }.emit(&mut datagram);
                 let symbol = Symbol {
                     request: u16::from(bytes.byte() % 4),
                     block: u32::from(bytes.byte()),
@@ -40,9 +42,14 @@ fuzz_target!(|bytes: &[u8]| {
                     sent_us: bytes.number(4) as u32,
                     rtt_us: bytes.number(3) as u32,
                 };
-                symbol.emit(&mut datagram);
+                if is_piece {
+                    Piece { symbol, piece: which % 16, of: which / 16 }.emit(&mut datagram);
+                } else {
+                    symbol.emit(&mut datagram);
+                }
                 datagram.extend_from_slice(&bytes.some());
                 if let Some(arrival) = receiver.handle_datagram(now, bytes.byte() % 2 == 0, &mut datagram) {
+                    assert!(arrival.payload.len() <= 9_000);
                     let (request, block, enough) = (arrival.request, arrival.block, arrival.enough);
                     if enough {
                         receiver.complete(now, request, block);

@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
             break;
         }
         let which = usize::from(bytes.byte() % 2);
-        match bytes.byte() % 7 {
+        match bytes.byte() % 8 {
             0 | 1 => {
                 let mut datagram = Vec::new();
                 let header = Header { kind: Kind::Signal, connection: CONNECTION, number: bytes.number(6) };
@@ -55,8 +55,21 @@ fuzz_target!(|bytes: &[u8]| {
                     }
                     let header = Header::parse(&datagram).expect("the header is as it was");
                     came += datagram.len();
-                    ends[which].handle_datagram(now, &header, &datagram);
+                    if header.kind == Kind::Probe {
+                        if ends[which].open_probe(&header, &datagram).is_some() {
+                            ends[which].answer(datagram.len() as u16);
+                        }
+                    } else {
+                        ends[which].handle_datagram(now, &header, &datagram);
+                    }
                 }
+            }
+            6 if ends[which].can_probe() => {
+                let mut buffer = Vec::new();
+                let bytes = bytes.number(2) as u16 % 1_500;
+                ends[which].probe(bytes, &mut buffer);
+                assert!(buffer.len() <= usize::from(bytes).max(HEADER_BYTES + 2 + 16));
+                sent[which].push(buffer);
             }
             4 => now = now + Duration::from_nanos(bytes.number(5)),
             5 if !protected[which] => {

@@ -24,6 +24,7 @@ pub(super) struct Report {
     bytes: u64,
     /// Of connections that are over.
     past: SenderCounters,
+    connections: u64,
     present: SendReport,
     guide: Option<Guide>,
     said: Instant,
@@ -41,6 +42,7 @@ impl Report {
             span: None,
             bytes: 0,
             past: SenderCounters::default(),
+            connections: 0,
             present: SendReport::default(),
             guide: None,
             said: Instant::now(),
@@ -132,11 +134,13 @@ impl Report {
     /// This connection is over.
     pub(super) fn keep(&mut self, sending: &Sending) {
         self.present = sending.report();
-        let SenderCounters { symbols, repairs, reports, unexpected, forged, replayed } =
+        let SenderCounters { symbols, repairs, pieces, reports, unexpected, forged, replayed } =
             self.present.counters;
+        self.connections += 1;
         self.past = SenderCounters {
             symbols: self.past.symbols + symbols,
             repairs: self.past.repairs + repairs,
+            pieces: self.past.pieces + pieces,
             reports: self.past.reports + reports,
             unexpected: self.past.unexpected + unexpected,
             forged: self.past.forged + forged,
@@ -161,7 +165,7 @@ impl Report {
         }
         let complete = files.iter().all(|file| file.state == State::Stored);
         let seconds = self.began.elapsed().as_secs_f64();
-        let SenderCounters { symbols, repairs, reports, unexpected, forged, replayed } = self.past;
+        let SenderCounters { symbols, repairs, pieces, reports, unexpected, forged, replayed } = self.past;
         if self.json {
             let span_seconds = self.span.map(|(first, last, _)| last.duration_since(first).as_secs_f64());
             say(&json!({
@@ -175,6 +179,9 @@ impl Report {
                 "goodput_bps": 8.0 * self.bytes as f64 / seconds.max(1e-9),
                 "symbols": symbols,
                 "repairs": repairs,
+                "pieces": pieces,
+                "connections": self.connections,
+                "path_bytes": self.present.path_bytes,
                 "reports": reports,
                 "unexpected": unexpected,
                 "forged": forged,
