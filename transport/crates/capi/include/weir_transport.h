@@ -46,8 +46,17 @@ enum weir_output_kind {
     WEIR_CLOSE = 3,             /* Close the reliable channel after what was sent. */
 };
 
+/* The ECN field of a datagram's IP header (RFC 3168), with the field's values. */
+enum weir_ecn {
+    WEIR_NOT_ECT = 0,
+    WEIR_ECT_1 = 1,
+    WEIR_ECT_0 = 2,             /* A congested queue may mark it instead of dropping it. */
+    WEIR_CE = 3,                /* It has been marked. */
+};
+
 struct weir_output {
     enum weir_output_kind kind;
+    enum weir_ecn ecn;          /* Of a datagram. */
     uint32_t to;
     const uint8_t *bytes;       /* Until the next call with this node. */
     size_t n_bytes;             /* UDP payload, or control bytes. */
@@ -97,7 +106,7 @@ struct weir_node *weir_dfcp_receiver_new(bool secure);
 /* What has come of the object at 'path', zeros where nothing has: valid until the next call with this node. */
 int weir_dfcp_receiver_object(const struct weir_node *, const char *path, const uint8_t **bytes, size_t *n_bytes);
 
-int weir_node_handle_datagram(struct weir_node *, uint64_t now_ns, uint32_t from, bool ce,
+int weir_node_handle_datagram(struct weir_node *, uint64_t now_ns, uint32_t from, enum weir_ecn ecn,
                               const uint8_t *bytes, size_t n_bytes);
 int weir_node_handle_control(struct weir_node *, uint64_t now_ns, uint32_t from, const uint8_t *bytes, size_t n_bytes);
 int weir_node_handle_closed(struct weir_node *, uint64_t now_ns, uint32_t from);

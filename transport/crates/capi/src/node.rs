@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use proto::Time;
+use proto::ecn::Codepoint;
 use sim::dfcp::{ReceiverNode, SenderNode};
 use sim::lttp::{ClientNode, ServerNode};
 use sim::{Datagram, NodeId, Output};
@@ -62,6 +63,7 @@ pub(crate) unsafe fn node<'a>(node: *mut Node) -> Option<&'a mut Node> {
 #[repr(C)]
 pub struct COutput {
     kind: c_int,
+    ecn: c_int,
     to: u32,
     bytes: *const u8,
     n_bytes: usize,
@@ -76,7 +78,7 @@ pub unsafe extern "C" fn weir_node_handle_datagram(
     to: *mut Node,
     now_ns: u64,
     from: u32,
-    ce: bool,
+    ecn: c_int,
     begin: *const u8,
     n_bytes: usize,
 ) -> c_int {
@@ -84,7 +86,8 @@ pub unsafe extern "C" fn weir_node_handle_datagram(
         // SAFETY: the caller's promise.
         let (to, bytes) = unsafe { (node(to)?, bytes(begin, n_bytes)?) };
         let from = NodeId(from as usize);
-        let datagram = Datagram { from, ce, ..Datagram::new(from, bytes.to_vec()) };
+        let ecn = Codepoint::from_bits(u8::try_from(ecn).ok().filter(|bits| *bits <= 3)?);
+        let datagram = Datagram { from, ecn, ..Datagram::new(from, bytes.to_vec()) };
         to.machine().handle(Time::from_nanos(now_ns), datagram);
         Some(0)
     })
@@ -163,9 +166,11 @@ pub unsafe extern "C" fn weir_node_poll_transmit(of: *mut Node, now_ns: u64, out
         // SAFETY: the caller's promise.
         let of = unsafe { node(of) }.filter(|_| !output.is_null())?;
         let Some(next) = of.machine().poll_transmit(Time::from_nanos(now_ns)) else { return Some(0) };
+        let mut ecn = Codepoint::NotEct;
         let (kind, to) = match next {
             Output::Datagram(datagram) => {
                 of.output = datagram.payload;
+                ecn = datagram.ecn;
                 (1, datagram.to)
             }
             Output::Control { to, message } => {
@@ -178,8 +183,9 @@ pub unsafe extern "C" fn weir_node_poll_transmit(of: *mut Node, now_ns: u64, out
             }
         };
         let to = u32::try_from(to.0).ok()?;
+        let (bytes, n_bytes) = (of.output.as_ptr(), of.output.len());
         // SAFETY: the caller's promise.
-        unsafe { output.write(COutput { kind, to, bytes: of.output.as_ptr(), n_bytes: of.output.len() }) };
+        unsafe { output.write(COutput { kind, ecn: ecn as c_int, to, bytes, n_bytes }) };
         Some(1)
     })
 }

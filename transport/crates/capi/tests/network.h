@@ -68,7 +68,7 @@ step(struct weir_node **nodes, uint32_t n_nodes, uint64_t *now_ns)
         events = e->next;
         *now_ns = e->at_ns > *now_ns ? e->at_ns : *now_ns;
         if (e->what.kind == WEIR_DATAGRAM) {
-            check("datagram", weir_node_handle_datagram(nodes[e->to], *now_ns, e->from, false,
+            check("datagram", weir_node_handle_datagram(nodes[e->to], *now_ns, e->from, e->what.ecn,
                                                         e->what.bytes, e->what.n_bytes));
         } else if (e->what.kind == WEIR_CONTROL) {
             check("control", weir_node_handle_control(nodes[e->to], *now_ns, e->from,

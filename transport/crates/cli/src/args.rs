@@ -399,6 +399,9 @@ pub(crate) struct Send {
     /// Send every block once and do not wait for acknowledgements: loss beyond the redundancy is not repaired
     #[arg(long)]
     pub(crate) no_acks: bool,
+    /// Do not ask switches for marks of congestion (ECN, RFC 3168), which are asked for while the rate is TFRC's
+    #[arg(long)]
+    pub(crate) no_ecn: bool,
     /// Send unencoded bytes of the first block instead of every block's symbols: to measure the cost of encoding. The
     /// receiver must run with --no-decode
     #[arg(long)]

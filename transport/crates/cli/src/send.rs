@@ -147,6 +147,7 @@ fn config(args: &Send) -> Result<SenderConfig, Failure> {
         redundancy: args.redundancy / 100.0,
         window_blocks: args.window,
         early_stop: !args.no_early_stop,
+        ecn: !args.no_ecn,
         acknowledgements: !args.no_acks,
         encode: !args.no_encode,
         rate,

@@ -6,6 +6,7 @@ pub mod assembly;
 pub mod channel;
 pub mod coding;
 pub mod dfcp;
+pub mod ecn;
 pub mod lttp;
 pub mod object;
 pub mod path_mtu;

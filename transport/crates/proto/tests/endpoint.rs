@@ -13,7 +13,9 @@ use weir_proto::assembly::{Assembly, Step};
 use weir_proto::channel::Security;
 use weir_proto::dfcp::{
     RateConfig, ReceiverConfig, ReceiverEndpoint, ReceiverEvent, SenderConfig, SenderEndpoint, SenderEvent,
+    Transmit,
 };
+use weir_proto::ecn::Codepoint;
 use weir_proto::object::{Arrival, Cut, Layout, Object};
 use wire::control::{Run, Version};
 
@@ -194,7 +196,8 @@ impl Pair {
             }
         }
         let mut buffer = Vec::new();
-        while let Some(segment_bytes) = self.sender.poll_transmit(self.now, &mut buffer, 64) {
+        while let Some(Transmit { segment_bytes, .. }) = self.sender.poll_transmit(self.now, &mut buffer, 64)
+        {
             for datagram in buffer.chunks(segment_bytes) {
                 self.put(true, datagram.to_vec());
             }
@@ -228,7 +231,7 @@ impl Pair {
         if !to_receiver {
             return self.sender.handle_datagram(self.now, &mut datagram);
         }
-        let arrival = self.receiver.handle_datagram(self.now, false, &mut datagram);
+        let arrival = self.receiver.handle_datagram(self.now, Codepoint::NotEct, &mut datagram);
         let Some(Arrival { request, block, index, payload, .. }) = arrival else { return };
         let (assembly, _) = self.coming.as_mut().unwrap();
         let step = assembly.symbol(block, index, payload, || None).unwrap();

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_proto::dfcp::{
-    RateConfig, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent,
+    RateConfig, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent, Transmit,
 };
+use weir_proto::ecn::Codepoint;
 use weir_proto::object::{Object, symbol_cap};
 use weir_proto::protect::Protection;
 use weir_proto::{Budget, Time};
@@ -54,17 +55,26 @@ fn to_sender() -> impl Strategy<Value = ToSender> {
     ];
     let needs = prop_oneof![Just(Needs::Nothing), (0_u16..200).prop_map(Needs::Symbols)];
     let need = (request, 0_u32..9, needs).prop_map(|(request, block, needs)| Need { request, block, needs });
-    let report =
-        (any::<(u32, u32, u64)>(), 0.0..1.0_f64, 0_u64..400, 0_u64..400, prop::collection::vec(need, 0..6))
-            .prop_map(|((echo_us, delay_us, x_recv), loss_event_rate, highest, received, needs)| Report {
+    let report = (
+        any::<(u32, u32, u64)>(),
+        0.0..1.0_f64,
+        0_u64..400,
+        [0_u64..400, 0..400, 0..400],
+        prop::collection::vec(need, 0..6),
+    )
+        .prop_map(
+            |((echo_us, delay_us, x_recv), loss_event_rate, highest, [received, ect, ce], needs)| Report {
                 echo_us,
                 delay_us,
                 x_recv: x_recv % MAX_NUMBER,
                 loss_event_rate,
                 highest,
                 received,
+                ect,
+                ce,
                 needs,
-            });
+            },
+        );
     prop_oneof![
         2 => message.prop_map(ToSender::Say),
         4 => report.prop_map(ToSender::Report),
@@ -128,7 +138,7 @@ proptest! {
             while sender.poll_control().is_some() {}
             let mut buffer = Vec::new();
             for _ in 0..50 {
-                let Some(segment_bytes) = sender.poll_transmit(now, &mut buffer, 4) else { break };
+                let Some(Transmit { segment_bytes, .. }) = sender.poll_transmit(now, &mut buffer, 4) else { break };
                 sent += (buffer.len() / segment_bytes) as u64;
                 prop_assert_eq!(buffer.len() % segment_bytes, 0);
                 buffer.clear();
@@ -236,13 +246,13 @@ proptest! {
                         out.resize(out.len() + bytes, 1);
                     });
                     came += 1;
-                    if let Some(arrival) = receiver.handle_datagram(now, false, &mut datagram) {
+                    if let Some(arrival) = receiver.handle_datagram(now, Codepoint::NotEct, &mut datagram) {
                         prop_assert_eq!(arrival.payload.len(), bytes);
                         prop_assert!(arrival.index < symbol_cap(40));
                     }
                 }
                 ToReceiver::Raw(mut bytes) => {
-                    prop_assert!(receiver.handle_datagram(now, true, &mut bytes).is_none());
+                    prop_assert!(receiver.handle_datagram(now, Codepoint::Ce, &mut bytes).is_none());
                 }
                 ToReceiver::Wait(ns) => now = now + Duration::from_nanos(ns),
                 ToReceiver::Driver { complete: true, request, block, .. } => {
@@ -388,7 +398,11 @@ fn blocks_and_objects_of_all_senders_are_held_within_the_budget() {
             receiver.handle_control(Time::ZERO, offered(request, 1 << 30, 64));
             receiver.accept(request, &[Run { first: 0, count: u32::MAX }]);
             for block in 0..40 {
-                receiver.handle_datagram(Time::ZERO, false, &mut symbol(request, block, 0, number));
+                receiver.handle_datagram(
+                    Time::ZERO,
+                    Codepoint::NotEct,
+                    &mut symbol(request, block, 0, number),
+                );
                 number += 1;
                 let hash = control::Sender::BlockHash { request, block, hash: [0; 32] };
                 receiver.handle_control(Time::ZERO, hash);
@@ -417,9 +431,9 @@ fn a_block_for_which_there_was_no_memory_comes_when_there_is() {
     receiver.handle_control(Time::ZERO, offered(0, 1 << 20, 64));
     receiver.accept(0, &[Run { first: 0, count: u32::MAX }]);
     let others = budget.take(budget.most());
-    assert!(receiver.handle_datagram(Time::ZERO, false, &mut symbol(0, 0, 0, 0)).is_none());
+    assert!(receiver.handle_datagram(Time::ZERO, Codepoint::NotEct, &mut symbol(0, 0, 0, 0)).is_none());
     drop(others);
-    assert!(receiver.handle_datagram(Time::ZERO, false, &mut symbol(0, 0, 0, 1)).is_some());
+    assert!(receiver.handle_datagram(Time::ZERO, Codepoint::NotEct, &mut symbol(0, 0, 0, 1)).is_some());
     assert_eq!(receiver.counters().no_room, 1);
 }
 
@@ -440,7 +454,8 @@ fn a_report_that_comes_late_asks_for_nothing_again() {
         let mut sent = 0;
         for _ in 0..1_000 {
             *now = *now + Duration::from_millis(1);
-            while let Some(bytes) = sender.poll_transmit(*now, &mut buffer, 4) {
+            while let Some(Transmit { segment_bytes: bytes, .. }) = sender.poll_transmit(*now, &mut buffer, 4)
+            {
                 sent += buffer.len() / bytes;
                 buffer.clear();
             }
@@ -459,6 +474,8 @@ fn a_report_that_comes_late_asks_for_nothing_again() {
             loss_event_rate: 0.0,
             highest,
             received: highest + 1,
+            ect: 0,
+            ce: 0,
             needs,
         };
         let mut bytes = datagram(Kind::Report, number, |out| report.emit(out));

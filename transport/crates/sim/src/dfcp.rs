@@ -9,6 +9,7 @@ pub use receiver::{Received, ReceiverNode};
 pub use sender::{Outcome, SenderNode, SenderSetup};
 
 use proto::channel::Security;
+use proto::ecn::Codepoint;
 use wire::packet::{Header, Kind};
 
 use crate::lttp::Secret;
@@ -25,14 +26,13 @@ fn is_signal(datagram: &[u8]) -> bool {
     Header::parse(datagram).is_ok_and(|header| header.kind == Kind::Signal)
 }
 
-/// A datagram as it goes over links: a signal with a checksum; ECN-capable if it carries data and its sender heeds marks.
-fn datagram(to: NodeId, mut bytes: Vec<u8>, heeds_marks: bool) -> Output {
-    let signal = is_signal(&bytes);
-    if signal {
+/// A datagram as it goes over links: a signal with a checksum.
+fn datagram(to: NodeId, mut bytes: Vec<u8>, ecn: Codepoint) -> Output {
+    if is_signal(&bytes) {
         let sum = checksum(&bytes);
         bytes.extend_from_slice(&sum);
     }
-    Output::Datagram(Datagram { ecn_capable: heeds_marks && !signal, ..Datagram::new(to, bytes) })
+    Output::Datagram(Datagram { ecn, ..Datagram::new(to, bytes) })
 }
 
 /// What arrived of a datagram; a signal that did not arrive whole is as good as lost.

@@ -77,6 +77,8 @@ pub struct Faults {
     pub duplicate: f64,
     /// Probability that one byte of the payload changes.
     pub corrupt: f64,
+    /// Clears the ECN field of every datagram (RFC 3168), as some routers do.
+    pub clear_ecn: bool,
     /// Probability that a datagram takes a time up to `reorder_by` longer, and others overtake it.
     pub reorder: f64,
     /// See `reorder`.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use proto::ecn::Codepoint;
+
 use crate::faults::{FaultState, Faults};
 use crate::hop::Hop;
 use crate::queue::{Limits, Queue};
@@ -137,6 +139,9 @@ impl Link {
     }
 
     fn enqueue(&mut self, now: Time, mut hop: Hop, offered: &mut Offered) {
+        if self.faults.clear_ecn {
+            hop.datagram.ecn = Codepoint::NotEct;
+        }
         if self.state.corrupts(&self.faults, &mut hop.datagram) {
             self.counters.corrupted += 1;
         }

@@ -2,6 +2,8 @@
 
 use std::any::Any;
 
+use proto::ecn::Codepoint;
+
 use crate::Time;
 
 /// A node of a network.
@@ -22,17 +24,16 @@ pub struct Datagram {
     pub payload: Vec<u8>,
     /// What it takes on a link and in a queue.
     pub wire_bytes: u32,
-    /// Sent as ECN-capable (ECT, RFC 3168): a queue may mark it instead of dropping it. Only who heeds marks sends so.
-    pub ecn_capable: bool,
-    /// Marked by a queue (congestion experienced).
-    pub ce: bool,
+    /// Of its IP header (RFC 3168): a queue may mark it instead of dropping it if it is sent ECN-capable. Only who heeds marks
+    /// sends so.
+    pub ecn: Codepoint,
 }
 
 impl Datagram {
     /// An UDP datagram.
     pub fn new(to: NodeId, payload: Vec<u8>) -> Self {
         let wire_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX).saturating_add(UDP_OVERHEAD_BYTES);
-        Datagram { from: to, to, payload, wire_bytes, ecn_capable: false, ce: false }
+        Datagram { from: to, to, payload, wire_bytes, ecn: Codepoint::NotEct }
     }
 
     /// The same with another size on the wire: for models that do not build their headers or data.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use proto::ecn::Codepoint;
 use proto::tfrc::{Feedback, Options, Receiver, Sender, Start};
 
 use crate::{Datagram, Node, NodeId, Output, Rng, Time};
@@ -105,7 +106,7 @@ impl Node for Source {
         let payload = bytes([self.seq, now.as_nanos(), rtt.as_nanos() as u64, 0]);
         self.seq += 1;
         Some(Output::Datagram(Datagram {
-            ecn_capable: true,
+            ecn: Codepoint::Ect0,
             ..Datagram::new(self.to, payload).sized(self.config.wire_bytes)
         }))
     }
@@ -140,8 +141,13 @@ impl Node for Sink {
         if self.from.is_none() || seq > self.highest {
             (self.from, self.highest) = (Some((datagram.from, stamp)), seq);
         }
-        self.due |=
-            self.receiver.on_packet(now, seq, self.segment_bytes, Duration::from_nanos(rtt), datagram.ce);
+        self.due |= self.receiver.on_packet(
+            now,
+            seq,
+            self.segment_bytes,
+            Duration::from_nanos(rtt),
+            datagram.ecn.is_ce(),
+        );
     }
 
     fn handle_timeout(&mut self, _now: Time) {

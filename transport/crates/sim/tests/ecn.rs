@@ -5,11 +5,12 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Bed, SECOND};
-use proto::dfcp::{Guide, RateConfig, ReceiverConfig, SenderConfig};
+use common::{Bed, SECOND, bytes};
+use proto::dfcp::{Guide, RateConfig, ReceiverConfig, ReceiverCounters, SenderConfig, SenderCounters};
+use proto::ecn::State;
 use proto::lttp::ClientConfig;
 use weir_sim::dfcp::{ReceiverNode, SenderNode, SenderSetup};
-use weir_sim::{Discipline, LinkConfig, LinkCounters, Network, Red, StarConfig, Time};
+use weir_sim::{Discipline, Faults, LinkConfig, LinkCounters, Loss, Network, Red, StarConfig, Time};
 
 /// RED that marks: from 15,000 bytes on, one in five at 60,000.
 const MARKING: Red = Red {
@@ -48,38 +49,131 @@ fn servers_of_lttp_heed_marks_as_they_heed_losses() {
     assert!(marked_goodput > 0.75e8, "{marked_goodput}");
 }
 
-/// A sender of DFCP over a link that marks, at a rate that it is told or under TFRC.
-fn dfcp(told: Option<f64>) -> LinkCounters {
-    let mut network = Network::new(2);
-    let receiver = network.add(ReceiverNode::new(ReceiverConfig::default(), None));
-    let config = SenderConfig::default();
-    let setup = SenderSetup {
-        config: SenderConfig { rate: RateConfig { expiry: None, ..config.rate }, ..config },
-        secret: None,
-        connection: 1,
-        rates: told.into_iter().map(|bps| (Time::ZERO, bps)).collect(),
-    };
-    let mut node = SenderNode::new(setup, receiver);
-    node.send("object", vec![7; 10_000_000]);
-    let sender = network.add(node);
-    let delay = Duration::from_millis(1);
-    let config =
-        LinkConfig { discipline: Discipline::Red(MARKING), ..LinkConfig::new(100_000_000, delay, 200_000) };
-    let there = network.add_link(config);
-    let back = network.add_link(LinkConfig::delay(delay));
-    network.route(sender, receiver, &[there]);
-    network.route(receiver, sender, &[back]);
-    let done = |network: &Network| network.node::<SenderNode>(sender).is_done();
-    assert!(network.run_until(Time::ZERO + 20 * SECOND, done));
-    let guide = if told.is_some() { Guide::Told } else { Guide::Tfrc };
-    assert!(network.node::<SenderNode>(sender).guides().iter().all(|(_, g)| *g == guide));
-    network.link(there).counters(network.now())
+/// A sender of DFCP with 10 MB over a link of 100 Mb/s whose queue is RED that marks.
+struct Dfcp {
+    /// What it is told; `None`: it is under TFRC.
+    told: Option<f64>,
+    ecn: bool,
+    faults: Faults,
+    seed: u64,
+}
+
+impl Default for Dfcp {
+    fn default() -> Self {
+        Dfcp { told: None, ecn: true, faults: Faults::default(), seed: 2 }
+    }
+}
+
+/// What came of it.
+struct Sent {
+    goodput: f64,
+    link: LinkCounters,
+    sender: SenderCounters,
+    receiver: ReceiverCounters,
+}
+
+impl Dfcp {
+    fn run(self) -> Sent {
+        const BYTES: usize = 10_000_000;
+        let mut network = Network::new(self.seed);
+        let receiver = network.add(ReceiverNode::new(ReceiverConfig::default(), None));
+        let config = SenderConfig::default();
+        let rate = RateConfig { expiry: None, ..config.rate };
+        let setup = SenderSetup {
+            config: SenderConfig { rate, ecn: self.ecn, ..config },
+            secret: None,
+            connection: 1,
+            rates: self.told.into_iter().map(|bps| (Time::ZERO, bps)).collect(),
+        };
+        let mut node = SenderNode::new(setup, receiver);
+        let object = bytes(1, BYTES);
+        node.send("object", object.clone());
+        let sender = network.add(node);
+        let delay = Duration::from_millis(1);
+        let config = LinkConfig {
+            discipline: Discipline::Red(MARKING),
+            ..LinkConfig::new(100_000_000, delay, 200_000)
+        };
+        let there = network.add_link(config);
+        network.link_mut(there).faults = self.faults;
+        let back = network.add_link(LinkConfig::delay(delay));
+        network.route(sender, receiver, &[there]);
+        network.route(receiver, sender, &[back]);
+        let done = |network: &Network| network.node::<SenderNode>(sender).is_done();
+        assert!(network.run_until(Time::ZERO + 20 * SECOND, done));
+        let now = network.now();
+        let node = network.node::<SenderNode>(sender);
+        let guide = if self.told.is_some() { Guide::Told } else { Guide::Tfrc };
+        assert!(node.guides().iter().all(|(_, g)| *g == guide));
+        let received = network.node::<ReceiverNode>(receiver);
+        assert!(received.received("object").is_some_and(|came| came.bytes == object), "other bytes");
+        Sent {
+            goodput: 8.0 * BYTES as f64 / now.since(Time::ZERO).as_secs_f64(),
+            link: network.link(there).counters(now),
+            sender: node.counters(),
+            receiver: received.counters(sender, 1),
+        }
+    }
+}
+
+/// Loses what is sent ECN-capable, from the `n`-th datagram of the link on.
+fn dropping_ect(n: u64) -> Faults {
+    Faults {
+        loss: Loss::Script(Box::new(move |number, d| number >= n && d.ecn.is_capable())),
+        ..Faults::default()
+    }
 }
 
 #[test]
 fn a_sender_of_dfcp_asks_for_marks_only_while_it_heeds_them() {
-    let under_tfrc = dfcp(None);
+    let under_tfrc = Dfcp::default().run().link;
     assert!(under_tfrc.marked > 20 && under_tfrc.dropped * 10 < under_tfrc.marked, "{under_tfrc:?}");
-    let told = dfcp(Some(110e6));
+    let told = Dfcp { told: Some(110e6), ..Dfcp::default() }.run().link;
     assert!(told.marked == 0 && told.dropped_early > 100, "{told:?}");
+}
+
+#[test]
+fn marks_cost_a_sender_of_dfcp_no_more_than_drops_and_both_ends_count_them() {
+    let (mut dropped_bps, mut marked_bps) = (0.0, 0.0);
+    for seed in 0..6 {
+        let dropped = Dfcp { ecn: false, seed, ..Dfcp::default() }.run();
+        let marked = Dfcp { seed, ..Dfcp::default() }.run();
+        println!(
+            "DFCP: {:.0} b/s with {} drops, {:.0} b/s with {} marks and {} drops",
+            dropped.goodput, dropped.link.dropped, marked.goodput, marked.link.marked, marked.link.dropped
+        );
+        (dropped_bps, marked_bps) = (dropped_bps + dropped.goodput, marked_bps + marked.goodput);
+        assert_eq!((dropped.link.marked, dropped.sender.ect, dropped.sender.ecn), (0, 0, State::Off));
+        assert!(dropped.link.dropped > 20, "{:?}", dropped.link);
+        let Sent { sender, receiver, link, .. } = marked;
+        assert!(link.dropped * 4 < dropped.link.dropped, "{link:?}");
+        assert_eq!((sender.ecn, sender.ect), (State::Capable, sender.symbols));
+        assert_eq!(receiver.ce, link.marked);
+        assert_eq!(receiver.ect + receiver.ce, sender.ect - link.dropped);
+        // The last report need not have come.
+        assert!(sender.ce <= receiver.ce && receiver.ce - sender.ce < 10, "{} {}", sender.ce, receiver.ce);
+    }
+    assert!(marked_bps > 0.97 * dropped_bps, "{marked_bps} {dropped_bps}");
+}
+
+#[test]
+fn a_path_that_clears_marks_is_used_without() {
+    let sent = Dfcp { faults: Faults { clear_ecn: true, ..Faults::default() }, ..Dfcp::default() }.run();
+    assert_eq!((sent.sender.ecn, sent.link.marked), (State::Cleared, 0));
+    // Those of the first round trips.
+    assert!(sent.sender.ect < 100, "{}", sent.sender.ect);
+    let plain = Dfcp { ecn: false, ..Dfcp::default() }.run();
+    assert!(sent.goodput > 0.97 * plain.goodput, "{} {}", sent.goodput, plain.goodput);
+}
+
+#[test]
+fn a_path_that_drops_what_is_marked_is_used_without() {
+    let plain = Dfcp { ecn: false, ..Dfcp::default() }.run();
+    for from in [0, 3000] {
+        let sent = Dfcp { faults: dropping_ect(from), ..Dfcp::default() }.run();
+        println!("dropped from datagram {from} on: {:.0} b/s of {:.0}", sent.goodput, plain.goodput);
+        assert_eq!(sent.sender.ecn, State::Dropped, "{from}");
+        // It takes a fraction of a second to find out, and TFRC as long to come back.
+        assert!(sent.goodput > 0.4 * plain.goodput, "{from}: {} {}", sent.goodput, plain.goodput);
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use proto::ecn::Codepoint;
 use weir_sim::{
     Datagram, Faults, LinkConfig, Loss, Network, Node, NodeId, Output, Spike, Star, StarConfig, Time,
 };
@@ -119,11 +120,13 @@ fn a_queue_marks_instead_above_its_threshold() {
     network.visit(talker, |talker: &mut Talker, _| {
         for i in 0..5 {
             let datagram = Datagram::new(listener, vec![0; 4]).sized(1000);
-            talker.say.push_back(Output::Datagram(Datagram { ecn_capable: i != 3, ..datagram }));
+            let ecn = if i == 3 { Codepoint::NotEct } else { Codepoint::Ect0 };
+            talker.say.push_back(Output::Datagram(Datagram { ecn, ..datagram }));
         }
     });
     network.run_for(100 * MS);
-    let marked: Vec<bool> = network.node::<Talker>(listener).heard.iter().map(|(_, d)| d.ce).collect();
+    let marked: Vec<bool> =
+        network.node::<Talker>(listener).heard.iter().map(|(_, d)| d.ecn.is_ce()).collect();
     assert_eq!(marked, [false, false, false, false, true]);
     assert_eq!(network.link(link).counters(network.now()).marked, 1);
 }

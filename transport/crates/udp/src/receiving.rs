@@ -187,7 +187,7 @@ impl Receiving {
                     if let Some(session) = sessions.get_mut(&key) {
                         agenda.wake(key);
                         session.local = to.filter(|to| !to.is_multicast());
-                        enough |= session.handle(now, received.ce, datagram, kept_back);
+                        enough |= session.handle(now, received.ecn, datagram, kept_back);
                         continue;
                     }
                     statistics.strays += 1;
@@ -210,7 +210,7 @@ impl Receiving {
                                 match session.flatten() {
                                     Some(mut session) => {
                                         session.local = to.filter(|to| !to.is_multicast());
-                                        session.handle(now, received.ce, datagram, kept_back);
+                                        session.handle(now, received.ecn, datagram, kept_back);
                                         sessions.insert(key, session);
                                         agenda.wake(key);
                                         statistics.connections += 1;

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use proto::channel::Security;
-use proto::dfcp::{Guide, SenderConfig, SenderCounters, SenderEndpoint, SenderEvent};
+use proto::dfcp::{Guide, SenderConfig, SenderCounters, SenderEndpoint, SenderEvent, Transmit};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::ServerName;
 use thiserror::Error;
@@ -144,8 +144,8 @@ pub struct Sending {
     updates: Vec<SendUpdate>,
     /// A burst, while it is made and sent.
     buffer: Vec<u8>,
-    /// Datagrams that the socket had no room for, and their size.
-    unsent: Option<(Vec<u8>, usize)>,
+    /// Datagrams that the socket had no room for.
+    unsent: Option<(Vec<u8>, Transmit)>,
     /// The path swallows long datagrams, perhaps, and the system was asked what it knows of that.
     doubted: bool,
     lost: bool,
@@ -406,9 +406,10 @@ impl Sending {
     }
 
     fn transmit(&mut self) -> Result<(), SendError> {
-        if let Some((contents, segment_bytes)) = self.unsent.take() {
-            if !self.socket.send(self.to, None, &contents, segment_bytes) {
-                self.unsent = Some((contents, segment_bytes));
+        if let Some((contents, transmit)) = self.unsent.take() {
+            let Transmit { segment_bytes, ecn } = transmit;
+            if !self.socket.send_with(ecn, self.to, None, &contents, segment_bytes) {
+                self.unsent = Some((contents, transmit));
                 return Ok(());
             }
             self.poller.modify(self.socket.socket(), SOCKET, Interest::Read)?;
@@ -416,8 +417,8 @@ impl Sending {
         let most = self.socket.max_segments();
         for _ in 0..TRANSMIT_TURNS {
             let now = self.clock.now();
-            let Some(segment_bytes) = self.endpoint.poll_transmit(now, &mut self.buffer, most) else { break };
-            if !self.send(segment_bytes)? {
+            let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.buffer, most) else { break };
+            if !self.send(transmit)? {
                 break;
             }
         }
@@ -425,10 +426,11 @@ impl Sending {
     }
 
     /// Sends the buffer. False: the socket is full, and the datagrams wait.
-    fn send(&mut self, segment_bytes: usize) -> Result<bool, SendError> {
-        let sent = self.socket.send(self.to, None, &self.buffer, segment_bytes);
+    fn send(&mut self, transmit: Transmit) -> Result<bool, SendError> {
+        let Transmit { segment_bytes, ecn } = transmit;
+        let sent = self.socket.send_with(ecn, self.to, None, &self.buffer, segment_bytes);
         if !sent {
-            self.unsent = Some((std::mem::take(&mut self.buffer), segment_bytes));
+            self.unsent = Some((std::mem::take(&mut self.buffer), transmit));
             self.poller.modify(self.socket.socket(), SOCKET, Interest::ReadAndWrite)?;
         }
         self.buffer.clear();

@@ -6,8 +6,9 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
-use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
-use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt, sockopt};
+use proto::ecn::Codepoint;
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// What is asked for; the kernel grants `net.core.rmem_max` at most.
@@ -23,6 +24,8 @@ pub(crate) struct DataSocket {
     buffers: Vec<u8>,
     refused: Cell<u64>,
     dscp: u8,
+    /// The traffic class of the socket.
+    class: Cell<u8>,
 }
 
 /// One datagram, or several of one size that came together.
@@ -30,7 +33,8 @@ pub(crate) struct Received<'a> {
     pub(crate) from: SocketAddr,
     /// Which of our addresses it was sent to, if the system tells.
     pub(crate) to: Option<IpAddr>,
-    pub(crate) ce: bool,
+    /// What all of them bear.
+    pub(crate) ecn: Codepoint,
     pub(crate) datagrams: std::slice::ChunksMut<'a, u8>,
 }
 
@@ -46,22 +50,39 @@ impl DataSocket {
         socket.bind(&address.into())?;
         let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        // quinn-udp asks for time stamps, too, and its buffer has no place for all of it: with datagrams that came together, what
+        // came last, the ECN field, would be cut off.
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &false)?;
         let buffers = vec![0; READ_BYTES * BATCH_SIZE];
-        Ok(DataSocket { socket, is_ipv4: address.is_ipv4(), state, buffers, refused: Cell::new(0), dscp: 0 })
+        Ok(DataSocket {
+            socket,
+            is_ipv4: address.is_ipv4(),
+            state,
+            buffers,
+            refused: Cell::new(0),
+            dscp: 0,
+            class: Cell::new(0),
+        })
     }
 
     /// Has what is sent from now on bear a DSCP (RFC 2474), of six bits.
     pub(crate) fn mark(&mut self, dscp: u8) -> io::Result<()> {
-        if dscp == self.dscp {
+        self.dscp = dscp;
+        self.set_class(Codepoint::NotEct)
+    }
+
+    fn set_class(&self, ecn: Codepoint) -> io::Result<()> {
+        let class = self.dscp << 2 | ecn as u8;
+        if class == self.class.get() {
             return Ok(());
         }
-        let (socket, tos) = (SockRef::from(&self.socket), u32::from(dscp) << 2);
+        let socket = SockRef::from(&self.socket);
         if self.is_ipv4 {
-            socket.set_tos_v4(tos)?;
+            socket.set_tos_v4(class.into())?;
         } else {
-            socket.set_tclass_v6(tos)?;
+            socket.set_tclass_v6(class.into())?;
         }
-        self.dscp = dscp;
+        self.class.set(class);
         Ok(())
     }
 
@@ -88,7 +109,7 @@ impl DataSocket {
         self.state.max_gso_segments()
     }
 
-    /// Sends `contents`, datagrams of `segment_bytes` each, from `from`. False: the socket's buffer is full.
+    /// Sends `contents`, datagrams of `segment_bytes` each, from `from`, not ECN-capable. False: the socket's buffer is full.
     pub(crate) fn send(
         &self,
         to: SocketAddr,
@@ -96,12 +117,25 @@ impl DataSocket {
         contents: &[u8],
         segment_bytes: usize,
     ) -> bool {
+        self.send_with(Codepoint::NotEct, to, from, contents, segment_bytes)
+    }
+
+    /// The same with `ecn` in their IP headers.
+    pub(crate) fn send_with(
+        &self,
+        ecn: Codepoint,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+        contents: &[u8],
+        segment_bytes: usize,
+    ) -> bool {
         let segment_size = (contents.len() > segment_bytes).then_some(segment_bytes);
         let sent = if self.dscp == 0 {
-            let transmit = Transmit { destination: to, ecn: None, contents, segment_size, src_ip: from };
+            let ecn = EcnCodepoint::from_bits(ecn as u8);
+            let transmit = Transmit { destination: to, ecn, contents, segment_size, src_ip: from };
             self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
         } else {
-            self.send_marked(to, contents, segment_size)
+            self.set_class(ecn).and_then(|()| self.send_marked(to, contents, segment_size))
         };
         match sent {
             Ok(()) => true,
@@ -149,7 +183,7 @@ impl DataSocket {
             each(Received {
                 from: meta.addr,
                 to: meta.dst_ip,
-                ce: meta.ecn == Some(quinn_udp::EcnCodepoint::Ce),
+                ecn: meta.ecn.map_or(Codepoint::NotEct, |ecn| Codepoint::from_bits(ecn as u8)),
                 datagrams: slice[..meta.len].chunks_mut(meta.stride.max(1)),
             });
         }
@@ -176,7 +210,7 @@ mod tests {
     use nix::sys::socket::{ControlMessageOwned, recvmsg};
 
     /// Sends `datagrams` of 1,000 bytes at once; what of a traffic class each has come with.
-    fn classes_of(address: &str, dscp: u8, datagrams: usize) -> Vec<u8> {
+    fn classes_of(address: &str, dscp: u8, ecn: Codepoint, datagrams: usize) -> Vec<u8> {
         let address: SocketAddr = address.parse().unwrap();
         let receiver = UdpSocket::bind(address).unwrap();
         let options = SockRef::from(&receiver);
@@ -186,7 +220,7 @@ mod tests {
         let mut sender = DataSocket::bind(address).unwrap();
         sender.mark(dscp).unwrap();
         let contents = vec![7; 1000 * datagrams];
-        assert!(sender.send(receiver.local_addr().unwrap(), None, &contents, 1000));
+        assert!(sender.send_with(ecn, receiver.local_addr().unwrap(), None, &contents, 1000));
         assert_eq!(sender.refused(), 0);
         let receive = |_| {
             let (mut buffer, mut control) = ([0; 2000], nix::cmsg_space!(i32));
@@ -209,11 +243,30 @@ mod tests {
     }
 
     #[test]
-    fn a_marked_socket_writes_its_dscp_into_every_datagram() {
+    fn what_a_datagram_bears_is_read_with_it() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
-            assert_eq!(classes_of(address, 11, 1), [44], "{address}");
-            assert_eq!(classes_of(address, 11, 5), [44; 5], "{address}");
-            assert_eq!(classes_of(address, 0, 5), [0; 5], "{address}");
+            let mut receiver = DataSocket::bind(address.parse().unwrap()).unwrap();
+            let sender = DataSocket::bind(address.parse().unwrap()).unwrap();
+            let to = receiver.local_addr().unwrap();
+            for ecn in [Codepoint::Ect0, Codepoint::NotEct, Codepoint::Ce, Codepoint::Ect1] {
+                assert!(sender.send_with(ecn, to, None, &[7; 3000], 1000));
+                let mut came = Vec::new();
+                while came.len() < 3 {
+                    receiver.receive(|got| came.extend(got.datagrams.map(|_| got.ecn))).unwrap();
+                }
+                assert_eq!(came, [ecn; 3], "{address}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_socket_writes_dscp_and_ecn_into_every_datagram() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            for (ecn, bits) in [(Codepoint::NotEct, 0), (Codepoint::Ect0, 2)] {
+                assert_eq!(classes_of(address, 11, ecn, 1), [44 + bits], "{address}");
+                assert_eq!(classes_of(address, 11, ecn, 5), [44 + bits; 5], "{address}");
+                assert_eq!(classes_of(address, 0, ecn, 5), [bits; 5], "{address}");
+            }
         }
     }
 }

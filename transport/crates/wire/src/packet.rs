@@ -8,8 +8,9 @@
 //!                                                   request 16 | block 32 | want 16
 //!   hello       16 bytes and padding                token 128, zeros
 //!   welcome     6 bytes and padding                 number of the hello that it answers 48, zeros
-//!   report      31 bytes + 8 for each block         echo µs 32 | delay µs 32 | x_recv 48 | loss 32 | highest 48
-//!                                                   received 48 | count 8 | request 16 | block 32 | needs 16
+//!   report      43 bytes + 8 for each block         echo µs 32 | delay µs 32 | x_recv 48 | loss 32 | highest 48
+//!                                                   received 48 | ect 48 | ce 48 | count 8
+//!                                                   request 16 | block 32 | needs 16
 //!   piece       17 bytes + payload                  as a symbol's, piece 8 | of 8
 //!   probe       2 bytes and padding                 bytes 16, zeros
 //! tag, unless insecure                   16 bytes
@@ -344,7 +345,7 @@ impl Feedback {
 }
 
 /// Bytes of a report's body without its blocks.
-pub const REPORT_BYTES: usize = 31;
+pub const REPORT_BYTES: usize = 43;
 /// Blocks that one report can speak of.
 pub const MAX_NEEDS: usize = 64;
 
@@ -383,6 +384,10 @@ pub struct Report {
     pub highest: u64,
     /// How many symbols came in all.
     pub received: u64,
+    /// Those that came with ECT(0) (RFC 3168).
+    pub ect: u64,
+    /// Those that came marked for congestion, with CE.
+    pub ce: u64,
     /// Blocks that symbols have come of lately.
     pub needs: Vec<Need>,
 }
@@ -399,7 +404,9 @@ impl Report {
         out.extend_from_slice(&self.x_recv.min(MAX_NUMBER).to_be_bytes()[2..]);
         out.extend_from_slice(&part_of_max(self.loss_event_rate).to_be_bytes());
         out.extend_from_slice(&self.highest.to_be_bytes()[2..]);
-        out.extend_from_slice(&self.received.to_be_bytes()[2..]);
+        for count in [self.received, self.ect, self.ce] {
+            out.extend_from_slice(&count.to_be_bytes()[2..]);
+        }
         out.push(needs.len() as u8);
         for need in needs {
             let needs = match need.needs {
@@ -418,7 +425,7 @@ impl Report {
     /// [`Malformed`].
     pub fn parse(body: &[u8]) -> Result<Report, Malformed> {
         let (head, needs) = body.split_first_chunk::<REPORT_BYTES>().ok_or(Malformed::Short)?;
-        let count = usize::from(head[30]);
+        let count = usize::from(head[42]);
         if count > MAX_NEEDS || needs.len() != count * CREDIT_BYTES {
             return Err(Malformed::Blocks);
         }
@@ -437,6 +444,8 @@ impl Report {
             loss_event_rate: f64::from(be32(&head[14..18])) / f64::from(u32::MAX),
             highest: be48(&head[18..24]),
             received: be48(&head[24..30]),
+            ect: be48(&head[30..36]),
+            ce: be48(&head[36..42]),
             needs: needs.chunks_exact(CREDIT_BYTES).map(need).collect(),
         })
     }

@@ -135,6 +135,8 @@ fn datagrams_are_as_they_were() {
         loss_event_rate: 1.0,
         highest: 0x0102_0304_0506,
         received: 7,
+        ect: 4,
+        ce: 2,
         needs: vec![need(1, 2, Needs::Symbols(3)), need(u16::MAX, u32::MAX, Needs::Nothing)],
     };
     let mut emitted = Vec::new();

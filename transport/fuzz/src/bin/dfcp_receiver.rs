@@ -7,6 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use weir_fuzz::Bytes;
 use weir_proto::Time;
 use weir_proto::dfcp::{Receiver, ReceiverConfig, ReceiverEvent};
+use weir_proto::ecn::Codepoint;
 use weir_proto::protect::Protection;
 use wire::control::{self, Run};
 use wire::packet::{Header, Kind, Piece, Symbol};
@@ -48,7 +49,7 @@ fuzz_target!(|bytes: &[u8]| {
                     symbol.emit(&mut datagram);
                 }
                 datagram.extend_from_slice(&bytes.some());
-                if let Some(arrival) = receiver.handle_datagram(now, bytes.byte() % 2 == 0, &mut datagram) {
+                if let Some(arrival) = receiver.handle_datagram(now, Codepoint::from_bits(bytes.byte()), &mut datagram) {
                     assert!(arrival.payload.len() <= 9_000);
                     let (request, block, enough) = (arrival.request, arrival.block, arrival.enough);
                     if enough {
@@ -58,7 +59,7 @@ fuzz_target!(|bytes: &[u8]| {
                     }
                 }
             }
-            4 => drop(receiver.handle_datagram(now, true, &mut bytes.some())),
+            4 => drop(receiver.handle_datagram(now, Codepoint::Ce, &mut bytes.some())),
             _ => now = now + Duration::from_nanos(bytes.number(4)),
         }
         receiver.handle_timeout(now);

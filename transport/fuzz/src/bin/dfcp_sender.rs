@@ -7,7 +7,7 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use weir_fuzz::Bytes;
 use weir_proto::Time;
-use weir_proto::dfcp::{Sender, SenderConfig, SenderEvent};
+use weir_proto::dfcp::{Sender, SenderConfig, SenderEvent, Transmit};
 use weir_proto::object::Object;
 use weir_proto::protect::Protection;
 use wire::control::Version;
@@ -33,6 +33,8 @@ fn report(bytes: &mut Bytes<'_>) -> Report {
         loss_event_rate: f64::from(bytes.byte()) / 255.0,
         highest: bytes.number(2),
         received: bytes.number(2),
+        ect: bytes.number(2),
+        ce: bytes.number(2),
         needs: (0..count).map(|_| need(bytes)).collect(),
     }
 }
@@ -85,7 +87,7 @@ fuzz_target!(|bytes: &[u8]| {
         while sender.poll_control().is_some() {}
         let mut buffer = Vec::new();
         for _ in 0..20 {
-            let Some(segment_bytes) = sender.poll_transmit(now, &mut buffer, 8) else { break };
+            let Some(Transmit { segment_bytes, .. }) = sender.poll_transmit(now, &mut buffer, 8) else { break };
             assert!(buffer.len() <= 8 * segment_bytes);
             buffer.clear();
         }

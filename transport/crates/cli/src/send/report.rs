@@ -134,18 +134,8 @@ impl Report {
     /// This connection is over.
     pub(super) fn keep(&mut self, sending: &Sending) {
         self.present = sending.report();
-        let SenderCounters { symbols, repairs, pieces, reports, unexpected, forged, replayed } =
-            self.present.counters;
         self.connections += 1;
-        self.past = SenderCounters {
-            symbols: self.past.symbols + symbols,
-            repairs: self.past.repairs + repairs,
-            pieces: self.past.pieces + pieces,
-            reports: self.past.reports + reports,
-            unexpected: self.past.unexpected + unexpected,
-            forged: self.past.forged + forged,
-            replayed: self.past.replayed + replayed,
-        };
+        self.past += self.present.counters;
     }
 
     /// The outcome. Whether all is there.
@@ -165,7 +155,8 @@ impl Report {
         }
         let complete = files.iter().all(|file| file.state == State::Stored);
         let seconds = self.began.elapsed().as_secs_f64();
-        let SenderCounters { symbols, repairs, pieces, reports, unexpected, forged, replayed } = self.past;
+        let SenderCounters { symbols, repairs, pieces, ect, ce, ecn, reports, unexpected, forged, replayed } =
+            self.past;
         if self.json {
             let span_seconds = self.span.map(|(first, last, _)| last.duration_since(first).as_secs_f64());
             say(&json!({
@@ -182,6 +173,9 @@ impl Report {
                 "pieces": pieces,
                 "connections": self.connections,
                 "path_bytes": self.present.path_bytes,
+                "ect": ect,
+                "ce": ce,
+                "ecn": ecn.name(),
                 "reports": reports,
                 "unexpected": unexpected,
                 "forged": forged,

@@ -24,5 +24,5 @@ mod signalling;
 pub use endpoint::{ReceiverEndpoint, SenderEndpoint};
 pub use rate::{Guide, RateConfig};
 pub use receiver::{Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent};
-pub use sender::{Sender, SenderConfig, SenderCounters, SenderEvent};
+pub use sender::{Sender, SenderConfig, SenderCounters, SenderEvent, Transmit};
 pub use signalling::{AddressValidator, Signalling, reset};

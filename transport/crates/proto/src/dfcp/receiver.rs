@@ -12,6 +12,7 @@ use wire::packet::{Kind, MAX_NEEDS, Need, Needs, Piece, Report, Symbol};
 pub use self::interface::{ReceiverConfig, ReceiverCounters, ReceiverEvent};
 use self::pieces::{Added, Pieces};
 use crate::block_set::BlockSet;
+use crate::ecn::{Codepoint, Counts};
 use crate::object::{Arrival, Layout, symbol_cap};
 use crate::packets::{Dropped, Opened, Packets};
 use crate::protect::Protection;
@@ -46,7 +47,7 @@ pub struct Receiver {
     tfrc: Option<tfrc::Receiver>,
     /// The highest symbol, and the sender's clock as it has told it.
     newest: Newest,
-    received: u64,
+    counts: Counts,
     objects: BTreeMap<u16, Receiving>,
     /// The blocks under way, the oldest first.
     blocks: VecDeque<Block>,
@@ -138,7 +139,7 @@ impl Receiver {
             ceiling_bps: None,
             tfrc: None,
             newest: Newest::default(),
-            received: 0,
+            counts: Counts::default(),
             objects: BTreeMap::new(),
             blocks: VecDeque::new(),
             held_bytes: 0,
@@ -322,12 +323,12 @@ impl Receiver {
         self.events.pop_front()
     }
 
-    /// A datagram from the sender's address that named this connection and is no signal; `ce`: it was marked for congestion
-    /// (RFC 3168). Returns the symbol if it is of use.
+    /// A datagram from the sender's address that named this connection and is no signal, with what its IP header bore of ECN.
+    /// Returns the symbol if it is of use.
     pub fn handle_datagram<'a>(
         &'a mut self,
         now: Time,
-        ce: bool,
+        ecn: Codepoint,
         datagram: &'a mut [u8],
     ) -> Option<Arrival<'a>> {
         if self.ended {
@@ -336,14 +337,14 @@ impl Receiver {
         let bytes = datagram.len();
         let Opened { kind, number, body } = self.packets.open(&[Kind::Symbol, Kind::Piece], datagram)?;
         if kind == Kind::Piece {
-            return self.on_piece(now, number, bytes, body, ce);
+            return self.on_piece(now, number, bytes, body, ecn);
         }
         let Ok((symbol, payload)) = Symbol::parse(body) else { return self.packets.unexpected() };
         if !self.packets.admit(number) {
             return None;
         }
         self.heard = now;
-        self.on_datagram(now, number, bytes, &symbol, ce);
+        self.on_datagram(now, number, bytes, &symbol, ecn);
         let enough = self.on_symbol(now, symbol, payload.len())?;
         let Symbol { request, block, index, .. } = symbol;
         Some(Arrival { request, block, index, enough, payload })
@@ -356,7 +357,7 @@ impl Receiver {
         number: u64,
         bytes: usize,
         body: &[u8],
-        ce: bool,
+        ecn: Codepoint,
     ) -> Option<Arrival<'_>> {
         let Ok((piece, payload)) = Piece::parse(body) else { return self.packets.unexpected() };
         if !self.packets.admit(number) {
@@ -364,7 +365,7 @@ impl Receiver {
         }
         self.heard = now;
         self.counters.pieces += 1;
-        self.on_datagram(now, number, bytes, &piece.symbol, ce);
+        self.on_datagram(now, number, bytes, &piece.symbol, ecn);
         let Symbol { request, block, index, .. } = piece.symbol;
         let symbol_bytes = self.objects.get(&request).map_or(0, |object| object.layout.symbol_bytes());
         if !self.is_fresh(&piece.symbol) {
@@ -396,13 +397,13 @@ impl Receiver {
     }
 
     /// What every symbol tells, of use or not.
-    fn on_datagram(&mut self, now: Time, number: u64, bytes: usize, symbol: &Symbol, ce: bool) {
-        self.received += 1;
+    fn on_datagram(&mut self, now: Time, number: u64, bytes: usize, symbol: &Symbol, ecn: Codepoint) {
+        self.counts.count(ecn);
         let rtt = Duration::from_micros(symbol.rtt_us.into());
         let first = self.tfrc.is_none();
         let tfrc =
             self.tfrc.get_or_insert_with(|| tfrc::Receiver::with_least_rto(bytes as u32, tfrc::LINUX_RTO));
-        let urgent = tfrc.on_packet(now, number, bytes as u32, rtt, ce);
+        let urgent = tfrc.on_packet(now, number, bytes as u32, rtt, ecn.is_ce());
         if first || number > self.newest.number {
             let Newest { number: before, .. } = self.newest;
             self.counters.missing += if first { number } else { number - before - 1 };
@@ -551,13 +552,16 @@ impl Receiver {
         }
         self.turn = if room < count { (self.turn + room) % count } else { 0 };
         let Newest { number: highest, sent_us, came, .. } = self.newest;
+        let Counts { received, ect, ce } = self.counts;
         let report = Report {
             echo_us: sent_us,
             delay_us: u32::try_from(now.since(came).as_micros()).unwrap_or(u32::MAX),
             x_recv: told.x_recv as u64,
             loss_event_rate: told.loss_event_rate,
             highest,
-            received: self.received.min(highest + 1),
+            received: received.min(highest + 1),
+            ect,
+            ce,
             needs,
         };
         self.packets.seal(Kind::Report, buffer, |_, buffer| report.emit(buffer));
@@ -626,7 +630,8 @@ impl Receiver {
     /// Counters since the beginning.
     pub fn counters(&self) -> ReceiverCounters {
         let Dropped { unexpected, forged, replayed } = self.packets.dropped();
-        ReceiverCounters { unexpected, forged, replayed, ..self.counters }
+        let Counts { ect, ce, .. } = self.counts;
+        ReceiverCounters { ect, ce, unexpected, forged, replayed, ..self.counters }
     }
 
     /// Bytes of a datagram with a symbol of `symbol_bytes` on this connection.

@@ -13,18 +13,19 @@ use wire::control::{self, MAX_PATH_BYTES, Offer, Parameters, Refusal};
 use wire::packet::{Kind, MAX_NEEDS, Need, Needs, Report, Symbol, TAG_BYTES};
 
 use self::block::{Block, Symbols};
-pub use self::interface::{SenderConfig, SenderCounters, SenderEvent};
+pub use self::interface::{SenderConfig, SenderCounters, SenderEvent, Transmit};
 use self::objects::Objects;
 use self::shape::{InPieces, Shape};
 use super::loss::LossMeter;
 use super::rate::{Guide, Rate};
 use crate::coding::Prepared;
+use crate::ecn::Codepoint;
 use crate::object::{Cut, Layout, Object, cuts};
 use crate::pacer::{FRAME_BYTES, Pacer};
 use crate::packets::{Dropped, Opened, Packets};
 use crate::path_mtu::PathMtu;
 use crate::protect::Protection;
-use crate::{Time, tfrc};
+use crate::{Time, ecn, tfrc};
 
 /// Round trips that a block may take which comes short again and again, and blocks beside those that the path holds.
 const WINDOW_ROUND_TRIPS: f64 = 6.0;
@@ -61,6 +62,7 @@ pub struct Sender {
     /// The first block that was loaded, if encoding is off.
     first: Option<Arc<[u8]>>,
     loss: LossMeter,
+    marking: ecn::Marking,
     rtt: Duration,
     /// The number of the newest report.
     reported: Option<u64>,
@@ -116,6 +118,7 @@ impl Sender {
             pacer: Pacer::new(now, config.make_up),
             first: None,
             loss: LossMeter::default(),
+            marking: ecn::Marking::new(config.ecn),
             rtt,
             reported: None,
             counted: 0,
@@ -428,6 +431,8 @@ impl Sender {
             self.rtt = self.rate.tfrc.rtt().unwrap_or(self.rtt);
         }
         self.loss.on_report(report.highest, report.received);
+        let Report { received, ect, ce, .. } = *report;
+        self.marking.on_counts(ecn::Counts { received, ect, ce });
         self.path.measure(self.loss.loss(), self.rtt);
         if brings_news && self.is_long(report.highest) {
             self.path.on_arrived(now);
@@ -509,8 +514,13 @@ impl Sender {
         first.or_else(turns)
     }
 
-    /// The next burst: datagrams of one size, appended to `buffer`, at most `max_datagrams` of them. Returns their size.
-    pub fn poll_transmit(&mut self, now: Time, buffer: &mut Vec<u8>, max_datagrams: usize) -> Option<usize> {
+    /// The next burst: datagrams of one size, appended to `buffer`, at most `max_datagrams` of them.
+    pub fn poll_transmit(
+        &mut self,
+        now: Time,
+        buffer: &mut Vec<u8>,
+        max_datagrams: usize,
+    ) -> Option<Transmit> {
         let rate = self.rate.rate(now);
         if self.ended || rate <= 0.0 || max_datagrams == 0 || now < self.pacer.release(rate) {
             return None;
@@ -528,6 +538,9 @@ impl Sender {
         self.pacer.sent(now, rate, sent * segment_bytes, waiting);
         self.path.on_sent(now, sent as u32);
         self.sent = now;
+        // Under a rate that was told, nobody would heed a mark (RFC 3168, section 5).
+        let marked = self.guide == Guide::Tfrc && self.marking.is_on();
+        self.marking.on_sent(now, self.rtt, sent as u64, marked);
         // TFRC's own rate holds nothing back while another is used.
         let limited = self.guide != Guide::Tfrc || !waiting;
         for _ in 0..sent {
@@ -536,7 +549,8 @@ impl Sender {
         if !self.config.acknowledgements {
             self.let_go(now);
         }
-        Some(segment_bytes)
+        let ecn = if marked { Codepoint::Ect0 } else { Codepoint::NotEct };
+        Some(Transmit { segment_bytes, ecn })
     }
 
     /// Whether there is something to send.
@@ -772,7 +786,8 @@ impl Sender {
     /// Counters since the beginning.
     pub fn counters(&self) -> SenderCounters {
         let Dropped { unexpected, forged, replayed } = self.packets.dropped();
-        SenderCounters { unexpected, forged, replayed, ..self.counters }
+        let (ect, ce, ecn) = (self.marking.marked(), self.marking.ce(), self.marking.state());
+        SenderCounters { ect, ce, ecn, unexpected, forged, replayed, ..self.counters }
     }
 
     /// Whose rate is used, and what it is, in bit/s of symbols' datagrams.

@@ -6,6 +6,7 @@ use proto::assembly::{Assembly, Fault, Step};
 use proto::dfcp::{
     AddressValidator, Receiver, ReceiverConfig, ReceiverCounters, ReceiverEndpoint, ReceiverEvent, reset,
 };
+use proto::ecn::Codepoint;
 use proto::object::{Arrival, Cut, Layout};
 use wire::control::{Offer, Refusal, Run};
 use wire::packet::{HEADER_BYTES, Header, Kind, Signal};
@@ -98,7 +99,7 @@ impl ReceiverNode {
             }
             let mut buffer = Vec::new();
             while session.endpoint.poll_transmit(now, &mut buffer) {
-                output.push_back(datagram(*node, std::mem::take(&mut buffer), false));
+                output.push_back(datagram(*node, std::mem::take(&mut buffer), Codepoint::NotEct));
             }
         }
     }
@@ -198,12 +199,12 @@ fn joined(runs: &[Run]) -> Vec<Run> {
 impl Node for ReceiverNode {
     fn handle(&mut self, now: Time, mut came: Datagram) {
         let ReceiverNode { config, secret, addresses, sessions, received, output } = self;
-        let (from, ce) = (came.from, came.ce);
+        let (from, ecn) = (came.from, came.ecn);
         let Some(bytes) = arrived(&mut came.payload) else { return };
         let Ok(header) = Header::parse(bytes) else { return };
         let (key, connection) = ((from, header.connection), header.connection);
         if let Some(session) = sessions.get_mut(&key) {
-            let arrival = session.endpoint.handle_datagram(now, ce, bytes);
+            let arrival = session.endpoint.handle_datagram(now, ecn, bytes);
             let Some(Arrival { request, block, index, payload, .. }) = arrival else { return };
             let Some(coming) = session.coming.get_mut(&request) else { return };
             let step = coming.assembly.symbol(block, index, payload, || None);
@@ -216,7 +217,7 @@ impl Node for ReceiverNode {
                 if addresses.admits(now, address(from), connection, &signal, payload, &mut answer) {
                     let security = security(*secret);
                     let mut endpoint = ReceiverEndpoint::accept(config.clone(), now, connection, security);
-                    endpoint.handle_datagram(now, ce, bytes);
+                    endpoint.handle_datagram(now, ecn, bytes);
                     let (coming, ended) = Default::default();
                     sessions.insert(key, Session { endpoint, coming, ended });
                 }
@@ -225,7 +226,7 @@ impl Node for ReceiverNode {
             _ => {}
         }
         if !answer.is_empty() {
-            output.push_back(datagram(from, answer, false));
+            output.push_back(datagram(from, answer, Codepoint::NotEct));
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::dfcp::{Guide, SenderConfig, SenderCounters, SenderEndpoint, SenderEvent};
+use proto::dfcp::{Guide, SenderConfig, SenderCounters, SenderEndpoint, SenderEvent, Transmit};
 use proto::object::Object;
 use proto::path_mtu::PathMtu;
 use wire::control::{Refusal, Version};
@@ -173,13 +173,11 @@ impl SenderNode {
             }
             self.offer(now);
             let mut buffer = Vec::new();
-            while let Some(segment_bytes) = self.endpoint.poll_transmit(now, &mut buffer, usize::MAX) {
-                // Under a rate that it was told, nobody would heed a mark (RFC 3168 section 5).
-                let heeds_marks =
-                    self.endpoint.data().is_some_and(|sender| sender.rate(now).0 == Guide::Tfrc);
-                let datagrams =
-                    buffer.chunks(segment_bytes).map(|bytes| datagram(self.to, bytes.to_vec(), heeds_marks));
-                self.output.extend(datagrams);
+            while let Some(Transmit { segment_bytes, ecn }) =
+                self.endpoint.poll_transmit(now, &mut buffer, usize::MAX)
+            {
+                let datagrams = buffer.chunks(segment_bytes);
+                self.output.extend(datagrams.map(|bytes| datagram(self.to, bytes.to_vec(), ecn)));
                 buffer.clear();
             }
             if !self.endpoint.has_events() {

@@ -8,6 +8,8 @@ mod red;
 
 use std::collections::VecDeque;
 
+use proto::ecn::Codepoint;
+
 use self::drr::FairQueue;
 use self::red::Average;
 pub use red::Red;
@@ -117,7 +119,7 @@ impl Queue {
             State::Red { average, .. } => {
                 average.arrival(now, self.bytes, limits.byte_s);
                 if average.notifies(&mut self.rng) {
-                    if !(average.may_mark() && hop.datagram.ecn_capable) {
+                    if !(average.may_mark() && hop.datagram.ecn.is_capable()) {
                         pushed.early = true;
                         pushed.dropped.push(hop);
                         return pushed;
@@ -128,8 +130,10 @@ impl Queue {
             }
         };
         pushed.marked |=
-            hop.datagram.ecn_capable && limits.mark_above_bytes.is_some_and(|most| before > most);
-        hop.datagram.ce |= pushed.marked;
+            hop.datagram.ecn.is_capable() && limits.mark_above_bytes.is_some_and(|most| before > most);
+        if pushed.marked {
+            hop.datagram.ecn = Codepoint::Ce;
+        }
         self.bytes += wire_bytes(&hop);
         match &mut self.state {
             State::Drr(queues) => {

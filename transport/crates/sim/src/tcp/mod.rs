@@ -121,7 +121,7 @@ impl Node for Sink {
         let Some(Segment { number, stamp, cwr, bytes }) = Segment::parse(&datagram.payload) else { return };
         self.from = Some(datagram.from);
         // A mark on the segment that says so counts anew (RFC 3168 section 6.1.3).
-        self.ece = datagram.ce || (self.ece && !cwr);
+        self.ece = datagram.ecn.is_ce() || (self.ece && !cwr);
         if self.pending == 0 {
             self.stamp = stamp;
         }

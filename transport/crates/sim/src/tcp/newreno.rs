@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use proto::ecn::Codepoint;
+
 use super::supply::Supply;
 use super::{Ack, OVERHEAD_BYTES, Rto, Segment, TcpConfig, TcpCounters};
 use crate::{Datagram, Node, NodeId, Output, Time};
@@ -141,7 +143,8 @@ impl NewReno {
         let segment = Segment { number: seq, stamp: now, cwr, bytes };
         let datagram = Datagram::new(self.to, segment.emit()).sized(count + OVERHEAD_BYTES);
         // What is sent again may not be marked (RFC 3168 section 6.1.5).
-        Output::Datagram(Datagram { ecn_capable: self.config.ecn && !again, ..datagram })
+        let ecn = if self.config.ecn && !again { Codepoint::Ect0 } else { Codepoint::NotEct };
+        Output::Datagram(Datagram { ecn, ..datagram })
     }
 }
 

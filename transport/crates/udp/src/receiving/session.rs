@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use proto::dfcp::{ReceiverConfig, ReceiverEndpoint};
+use proto::ecn::Codepoint;
 use proto::{Held, Time};
 
 use crate::decoding::Batch;
@@ -40,8 +41,14 @@ impl Session {
     }
 
     /// Whether there are enough symbols of a block now.
-    pub(super) fn handle(&mut self, now: Time, ce: bool, datagram: &mut [u8], batch: &mut Batch) -> bool {
-        let Some(arrival) = self.endpoint.handle_datagram(now, ce, datagram) else { return false };
+    pub(super) fn handle(
+        &mut self,
+        now: Time,
+        ecn: Codepoint,
+        datagram: &mut [u8],
+        batch: &mut Batch,
+    ) -> bool {
+        let Some(arrival) = self.endpoint.handle_datagram(now, ecn, datagram) else { return false };
         let Some(job) = self.jobs.get(&arrival.request) else { return false };
         batch.push(*job, arrival.block, arrival.index, arrival.payload);
         arrival.enough

@@ -9,6 +9,7 @@ use super::super::carrier::{Carrier, header_beside_data};
 use super::super::{Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent, Signalling};
 use crate::Time;
 use crate::channel::{Broken, Channel, Security};
+use crate::ecn::Codepoint;
 use crate::object::Arrival;
 use crate::protect::{Protection, Side};
 
@@ -82,12 +83,11 @@ impl ReceiverEndpoint {
         self.ended.as_ref().is_some_and(|ended| ended.until <= now)
     }
 
-    /// A datagram from the sender's address; `ce`: it was marked for congestion (RFC 3168). Returns the symbol if it is of
-    /// use.
+    /// A datagram from the sender's address, with what its IP header bore of ECN. Returns the symbol if it is of use.
     pub fn handle_datagram<'a>(
         &'a mut self,
         now: Time,
-        ce: bool,
+        ecn: Codepoint,
         datagram: &'a mut [u8],
     ) -> Option<Arrival<'a>> {
         match header_beside_data(datagram) {
@@ -100,7 +100,7 @@ impl ReceiverEndpoint {
                 self.on_signal(now, &header, datagram);
                 None
             }
-            None => self.receiver.as_mut()?.handle_datagram(now, ce, datagram),
+            None => self.receiver.as_mut()?.handle_datagram(now, ecn, datagram),
         }
     }
 

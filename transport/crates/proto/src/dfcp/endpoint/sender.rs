@@ -6,9 +6,10 @@ use wire::control;
 use wire::packet::{Header, Kind, symbol_datagram_bytes};
 
 use super::super::carrier::{Carrier, header_beside_data};
-use super::super::{Sender, SenderConfig, SenderCounters, SenderEvent, Signalling};
+use super::super::{Sender, SenderConfig, SenderCounters, SenderEvent, Signalling, Transmit};
 use crate::Time;
 use crate::channel::{Broken, Channel, Security};
+use crate::ecn::Codepoint;
 use crate::path_mtu::PathMtu;
 use crate::protect::Side;
 
@@ -224,8 +225,13 @@ impl SenderEndpoint {
         Ok(())
     }
 
-    /// The next burst: datagrams of one size, appended to `buffer`, at most `max_datagrams` of them. Returns their size.
-    pub fn poll_transmit(&mut self, now: Time, buffer: &mut Vec<u8>, max_datagrams: usize) -> Option<usize> {
+    /// The next burst: datagrams of one size, appended to `buffer`, at most `max_datagrams` of them.
+    pub fn poll_transmit(
+        &mut self,
+        now: Time,
+        buffer: &mut Vec<u8>,
+        max_datagrams: usize,
+    ) -> Option<Transmit> {
         if self.ended.is_none() {
             self.say();
         }
@@ -233,7 +239,8 @@ impl SenderEndpoint {
         // Signals first: there are few, and much waits for them.
         self.signals = self.carrier.signalling.poll_transmit(now, buffer);
         if self.signals {
-            return Some(buffer.len() - begin);
+            // Reports count the ECN fields of symbols alone.
+            return Some(Transmit { segment_bytes: buffer.len() - begin, ecn: Codepoint::NotEct });
         }
         if self.sender.is_none() {
             self.path.measure(0.0, self.carrier.signalling.rtt().unwrap_or(UNKNOWN_RTT));
@@ -243,7 +250,7 @@ impl SenderEndpoint {
             && let Some(bytes) = self.path_mut().poll_probe(now)
         {
             self.carrier.signalling.probe(bytes, buffer);
-            return Some(buffer.len() - begin);
+            return Some(Transmit { segment_bytes: buffer.len() - begin, ecn: Codepoint::NotEct });
         }
         let sender = self.sender.as_mut().filter(|_| self.ended.is_none())?;
         sender.poll_transmit(now, buffer, max_datagrams)

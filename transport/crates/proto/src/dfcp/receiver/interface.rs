@@ -84,6 +84,10 @@ pub struct ReceiverCounters {
     pub pieces: u64,
     /// Numbers below the highest that did not come.
     pub missing: u64,
+    /// Symbols that came ECN-capable, and those that the network had marked for congestion (RFC 3168).
+    pub ect: u64,
+    /// See `ect`.
+    pub ce: u64,
     /// Reports sent.
     pub reports: u64,
     /// Symbols of blocks for which no memory was left.
@@ -102,6 +106,8 @@ impl std::ops::AddAssign for ReceiverCounters {
         self.late += more.late;
         self.pieces += more.pieces;
         self.missing += more.missing;
+        self.ect += more.ect;
+        self.ce += more.ce;
         self.reports += more.reports;
         self.no_room += more.no_room;
         self.unexpected += more.unexpected;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use wire::control::{Code, Refusal};
 
 use crate::dfcp::{Guide, RateConfig};
+use crate::ecn;
 use crate::pacer::{Burst, MakeUp};
 
 /// How a sender behaves. The paper's parameters (section 4.6) are among it.
@@ -40,6 +41,8 @@ pub struct SenderConfig {
     pub make_up: MakeUp,
     /// TFRC's nofeedback timer is at least so long.
     pub least_timeout: Duration,
+    /// Whether symbols are sent ECN-capable (RFC 3168) while their rate is TFRC's, which heeds marks.
+    pub ecn: bool,
     /// Objects that may be offered and not stored.
     pub max_objects: usize,
     /// Bytes of blocks held at a time; one block may always be held.
@@ -82,6 +85,7 @@ impl Default for SenderConfig {
                 pace: 1.25,
             },
             least_timeout: Duration::from_millis(5),
+            ecn: true,
             max_objects: 256,
             max_held_bytes: 64 << 20,
             silence: Duration::from_secs(10),
@@ -145,6 +149,15 @@ pub enum SenderEvent {
     },
 }
 
+/// Datagrams of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Bytes of each of them.
+    pub segment_bytes: usize,
+    /// What their IP headers are to bear.
+    pub ecn: ecn::Codepoint,
+}
+
 /// What was sent and seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderCounters {
@@ -154,6 +167,12 @@ pub struct SenderCounters {
     pub repairs: u64,
     /// Datagrams with pieces of symbols that the path did not carry whole.
     pub pieces: u64,
+    /// Datagrams of both kinds that were sent ECN-capable.
+    pub ect: u64,
+    /// Those that the network marked for congestion, as the receiver reports.
+    pub ce: u64,
+    /// Whether marks pass, and are used.
+    pub ecn: ecn::State,
     /// Reports that were taken.
     pub reports: u64,
     /// Datagrams that were malformed or of no use.
@@ -162,4 +181,20 @@ pub struct SenderCounters {
     pub forged: u64,
     /// Datagrams that came a second time or too late.
     pub replayed: u64,
+}
+
+impl std::ops::AddAssign for SenderCounters {
+    /// What is known of the path is what was found out last.
+    fn add_assign(&mut self, more: Self) {
+        self.symbols += more.symbols;
+        self.repairs += more.repairs;
+        self.pieces += more.pieces;
+        self.ect += more.ect;
+        self.ce += more.ce;
+        self.ecn = more.ecn;
+        self.reports += more.reports;
+        self.unexpected += more.unexpected;
+        self.forged += more.forged;
+        self.replayed += more.replayed;
+    }
 }
