@@ -94,6 +94,9 @@ pub(crate) struct Serve {
     /// First sending rate, in bit/s; by default it follows from the round trip of the handshake (RFC 5348, section 4.2)
     #[arg(long, value_name = "BIT/S")]
     pub(crate) start_rate: Option<f64>,
+    /// Do not ask switches for marks of congestion (ECN, RFC 3168)
+    #[arg(long)]
+    pub(crate) no_ecn: bool,
     /// Close a connection if its client sends nothing for this time while it is being served
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) silence: f64,

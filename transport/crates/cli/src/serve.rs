@@ -22,6 +22,7 @@ pub(crate) fn run(args: &Serve, configured: Option<PathBuf>) -> Result<ExitCode,
     let config = ServerConfig {
         start_bytes_per_s: args.start_rate.map(|bits| bits / 8.0),
         silence: seconds("--silence", args.silence)?,
+        ecn: !args.no_ecn,
         ..ServerConfig::default()
     };
     let limits = Limits {
@@ -63,6 +64,10 @@ pub(crate) fn run(args: &Serve, configured: Option<PathBuf>) -> Result<ExitCode,
             "peak_bytes": did.peak_bytes,
             "peak_files": did.peak_files,
             "symbols": did.data.symbols,
+            "ect": did.data.ect,
+            "ce": did.data.ce,
+            "ecn_cleared": did.data.ecn_cleared,
+            "ecn_dropped": did.data.ecn_dropped,
             "feedback": did.data.feedback,
             "unexpected": did.data.unexpected,
             "forged": did.data.forged,

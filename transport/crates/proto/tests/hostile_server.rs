@@ -33,7 +33,7 @@ fn forged_replayed_and_unasked_symbols_are_dropped_and_counted() {
     victim.symbol(9, 0, 0, 100);
     victim.symbol(0, 0, 60_000, 100);
     victim.sealed(Kind::Symbol, &[1, 2, 3]);
-    victim.sealed(Kind::Feedback, &[0; 19]);
+    victim.sealed(Kind::Feedback, &[0; 37]);
     assert_eq!(victim.useful, 1);
     let report = victim.client.report(SERVER).unwrap();
     assert_eq!(report.useful + report.late + report.unexpected, 7, "{report:?}");

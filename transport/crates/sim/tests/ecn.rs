@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{Bed, SECOND, bytes};
 use proto::dfcp::{Guide, RateConfig, ReceiverConfig, ReceiverCounters, SenderConfig, SenderCounters};
 use proto::ecn::State;
-use proto::lttp::ClientConfig;
+use proto::lttp::{ClientConfig, ServerConfig, ServerCounters};
 use weir_sim::dfcp::{ReceiverNode, SenderNode, SenderSetup};
 use weir_sim::{Discipline, Faults, LinkConfig, LinkCounters, Loss, Network, Red, StarConfig, Time};
 
@@ -175,5 +175,75 @@ fn a_path_that_drops_what_is_marked_is_used_without() {
         assert_eq!(sent.sender.ecn, State::Dropped, "{from}");
         // It takes a fraction of a second to find out, and TFRC as long to come back.
         assert!(sent.goodput > 0.4 * plain.goodput, "{from}: {} {}", sent.goodput, plain.goodput);
+    }
+}
+
+/// Four servers with 4 MB each, over paths with such faults; by credits or under TFRC alone.
+fn faulty_lttp(credits: bool, ecn: bool, faults: impl Fn() -> Faults) -> (f64, Vec<ServerCounters>) {
+    let client = ClientConfig { credits, ..ClientConfig::default() };
+    let server = ServerConfig { ecn, ..ServerConfig::default() };
+    let mut run = Bed { client, server, servers: 4, sizes: vec![4_000_000], ..Bed::default() }.build();
+    run.there(faults);
+    let end = run.deliver(30 * SECOND);
+    let counters = (0..4).map(|server| run.server(server).counters(run.client)).collect();
+    run.settled();
+    (8.0 * 4.0 * 4_000_000.0 / end.since(Time::ZERO).as_secs_f64(), counters)
+}
+
+#[test]
+fn servers_of_lttp_do_without_marks_where_the_path_clears_them() {
+    for credits in [true, false] {
+        let (_, servers) = faulty_lttp(credits, true, || Faults { clear_ecn: true, ..Faults::default() });
+        // Whether marks are cleared or datagrams dropped cannot be told where others have come that bore none.
+        assert!(servers.iter().all(|s| s.ecn_cleared + s.ecn_dropped == 1 && s.ect < 200), "{servers:?}");
+    }
+}
+
+#[test]
+fn servers_of_lttp_do_without_marks_where_the_path_drops_them() {
+    for credits in [true, false] {
+        let (plain, servers) = faulty_lttp(credits, false, Faults::default);
+        assert!(servers.iter().all(|s| s.ect == 0));
+        for from in [0, 1500] {
+            let (goodput, servers) = faulty_lttp(credits, true, || dropping_ect(from));
+            println!("credits {credits}, dropped from datagram {from} on: {goodput:.0} b/s of {plain:.0}");
+            assert!(servers.iter().all(|s| s.ecn_dropped == 1), "{servers:?}");
+            assert!(goodput > 0.4 * plain, "{from}: {goodput} {plain}");
+        }
+    }
+}
+
+/// Four servers with 4 MB each, by credits, over a port: goodput in b/s, what the port did, and the bytes in its queue.
+fn by_credits(ecn: bool, star: StarConfig) -> (f64, LinkCounters, f64) {
+    let server = ServerConfig { ecn, ..ServerConfig::default() };
+    let mut run = Bed { server, star, servers: 4, sizes: vec![4_000_000], ..Bed::default() }.build();
+    let end = run.deliver(20 * SECOND);
+    let link = run.network.link(run.port).counters(end);
+    let came: u64 = (0..4).map(|server| run.client().report(server).ce).sum();
+    assert_eq!(came, link.marked);
+    let seconds = end.since(Time::ZERO).as_secs_f64();
+    (8.0 * 4.0 * 4_000_000.0 / seconds, link, link.queued_byte_seconds / seconds)
+}
+
+#[test]
+fn servers_that_have_credits_heed_marks_as_well() {
+    let red =
+        StarConfig { buffer_bytes: 200_000, discipline: Discipline::Red(MARKING), ..StarConfig::default() };
+    let threshold =
+        StarConfig { buffer_bytes: 100_000, mark_above_bytes: Some(20_000), ..StarConfig::default() };
+    for (name, star, part) in [("RED", red, 0.9), ("a threshold", threshold, 0.8)] {
+        let (plain_bps, plain, plain_queue) = by_credits(false, star);
+        let (marked_bps, marked, marked_queue) = by_credits(true, star);
+        println!(
+            "credits, {name}: {plain_bps:.0} b/s with {} drops, {plain_queue:.0} bytes queued; {marked_bps:.0} b/s with {} marks and \
+             {} drops, {marked_queue:.0} bytes queued",
+            plain.dropped, marked.marked, marked.dropped
+        );
+        assert!(
+            plain.marked == 0 && marked.marked > 100 && marked.dropped <= plain.dropped,
+            "{name}: {marked:?}"
+        );
+        assert!(marked_bps > part * plain_bps, "{name}: {marked_bps} {plain_bps}");
+        assert!(marked_queue < plain_queue.max(15_000.0), "{name}: {marked_queue} {plain_queue}");
     }
 }

@@ -284,7 +284,7 @@ impl Fetching {
             let more = sockets[socket].receive(|received| {
                 let Some(server) = server_of.get(&received.from) else { return };
                 for datagram in received.datagrams {
-                    let arrival = client.handle_datagram(now, *server, received.ecn.is_ce(), datagram);
+                    let arrival = client.handle_datagram(now, *server, received.ecn, datagram);
                     let Some(arrival) = arrival else { continue };
                     let Some(job) = job_of.get(&(*server, arrival.request)) else { continue };
                     let Some(running) = jobs.get_mut(job) else { continue };

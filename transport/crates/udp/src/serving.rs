@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use proto::ecn::Codepoint;
 use proto::lttp::{ServerConfig, ServerCounters, Transmit};
 use proto::{RateCap, Time};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -146,6 +147,7 @@ struct Unsent {
     from: Option<IpAddr>,
     contents: Vec<u8>,
     segment_bytes: usize,
+    ecn: Codepoint,
 }
 
 impl Serving {
@@ -351,7 +353,13 @@ impl Serving {
     /// Lets every connection whose turn it is do what it has to, and sends in turns.
     fn drive(&mut self) -> Result<(), Error> {
         if let Some(unsent) = self.unsent.take() {
-            if !self.data.send(unsent.to, unsent.from, &unsent.contents, unsent.segment_bytes) {
+            if !self.data.send_with(
+                unsent.ecn,
+                unsent.to,
+                unsent.from,
+                &unsent.contents,
+                unsent.segment_bytes,
+            ) {
                 self.unsent = Some(unsent);
                 return Ok(());
             }
@@ -403,13 +411,13 @@ impl Serving {
             let Some((transmit, from)) = connection.poll_transmit(now, &mut self.buffer, most) else {
                 continue;
             };
-            let Transmit { to, segment_bytes } = transmit;
+            let Transmit { to, segment_bytes, ecn } = transmit;
             if let Some(cap) = &mut self.cap {
                 cap.take_datagrams(now, self.buffer.len(), segment_bytes);
             }
-            if !self.data.send(to, from, &self.buffer, segment_bytes) {
+            if !self.data.send_with(ecn, to, from, &self.buffer, segment_bytes) {
                 let contents = std::mem::take(&mut self.buffer);
-                self.unsent = Some(Unsent { to, from, contents, segment_bytes });
+                self.unsent = Some(Unsent { to, from, contents, segment_bytes, ecn });
                 self.poller.modify(self.data.socket(), DATA, Interest::ReadAndWrite)?;
                 break;
             }

@@ -15,6 +15,7 @@ pub use self::interface::{ClientConfig, ClientEvent, Lost, ServerId, ServerRepor
 use self::peer::{Peer, Sample, Stage};
 use super::least_rto;
 use super::window::Window;
+use crate::ecn::Codepoint;
 use crate::object::Arrival;
 use crate::pacer::FRAME_BYTES;
 use crate::packets::Opened;
@@ -198,13 +199,13 @@ impl Client {
         self.events.pop_front()
     }
 
-    /// A datagram from a server's data address; `ce`: it was marked for congestion (RFC 3168).
+    /// A datagram from a server's data address, with what its IP header bore of ECN (RFC 3168).
     /// Returns the symbol if it is of use.
     pub fn handle_datagram<'a>(
         &mut self,
         now: Time,
         server: ServerId,
-        ce: bool,
+        ecn: Codepoint,
         datagram: &'a mut [u8],
     ) -> Option<Arrival<'a>> {
         let bytes = datagram.len();
@@ -230,7 +231,7 @@ impl Client {
             }
             Kind::Symbol if peer.is_ready() => {
                 let Ok((symbol, payload)) = Symbol::parse(body) else { return peer.packets.unexpected() };
-                let sample = peer.on_symbol(now, number, bytes, symbol.sent_us, symbol.rtt_us, ce);
+                let sample = peer.on_symbol(now, number, bytes, symbol.sent_us, symbol.rtt_us, ecn);
                 self.measure(server, sample);
                 self.window.on_arrival(now, bytes + FRAME_BYTES, gap);
                 let arrival = self.on_symbol(server, symbol, payload);

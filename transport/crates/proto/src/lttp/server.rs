@@ -15,11 +15,12 @@ pub use self::interface::{ServerConfig, ServerCounters, ServerEvent, Transmit};
 use self::sending::{NO_ROOM, Request, Step, least_bytes};
 use super::least_rto;
 use crate::coding::Prepared;
+use crate::ecn::Codepoint;
 use crate::object::{Cut, Layout, Object};
 use crate::pacer::Pacer;
 use crate::packets::{Dropped, Opened, Packets};
 use crate::protect::Protection;
-use crate::{Budget, Time, tfrc};
+use crate::{Budget, Time, ecn, tfrc};
 
 /// A datagram before any has been sent: an Ethernet frame's.
 const SEGMENT_BYTES: u32 = 1500;
@@ -40,6 +41,7 @@ pub struct Server {
     /// The peer's hello with this number and of so many bytes is to be answered.
     welcome: Option<(u64, usize)>,
     tfrc: Option<tfrc::Sender>,
+    marking: ecn::Marking,
     heard: Time,
     pacer: Pacer,
     requests: BTreeMap<u16, Request>,
@@ -68,7 +70,6 @@ impl Server {
         let room = config.budget.part(config.max_held_bytes);
         Server {
             pacer: Pacer::new(now, config.make_up),
-            config,
             connection,
             token,
             client,
@@ -77,6 +78,7 @@ impl Server {
             peer: None,
             welcome: None,
             tfrc: None,
+            marking: ecn::Marking::new(config.ecn),
             heard: now,
             requests: BTreeMap::new(),
             room,
@@ -86,6 +88,7 @@ impl Server {
             events: VecDeque::new(),
             counters: ServerCounters::default(),
             ended: false,
+            config,
         }
     }
 
@@ -277,6 +280,8 @@ impl Server {
     fn on_feedback(&mut self, now: Time, feedback: &Feedback) {
         self.heard = now;
         self.counters.feedback += 1;
+        let Feedback { received, ect, ce, .. } = *feedback;
+        self.marking.on_counts(ecn::Counts { received, ect, ce });
         if let (Some(tfrc), Some(x_recv)) = (&mut self.tfrc, feedback.x_recv) {
             match tfrc::rtt_sample(now, feedback.echo_us, feedback.delay_us) {
                 Some(rtt_sample) => {
@@ -347,7 +352,7 @@ impl Server {
                 // As long as the hello, which is as long as a symbol: the path carries that both ways, or neither.
                 buffer.resize(end.max(buffer.len()), 0);
             });
-            return Some(Transmit { to, segment_bytes: buffer.len() - begin });
+            return Some(Transmit { to, segment_bytes: buffer.len() - begin, ecn: Codepoint::NotEct });
         }
         if now < self.pacer.release(self.pace()) || max_datagrams == 0 {
             return None;
@@ -376,8 +381,14 @@ impl Server {
             sent += 1;
         }
         self.turn = request;
+        if sent == 0 {
+            return None;
+        }
+        let marked = self.marking.is_on();
+        self.marking.on_sent(now, rtt, sent as u64, marked);
         self.after_burst(now, sent, segment_bytes);
-        (sent > 0).then_some(Transmit { to, segment_bytes })
+        let ecn = if marked { Codepoint::Ect0 } else { Codepoint::NotEct };
+        Some(Transmit { to, segment_bytes, ecn })
     }
 
     /// TFRC's rate in bytes/s, but for what keeps the connection alive.
@@ -469,7 +480,17 @@ impl Server {
     /// Counters since the beginning.
     pub fn counters(&self) -> ServerCounters {
         let Dropped { unexpected, forged, replayed } = self.packets.dropped();
-        ServerCounters { unexpected, forged, replayed, ..self.counters }
+        let state = self.marking.state();
+        ServerCounters {
+            ect: self.marking.marked(),
+            ce: self.marking.ce(),
+            ecn_cleared: u64::from(state == ecn::State::Cleared),
+            ecn_dropped: u64::from(state == ecn::State::Dropped),
+            unexpected,
+            forged,
+            replayed,
+            ..self.counters
+        }
     }
 
     /// Where the client's datagrams come from, once that is proven.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use weir_proto::Time;
+use weir_proto::ecn::Codepoint;
 use weir_proto::lttp::{Client, ClientConfig, ClientEvent, Lost, ServerId};
 use weir_proto::protect::{Protection, Side};
 use wire::control::{self, Parameters, Refusal, Run, Version};
@@ -74,7 +75,7 @@ impl Victim {
     }
 
     pub fn raw(&mut self, mut datagram: Vec<u8>) {
-        if self.client.handle_datagram(self.now, SERVER, false, &mut datagram).is_some() {
+        if self.client.handle_datagram(self.now, SERVER, Codepoint::NotEct, &mut datagram).is_some() {
             self.useful += 1;
         }
         self.work();

@@ -171,7 +171,8 @@ impl Bench {
             ToServer::Say(message) => self.say(message),
             ToServer::Feedback { x_recv, loss_event_rate, echo_us, delay_us, credits } => {
                 let mut body = Vec::new();
-                Feedback { echo_us, delay_us, x_recv, loss_event_rate, credits }.emit(&mut body);
+                Feedback { echo_us, delay_us, x_recv, loss_event_rate, credits, ..Feedback::default() }
+                    .emit(&mut body);
                 let datagram = self.sealed(Kind::Feedback, &body);
                 self.hear(client_address(), datagram);
             }

@@ -300,7 +300,7 @@ impl Node for ClientNode {
     fn handle(&mut self, now: Time, mut datagram: Datagram) {
         let Some(server) = self.nodes.iter().position(|node| *node == datagram.from) else { return };
         let id = ServerId(server);
-        let arrival = self.client.handle_datagram(now, id, datagram.ecn.is_ce(), &mut datagram.payload);
+        let arrival = self.client.handle_datagram(now, id, datagram.ecn, &mut datagram.payload);
         let Some(arrival) = arrival else { return };
         if let Some(&number) = self.running.get(&(id, arrival.request)) {
             self.symbol(now, number, arrival.block, arrival.index, arrival.payload);

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use proto::ecn::Codepoint;
 use proto::lttp::{Server, ServerConfig, ServerCounters, ServerEvent};
 use proto::object::Object;
 use proto::protect::Side;
@@ -87,8 +86,7 @@ impl ServerNode {
                 session.served.sent = Some(now);
                 for datagram in buffer.chunks(transmit.segment_bytes) {
                     let datagram = Datagram::new(client, datagram.to_vec());
-                    // TFRC reduces its rate for a mark as for a loss (RFC 5348 section 3.2.1).
-                    self.output.push_back(Output::Datagram(Datagram { ecn: Codepoint::Ect0, ..datagram }));
+                    self.output.push_back(Output::Datagram(Datagram { ecn: transmit.ecn, ..datagram }));
                 }
                 buffer.clear();
             }

@@ -151,6 +151,10 @@ pub struct ServerReport {
     pub late: u64,
     /// Numbers that never came.
     pub missing: u64,
+    /// Symbols that came ECN-capable, and those that the network had marked for congestion (RFC 3168).
+    pub ect: u64,
+    /// See `ect`.
+    pub ce: u64,
     /// Symbols that credit was given for, and that were given up.
     pub given_up: u64,
     /// Datagrams malformed, unknown or never asked for.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use wire::packet::{Feedback, Kind, MAX_CREDITS, Token};
 
 use super::asked::Asked;
+use crate::ecn::{Codepoint, Counts};
 use crate::packets::{Dropped, Packets};
 use crate::protect::Protection;
 use crate::{Time, tfrc};
@@ -82,6 +83,8 @@ pub(super) struct Peer {
     questions: u32,
     highest: u64,
     arrived: u64,
+    /// Of symbols.
+    counts: Counts,
 }
 
 impl Peer {
@@ -108,6 +111,7 @@ impl Peer {
             questions: 0,
             highest: 0,
             arrived: 0,
+            counts: Counts::default(),
         }
     }
 
@@ -176,10 +180,11 @@ impl Peer {
         bytes: usize,
         sent_us: u32,
         rtt_us: u32,
-        ce: bool,
+        ecn: Codepoint,
     ) -> Option<Sample> {
         let rtt = Duration::from_micros(rtt_us.into());
-        self.report_due |= self.receiver.on_packet(now, number, bytes as u32, rtt, ce);
+        self.counts.count(ecn);
+        self.report_due |= self.receiver.on_packet(now, number, bytes as u32, rtt, ecn.is_ce());
         self.echo = Some((sent_us, now));
         let sample = self.asked.take().map(|(since, ahead_bytes)| {
             let took = now.since(since).max(Duration::from_micros(1));
@@ -304,7 +309,8 @@ impl Peer {
         let Dropped { unexpected, forged, replayed } = self.packets.dropped();
         // Numbers below the highest that never came.
         let missing = if self.arrived == 0 { 0 } else { (self.highest + 1).saturating_sub(self.arrived) };
-        super::ServerReport { missing, unexpected, forged, replayed, ..self.report }
+        let Counts { ect, ce, .. } = self.counts;
+        super::ServerReport { missing, ect, ce, unexpected, forged, replayed, ..self.report }
     }
 
     /// When something is to be said without any input, however little: reports, signs of life.
@@ -344,7 +350,8 @@ impl Peer {
     }
 
     fn feedback(&mut self, now: Time) -> Feedback {
-        let mut feedback = Feedback::default();
+        let Counts { received, ect, ce } = self.counts;
+        let mut feedback = Feedback { received, ect, ce, ..Feedback::default() };
         let timer = self.receiver.poll_timeout().is_some_and(|at| at <= now);
         if std::mem::take(&mut self.report_due) || timer {
             let report = self.receiver.report(now);

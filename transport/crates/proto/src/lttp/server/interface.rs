@@ -6,6 +6,7 @@ use std::time::Duration;
 use wire::control::Fetch;
 
 use crate::Budget;
+use crate::ecn::Codepoint;
 use crate::pacer::{Burst, MakeUp};
 
 /// What a connection may cost a server, and how it behaves.
@@ -24,6 +25,8 @@ pub struct ServerConfig {
     pub burst: Burst,
     /// So much time unused by a late driver is made up for (RFC 5348, section 4.6).
     pub make_up: MakeUp,
+    /// Whether symbols are sent ECN-capable (RFC 3168): TFRC heeds marks.
+    pub ecn: bool,
     /// Requests open at a time.
     pub max_requests: usize,
     /// Blocks of a request held at a time.
@@ -58,6 +61,7 @@ impl Default for ServerConfig {
                 most: Duration::from_millis(1),
                 pace: f64::INFINITY,
             },
+            ecn: true,
             max_requests: 256,
             max_blocks: 64,
             max_held_bytes: 64 << 20,
@@ -111,6 +115,14 @@ pub enum ServerEvent {
 pub struct ServerCounters {
     /// Symbols sent.
     pub symbols: u64,
+    /// Those of them that were sent ECN-capable.
+    pub ect: u64,
+    /// Those that the network marked for congestion, as clients report.
+    pub ce: u64,
+    /// Connections whose paths clear marks, and such as drop what is ECN-capable.
+    pub ecn_cleared: u64,
+    /// See `ecn_cleared`.
+    pub ecn_dropped: u64,
     /// Feedback that was taken.
     pub feedback: u64,
     /// Datagrams that were malformed, of no use, or from another address.
@@ -124,6 +136,10 @@ pub struct ServerCounters {
 impl std::ops::AddAssign for ServerCounters {
     fn add_assign(&mut self, more: Self) {
         self.symbols += more.symbols;
+        self.ect += more.ect;
+        self.ce += more.ce;
+        self.ecn_cleared += more.ecn_cleared;
+        self.ecn_dropped += more.ecn_dropped;
         self.feedback += more.feedback;
         self.unexpected += more.unexpected;
         self.forged += more.forged;
@@ -138,4 +154,6 @@ pub struct Transmit {
     pub to: SocketAddr,
     /// Bytes of each of them.
     pub segment_bytes: usize,
+    /// What their IP headers are to bear.
+    pub ecn: Codepoint,
 }
