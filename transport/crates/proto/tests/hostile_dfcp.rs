@@ -13,7 +13,7 @@ use weir_proto::object::{Object, symbol_cap};
 use weir_proto::protect::Protection;
 use weir_proto::{Budget, Time};
 use wire::control::{self, Code, Offer, Parameters, Refusal, Run, Version};
-use wire::packet::{Header, Kind, MAX_NUMBER, Need, Needs, Report, Symbol};
+use wire::packet::{Header, Kind, MAX_NUMBER, MAX_PIECES, Need, Needs, Piece, Report, Symbol};
 
 const CONNECTION: u32 = 9;
 const BLOCK_SYMBOLS: u16 = 8;
@@ -156,6 +156,11 @@ proptest! {
 #[derive(Clone, Debug)]
 enum ToReceiver {
     Say(control::Sender),
+    Piece {
+        number: u64,
+        piece: Piece,
+        bytes: usize,
+    },
     Symbol {
         number: u64,
         symbol: Symbol,
@@ -211,6 +216,10 @@ fn to_receiver() -> impl Strategy<Value = ToReceiver> {
     let number = prop_oneof![8 => 0_u64..2_000, 1 => 0..MAX_NUMBER];
     prop_oneof![
         2 => message.prop_map(ToReceiver::Say),
+        8 => (number.clone(), symbol.clone(), 0_u8..MAX_PIECES, 0_u8..4, 0_usize..70)
+            .prop_map(|(number, symbol, piece, of, bytes)| ToReceiver::Piece {
+                number, piece: Piece { symbol, piece: piece % (of + 1), of }, bytes
+            }),
         8 => (number, symbol, 0_usize..70)
             .prop_map(|(number, symbol, bytes)| ToReceiver::Symbol { number, symbol, bytes }),
         1 => prop::collection::vec(any::<u8>(), 0..60).prop_map(ToReceiver::Raw),
@@ -248,6 +257,18 @@ proptest! {
                     came += 1;
                     if let Some(arrival) = receiver.handle_datagram(now, Codepoint::NotEct, &mut datagram) {
                         prop_assert_eq!(arrival.payload.len(), bytes);
+                        prop_assert!(arrival.index < symbol_cap(40));
+                    }
+                }
+                ToReceiver::Piece { number, piece, bytes } => {
+                    let mut datagram = datagram(Kind::Piece, number, |out| {
+                        piece.emit(out);
+                        out.resize(out.len() + bytes, 1);
+                    });
+                    came += 1;
+                    if let Some(arrival) = receiver.handle_datagram(now, Codepoint::NotEct, &mut datagram) {
+                        prop_assert!(arrival.payload.len() <= bytes * usize::from(piece.of));
+                        prop_assert!(arrival.payload.iter().all(|byte| *byte == 1));
                         prop_assert!(arrival.index < symbol_cap(40));
                     }
                 }
@@ -435,6 +456,44 @@ fn a_block_for_which_there_was_no_memory_comes_when_there_is() {
     drop(others);
     assert!(receiver.handle_datagram(Time::ZERO, Codepoint::NotEct, &mut symbol(0, 0, 0, 1)).is_some());
     assert_eq!(receiver.counters().no_room, 1);
+}
+
+fn piece(index: u16, piece: u8, number: u64) -> Vec<u8> {
+    let symbol = Symbol { request: 0, block: 0, index, sent_us: 0, rtt_us: 0 };
+    datagram(Kind::Piece, number, |out| {
+        Piece { symbol, piece, of: 2 }.emit(out);
+        out.resize(out.len() + 512, piece);
+    })
+}
+
+#[test]
+fn symbols_in_pieces_take_memory_for_a_few_and_none_that_there_is_not() {
+    let state = Budget::new(1 << 20);
+    let mut receiver = greeted(ReceiverConfig { state: state.clone(), ..ReceiverConfig::default() });
+    receiver.handle_control(Time::ZERO, offered(0, 1 << 20, 64));
+    receiver.accept(0, &[Run { first: 0, count: u32::MAX }]);
+    let (known, mut number) = (state.taken(), 0..);
+    let mut come = |receiver: &mut Receiver, index, which| {
+        let mut datagram = piece(index, which, number.next().unwrap());
+        let arrival = receiver.handle_datagram(Time::ZERO, Codepoint::NotEct, &mut datagram);
+        arrival.map(|arrival| (arrival.index, arrival.payload.to_vec()))
+    };
+    let others = state.take(state.most() - known);
+    assert_eq!((come(&mut receiver, 0, 0), come(&mut receiver, 0, 1)), (None, None));
+    assert_eq!(receiver.counters().no_room, 2);
+    drop(others);
+    // Halves of ever others: few are remembered.
+    for index in 0..200 {
+        assert_eq!(come(&mut receiver, index, 0), None);
+    }
+    assert!(state.taken() < known + 16_000, "{}", state.taken() - known);
+    assert_eq!(come(&mut receiver, 5, 1), None, "its first half was forgotten");
+    let whole = [vec![0; 512], vec![1; 512]].concat();
+    assert_eq!(come(&mut receiver, 199, 1), Some((199, whole)));
+    assert_eq!(come(&mut receiver, 199, 1), None);
+    assert_eq!((receiver.counters().useful, receiver.counters().late), (1, 1));
+    drop(receiver);
+    assert_eq!(state.taken(), 0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use weir_proto::Time;
 use weir_proto::dfcp::{AddressValidator, Signalling, reset};
 use weir_proto::protect::{Protection, SECRET_BYTES, Side};
-use wire::packet::{Flag, HEADER_BYTES, Header, Kind, MAX_SIGNAL_PAYLOAD, SIGNAL_BYTES, Signal};
+use wire::packet::{Flag, HEADER_BYTES, Header, Kind, MAX_SIGNAL_PAYLOAD, Probe, SIGNAL_BYTES, Signal};
 
 const CONNECTION: u32 = 7;
 const MS: Duration = Duration::from_millis(1);
@@ -328,4 +328,80 @@ fn an_end_that_is_never_acknowledged_goes_on_sending() {
         end.handle_datagram(now, &header, &nothing);
     }
     assert!(sent > 900, "{sent}");
+}
+
+#[test]
+fn probes_are_as_long_as_they_say_and_answered_by_little_if_they_are_authentic() {
+    let secret = [5; SECRET_BYTES];
+    let (mut sender, mut receiver) =
+        (Signalling::initiate(Time::ZERO, CONNECTION), Signalling::respond(Time::ZERO, CONNECTION));
+    assert!(!sender.can_probe(), "nobody knows of the connection");
+    assert!(receiver.can_probe());
+    // A first signal in each direction that is sealed: from then on nothing else counts.
+    sender.protect(Protection::new(&secret, Side::Client), Side::Client);
+    receiver.protect(Protection::new(&secret, Side::Server), Side::Server);
+    let talk = |by: &mut Signalling, to: &mut Signalling| {
+        by.write(b"x");
+        let mut datagram = Vec::new();
+        assert!(by.poll_transmit(Time::ZERO, &mut datagram));
+        to.handle_datagram(Time::ZERO, &Header::parse(&datagram).unwrap(), &datagram);
+    };
+    talk(&mut receiver, &mut sender);
+    talk(&mut sender, &mut receiver);
+    assert!(sender.can_probe());
+    let mut numbers = std::collections::BTreeSet::new();
+    for bytes in [1452, 512, 9002] {
+        let mut probe = Vec::new();
+        sender.probe(bytes, &mut probe);
+        let header = Header::parse(&probe).unwrap();
+        assert!(header.kind == Kind::Probe && numbers.insert(header.number), "{header:?}");
+        assert_eq!(probe.len(), usize::from(bytes));
+        assert_eq!(receiver.open_probe(&header, &probe), Some(Probe { bytes }));
+        receiver.answer(bytes);
+    }
+    // The longest is answered, whatever else has come.
+    let mut answer = Vec::new();
+    assert!(receiver.poll_transmit(Time::ZERO, &mut answer));
+    assert!(answer.len() < 50, "{}", answer.len());
+    let header = Header::parse(&answer).unwrap();
+    assert_eq!(sender.open_probe(&header, &answer), Some(Probe { bytes: 9002 }));
+    // What anybody else says is none.
+    let mut forged = answer.clone();
+    *forged.last_mut().unwrap() ^= 1;
+    assert_eq!(sender.open_probe(&header, &forged), None);
+    let mut clear = Vec::new();
+    header.emit(&mut clear);
+    Probe { bytes: 9002 }.emit(&mut clear);
+    assert_eq!(sender.open_probe(&header, &clear), None);
+    assert_eq!(sender.open_probe(&header, &clear[..11]), None);
+    assert_eq!(sender.forged(), 3);
+}
+
+/// On a path that carries no long datagrams, pieces of the stream become short enough.
+#[test]
+fn a_stream_passes_where_only_short_datagrams_do() {
+    let (mut sender, mut receiver) =
+        (Signalling::respond(Time::ZERO, CONNECTION), Signalling::respond(Time::ZERO, CONNECTION));
+    let stream: Vec<u8> = (0..20_000_u32).map(|n| n as u8).collect();
+    sender.write(&stream);
+    let (mut now, mut got) = (Time::ZERO, Vec::new());
+    while got.len() < stream.len() {
+        assert!(now < Time::ZERO + 5_000 * MS, "{} bytes have come", got.len());
+        now = now + MS;
+        for _ in 0..50 {
+            let mut datagram = Vec::new();
+            if !sender.poll_transmit(now, &mut datagram) {
+                break;
+            }
+            if datagram.len() <= 512 {
+                receiver.handle_datagram(now, &Header::parse(&datagram).unwrap(), &datagram);
+            }
+        }
+        let mut answer = Vec::new();
+        if receiver.poll_transmit(now, &mut answer) {
+            sender.handle_datagram(now, &Header::parse(&answer).unwrap(), &answer);
+        }
+        got.extend(receiver.take());
+    }
+    assert_eq!(got, stream);
 }
