@@ -1,7 +1,7 @@
 //! Explicit congestion notification (RFC 3168): whether a sender marks its datagrams as ECN-capable, and the check that the
 //! path carries such marks (RFC 9000, section 13.4.2 and appendix A.4).
 //!
-//! A sender marks its first datagrams, [`TESTED`] of them or for a time, and waits for the receiver to count one. From then
+//! A sender marks its first datagrams, `TESTED` of them or for a time, and waits for the receiver to count one. From then
 //! on it marks all. It stops for good if the path clears marks, changes them, or drops what bears them.
 //!
 //! It never asks for a mark that nobody heeds: senders mark only while their rate is TFRC's, to which a mark is a loss event.

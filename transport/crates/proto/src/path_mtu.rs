@@ -111,7 +111,7 @@ impl PathMtu {
         self.size
     }
 
-    /// Whether the search is over (SearchComplete, section 5.2): nothing longer is tried before [`RAISE`].
+    /// Whether the search is over (SearchComplete, section 5.2): nothing longer is tried before `RAISE`.
     pub fn is_settled(&self) -> bool {
         self.low > 0 && self.high - self.low <= if self.refuted { STEP } else { 1 }
     }
