@@ -145,12 +145,14 @@ impl ReceiverEndpoint {
 
     /// Lets timers expire.
     pub fn handle_timeout(&mut self, now: Time) {
+        // After the end as well: its timer would stay due.
+        let was_reset = self.carrier.was_reset(now, self.receiver.as_ref().map(Receiver::heard));
         if self.ended.is_some() {
             return;
         }
         let why = if let Some(broken) = self.broken.take() {
             Some(broken.to_string())
-        } else if self.carrier.was_reset(now, self.receiver.as_ref().map(Receiver::heard)) {
+        } else if was_reset {
             Some("the sender has given it up".to_owned())
         } else if self.carrier.silent_at().is_some_and(|at| at <= now) {
             Some(format!("the sender did not answer for {} s", self.config.silence.as_secs_f64()))
