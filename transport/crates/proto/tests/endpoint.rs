@@ -13,7 +13,7 @@ use weir_proto::assembly::{Assembly, Step};
 use weir_proto::channel::Security;
 use weir_proto::dfcp::{
     RateConfig, ReceiverConfig, ReceiverEndpoint, ReceiverEvent, SenderConfig, SenderEndpoint, SenderEvent,
-    Transmit,
+    Transmit, reset,
 };
 use weir_proto::ecn::Codepoint;
 use weir_proto::object::{Arrival, Cut, Layout, Object};
@@ -233,6 +233,12 @@ impl Pair {
         if !to_receiver {
             return self.sender.handle_datagram(self.now, &mut datagram);
         }
+        if self.receiver.is_over(self.now) {
+            // A driver has forgotten it.
+            let mut answer = Vec::new();
+            reset(CONNECTION, &mut answer);
+            return self.put(false, answer);
+        }
         let arrival = self.receiver.handle_datagram(self.now, Codepoint::NotEct, &mut datagram);
         let Some(Arrival { request, block, index, payload, .. }) = arrival else { return };
         let (assembly, _) = self.coming.as_mut().unwrap();
@@ -278,8 +284,8 @@ impl Pair {
             }
             self.under_way.sort_by_key(|(at, ..)| *at);
             let arrives = self.under_way.first().map(|(at, ..)| *at);
-            let timers =
-                self.sender.poll_timeout(self.now).into_iter().chain(self.receiver.poll_timeout()).min();
+            let receiver = self.receiver.poll_timeout().filter(|_| !self.receiver.is_over(self.now));
+            let timers = self.sender.poll_timeout(self.now).into_iter().chain(receiver).min();
             let Some(next) = arrives.into_iter().chain(timers).min() else { return };
             if next > self.now {
                 (self.now, turns) = (next, 0);
@@ -376,9 +382,9 @@ fn a_reset_after_the_end_does_not_keep_its_receiver_awake() {
     let mut pair = Pair::new(tls.client("here"), tls.server(), 1000, Vec::new());
     pair.run(Duration::from_secs(10));
     assert!(pair.sender.is_over(), "{:?}", pair.ended);
-    let mut reset = Vec::new();
-    weir_proto::dfcp::reset(CONNECTION, &mut reset);
-    pair.deliver(true, reset);
+    let mut datagram = Vec::new();
+    reset(CONNECTION, &mut datagram);
+    pair.deliver(true, datagram);
     let mut wakes = 0;
     while !pair.receiver.is_over(pair.now) {
         wakes += 1;

@@ -245,6 +245,26 @@ proptest! {
     }
 }
 
+/// Until the first sealed signal comes, anybody may have sent what is in clear.
+#[test]
+fn what_came_in_clear_before_the_first_sealed_signal_spoils_nothing() {
+    let mut pair = Pair::new(1, 0);
+    shake_hands(&mut pair);
+    let receiver = pair.receiver.as_mut().unwrap();
+    for (flag, offset) in [(Flag::End, 4_000_000_000), (Flag::None, 500), (Flag::Reset, 0)] {
+        let (header, datagram) = spoofed(flag, offset, &[0xff; 1000]);
+        receiver.handle_datagram(pair.now, &header, &datagram);
+    }
+    receiver.end();
+    let there = bytes(1, 5_000);
+    pair.sender.write(&there);
+    pair.sender.end();
+    let over = |pair: &Pair| pair.sender.is_over() && pair.receiver.as_ref().unwrap().is_over();
+    assert!(pair.run(5_000, over), "{:?}", pair.receiver);
+    assert!(pair.got[0][2..] == there);
+    assert!(!pair.receiver.unwrap().was_reset(pair.now, None));
+}
+
 #[test]
 fn a_reset_that_anybody_may_have_sent_counts_when_nothing_else_comes() {
     let mut pair = Pair::new(1, 0);

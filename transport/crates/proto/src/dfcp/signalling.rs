@@ -86,7 +86,7 @@ pub struct Signalling {
     /// The peer is to be told what has come.
     owes: bool,
     reset: bool,
-    /// When a reset came that was not sealed, though signals are.
+    /// When a reset came that was not sealed, though there are keys.
     reset_told: Option<Time>,
     protection: Protection,
     /// Whether what goes out is sealed, and whether something sealed has come.
@@ -243,7 +243,12 @@ impl Signalling {
             let mut opened = datagram.to_vec();
             if let Ok(body) = self.protection.open(header, &mut opened) {
                 if let Ok((signal, payload)) = Signal::parse(body) {
-                    (self.seals, self.sealed) = (true, true);
+                    self.seals = true;
+                    if !std::mem::replace(&mut self.sealed, true) {
+                        // Anybody may have said what has come in clear and is not part of the stream yet: it comes again.
+                        self.early.clear();
+                        self.peer_end.take_if(|end| *end != self.expected);
+                    }
                     self.protection.passed(header.number);
                     self.handle(now, &signal, payload);
                 }
@@ -251,10 +256,10 @@ impl Signalling {
             }
         }
         let Some(Ok((signal, payload))) = datagram.get(HEADER_BYTES..).map(Signal::parse) else { return };
-        if !self.sealed {
-            self.handle(now, &signal, payload);
-        } else if signal.flag == Flag::Reset {
+        if self.protection.is_on() && signal.flag == Flag::Reset {
             self.reset_told.get_or_insert(now);
+        } else if !self.sealed {
+            self.handle(now, &signal, payload);
         } else {
             self.forged += 1;
         }
