@@ -282,11 +282,8 @@ impl PathMtu {
         self.pause = Duration::ZERO;
         let base = self.base();
         if self.low == 0 {
-            if best < first {
-                // What was sent in vain was too long.
-                self.unanswered = None;
-            }
-            self.doubted = false;
+            // What was sent in vain was too long, or was lost for another reason: it is no cause of another doubt.
+            (self.unanswered, self.doubted) = (None, false);
             self.size = best;
             if best >= base {
                 self.low = best;

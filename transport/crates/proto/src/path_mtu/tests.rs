@@ -143,6 +143,22 @@ fn an_outage_is_none_of_the_length() {
     assert!(!path.mtu.is_doubted());
 }
 
+/// Probes come through, and of what was sent nothing is heard: its reports were lost, or nobody makes any.
+#[test]
+fn datagrams_that_were_lost_for_another_reason_are_probed_for_once() {
+    let mut path = Path::new(1452, 1452, MS);
+    path.run(100 * MS, true);
+    let probes = path.probes;
+    path.mtu.on_sent(path.now, 100);
+    path.run(10_000 * MS, false);
+    assert!(path.probes - probes <= 3, "{} probes", path.probes - probes);
+    assert_eq!((path.mtu.size(), path.mtu.is_doubted()), (1452, false));
+    // They are when more is lost.
+    path.mtu.on_sent(path.now, 100);
+    path.run(100 * MS, false);
+    assert!((1..=6).contains(&(path.probes - probes)), "{}", path.probes - probes);
+}
+
 #[test]
 fn a_path_that_comes_to_carry_more_is_found_after_ten_minutes() {
     let mut path = Path::new(1452, 1252, 10 * MS);
