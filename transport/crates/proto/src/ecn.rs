@@ -2,7 +2,8 @@
 //! path carries such marks (RFC 9000, section 13.4.2 and appendix A.4).
 //!
 //! A sender marks its first datagrams, `TESTED` of them or for a time, and waits for the receiver to count one. From then
-//! on it marks all. It stops for good if the path clears marks, changes them, or drops what bears them.
+//! on it marks all. It stops for good if the path clears marks, changes them, or drops what bears them: that is, if two tests
+//! in a row fail, since a path that is down for a moment fails one.
 //!
 //! It never asks for a mark that nobody heeds: senders mark only while their rate is TFRC's, to which a mark is a loss event.
 
@@ -81,7 +82,7 @@ pub enum State {
     /// Nothing is to be marked.
     #[default]
     Off,
-    /// Datagrams are marked, and none has been counted yet.
+    /// Datagrams are marked, and none of these has been counted yet.
     Testing,
     /// Marked datagrams have not been answered: none is marked until they are.
     Waiting,
@@ -121,6 +122,8 @@ pub struct Marking {
     since: Time,
     /// While waiting: as many that bear no mark had been sent before.
     plain_before: u64,
+    /// The last test has failed.
+    failed: bool,
 }
 
 impl Marking {
@@ -134,6 +137,7 @@ impl Marking {
             unanswered: 0,
             since: Time::ZERO,
             plain_before: 0,
+            failed: false,
         }
     }
 
@@ -184,9 +188,11 @@ impl Marking {
             self.state = State::Cleared;
         } else if marked > before.ect + before.ce {
             self.state = State::Capable;
-            self.unanswered = 0;
+            (self.unanswered, self.failed) = (0, false);
         } else if self.state == State::Waiting && plain > self.plain_before {
-            self.state = State::Dropped;
+            let again = std::mem::replace(&mut self.failed, true);
+            self.state = if again { State::Dropped } else { State::Testing };
+            self.unanswered = 0;
         }
     }
 
