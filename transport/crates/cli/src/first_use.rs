@@ -14,6 +14,7 @@ use udp::tls::{self, Fingerprint, KnownPeers};
 use udp::{Fetching, Over, SendOptions, SendUpdate, Sending, ServerAddress, TlsClientConfig, Update};
 
 use crate::Failure;
+use crate::advice::advised;
 use crate::console::clean;
 use crate::retry::Retry;
 use crate::target::Host;
@@ -105,7 +106,7 @@ impl Meeting<'_> {
                 return Err(Failure::interrupted());
             }
             let Some(pause) = retry.pause() else {
-                return Err(Failure::new(format!("{host} ({address}) cannot be reached: {why}")));
+                return Err(Failure::new(format!("{host} ({address}) cannot be reached: {}", advised(&why))));
             };
             std::thread::sleep(pause);
         }

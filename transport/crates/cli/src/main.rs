@@ -1,6 +1,7 @@
 //! The command `fountain`: serves a directory and fetches files from many servers at once, over LTTP; sends files to a
 //! receiver, over DFCP.
 
+mod advice;
 mod args;
 mod config;
 mod console;

@@ -18,6 +18,7 @@ use wire::control::{self, DIRECTORY, Entry, Omitted, Refusal, is_directory};
 
 use self::rates::Rates;
 use self::report::Report;
+use crate::advice::advised;
 use crate::args::{Code, Send};
 use crate::first_use::Meeting;
 use crate::retry::{Retry, interruption, status};
@@ -104,7 +105,7 @@ pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
         let lost = attempt.run(to, &mut files, &mut report)?;
         let Some(why) = lost else { break };
         security.require_unchanged()?;
-        report.complain(&format!("{} ({to}) is gone: {why}", args.to.name));
+        report.complain(&format!("{} ({to}) is gone: {}", args.to.name, advised(&why)));
         if report.delivered() > before {
             retry.begin();
         }

@@ -78,11 +78,15 @@ fn a_mistake_with_tls_says_what_to_do() {
     let (ours, into) = (Authority::new(), Folder::new());
     let (wrong, ca) = ("00".repeat(32), ours.file("ca.pem"));
     for (options, server, told) in [
-        (vec!["--insecure"], &secure, "the other side speaks TLS: give its --fingerprint or --ca"),
+        (
+            vec!["--insecure"],
+            &secure,
+            "the other side speaks TLS, and this side does not: give its --fingerprint or --ca",
+        ),
         (
             vec!["--fingerprint", &wrong],
             &secure,
-            "another fingerprint: give the --fingerprint that it prints",
+            "another fingerprint than those that are trusted: give the --fingerprint that it prints",
         ),
         (vec!["--fingerprint", &wrong], &clear, "if it is --insecure, be so here, too"),
         (vec!["--ca", &ca], &secure, "name the authority that issued it with --ca"),

@@ -1,5 +1,6 @@
 //! A control channel: messages over a stream of bytes that somebody else carries, under TLS or in clear.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 
 use ring::hkdf::{HKDF_SHA256, Prk};
@@ -62,13 +63,13 @@ pub enum Broken {
     #[error("closed by the other side")]
     Closed,
     /// The stream has ended before anything could be said.
-    #[error("closed by the other side before TLS was set up; if it is --insecure, be so here, too")]
+    #[error("{0}", Mismatch::EndsBeforeTls)]
     ClosedEarly,
     /// TLS.
-    #[error("TLS: {0}{remedy}", remedy = remedy(.0))]
+    #[error("TLS: {0}{what}", what = explain(of_tls(.0)))]
     Tls(#[from] rustls::Error),
     /// No frame, or no message.
-    #[error("{0}{remedy}", remedy = foreign(.0))]
+    #[error("{0}{what}", what = explain(of_frames(.0)))]
     Malformed(#[from] Malformed),
     /// It takes nothing.
     #[error("the other side does not read its control channel")]
@@ -81,42 +82,105 @@ pub enum Broken {
     Io(#[from] io::Error),
 }
 
-/// What to do about a failure of TLS, for a person.
-fn remedy(error: &rustls::Error) -> &'static str {
-    use rustls::{AlertDescription as Alert, CertificateError as Certificate, Error};
-    match error {
-        Error::InvalidMessage(_) => {
-            "; the other side does not speak TLS: both have to be --insecure, or neither"
+/// What the two ends were told of each other that does not fit together. The message of a [`Broken`] says so; whoever knows
+/// how an end is told can add what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mismatch {
+    /// The stream ends before TLS is set up: perhaps the other side is in clear.
+    EndsBeforeTls,
+    /// This side is under TLS, the other one in clear.
+    PeerInClear,
+    /// The other side is under TLS, this one in clear.
+    PeerUnderTls,
+    /// The peer's certificate is none of those that are pinned.
+    OtherFingerprint,
+    /// Nobody trusted vouches for the peer's certificate.
+    UnknownAuthority,
+    /// The peer's certificate is for another name.
+    OtherName,
+    /// The peer's certificate has expired.
+    Expired,
+    /// The peer asks for a certificate, and this side has none.
+    CertificateRequired,
+    /// The peer does not accept this side's certificate.
+    NotAccepted,
+    /// The peer does not know who vouches for this side's certificate.
+    OwnAuthorityUnknown,
+}
+
+impl Mismatch {
+    /// All there are.
+    pub const ALL: [Mismatch; 10] = [
+        Mismatch::EndsBeforeTls,
+        Mismatch::PeerInClear,
+        Mismatch::PeerUnderTls,
+        Mismatch::OtherFingerprint,
+        Mismatch::UnknownAuthority,
+        Mismatch::OtherName,
+        Mismatch::Expired,
+        Mismatch::CertificateRequired,
+        Mismatch::NotAccepted,
+        Mismatch::OwnAuthorityUnknown,
+    ];
+
+    /// The one that a message says, as text is all that events pass on of a [`Broken`].
+    pub fn in_message(message: &str) -> Option<Mismatch> {
+        Mismatch::ALL.into_iter().find(|mismatch| message.ends_with(mismatch.text()))
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Mismatch::EndsBeforeTls => "closed by the other side before TLS was set up",
+            Mismatch::PeerInClear => "the other side does not speak TLS",
+            Mismatch::PeerUnderTls => "the other side speaks TLS, and this side does not",
+            Mismatch::OtherFingerprint => {
+                "its certificate has another fingerprint than those that are trusted"
+            }
+            Mismatch::UnknownAuthority => "its certificate was issued by nobody that is trusted",
+            Mismatch::OtherName => "its certificate is for another name",
+            Mismatch::Expired => "its certificate has expired",
+            Mismatch::CertificateRequired => "it asks for a certificate of this side",
+            Mismatch::NotAccepted => "it does not accept the certificate of this side",
+            Mismatch::OwnAuthorityUnknown => "it does not know who issued the certificate of this side",
         }
-        Error::InvalidCertificate(Certificate::ApplicationVerificationFailure) => {
-            "; its certificate has another fingerprint: give the --fingerprint that it prints"
-        }
-        Error::InvalidCertificate(Certificate::UnknownIssuer | Certificate::BadSignature) => {
-            "; name the authority that issued it with --ca"
-        }
-        Error::InvalidCertificate(
-            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. },
-        ) => "; its certificate is for another name: connect to that",
-        Error::InvalidCertificate(Certificate::Expired | Certificate::ExpiredContext { .. }) => {
-            "; it needs a new one"
-        }
-        Error::AlertReceived(Alert::CertificateRequired) => "; it asks for a --cert and its --key",
-        Error::AlertReceived(Alert::AccessDenied) => {
-            "; it does not know this side: have it accept the fingerprint that `fountain id` prints here"
-        }
-        Error::AlertReceived(Alert::UnknownCA) => "; it does not know the authority of this side's --cert",
-        _ => "",
     }
 }
 
-/// What else speaks there, for a person.
-fn foreign(error: &Malformed) -> &'static str {
-    match error {
-        Malformed::TooLong(bytes) if matches!(bytes >> 16, TLS_ALERT | TLS_HANDSHAKE) => {
-            "; the other side speaks TLS: give its --fingerprint or --ca, not --insecure"
-        }
-        _ => "",
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
     }
+}
+
+fn explain(mismatch: Option<Mismatch>) -> String {
+    mismatch.map_or_else(String::new, |mismatch| format!("; {mismatch}"))
+}
+
+fn of_tls(error: &rustls::Error) -> Option<Mismatch> {
+    use rustls::{AlertDescription as Alert, CertificateError as Certificate, Error};
+    Some(match error {
+        Error::InvalidMessage(_) => Mismatch::PeerInClear,
+        Error::InvalidCertificate(Certificate::ApplicationVerificationFailure) => Mismatch::OtherFingerprint,
+        Error::InvalidCertificate(Certificate::UnknownIssuer | Certificate::BadSignature) => {
+            Mismatch::UnknownAuthority
+        }
+        Error::InvalidCertificate(
+            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. },
+        ) => Mismatch::OtherName,
+        Error::InvalidCertificate(Certificate::Expired | Certificate::ExpiredContext { .. }) => {
+            Mismatch::Expired
+        }
+        Error::AlertReceived(Alert::CertificateRequired) => Mismatch::CertificateRequired,
+        Error::AlertReceived(Alert::AccessDenied) => Mismatch::NotAccepted,
+        Error::AlertReceived(Alert::UnknownCA) => Mismatch::OwnAuthorityUnknown,
+        _ => return None,
+    })
+}
+
+/// What else speaks there.
+fn of_frames(error: &Malformed) -> Option<Mismatch> {
+    let tls = |bytes: &usize| matches!(bytes >> 16, TLS_ALERT | TLS_HANDSHAKE);
+    matches!(error, Malformed::TooLong(bytes) if tls(bytes)).then_some(Mismatch::PeerUnderTls)
 }
 
 impl Channel {
@@ -380,6 +444,23 @@ mod tests {
         client.receive(&alert).unwrap();
         let broken = client.message::<Client>().unwrap_err();
         assert!(broken.to_string().contains("the other side speaks TLS"), "{broken}");
+    }
+
+    #[test]
+    fn a_mismatch_is_told_without_options_of_a_program_and_found_in_its_message() {
+        use rustls::{AlertDescription as Alert, CertificateError as Certificate, Error};
+        let unknown = Broken::Tls(Error::InvalidCertificate(Certificate::UnknownIssuer));
+        assert_eq!(Mismatch::in_message(&unknown.to_string()), Some(Mismatch::UnknownAuthority));
+        let denied = Broken::Tls(Error::AlertReceived(Alert::AccessDenied));
+        assert_eq!(Mismatch::in_message(&denied.to_string()), Some(Mismatch::NotAccepted));
+        let early = Broken::ClosedEarly;
+        assert_eq!(Mismatch::in_message(&early.to_string()), Some(Mismatch::EndsBeforeTls));
+        assert_eq!(Mismatch::in_message(&Broken::Closed.to_string()), None);
+        for mismatch in Mismatch::ALL {
+            let text = mismatch.to_string();
+            assert!(!text.contains("--") && !text.contains('`'), "{text}");
+            assert_eq!(Mismatch::in_message(&text), Some(mismatch));
+        }
     }
 
     #[test]

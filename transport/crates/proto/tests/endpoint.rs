@@ -355,7 +355,7 @@ fn who_is_not_who_he_should_be_gets_nothing() {
     let to_clear = Pair::new(tls.client("here"), Security::Clear, 1000, Vec::new());
     for (mut pair, told) in [
         (named, "its certificate is for another name"),
-        (unknown, "name the authority that issued it"),
+        (unknown, "was issued by nobody that is trusted"),
         (clear, "the other side speaks TLS"),
         (to_clear, "closed by the other side before TLS was set up"),
     ] {

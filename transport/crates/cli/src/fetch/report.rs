@@ -11,6 +11,7 @@ use udp::ServerAddress;
 
 use super::attempt::{Attempt, Stopwatch};
 use super::plan::{File, Plan};
+use crate::advice::advised;
 use crate::args::Fetch;
 use crate::console::{bar, clean, complain, hash_of, print, say};
 use crate::output::Foreseen;
@@ -81,7 +82,7 @@ impl Report {
     }
 
     pub(super) fn lost(&mut self, server: &ServerAddress, why: &str) {
-        self.complain(&format!("{} ({}) is gone: {why}", server.name, server.address));
+        self.complain(&format!("{} ({}) is gone: {}", server.name, server.address, advised(why)));
     }
 
     pub(super) fn retrying(&mut self, pause: Duration) {
