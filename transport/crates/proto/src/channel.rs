@@ -224,9 +224,14 @@ impl Channel {
         Ok(Protection::new(&secret, side))
     }
 
-    /// What it means that the stream has ended, or was reset.
-    pub fn ended(&self) -> Broken {
-        if self.is_open() { Broken::Closed } else { Broken::ClosedEarly }
+    /// What it means that the stream has ended, or has failed.
+    pub fn ended(&self, error: Option<io::Error>) -> Broken {
+        // Who does not speak TLS resets the stream rather than ending it.
+        match error.filter(|e| self.is_open() || e.kind() != io::ErrorKind::ConnectionReset) {
+            Some(error) => Broken::Io(error),
+            None if self.is_open() => Broken::Closed,
+            None => Broken::ClosedEarly,
+        }
     }
 
     /// Bytes of the stream have come.
@@ -298,12 +303,16 @@ impl Channel {
                 break;
             }
         }
+        self.clear_handed();
+        &self.sealed[self.written..]
+    }
+
+    fn clear_handed(&mut self) {
         if self.handed == self.unsent.len() {
             self.unsent.clear();
             self.unsent.shrink_to(KEPT_BYTES);
             self.handed = 0;
         }
-        &self.sealed[self.written..]
     }
 
     /// The stream has taken so many of [`Channel::outgoing`]'s bytes.
@@ -313,11 +322,7 @@ impl Channel {
             return;
         }
         self.handed += bytes;
-        if self.handed == self.unsent.len() {
-            self.unsent.clear();
-            self.unsent.shrink_to(KEPT_BYTES);
-            self.handed = 0;
-        }
+        self.clear_handed();
     }
 
     /// Whether the stream has something to take.

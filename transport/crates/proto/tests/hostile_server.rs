@@ -100,7 +100,8 @@ fn a_server_that_breaks_the_protocol_is_lost() {
     assert_eq!(victim.client.fetch(SERVER, "b".into(), Vec::new(), None), None);
 
     let mut client = Client::new(modest());
-    client.add_server(Time::ZERO, Protection::insecure());
+    client.add_server(Time::ZERO);
+    client.opened(Time::ZERO, SERVER, Protection::insecure());
     client.handle_control(
         Time::ZERO,
         SERVER,

@@ -8,11 +8,9 @@ mod sender;
 pub use receiver::{Received, ReceiverNode};
 pub use sender::{Outcome, SenderNode, SenderSetup};
 
-use proto::channel::Security;
 use proto::ecn::Codepoint;
 use wire::packet::{Header, Kind};
 
-use crate::lttp::Secret;
 use crate::{Datagram, NodeId, Output};
 
 /// UDP's part for what nothing else protects.
@@ -42,8 +40,4 @@ fn arrived(payload: &mut [u8]) -> Option<&mut [u8]> {
     }
     let (bytes, sum) = payload.split_last_chunk_mut()?;
     (checksum(bytes) == *sum).then_some(bytes)
-}
-
-fn security(secret: Secret) -> Security {
-    secret.map_or(Security::Clear, Security::Known)
 }

@@ -12,7 +12,8 @@ pub use server::{Served, ServerNode};
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use proto::protect::{Protection, SECRET_BYTES, Side};
+use proto::channel::{Channel, Security};
+use proto::protect::SECRET_BYTES;
 
 use crate::NodeId;
 
@@ -25,6 +26,21 @@ pub fn address(node: NodeId) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, b, c, d)), 4860)
 }
 
-fn protection(secret: Secret, side: Side) -> Protection {
-    secret.map_or_else(Protection::insecure, |secret| Protection::new(&secret, side))
+/// What protects a connection, known to both ends beforehand.
+pub(crate) fn security(secret: Secret) -> Security {
+    secret.map_or(Security::Clear, Security::Known)
+}
+
+/// What a channel's stream is to carry.
+fn said(channel: &mut Channel) -> Option<Vec<u8>> {
+    let mut said = Vec::new();
+    loop {
+        let bytes = channel.outgoing();
+        if bytes.is_empty() {
+            return (!said.is_empty()).then_some(said);
+        }
+        said.extend_from_slice(bytes);
+        let count = bytes.len();
+        channel.written(count);
+    }
 }

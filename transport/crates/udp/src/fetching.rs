@@ -8,11 +8,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::Time;
-use proto::lttp::{Client, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
+use proto::channel::Security;
+use proto::lttp::{ClientConfig, ClientEndpoint, ClientEvent, Lost, ServerId, ServerReport};
 use proto::object::{Cut, Layout};
-use thiserror::Error;
-use wire::control::{Parameters, Refusal, Run, Version};
+use rustls::pki_types::ServerName;
+use wire::control::{Parameters, Refusal, Run};
 
 pub use self::interface::{Error, Job, ServerAddress, Update};
 use self::link::Link;
@@ -33,10 +33,9 @@ pub struct Fetching {
     poller: Arc<Poller>,
     interrupt: Interrupt,
     config: ClientConfig,
-    client: Client,
+    endpoint: ClientEndpoint,
+    /// By server.
     links: Vec<Link>,
-    /// The links of the state machine's servers.
-    link_of: HashMap<ServerId, usize>,
     server_of: HashMap<SocketAddr, ServerId>,
     /// One socket for each family that is needed.
     sockets: Vec<DataSocket>,
@@ -52,12 +51,10 @@ pub struct Fetching {
 }
 
 struct Running {
-    link: usize,
-    /// Until it is asked for.
-    waiting: Option<(String, Vec<Run>, Option<Version>)>,
+    server: ServerId,
+    request: u16,
     /// Until its parameters have come.
     sink: Option<Box<dyn Sink>>,
-    request: Option<(ServerId, u16)>,
     /// Symbols that came before the parameters.
     early: Batch,
     /// Hashes that did.
@@ -80,10 +77,9 @@ impl Fetching {
         let poller = Arc::new(Poller::new()?);
         let mut fetching = Fetching {
             clock: Clock::start(),
-            client: Client::new(config.clone()),
+            endpoint: ClientEndpoint::new(config.clone()),
             config,
             links: Vec::new(),
-            link_of: HashMap::new(),
             server_of: HashMap::new(),
             sockets: Vec::new(),
             decoding: Decoding::start(poller.clone(), true)?,
@@ -106,20 +102,34 @@ impl Fetching {
                 fetching.sockets.push(socket);
             }
         }
-        for (index, server) in servers.iter().enumerate() {
-            let link = Link::connect(server, tls)?;
-            if let Some(stream) = link.stream() {
-                fetching.poller.add(stream, FIRST_LINK + index, Interest::ReadAndWrite)?;
-            }
-            fetching.links.push(link);
+        for server in servers {
+            fetching.add(server, tls)?;
         }
-        for index in 0..fetching.links.len() {
-            // One that failed at once has no jobs, and is in no poller.
-            if let Some(why) = fetching.links[index].take_failure() {
-                fetching.updates.push(Update::Lost { server: index, why, swallowed: false });
-            }
-        }
+        // Whoever starts a job of a server that failed at once is told first that it is gone.
+        fetching.take_events();
         Ok(fetching)
+    }
+
+    fn add(&mut self, server: &ServerAddress, tls: Option<&Arc<rustls::ClientConfig>>) -> Result<(), Error> {
+        let security = match tls {
+            None => Security::Clear,
+            Some(config) => {
+                let name = ServerName::try_from(server.name.clone());
+                let name = name.map_err(|_| Error::Name(server.name.clone()))?;
+                Some(rustls::ClientConnection::new(config.clone(), name)?).into()
+            }
+        };
+        let id = self.endpoint.connect(self.clock.now(), security);
+        let link = Link::begin(server.address).unwrap_or_else(|error| {
+            self.endpoint.stream_ended(id, Some(error));
+            Link::gone(server.address)
+        });
+        if let Some(stream) = link.stream() {
+            self.poller.add(stream, FIRST_LINK + id.0, Interest::ReadAndWrite)?;
+        }
+        self.links.push(link);
+        self.server_of.insert(server.address, id);
+        Ok(())
     }
 
     /// Pulls an object, as soon as its server is there.
@@ -127,11 +137,17 @@ impl Fetching {
         let id = JobId(self.next_job);
         self.next_job += 1;
         let Job { server, path, runs, version, sink } = job;
+        let server = ServerId(server);
+        let client = self.endpoint.client();
+        let Some(request) = client.fetch(server, path, runs.clone(), version) else {
+            let why = if client.is_gone(server) { "its server is gone" } else { "it has too many requests" };
+            self.updates.push(Update::Failed { job: id, refusal: None, why: why.into() });
+            return id;
+        };
         let running = Running {
-            link: server,
-            waiting: Some((path, runs.clone(), version)),
+            server,
+            request,
             sink: Some(sink),
-            request: None,
             early: Batch::default(),
             early_hashes: Vec::new(),
             blocks_left: 0,
@@ -139,24 +155,8 @@ impl Fetching {
             known: false,
         };
         self.jobs.insert(id, running);
-        self.ask(id);
+        self.job_of.insert((server, request), id);
         id
-    }
-
-    fn ask(&mut self, id: JobId) {
-        let Some(running) = self.jobs.get_mut(&id) else { return };
-        let Some(link) = self.links.get(running.link).filter(|link| !link.is_gone()) else {
-            return self.fail(id, None, "its server is gone".into());
-        };
-        let Some(server) = link.server() else { return };
-        let Some((path, runs, version)) = running.waiting.take() else { return };
-        match self.client.fetch(server, path, runs, version) {
-            Some(request) => {
-                running.request = Some((server, request));
-                self.job_of.insert((server, request), id);
-            }
-            None => self.fail(id, None, "its server is gone, or has too many requests".into()),
-        }
     }
 
     /// Ends a [`Fetching::wait`] from any thread.
@@ -167,31 +167,29 @@ impl Fetching {
     /// Gives a job up.
     pub fn cancel(&mut self, job: JobId) {
         let Some(running) = self.jobs.remove(&job) else { return };
-        if let Some((server, request)) = running.request {
-            self.job_of.remove(&(server, request));
-            self.client.cancel(server, request);
-        }
+        let Running { server, request, .. } = running;
+        self.job_of.remove(&(server, request));
+        self.endpoint.client().cancel(server, request);
         self.decoding.order(Order::Forget { job });
     }
 
     /// Asks a server, which must be ready, what lies under a path. The answer is an [`Update`] with the same number.
     pub fn list(&mut self, server: usize, path: String) -> Option<u16> {
-        let id = self.links.get(server)?.server()?;
-        let request = self.next_listing;
-        self.next_listing = self.next_listing.wrapping_add(1);
-        self.client.list(self.clock.now(), id, request, path);
-        Some(request)
+        let (now, request) = (self.clock.now(), self.next_listing);
+        let asked = self.endpoint.client().list(now, ServerId(server), request, path);
+        self.next_listing = self.next_listing.wrapping_add(asked.into());
+        asked.then_some(request)
     }
 
     /// What came of a server so far, and its round trip; `None` if its control channel never opened.
     pub fn report(&self, server: usize) -> Option<(ServerReport, Option<Duration>)> {
-        let id = self.links.get(server)?.server()?;
-        Some((self.client.report(id)?, self.client.rtt(id)))
+        let (client, server) = (self.endpoint.data(), ServerId(server));
+        Some((client.report(server)?, client.rtt(server)))
     }
 
     /// The present window in bytes on the wire.
     pub fn window_bytes(&self) -> usize {
-        self.client.window_bytes()
+        self.endpoint.data().window_bytes()
     }
 
     /// Works until something has happened, at most for `patience`.
@@ -221,58 +219,18 @@ impl Fetching {
     }
 
     fn next_timeout(&self) -> Option<Duration> {
-        let opening = self.links.iter().any(Link::is_opening).then(|| Time::ZERO + self.config.silence);
-        let client = self.client.poll_timeout().filter(|_| self.unsent.is_none());
-        client.into_iter().chain(opening).min().map(|at| at.since(self.clock.now()))
+        let due = self.endpoint.poll_timeout().filter(|_| self.unsent.is_none());
+        due.map(|at| at.since(self.clock.now()))
     }
 
     fn on_link(&mut self, index: usize) {
-        let now = self.clock.now();
-        let Some(link) = self.links.get_mut(index) else { return };
-        let broken = link.read().err();
-        if let Some(protection) = link.opened() {
-            match protection {
-                Ok(protection) => {
-                    let server = self.client.add_server(now, protection);
-                    link.set_server(server);
-                    self.link_of.insert(server, index);
-                    self.server_of.insert(link.address(), server);
-                    let waiting: Vec<JobId> =
-                        self.jobs.iter().filter(|(_, r)| r.link == index).map(|(id, _)| *id).collect();
-                    for job in waiting {
-                        self.ask(job);
-                    }
-                }
-                Err(broken) => return self.lose(index, broken.to_string()),
-            }
-        }
-        let Some(link) = self.links.get_mut(index) else { return };
-        let Some(server) = link.server() else {
-            if let Some(broken) = broken {
-                self.lose(index, broken.to_string());
-            }
-            return;
-        };
-        // What was said before the end may tell why.
-        let broken = loop {
-            match link.message() {
-                Ok(Some(message)) => self.client.handle_control(now, server, message),
-                Ok(None) => break broken,
-                Err(malformed) => break Some(malformed),
-            }
-        };
-        if let Some(broken) = broken {
-            self.client.disconnected(server, broken.to_string());
-        }
-    }
-
-    /// Gives up servers whose control channel does not open.
-    fn give_up_unopened(&mut self, now: Time) {
-        let silence = self.config.silence;
-        for index in 0..self.links.len() {
-            if self.links[index].is_opening() && now.since(Time::ZERO) >= silence {
-                self.lose(index, format!("it did not answer within {} s", silence.as_secs_f64()));
-            }
+        let (now, server) = (self.clock.now(), ServerId(index));
+        let Fetching { links, endpoint, .. } = self;
+        let Some(link) = links.get_mut(index) else { return };
+        match link.read(|bytes| endpoint.receive(now, server, bytes)) {
+            Ok(true) => {}
+            Ok(false) => endpoint.stream_ended(server, None),
+            Err(error) => endpoint.stream_ended(server, Some(error)),
         }
     }
 
@@ -280,11 +238,11 @@ impl Fetching {
         let mut enough = false;
         let now = self.clock.now();
         for _ in 0..RECEIVE_BATCHES {
-            let Fetching { sockets, client, server_of, job_of, jobs, kept_back, .. } = self;
+            let Fetching { sockets, endpoint, server_of, job_of, jobs, kept_back, .. } = self;
             let more = sockets[socket].receive(|received| {
                 let Some(server) = server_of.get(&received.from) else { return };
                 for datagram in received.datagrams {
-                    let arrival = client.handle_datagram(now, *server, received.ecn, datagram);
+                    let arrival = endpoint.handle_datagram(now, *server, received.ecn, datagram);
                     let Some(arrival) = arrival else { continue };
                     let Some(job) = job_of.get(&(*server, arrival.request)) else { continue };
                     let Some(running) = jobs.get_mut(job) else { continue };
@@ -307,32 +265,18 @@ impl Fetching {
             self.on_answer(answer);
         }
         let now = self.clock.now();
-        if self.client.poll_timeout().is_some_and(|at| at <= now) {
-            self.client.handle_timeout(now);
-        }
-        self.give_up_unopened(now);
-        while let Some(event) = self.client.poll_event() {
-            self.on_event(event);
-        }
-        while let Some((server, message)) = self.client.poll_control(now) {
-            let Some(index) = self.link_of.get(&server) else { continue };
-            if let Err(broken) = self.links[*index].send(&message) {
-                self.client.disconnected(server, broken.to_string());
-            }
-        }
-        for index in 0..self.links.len() {
-            if let Err(broken) = self.links[index].flush() {
-                match self.links[index].server() {
-                    Some(server) => self.client.disconnected(server, broken.to_string()),
-                    None => self.lose(index, broken.to_string()),
-                }
-            } else if let Some((stream, write)) = self.links[index].interest_changed() {
+        self.endpoint.handle_timeout(now);
+        self.take_events();
+        self.endpoint.speak(now);
+        for (index, link) in self.links.iter_mut().enumerate() {
+            let channel = self.endpoint.channel_mut(ServerId(index));
+            if let Err(error) = link.flush(channel) {
+                self.endpoint.stream_ended(ServerId(index), Some(error));
+            } else if let Some((stream, write)) = link.interest_changed(channel) {
                 self.poller.modify(stream, FIRST_LINK + index, Interest::with(write))?;
             }
         }
-        while let Some(event) = self.client.poll_event() {
-            self.on_event(event);
-        }
+        self.take_events();
         self.transmit()
     }
 
@@ -346,9 +290,8 @@ impl Fetching {
         }
         let mut datagram = Vec::new();
         let now = self.clock.now();
-        while let Some(server) = self.client.poll_transmit(now, &mut datagram) {
-            let Some(index) = self.link_of.get(&server) else { continue };
-            let to = self.links[*index].address();
+        while let Some(server) = self.endpoint.poll_transmit(now, &mut datagram) {
+            let to = self.links[server.0].address();
             let same = |s: &DataSocket| s.is_ipv4() == to.is_ipv4();
             let Some(socket) = self.sockets.iter().position(same) else { continue };
             if !self.sockets[socket].send(to, None, &datagram, datagram.len()) {
@@ -364,15 +307,13 @@ impl Fetching {
     fn on_answer(&mut self, answer: Answer) {
         match answer {
             Answer::Needs { job, block, symbols } => {
-                if let Some((server, request)) = self.jobs.get(&job).and_then(|r| r.request) {
-                    self.client.needs(server, request, block, symbols);
+                if let Some(Running { server, request, .. }) = self.jobs.get(&job) {
+                    self.endpoint.client().needs(*server, *request, block, symbols);
                 }
             }
             Answer::Complete { job, block, bytes } => {
                 let Some(running) = self.jobs.get_mut(&job) else { return };
-                if let Some((server, request)) = running.request {
-                    self.client.complete(server, request, block);
-                }
+                self.endpoint.client().complete(running.server, running.request, block);
                 self.updates.push(Update::Block { job, block, bytes });
                 running.blocks_left = running.blocks_left.saturating_sub(1);
                 if running.blocks_left == 0 {
@@ -387,19 +328,23 @@ impl Fetching {
                 }
             }
             Answer::Failed { job, why } => {
-                if let Some((server, request)) = self.jobs.get(&job).and_then(|r| r.request) {
-                    self.client.cancel(server, request);
+                if let Some(Running { server, request, .. }) = self.jobs.get(&job) {
+                    self.endpoint.client().cancel(*server, *request);
                 }
                 self.fail(job, None, why);
             }
         }
     }
 
+    fn take_events(&mut self) {
+        while let Some(event) = self.endpoint.poll_event() {
+            self.on_event(event);
+        }
+    }
+
     fn on_event(&mut self, event: ClientEvent) {
         match event {
-            ClientEvent::Ready { server } => {
-                self.updates.extend(self.link_of.get(&server).map(|link| Update::Ready { server: *link }));
-            }
+            ClientEvent::Ready { server } => self.updates.push(Update::Ready { server: server.0 }),
             ClientEvent::Parameters { server, parameters } => self.on_parameters(server, parameters),
             ClientEvent::BlockHash { server, request, block, hash } => {
                 let Some(job) = self.job_of.get(&(server, request)) else { return };
@@ -411,12 +356,10 @@ impl Fetching {
                 }
             }
             ClientEvent::Listing { server, request, entries, omitted, last } => {
-                let Some(link) = self.link_of.get(&server) else { return };
-                self.updates.push(Update::Listing { server: *link, request, entries, omitted, last });
+                self.updates.push(Update::Listing { server: server.0, request, entries, omitted, last });
             }
             ClientEvent::Unlisted { server, request, detail } => {
-                let Some(link) = self.link_of.get(&server) else { return };
-                self.updates.push(Update::Unlisted { server: *link, request, why: detail });
+                self.updates.push(Update::Unlisted { server: server.0, request, why: detail });
             }
             ClientEvent::Refused { server, request, why, detail } => {
                 if let Some(job) = self.job_of.get(&(server, request)) {
@@ -424,9 +367,7 @@ impl Fetching {
                 }
             }
             ClientEvent::Lost { server, reason } => {
-                if let Some(index) = self.link_of.get(&server) {
-                    self.give_up(*index, reason.to_string(), matches!(reason, Lost::NoData(_)));
-                }
+                self.give_up(server, reason.to_string(), matches!(reason, Lost::NoData(_)));
             }
         }
     }
@@ -440,7 +381,7 @@ impl Fetching {
         let cut = match Cut::new(layout, code, parameters.seed, parameters.last_seed) {
             Ok(cut) => cut.decoded_by(method),
             Err(e) => {
-                self.client.cancel(server, parameters.request);
+                self.endpoint.client().cancel(server, parameters.request);
                 return self.fail(job, None, e.to_string());
             }
         };
@@ -469,25 +410,20 @@ impl Fetching {
         }
     }
 
-    fn lose(&mut self, index: usize, why: String) {
-        self.give_up(index, why, false);
-    }
-
     /// A server is gone; whether its path has swallowed datagrams that are as long as symbols.
-    fn give_up(&mut self, index: usize, why: String, swallowed: bool) {
-        if self.links[index].is_gone() {
-            return;
-        }
-        if let Some(stream) = self.links[index].stream() {
+    fn give_up(&mut self, server: ServerId, why: String, swallowed: bool) {
+        let link = &mut self.links[server.0];
+        if let Some(stream) = link.stream() {
             // It was added when the connection began.
             let _ = self.poller.delete(stream);
         }
-        self.server_of.remove(&self.links[index].address());
-        self.links[index].close();
+        self.server_of.remove(&link.address());
+        self.endpoint.close(server);
+        link.close(self.endpoint.channel_mut(server));
         // First, so that whoever hears of the jobs knows that it was not they that failed.
-        self.updates.push(Update::Lost { server: index, why: why.clone(), swallowed });
-        let jobs: Vec<JobId> = self.jobs.iter().filter(|(_, r)| r.link == index).map(|(id, _)| *id).collect();
-        for job in jobs {
+        self.updates.push(Update::Lost { server: server.0, why: why.clone(), swallowed });
+        let of_it = |(id, running): (&JobId, &Running)| (running.server == server).then_some(*id);
+        for job in self.jobs.iter().filter_map(of_it).collect::<Vec<_>>() {
             self.fail(job, None, format!("its server is gone: {why}"));
         }
     }
@@ -495,8 +431,9 @@ impl Fetching {
 
 impl Drop for Fetching {
     fn drop(&mut self) {
-        for link in &mut self.links {
-            link.close();
+        for (index, link) in self.links.iter_mut().enumerate() {
+            self.endpoint.close(ServerId(index));
+            link.close(self.endpoint.channel_mut(ServerId(index)));
         }
     }
 }

@@ -7,7 +7,6 @@
 //! [`sleep_precisely`] and [`raise_file_limit`] do, where a program wants it.
 
 mod agenda;
-mod channel;
 mod clock;
 mod decoding;
 mod disk;
@@ -26,6 +25,7 @@ mod sink;
 mod socket;
 mod source;
 mod store;
+mod stream;
 pub mod tls;
 mod waiting;
 mod walking;

@@ -4,13 +4,12 @@ mod connection;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use proto::ecn::Codepoint;
-use proto::lttp::{ServerConfig, ServerCounters, Transmit};
+use proto::lttp::{ServerConfig, ServerCounters, ServerEndpoint, Transmit};
 use proto::{RateCap, Time};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustix::io::Errno;
@@ -27,6 +26,7 @@ use crate::poller::{Events, Interest, Poller};
 use crate::process::file_limit;
 use crate::socket::DataSocket;
 use crate::store::Store;
+use crate::waiting::Interrupt;
 
 const LISTENER: usize = 0;
 const DATA: usize = 1;
@@ -39,8 +39,6 @@ const TRANSMIT_TURNS: usize = 8;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// Threads that wait for disks.
 const DISK_THREADS: usize = 16;
-/// A control channel that cannot say hello within this is closed.
-const GREETING: Duration = Duration::from_secs(10);
 
 /// How to serve.
 pub struct Options {
@@ -97,17 +95,12 @@ pub struct Statistics {
 
 /// Ends [`Serving::run`] from anywhere.
 #[derive(Clone)]
-pub struct Stop {
-    asked: Arc<AtomicBool>,
-    poller: Arc<Poller>,
-}
+pub struct Stop(Arc<dyn Fn() + Send + Sync>);
 
 impl Stop {
     /// Asks the server to say goodbye to its clients and to end.
     pub fn stop(&self) {
-        self.asked.store(true, Ordering::Relaxed);
-        // It fails only when the poller is gone, and the server with it.
-        let _ = self.poller.notify();
+        (self.0)();
     }
 }
 
@@ -123,7 +116,7 @@ pub struct Serving {
     listener: TcpListener,
     data: DataSocket,
     shelf: Shelf,
-    stop: Stop,
+    interrupt: Interrupt,
     connections: HashMap<usize, Connection>,
     agenda: Agenda<usize>,
     /// The key of each connection's name on the data channel.
@@ -163,8 +156,8 @@ impl Serving {
         let random = SystemRandom::new();
         config.seed = u64::from_be_bytes(bytes(&random)?);
         let disk = Disk::start(&poller, DISK_THREADS)?;
+        let interrupt = Interrupt::of(&poller);
         let shelf = Shelf { store, disk, seed: config.seed };
-        let stop = Stop { asked: Arc::default(), poller: poller.clone() };
         let clock = Clock::start();
         let cap = limits.bps.map(|bps| RateCap::new(clock.now(), bps));
         let serving = Serving {
@@ -178,7 +171,7 @@ impl Serving {
             poller,
             listener,
             data,
-            stop,
+            interrupt,
             connections: HashMap::new(),
             agenda: Agenda::new(),
             keys: HashMap::new(),
@@ -210,7 +203,7 @@ impl Serving {
 
     /// A handle that ends it.
     pub fn stopper(&self) -> Stop {
-        self.stop.clone()
+        Stop(self.interrupt.waker())
     }
 
     /// Serves until it is told to stop.
@@ -219,7 +212,7 @@ impl Serving {
     /// [`Error::System`]; what a client does is no error.
     pub fn run(&mut self) -> Result<Statistics, Error> {
         let mut events = Events::new();
-        while !self.stop.asked.load(Ordering::Relaxed) {
+        while !self.interrupt.was_asked() {
             self.poller.wait(&mut events, self.next_timeout())?;
             // Control before data: a credit must not overtake the request that it belongs to.
             let mut data = false;
@@ -240,7 +233,7 @@ impl Serving {
             }
             self.drive()?;
         }
-        self.say_goodbye();
+        self.remove_all();
         self.statistics.unsendable = self.data.refused();
         self.statistics.peak_bytes = self.memory.peak_bytes() as u64;
         self.statistics.peak_files = self.memory.peak_files() as u64;
@@ -272,14 +265,8 @@ impl Serving {
                 self.statistics.refused += 1;
                 continue;
             }
-            let now = self.clock.now();
-            let room = self.memory.of(address.ip());
-            let Some(held) = room.state.take(CONNECTION_BYTES) else {
+            let Some(connection) = self.welcome(stream, address)? else {
                 self.statistics.refused += 1;
-                continue;
-            };
-            let (tls, most_bps) = (self.tls.clone(), self.limits.bps_of_a_connection);
-            let Ok(connection) = Connection::new(stream, address, tls, now, held, most_bps) else {
                 continue;
             };
             let key = self.next_key;
@@ -288,32 +275,42 @@ impl Serving {
                 self.statistics.refused += 1;
                 continue;
             }
+            self.keys.insert(connection.name(), key);
             self.connections.insert(key, connection);
             self.agenda.wake(key);
             self.statistics.connections += 1;
         }
     }
 
-    fn read_control(&mut self, key: usize) {
+    /// A client has connected; `None` if there is no room for it, or it is gone already.
+    fn welcome(&mut self, stream: TcpStream, address: SocketAddr) -> Result<Option<Connection>, Error> {
         let now = self.clock.now();
-        let Some(connection) = self.connections.get_mut(&key) else { return };
-        self.agenda.wake(key);
-        // What was said before the end counts.
-        let broken = connection.read().is_err();
-        if connection.has_to_greet() {
-            let Room { blocks: budget, state, files } = self.memory.of(connection.address().ip());
-            let config = ServerConfig { budget, state, files, ..self.config.clone() };
-            let greeted = greet(connection, &self.random, &config, now, |name| self.keys.contains_key(&name));
-            match greeted {
-                Ok(name) => {
-                    self.keys.insert(name, key);
-                }
-                Err(_) => return self.remove(key),
+        let Room { blocks: budget, state, files } = self.memory.of(address.ip());
+        let Some(held) = state.take(CONNECTION_BYTES) else { return Ok(None) };
+        let tls =
+            self.tls.clone().map(rustls::ServerConnection::new).transpose().map_err(io::Error::other)?;
+        let (name, token) = (self.free_name()?, bytes(&self.random)?);
+        let config = ServerConfig { budget, state, files, ..self.config.clone() };
+        let client = address.ip().to_canonical();
+        let endpoint = ServerEndpoint::accept(config, now, tls.into(), client, name, token);
+        let cap = self.limits.bps_of_a_connection.map(|bps| RateCap::new(now, bps));
+        Ok(Connection::new(stream, address, endpoint, name, held, cap).ok())
+    }
+
+    /// A name that no connection has on the data channel.
+    fn free_name(&self) -> io::Result<u32> {
+        loop {
+            let name = u32::from_be_bytes(bytes(&self.random)?);
+            if !self.keys.contains_key(&name) {
+                return Ok(name);
             }
         }
-        let Some(connection) = self.connections.get_mut(&key) else { return };
-        if connection.handle_control(now).is_err() || broken {
-            self.remove(key);
+    }
+
+    fn read_control(&mut self, key: usize) {
+        if let Some(connection) = self.connections.get_mut(&key) {
+            self.agenda.wake(key);
+            connection.read(self.clock.now());
         }
     }
 
@@ -369,12 +366,11 @@ impl Serving {
         let keys = self.agenda.take(now);
         for key in &keys {
             let Some(connection) = self.connections.get_mut(key) else { continue };
-            let alive = connection.drive(now, GREETING, *key, &self.shelf).is_ok();
-            if !alive || connection.is_over() {
-                self.remove(*key);
-            } else if connection.wants_write_changed() {
-                let interest = Interest::with(connection.wants_write());
-                self.poller.modify(connection.stream(), *key, interest)?;
+            connection.drive(now, *key, &self.shelf);
+            if connection.is_over() {
+                self.remove(*key, "");
+            } else if let Some(write) = connection.interest_changed() {
+                self.poller.modify(connection.stream(), *key, Interest::with(write))?;
             }
         }
         self.transmit(&keys)?;
@@ -382,7 +378,7 @@ impl Serving {
         let free_at = self.cap.as_ref().map_or(Time::ZERO, RateCap::free_at);
         for key in self.held_back.iter().chain(&keys) {
             if let Some(connection) = self.connections.get(key) {
-                let at = connection.poll_timeout(self.clock.now(), GREETING);
+                let at = connection.poll_timeout(self.clock.now());
                 self.agenda.set(*key, at.map(|at| at.max(free_at)));
             }
         }
@@ -427,29 +423,24 @@ impl Serving {
         Ok(())
     }
 
-    fn remove(&mut self, key: usize) {
-        let Some(mut connection) = self.connections.remove(&key) else { return };
+    fn remove(&mut self, key: usize, reason: &str) {
+        let Some(connection) = self.connections.remove(&key) else { return };
         self.agenda.remove(key);
-        self.keys.retain(|_, k| *k != key);
+        self.keys.remove(&connection.name());
         self.shelf.disk.forget(key);
-        connection.close(&mut self.statistics);
+        connection.close(reason, &mut self.statistics);
     }
 
-    fn say_goodbye(&mut self) {
+    fn remove_all(&mut self) {
         for key in self.connections.keys().copied().collect::<Vec<_>>() {
-            if let Some(connection) = self.connections.get_mut(&key) {
-                connection.say_goodbye();
-            }
-            self.remove(key);
+            self.remove(key, "the server is stopping");
         }
     }
 }
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        for key in self.connections.keys().copied().collect::<Vec<_>>() {
-            self.remove(key);
-        }
+        self.remove_all();
     }
 }
 
@@ -484,22 +475,6 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(1024)?;
     Ok(socket.into())
-}
-
-fn greet(
-    connection: &mut Connection,
-    random: &SystemRandom,
-    config: &ServerConfig,
-    now: Time,
-    is_taken: impl Fn(u32) -> bool,
-) -> Result<u32, io::Error> {
-    loop {
-        let name = u32::from_be_bytes(bytes(random)?);
-        if !is_taken(name) {
-            connection.greet(name, bytes(random)?, config.clone(), now).map_err(io::Error::other)?;
-            return Ok(name);
-        }
-    }
 }
 
 fn bytes<const N: usize>(random: &SystemRandom) -> io::Result<[u8; N]> {

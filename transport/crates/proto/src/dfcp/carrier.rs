@@ -40,7 +40,7 @@ impl Carrier {
             let of_signals = self.channel.protection(DFCP_SIGNAL_LABEL, self.side)?;
             self.signalling.protect(of_signals, self.side);
         }
-        if self.signalling.has_ended() { Err(self.channel.ended()) } else { Ok(()) }
+        if self.signalling.has_ended() { Err(self.channel.ended(None)) } else { Ok(()) }
     }
 
     /// Has signals carry what there is to say.

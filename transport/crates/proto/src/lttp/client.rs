@@ -66,14 +66,36 @@ impl Client {
         }
     }
 
-    /// A server whose control channel is open.
-    pub fn add_server(&mut self, now: Time, protection: Protection) -> ServerId {
-        let segment_bytes = symbol_datagram_bytes(self.config.symbol_bytes.into(), protection.is_on());
-        let receiver = tfrc::Receiver::with_least_rto(segment_bytes as u32, least_rto(self.pacing()));
-        self.peers.push(Peer::new(now, protection, receiver));
-        let server = ServerId(self.peers.len() - 1);
-        self.control.push_back((server, control::Client::Hello { version: wire::VERSION }));
-        server
+    /// A server whose control channel is to be opened: [`Client::opened`] tells that it is.
+    pub fn add_server(&mut self, now: Time) -> ServerId {
+        let peer = Peer::new(now, self.receiver(false));
+        self.peers.push(peer);
+        ServerId(self.peers.len() - 1)
+    }
+
+    /// The control channel of a server is open: what protects its data channel.
+    pub fn opened(&mut self, now: Time, server: ServerId, protection: Protection) {
+        let receiver = self.receiver(protection.is_on());
+        let Some(peer) = self.peers.get_mut(server.0) else { return };
+        if matches!(peer.stage, Stage::Opening) {
+            peer.opened(now, protection, receiver);
+            self.control.push_back((server, control::Client::Hello { version: wire::VERSION }));
+        }
+    }
+
+    fn receiver(&self, protected: bool) -> tfrc::Receiver {
+        let segment_bytes = symbol_datagram_bytes(self.config.symbol_bytes.into(), protected);
+        tfrc::Receiver::with_least_rto(segment_bytes as u32, least_rto(self.pacing()))
+    }
+
+    /// Whether the control channel of a server is yet to be opened.
+    pub fn is_opening(&self, server: ServerId) -> bool {
+        self.peers.get(server.0).is_some_and(|peer| matches!(peer.stage, Stage::Opening))
+    }
+
+    /// Whether a server is lost, or was never added.
+    pub fn is_gone(&self, server: ServerId) -> bool {
+        self.peers.get(server.0).is_none_or(|peer| matches!(peer.stage, Stage::Gone))
     }
 
     /// Asks for blocks of an object: `runs`, or all if there are none; refused if it is not of `version`.
@@ -110,11 +132,15 @@ impl Client {
         if self.config.credits { Pacing::Client { first: 0 } } else { Pacing::Tfrc }
     }
 
-    /// Asks what lies under a path.
-    pub fn list(&mut self, now: Time, server: ServerId, request: u16, path: String) {
-        let Some(peer) = self.peers.get_mut(server.0) else { return };
-        peer.asks(now);
+    /// Asks what lies under a path. False if the server's control channel is not open.
+    #[must_use]
+    pub fn list(&mut self, now: Time, server: ServerId, request: u16, path: String) -> bool {
+        if self.is_opening(server) || self.is_gone(server) {
+            return false;
+        }
+        self.peers[server.0].asks(now);
         self.control.push_back((server, control::Client::List { request, path }));
+        true
     }
 
     /// A message of the control channel.
@@ -209,7 +235,8 @@ impl Client {
         datagram: &'a mut [u8],
     ) -> Option<Arrival<'a>> {
         let bytes = datagram.len();
-        let peer = self.peers.get_mut(server.0)?;
+        // Nothing is authentic before there are keys.
+        let peer = self.peers.get_mut(server.0).filter(|peer| !matches!(peer.stage, Stage::Opening))?;
         let Opened { kind, number, body } = peer.packets.open(&[Kind::Welcome, Kind::Symbol], datagram)?;
         if !peer.packets.admit(number) {
             return None;
@@ -325,7 +352,10 @@ impl Client {
 
     /// The control channel of a server has closed.
     pub fn disconnected(&mut self, server: ServerId, reason: String) {
-        self.lose(server, Lost::Bye(reason));
+        if !self.is_gone(server) {
+            let opening = self.is_opening(server);
+            self.lose(server, if opening { Lost::Unopened(reason) } else { Lost::Bye(reason) });
+        }
     }
 
     /// In the paper's mode any of the next blocks may come unasked.
@@ -468,6 +498,7 @@ impl Client {
             let peer = &mut self.peers[server.0];
             if peer.lost_at(self.config.silence, self.config.credits).is_some_and(|at| at <= now) {
                 let reason = match peer.stage {
+                    Stage::Opening => Lost::Unanswered(self.config.silence),
                     Stage::Proving { .. } => Lost::NoData(wire_bytes - FRAME_BYTES),
                     _ => Lost::Silent(self.config.silence),
                 };
@@ -481,9 +512,9 @@ impl Client {
         }
     }
 
-    /// What came of a server.
+    /// What came of a server; `None` if its control channel was never open.
     pub fn report(&self, server: ServerId) -> Option<ServerReport> {
-        self.peers.get(server.0).map(Peer::report)
+        self.peers.get(server.0).filter(|peer| peer.was_open()).map(Peer::report)
     }
 
     /// The shortest round trip to a server so far.

@@ -2,8 +2,9 @@
 //! Protocol for Many-to-One Communication in Data Centers").
 //!
 //! [`Client`] is one machine for all servers of a fetch, since what it lets be under way is shared by them;
-//! [`Server`] is one connection at a server. A driver brings them datagrams, control messages and the time, and
-//! carries out what they ask for. They never wait, and hold no file and no socket.
+//! [`Server`] is one connection at a server. [`ClientEndpoint`] and [`ServerEndpoint`] put the control channels around them. A
+//! driver brings these the bytes of streams, datagrams and the time, and carries out what they ask for. They never wait, and
+//! hold no file and no socket.
 //!
 //! As in the paper: a control channel for each pair, requests, decoding parameters, symbols under TFRC, a
 //! terminating signal, no retransmission. Beyond it, each an option: credits, by which the client keeps the sum of
@@ -11,6 +12,7 @@
 //! rate from the control channel's round trip; protected datagrams; proof of the address; caps.
 
 mod client;
+mod endpoint;
 mod server;
 mod window;
 
@@ -21,6 +23,7 @@ use wire::control::Pacing;
 use crate::tfrc;
 
 pub use client::{Client, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
+pub use endpoint::{ClientEndpoint, ServerEndpoint};
 pub use server::{Server, ServerConfig, ServerCounters, ServerEvent, Transmit};
 
 /// The retransmission timeout in TFRC's equation, at both ends alike. Where the client limits what is under way, losses are

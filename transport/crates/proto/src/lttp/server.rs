@@ -58,22 +58,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// The connection of a client at `client`. The control channel has just opened.
-    pub fn new(
-        config: ServerConfig,
-        now: Time,
-        connection: u32,
-        token: Token,
-        client: IpAddr,
-        protection: Protection,
-    ) -> Self {
+    /// The connection of a client at `client`. Its control channel may not be open yet.
+    pub fn new(config: ServerConfig, now: Time, connection: u32, token: Token, client: IpAddr) -> Self {
         let room = config.budget.part(config.max_held_bytes);
         Server {
             pacer: Pacer::new(now, config.make_up),
             connection,
             token,
             client,
-            packets: Packets::new(connection, protection),
+            packets: Packets::new(connection, Protection::insecure()),
             greeted: None,
             peer: None,
             welcome: None,
@@ -90,6 +83,16 @@ impl Server {
             ended: false,
             config,
         }
+    }
+
+    /// The control channel is open: what protects the data channel.
+    pub fn opened(&mut self, protection: Protection) {
+        self.packets = Packets::new(self.connection, protection);
+    }
+
+    /// Whether the client has said hello on the control channel.
+    pub fn is_greeted(&self) -> bool {
+        self.greeted.is_some()
     }
 
     /// A message of the control channel.
@@ -231,6 +234,11 @@ impl Server {
         self.events.pop_front()
     }
 
+    /// Whether [`Server::poll_event`] has something.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// A datagram that named this connection. Whether it is authentic, and was taken.
     pub fn handle_datagram(&mut self, now: Time, from: SocketAddr, datagram: &mut [u8]) -> bool {
         !self.ended && self.take(now, from, datagram).is_some()
@@ -238,7 +246,8 @@ impl Server {
 
     fn take(&mut self, now: Time, from: SocketAddr, datagram: &mut [u8]) -> Option<()> {
         let bytes = datagram.len();
-        if from.ip() != self.client {
+        // Nobody has the token before the hello of the control channel.
+        if from.ip() != self.client || self.greeted.is_none() {
             return self.packets.unexpected();
         }
         let Opened { kind, number, body } = self.packets.open(&[Kind::Hello, Kind::Feedback], datagram)?;
@@ -262,7 +271,6 @@ impl Server {
     }
 
     fn on_hello(&mut self, now: Time, from: SocketAddr, number: u64, bytes: usize) {
-        // Nobody has the token before.
         let Some(greeted) = self.greeted else { return };
         self.heard = now;
         self.peer = Some(from);
@@ -466,7 +474,13 @@ impl Server {
         }
     }
 
-    fn end(&mut self, reason: String) {
+    /// Whether the connection has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Ends the connection, and all its requests with it.
+    pub fn end(&mut self, reason: String) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }

@@ -26,7 +26,8 @@ pub const SERVER: ServerId = ServerId(0);
 impl Victim {
     pub fn new(config: ClientConfig, secure: bool) -> Self {
         let mut client = Client::new(config);
-        client.add_server(Time::ZERO, protection(secure, Side::Client));
+        client.add_server(Time::ZERO);
+        client.opened(Time::ZERO, SERVER, protection(secure, Side::Client));
         let seal = protection(secure, Side::Server);
         let mut victim = Victim { client, now: Time::ZERO, seal, next: 0, events: Vec::new(), useful: 0 };
         victim.hear(control::Server::Welcome {

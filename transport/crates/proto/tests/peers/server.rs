@@ -27,14 +27,8 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(config: ServerConfig, secure: bool) -> Self {
-        let server = Server::new(
-            config,
-            Time::ZERO,
-            CONNECTION,
-            TOKEN,
-            client_address().ip(),
-            protection(secure, Side::Server),
-        );
+        let mut server = Server::new(config, Time::ZERO, CONNECTION, TOKEN, client_address().ip());
+        server.opened(protection(secure, Side::Server));
         Bench {
             server,
             now: Time::ZERO,

@@ -11,8 +11,8 @@ use proto::object::{Arrival, Cut, Layout};
 use wire::control::{Offer, Refusal, Run};
 use wire::packet::{HEADER_BYTES, Header, Kind, Signal};
 
-use super::{arrived, datagram, security};
-use crate::lttp::{Secret, address};
+use super::{arrived, datagram};
+use crate::lttp::{Secret, address, security};
 use crate::{Datagram, Node, NodeId, Output, Time};
 
 /// What has come of one object.

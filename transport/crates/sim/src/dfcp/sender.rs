@@ -9,8 +9,8 @@ use proto::object::Object;
 use proto::path_mtu::PathMtu;
 use wire::control::{Refusal, Version};
 
-use super::{arrived, datagram, security};
-use crate::lttp::Secret;
+use super::{arrived, datagram};
+use crate::lttp::{Secret, security};
 use crate::{Datagram, Node, NodeId, Output, Time};
 
 /// How an object stands.

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use proto::assembly::{Assembly, Fault, Step};
-use proto::lttp::{Client, ClientConfig, ClientEvent, Lost, ServerId, ServerReport};
+use proto::lttp::{Client, ClientConfig, ClientEndpoint, ClientEvent, Lost, ServerId, ServerReport};
 use proto::object::{Cut, Layout};
-use proto::protect::Side;
-use wire::control::{self, Frames, Hash, Parameters, Refusal, Run, Version};
+use wire::control::{Hash, Parameters, Refusal, Run, Version};
 
-use super::{Secret, protection};
+use super::{Secret, said, security};
 use crate::{Datagram, Node, NodeId, Output, Time};
 
 /// How a fetch stands.
@@ -63,9 +62,8 @@ impl Fetched {
 /// Fetches from any number of servers.
 pub struct ClientNode {
     config: ClientConfig,
-    client: Client,
+    endpoint: ClientEndpoint,
     nodes: Vec<NodeId>,
-    frames: Vec<Frames>,
     lost: Vec<Option<Lost>>,
     fetches: Vec<Fetched>,
     /// The fetches under way.
@@ -76,15 +74,14 @@ pub struct ClientNode {
 impl ClientNode {
     /// A client of `servers`, at time 0.
     pub fn new(config: ClientConfig, secret: Secret, servers: &[NodeId]) -> Self {
-        let mut client = Client::new(config.clone());
+        let mut endpoint = ClientEndpoint::new(config.clone());
         for _ in servers {
-            client.add_server(Time::ZERO, protection(secret, Side::Client));
+            endpoint.connect(Time::ZERO, security(secret));
         }
         ClientNode {
             config,
-            client,
+            endpoint,
             nodes: servers.to_vec(),
-            frames: servers.iter().map(|_| Frames::default()).collect(),
             lost: vec![None; servers.len()],
             fetches: Vec::new(),
             running: BTreeMap::new(),
@@ -99,7 +96,7 @@ impl ClientNode {
     /// If the server is gone.
     pub fn fetch(&mut self, server: usize, path: &str, runs: Vec<Run>, version: Option<Version>) -> usize {
         let id = ServerId(server);
-        let request = self.client.fetch(id, path.to_owned(), runs.clone(), version);
+        let request = self.endpoint.client().fetch(id, path.to_owned(), runs.clone(), version);
         let number = self.fetches.len();
         self.running.insert((id, request.expect("a server that is there")), number);
         self.fetches.push(Fetched {
@@ -127,7 +124,7 @@ impl ClientNode {
     /// Gives a fetch up.
     pub fn cancel(&mut self, number: usize) {
         if let Some(key) = self.end(number, Outcome::Cancelled) {
-            self.client.cancel(key.0, key.1);
+            self.endpoint.client().cancel(key.0, key.1);
         }
     }
 
@@ -156,12 +153,12 @@ impl ClientNode {
     /// # Panics
     /// If there is no such server.
     pub fn report(&self, server: usize) -> ServerReport {
-        self.client.report(ServerId(server)).expect("a server of this client")
+        self.endpoint.data().report(ServerId(server)).expect("a server of this client")
     }
 
     /// The state machine.
     pub fn machine(&self) -> &Client {
-        &self.client
+        self.endpoint.data()
     }
 
     fn end(&mut self, number: usize, outcome: Outcome) -> Option<(ServerId, u16)> {
@@ -175,16 +172,17 @@ impl ClientNode {
     }
 
     fn pump(&mut self, now: Time) {
-        while let Some(event) = self.client.poll_event() {
+        while let Some(event) = self.endpoint.poll_event() {
             self.on_event(now, event);
         }
-        while let Some((server, message)) = self.client.poll_control(now) {
-            let mut bytes = Vec::new();
-            control::emit(&message, &mut bytes).expect("a message of ours fits its frame");
-            self.output.push_back(Output::Control { to: self.nodes[server.0], message: bytes });
+        self.endpoint.speak(now);
+        for (server, to) in self.nodes.iter().enumerate() {
+            if let Some(message) = said(self.endpoint.channel_mut(ServerId(server))) {
+                self.output.push_back(Output::Control { to: *to, message });
+            }
         }
         let mut datagram = Vec::new();
-        while let Some(server) = self.client.poll_transmit(now, &mut datagram) {
+        while let Some(server) = self.endpoint.poll_transmit(now, &mut datagram) {
             let datagram = std::mem::take(&mut datagram);
             self.output.push_back(Output::Datagram(Datagram::new(self.nodes[server.0], datagram)));
         }
@@ -272,20 +270,20 @@ impl ClientNode {
         let fetch = &mut self.fetches[number];
         match step {
             Ok(Step::Pending) => {}
-            Ok(Step::Needs(symbols)) => self.client.needs(server, request, block, symbols),
+            Ok(Step::Needs(symbols)) => self.endpoint.client().needs(server, request, block, symbols),
             Ok(Step::Whole(whole)) => {
                 let begin = whole.offset as usize;
                 fetch.bytes[begin..begin + whole.bytes].copy_from_slice(whole.source());
                 fetch.left -= 1;
                 let whole = fetch.left == 0;
-                self.client.complete(server, request, block);
+                self.endpoint.client().complete(server, request, block);
                 if whole {
                     self.end(number, Outcome::Complete(now));
                 }
             }
             Err(Fault::Corrupt(block)) => {
                 self.end(number, Outcome::Corrupt(block));
-                self.client.cancel(server, request);
+                self.endpoint.client().cancel(server, request);
             }
             Err(fault) => panic!("the index is below the cap, and symbols are within the limits: {fault}"),
         }
@@ -300,7 +298,7 @@ impl Node for ClientNode {
     fn handle(&mut self, now: Time, mut datagram: Datagram) {
         let Some(server) = self.nodes.iter().position(|node| *node == datagram.from) else { return };
         let id = ServerId(server);
-        let arrival = self.client.handle_datagram(now, id, datagram.ecn, &mut datagram.payload);
+        let arrival = self.endpoint.handle_datagram(now, id, datagram.ecn, &mut datagram.payload);
         let Some(arrival) = arrival else { return };
         if let Some(&number) = self.running.get(&(id, arrival.request)) {
             self.symbol(now, number, arrival.block, arrival.index, arrival.payload);
@@ -309,28 +307,24 @@ impl Node for ClientNode {
 
     fn handle_control(&mut self, now: Time, from: NodeId, message: Vec<u8>) {
         let Some(server) = self.nodes.iter().position(|node| *node == from) else { return };
-        self.frames[server].extend(&message);
-        while let Some(message) = self.frames[server].message().expect("servers of ours send whole messages")
-        {
-            self.client.handle_control(now, ServerId(server), message);
-            while let Some(event) = self.client.poll_event() {
-                self.on_event(now, event);
-            }
+        self.endpoint.receive(now, ServerId(server), &message);
+        while let Some(event) = self.endpoint.poll_event() {
+            self.on_event(now, event);
         }
     }
 
     fn handle_control_closed(&mut self, _now: Time, from: NodeId) {
         if let Some(server) = self.nodes.iter().position(|node| *node == from) {
-            self.client.disconnected(ServerId(server), "closed".into());
+            self.endpoint.stream_ended(ServerId(server), None);
         }
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.client.handle_timeout(now);
+        self.endpoint.handle_timeout(now);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.client.poll_timeout()
+        self.endpoint.poll_timeout()
     }
 
     fn poll_transmit(&mut self, now: Time) -> Option<Output> {

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use proto::lttp::{Server, ServerConfig, ServerCounters, ServerEvent};
+use proto::lttp::{ServerConfig, ServerCounters, ServerEndpoint, ServerEvent};
 use proto::object::Object;
-use proto::protect::Side;
-use wire::control::{self, Frames, Refusal, Version};
+use wire::control::{self, Refusal, Version};
 
-use super::{Secret, address, protection};
+use super::{Secret, address, said, security};
 use crate::{Datagram, Node, NodeId, Output, Time};
 
 /// What became of one client's connection.
@@ -34,8 +33,7 @@ pub struct ServerNode {
 }
 
 struct Session {
-    server: Server,
-    frames: Frames,
+    endpoint: ServerEndpoint,
     open: BTreeMap<u16, Arc<[u8]>>,
     served: Served,
 }
@@ -65,24 +63,23 @@ impl ServerNode {
 
     /// What was seen on a client's data channel.
     pub fn counters(&self, client: NodeId) -> ServerCounters {
-        self.clients.get(&client).map(|session| session.server.counters()).unwrap_or_default()
+        self.clients.get(&client).map(|session| session.endpoint.data().counters()).unwrap_or_default()
     }
 
     fn pump(&mut self, now: Time) {
         for (&client, session) in &mut self.clients {
-            while let Some(event) = session.server.poll_event() {
+            while let Some(event) = session.endpoint.poll_event() {
                 session.on_event(now, event, &self.objects);
             }
-            while let Some(message) = session.server.poll_control() {
-                let mut bytes = Vec::new();
-                control::emit(&message, &mut bytes).expect("a message of ours fits its frame");
-                self.output.push_back(Output::Control { to: client, message: bytes });
+            session.endpoint.speak();
+            if let Some(message) = said(session.endpoint.channel_mut()) {
+                self.output.push_back(Output::Control { to: client, message });
             }
             if session.served.ended.is_some() {
                 continue;
             }
             let mut buffer = Vec::new();
-            while let Some(transmit) = session.server.poll_transmit(now, &mut buffer, usize::MAX) {
+            while let Some(transmit) = session.endpoint.poll_transmit(now, &mut buffer, usize::MAX) {
                 session.served.sent = Some(now);
                 for datagram in buffer.chunks(transmit.segment_bytes) {
                     let datagram = Datagram::new(client, datagram.to_vec());
@@ -96,23 +93,24 @@ impl ServerNode {
 
 impl Session {
     fn on_event(&mut self, now: Time, event: ServerEvent, objects: &BTreeMap<String, Arc<[u8]>>) {
+        let server = self.endpoint.server();
         match event {
             ServerEvent::Open(fetch) => match objects.get(&fetch.path) {
                 Some(bytes) => {
                     self.open.insert(fetch.request, bytes.clone());
-                    self.server.accept(fetch.request, describe(bytes));
+                    server.accept(fetch.request, describe(bytes));
                 }
-                None => self.server.refuse(fetch.request, Refusal::NotFound, "there is none".into()),
+                None => server.refuse(fetch.request, Refusal::NotFound, "there is none".into()),
             },
             ServerEvent::Load { request, block, offset, bytes } => {
                 let Some(object) = self.open.get(&request) else { return };
                 let begin = offset as usize;
-                self.server.provide(request, block, object[begin..begin + bytes].into());
+                server.provide(request, block, object[begin..begin + bytes].into());
             }
             ServerEvent::List { request, .. } => {
                 let (entries, omitted) = (Vec::new(), Vec::new());
                 let none = control::Server::Listing { request, entries, omitted, last: true };
-                self.server.send_control(none);
+                server.send_control(none);
             }
             ServerEvent::Close { request, complete } => {
                 self.open.remove(&request);
@@ -133,29 +131,22 @@ fn describe(bytes: &[u8]) -> Object {
 impl Node for ServerNode {
     fn handle(&mut self, now: Time, mut datagram: Datagram) {
         if let Some(session) = self.clients.get_mut(&datagram.from) {
-            session.server.handle_datagram(now, address(datagram.from), &mut datagram.payload);
+            session.endpoint.handle_datagram(now, address(datagram.from), &mut datagram.payload);
         }
     }
 
     fn handle_control(&mut self, now: Time, from: NodeId, message: Vec<u8>) {
         let ServerNode { config, secret, clients, .. } = self;
-        let session = clients.entry(from).or_insert_with(|| Session {
-            server: Server::new(
-                config.clone(),
-                now,
-                from.0 as u32 + 1,
-                [from.0 as u8; 16],
-                address(from).ip(),
-                protection(*secret, Side::Server),
-            ),
-            frames: Frames::default(),
-            open: BTreeMap::new(),
-            served: Served::default(),
+        let session = clients.entry(from).or_insert_with(|| {
+            let (client, connection) = (address(from).ip(), from.0 as u32 + 1);
+            let (security, token) = (security(*secret), [from.0 as u8; 16]);
+            Session {
+                endpoint: ServerEndpoint::accept(config.clone(), now, security, client, connection, token),
+                open: BTreeMap::new(),
+                served: Served::default(),
+            }
         });
-        session.frames.extend(&message);
-        while let Some(message) = session.frames.message().expect("clients of ours send whole messages") {
-            session.server.handle_control(now, message);
-        }
+        session.endpoint.receive(now, &message);
     }
 
     fn handle_control_closed(&mut self, _now: Time, from: NodeId) {
@@ -164,12 +155,12 @@ impl Node for ServerNode {
 
     fn handle_timeout(&mut self, now: Time) {
         for session in self.clients.values_mut() {
-            session.server.handle_timeout(now);
+            session.endpoint.handle_timeout(now);
         }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.clients.values().filter_map(|session| session.server.poll_timeout()).min()
+        self.clients.values().filter_map(|session| session.endpoint.poll_timeout()).min()
     }
 
     fn poll_transmit(&mut self, now: Time) -> Option<Output> {

@@ -6,18 +6,17 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::lttp::{Server, ServerConfig, ServerEvent, Transmit};
-use proto::protect::{LTTP_LABEL, Side};
+use proto::channel::Broken;
+use proto::lttp::{ServerEndpoint, ServerEvent, Transmit};
 use proto::{Held, RateCap, Time};
 use wire::control;
-use wire::packet::Token;
 
 use super::Statistics;
-use crate::channel::{Broken, TcpChannel};
 use crate::disk::{Block, Disk, Done, Job, Load, Part, Ticket};
 use crate::limits::CONNECTION_BYTES;
 use crate::source::{Refused, Source};
 use crate::store::{self, Store};
+use crate::stream::ControlStream;
 
 /// What is sent of listings before the socket has taken it.
 const LISTING_AHEAD_BYTES: usize = 48 << 10;
@@ -25,11 +24,11 @@ const LISTING_AHEAD_BYTES: usize = 48 << 10;
 const MOST_QUESTIONS: usize = 16;
 
 pub(super) struct Connection {
-    channel: TcpChannel,
+    stream: ControlStream,
+    endpoint: ServerEndpoint,
+    /// What names it on the data channel.
+    name: u32,
     address: SocketAddr,
-    since: Time,
-    /// From the moment that the channel is open.
-    session: Option<Server>,
     objects: HashMap<u16, Served>,
     next_serial: u64,
     questions: VecDeque<(u16, String)>,
@@ -37,7 +36,6 @@ pub(super) struct Connection {
     /// Our address as the client's datagrams name it.
     local: Option<IpAddr>,
     over: bool,
-    wanted_write: bool,
     /// The cap of what it is sent.
     cap: Option<RateCap>,
     completed: u64,
@@ -67,31 +65,30 @@ enum Listing {
 }
 
 impl Connection {
+    /// `name` names it on the data channel.
     pub(super) fn new(
         stream: TcpStream,
         address: SocketAddr,
-        tls: Option<Arc<rustls::ServerConfig>>,
-        now: Time,
+        endpoint: ServerEndpoint,
+        name: u32,
         held: Held,
-        most_bps: Option<f64>,
+        cap: Option<RateCap>,
     ) -> io::Result<Self> {
-        let tls = tls.map(rustls::ServerConnection::new).transpose().map_err(io::Error::other)?;
         // A client whose machine dies says nothing any more.
         let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(30));
         socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
         Ok(Connection {
-            channel: TcpChannel::of_a_stranger(stream, tls.into())?,
+            stream: ControlStream::over(stream, false)?,
+            endpoint,
+            name,
             address,
-            since: now,
-            session: None,
             objects: HashMap::new(),
             next_serial: 0,
             questions: VecDeque::new(),
             listing: Listing::Nothing,
             local: None,
             over: false,
-            wanted_write: false,
-            cap: most_bps.map(|bps| RateCap::new(now, bps)),
+            cap,
             completed: 0,
             abandoned: 0,
             held,
@@ -99,41 +96,24 @@ impl Connection {
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
-        self.channel.stream()
+        self.stream.stream()
     }
 
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub(super) fn read(&mut self) -> Result<(), Broken> {
-        self.channel.read()
+    pub(super) fn name(&self) -> u32 {
+        self.name
     }
 
-    /// The channel is open and has no session yet.
-    pub(super) fn has_to_greet(&self) -> bool {
-        self.session.is_none() && self.channel.inner.is_open()
-    }
-
-    pub(super) fn greet(
-        &mut self,
-        name: u32,
-        token: Token,
-        config: ServerConfig,
-        now: Time,
-    ) -> Result<(), Broken> {
-        let protection = self.channel.inner.protection(LTTP_LABEL, Side::Server)?;
-        let client = self.address.ip().to_canonical();
-        self.session = Some(Server::new(config, now, name, token, client, protection));
-        Ok(())
-    }
-
-    pub(super) fn handle_control(&mut self, now: Time) -> Result<(), Broken> {
-        let Some(session) = &mut self.session else { return Ok(()) };
-        while let Some(message) = self.channel.inner.message::<control::Client>()? {
-            session.handle_control(now, message);
+    pub(super) fn read(&mut self, now: Time) {
+        let Connection { stream, endpoint, .. } = self;
+        match stream.read(|bytes| endpoint.receive(now, bytes)) {
+            Ok(true) => {}
+            Ok(false) => endpoint.stream_ended(None),
+            Err(error) => endpoint.stream_ended(Some(error)),
         }
-        Ok(())
     }
 
     pub(super) fn handle_datagram(
@@ -143,17 +123,16 @@ impl Connection {
         to: Option<IpAddr>,
         datagram: &mut [u8],
     ) {
-        let Some(session) = &mut self.session else { return };
         let mut from = from;
         from.set_ip(from.ip().to_canonical());
-        if session.handle_datagram(now, from, datagram) {
+        if self.endpoint.handle_datagram(now, from, datagram) {
             self.local = to.filter(|to| !to.is_multicast());
         }
     }
 
     /// The disk has done what was ordered.
     pub(super) fn on_done(&mut self, done: Done) {
-        let Some(session) = &mut self.session else { return };
+        let session = self.endpoint.server();
         match done {
             Done::Opened { ticket, opened } => self.opened(ticket, opened),
             Done::Loaded { ticket, block, loaded } => self.provide(ticket, block, loaded),
@@ -170,7 +149,7 @@ impl Connection {
     }
 
     fn opened(&mut self, ticket: Ticket, opened: Result<Arc<dyn Source>, Refused>) {
-        let Some(session) = &mut self.session else { return };
+        let session = self.endpoint.server();
         let request = ticket.request;
         let Some((_, source)) = self.objects.get_mut(&request).filter(|(t, _)| *t == ticket) else { return };
         match opened {
@@ -183,7 +162,7 @@ impl Connection {
     }
 
     fn provide(&mut self, ticket: Ticket, block: u32, loaded: Result<Block, Refused>) {
-        let Some(session) = &mut self.session else { return };
+        let session = self.endpoint.server();
         let request = ticket.request;
         if self.objects.get(&request).is_none_or(|(present, _)| *present != ticket) {
             return;
@@ -196,36 +175,24 @@ impl Connection {
     }
 
     /// Lets timers expire and does what the state machine asks for.
-    pub(super) fn drive(
-        &mut self,
-        now: Time,
-        greeting: Duration,
-        client: usize,
-        shelf: &Shelf,
-    ) -> Result<(), Broken> {
-        if self.session.is_none() && now.since(self.since) >= greeting {
-            return Err(Broken::Closed);
-        }
-        if let Some(session) = &mut self.session
-            && session.poll_timeout().is_some_and(|at| at <= now)
-        {
-            session.handle_timeout(now);
-        }
-        while let Some(event) = self.session.as_mut().and_then(Server::poll_event) {
+    pub(super) fn drive(&mut self, now: Time, client: usize, shelf: &Shelf) {
+        self.endpoint.handle_timeout(now);
+        while let Some(event) = self.endpoint.poll_event() {
             self.on_event(event, client, shelf);
         }
         self.list(client, shelf);
-        while let Some(message) = self.session.as_mut().and_then(Server::poll_control) {
-            self.channel.inner.send(&message)?;
+        self.endpoint.speak();
+        if let Err(error) = self.stream.flush(self.endpoint.channel_mut()) {
+            self.endpoint.stream_ended(Some(error));
         }
-        self.channel.flush()?;
         let questions: usize = self.questions.iter().map(|(_, path)| path.len()).sum();
-        let held = self.held.resize(CONNECTION_BYTES + self.channel.inner.held_bytes() + questions);
-        held.then_some(()).ok_or(Broken::NoRoom)
+        if !self.held.resize(CONNECTION_BYTES + self.endpoint.channel().held_bytes() + questions) {
+            self.endpoint.server().end(Broken::NoRoom.to_string());
+        }
     }
 
     fn on_event(&mut self, event: ServerEvent, client: usize, shelf: &Shelf) {
-        let Some(session) = &mut self.session else { return };
+        let session = self.endpoint.server();
         match event {
             ServerEvent::Open(fetch) => {
                 let ticket = Ticket { request: fetch.request, serial: self.next_serial };
@@ -285,7 +252,7 @@ impl Connection {
             Listing::Asked => false,
             Listing::More(..) => true,
         };
-        has && self.channel.inner.unsent_bytes() < LISTING_AHEAD_BYTES
+        has && self.endpoint.channel().unsent_bytes() < LISTING_AHEAD_BYTES
     }
 
     /// It has ended; what was to be said has been sent.
@@ -293,14 +260,9 @@ impl Connection {
         self.over
     }
 
-    pub(super) fn wants_write(&self) -> bool {
-        self.channel.inner.wants_write()
-    }
-
-    /// Whether that is another answer than last time.
-    pub(super) fn wants_write_changed(&mut self) -> bool {
-        let wants = self.wants_write();
-        std::mem::replace(&mut self.wanted_write, wants) != wants
+    /// Whether it matters that the stream can be written to, if that has changed.
+    pub(super) fn interest_changed(&mut self) -> Option<bool> {
+        self.stream.interest_changed(self.endpoint.channel())
     }
 
     pub(super) fn poll_transmit(
@@ -309,49 +271,38 @@ impl Connection {
         buffer: &mut Vec<u8>,
         max_datagrams: usize,
     ) -> Option<(Transmit, Option<IpAddr>)> {
-        let session = self.session.as_mut()?;
         if self.cap.as_ref().is_some_and(|cap| cap.free_at() > now) {
             return None;
         }
         let most = self.cap.as_ref().map_or(max_datagrams, |cap| cap.burst_datagrams(max_datagrams));
-        let transmit = session.poll_transmit(now, buffer, most)?;
+        let transmit = self.endpoint.poll_transmit(now, buffer, most)?;
         if let Some(cap) = &mut self.cap {
             cap.take_datagrams(now, buffer.len(), transmit.segment_bytes);
         }
         Some((transmit, self.local))
     }
 
-    pub(super) fn poll_timeout(&self, now: Time, greeting: Duration) -> Option<Time> {
-        match &self.session {
-            None => Some(self.since + greeting),
-            Some(_) if self.can_list() => Some(now),
-            Some(session) => {
-                // What is held back by the cap is not due before it allows that.
-                let at = session.poll_timeout()?;
-                Some(self.cap.as_ref().map_or(at, |cap| at.max(cap.free_at())))
-            }
+    pub(super) fn poll_timeout(&self, now: Time) -> Option<Time> {
+        if self.can_list() {
+            return Some(now);
         }
+        // What is held back by the cap is not due before it allows that.
+        let at = self.endpoint.poll_timeout()?;
+        Some(self.cap.as_ref().map_or(at, |cap| at.max(cap.free_at())))
     }
 
-    pub(super) fn say_goodbye(&mut self) {
-        // Who does not read it sees the end of the stream.
-        let _ = self.channel.inner.send(&control::Server::Bye { reason: "the server is stopping".into() });
-    }
-
-    pub(super) fn close(&mut self, statistics: &mut Statistics) {
-        self.channel.close();
-        // What the client said last may have ended requests.
-        while let Some(event) = self.session.as_mut().and_then(Server::poll_event) {
-            if let ServerEvent::Close { request, complete } = event {
-                self.objects.remove(&request);
+    /// Says goodbye, as far as the socket takes it.
+    pub(super) fn close(mut self, reason: &str, statistics: &mut Statistics) {
+        self.endpoint.close(reason);
+        self.stream.close(self.endpoint.channel_mut());
+        while let Some(event) = self.endpoint.poll_event() {
+            if let ServerEvent::Close { complete, .. } = event {
                 self.completed += u64::from(complete);
                 self.abandoned += u64::from(!complete);
             }
         }
         statistics.completed += self.completed;
-        statistics.abandoned += self.abandoned + self.objects.len() as u64;
-        if let Some(session) = &self.session {
-            statistics.data += session.counters();
-        }
+        statistics.abandoned += self.abandoned;
+        statistics.data += self.endpoint.data().counters();
     }
 }

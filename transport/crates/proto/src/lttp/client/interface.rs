@@ -27,7 +27,7 @@ pub struct ClientConfig {
     pub max_bps: Option<f64>,
     /// Blocks of a request that may come at a time.
     pub max_blocks: usize,
-    /// A server that says nothing for so long while something is to come is lost.
+    /// A server that says nothing for so long while something is to come, or while it is connected to, is lost.
     pub silence: Duration,
 }
 
@@ -123,6 +123,12 @@ pub enum ClientEvent {
 /// How a server was lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
+    /// Its control channel could not be opened, for this reason.
+    #[error("{0}")]
+    Unopened(String),
+    /// Its control channel did not open for so long.
+    #[error("it did not answer within {} s", .0.as_secs_f64())]
+    Unanswered(Duration),
     /// It does not speak this version.
     #[error("it speaks version {0} of LTTP, not {ours}", ours = wire::VERSION)]
     Version(u8),

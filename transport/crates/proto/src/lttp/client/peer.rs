@@ -27,7 +27,9 @@ const LATE_NUMBERS: u64 = 32;
 
 /// How far the connection has come.
 pub(super) enum Stage {
-    /// The control channel's welcome has not come.
+    /// The control channel is not open.
+    Opening,
+    /// Its welcome has not come.
     Greeting,
     /// The data channel's welcome has not come: a hello counts as lost at `lost_at`, or none is out.
     Proving { token: Token, lost_at: Option<Time>, interval: Duration },
@@ -54,6 +56,7 @@ pub(super) struct Sample {
 /// One server.
 pub(super) struct Peer {
     pub(super) stage: Stage,
+    was_open: bool,
     pub(super) packets: Packets,
     hellos: Vec<Hello>,
     /// The shortest that was seen.
@@ -88,10 +91,11 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(now: Time, protection: Protection, receiver: tfrc::Receiver) -> Self {
+    pub(super) fn new(now: Time, receiver: tfrc::Receiver) -> Self {
         Peer {
-            stage: Stage::Greeting,
-            packets: Packets::new(0, protection),
+            stage: Stage::Opening,
+            was_open: false,
+            packets: Packets::new(0, Protection::insecure()),
             hellos: Vec::new(),
             rtt: None,
             requests: BTreeMap::new(),
@@ -117,6 +121,18 @@ impl Peer {
 
     pub(super) fn is_ready(&self) -> bool {
         matches!(self.stage, Stage::Ready)
+    }
+
+    /// The control channel is open.
+    pub(super) fn opened(&mut self, now: Time, protection: Protection, receiver: tfrc::Receiver) {
+        (self.stage, self.was_open) = (Stage::Greeting, true);
+        (self.packets, self.receiver) = (Packets::new(0, protection), receiver);
+        self.heard = now;
+    }
+
+    /// Whether it ever was.
+    pub(super) fn was_open(&self) -> bool {
+        self.was_open
     }
 
     pub(super) fn welcomed(&mut self, now: Time, connection: u32, token: Token) {
@@ -273,7 +289,7 @@ impl Peer {
             Stage::Ready => {
                 self.questions > 0 || self.requests.values().any(|asked| asked.is_owed(by_credit))
             }
-            Stage::Greeting | Stage::Proving { .. } => true,
+            Stage::Opening | Stage::Greeting | Stage::Proving { .. } => true,
         };
         waits.then(|| self.heard + silence)
     }

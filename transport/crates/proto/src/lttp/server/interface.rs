@@ -14,6 +14,8 @@ use crate::pacer::{Burst, MakeUp};
 pub struct ServerConfig {
     /// TFRC's first rate, in bytes/s; without one it follows from the round trip of the handshake.
     pub start_bytes_per_s: Option<f64>,
+    /// A client that has not said hello within this is let go.
+    pub opening: Duration,
     /// A connection whose client says nothing for so long while it has requests is ended.
     pub silence: Duration,
     /// TFRC's nofeedback timer is at least so long: a process that the system lets wait is no network without feedback.
@@ -47,6 +49,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         ServerConfig {
             start_bytes_per_s: None,
+            opening: Duration::from_secs(10),
             silence: Duration::from_secs(10),
             least_timeout: Duration::from_millis(5),
             longest_gap: Duration::from_millis(100),
