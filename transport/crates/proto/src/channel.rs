@@ -54,6 +54,8 @@ pub struct Channel {
     sealed: Vec<u8>,
     written: usize,
     max_unsent: usize,
+    /// The end is to be told once all has been handed on.
+    closing: bool,
 }
 
 /// Why a channel is of no use any more.
@@ -187,8 +189,9 @@ impl Channel {
     /// To a peer that was connected to.
     pub fn new(security: Security) -> Self {
         let (unsent, sealed) = Default::default();
-        let (handed, written, max_unsent) = (0, 0, MAX_UNSENT_BYTES);
-        Channel { security, frames: Frames::default(), unsent, handed, sealed, written, max_unsent }
+        let (handed, written, max_unsent, closing) = (0, 0, MAX_UNSENT_BYTES, false);
+        let frames = Frames::default();
+        Channel { security, frames, unsent, handed, sealed, written, max_unsent, closing }
     }
 
     /// To a peer that has connected: it may leave less unread.
@@ -299,6 +302,9 @@ impl Channel {
         while self.sealed.len() < SEALED_AHEAD_BYTES {
             // It takes what it has room for, and nothing once it has failed.
             self.handed += tls.writer().write(&self.unsent[self.handed..]).unwrap_or(0);
+            if self.handed == self.unsent.len() && std::mem::take(&mut self.closing) {
+                tls.send_close_notify();
+            }
             if !tls.wants_write() || tls.write_tls(&mut self.sealed).is_err() {
                 break;
             }
@@ -328,50 +334,30 @@ impl Channel {
     /// Whether the stream has something to take.
     pub fn wants_write(&self) -> bool {
         let tls = matches!(&self.security, Security::Tls(tls) if tls.wants_write());
-        self.unsent_bytes() > 0 || self.written < self.sealed.len() || tls
+        self.unsent_bytes() > 0 || self.written < self.sealed.len() || tls || self.closing
     }
 
-    /// Nothing more will be sent: TLS says so.
+    /// Nothing follows what is queued: TLS says so.
     pub fn close(&mut self) {
-        if let Security::Tls(tls) = &mut self.security {
-            tls.send_close_notify();
-        }
+        self.closing = matches!(self.security, Security::Tls(_));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
+#[path = "../tests/tls/mod.rs"]
+mod tls;
 
-    use rustls::crypto::ring::default_provider;
-    use rustls::pki_types::PrivateKeyDer;
-    use rustls::version::TLS13;
-    use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+#[cfg(test)]
+mod tests {
     use wire::control::Client;
 
+    use super::tls::Tls;
     use super::*;
 
     /// Both ends of a channel under TLS: the client's, and the server's.
     fn pair() -> (Channel, Channel) {
-        let made = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
-        let (certificate, key) = (made.cert.der().clone(), made.signing_key.serialize_der());
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate.clone()).unwrap();
-        let provider = Arc::new(default_provider());
-        let client = ClientConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&TLS13])
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let server = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13])
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate], PrivateKeyDer::try_from(key).unwrap())
-            .unwrap();
-        let client = ClientConnection::new(Arc::new(client), "here".try_into().unwrap()).unwrap();
-        let server = ServerConnection::new(Arc::new(server)).unwrap();
-        (Channel::new(Some(client).into()), Channel::of_a_stranger(Some(server).into()))
+        let tls = Tls::new();
+        (Channel::new(Some(tls.client("here")).into()), Channel::of_a_stranger(Some(tls.server()).into()))
     }
 
     /// Carries what there is from one end to the other, at most so many bytes at a time.

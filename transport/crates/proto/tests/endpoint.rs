@@ -1,13 +1,11 @@
 //! Whole ends of DFCP connections with TLS between, over a network that loses, repeats, delays and forges.
 
-use std::sync::Arc;
+mod tls;
+
 use std::time::Duration;
 
 use proptest::prelude::*;
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::version::TLS13;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use tls::Tls;
 use weir_proto::Time;
 use weir_proto::assembly::{Assembly, Step};
 use weir_proto::channel::Security;
@@ -24,42 +22,6 @@ const DELAY: Duration = Duration::from_micros(150);
 const BITS_PER_S: f64 = 50e6;
 /// Turns at one time: a timer that is due and does nothing would keep a driver's processor busy.
 const MOST_TURNS: usize = 10_000;
-
-/// Keys of both ends; the server's name is "here".
-struct Tls {
-    client: Arc<ClientConfig>,
-    server: Arc<ServerConfig>,
-}
-
-impl Tls {
-    fn new() -> Self {
-        let made = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
-        let (certificate, key) = (made.cert.der().clone(), made.signing_key.serialize_der());
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate.clone()).unwrap();
-        let provider = Arc::new(default_provider());
-        let client = ClientConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&TLS13])
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let server = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13])
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate], PrivateKeyDer::try_from(key).unwrap())
-            .unwrap();
-        Tls { client: Arc::new(client), server: Arc::new(server) }
-    }
-
-    fn client(&self, name: &'static str) -> Security {
-        Some(ClientConnection::new(self.client.clone(), name.try_into().unwrap()).unwrap()).into()
-    }
-
-    fn server(&self) -> Security {
-        Some(ServerConnection::new(self.server.clone()).unwrap()).into()
-    }
-}
 
 /// What becomes of datagrams, one after another, again and again.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,15 +57,15 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(client: Security, server: Security, bytes: usize, fates: Vec<Fate>) -> Self {
+    fn new(client: impl Into<Security>, server: impl Into<Security>, bytes: usize, fates: Vec<Fate>) -> Self {
         let rate = RateConfig { expiry: None, ..SenderConfig::default().rate };
         let config = SenderConfig { symbol_bytes: 256, block_symbols: 64, rate, ..SenderConfig::default() };
         let object: Vec<u8> = (0..bytes).map(|n| (n * 31 + n / 256) as u8).collect();
         let now = Time::ZERO;
         Pair {
             now,
-            sender: SenderEndpoint::connect(config, now, CONNECTION, client),
-            receiver: ReceiverEndpoint::accept(ReceiverConfig::default(), now, CONNECTION, server),
+            sender: SenderEndpoint::connect(config, now, CONNECTION, client.into()),
+            receiver: ReceiverEndpoint::accept(ReceiverConfig::default(), now, CONNECTION, server.into()),
             got: vec![0; object.len()],
             object,
             coming: None,
@@ -308,7 +270,7 @@ impl Pair {
 #[test]
 fn an_object_passes_under_tls_and_the_connection_is_released() {
     let tls = Tls::new();
-    let mut pair = Pair::new(tls.client("here"), tls.server(), 300_000, Vec::new());
+    let mut pair = Pair::new(Some(tls.client("here")), Some(tls.server()), 300_000, Vec::new());
     pair.run(Duration::from_secs(10));
     assert!(pair.stored && pair.got == pair.object, "{:?}", pair.ended);
     assert!(pair.sender.is_over());
@@ -323,7 +285,7 @@ fn an_object_passes_under_tls_and_the_connection_is_released() {
 #[test]
 fn at_a_rate_that_was_told_both_ends_are_woken_by_bursts_and_by_little_else() {
     let tls = Tls::new();
-    let mut pair = Pair::new(tls.client("here"), tls.server(), 2_000_000, Vec::new());
+    let mut pair = Pair::new(Some(tls.client("here")), Some(tls.server()), 2_000_000, Vec::new());
     pair.run(Duration::from_secs(10));
     assert!(pair.stored && pair.bursts > 300, "{:?}, {} bursts", pair.ended, pair.bursts);
     let most = pair.bursts * 5 / 4;
@@ -334,7 +296,7 @@ fn at_a_rate_that_was_told_both_ends_are_woken_by_bursts_and_by_little_else() {
 fn blocks_of_which_nothing_came_are_asked_after_all_at_once() {
     let tls = Tls::new();
     let run = |outage| {
-        let mut pair = Pair::new(tls.client("here"), tls.server(), 1_000_000, Vec::new());
+        let mut pair = Pair::new(Some(tls.client("here")), Some(tls.server()), 1_000_000, Vec::new());
         pair.outage = outage;
         pair.run(Duration::from_secs(10));
         assert!(pair.stored && pair.got == pair.object, "{:?}", pair.ended);
@@ -349,10 +311,10 @@ fn blocks_of_which_nothing_came_are_asked_after_all_at_once() {
 #[test]
 fn who_is_not_who_he_should_be_gets_nothing() {
     let (tls, other) = (Tls::new(), Tls::new());
-    let named = Pair::new(tls.client("elsewhere"), tls.server(), 1000, Vec::new());
-    let unknown = Pair::new(other.client("here"), tls.server(), 1000, Vec::new());
-    let clear = Pair::new(Security::Clear, tls.server(), 1000, Vec::new());
-    let to_clear = Pair::new(tls.client("here"), Security::Clear, 1000, Vec::new());
+    let named = Pair::new(Some(tls.client("elsewhere")), Some(tls.server()), 1000, Vec::new());
+    let unknown = Pair::new(Some(other.client("here")), Some(tls.server()), 1000, Vec::new());
+    let clear = Pair::new(Security::Clear, Some(tls.server()), 1000, Vec::new());
+    let to_clear = Pair::new(Some(tls.client("here")), Security::Clear, 1000, Vec::new());
     for (mut pair, told) in [
         (named, "its certificate is for another name"),
         (unknown, "was issued by nobody that is trusted"),
@@ -369,7 +331,7 @@ fn who_is_not_who_he_should_be_gets_nothing() {
 #[test]
 fn a_receiver_that_falls_silent_is_given_up() {
     let tls = Tls::new();
-    let mut pair = Pair::new(tls.client("here"), tls.server(), 1000, vec![Fate::IsLost]);
+    let mut pair = Pair::new(Some(tls.client("here")), Some(tls.server()), 1000, vec![Fate::IsLost]);
     pair.run(Duration::from_secs(30));
     let reason = pair.ended.0.clone().unwrap_or_default();
     assert!(reason.contains("did not answer for 10 s"), "{reason}");
@@ -379,7 +341,7 @@ fn a_receiver_that_falls_silent_is_given_up() {
 #[test]
 fn a_reset_after_the_end_does_not_keep_its_receiver_awake() {
     let tls = Tls::new();
-    let mut pair = Pair::new(tls.client("here"), tls.server(), 1000, Vec::new());
+    let mut pair = Pair::new(Some(tls.client("here")), Some(tls.server()), 1000, Vec::new());
     pair.run(Duration::from_secs(10));
     assert!(pair.sender.is_over(), "{:?}", pair.ended);
     let mut datagram = Vec::new();
@@ -416,7 +378,7 @@ proptest! {
         // One that passes, so that not all are lost.
         let fates = fates.into_iter().chain([Fate::Passes]).collect();
         let tls = Tls::new();
-        let mut pair = Pair::new(tls.client("here"), tls.server(), bytes, fates);
+        let mut pair = Pair::new(Some(tls.client("here")), Some(tls.server()), bytes, fates);
         pair.run(Duration::from_secs(60));
         prop_assert!(pair.stored && pair.got == pair.object, "{:?} at {:?}", pair.ended, pair.now);
     }

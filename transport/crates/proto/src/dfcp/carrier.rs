@@ -58,7 +58,6 @@ impl Carrier {
 
     /// Says what there is to say, and that nothing follows.
     pub(super) fn close(&mut self) {
-        self.write();
         self.channel.close();
         self.write();
         self.signalling.end();

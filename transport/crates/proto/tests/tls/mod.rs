@@ -1,0 +1,46 @@
+//! Keys of both ends of a connection under TLS 1.3.
+
+use std::sync::Arc;
+
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+
+/// A server named "here", and clients that believe it.
+pub struct Tls {
+    client: Arc<ClientConfig>,
+    server: Arc<ServerConfig>,
+}
+
+impl Tls {
+    pub fn new() -> Self {
+        let made = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
+        let (certificate, key) = (made.cert.der().clone(), made.signing_key.serialize_der());
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone()).unwrap();
+        let provider = Arc::new(default_provider());
+        let client = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&TLS13])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let server = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], PrivateKeyDer::try_from(key).unwrap())
+            .unwrap();
+        Tls { client: Arc::new(client), server: Arc::new(server) }
+    }
+
+    /// The client's end of a connection to `name`.
+    pub fn client(&self, name: &'static str) -> ClientConnection {
+        ClientConnection::new(self.client.clone(), name.try_into().unwrap()).unwrap()
+    }
+
+    /// The server's end.
+    pub fn server(&self) -> ServerConnection {
+        ServerConnection::new(self.server.clone()).unwrap()
+    }
+}
