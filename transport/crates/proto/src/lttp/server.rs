@@ -479,15 +479,22 @@ impl Server {
         self.ended
     }
 
-    /// Ends the connection, and all its requests with it.
+    /// Ends the connection, and all its requests with it; the client is told why.
     pub fn end(&mut self, reason: String) {
+        if !self.ended {
+            self.control.push_back(control::Server::Bye { reason: reason.clone() });
+        }
+        self.disconnected(reason);
+    }
+
+    /// The control channel has broken: nothing can be said any more.
+    pub fn disconnected(&mut self, reason: String) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
         for request in std::mem::take(&mut self.requests).into_keys() {
             self.events.push_back(ServerEvent::Close { request, complete: false });
         }
-        self.control.push_back(control::Server::Bye { reason: reason.clone() });
         self.events.push_back(ServerEvent::Ended { reason });
     }
 

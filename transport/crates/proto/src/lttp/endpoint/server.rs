@@ -58,7 +58,7 @@ impl ServerEndpoint {
         let broken = self.channel.receive(bytes).err();
         let said = self.listen(now).err();
         if let Some(broken) = said.or(broken) {
-            self.server.end(broken.to_string());
+            self.server.disconnected(broken.to_string());
         }
     }
 
@@ -77,14 +77,14 @@ impl ServerEndpoint {
 
     /// Nothing more comes by the stream, or goes: it has ended, or it failed.
     pub fn stream_ended(&mut self, error: Option<io::Error>) {
-        self.server.end(self.channel.ended(error).to_string());
+        self.server.disconnected(self.channel.ended(error).to_string());
     }
 
     /// Has the control channel carry what there is to say.
     pub fn speak(&mut self) {
         while let Some(message) = self.server.poll_control() {
             if let Err(broken) = self.channel.send(&message) {
-                return self.server.end(broken.to_string());
+                return self.server.disconnected(broken.to_string());
             }
         }
     }
@@ -135,7 +135,9 @@ impl ServerEndpoint {
     /// Lets timers expire.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.lets_go_at().is_some_and(|at| at <= now) {
-            return self.server.end(format!("no hello came within {} s", self.opening.as_secs_f64()));
+            return self
+                .server
+                .disconnected(format!("no hello came within {} s", self.opening.as_secs_f64()));
         }
         if self.server.poll_timeout().is_some_and(|at| at <= now) {
             self.server.handle_timeout(now);
