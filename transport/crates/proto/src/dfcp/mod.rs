@@ -13,6 +13,7 @@
 //! latter. [`SenderEndpoint`] and [`ReceiverEndpoint`] are both of them with TLS between: a driver brings them datagrams and
 //! the time.
 
+mod address;
 mod carrier;
 mod endpoint;
 mod loss;
@@ -21,8 +22,9 @@ mod receiver;
 mod sender;
 mod signalling;
 
+pub use address::{AddressValidator, reset};
 pub use endpoint::{ReceiverEndpoint, SenderEndpoint};
 pub use rate::{Guide, RateConfig};
 pub use receiver::{Receiver, ReceiverConfig, ReceiverCounters, ReceiverEvent};
 pub use sender::{Sender, SenderConfig, SenderCounters, SenderEvent, Transmit};
-pub use signalling::{AddressValidator, Signalling, reset};
+pub use signalling::Signalling;

@@ -3,26 +3,28 @@
 mod block;
 mod interface;
 mod objects;
+mod report;
 mod shape;
+mod timers;
 mod transmit;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wire::control::{self, MAX_PATH_BYTES, Offer, Parameters, Refusal};
-use wire::packet::{Kind, MAX_NEEDS, Need, Needs, Report};
+use wire::control::{self, MAX_PATH_BYTES, Offer, Parameters};
 
 use self::block::{Block, Symbols};
 pub use self::interface::{SenderConfig, SenderCounters, SenderEvent, Transmit};
 use self::objects::Objects;
 use self::shape::{InPieces, Shape};
+use self::timers::FIRST_PROBE;
 use super::loss::LossMeter;
 use super::rate::{Guide, Rate};
 use crate::coding::Prepared;
 use crate::object::{Cut, Layout, Object, cuts};
 use crate::pacer::{FRAME_BYTES, Pacer};
-use crate::packets::{Dropped, Opened, Packets};
+use crate::packets::{Dropped, Packets};
 use crate::path_mtu::PathMtu;
 use crate::protect::Protection;
 use crate::{Time, ecn, tfrc};
@@ -32,15 +34,6 @@ const WINDOW_ROUND_TRIPS: f64 = 6.0;
 const WINDOW_BLOCKS: usize = 4;
 /// What a report waits for at the receiver, and both ends for their processors.
 const DELAYS: Duration = Duration::from_millis(25);
-/// While nothing is heard, a symbol goes out after two round trips, and then after twice as long each time.
-const FIRST_PROBE: Duration = Duration::from_millis(25);
-/// What comes may wait for so long, at a rate that was told; and for this part of a round trip, at one that is reckoned from it.
-const LONGEST_PAUSE: Duration = Duration::from_millis(2);
-const PAUSES: u32 = 16;
-const LONGEST_PROBE: Duration = Duration::from_millis(250);
-/// After the last symbol that a block may have, its acknowledgement may take so long.
-const LAST_PATIENCE: Duration = Duration::from_secs(2);
-
 /// One connection to a receiver.
 pub struct Sender {
     config: SenderConfig,
@@ -386,206 +379,6 @@ impl Sender {
     /// Whether [`Sender::poll_event`] has something.
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
-    }
-
-    /// A datagram from the receiver's address that named this connection and is no signal.
-    pub fn handle_datagram(&mut self, now: Time, datagram: &mut [u8]) {
-        if !self.ended {
-            self.take(now, datagram);
-        }
-    }
-
-    fn take(&mut self, now: Time, datagram: &mut [u8]) -> Option<()> {
-        let Opened { number, body, .. } = self.packets.open(&[Kind::Report], datagram)?;
-        let sent = self.packets.next_number();
-        // It speaks of what was sent, or it is no report.
-        let speaks_of_it = |report: &Report| report.highest < sent && report.received <= report.highest + 1;
-        let Some(report) = Report::parse(body).ok().filter(speaks_of_it) else {
-            return self.packets.unexpected();
-        };
-        if !self.packets.admit(number) {
-            return None;
-        }
-        let newest = self.reported.is_none_or(|before| number > before);
-        self.reported = self.reported.max(Some(number));
-        self.on_report(now, &report, newest);
-        Some(())
-    }
-
-    /// A report, which may be older than one that came before it.
-    fn on_report(&mut self, now: Time, report: &Report, newest: bool) {
-        self.counters.reports += 1;
-        self.heard = now;
-        self.probe = FIRST_PROBE.max(2 * self.rtt);
-        // One that speaks of no symbol that came since the last tells nothing of the path: it would say that nothing passes
-        // (RFC 5348, section 6.2: without data there is no feedback).
-        let brings_news = report.received > self.counted;
-        self.counted = self.counted.max(report.received);
-        if let Some(rtt_sample) =
-            tfrc::rtt_sample(now, report.echo_us, report.delay_us).filter(|_| brings_news)
-        {
-            let (x_recv, loss_event_rate) = (report.x_recv as f64, report.loss_event_rate);
-            self.rate.tfrc.on_feedback(now, &tfrc::Feedback { rtt_sample, x_recv, loss_event_rate });
-            self.rtt = self.rate.tfrc.rtt().unwrap_or(self.rtt);
-        }
-        self.loss.on_report(report.highest, report.received);
-        let Report { received, ect, ce, .. } = *report;
-        self.marking.on_counts(ecn::Counts { received, ect, ce });
-        self.path.measure(self.loss.loss(), self.rtt);
-        if brings_news && self.is_long(report.highest) {
-            self.path.on_arrived(now);
-        }
-        for need in &report.needs {
-            match need.needs {
-                Needs::Nothing => self.on_delivered(need.request, need.block),
-                // What was needed once has been sent, or is under way.
-                Needs::Symbols(needs) if newest && self.config.early_stop && self.config.acknowledgements => {
-                    let last = self.is_last();
-                    let named = |b: &Block| b.request == need.request && b.number == need.block;
-                    if let Some(at) = self.blocks.iter().position(named) {
-                        let meter = self.meter(self.blocks[at].symbol_bytes);
-                        self.blocks[at].on_needs(needs, report.highest, &meter, last);
-                    }
-                }
-                Needs::Symbols(_) => {}
-            }
-        }
-        if newest {
-            self.ask_after_missing(now, report);
-        }
-        self.open(now);
-    }
-
-    /// Whether the datagram of this number, which has come, was as long as any that may be under way.
-    fn is_long(&mut self, number: u64) -> bool {
-        while self.lengths.get(1).is_some_and(|(from, _)| *from <= number) {
-            self.lengths.pop_front();
-        }
-        let longest = self.lengths.iter().map(|(_, bytes)| *bytes).max();
-        self.lengths.front().map(|(_, bytes)| *bytes) >= longest
-    }
-
-    /// Blocks that the receiver should have something of, and says nothing of: all of their symbols were lost, or all of their
-    /// acknowledgements. One symbol of each brings news of it.
-    fn ask_after_missing(&mut self, now: Time, report: &Report) {
-        // One that is full does not name all.
-        if report.needs.len() >= MAX_NEEDS || !self.config.early_stop || !self.config.acknowledgements {
-            return;
-        }
-        let patience = FIRST_PROBE.max(2 * self.rtt);
-        for block in self.blocks.iter_mut().filter(|block| block.symbols.is_some()) {
-            let named = |need: &Need| need.request == block.request && need.block == block.number;
-            if !report.needs.iter().any(named) {
-                block.on_silence(now, report.highest, patience);
-            }
-        }
-    }
-
-    fn on_delivered(&mut self, request: u16, number: u32) {
-        let Some(bytes) = self.objects.delivered(request, number) else { return };
-        self.blocks.retain(|block| block.request != request || block.number != number);
-        self.events.push_back(SenderEvent::Delivered { request, block: number, bytes });
-    }
-
-    /// When [`Sender::handle_timeout`] or [`Sender::poll_transmit`] has something to do without any input.
-    pub fn poll_timeout(&self, now: Time) -> Option<Time> {
-        if self.ended {
-            return None;
-        }
-        if self.freed && !self.is_last() {
-            return Some(Time::ZERO);
-        }
-        let mut soonest = self.waits().then(|| self.heard + self.config.silence);
-        let mut consider = |at: Option<Time>| soonest = soonest.into_iter().chain(at).min();
-        if self.guide == Guide::Told {
-            consider(self.rate.expires_at());
-        }
-        let rate = self.rate.rate(now);
-        if rate > 0.0 && !self.blocks.is_empty() {
-            if self.has_more() {
-                consider(Some(self.pacer.release(rate)));
-            } else if self.probes() {
-                consider(Some(self.sent + self.probe));
-            }
-            consider(self.rate.tfrc.poll_timeout());
-            let patience = self.patience();
-            consider(self.blocks.iter().filter_map(|block| block.begins_over_at(patience)).min());
-        }
-        soonest
-    }
-
-    /// When the next burst goes, if whatever comes may wait until then: a driver that sleeps so long is not woken by every
-    /// report.
-    pub fn pause(&self, now: Time) -> Option<Time> {
-        let rate = self.rate.rate(now);
-        if self.ended || rate <= 0.0 || !self.has_more() {
-            return None;
-        }
-        let longest = if self.guide == Guide::Told { LONGEST_PAUSE } else { self.rtt / PAUSES };
-        Some(self.pacer.release(rate)).filter(|at| at.since(now) <= longest)
-    }
-
-    /// Whether the receiver is to say something.
-    fn waits(&self) -> bool {
-        self.window_bytes.is_none() || self.objects.len() > 0
-    }
-
-    /// Whether a block waits for an acknowledgement, or for being asked for more.
-    fn probes(&self) -> bool {
-        self.config.acknowledgements && self.blocks.iter().any(|block| block.symbols.is_some())
-    }
-
-    /// Lets timers expire.
-    pub fn handle_timeout(&mut self, now: Time) {
-        if self.ended {
-            return;
-        }
-        if self.waits() && now.since(self.heard) >= self.config.silence {
-            let silence = self.config.silence.as_secs_f64();
-            return self.end(format!("nothing was heard of the receiver for {silence} s"));
-        }
-        self.note_guide(now);
-        if std::mem::take(&mut self.freed) {
-            self.open(now);
-        }
-        if self.blocks.is_empty() {
-            self.in_pieces = None;
-            return;
-        }
-        if self.rate.tfrc.poll_timeout().is_some_and(|at| at <= now) {
-            self.rate.tfrc.on_timeout(now);
-        }
-        self.begin_over(now);
-        if !self.has_more() && self.probes() && now.since(self.sent) >= self.probe {
-            // What it brings is news of all blocks.
-            if let Some(block) = self.blocks.iter_mut().find(|block| block.symbols.is_some()) {
-                block.probe();
-            }
-            self.probe = (2 * self.probe).clamp(FIRST_PROBE, LONGEST_PROBE);
-        }
-    }
-
-    /// Begins over with blocks of which all symbols there are were sent, and gives up objects for which that is of no use.
-    fn begin_over(&mut self, now: Time) {
-        let patience = self.patience();
-        let mut given_up = Vec::new();
-        for block in &mut self.blocks {
-            let due = block.begins_over_at(patience).is_some_and(|at| at <= now);
-            if due && !block.begin_over() {
-                given_up.push(block.request);
-            }
-        }
-        given_up.dedup();
-        for request in given_up {
-            let detail = "a block was not complete after all the symbols that a block may have".to_owned();
-            self.withdraw(request, detail.clone());
-            self.events.push_back(SenderEvent::Refused { request, why: Refusal::SymbolCap, detail });
-        }
-    }
-
-    /// How long news may take of the last symbol of a block.
-    fn patience(&self) -> Duration {
-        LAST_PATIENCE.max(8 * self.rtt)
     }
 
     /// Says goodbye: nothing more is sent.

@@ -11,13 +11,11 @@
 //! if nothing authentic comes for a while after it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use ring::hmac;
-use subtle::ConstantTimeEq;
 use wire::packet::{Cookie, Flag, HEADER_BYTES, Header, Kind, MAX_SIGNAL_PAYLOAD, Probe, Signal, TAG_BYTES};
 
+use super::address::COOKIE_BYTES;
 use crate::Time;
 use crate::protect::{Protection, Side};
 
@@ -42,9 +40,6 @@ const SHORT_BYTES: usize = 384;
 const MOST_IN_VAIN: u8 = 2;
 /// Pieces that are kept until what is before them comes.
 const MOST_EARLY: usize = 64;
-/// How long a cookie is good for, at least; at most twice that.
-const COOKIE_LIFE: Duration = Duration::from_secs(30);
-const COOKIE_BYTES: usize = size_of::<Cookie>();
 /// After a reset that anybody may have sent, something authentic may take so long to come.
 const RESET_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -117,7 +112,7 @@ impl Signalling {
         Signalling { opening: Opening::Asks, timer: Some(now), ..Self::respond(now, connection) }
     }
 
-    /// The receiver's end of a connection that an [`AddressValidator`] has let in.
+    /// The receiver's end of a connection that an [`AddressValidator`](super::AddressValidator) has let in.
     pub fn respond(now: Time, connection: u32) -> Self {
         Signalling {
             connection,
@@ -492,71 +487,5 @@ impl Signalling {
     pub fn poll_timeout(&self) -> Option<Time> {
         let reset = self.reset_told.map(|told| told + RESET_PATIENCE);
         self.timer.into_iter().chain(reset).min().filter(|_| !self.reset)
-    }
-}
-
-/// Appends the answer to a signal, or a symbol, of a connection that there is not.
-pub fn reset(connection: u32, buffer: &mut Vec<u8>) {
-    Header { kind: Kind::Signal, connection, number: 0 }.emit(buffer);
-    Signal { flag: Flag::Reset, offset: 0, acknowledged: 0 }.emit(buffer);
-}
-
-/// Lets in who has shown where he is (as DTLS and QUIC do: RFC 6347, section 4.2.1; RFC 9000, section 8.1.2).
-pub struct AddressValidator(hmac::Key);
-
-impl AddressValidator {
-    /// One with a secret of its own.
-    pub fn new(secret: &[u8; 32]) -> Self {
-        AddressValidator(hmac::Key::new(hmac::HMAC_SHA256, secret))
-    }
-
-    fn cookie(&self, epoch: u64, from: SocketAddr, connection: u32) -> Cookie {
-        let mut context = hmac::Context::with_key(&self.0);
-        context.update(&epoch.to_be_bytes());
-        context.update(&connection.to_be_bytes());
-        match from.ip() {
-            IpAddr::V4(ip) => context.update(&ip.octets()),
-            IpAddr::V6(ip) => context.update(&ip.octets()),
-        }
-        context.update(&from.port().to_be_bytes());
-        *context.sign().as_ref().first_chunk().expect("SHA-256 has 32 bytes")
-    }
-
-    /// A signal of no known connection. True: it opens one. Else what to answer is appended, if anything is.
-    pub fn admits(
-        &self,
-        now: Time,
-        from: SocketAddr,
-        connection: u32,
-        signal: &Signal,
-        payload: &[u8],
-        answer: &mut Vec<u8>,
-    ) -> bool {
-        let epoch = now.as_nanos() / COOKIE_LIFE.as_nanos() as u64;
-        let Some(shown) = payload.first_chunk::<COOKIE_BYTES>() else {
-            if !matches!(signal.flag, Flag::Open | Flag::Opens | Flag::Reset) {
-                reset(connection, answer);
-            }
-            return false;
-        };
-        match signal.flag {
-            Flag::Opens => {
-                let good = |epoch| bool::from(self.cookie(epoch, from, connection).ct_eq(shown));
-                if good(epoch) || epoch.checked_sub(1).is_some_and(good) {
-                    return true;
-                }
-            }
-            Flag::Open => {}
-            Flag::Reset => return false,
-            Flag::None | Flag::End | Flag::Retry => {
-                reset(connection, answer);
-                return false;
-            }
-        }
-        Header { kind: Kind::Signal, connection, number: 0 }.emit(answer);
-        Signal { flag: Flag::Retry, offset: 0, acknowledged: 0 }.emit(answer);
-        answer.extend_from_slice(&self.cookie(epoch, from, connection));
-        debug_assert_eq!(answer.len(), HEADER_BYTES + wire::packet::SIGNAL_BYTES + COOKIE_BYTES);
-        false
     }
 }
