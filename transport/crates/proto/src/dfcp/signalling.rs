@@ -10,6 +10,9 @@
 //! sender's from the first sealed one that has come on. From then on an end believes nothing else: not even a reset, but
 //! if nothing authentic comes for a while after it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -32,9 +35,9 @@ const MOST_BACKOFF: f64 = 1e6;
 /// Weight of the past in the average of the round trip (RFC 6298, section 2).
 const PAST: f64 = 0.875;
 /// Bytes that may be on their way.
-const WINDOW_BYTES: u32 = 16 << 10;
+const WINDOW_BYTES: u64 = 16 << 10;
 /// Pieces that are sent again at a timeout.
-const AGAIN_BYTES: u32 = 4 * MAX_SIGNAL_PAYLOAD as u32;
+const AGAIN_BYTES: u64 = 4 * MAX_SIGNAL_PAYLOAD as u64;
 /// What a piece has at most after signals were lost so often in a row: perhaps the path carries no longer ones.
 const SHORT_BYTES: usize = 384;
 const MOST_IN_VAIN: u8 = 2;
@@ -64,19 +67,19 @@ pub struct Signalling {
     next_number: u64,
     /// What the peer has not acknowledged: the first byte is at `base`.
     outgoing: VecDeque<u8>,
-    base: u32,
+    base: u64,
     /// What has not been sent, or has to be sent again, begins here.
-    next: u32,
+    next: u64,
     /// One more than the last byte that was ever sent.
-    high: u32,
+    high: u64,
     /// Nothing is written any more: the end takes one place in the stream, as TCP's FIN does.
     ends: bool,
     end_acknowledged: bool,
     /// All before it has come.
-    expected: u32,
-    early: BTreeMap<u32, Vec<u8>>,
+    expected: u64,
+    early: BTreeMap<u64, Vec<u8>>,
     /// Where the peer's stream ends.
-    peer_end: Option<u32>,
+    peer_end: Option<u64>,
     arrived: Vec<u8>,
     /// The peer is to be told what has come.
     owes: bool,
@@ -102,7 +105,7 @@ pub struct Signalling {
     again: (u8, Vec<u8>),
     rtt_s: Option<f64>,
     /// A piece that was sent once: where it ends, and when it went.
-    timed: Option<(u32, Time)>,
+    timed: Option<(u64, Time)>,
     heard: Time,
 }
 
@@ -228,8 +231,8 @@ impl Signalling {
         self.timer.map(|_| self.heard.max(self.waits_since))
     }
 
-    fn stream_end(&self) -> u32 {
-        self.base.saturating_add(self.outgoing.len() as u32)
+    fn stream_end(&self) -> u64 {
+        self.base + self.outgoing.len() as u64
     }
 
     /// A datagram of this connection that is a signal. What is none is ignored.
@@ -281,19 +284,22 @@ impl Signalling {
             Flag::Open | Flag::Opens => payload.get(COOKIE_BYTES..).unwrap_or_default(),
             Flag::None | Flag::End => payload,
         };
+        let (offset, acknowledged) =
+            (place(self.expected, signal.offset), place(self.base, signal.acknowledged));
+        let (Some(offset), Some(acknowledged)) = (offset, acknowledged) else { return };
         self.heard = now;
         if self.opening != Opening::Done && matches!(signal.flag, Flag::None | Flag::End) {
             self.opening = Opening::Done;
         }
-        self.on_acknowledged(now, signal.acknowledged);
+        self.on_acknowledged(now, acknowledged);
         if signal.flag == Flag::End {
-            self.peer_end.get_or_insert(signal.offset.saturating_add(payload.len() as u32));
+            self.peer_end.get_or_insert(offset + payload.len() as u64);
         }
         self.owes |= !payload.is_empty() || !matches!(signal.flag, Flag::None);
-        self.on_payload(signal.offset, payload);
+        self.on_payload(offset, payload);
     }
 
-    fn on_acknowledged(&mut self, now: Time, acknowledged: u32) {
+    fn on_acknowledged(&mut self, now: Time, acknowledged: u64) {
         if acknowledged <= self.base || acknowledged > self.high {
             return;
         }
@@ -304,11 +310,11 @@ impl Signalling {
         self.base = acknowledged;
         self.next = self.next.max(self.base);
         (self.backoff, self.in_vain) = (1.0, 0);
-        let all = self.base + u32::from(self.end_acknowledged) >= self.high;
+        let all = self.base + u64::from(self.end_acknowledged) >= self.high;
         self.timer = (!all).then(|| now + self.timeout());
     }
 
-    fn sample(&mut self, now: Time, acknowledged: u32) {
+    fn sample(&mut self, now: Time, acknowledged: u64) {
         if let Some((end, sent)) = self.timed
             && acknowledged >= end
         {
@@ -318,17 +324,17 @@ impl Signalling {
         }
     }
 
-    fn on_payload(&mut self, offset: u32, payload: &[u8]) {
+    fn on_payload(&mut self, offset: u64, payload: &[u8]) {
         // What nobody takes is not acknowledged, and comes again.
         if payload.len() > MAX_SIGNAL_PAYLOAD || self.arrived.len() >= WINDOW_BYTES as usize {
             return;
         }
-        let end = offset.saturating_add(payload.len() as u32);
+        let end = offset + payload.len() as u64;
         if !payload.is_empty() && end <= self.expected {
             // The peer has not heard that it came.
             self.note_loss();
         }
-        if end > self.expected && offset <= self.expected.saturating_add(WINDOW_BYTES) {
+        if end > self.expected && offset <= self.expected + WINDOW_BYTES {
             let known = self.early.get(&offset).map_or(0, Vec::len);
             if self.early.len() < MOST_EARLY && payload.len() > known || offset <= self.expected {
                 self.early.insert(offset, payload.to_vec());
@@ -338,7 +344,7 @@ impl Signalling {
             let (offset, bytes) = first.remove_entry();
             if let Some(new) = bytes.get((self.expected - offset) as usize..) {
                 self.arrived.extend_from_slice(new);
-                self.expected += new.len() as u32;
+                self.expected += new.len() as u64;
             }
         }
     }
@@ -446,8 +452,8 @@ impl Signalling {
         let window_end = self.base + if self.backoff > 1.0 { AGAIN_BYTES } else { WINDOW_BYTES };
         let stream_end = self.stream_end();
         let tag = if self.seals { TAG_BYTES } else { 0 };
-        let room = (self.room - prefix.len() - tag) as u32;
-        let to = stream_end.min(window_end).min(self.next.saturating_add(room));
+        let room = (self.room - prefix.len() - tag) as u64;
+        let to = stream_end.min(window_end).min(self.next + room);
         let from = if flag == Flag::Open { 0 } else { self.next.min(to) };
         let to = if flag == Flag::Open { 0 } else { to };
         let fits = flag == Flag::None && to == stream_end && self.next <= stream_end;
@@ -460,8 +466,9 @@ impl Signalling {
         let begins = buffer.len();
         Header { kind: Kind::Signal, connection: self.connection, number }.emit(buffer);
         // The end takes a place of its own: it is acknowledged when that is.
-        let acknowledged = self.expected + u32::from(self.has_ended());
-        Signal { flag: if ends { Flag::End } else { flag }, offset: from, acknowledged }.emit(buffer);
+        let acknowledged = self.expected + u64::from(self.has_ended());
+        let flag = if ends { Flag::End } else { flag };
+        Signal { flag, offset: from as u32, acknowledged: acknowledged as u32 }.emit(buffer);
         buffer.extend_from_slice(&prefix);
         let begin = (from - self.base) as usize;
         buffer.extend(self.outgoing.range(begin..begin + (to - from) as usize));
@@ -470,7 +477,7 @@ impl Signalling {
         }
         self.again = (self.copies - 1, buffer[begins..].to_vec());
         self.owes = false;
-        let sent_to = to + u32::from(ends);
+        let sent_to = to + u64::from(ends);
         if sent_to > self.high {
             self.timed.get_or_insert((sent_to, now));
             self.high = sent_to;
@@ -488,4 +495,10 @@ impl Signalling {
         let reset = self.reset_told.map(|told| told + RESET_PATIENCE);
         self.timer.into_iter().chain(reset).min().filter(|_| !self.reset)
     }
+}
+
+/// Where in a stream, nearest to `near`, a place is of which a signal has 32 bits; `None`: before its beginning.
+fn place(near: u64, bits: u32) -> Option<u64> {
+    let ahead = bits.wrapping_sub(near as u32) as i32;
+    near.checked_add_signed(ahead.into())
 }
