@@ -494,7 +494,7 @@ pub enum Flag {
 }
 
 /// A piece of a control channel's stream: `offset` is that of the payload's first byte, and all before
-/// `acknowledged` has come of the other direction.
+/// `acknowledged` has come of the other direction. Both are modulo 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signal {
     /// What it is besides.
