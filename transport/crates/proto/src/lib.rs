@@ -17,6 +17,7 @@ mod block_set;
 mod budget;
 mod pacer;
 mod packets;
+mod pieces;
 mod rate_cap;
 mod spares;
 mod time;

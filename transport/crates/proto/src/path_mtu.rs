@@ -49,8 +49,8 @@ pub struct PathMtu {
     refuted: bool,
     /// Rounds in which the length in question was not answered, and another one was.
     failures: u32,
-    /// The share of datagrams that is lost, whatever their length.
-    loss: f64,
+    /// How often something has to be lost to be more than bad luck.
+    most_lost: u32,
     rtt: Duration,
     round: Option<Round>,
     next_round: Option<Time>,
@@ -87,7 +87,7 @@ impl PathMtu {
             high: max.saturating_add(1),
             refuted: false,
             failures: 0,
-            loss: 0.0,
+            most_lost: MAX_PROBES,
             rtt,
             round: None,
             next_round: Some(now),
@@ -101,9 +101,26 @@ impl PathMtu {
         path
     }
 
-    /// A path that is known to carry datagrams of `max` bytes.
+    /// A path that is known to carry datagrams of `max` bytes: no longer ones are to be sent.
     pub fn known(now: Time, max: u16) -> Self {
         PathMtu { size: max, low: max, next_round: None, ..Self::new(now, max, Duration::ZERO) }
+    }
+
+    /// Datagrams of up to `max` bytes are to be sent from now on, if the path carries them.
+    pub fn want(&mut self, now: Time, max: u16) {
+        if max <= self.max {
+            return;
+        }
+        // Unless something is known to be too long, this is what is tried next.
+        if self.high > self.max && !self.doubted {
+            (self.high, self.round, self.next_round) = (max.saturating_add(1), None, Some(now));
+        }
+        self.max = max;
+    }
+
+    /// Nothing is sent for a while, and nothing of what was sent is waited for.
+    pub fn rest(&mut self) {
+        self.unanswered = None;
     }
 
     /// What may be sent: the path carries it, as far as is known.
@@ -123,18 +140,13 @@ impl PathMtu {
 
     /// The share of datagrams that is lost, and the round trip: how often a probe is repeated, and how long it takes.
     pub fn measure(&mut self, loss: f64, rtt: Duration) {
-        (self.loss, self.rtt) = (loss, rtt);
+        let enough = (MOST_ERROR.ln() / loss.clamp(1e-9, 0.99).ln()).ceil();
+        (self.most_lost, self.rtt) = ((enough as u32).clamp(MAX_PROBES, MOST_PROBES), rtt);
     }
 
     /// What is sent while the longest is not known to pass (BASE_PLPMTU).
     fn base(&self) -> u16 {
         BASE_BYTES.min(self.high - 1)
-    }
-
-    /// How often something has to be lost to be more than bad luck.
-    fn most_lost(&self) -> u32 {
-        let enough = (MOST_ERROR.ln() / self.loss.clamp(1e-9, 0.99).ln()).ceil();
-        (enough as u32).clamp(MAX_PROBES, MOST_PROBES)
     }
 
     /// The length in question.
@@ -195,7 +207,7 @@ impl PathMtu {
             self.conclude(now, round.best, round.sizes[0]);
         }
         let patience = self.patience();
-        let lost = MOST_LOST.max(self.most_lost());
+        let lost = MOST_LOST.max(self.most_lost);
         if self.unanswered.is_some_and(|(since, count)| count >= lost && since + patience <= now)
             && !self.doubted
         {
@@ -213,7 +225,7 @@ impl PathMtu {
             let unsent = round.sizes[round.sent..].iter().any(|size| *size > 0);
             if unsent { Time::ZERO } else { round.ends }
         });
-        let lost = MOST_LOST.max(self.most_lost());
+        let lost = MOST_LOST.max(self.most_lost);
         let doubt = self.unanswered.filter(|(_, count)| *count >= lost && !self.doubted);
         let doubt = doubt.map(|(since, _)| since + self.patience());
         round.into_iter().chain(self.next_round.filter(|_| self.round.is_none())).chain(doubt).min()
@@ -302,7 +314,7 @@ impl PathMtu {
     /// `bytes` were not answered, and others were.
     fn fail(&mut self, bytes: u16) {
         self.failures += 1;
-        if self.failures >= self.most_lost() {
+        if self.failures >= self.most_lost {
             (self.high, self.refuted, self.failures) = (bytes, true, 0);
             // Not even the base: the path is beneath it (Error, section 5.2).
             self.low = self.low.max(self.size);

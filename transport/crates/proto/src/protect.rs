@@ -19,6 +19,10 @@ pub const SECRET_BYTES: usize = 32;
 
 const EPOCH_BITS: u32 = 22;
 
+/// What keys are for (HKDF's info, RFC 5869).
+const DATA: &[u8] = b"weir lttp data";
+const BESIDE: &[u8] = b"weir lttp beside";
+
 /// Which end of the connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -33,7 +37,9 @@ pub enum Side {
 #[error("a datagram that does not authenticate")]
 pub struct Forged;
 
-/// Seals what goes out and opens what comes in. Two numberings need two of them, of two secrets.
+/// Seals what goes out and opens what comes in. Two numberings need two of them: of two secrets, or one [beside] the other.
+///
+/// [beside]: Protection::beside
 pub struct Protection(Option<Keys>);
 
 impl std::fmt::Debug for Protection {
@@ -59,6 +65,16 @@ impl Protection {
         Protection(Some(match side {
             Side::Client => Keys { outgoing: direction(Side::Client), incoming: direction(Side::Server) },
             Side::Server => Keys { outgoing: direction(Side::Server), incoming: direction(Side::Client) },
+        }))
+    }
+
+    /// Other keys of the same secret, for a numbering beside the one of this.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        let beside = |direction: &Direction| Direction::of(direction.secret.clone(), BESIDE, direction.by);
+        Protection(self.0.as_ref().map(|keys| Keys {
+            outgoing: beside(&keys.outgoing),
+            incoming: beside(&keys.incoming),
         }))
     }
 
@@ -97,6 +113,8 @@ impl Protection {
 /// The keys of one direction: those of the present epoch and of the one before and after it.
 struct Direction {
     secret: Prk,
+    /// What its keys are for.
+    label: &'static [u8],
     by: Side,
     present: u64,
     keys: [Option<EpochKey>; 3],
@@ -127,8 +145,13 @@ impl KeyType for Length {
 
 impl Direction {
     fn new(secret: &[u8; SECRET_BYTES], by: Side) -> Self {
+        Direction::of(Prk::new_less_safe(HKDF_SHA256, secret), DATA, by)
+    }
+
+    fn of(secret: Prk, label: &'static [u8], by: Side) -> Self {
         let mut direction = Direction {
-            secret: Prk::new_less_safe(HKDF_SHA256, secret),
+            secret,
+            label,
             by,
             present: 0,
             keys: [None, None, None],
@@ -142,7 +165,7 @@ impl Direction {
         let epoch = epoch.to_be_bytes();
         let mut bytes = [0; 28];
         self.secret
-            .expand(&[b"weir lttp data", &side, &epoch], Length(bytes.len()))
+            .expand(&[self.label, &side, &epoch], Length(bytes.len()))
             .and_then(|okm| okm.fill(&mut bytes))
             .expect("28 bytes are less than HKDF's limit");
         let (key, iv) = bytes.split_at(16);
@@ -269,6 +292,18 @@ mod tests {
         for length in 0..datagram.len() {
             assert_eq!(client.open(&header, &mut datagram[..length].to_vec()), Err(Forged));
         }
+    }
+
+    #[test]
+    fn keys_beside_others_open_nothing_of_theirs() {
+        let (mut client, mut server) = pair();
+        let (mut client_beside, mut server_beside) = (client.beside(), server.beside());
+        let (header, datagram) = sealed(&mut server, 5, b"symbol");
+        assert_eq!(client_beside.open(&header, &mut datagram.clone()), Err(Forged));
+        let (header, datagram) = sealed(&mut server_beside, 5, b"probe");
+        assert_eq!(client.open(&header, &mut datagram.clone()), Err(Forged));
+        assert_eq!(client_beside.open(&header, &mut datagram.clone()), Ok(&mut b"probe".to_vec()[..]));
+        assert!(!Protection::insecure().beside().is_on());
     }
 
     #[test]

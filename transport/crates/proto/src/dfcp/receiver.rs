@@ -2,7 +2,6 @@
 
 mod block;
 mod interface;
-mod pieces;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,12 +12,12 @@ use wire::packet::{Kind, Piece, Symbol};
 
 use self::block::Block;
 pub use self::interface::{ReceiverConfig, ReceiverCounters, ReceiverEvent};
-use self::pieces::{Added, Pieces};
 use self::report::{LEAST_INTERVAL, Newest};
 use crate::block_set::BlockSet;
 use crate::ecn::{Codepoint, Counts};
 use crate::object::{Arrival, Layout, symbol_cap};
 use crate::packets::{Dropped, Opened, Packets};
+use crate::pieces::{Added, Pieces};
 use crate::protect::Protection;
 use crate::{Held, Time, tfrc};
 

@@ -4,7 +4,6 @@ mod block;
 mod interface;
 mod objects;
 mod report;
-mod shape;
 mod timers;
 mod transmit;
 
@@ -17,7 +16,6 @@ use wire::control::{self, MAX_PATH_BYTES, Offer, Parameters};
 use self::block::{Block, Symbols};
 pub use self::interface::{SenderConfig, SenderCounters, SenderEvent, Transmit};
 use self::objects::Objects;
-use self::shape::{InPieces, Shape};
 use self::timers::FIRST_PROBE;
 use super::loss::LossMeter;
 use super::rate::{Guide, Rate};
@@ -26,6 +24,7 @@ use crate::object::{Cut, Layout, Object, cuts};
 use crate::pacer::{FRAME_BYTES, Pacer};
 use crate::packets::{Dropped, Packets};
 use crate::path_mtu::PathMtu;
+use crate::pieces::{InPieces, Shape};
 use crate::protect::Protection;
 use crate::{Time, ecn, tfrc};
 

@@ -127,6 +127,31 @@ fn a_path_that_falls_is_noticed_within_a_few_round_trips() {
 }
 
 #[test]
+fn a_probe_that_is_answered_ends_the_doubt() {
+    let mut path = Path::new(1452, 1452, MS);
+    path.run(100 * MS, false);
+    // What became of these is never heard.
+    path.mtu.on_sent(path.now, 10);
+    let before = path.probes;
+    path.run(1000 * MS, false);
+    assert!(!path.mtu.is_doubted());
+    assert_eq!((path.mtu.size(), path.probes - before), (1452, 3));
+}
+
+#[test]
+fn what_is_wanted_later_is_tried_at_once() {
+    for carries in [1452, 972] {
+        let mut path = Path::new(512, carries, 10 * MS);
+        path.run(100 * MS, true);
+        assert_eq!((path.mtu.size(), path.probes), (512, 0));
+        path.mtu.want(path.now, 1452);
+        path.mtu.want(path.now, 100);
+        path.run(if carries == 1452 { 10 } else { 500 } * MS, true);
+        path.assert_found();
+    }
+}
+
+#[test]
 fn an_outage_is_none_of_the_length() {
     let mut path = Path::new(1452, 1452, 10 * MS);
     path.run(100 * MS, true);

@@ -3,12 +3,12 @@
 use wire::packet::{Kind, Symbol, TAG_BYTES};
 
 use super::block::{Block, Symbols};
-use super::shape::{InPieces, Shape};
 use super::{Sender, Transmit};
 use crate::Time;
 use crate::dfcp::Guide;
 use crate::ecn::Codepoint;
 use crate::pacer::FRAME_BYTES;
+use crate::pieces::{InPieces, Shape};
 
 /// Changes of the length of datagrams that are remembered.
 const MOST_LENGTHS: usize = 64;

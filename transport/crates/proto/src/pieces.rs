@@ -1,8 +1,69 @@
-//! Symbols that come in pieces, until they are whole.
+//! Symbols that a path does not carry whole: how they are cut into pieces, and how those become whole again.
+//!
+//! How symbols go is decided once for many of them ([`Shape`]); an end that has sent and seen no piece does no work for them.
 
-use wire::packet::{MAX_PIECES, Piece};
+#[cfg(test)]
+mod tests;
+
+use wire::packet::{MAX_PIECES, Piece, Symbol, piece_datagram_bytes, symbol_datagram_bytes};
 
 use crate::{Budget, Held};
+
+/// Datagrams for symbols of one length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) symbol_bytes: u16,
+    /// 1: symbols are whole.
+    pub(crate) pieces: u8,
+    /// Bytes of a symbol in each.
+    pub(crate) payload_bytes: usize,
+    pub(crate) datagram_bytes: usize,
+}
+
+impl Shape {
+    /// As few datagrams as possible of at most `carried` bytes each.
+    pub(crate) fn of(symbol_bytes: u16, carried: u16, protected: bool) -> Self {
+        let (bytes, carried) = (usize::from(symbol_bytes), usize::from(carried));
+        let whole = symbol_datagram_bytes(bytes, protected);
+        if whole <= carried {
+            return Shape { symbol_bytes, pieces: 1, payload_bytes: bytes, datagram_bytes: whole };
+        }
+        let room = carried.saturating_sub(piece_datagram_bytes(0, protected)).max(1);
+        let pieces = bytes.div_ceil(room).clamp(2, MAX_PIECES.into());
+        let payload_bytes = bytes.div_ceil(pieces);
+        let datagram_bytes = piece_datagram_bytes(payload_bytes, protected);
+        Shape { symbol_bytes, pieces: pieces as u8, payload_bytes, datagram_bytes }
+    }
+}
+
+/// A symbol that is being sent in pieces.
+#[derive(Debug)]
+pub(crate) struct InPieces {
+    pub(crate) symbol: Symbol,
+    pub(crate) shape: Shape,
+    /// The symbol, and zeros up to the end of the last piece.
+    bytes: Vec<u8>,
+    next: u8,
+}
+
+impl InPieces {
+    /// `write` appends nothing, and writes the symbol over the zeros that it is given.
+    pub(crate) fn new(symbol: Symbol, shape: Shape, write: impl FnOnce(&mut [u8])) -> Self {
+        let mut bytes = vec![0; shape.payload_bytes * usize::from(shape.pieces)];
+        write(&mut bytes[..shape.symbol_bytes.into()]);
+        InPieces { symbol, shape, bytes, next: 0 }
+    }
+
+    /// Appends the next piece. Whether it was the last.
+    pub(crate) fn emit(&mut self, out: &mut Vec<u8>) -> bool {
+        let Shape { pieces: of, payload_bytes, .. } = self.shape;
+        let begin = usize::from(self.next) * payload_bytes;
+        Piece { symbol: self.symbol, piece: self.next, of }.emit(out);
+        out.extend_from_slice(&self.bytes[begin..begin + payload_bytes]);
+        self.next += 1;
+        self.next == of
+    }
+}
 
 /// Symbols of which some pieces have come and some have not: as many as reordering may mix. A piece more makes the oldest
 /// count as lost.
@@ -10,7 +71,7 @@ const PLACES: usize = 8;
 
 /// A few symbols, in bounded memory: none before a piece has come.
 #[derive(Default)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     places: Vec<Place>,
     next: usize,
     held: Option<Held>,
@@ -28,7 +89,7 @@ struct Place {
 
 /// What became of a piece.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Added {
+pub(crate) enum Added {
     /// The symbol is whole: `whole` has it.
     Whole,
     /// Others are missing, or it came before.
@@ -41,7 +102,7 @@ pub(super) enum Added {
 
 impl Pieces {
     /// Takes a piece of a symbol of `symbol_bytes`, with memory of this budget. A symbol that is whole by this is left in `whole`.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         piece: &Piece,
         payload: &[u8],
@@ -98,84 +159,5 @@ impl Pieces {
             self.places.resize_with(PLACES, Place::default);
         }
         holds
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use wire::packet::Symbol;
-
-    use super::*;
-
-    fn piece(index: u16, piece: u8, of: u8) -> Piece {
-        Piece { symbol: Symbol { request: 1, block: 2, index, sent_us: 0, rtt_us: 0 }, piece, of }
-    }
-
-    fn payload(index: u16, piece: u8) -> [u8; 34] {
-        [index as u8 * 16 + piece; 34]
-    }
-
-    fn bench(room: usize) -> impl FnMut(Piece) -> (Added, Vec<u8>) {
-        let (mut pieces, budget) = (Pieces::default(), Budget::new(room));
-        move |piece: Piece| {
-            let mut whole = Vec::new();
-            let bytes = payload(piece.symbol.index, piece.piece);
-            let added = pieces.add(&piece, &bytes, 100, &budget, &mut whole);
-            (added, whole)
-        }
-    }
-
-    fn symbol(index: u16) -> Vec<u8> {
-        (0..3).flat_map(|piece| payload(index, piece)).take(100).collect()
-    }
-
-    #[test]
-    fn a_symbol_is_whole_when_its_last_piece_comes_in_whatever_order() {
-        let mut add = bench(usize::MAX);
-        for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
-            for n in &order[..2] {
-                assert_eq!(add(piece(5, *n, 3)).0, Added::Kept);
-                assert_eq!(add(piece(5, *n, 3)).0, Added::Kept, "again");
-            }
-            assert_eq!(add(piece(5, order[2], 3)), (Added::Whole, symbol(5)));
-        }
-    }
-
-    #[test]
-    fn eight_symbols_may_be_mixed_and_the_oldest_of_more_is_lost() {
-        let mut add = bench(usize::MAX);
-        for n in 0..2 {
-            for index in 0..8 {
-                assert_eq!(add(piece(index, n, 3)).0, Added::Kept);
-            }
-        }
-        assert_eq!(add(piece(8, 0, 3)).0, Added::Kept);
-        assert_eq!(add(piece(0, 2, 3)).0, Added::Kept, "the first is forgotten");
-        for index in 2..8 {
-            assert_eq!(add(piece(index, 2, 3)), (Added::Whole, symbol(index)));
-        }
-    }
-
-    #[test]
-    fn pieces_of_another_length_or_number_are_not_mixed() {
-        let mut add = bench(usize::MAX);
-        assert_eq!(add(piece(1, 0, 2)).0, Added::Wrong, "halves of 100 bytes have 50");
-        assert_eq!(add(piece(1, 0, 3)).0, Added::Kept);
-        assert_eq!(add(piece(1, 1, 3)).0, Added::Kept);
-        let mut short = Pieces::default();
-        let budget = Budget::new(usize::MAX);
-        assert_eq!(short.add(&piece(1, 0, 3), &[1; 33], 100, &budget, &mut Vec::new()), Added::Wrong);
-    }
-
-    #[test]
-    fn they_take_no_memory_that_there_is_not() {
-        assert_eq!(bench(100)(piece(1, 0, 3)).0, Added::NoRoom);
-        let budget = Budget::new(100_000);
-        let mut pieces = Pieces::default();
-        assert_eq!(pieces.add(&piece(1, 0, 3), &payload(1, 0), 100, &budget, &mut Vec::new()), Added::Kept);
-        let held = budget.taken();
-        assert!((900..3_000).contains(&held), "{held}");
-        drop(pieces);
-        assert_eq!(budget.taken(), 0);
     }
 }
