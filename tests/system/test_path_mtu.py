@@ -124,8 +124,6 @@ def moved(way: str, source: Path, into: Path, falls_to: int | None) -> dict[str,
 def test_a_file_arrives_whatever_the_path_carries(
     tmp_path: Path, way: str, mtu: int, falls_to: int | None, silent: bool
 ) -> None:
-    if way == "fetch" and silent and (falls_to is not None or mtu < 1280):
-        pytest.skip("LTTP does not find out that a path has come to carry less")
     source, into = tmp_path / "source" / "file", tmp_path / "into"
     source.parent.mkdir()
     into.mkdir()
@@ -142,6 +140,9 @@ def test_a_file_arrives_whatever_the_path_carries(
         assert outcome["connections"] == 1, outcome
         assert outcome["path_bytes"] <= (falls_to or mtu) - 28, outcome
         assert (outcome["pieces"] > 0) == (falls_to is not None), outcome
-        assert took_s < 15, (took_s, outcome)
+    else:
+        # The same of LTTP, but for the beginning, when symbols are as long as the client's system knows.
+        assert sum(server["pieces"] for server in outcome["servers"]) > 0, outcome
+    assert took_s < 15, (took_s, outcome)
     # What came before the path changed was not sent again, but for blocks that were under way.
     assert outcome["bytes"] <= source.stat().st_size + 4_000_000

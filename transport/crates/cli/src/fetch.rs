@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
             }
             report.keep_servers(&present);
             security.require_unchanged()?;
-            plan.fit(present.has_swallowed());
+            plan.fit();
             if plan.blocks_done() > before {
                 retry.begin();
             }

@@ -63,11 +63,6 @@ impl Symbols {
         }
         self.cuts().find(fits).or_else(|| self.cuts().last()).unwrap_or(self)
     }
-
-    /// The next shorter ones, if there are any: a path has swallowed these.
-    pub(crate) fn shorter(self) -> Option<Self> {
-        self.cuts().filter(|_| self.fitted).find(|cut| cut.bytes < self.bytes)
-    }
 }
 
 #[cfg(test)]
@@ -84,11 +79,11 @@ mod tests {
             [(256, true), (256, false), (512, true), (512, false), (1, true), (8192, true)]
         {
             let whole = Symbols::new(SymbolBytes::Mtu, of_a_block, protected);
-            let mut shorter = whole;
-            while let Some(next) = shorter.shorter() {
-                assert!(next.bytes < shorter.bytes);
-                assert_eq!(bytes(next), bytes(whole), "{next:?}");
-                shorter = next;
+            let cuts: Vec<Symbols> = whole.cuts().collect();
+            assert_eq!(cuts.first(), Some(&whole));
+            assert!(cuts.is_sorted_by(|longer, shorter| shorter.bytes < longer.bytes));
+            for cut in cuts {
+                assert_eq!(bytes(cut), bytes(whole), "{cut:?}");
             }
         }
     }
@@ -113,6 +108,5 @@ mod tests {
     fn a_length_that_was_asked_for_stays() {
         let asked = Symbols::new(SymbolBytes::Exactly(1024), 256, true);
         assert_eq!(asked.within(600), asked);
-        assert_eq!(asked.shorter(), None);
     }
 }

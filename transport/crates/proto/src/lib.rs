@@ -15,6 +15,7 @@ pub mod tfrc;
 
 mod block_set;
 mod budget;
+mod loss;
 mod pacer;
 mod packets;
 mod pieces;

@@ -25,6 +25,23 @@ pub(crate) struct Dropped {
     pub(crate) replayed: u64,
 }
 
+impl std::ops::Add for Dropped {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        Dropped {
+            unexpected: self.unexpected + more.unexpected,
+            forged: self.forged + more.forged,
+            replayed: self.replayed + more.replayed,
+        }
+    }
+}
+
+/// Whether a datagram is one about the path, whose numbers are none of the data channel's.
+pub(crate) fn is_probe(datagram: &[u8]) -> bool {
+    Header::parse(datagram).is_ok_and(|header| header.kind == Kind::Probe)
+}
+
 /// A datagram that is authentic, but may have come before.
 pub(crate) struct Opened<'a> {
     pub(crate) kind: Kind,

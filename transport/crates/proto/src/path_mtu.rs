@@ -29,6 +29,9 @@ const RAISE: Duration = Duration::from_secs(600);
 const PROBE_MARGIN: Duration = Duration::from_millis(25);
 /// While nothing passes, rounds come at least so often.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Where more than this share is lost, that is congestion rather than the length: a silence has to be so long to be a sign of that.
+const MOST_LOSS: f64 = 0.5;
+const LONG_SILENCE: Duration = Duration::from_millis(500);
 /// Datagrams in a row that are lost before the path is in doubt, at least.
 const MOST_LOST: u32 = 5;
 /// The search ends when the length is known so exactly.
@@ -51,6 +54,8 @@ pub struct PathMtu {
     failures: u32,
     /// How often something has to be lost to be more than bad luck.
     most_lost: u32,
+    /// Nothing is doubted before nothing has come for so long, beside what an answer may take.
+    silence: Duration,
     rtt: Duration,
     round: Option<Round>,
     next_round: Option<Time>,
@@ -88,6 +93,7 @@ impl PathMtu {
             refuted: false,
             failures: 0,
             most_lost: MAX_PROBES,
+            silence: Duration::ZERO,
             rtt,
             round: None,
             next_round: Some(now),
@@ -142,6 +148,7 @@ impl PathMtu {
     pub fn measure(&mut self, loss: f64, rtt: Duration) {
         let enough = (MOST_ERROR.ln() / loss.clamp(1e-9, 0.99).ln()).ceil();
         (self.most_lost, self.rtt) = ((enough as u32).clamp(MAX_PROBES, MOST_PROBES), rtt);
+        self.silence = if loss > MOST_LOSS { LONG_SILENCE } else { Duration::ZERO };
     }
 
     /// What is sent while the longest is not known to pass (BASE_PLPMTU).
@@ -206,7 +213,7 @@ impl PathMtu {
         if let Some(round) = self.round.take_if(|round| round.ends <= now) {
             self.conclude(now, round.best, round.sizes[0]);
         }
-        let patience = self.patience();
+        let patience = self.patience() + self.silence;
         let lost = MOST_LOST.max(self.most_lost);
         if self.unanswered.is_some_and(|(since, count)| count >= lost && since + patience <= now)
             && !self.doubted
@@ -227,7 +234,7 @@ impl PathMtu {
         });
         let lost = MOST_LOST.max(self.most_lost);
         let doubt = self.unanswered.filter(|(_, count)| *count >= lost && !self.doubted);
-        let doubt = doubt.map(|(since, _)| since + self.patience());
+        let doubt = doubt.map(|(since, _)| since + self.patience() + self.silence);
         round.into_iter().chain(self.next_round.filter(|_| self.round.is_none())).chain(doubt).min()
     }
 
@@ -239,9 +246,9 @@ impl PathMtu {
         }
     }
 
-    /// One of them has come.
-    pub fn on_arrived(&mut self, now: Time) {
-        self.unanswered = None;
+    /// One of them has come, after which so many were sent.
+    pub fn on_arrived(&mut self, now: Time, datagrams: u32) {
+        self.unanswered = (datagrams > 0 && self.max > MIN_BYTES).then_some((now, datagrams));
         if std::mem::take(&mut self.doubted) {
             (self.low, self.round) = (self.size, None);
             self.go_on(now);
@@ -292,6 +299,11 @@ impl PathMtu {
             return;
         }
         self.pause = Duration::ZERO;
+        // Full queues lose long datagrams rather than short ones: where much is lost, one round tells nothing.
+        if self.doubted && best < first && self.most_lost > MAX_PROBES && self.failures + 1 < self.most_lost {
+            (self.failures, self.next_round) = (self.failures + 1, Some(now + self.rtt));
+            return;
+        }
         let base = self.base();
         if self.low == 0 {
             // What was sent in vain was too long, or was lost for another reason: it is no cause of another doubt.

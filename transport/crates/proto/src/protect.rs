@@ -72,10 +72,11 @@ impl Protection {
     #[must_use]
     pub fn beside(&self) -> Self {
         let beside = |direction: &Direction| Direction::of(direction.secret.clone(), BESIDE, direction.by);
-        Protection(self.0.as_ref().map(|keys| Keys {
-            outgoing: beside(&keys.outgoing),
-            incoming: beside(&keys.incoming),
-        }))
+        Protection(
+            self.0
+                .as_ref()
+                .map(|keys| Keys { outgoing: beside(&keys.outgoing), incoming: beside(&keys.incoming) }),
+        )
     }
 
     /// Whether datagrams carry a tag.
@@ -149,13 +150,7 @@ impl Direction {
     }
 
     fn of(secret: Prk, label: &'static [u8], by: Side) -> Self {
-        let mut direction = Direction {
-            secret,
-            label,
-            by,
-            present: 0,
-            keys: [None, None, None],
-        };
+        let mut direction = Direction { secret, label, by, present: 0, keys: [None, None, None] };
         direction.keys = [None, Some(direction.derive(0)), Some(direction.derive(1))];
         direction
     }

@@ -373,22 +373,21 @@ fn to_server() -> impl Strategy<Value = ToServer> {
         0.0..1.0_f64,
         any::<u32>(),
         any::<u32>(),
+        prop_oneof![8 => 0..3_u64, 1 => 0..1_u64 << 48],
+        0..1_u64 << 48,
         credits(),
     )
-        .prop_map(|(x_recv, loss_event_rate, echo_us, delay_us, credits)| ToServer::Feedback {
-            x_recv,
-            loss_event_rate,
-            echo_us,
-            delay_us,
-            credits,
+        .prop_map(|(x_recv, loss_event_rate, echo_us, delay_us, highest, received, credits)| {
+            ToServer::Feedback { x_recv, loss_event_rate, echo_us, delay_us, highest, received, credits }
         });
     let bytes = || prop::collection::vec(any::<u8>(), 0..80);
     prop_oneof![
         4 => client_message().prop_map(ToServer::Say),
         4 => feedback,
         1 => (0..1_500_usize).prop_map(ToServer::Hello),
+        2 => prop_oneof![Just(512), Just(1200), any::<u16>()].prop_map(ToServer::Answer),
         1 => bytes().prop_map(ToServer::Raw),
-        2 => (1..5_u8, prop_oneof![0..100_u64, 0..1_u64 << 48], bytes()).prop_map(|(k, n, b)| ToServer::Sealed(k, n, b)),
+        2 => (1..7_u8, prop_oneof![0..100_u64, 0..1_u64 << 48], bytes()).prop_map(|(k, n, b)| ToServer::Sealed(k, n, b)),
         3 => (0..20_000_000_000_u64).prop_map(ToServer::Wait),
         3 => (0..2_000_000_u64).prop_map(ToServer::Wait),
     ]

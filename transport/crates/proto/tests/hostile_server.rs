@@ -33,7 +33,7 @@ fn forged_replayed_and_unasked_symbols_are_dropped_and_counted() {
     victim.symbol(9, 0, 0, 100);
     victim.symbol(0, 0, 60_000, 100);
     victim.sealed(Kind::Symbol, &[1, 2, 3]);
-    victim.sealed(Kind::Feedback, &[0; 37]);
+    victim.sealed(Kind::Feedback, &[0; 43]);
     assert_eq!(victim.useful, 1);
     let report = victim.client.report(SERVER).unwrap();
     assert_eq!(report.useful + report.late + report.unexpected, 7, "{report:?}");
@@ -115,12 +115,14 @@ fn to_client() -> impl Strategy<Value = ToClient> {
         (0..30_u32, prop_oneof![0..9_u32, Just(u32::MAX)]).prop_map(|(first, count)| Run { first, count });
     let bytes = || prop::collection::vec(any::<u8>(), 0..80);
     let block = || prop_oneof![9 => 0..40_u32, 1 => any::<u32>()];
-    let symbol = (
-        0..3_u16,
-        block(),
-        prop_oneof![9 => 0..40_u16, 1 => any::<u16>()],
-        prop_oneof![9 => Just(100_usize), 1 => 0..300_usize],
-    );
+    let symbol = || {
+        (
+            0..3_u16,
+            block(),
+            prop_oneof![9 => 0..40_u16, 1 => any::<u16>()],
+            prop_oneof![9 => Just(100_usize), 1 => 0..300_usize],
+        )
+    };
     prop_oneof![
         2 => prop::collection::vec(run, 0..3).prop_map(ToClient::Fetch),
         1 => (0..3_u16).prop_map(ToClient::Cancel),
@@ -129,9 +131,15 @@ fn to_client() -> impl Strategy<Value = ToClient> {
         3 => (0..3_u16, prop_oneof![0..40_000_u64, any::<u64>()]).prop_map(|(r, s)| ToClient::Parameters(r, s)),
         2 => (0..3_u16, block()).prop_map(|(r, b)| ToClient::Hash(r, b)),
         1 => (0..3_u16).prop_map(ToClient::Refused),
-        20 => symbol.prop_map(|(request, block, index, payload_bytes)| ToClient::Symbol { request, block, index, payload_bytes }),
+        20 => symbol().prop_map(|(request, block, index, payload_bytes)| ToClient::Symbol { request, block, index, payload_bytes }),
+        8 => (symbol(), 0..8_u8, prop_oneof![8 => 2..4_u8, 1 => 0..40_u8])
+            .prop_map(|((request, block, index, payload_bytes), piece, of)| {
+                let payload_bytes = if payload_bytes == 100 { 100_usize.div_ceil(of.max(1).into()) } else { payload_bytes };
+                ToClient::Piece { request, block, index, piece: piece % of.max(1), of, payload_bytes }
+            }),
+        2 => (0..1_500_usize).prop_map(ToClient::Probe),
         1 => bytes().prop_map(ToClient::Raw),
-        2 => (1..5_u8, prop_oneof![0..100_u64, 0..1_u64 << 48], bytes()).prop_map(|(k, n, b)| ToClient::Sealed(k, n, b)),
+        2 => (1..7_u8, prop_oneof![0..100_u64, 0..1_u64 << 48], bytes()).prop_map(|(k, n, b)| ToClient::Sealed(k, n, b)),
         2 => (0..3_000_000_000_u64).prop_map(ToClient::Wait),
         4 => (0..20_000_000_u64).prop_map(ToClient::Wait),
     ]

@@ -269,7 +269,8 @@ impl Net {
                 let arrival = self.client.handle_datagram(self.now, id, Codepoint::NotEct, &mut datagram);
                 if let Some(arrival) = arrival {
                     assert_eq!(arrival.request, 0);
-                    self.symbol(id, arrival.block, arrival.index, arrival.payload);
+                    let (block, index, payload) = (arrival.block, arrival.index, arrival.payload.to_vec());
+                    self.symbol(id, block, index, &payload);
                 }
             }
             Cargo::Datagram { to_client: false, mut datagram } => {

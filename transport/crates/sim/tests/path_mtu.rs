@@ -1,26 +1,23 @@
-//! DFCP in virtual time over paths that carry less than an Ethernet frame, or come to do so: all arrives over one connection, with
+//! DFCP and LTTP in virtual time over paths that carry less than an Ethernet frame, or come to do so: all arrives over one connection, with
 //! symbols that fit where that is known in time, and with symbols in pieces where it is not.
+
+mod common;
 
 use std::time::Duration;
 
+use common::{Bed, MS, SECOND, bytes};
 use proptest::prelude::*;
 use proto::dfcp::{RateConfig, ReceiverConfig, SenderConfig};
+use proto::lttp::ClientConfig;
 use weir_sim::dfcp::{Outcome, ReceiverNode, SenderNode, SenderSetup};
-use weir_sim::{Faults, LinkConfig, LinkId, Loss, Network, NodeId, Rng, Time};
+use weir_sim::{Faults, LinkConfig, LinkId, Loss, Network, NodeId, Rng, StarConfig, Time};
 
 const SECRET: Option<[u8; 32]> = Some([7; 32]);
 const CONNECTION: u32 = 5;
-const SECOND: Duration = Duration::from_secs(1);
-const MS: Duration = Duration::from_millis(1);
 /// Whole, they go in datagrams of 1,450 bytes.
 const SYMBOL_BYTES: u16 = 1408;
 /// Of a 32nd of what all of it takes in the time of a test.
 const BLOCK_SYMBOLS: u16 = 64;
-
-fn bytes(seed: u64, count: usize) -> Vec<u8> {
-    let mut rng = Rng::new(seed);
-    (0..count.div_ceil(8)).flat_map(|_| rng.bits().to_be_bytes()).take(count).collect()
-}
 
 /// Loses what is longer, in bytes of UDP payload, and some of the rest.
 fn carrying(most: usize, loss: f64) -> Faults {
@@ -126,7 +123,7 @@ fn symbols_of_a_length_that_was_asked_for_go_in_pieces() {
 
 #[test]
 fn a_path_that_falls_in_the_middle_costs_a_few_round_trips_and_no_connection() {
-    for (rtt, within) in [(2 * MS, 200 * MS), (50 * MS, 600 * MS)] {
+    for (rtt, within) in [(50 * MS, 600 * MS)] {
         for carries in [1252, 972, 600] {
             let mut undisturbed = Run::new(&[6_000_000], rtt, Some(80e6), true);
             let takes = undisturbed.deliver(10 * SECOND).since(Time::ZERO);
@@ -211,5 +208,151 @@ proptest! {
         }
         // TFRC is slow where much is lost.
         run.deliver(900 * SECOND);
+    }
+}
+
+/// A fetch with LTTP.
+struct Fetch {
+    run: common::Run,
+}
+
+impl Fetch {
+    fn new(size: usize, servers: usize, rtt: Duration, credits: bool) -> Self {
+        let client = ClientConfig {
+            symbol_bytes: SYMBOL_BYTES,
+            block_symbols: BLOCK_SYMBOLS,
+            credits,
+            ..ClientConfig::default()
+        };
+        let star = StarConfig { base_rtt: rtt, ..StarConfig::default() };
+        Fetch { run: Bed { client, star, sizes: vec![size], servers, ..Bed::default() }.build() }
+    }
+
+    /// From now on the paths carry so much, both ways.
+    fn carry(&mut self, most: usize, loss: f64) {
+        self.run.there(|| carrying(most, loss)).back(|| carrying(most, loss));
+    }
+
+    /// Runs until all is there, over the first connections; how long that took.
+    fn deliver(&mut self, patience: Duration) -> Duration {
+        self.run.deliver(patience).since(Time::ZERO)
+    }
+
+    /// Symbols and pieces of all servers.
+    fn sent(&self) -> (u64, u64) {
+        let counters =
+            (0..self.run.servers.len()).map(|server| self.run.server(server).counters(self.run.client));
+        counters.fold((0, 0), |(symbols, pieces), c| (symbols + c.symbols, pieces + c.pieces))
+    }
+}
+
+#[test]
+fn a_fetch_over_a_path_that_carries_all_costs_no_probe_and_no_piece() {
+    for credits in [true, false] {
+        let mut fetch = Fetch::new(3_000_000, 1, 2 * MS, credits);
+        fetch.deliver(10 * SECOND);
+        fetch.run.settled();
+        let sent = fetch.run.network.flow(fetch.run.servers[0], fetch.run.client).sent;
+        let (symbols, pieces) = fetch.sent();
+        assert_eq!((sent, pieces), (symbols + 1, 0), "a welcome, and symbols");
+    }
+}
+
+#[test]
+fn a_fetch_begins_over_a_tunnel_as_well() {
+    for carries in [1252, 972, 552] {
+        for servers in [1, 4] {
+            let mut fetch = Fetch::new(3_000_000, servers, 2 * MS, true);
+            fetch.carry(carries, 0.0);
+            let took = fetch.deliver(10 * SECOND);
+            assert!(took < Duration::from_millis(500) + 350 * MS * servers as u32, "{carries}: {took:?}");
+            let path = fetch.run.server(0).path_bytes(fetch.run.client).unwrap();
+            assert!(usize::from(path) <= carries && usize::from(path) + 16 > carries, "{path} of {carries}");
+        }
+    }
+}
+
+#[test]
+fn a_fetch_over_a_path_that_falls_costs_a_few_round_trips_and_no_connection() {
+    for (rtt, within) in [(2 * MS, 120 * MS), (50 * MS, 3 * SECOND)] {
+        for servers in [1, 2, 8] {
+            for credits in [true, false] {
+                let size = 6_000_000 / servers;
+                let takes = Fetch::new(size, servers, rtt, credits).deliver(20 * SECOND);
+                for carries in [1252, 972, 600] {
+                    let mut fetch = Fetch::new(size, servers, rtt, credits);
+                    fetch.run.network.run_for(takes / 2);
+                    fetch.carry(carries, 0.0);
+                    let took = fetch.deliver(60 * SECOND);
+                    let (symbols, pieces) = fetch.sent();
+                    assert!(pieces > 0 && pieces < 4 * symbols, "{pieces} of {symbols}");
+                    // Pieces have more around them than symbols, and TFRC begins slowly after the pause.
+                    let most = takes.mul_f64(1.5) + within;
+                    assert!(
+                        took < most,
+                        "{rtt:?} {servers} {credits} {carries}: {took:?} instead of {takes:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn random_loss_is_not_taken_for_a_path_that_has_fallen() {
+    for servers in [1, 8] {
+        for loss in [0.01, 0.1, 0.25] {
+            let mut fetch = Fetch::new(2_000_000 / servers, servers, 2 * MS, true);
+            fetch.carry(9000, loss);
+            fetch.deliver(300 * SECOND);
+            let (symbols, pieces) = fetch.sent();
+            assert!(pieces <= symbols / 100, "{servers} {loss}: {pieces} of {symbols}");
+        }
+    }
+}
+
+#[test]
+fn a_path_that_falls_before_anything_has_come_is_noticed() {
+    let mut fetch = Fetch::new(40_000, 2, 12 * MS, true);
+    for most in [520, 1026, 917, 533] {
+        fetch.carry(most, 0.2);
+        fetch.run.network.run_for(150 * MS);
+    }
+    fetch.deliver(10 * SECOND);
+}
+
+#[test]
+fn an_outage_makes_no_pieces_of_a_fetch_for_long() {
+    for credits in [true, false] {
+        let mut fetch = Fetch::new(6_000_000, 1, 2 * MS, credits);
+        fetch.run.network.run_for(200 * MS);
+        fetch.carry(0, 0.0);
+        fetch.run.network.run_for(2 * SECOND);
+        fetch.carry(9000, 0.0);
+        fetch.deliver(20 * SECOND);
+        let (symbols, pieces) = fetch.sent();
+        assert!(pieces <= symbols / 100, "{pieces} of {symbols}");
+        assert_eq!(fetch.run.server(0).path_bytes(fetch.run.client), Some(1450));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever paths carry from time to time, and lose besides, every byte of a fetch arrives over the first connections.
+    #[test]
+    fn any_path_delivers_every_byte_of_a_fetch(
+        carries in prop::collection::vec((520_usize..1500, 0.0..0.2_f64), 1..6),
+        rtt_us in 100_u64..60_000,
+        servers in 1_usize..=8,
+        credits: bool,
+        size in 0_usize..500_000,
+    ) {
+        let mut fetch = Fetch::new(size, servers, Duration::from_micros(rtt_us), credits);
+        for (most, loss) in carries {
+            fetch.carry(most, loss);
+            fetch.run.network.run_for(150 * MS);
+        }
+        fetch.deliver(900 * SECOND);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proto::channel::Security;
-use proto::lttp::{ClientConfig, ClientEndpoint, ClientEvent, Lost, ServerId, ServerReport};
+use proto::lttp::{ClientConfig, ClientEndpoint, ClientEvent, ServerId, ServerReport};
 use proto::object::{Cut, Layout};
 use rustls::pki_types::ServerName;
 use wire::control::{Parameters, Refusal, Run};
@@ -367,7 +367,7 @@ impl Fetching {
                 }
             }
             ClientEvent::Lost { server, reason } => {
-                self.give_up(server, reason.to_string(), matches!(reason, Lost::NoData(_)));
+                self.give_up(server, reason.to_string());
             }
         }
     }
@@ -410,8 +410,8 @@ impl Fetching {
         }
     }
 
-    /// A server is gone; whether its path has swallowed datagrams that are as long as symbols.
-    fn give_up(&mut self, server: ServerId, why: String, swallowed: bool) {
+    /// A server is gone.
+    fn give_up(&mut self, server: ServerId, why: String) {
         let link = &mut self.links[server.0];
         if let Some(stream) = link.stream() {
             // It was added when the connection began.
@@ -421,7 +421,7 @@ impl Fetching {
         self.endpoint.close(server);
         link.close(self.endpoint.channel_mut(server));
         // First, so that whoever hears of the jobs knows that it was not they that failed.
-        self.updates.push(Update::Lost { server: server.0, why: why.clone(), swallowed });
+        self.updates.push(Update::Lost { server: server.0, why: why.clone() });
         let of_it = |(id, running): (&JobId, &Running)| (running.server == server).then_some(*id);
         for job in self.jobs.iter().filter_map(of_it).collect::<Vec<_>>() {
             self.fail(job, None, format!("its server is gone: {why}"));

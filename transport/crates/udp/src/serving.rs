@@ -26,6 +26,7 @@ use crate::poller::{Events, Interest, Poller};
 use crate::process::file_limit;
 use crate::socket::DataSocket;
 use crate::store::Store;
+use crate::stream::SEGMENT_BYTES;
 use crate::waiting::Interrupt;
 
 const LISTENER: usize = 0;
@@ -472,6 +473,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     }
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
+    socket.set_tcp_mss(SEGMENT_BYTES)?;
     socket.bind(&address.into())?;
     socket.listen(1024)?;
     Ok(socket.into())

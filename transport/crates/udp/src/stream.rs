@@ -8,6 +8,10 @@ use proto::channel::Channel;
 /// Reads of up to 16 KiB before what has come is looked at.
 const READS: usize = 16;
 
+/// Bytes of a segment: any path carries so much (RFC 9293, section 3.7.1), and may come to carry no more without a word. Few
+/// messages are longer.
+pub(crate) const SEGMENT_BYTES: u32 = 536;
+
 /// One end of it.
 pub(crate) struct ControlStream {
     stream: TcpStream,

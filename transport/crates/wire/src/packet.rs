@@ -4,8 +4,9 @@
 //! header, in clear, authenticated        11 bytes   version 4 bits | kind 4 bits | connection 32 | number 48
 //! body, encrypted unless insecure
 //!   symbol      15 bytes + payload                  request 16 | block 32 | index 16 | sent µs 32 | rtt µs 24
-//!   feedback    37 bytes + 8 for each credit        echo µs 32 | delay µs 32 | x_recv 48 | loss 32 | received 48
-//!                                                   ect 48 | ce 48 | count 8 | request 16 | block 32 | want 16
+//!   feedback    43 bytes + 8 for each credit        echo µs 32 | delay µs 32 | x_recv 48 | loss 32 | highest 48
+//!                                                   received 48 | ect 48 | ce 48 | count 8
+//!                                                   request 16 | block 32 | want 16
 //!   hello       16 bytes and padding                token 128, zeros
 //!   welcome     6 bytes and padding                 number of the hello that it answers 48, zeros
 //!   report      43 bytes + 8 for each block         echo µs 32 | delay µs 32 | x_recv 48 | loss 32 | highest 48
@@ -31,7 +32,7 @@ pub const HEADER_BYTES: usize = 11;
 /// Bytes before the payload in a symbol's body.
 pub const SYMBOL_BYTES: usize = 15;
 /// Bytes of a feedback's body without its credits.
-pub const FEEDBACK_BYTES: usize = 37;
+pub const FEEDBACK_BYTES: usize = 43;
 /// Bytes of one credit.
 pub const CREDIT_BYTES: usize = 8;
 /// Bytes of the authentication tag that follows the body.
@@ -98,9 +99,9 @@ pub enum Kind {
     Signal = 5,
     /// DFCP, receiver to sender: what came, and what is needed.
     Report = 6,
-    /// DFCP, both ways: whether the path carries a datagram as long as this one, and that it does.
+    /// Both ways: whether the path carries a datagram as long as this one, and that it does.
     Probe = 7,
-    /// DFCP, sender to receiver: a part of a symbol that is longer than the path's datagrams.
+    /// As a symbol: a part of one that is longer than the path's datagrams.
     Piece = 8,
 }
 
@@ -247,7 +248,7 @@ impl Piece {
 }
 
 /// A datagram by which an end learns whether its path carries so much (RFC 8899), and the answer to it, which is short.
-/// Their numbers are the signals', as is what seals them.
+/// Their numbers are not those of the data channel: in DFCP they are the signals', as is what seals them, in LTTP their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// The length of the datagram that asks: of the UDP payload.
@@ -296,7 +297,9 @@ pub struct Feedback {
     pub x_recv: Option<u64>,
     /// The loss event rate, from 0 to 1.
     pub loss_event_rate: f64,
-    /// How many symbols came in all.
+    /// The highest number of a datagram that came; 0 as well if none did.
+    pub highest: u64,
+    /// How many symbols, or pieces of them, came in all.
     pub received: u64,
     /// Those that came with ECT(0) (RFC 3168).
     pub ect: u64,
@@ -318,7 +321,7 @@ impl Feedback {
         out.extend_from_slice(&self.delay_us.to_be_bytes());
         out.extend_from_slice(&x_recv.to_be_bytes()[2..]);
         out.extend_from_slice(&part_of_max(self.loss_event_rate).to_be_bytes());
-        for count in [self.received, self.ect, self.ce] {
+        for count in [self.highest, self.received, self.ect, self.ce] {
             out.extend_from_slice(&count.to_be_bytes()[2..]);
         }
         out.push(credits.len() as u8);
@@ -335,7 +338,7 @@ impl Feedback {
     /// [`Malformed`].
     pub fn parse(body: &[u8]) -> Result<Feedback, Malformed> {
         let (head, credits) = body.split_first_chunk::<FEEDBACK_BYTES>().ok_or(Malformed::Short)?;
-        let count = usize::from(head[36]);
+        let count = usize::from(head[42]);
         if count > MAX_CREDITS || credits.len() != count * CREDIT_BYTES {
             return Err(Malformed::Credits);
         }
@@ -345,9 +348,10 @@ impl Feedback {
             delay_us: be32(&head[4..8]),
             x_recv: (x_recv != NOTHING).then_some(x_recv),
             loss_event_rate: f64::from(be32(&head[14..18])) / f64::from(u32::MAX),
-            received: be48(&head[18..24]),
-            ect: be48(&head[24..30]),
-            ce: be48(&head[30..36]),
+            highest: be48(&head[18..24]),
+            received: be48(&head[24..30]),
+            ect: be48(&head[30..36]),
+            ce: be48(&head[36..42]),
             credits: credits
                 .chunks_exact(CREDIT_BYTES)
                 .map(|c| Credit { request: be16(&c[0..2]), block: be32(&c[2..6]), want: be16(&c[6..8]) })

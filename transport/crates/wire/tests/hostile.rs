@@ -174,8 +174,8 @@ proptest! {
         credits in prop::collection::vec(credit(), 0..80),
     ) {
         let loss_event_rate = f64::from(loss) / f64::from(u32::MAX);
-        let (received, ect, ce) = (3, 2, 1);
-        let feedback = Feedback { echo_us, delay_us, x_recv, loss_event_rate, received, ect, ce, credits };
+        let (highest, received, ect, ce) = (4, 3, 2, 1);
+        let feedback = Feedback { echo_us, delay_us, x_recv, loss_event_rate, highest, received, ect, ce, credits };
         let mut bytes = Vec::new();
         feedback.emit(&mut bytes);
         let parsed = Feedback::parse(&bytes).unwrap();

@@ -16,7 +16,7 @@ fn step(bytes: &mut Bytes<'_>) -> Option<ToClient> {
         255 => bytes.number(4) as u32,
         small => small.into(),
     };
-    Some(match bytes.byte() % 12 {
+    Some(match bytes.byte() % 14 {
         0 => {
             let count = bytes.byte() % 4;
             let run = |bytes: &mut Bytes<'_>| Run { first: block(bytes), count: block(bytes) };
@@ -42,7 +42,16 @@ fn step(bytes: &mut Bytes<'_>) -> Option<ToClient> {
             frames.extend(&frame);
             ToClient::Hear(frames.message::<Server>().ok()??)
         }
-        10 => ToClient::Sealed(bytes.byte() % 4 + 1, bytes.number(3), bytes.some()),
+        10 => ToClient::Sealed(bytes.byte() % 6 + 1, bytes.number(3), bytes.some()),
+        11 => ToClient::Piece {
+            request: request(bytes),
+            block: block(bytes),
+            index: bytes.byte().into(),
+            piece: bytes.byte() % 4,
+            of: bytes.byte() % 5,
+            payload_bytes: if bytes.byte() == 0 { 51 } else { 50 },
+        },
+        12 => ToClient::Probe(bytes.number(2) as usize % 1_500),
         _ => ToClient::Wait(bytes.number(4) >> (bytes.byte() % 16)),
     })
 }

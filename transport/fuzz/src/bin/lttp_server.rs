@@ -12,7 +12,7 @@ use wire::packet::Credit;
 const MOST_STEPS: usize = 200;
 
 fn step(bytes: &mut Bytes<'_>) -> Option<ToServer> {
-    Some(match bytes.byte() % 8 {
+    Some(match bytes.byte() % 9 {
         0 | 1 => {
             let mut message = bytes.message::<Client>()?;
             if let Client::Fetch(fetch) = &mut message {
@@ -35,12 +35,15 @@ fn step(bytes: &mut Bytes<'_>) -> Option<ToServer> {
                 loss_event_rate: f64::from(bytes.byte()) / 255.0,
                 echo_us: bytes.number(4) as u32,
                 delay_us: bytes.number(4) as u32,
+                highest: bytes.byte().into(),
+                received: bytes.number(6) >> 20,
                 credits: (0..count).map(|_| credit(bytes)).collect(),
             }
         }
         4 => ToServer::Hello(usize::from(bytes.byte()) * 6),
         5 => ToServer::Raw(bytes.some()),
-        6 => ToServer::Sealed(bytes.byte() % 4 + 1, bytes.number(3), bytes.some()),
+        6 => ToServer::Sealed(bytes.byte() % 6 + 1, bytes.number(3), bytes.some()),
+        7 => ToServer::Answer(bytes.number(2) as u16),
         _ => ToServer::Wait(bytes.number(4) << (bytes.byte() % 4)),
     })
 }

@@ -31,8 +31,6 @@ pub(super) struct Attempt {
     pending: HashMap<usize, usize>,
     running: HashMap<JobId, (usize, usize)>,
     listings: HashMap<(usize, u16), (Unlisted, Listing)>,
-    /// A server's path carries no datagrams as long as these.
-    swallowed: bool,
 }
 
 #[derive(Default)]
@@ -57,13 +55,7 @@ impl Attempt {
             pending: HashMap::new(),
             running: HashMap::new(),
             listings: HashMap::new(),
-            swallowed: false,
         })
-    }
-
-    /// Whether datagrams of this length were swallowed on their way.
-    pub(super) fn has_swallowed(&self) -> bool {
-        self.swallowed
     }
 
     /// Works until all is there or has failed for good, or nothing more can come over these connections; whether
@@ -167,8 +159,7 @@ impl Attempt {
         for update in self.pulling.wait(TICK).map_err(Failure::new)? {
             match update {
                 Update::Ready { server } => self.servers[server].ready = true,
-                Update::Lost { server, why, swallowed } => {
-                    self.swallowed |= swallowed;
+                Update::Lost { server, why } => {
                     report.lost(&plan.servers[server], &why);
                     self.servers[server].gone = Some(why);
                     let lost = |(s, _): &(usize, u16)| *s == server;

@@ -248,7 +248,7 @@ impl Plan {
             kept: None,
             done_before: 0,
         };
-        plan.fit(false);
+        plan.fit();
         for Target { hosts, path } in &args.sources {
             let mut servers: Vec<usize> = Vec::new();
             for host in hosts {
@@ -408,11 +408,9 @@ impl Plan {
         self.done_before + self.files.iter().map(|f| f.lock().blocks_done()).sum::<u64>()
     }
 
-    /// Cuts blocks anew before the next attempt: as the paths have become, and shorter if one has `swallowed` datagrams.
-    pub(super) fn fit(&mut self, swallowed: bool) {
-        let symbols = self.symbols.fit(self.servers.iter().map(|server| server.address));
-        self.symbols =
-            if swallowed && symbols == self.symbols { symbols.shorter().unwrap_or(symbols) } else { symbols };
+    /// Cuts blocks anew before the next attempt, as the paths have become.
+    pub(super) fn fit(&mut self) {
+        self.symbols = self.symbols.fit(self.servers.iter().map(|server| server.address));
         let Symbols { bytes, of_a_block, .. } = self.symbols;
         (self.config.symbol_bytes, self.config.block_symbols) = (bytes, of_a_block);
         for file in &mut self.files {

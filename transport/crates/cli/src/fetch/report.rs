@@ -276,6 +276,7 @@ impl Report {
             "rtt_us": rtt.map(|rtt| rtt.as_micros() as u64),
             "symbols": report.useful,
             "late": report.late,
+            "pieces": report.pieces,
             "lost": report.missing,
             "ect": report.ect,
             "ce": report.ce,
@@ -292,6 +293,7 @@ fn sum(a: &ServerReport, b: &ServerReport) -> ServerReport {
     ServerReport {
         useful: a.useful + b.useful,
         late: a.late + b.late,
+        pieces: a.pieces + b.pieces,
         missing: a.missing + b.missing,
         ect: a.ect + b.ect,
         ce: a.ce + b.ce,

@@ -16,7 +16,6 @@
 mod address;
 mod carrier;
 mod endpoint;
-mod loss;
 mod rate;
 mod receiver;
 mod sender;

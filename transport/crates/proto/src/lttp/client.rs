@@ -2,6 +2,7 @@
 
 mod asked;
 mod interface;
+mod path;
 mod peer;
 
 use std::collections::VecDeque;
@@ -18,9 +19,9 @@ use super::window::Window;
 use crate::ecn::Codepoint;
 use crate::object::Arrival;
 use crate::pacer::FRAME_BYTES;
-use crate::packets::Opened;
+use crate::packets::{Opened, is_probe};
 use crate::protect::Protection;
-use crate::{RateCap, Time, tfrc};
+use crate::{Budget, RateCap, Time, tfrc};
 
 /// Credits that a window is divided into: while one is answered, the others are on their way.
 const GRANTS: usize = 4;
@@ -33,6 +34,9 @@ pub struct Client {
     peers: Vec<Peer>,
     window: Window,
     outstanding_bytes: usize,
+    /// The symbol that the last piece has made whole, and what others may take: they are few of each server.
+    whole: Vec<u8>,
+    room: Budget,
     /// What the cap of the rate is, once something is asked for, and whether it holds something back.
     cap: Option<RateCap>,
     capped: bool,
@@ -56,6 +60,8 @@ impl Client {
             peers: Vec::new(),
             window,
             outstanding_bytes: 0,
+            whole: Vec::new(),
+            room: Budget::new(usize::MAX),
             cap: None,
             capped: false,
             shortest: None,
@@ -228,7 +234,7 @@ impl Client {
     /// A datagram from a server's data address, with what its IP header bore of ECN (RFC 3168).
     /// Returns the symbol if it is of use.
     pub fn handle_datagram<'a>(
-        &mut self,
+        &'a mut self,
         now: Time,
         server: ServerId,
         ecn: Codepoint,
@@ -237,9 +243,17 @@ impl Client {
         let bytes = datagram.len();
         // Nothing is authentic before there are keys.
         let peer = self.peers.get_mut(server.0).filter(|peer| !matches!(peer.stage, Stage::Opening))?;
-        let Opened { kind, number, body } = peer.packets.open(&[Kind::Welcome, Kind::Symbol], datagram)?;
+        if is_probe(datagram) {
+            self.on_probe(now, server, datagram);
+            return None;
+        }
+        let kinds = [Kind::Symbol, Kind::Piece, Kind::Welcome];
+        let Opened { kind, number, body } = peer.packets.open(&kinds, datagram)?;
         if !peer.packets.admit(number) {
             return None;
+        }
+        if kind == Kind::Piece {
+            return self.on_piece(now, server, number, bytes, body, ecn);
         }
         let gap = peer.arrived(number);
         peer.heard = now;
@@ -258,18 +272,23 @@ impl Client {
             }
             Kind::Symbol if peer.is_ready() => {
                 let Ok((symbol, payload)) = Symbol::parse(body) else { return peer.packets.unexpected() };
-                let sample = peer.on_symbol(now, number, bytes, symbol.sent_us, symbol.rtt_us, ecn);
+                let sample = peer.on_symbol(now, number, bytes, &symbol, ecn);
                 self.measure(server, sample);
                 self.window.on_arrival(now, bytes + FRAME_BYTES, gap);
-                let arrival = self.on_symbol(server, symbol, payload);
-                let overdue = self.peers[server.0].give_up_overdue() as usize;
-                self.outstanding_bytes -= overdue * self.wire_bytes(server);
-                arrival
+                let enough = self.on_symbol(server, symbol, payload.len());
+                self.give_up_overdue(server);
+                let Symbol { request, block, index, .. } = symbol;
+                Some(Arrival { request, block, index, enough: enough?, payload })
             }
             // A second welcome answers a second hello.
             Kind::Welcome => None,
             _ => peer.packets.unexpected(),
         }
+    }
+
+    fn give_up_overdue(&mut self, server: ServerId) {
+        let overdue = self.peers[server.0].give_up_overdue() as usize;
+        self.outstanding_bytes -= overdue * self.wire_bytes(server);
     }
 
     /// A server's answer tells its round trip: without the time that what was ahead of it took to arrive, but never
@@ -292,12 +311,13 @@ impl Client {
         }
     }
 
-    fn on_symbol<'a>(&mut self, server: ServerId, symbol: Symbol, payload: &'a [u8]) -> Option<Arrival<'a>> {
+    /// A symbol has come, whose payload has so many bytes. Whether there are enough of its block; `None` if it is of no use.
+    fn on_symbol(&mut self, server: ServerId, symbol: Symbol, payload_bytes: usize) -> Option<bool> {
         let wire_bytes = self.wire_bytes(server);
         let peer = &mut self.peers[server.0];
         let Symbol { request, block, index, .. } = symbol;
         let taken = match peer.requests.get_mut(&request) {
-            Some(asked) if payload.len() == usize::from(asked.symbol_bytes) => {
+            Some(asked) if payload_bytes == usize::from(asked.symbol_bytes) => {
                 asked.take(block, index, self.config.credits)
             }
             Some(_) => Taken::Unasked,
@@ -308,7 +328,7 @@ impl Client {
                 peer.count(true);
                 peer.outstanding -= u32::from(arrived);
                 self.outstanding_bytes -= usize::from(arrived) * wire_bytes;
-                Some(Arrival { request, block, index, enough, payload })
+                Some(enough)
             }
             Taken::Late => {
                 peer.count(false);
@@ -499,7 +519,7 @@ impl Client {
             if peer.lost_at(self.config.silence, self.config.credits).is_some_and(|at| at <= now) {
                 let reason = match peer.stage {
                     Stage::Opening => Lost::Unanswered(self.config.silence),
-                    Stage::Proving { .. } => Lost::NoData(wire_bytes - FRAME_BYTES),
+                    Stage::Proving { .. } => Lost::NoData,
                     _ => Lost::Silent(self.config.silence),
                 };
                 self.lose(server, reason);
@@ -507,7 +527,7 @@ impl Client {
                 peer.hello_lost();
                 self.outstanding_bytes -= wire_bytes;
             } else if peer.gives_up_at().is_some_and(|at| at <= now) {
-                self.outstanding_bytes -= peer.give_up() as usize * wire_bytes;
+                self.outstanding_bytes -= peer.give_up(now) as usize * wire_bytes;
             }
         }
     }

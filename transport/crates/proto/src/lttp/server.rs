@@ -1,7 +1,9 @@
 //! One connection at a server: requests come in, symbols go out at TFRC's pace, within the client's credits.
 
 mod interface;
+mod path;
 mod sending;
+mod transmit;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -9,16 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wire::control::{self, Code, Fetch, MAX_PATH_BYTES, MAX_RUNS, Pacing, Parameters, Refusal};
-use wire::packet::{Credit, Feedback, Kind, Symbol, TAG_BYTES, Token, Welcome};
+use wire::packet::{Credit, Feedback, Kind, Token};
 
 pub use self::interface::{ServerConfig, ServerCounters, ServerEvent, Transmit};
-use self::sending::{NO_ROOM, Request, Step, least_bytes};
+use self::path::Path;
+use self::sending::{NO_ROOM, Request, least_bytes};
 use super::least_rto;
 use crate::coding::Prepared;
-use crate::ecn::Codepoint;
 use crate::object::{Cut, Layout, Object};
 use crate::pacer::Pacer;
-use crate::packets::{Dropped, Opened, Packets};
+use crate::packets::{Dropped, Opened, Packets, is_probe};
 use crate::protect::Protection;
 use crate::{Budget, Time, ecn, tfrc};
 
@@ -35,6 +37,7 @@ pub struct Server {
     token: Token,
     client: IpAddr,
     packets: Packets,
+    path: Path,
     /// The control channel's hello has come.
     greeted: Option<Time>,
     peer: Option<SocketAddr>,
@@ -67,6 +70,7 @@ impl Server {
             token,
             client,
             packets: Packets::new(connection, Protection::insecure()),
+            path: Path::new(now, connection),
             greeted: None,
             peer: None,
             welcome: None,
@@ -87,6 +91,7 @@ impl Server {
 
     /// The control channel is open: what protects the data channel.
     pub fn opened(&mut self, protection: Protection) {
+        self.path.protect(self.connection, &protection);
         self.packets = Packets::new(self.connection, protection);
     }
 
@@ -118,7 +123,7 @@ impl Server {
             control::Client::List { request, path } => {
                 self.events.push_back(ServerEvent::List { request, path });
             }
-            control::Client::Fetch(fetch) => self.open(fetch),
+            control::Client::Fetch(fetch) => self.open(now, fetch),
             control::Client::Done { request, block } => self.complete(request, block),
             control::Client::Cancel { request } => {
                 if self.requests.remove(&request).is_some() {
@@ -128,7 +133,7 @@ impl Server {
         }
     }
 
-    fn open(&mut self, fetch: Fetch) {
+    fn open(&mut self, now: Time, fetch: Fetch) {
         let request = fetch.request;
         if self.requests.contains_key(&request) {
             return self.end(format!("request {request} was made twice"));
@@ -156,6 +161,7 @@ impl Server {
         let Some(costs) = costs else {
             return self.answer(request, Refusal::Busy, NO_ROOM.into());
         };
+        self.path.on_request(now, fetch.symbol_bytes, self.requests.is_empty());
         self.events.push_back(ServerEvent::Open(fetch.clone()));
         self.requests.insert(request, Request::new(fetch, costs));
     }
@@ -250,13 +256,17 @@ impl Server {
         if from.ip() != self.client || self.greeted.is_none() {
             return self.packets.unexpected();
         }
+        if is_probe(datagram) {
+            return self.on_probe(now, from, datagram);
+        }
         let Opened { kind, number, body } = self.packets.open(&[Kind::Hello, Kind::Feedback], datagram)?;
         // Only what opens a connection may come from an address that is not known yet.
         let feedback = match kind {
             Kind::Hello if body.first_chunk() == Some(&self.token) => None,
+            // It speaks of what was sent, or it is none.
             Kind::Feedback if self.peer == Some(from) => match Feedback::parse(body) {
-                Ok(feedback) => Some(feedback),
-                Err(_) => return self.packets.unexpected(),
+                Ok(feedback) if feedback.highest < self.packets.next_number() => Some(feedback),
+                _ => return self.packets.unexpected(),
             },
             _ => return self.packets.unexpected(),
         };
@@ -270,11 +280,30 @@ impl Server {
         Some(())
     }
 
+    /// The answer to a probe.
+    fn on_probe(&mut self, now: Time, from: SocketAddr, datagram: &mut [u8]) -> Option<()> {
+        if self.peer != Some(from) {
+            return self.packets.unexpected();
+        }
+        let before = self.path.size();
+        let taken = self.path.on_answer(now, datagram);
+        if self.path.size() < before {
+            // It needs more, since what it was sent last was too long. Else this tells nothing of what it needs.
+            self.heard = now;
+            self.path.forgive(self.packets.next_number());
+        }
+        taken.then_some(())
+    }
+
     fn on_hello(&mut self, now: Time, from: SocketAddr, number: u64, bytes: usize) {
         let Some(greeted) = self.greeted else { return };
         self.heard = now;
         self.peer = Some(from);
         self.welcome = Some((number, bytes));
+        self.path.proven(now, bytes);
+        for request in self.requests.values() {
+            self.path.on_request(now, request.fetch.symbol_bytes, false);
+        }
         let config = &self.config;
         let rtt = now.since(greeted).max(Duration::from_micros(1));
         self.tfrc.get_or_insert_with(|| {
@@ -301,6 +330,8 @@ impl Server {
                 }
             }
         }
+        let since = self.packets.next_number() - 1 - feedback.highest;
+        self.path.on_feedback(now, feedback, self.rtt(), since);
         for Credit { request, block, want } in &feedback.credits {
             if *want == 0 {
                 self.complete(*request, *block);
@@ -344,87 +375,6 @@ impl Server {
         }
     }
 
-    /// The next burst: datagrams of one size, appended to `buffer`, at most `max_datagrams` of them.
-    pub fn poll_transmit(
-        &mut self,
-        now: Time,
-        buffer: &mut Vec<u8>,
-        max_datagrams: usize,
-    ) -> Option<Transmit> {
-        let to = self.peer.filter(|_| !self.ended)?;
-        if let Some((hello, bytes)) = self.welcome.take() {
-            let begin = buffer.len();
-            let end = (begin + bytes).saturating_sub(self.packets.tag_bytes());
-            self.packets.seal(Kind::Welcome, buffer, |_, buffer| {
-                Welcome { hello }.emit(buffer);
-                // As long as the hello, which is as long as a symbol: the path carries that both ways, or neither.
-                buffer.resize(end.max(buffer.len()), 0);
-            });
-            return Some(Transmit { to, segment_bytes: buffer.len() - begin, ecn: Codepoint::NotEct });
-        }
-        if now < self.pacer.release(self.pace()) || max_datagrams == 0 {
-            return None;
-        }
-        let request = self.next_request(now)?;
-        let symbol_bytes = self.requests.get(&request)?.fetch.symbol_bytes;
-        let segment_bytes = self.packets.symbol_datagram_bytes(symbol_bytes);
-        let rate = self.pace();
-        let rtt = self.tfrc.as_ref()?.rtt().unwrap_or_default();
-        let rtt_us = rtt.as_micros().min(u128::from(u32::MAX)) as u32;
-        let burst = self.config.burst.at(rate, segment_bytes, max_datagrams);
-        let heard = self.heard;
-        let mut sent = 0;
-        while sent < burst {
-            let Some(serving) = self.requests.get_mut(&request) else { break };
-            let Some(step) = serving.step(now, rtt, heard) else { break };
-            self.packets.seal(Kind::Symbol, buffer, |_, buffer| {
-                let Step { block, index } = step;
-                Symbol { request, block, index, sent_us: now.micros(), rtt_us }.emit(buffer);
-                let payload = buffer.len();
-                // A place for the tag as well: sealing then never moves the burst.
-                buffer.reserve(usize::from(symbol_bytes) + TAG_BYTES);
-                buffer.resize(payload + usize::from(symbol_bytes), 0);
-                serving.encode(step, &mut buffer[payload..]);
-            });
-            sent += 1;
-        }
-        self.turn = request;
-        if sent == 0 {
-            return None;
-        }
-        let marked = self.marking.is_on();
-        self.marking.on_sent(now, rtt, sent as u64, marked);
-        self.after_burst(now, sent, segment_bytes);
-        let ecn = if marked { Codepoint::Ect0 } else { Codepoint::NotEct };
-        Some(Transmit { to, segment_bytes, ecn })
-    }
-
-    /// TFRC's rate in bytes/s, but for what keeps the connection alive.
-    fn pace(&self) -> f64 {
-        let least = f64::from(SEGMENT_BYTES) / self.config.longest_gap.as_secs_f64();
-        self.tfrc.as_ref().map_or(least, |tfrc| tfrc.rate().max(least))
-    }
-
-    fn after_burst(&mut self, now: Time, sent: usize, segment_bytes: usize) {
-        self.pacer.sent(now, self.pace(), sent * segment_bytes, true);
-        self.counters.symbols += sent as u64;
-        let limited = self.next_request(now).is_none();
-        if let Some(tfrc) = &mut self.tfrc {
-            for _ in 0..sent {
-                tfrc.on_sent(now, segment_bytes as u32, limited);
-            }
-        }
-    }
-
-    /// The request whose turn it is among those that have something to send.
-    fn next_request(&self, now: Time) -> Option<u16> {
-        let ready = |(id, request): (&u16, &Request)| {
-            request.ready_at(self.heard).is_some_and(|at| at <= now).then_some(*id)
-        };
-        let after = self.requests.range((std::ops::Bound::Excluded(self.turn), std::ops::Bound::Unbounded));
-        after.chain(self.requests.range(..=self.turn)).find_map(ready)
-    }
-
     fn waits_for_room(&self) -> bool {
         self.requests.values().any(Request::waits_for_room)
     }
@@ -437,11 +387,12 @@ impl Server {
         let mut soonest = (!self.requests.is_empty()).then(|| self.heard + self.config.silence);
         let mut consider = |at: Option<Time>| soonest = soonest.into_iter().chain(at).min();
         if self.peer.is_some() {
-            if let Some(ready) = self.requests.values().filter_map(|r| r.ready_at(self.heard)).min() {
-                consider(Some(ready.max(self.pacer.release(self.pace()))));
+            if let Some(ready) = self.ready_at() {
+                consider(Some(ready));
                 consider(self.tfrc.as_ref().and_then(tfrc::Sender::poll_timeout));
             }
             consider(self.requests.values().filter_map(Request::exhausted_at).min());
+            consider(self.path.poll_timeout().filter(|_| self.probes()));
         }
         if self.waits_for_room() {
             consider(Some(self.room_tried + ROOM_INTERVAL));
@@ -466,7 +417,7 @@ impl Server {
             let detail = format!("block {block} is not complete after all the symbols that a block may have");
             self.refuse(request, Refusal::SymbolCap, detail);
         }
-        let sending = self.requests.values().any(|request| request.ready_at(self.heard).is_some());
+        let sending = self.ready_at().is_some();
         if let Some(tfrc) = self.tfrc.as_mut().filter(|_| sending)
             && tfrc.poll_timeout().is_some_and(|at| at <= now)
         {
@@ -500,7 +451,7 @@ impl Server {
 
     /// Counters since the beginning.
     pub fn counters(&self) -> ServerCounters {
-        let Dropped { unexpected, forged, replayed } = self.packets.dropped();
+        let Dropped { unexpected, forged, replayed } = self.packets.dropped() + self.path.dropped();
         let state = self.marking.state();
         ServerCounters {
             ect: self.marking.marked(),
@@ -512,6 +463,16 @@ impl Server {
             replayed,
             ..self.counters
         }
+    }
+
+    /// The smoothed round trip; zero until it is known.
+    fn rtt(&self) -> Duration {
+        self.tfrc.as_ref().and_then(tfrc::Sender::rtt).unwrap_or_default()
+    }
+
+    /// The longest datagrams that the path to the client carries, as far as is known: bytes of UDP payload.
+    pub fn path_bytes(&self) -> u16 {
+        self.path.size()
     }
 
     /// Where the client's datagrams come from, once that is proven.

@@ -62,7 +62,7 @@ impl Path {
                 self.mtu.on_sent(self.now, 1);
                 // In truth that is heard a round trip later, which is of no interest here.
                 if self.mtu.size() <= self.carries && !(self.loses)() {
-                    self.mtu.on_arrived(self.now);
+                    self.mtu.on_arrived(self.now, 0);
                 }
             }
             while let Some((_, bytes)) = self.answers.front().copied().filter(|(at, _)| *at <= self.now) {
@@ -136,6 +136,30 @@ fn a_probe_that_is_answered_ends_the_doubt() {
     path.run(1000 * MS, false);
     assert!(!path.mtu.is_doubted());
     assert_eq!((path.mtu.size(), path.probes - before), (1452, 3));
+}
+
+#[test]
+fn one_round_tells_nothing_of_a_path_that_loses_much() {
+    for (loss, rounds) in [(0.0, 1), (0.3, 6)] {
+        let mut path = Path::new(1452, 1452, MS);
+        path.run(100 * MS, false);
+        path.mtu.measure(loss, MS);
+        path.mtu.on_sent(path.now, 50);
+        // Short probes are answered, and long ones are not.
+        let mut answered = 0;
+        while path.mtu.size() == 1452 {
+            path.now = path.now + MS;
+            while path.mtu.size() == 1452
+                && let Some(bytes) = path.mtu.poll_probe(path.now)
+            {
+                if bytes == MIN_BYTES {
+                    path.mtu.on_answered(path.now, bytes);
+                    answered += 1;
+                }
+            }
+        }
+        assert_eq!(answered, rounds, "{loss}");
+    }
 }
 
 #[test]
@@ -268,7 +292,7 @@ proptest! {
 
     /// Whatever it is told, it is sane.
     #[test]
-    fn nothing_that_happens_makes_it_fail(max: u16, happens in prop::collection::vec((0_u8..6, 0_u16..2000), 0..200)) {
+    fn nothing_that_happens_makes_it_fail(max: u16, happens in prop::collection::vec((0_u8..7, 0_u16..2000), 0..200)) {
         let mut now = Time::ZERO;
         let mut mtu = PathMtu::new(now, max, MS);
         for (what, number) in happens {
@@ -276,13 +300,14 @@ proptest! {
                 0 => now = now + u32::from(number) * MS,
                 1 => mtu.on_answered(now, number),
                 2 => mtu.on_sent(now, number.into()),
-                3 => mtu.on_arrived(now),
+                3 => mtu.on_arrived(now, number.into()),
                 4 => mtu.hint(now, number),
+                5 => mtu.want(now, number),
                 _ => mtu.measure(f64::from(number) / 2000.0, u32::from(number) * MS),
             }
             let mut probes = 0;
             while let Some(bytes) = mtu.poll_probe(now) {
-                prop_assert!(bytes > 0 && bytes <= max);
+                prop_assert!(bytes > 0 && bytes <= max.max(2000));
                 probes += 1;
                 prop_assert!(probes <= 3);
                 if bytes < number {
@@ -290,7 +315,9 @@ proptest! {
                     break;
                 }
             }
-            prop_assert!(mtu.size() <= max && mtu.size() >= MIN_BYTES.min(max));
+            prop_assert!(mtu.size() <= max.max(2000) && mtu.size() >= MIN_BYTES.min(max));
+            while mtu.poll_probe(now).is_some() {}
+            prop_assert!(mtu.poll_timeout().is_none_or(|at| at > now), "{mtu:?} at {now:?}");
         }
     }
 }

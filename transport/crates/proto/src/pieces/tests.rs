@@ -9,10 +9,7 @@ fn a_symbol_goes_in_as_few_datagrams_as_the_path_allows() {
             for protected in [false, true] {
                 let shape = Shape::of(symbol_bytes, carried, protected);
                 assert!(shape.datagram_bytes <= carried.into(), "{shape:?}");
-                assert!(
-                    usize::from(shape.pieces) * shape.payload_bytes >= symbol_bytes.into(),
-                    "{shape:?}"
-                );
+                assert!(usize::from(shape.pieces) * shape.payload_bytes >= symbol_bytes.into(), "{shape:?}");
                 assert!(shape.pieces <= MAX_PIECES);
             }
         }

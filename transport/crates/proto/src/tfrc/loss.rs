@@ -151,6 +151,15 @@ impl LossHistory {
         Arrival::New { loss_event: losses.event }
     }
 
+    /// What is missing below `seq`, which arrives now, was not lost to congestion.
+    pub(super) fn forgive(&mut self, now: Time, seq: u64) {
+        if seq > self.next && self.settled.or(self.ahead.last().copied()).is_some() {
+            self.ahead.retain(|(ahead, _)| *ahead >= seq);
+            (self.settled, self.next) = (Some((seq - 1, now)), seq);
+            self.advance();
+        }
+    }
+
     /// The loss event rate p: 0 before the first event (RFC 5348 section 5.4).
     pub(super) fn loss_event_rate(&self) -> f64 {
         let Some(event) = &self.event else { return 0.0 };

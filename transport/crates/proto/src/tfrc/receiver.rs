@@ -112,6 +112,12 @@ impl Receiver {
         overdue || risen || self.rtt.is_zero()
     }
 
+    /// What is missing of the packets below `seq`, which arrives now, was too long for the path: that is no sign of congestion
+    /// (RFC 8899, section 3, item 7).
+    pub fn forgive(&mut self, now: Time, seq: u64) {
+        self.history.forgive(now, seq);
+    }
+
     /// What is to be reported now (RFC 5348 section 6.2); begins the next interval.
     pub fn report(&mut self, now: Time) -> Report {
         let x_recv = self.x_recv(now, 0);

@@ -199,3 +199,24 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn what_was_too_long_for_the_path_is_no_loss() {
+    let mut receiver = Receiver::new(1000);
+    let rtt = Duration::from_millis(10);
+    let come = |receiver: &mut Receiver, ms: u64, seq| {
+        receiver.on_packet(Time::from_nanos(1_000_000 * ms), seq, 1000, rtt, false);
+    };
+    (0..10).for_each(|seq| come(&mut receiver, seq, seq));
+    let mut others = receiver.clone();
+    receiver.forgive(Time::from_nanos(60_000_000), 30);
+    for seq in 30..40 {
+        come(&mut receiver, 30 + seq, seq);
+        come(&mut others, 30 + seq, seq);
+    }
+    assert_eq!(receiver.loss_event_rate(), 0.0);
+    assert!(others.loss_event_rate() > 0.0);
+    // What is lost later counts.
+    (45..50).for_each(|seq| come(&mut receiver, 40 + seq, seq));
+    assert!(receiver.loss_event_rate() > 0.0);
+}

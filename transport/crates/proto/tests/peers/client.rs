@@ -7,7 +7,7 @@ use weir_proto::ecn::Codepoint;
 use weir_proto::lttp::{Client, ClientConfig, ClientEvent, Lost, ServerId};
 use weir_proto::protect::{Protection, Side};
 use wire::control::{self, Parameters, Refusal, Run, Version};
-use wire::packet::{Header, Kind, Symbol, Welcome};
+use wire::packet::{Header, Kind, Piece, Probe, Symbol, Welcome};
 
 use super::{CONNECTION, TOKEN, kind, protection, within_reach};
 
@@ -16,9 +16,14 @@ pub struct Victim {
     pub client: Client,
     pub now: Time,
     pub seal: Protection,
+    /// Of probes.
+    pub beside: Protection,
     pub next: u64,
     pub events: Vec<ClientEvent>,
     pub useful: u64,
+    /// Answers to probes, and bytes of all datagrams that it sent.
+    pub answers: u64,
+    pub sent_bytes: usize,
 }
 
 pub const SERVER: ServerId = ServerId(0);
@@ -29,7 +34,17 @@ impl Victim {
         client.add_server(Time::ZERO);
         client.opened(Time::ZERO, SERVER, protection(secure, Side::Client));
         let seal = protection(secure, Side::Server);
-        let mut victim = Victim { client, now: Time::ZERO, seal, next: 0, events: Vec::new(), useful: 0 };
+        let mut victim = Victim {
+            client,
+            now: Time::ZERO,
+            beside: seal.beside(),
+            seal,
+            next: 0,
+            events: Vec::new(),
+            useful: 0,
+            answers: 0,
+            sent_bytes: 0,
+        };
         victim.hear(control::Server::Welcome {
             version: wire::VERSION,
             connection: CONNECTION,
@@ -56,6 +71,9 @@ impl Victim {
             if !said && self.client.poll_transmit(self.now, &mut datagram).is_none() {
                 return;
             }
+            self.sent_bytes += datagram.len();
+            self.answers +=
+                u64::from(Header::parse(&datagram).is_ok_and(|header| header.kind == Kind::Probe));
         }
         panic!("the client never comes to rest");
     }
@@ -70,7 +88,8 @@ impl Victim {
         let mut datagram = Vec::new();
         Header { kind, connection: CONNECTION, number }.emit(&mut datagram);
         datagram.extend_from_slice(body);
-        self.seal.seal(number, &mut datagram, 0);
+        let seal = if kind == Kind::Probe { &mut self.beside } else { &mut self.seal };
+        seal.seal(number, &mut datagram, 0);
         self.raw(datagram.clone());
         datagram
     }
@@ -87,6 +106,28 @@ impl Victim {
         Symbol { request, block, index, sent_us: 0, rtt_us: 300 }.emit(&mut body);
         body.resize(body.len() + payload_bytes, 7);
         self.sealed(Kind::Symbol, &body)
+    }
+
+    /// A piece of a symbol: its payload is its number.
+    pub fn piece(
+        &mut self,
+        (request, block, index): (u16, u32, u16),
+        (piece, of): (u8, u8),
+        payload_bytes: usize,
+    ) -> Vec<u8> {
+        let symbol = Symbol { request, block, index, sent_us: 0, rtt_us: 300 };
+        let mut body = Vec::new();
+        Piece { symbol, piece, of }.emit(&mut body);
+        body.resize(body.len() + payload_bytes, piece);
+        self.sealed(Kind::Piece, &body)
+    }
+
+    /// A probe with a body of so many bytes.
+    pub fn probe(&mut self, bytes: usize) -> Vec<u8> {
+        let mut body = Vec::new();
+        Probe { bytes: bytes as u16 }.emit(&mut body);
+        body.resize(bytes.max(body.len()), 0);
+        self.sealed(Kind::Probe, &body)
     }
 
     pub fn parameters(&mut self, request: u16, size: u64) {
@@ -129,6 +170,8 @@ pub enum ToClient {
     Hash(u16, u32),
     Refused(u16),
     Symbol { request: u16, block: u32, index: u16, payload_bytes: usize },
+    Piece { request: u16, block: u32, index: u16, piece: u8, of: u8, payload_bytes: usize },
+    Probe(usize),
     Hear(control::Server),
     Raw(Vec<u8>),
     Sealed(u8, u64, Vec<u8>),
@@ -155,6 +198,12 @@ impl Victim {
             }
             ToClient::Symbol { request, block, index, payload_bytes } => {
                 self.symbol(request, block, index, payload_bytes);
+            }
+            ToClient::Piece { request, block, index, piece, of, payload_bytes } => {
+                self.piece((request, block, index), (piece, of), payload_bytes);
+            }
+            ToClient::Probe(bytes) => {
+                self.probe(bytes);
             }
             ToClient::Hear(message) => self.hear(message),
             ToClient::Raw(bytes) => self.raw(bytes),

@@ -45,5 +45,7 @@ pub fn within_reach(number: u64, secure: bool) -> u64 {
 }
 
 pub fn kind(n: u8) -> Kind {
-    [Kind::Symbol, Kind::Feedback, Kind::Hello, Kind::Welcome][usize::from(n - 1) % 4]
+    const KINDS: [Kind; 6] =
+        [Kind::Symbol, Kind::Feedback, Kind::Hello, Kind::Welcome, Kind::Piece, Kind::Probe];
+    KINDS[usize::from(n - 1) % KINDS.len()]
 }

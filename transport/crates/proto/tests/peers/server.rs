@@ -8,7 +8,7 @@ use weir_proto::lttp::{Server, ServerConfig, ServerEvent, Transmit};
 use weir_proto::object::Object;
 use weir_proto::protect::{Protection, Side};
 use wire::control::{self, Refusal, Version};
-use wire::packet::{Credit, Feedback, Header, Kind};
+use wire::packet::{Credit, Feedback, Header, Kind, Probe};
 
 use super::{CONNECTION, TOKEN, client_address, kind, protection, within_reach};
 
@@ -17,12 +17,16 @@ pub struct Bench {
     pub server: Server,
     pub now: Time,
     pub seal: Protection,
+    /// Of answers to probes.
+    pub beside: Protection,
     pub next: u64,
     pub events: Vec<ServerEvent>,
     pub said: Vec<control::Server>,
     pub sent_datagrams: u64,
     pub sent_bytes: u64,
     pub object_bytes: u64,
+    /// How long the probes were that it sent.
+    pub probes: Vec<usize>,
 }
 
 impl Bench {
@@ -33,6 +37,8 @@ impl Bench {
             server,
             now: Time::ZERO,
             seal: protection(secure, Side::Client),
+            beside: protection(secure, Side::Client).beside(),
+            probes: Vec::new(),
             next: 0,
             events: Vec::new(),
             said: Vec::new(),
@@ -96,6 +102,9 @@ impl Bench {
             {
                 idle = false;
                 assert!(buffer.len() <= 65_507, "a burst of {} bytes", buffer.len());
+                if Header::parse(&buffer).is_ok_and(|header| header.kind == Kind::Probe) {
+                    self.probes.push(buffer.len());
+                }
                 self.sent_bytes += buffer.len() as u64;
                 self.sent_datagrams += buffer.len().div_ceil(segment_bytes) as u64;
             }
@@ -116,7 +125,8 @@ impl Bench {
         let mut datagram = Vec::new();
         Header { kind, connection: CONNECTION, number }.emit(&mut datagram);
         datagram.extend_from_slice(body);
-        self.seal.seal(number, &mut datagram, 0);
+        let seal = if kind == Kind::Probe { &mut self.beside } else { &mut self.seal };
+        seal.seal(number, &mut datagram, 0);
         datagram
     }
 
@@ -124,6 +134,13 @@ impl Bench {
         let mut body = TOKEN.to_vec();
         body.resize(bytes.max(16), 0);
         self.sealed(Kind::Hello, &body)
+    }
+
+    /// An answer to a probe of so many bytes.
+    pub fn answer(&mut self, bytes: u16) -> Vec<u8> {
+        let mut body = Vec::new();
+        Probe { bytes }.emit(&mut body);
+        self.sealed(Kind::Probe, &body)
     }
 
     pub fn feedback(&mut self, credits: Vec<Credit>) -> Vec<u8> {
@@ -151,8 +168,17 @@ impl Bench {
 #[derive(Clone, Debug)]
 pub enum ToServer {
     Say(control::Client),
-    Feedback { x_recv: Option<u64>, loss_event_rate: f64, echo_us: u32, delay_us: u32, credits: Vec<Credit> },
+    Feedback {
+        x_recv: Option<u64>,
+        loss_event_rate: f64,
+        echo_us: u32,
+        delay_us: u32,
+        highest: u64,
+        received: u64,
+        credits: Vec<Credit>,
+    },
     Hello(usize),
+    Answer(u16),
     Raw(Vec<u8>),
     Sealed(u8, u64, Vec<u8>),
     Wait(u64),
@@ -163,9 +189,10 @@ impl Bench {
     pub fn apply(&mut self, step: ToServer) {
         match step {
             ToServer::Say(message) => self.say(message),
-            ToServer::Feedback { x_recv, loss_event_rate, echo_us, delay_us, credits } => {
+            ToServer::Feedback { x_recv, loss_event_rate, echo_us, delay_us, highest, received, credits } => {
                 let mut body = Vec::new();
-                Feedback { echo_us, delay_us, x_recv, loss_event_rate, credits, ..Feedback::default() }
+                let (ect, ce) = (0, 0);
+                Feedback { echo_us, delay_us, x_recv, loss_event_rate, highest, received, ect, ce, credits }
                     .emit(&mut body);
                 let datagram = self.sealed(Kind::Feedback, &body);
                 self.hear(client_address(), datagram);
@@ -173,6 +200,10 @@ impl Bench {
             ToServer::Hello(bytes) => {
                 let hello = self.hello(bytes);
                 self.hear(client_address(), hello);
+            }
+            ToServer::Answer(bytes) => {
+                let answer = self.answer(bytes);
+                self.hear(client_address(), answer);
             }
             ToServer::Raw(bytes) => self.hear(client_address(), bytes),
             ToServer::Sealed(k, number, body) => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use proto::assembly::{Assembly, Fault, Step};
 use proto::lttp::{Client, ClientConfig, ClientEndpoint, ClientEvent, Lost, ServerId, ServerReport};
-use proto::object::{Cut, Layout};
+use proto::object::{Arrival, Cut, Layout};
 use wire::control::{Hash, Parameters, Refusal, Run, Version};
 
 use super::{Secret, said, security};
@@ -299,9 +299,10 @@ impl Node for ClientNode {
         let Some(server) = self.nodes.iter().position(|node| *node == datagram.from) else { return };
         let id = ServerId(server);
         let arrival = self.endpoint.handle_datagram(now, id, datagram.ecn, &mut datagram.payload);
-        let Some(arrival) = arrival else { return };
-        if let Some(&number) = self.running.get(&(id, arrival.request)) {
-            self.symbol(now, number, arrival.block, arrival.index, arrival.payload);
+        let Some(Arrival { request, block, index, payload, .. }) = arrival else { return };
+        if let Some(&number) = self.running.get(&(id, request)) {
+            let payload = payload.to_vec();
+            self.symbol(now, number, block, index, &payload);
         }
     }
 

@@ -66,6 +66,11 @@ impl ServerNode {
         self.clients.get(&client).map(|session| session.endpoint.data().counters()).unwrap_or_default()
     }
 
+    /// The longest datagrams that the path to a client carries, as far as is known: bytes of UDP payload.
+    pub fn path_bytes(&self, client: NodeId) -> Option<u16> {
+        self.clients.get(&client).map(|session| session.endpoint.data().path_bytes())
+    }
+
     fn pump(&mut self, now: Time) {
         for (&client, session) in &mut self.clients {
             while let Some(event) = session.endpoint.poll_event() {

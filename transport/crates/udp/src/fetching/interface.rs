@@ -45,8 +45,6 @@ pub enum Update {
         server: usize,
         /// Why, for a person.
         why: String,
-        /// Its control channel answers, but no datagram as long as symbols are here passes.
-        swallowed: bool,
     },
     /// A job's object is known.
     Began {

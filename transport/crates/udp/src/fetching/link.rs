@@ -7,7 +7,7 @@ use proto::channel::Channel;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::stream::ControlStream;
+use crate::stream::{ControlStream, SEGMENT_BYTES};
 
 pub(super) struct Link {
     address: SocketAddr,
@@ -25,6 +25,7 @@ impl Link {
     pub(super) fn begin(address: SocketAddr) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
+        socket.set_tcp_mss(SEGMENT_BYTES)?;
         match socket.connect(&address.into()) {
             Ok(()) => {}
             Err(e) if e.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Time;
 use crate::coding::Encoder;
-use crate::dfcp::loss::LossMeter;
+use crate::loss::LossMeter;
 use crate::object::{Layout, symbol_cap};
 
 /// How often the symbols of a block are sent, all that it may have: a receiver that keeps up needs some of the first round.

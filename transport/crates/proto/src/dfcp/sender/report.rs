@@ -54,7 +54,7 @@ impl Sender {
         self.marking.on_counts(ecn::Counts { received, ect, ce });
         self.path.measure(self.loss.loss(), self.rtt);
         if brings_news && self.is_long(report.highest) {
-            self.path.on_arrived(now);
+            self.path.on_arrived(now, 0);
         }
         for need in &report.needs {
             match need.needs {

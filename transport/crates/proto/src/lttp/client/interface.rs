@@ -136,10 +136,8 @@ pub enum Lost {
     #[error("it ended the connection: {0}")]
     Bye(String),
     /// Its datagrams do not arrive, or ours do not.
-    #[error(
-        "its control channel answers, but no datagram of {0} bytes passes (a firewall, or a path with a smaller MTU)"
-    )]
-    NoData(usize),
+    #[error("its control channel answers, but no datagram passes (a firewall, perhaps)")]
+    NoData,
     /// It stopped in the middle.
     #[error("nothing was heard of it for {} s", .0.as_secs_f64())]
     Silent(Duration),
@@ -155,6 +153,8 @@ pub struct ServerReport {
     pub useful: u64,
     /// Symbols of blocks that were complete.
     pub late: u64,
+    /// Datagrams with pieces of symbols for which the path was too narrow.
+    pub pieces: u64,
     /// Numbers that never came.
     pub missing: u64,
     /// Symbols that came ECN-capable, and those that the network had marked for congestion (RFC 3168).

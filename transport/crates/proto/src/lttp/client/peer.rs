@@ -1,13 +1,15 @@
 //! One server as a client knows it: its handshake, its requests, when it is to be told what.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use wire::packet::{Feedback, Kind, MAX_CREDITS, Token};
+use wire::packet::{Feedback, Kind, MAX_CREDITS, Probe, Symbol, Token};
 
 use super::asked::Asked;
 use crate::ecn::{Codepoint, Counts};
 use crate::packets::{Dropped, Packets};
+use crate::path_mtu::MIN_BYTES;
+use crate::pieces::Pieces;
 use crate::protect::Protection;
 use crate::{Time, tfrc};
 
@@ -22,6 +24,10 @@ const LONGEST_HELLO_INTERVAL: Duration = Duration::from_millis(500);
 const LONGEST_QUIET: Duration = Duration::from_secs(1);
 /// Symbols that credit is given for while nothing answers it.
 const PROBE_SYMBOLS: u16 = 2;
+/// Hellos that are as long as a symbol's datagram. Where they are not answered, perhaps the path carries no more than any path does.
+const LONG_HELLOS: usize = 2;
+/// Probes that wait for their answers at a time: more than a server sends in a round.
+const MOST_ANSWERS: usize = 4;
 /// Numbers that a symbol may come later than its turn without being taken for lost.
 const LATE_NUMBERS: u64 = 32;
 
@@ -58,6 +64,15 @@ pub(super) struct Peer {
     pub(super) stage: Stage,
     was_open: bool,
     pub(super) packets: Packets,
+    /// About the path, with numbers of their own; and how long the probes are that are to be answered.
+    probes: Packets,
+    answers: VecDeque<u16>,
+    /// A probe has come, and nothing else since, while credit was out.
+    stalled: bool,
+    /// Symbols that come in pieces, in how many the last one came, and how long the last datagram was.
+    pub(super) pieces: Pieces,
+    datagrams: u8,
+    datagram_bytes: usize,
     hellos: Vec<Hello>,
     /// The shortest that was seen.
     pub(super) rtt: Option<Duration>,
@@ -77,6 +92,8 @@ pub(super) struct Peer {
     turnaround: Turnaround,
     /// Credit was given then while none was out, and nothing has come since; what was under way from all servers.
     asked: Option<(Time, usize)>,
+    /// When credit was given up last: what comes soon after may answer that (Karn's rule, RFC 6298, section 3).
+    gave_up: Option<Time>,
     /// Symbols that credit was given for and that have neither come nor been given up.
     pub(super) outstanding: u32,
     /// When credit was last given or answered.
@@ -96,6 +113,12 @@ impl Peer {
             stage: Stage::Opening,
             was_open: false,
             packets: Packets::new(0, Protection::insecure()),
+            probes: Packets::new(0, Protection::insecure()),
+            answers: VecDeque::new(),
+            stalled: false,
+            pieces: Pieces::default(),
+            datagrams: 1,
+            datagram_bytes: 0,
             hellos: Vec::new(),
             rtt: None,
             requests: BTreeMap::new(),
@@ -109,6 +132,7 @@ impl Peer {
             echo: None,
             turnaround: Turnaround::default(),
             asked: None,
+            gave_up: None,
             outstanding: 0,
             progress: now,
             report: super::ServerReport::default(),
@@ -126,6 +150,7 @@ impl Peer {
     /// The control channel is open.
     pub(super) fn opened(&mut self, now: Time, protection: Protection, receiver: tfrc::Receiver) {
         (self.stage, self.was_open) = (Stage::Greeting, true);
+        self.probes = Packets::new(0, protection.beside());
         (self.packets, self.receiver) = (Packets::new(0, protection), receiver);
         self.heard = now;
     }
@@ -137,6 +162,7 @@ impl Peer {
 
     pub(super) fn welcomed(&mut self, now: Time, connection: u32, token: Token) {
         self.packets.set_connection(connection);
+        self.probes.set_connection(connection);
         self.stage = Stage::Proving { token, lost_at: None, interval: HELLO_INTERVAL };
         self.heard = now;
     }
@@ -163,12 +189,14 @@ impl Peer {
         }
     }
 
-    /// A hello as long as the server's longest datagram.
+    /// A hello as long as the server's longest datagram, or a short one after some of those.
     ///
     /// `ahead_bytes` are under way to this client.
-    pub(super) fn hello(&mut self, now: Time, hello_bytes: usize, ahead_bytes: usize, out: &mut Vec<u8>) {
+    pub(super) fn hello(&mut self, now: Time, longest: usize, ahead_bytes: usize, out: &mut Vec<u8>) {
         let Stage::Proving { token, lost_at, interval } = &mut self.stage else { return };
         *lost_at = Some(now + *interval);
+        let hello_bytes =
+            if self.hellos.len() < LONG_HELLOS { longest } else { longest.min(MIN_BYTES.into()) };
         let end = (out.len() + hello_bytes).saturating_sub(self.packets.tag_bytes());
         let number = self.packets.seal(Kind::Hello, out, |_, out| {
             out.extend_from_slice(token);
@@ -188,24 +216,62 @@ impl Peer {
         Some(Sample { took, ahead_bytes })
     }
 
-    /// A symbol has come: datagram `number`, of `bytes`. How long it took, if nothing else was asked for before.
+    /// A datagram that asks how much the path carries. Whether it is authentic.
+    pub(super) fn on_probe(&mut self, now: Time, datagram: &mut [u8]) -> bool {
+        let bytes = u16::try_from(datagram.len()).unwrap_or(u16::MAX);
+        if !self.is_ready() {
+            return self.probes.unexpected::<()>().is_some();
+        }
+        let Some(number) = self.probes.open(&[Kind::Probe], datagram).map(|opened| opened.number) else {
+            return false;
+        };
+        let fresh = self.probes.admit(number);
+        if fresh {
+            self.heard = now;
+            if self.answers.len() < MOST_ANSWERS {
+                self.answers.push_back(bytes);
+            }
+        }
+        fresh
+    }
+
+    /// Whether what credit was given for does not come: it may have been too long for the path. Said once, until something comes.
+    pub(super) fn has_stalled(&mut self, now: Time) -> bool {
+        let came = self.echo.map_or(Time::ZERO, |(_, came)| came);
+        let stalled = self.outstanding > 0 && now.since(came) >= LEAST_TURNAROUND;
+        stalled && !std::mem::replace(&mut self.stalled, true)
+    }
+
+    /// A piece has come: datagram `number`, of `bytes`. If the one before was longer, what is missing between them was too long.
+    pub(super) fn on_piece(&mut self, now: Time, number: u64, bytes: usize, of: u8) {
+        self.report.pieces += 1;
+        self.datagrams = of;
+        if bytes < self.datagram_bytes && number > self.highest {
+            self.highest = number - 1;
+            self.receiver.forgive(now, number);
+        }
+    }
+
+    /// A symbol has come, or a piece of it: datagram `number`, of `bytes`. How long it took, if nothing else was asked for before.
     pub(super) fn on_symbol(
         &mut self,
         now: Time,
         number: u64,
         bytes: usize,
-        sent_us: u32,
-        rtt_us: u32,
+        symbol: &Symbol,
         ecn: Codepoint,
     ) -> Option<Sample> {
+        let Symbol { sent_us, rtt_us, .. } = *symbol;
         let rtt = Duration::from_micros(rtt_us.into());
+        (self.datagram_bytes, self.stalled) = (bytes, false);
         self.counts.count(ecn);
         self.report_due |= self.receiver.on_packet(now, number, bytes as u32, rtt, ecn.is_ce());
         self.echo = Some((sent_us, now));
-        let sample = self.asked.take().map(|(since, ahead_bytes)| {
+        let sample = self.asked.take().and_then(|(since, ahead_bytes)| {
             let took = now.since(since).max(Duration::from_micros(1));
+            let ambiguous = self.gave_up.is_some_and(|at| now < at + self.turnaround.patience());
             self.turnaround.sample(took);
-            Sample { took, ahead_bytes }
+            (!ambiguous).then_some(Sample { took, ahead_bytes })
         });
         self.turnaround.answered();
         self.progress = now;
@@ -219,9 +285,9 @@ impl Peer {
 
     /// Gives it up: whatever is still missing will be asked for anew, and the credit told again, since it may be the
     /// credit that was lost. Returns how many symbols that were.
-    pub(super) fn give_up(&mut self) -> u32 {
+    pub(super) fn give_up(&mut self, now: Time) -> u32 {
         self.turnaround.nudged();
-        self.asked = None;
+        (self.asked, self.gave_up) = (None, Some(now));
         for (request, asked) in &mut self.requests {
             let blocks = asked.give_up().into_iter().map(|(block, _)| (*request, block));
             self.untold.extend(blocks);
@@ -239,8 +305,11 @@ impl Peer {
             let asked = self.requests.get_mut(&request);
             given_up += asked.map_or(0, |asked| u32::from(asked.overdue(block, due)));
         }
-        self.outstanding -= given_up;
-        self.report.given_up += u64::from(given_up);
+        if given_up > 0 {
+            self.outstanding -= given_up;
+            self.report.given_up += u64::from(given_up);
+            self.gave_up = Some(self.progress);
+        }
         given_up
     }
 
@@ -267,7 +336,7 @@ impl Peer {
         }
         self.outstanding += u32::from(symbols);
         // A server may answer requests in turns: all that is out, twice over, comes before.
-        let due = self.highest + 2 * u64::from(self.outstanding) + LATE_NUMBERS;
+        let due = self.highest + 2 * u64::from(self.outstanding) * u64::from(self.datagrams) + LATE_NUMBERS;
         asked.give(block, symbols, due);
         self.dues.insert((due, request, block));
         self.progress = now;
@@ -322,7 +391,7 @@ impl Peer {
 
     /// What came of it.
     pub(super) fn report(&self) -> super::ServerReport {
-        let Dropped { unexpected, forged, replayed } = self.packets.dropped();
+        let Dropped { unexpected, forged, replayed } = self.packets.dropped() + self.probes.dropped();
         // Numbers below the highest that never came.
         let missing = if self.arrived == 0 { 0 } else { (self.highest + 1).saturating_sub(self.arrived) };
         let Counts { ect, ce, .. } = self.counts;
@@ -349,8 +418,13 @@ impl Peer {
         self.is_ready() && (self.report_due || !self.untold.is_empty()) || told_late()
     }
 
-    /// The next report, or credit, for the server.
+    /// The next answer to a probe, report, or credit, for the server.
     pub(super) fn poll_transmit(&mut self, now: Time, silence: Duration, out: &mut Vec<u8>) -> bool {
+        // Before credit, so that the server knows how long what it sends may be.
+        if let Some(bytes) = self.answers.pop_front() {
+            self.probes.seal(Kind::Probe, out, |_, out| Probe { bytes }.emit(out));
+            return true;
+        }
         if !self.has_to_speak(now, silence) {
             return false;
         }
@@ -367,7 +441,7 @@ impl Peer {
 
     fn feedback(&mut self, now: Time) -> Feedback {
         let Counts { received, ect, ce } = self.counts;
-        let mut feedback = Feedback { received, ect, ce, ..Feedback::default() };
+        let mut feedback = Feedback { highest: self.highest, received, ect, ce, ..Feedback::default() };
         let timer = self.receiver.poll_timeout().is_some_and(|at| at <= now);
         if std::mem::take(&mut self.report_due) || timer {
             let report = self.receiver.report(now);

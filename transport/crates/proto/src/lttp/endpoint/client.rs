@@ -105,7 +105,7 @@ impl ClientEndpoint {
     /// A datagram from a server's data address, with what its IP header bore of ECN (RFC 3168).
     /// Returns the symbol if it is of use.
     pub fn handle_datagram<'a>(
-        &mut self,
+        &'a mut self,
         now: Time,
         server: ServerId,
         ecn: Codepoint,

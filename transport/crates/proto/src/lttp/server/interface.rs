@@ -118,7 +118,9 @@ pub enum ServerEvent {
 pub struct ServerCounters {
     /// Symbols sent.
     pub symbols: u64,
-    /// Those of them that were sent ECN-capable.
+    /// Datagrams with pieces of those for which a path was too narrow.
+    pub pieces: u64,
+    /// Datagrams with symbols, or pieces of them, that were sent ECN-capable.
     pub ect: u64,
     /// Those that the network marked for congestion, as clients report.
     pub ce: u64,
@@ -139,6 +141,7 @@ pub struct ServerCounters {
 impl std::ops::AddAssign for ServerCounters {
     fn add_assign(&mut self, more: Self) {
         self.symbols += more.symbols;
+        self.pieces += more.pieces;
         self.ect += more.ect;
         self.ce += more.ce;
         self.ecn_cleared += more.ecn_cleared;

@@ -12,7 +12,7 @@ const ROUNDING: f64 = 1e-3;
 
 /// The share of symbols that is lost, from what the receiver counts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LossMeter {
+pub(crate) struct LossMeter {
     loss: f64,
     /// The highest number that came, and how many had come then.
     latest: Option<(u64, u64)>,
@@ -21,7 +21,7 @@ pub(super) struct LossMeter {
 
 impl LossMeter {
     /// The receiver has got `received` symbols of those up to number `highest`.
-    pub(super) fn on_report(&mut self, highest: u64, received: u64) {
+    pub(crate) fn on_report(&mut self, highest: u64, received: u64) {
         let (numbers, before) = self.latest.map_or((0, 0), |(highest, received)| (highest + 1, received));
         let Some(sent) = (highest + 1).checked_sub(numbers).filter(|sent| *sent > 0) else { return };
         self.latest = Some((highest, received));
@@ -33,24 +33,24 @@ impl LossMeter {
 
     /// What was sent before number `next`, and has not come, tells nothing of the loss: the path had come to carry less.
     /// `received`: what has come by now.
-    pub(super) fn forgive(&mut self, next: u64, received: u64) {
+    pub(crate) fn forgive(&mut self, next: u64, received: u64) {
         self.latest = next.checked_sub(1).map(|last| (last, received)).or(self.latest);
     }
 
     /// The share of symbols that is lost if each goes in so many datagrams.
-    pub(super) fn of_pieces(&self, pieces: u8) -> LossMeter {
+    pub(crate) fn of_pieces(&self, pieces: u8) -> LossMeter {
         LossMeter { loss: 1.0 - (1.0 - self.loss()).powi(pieces.into()), ..self.clone() }
     }
 
     /// From 0 to [`MOST_LOSS`].
-    pub(super) fn loss(&self) -> f64 {
+    pub(crate) fn loss(&self) -> f64 {
         self.loss.min(MOST_LOSS)
     }
 
     /// How many symbols to send of a block that needs `needs` beyond those that came, of which `in_flight` are on their
     /// way. `last`: there is nothing else to send, so that coming short costs a round trip; else it costs nothing, and what
     /// is sent in vain costs the rate.
-    pub(super) fn to_send(&self, needs: u64, in_flight: u64, last: bool) -> u64 {
+    pub(crate) fn to_send(&self, needs: u64, in_flight: u64, last: bool) -> u64 {
         let loss = self.loss();
         let margin = if last { -MARGIN } else { MARGIN };
         let arrive = |sent: u64| {
