@@ -80,8 +80,8 @@ pub(crate) struct Pieces {
 
 #[derive(Debug, Default)]
 struct Place {
-    /// Request, block, index, and how many pieces there are.
-    of: Option<(u16, u32, u16, u8)>,
+    /// Request, block, index, how many pieces there are, and of how many bytes each.
+    of: Option<(u16, u32, u16, u8, usize)>,
     /// A bit for each piece that has come.
     came: u32,
     bytes: Vec<u8>,
@@ -118,7 +118,7 @@ impl Pieces {
         if !self.hold(symbol_bytes, budget) {
             return Added::NoRoom;
         }
-        let name = Some((symbol.request, symbol.block, symbol.index, of));
+        let name = Some((symbol.request, symbol.block, symbol.index, of, length));
         let known = self.places.iter().position(|place| place.of == name);
         let at = known.unwrap_or_else(|| {
             let at = self.next;
@@ -139,6 +139,13 @@ impl Pieces {
         std::mem::swap(&mut place.bytes, whole);
         whole.truncate(symbol_bytes);
         Added::Whole
+    }
+
+    /// A request is over: another may have its number.
+    pub(crate) fn forget(&mut self, request: u16) {
+        for place in &mut self.places {
+            place.of.take_if(|of| of.0 == request);
+        }
     }
 
     /// Holds what all places take, and the symbol that is whole. False: there is not as much left.

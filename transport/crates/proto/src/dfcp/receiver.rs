@@ -263,6 +263,7 @@ impl Receiver {
             *held_bytes -= if keep { 0 } else { block.bytes };
             keep
         });
+        self.pieces.forget(request);
         self.objects.remove(&request).is_some()
     }
 

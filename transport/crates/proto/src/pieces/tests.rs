@@ -87,3 +87,19 @@ fn they_take_no_memory_that_there_is_not() {
     drop(pieces);
     assert_eq!(budget.taken(), 0);
 }
+
+#[test]
+fn a_request_that_has_the_number_of_one_before_begins_with_nothing() {
+    let (mut pieces, budget, mut whole) = (Pieces::default(), Budget::new(usize::MAX), Vec::new());
+    let mut add = |pieces: &mut Pieces, which, byte, symbol_bytes: usize| {
+        let payload = vec![byte; symbol_bytes.div_ceil(2)];
+        pieces.add(&piece(0, which, 2), &payload, symbol_bytes, &budget, &mut whole)
+    };
+    assert_eq!(add(&mut pieces, 0, 1, 100), Added::Kept);
+    // Whose symbols are longer, even if nobody has said that the one before is over.
+    assert_eq!(add(&mut pieces, 0, 2, 1_000), Added::Kept);
+    pieces.forget(1);
+    assert_eq!(add(&mut pieces, 1, 3, 1_000), Added::Kept);
+    assert_eq!(add(&mut pieces, 0, 3, 1_000), Added::Whole);
+    assert_eq!(whole, [3; 1_000]);
+}
