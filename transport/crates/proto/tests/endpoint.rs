@@ -1,9 +1,11 @@
 //! Whole ends of DFCP connections with TLS between, over a network that loses, repeats, delays and forges.
 
+mod fate;
 mod tls;
 
 use std::time::Duration;
 
+use fate::Fate;
 use proptest::prelude::*;
 use tls::Tls;
 use weir_proto::Time;
@@ -22,17 +24,6 @@ const DELAY: Duration = Duration::from_micros(150);
 const BITS_PER_S: f64 = 50e6;
 /// Turns at one time: a timer that is due and does nothing would keep a driver's processor busy.
 const MOST_TURNS: usize = 10_000;
-
-/// What becomes of datagrams, one after another, again and again.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
-    Passes,
-    IsLost,
-    ComesTwice,
-    ComesLate,
-    /// A copy with a bit that is another overtakes it.
-    IsForged,
-}
 
 /// Both ends, and what is on its way between them.
 struct Pair {
@@ -363,16 +354,7 @@ proptest! {
     /// Whatever becomes of datagrams, the object arrives as it was.
     #[test]
     fn an_object_arrives_whatever_the_network_does(
-        fates in prop::collection::vec(
-            prop_oneof![
-                6 => Just(Fate::Passes),
-                1 => Just(Fate::IsLost),
-                1 => Just(Fate::ComesTwice),
-                1 => Just(Fate::ComesLate),
-                1 => Just(Fate::IsForged),
-            ],
-            8..60,
-        ),
+        fates in prop::collection::vec(fate::any(), 8..60),
         bytes in 1_usize..80_000,
     ) {
         // One that passes, so that not all are lost.

@@ -1,12 +1,14 @@
 //! Whole ends of LTTP connections with TLS between: streams that come in any pieces, and a network that loses, repeats, delays and
 //! forges datagrams.
 
+mod fate;
 mod tls;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use fate::Fate;
 use proptest::prelude::*;
 use tls::Tls;
 use weir_proto::Time;
@@ -20,17 +22,6 @@ use weir_proto::object::{Cut, Layout, Object};
 use wire::control::{Hash, Version};
 
 const DELAY: Duration = Duration::from_micros(150);
-
-/// What becomes of datagrams, one after another, again and again.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
-    Passes,
-    IsLost,
-    ComesTwice,
-    ComesLate,
-    /// A copy with a bit that is another overtakes it.
-    IsForged,
-}
 
 /// What is on its way: to the client or to a server.
 enum Cargo {
@@ -496,22 +487,12 @@ fn a_client_that_does_not_read_is_let_go_and_holds_little() {
     assert!(server.channel().held_bytes() < 1 << 20, "{} bytes", server.channel().held_bytes());
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
-    prop_oneof![
-        16 => Just(Fate::Passes),
-        3 => Just(Fate::IsLost),
-        2 => Just(Fate::ComesTwice),
-        2 => Just(Fate::ComesLate),
-        2 => Just(Fate::IsForged),
-    ]
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
 
     #[test]
     fn objects_arrive_whatever_becomes_of_datagrams_and_however_streams_are_cut(
-        fates in prop::collection::vec(fate(), 1..60),
+        fates in prop::collection::vec(fate::any(), 1..60),
         servers in 1..4_usize,
         bytes in 0..60_000_usize,
         piece in prop_oneof![1..40_usize, Just(usize::MAX)],

@@ -4,6 +4,8 @@ mod asked;
 mod interface;
 mod path;
 mod peer;
+mod transmit;
+mod turnaround;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,11 +24,6 @@ use crate::pacer::FRAME_BYTES;
 use crate::packets::{Opened, is_probe};
 use crate::protect::Protection;
 use crate::{Budget, RateCap, Time, tfrc};
-
-/// Credits that a window is divided into: while one is answered, the others are on their way.
-const GRANTS: usize = 4;
-/// Symbols of one credit: more than a server sends at once.
-const MOST_GRANTED: usize = 64;
 
 /// The client of one fetch.
 pub struct Client {
@@ -218,7 +215,7 @@ impl Client {
         let mut fetch = asked.unsent.take()?;
         if let Pacing::Client { first } = &mut fetch.pacing {
             *first = asked.first_credit();
-            peer.untold.retain(|(r, _)| *r != request);
+            peer.due_credits.retain(|(r, _)| *r != request);
         } else {
             asked.start_all(self.config.max_blocks);
         }
@@ -303,14 +300,6 @@ impl Client {
         peer.rtt = Some(peer.rtt.map_or(rtt, |known| known.min(rtt)));
     }
 
-    /// The window is for the farthest of those that are asked for something.
-    fn reckon(&mut self) {
-        let busy = self.peers.iter().filter(|peer| !peer.requests.is_empty());
-        if let Some(rtt) = busy.filter_map(|peer| peer.rtt).max() {
-            self.window.set_rtt(rtt);
-        }
-    }
-
     /// A symbol has come, whose payload has so many bytes. Whether there are enough of its block; `None` if it is of no use.
     fn on_symbol(&mut self, server: ServerId, symbol: Symbol, payload_bytes: usize) -> Option<bool> {
         let wire_bytes = self.wire_bytes(server);
@@ -357,7 +346,7 @@ impl Client {
         peer.outstanding -= u32::from(outstanding);
         self.outstanding_bytes -= usize::from(outstanding) * wire_bytes;
         self.control.push_back((server, control::Client::Done { request, block }));
-        peer.untold.insert((request, block));
+        peer.due_credits.insert((request, block));
         self.expect_all(server, request);
         self.finish(server, request);
     }
@@ -387,9 +376,10 @@ impl Client {
     }
 
     fn finish(&mut self, server: ServerId, request: u16) {
-        let requests = &mut self.peers[server.0].requests;
-        if requests.get(&request).is_some_and(Asked::is_complete) {
-            requests.remove(&request);
+        let peer = &mut self.peers[server.0];
+        if peer.requests.get(&request).is_some_and(Asked::is_complete) {
+            peer.requests.remove(&request);
+            peer.pieces.forget(request);
         }
     }
 
@@ -398,7 +388,8 @@ impl Client {
         let wire_bytes = self.wire_bytes(server);
         let Some(peer) = self.peers.get_mut(server.0) else { return false };
         let Some(asked) = peer.requests.remove(&request) else { return false };
-        peer.untold.retain(|(r, _)| *r != request);
+        peer.pieces.forget(request);
+        peer.due_credits.retain(|(r, _)| *r != request);
         self.unsent.retain(|unsent| *unsent != (server, request));
         peer.outstanding -= asked.outstanding();
         self.outstanding_bytes -= asked.outstanding() as usize * wire_bytes;
@@ -417,7 +408,7 @@ impl Client {
         self.outstanding_bytes -= usize::from(is_out) * self.wire_bytes(server);
         let peer = &mut self.peers[server.0];
         peer.stage = Stage::Gone;
-        peer.untold.clear();
+        peer.due_credits.clear();
         self.control.retain(|(s, _)| *s != server);
         self.events.push_back(ClientEvent::Lost { server, reason });
     }
@@ -427,76 +418,6 @@ impl Client {
         let symbol_bytes = self.config.symbol_bytes;
         let bytes = self.peers.get(server.0).map(|peer| peer.packets.symbol_datagram_bytes(symbol_bytes));
         bytes.unwrap_or_default() + FRAME_BYTES
-    }
-
-    /// Gives credit to the servers in turn, as long as the window lasts.
-    fn grant(&mut self, now: Time) {
-        self.capped = false;
-        // What a hello brings takes part of the window as well, and comes first.
-        if !self.config.credits || self.peers.is_empty() || self.peers.iter().any(Peer::hello_due) {
-            return;
-        }
-        self.reckon();
-        let window = self.window.bytes();
-        if self.cap.is_none() {
-            self.cap = self.config.max_bps.map(|bps| RateCap::new(now, bps));
-        }
-        let mut idle = 0;
-        while idle < self.peers.len() {
-            let turn = self.turn % self.peers.len();
-            let wire_bytes = self.wire_bytes(ServerId(turn));
-            // Few servers at a time with some symbols each, rather than each with one: less to say, and they come in bursts.
-            let quantum = (window / wire_bytes / GRANTS).clamp(1, MOST_GRANTED) as u16;
-            let peer = &mut self.peers[turn];
-            let Some((request, block, lacking)) = peer.neediest(self.config.max_blocks) else {
-                idle += 1;
-                self.turn = turn + 1;
-                continue;
-            };
-            let mut symbols = lacking.min(quantum);
-            if let Some(cap) = &self.cap {
-                self.capped = cap.free_at() > now;
-                if self.capped {
-                    return;
-                }
-                symbols = symbols.min((cap.burst_bytes() / wire_bytes).clamp(1, usize::from(quantum)) as u16);
-            }
-            let bytes = usize::from(symbols) * wire_bytes;
-            if self.outstanding_bytes > 0 && self.outstanding_bytes + bytes > window {
-                return;
-            }
-            if let Some(cap) = &mut self.cap {
-                cap.take(now, bytes);
-            }
-            peer.give(now, request, block, symbols, self.outstanding_bytes);
-            self.outstanding_bytes += bytes;
-            self.turn = turn + 1;
-            idle = 0;
-        }
-    }
-
-    /// The next datagram, appended to `out`, and the server whose data address it is for.
-    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<ServerId> {
-        if let Some(server) = self.hello(now, out) {
-            return Some(server);
-        }
-        self.grant(now);
-        let silence = self.config.silence;
-        let mut servers = (0..self.peers.len()).map(ServerId);
-        servers.find(|server| self.peers[server.0].poll_transmit(now, silence, out))
-    }
-
-    /// The next hello, if its answer has room in the window. A server that does not answer stands back for others.
-    fn hello(&mut self, now: Time, out: &mut Vec<u8>) -> Option<ServerId> {
-        let due = (0..self.peers.len()).filter(|server| self.peers[*server].hello_due());
-        let server = ServerId(due.min_by_key(|server| self.peers[*server].hellos())?);
-        let (ahead, bytes) = (self.outstanding_bytes, self.wire_bytes(server));
-        if self.config.credits && ahead > 0 && ahead + bytes > self.window.bytes() {
-            return None;
-        }
-        self.peers[server.0].hello(now, bytes - FRAME_BYTES, ahead, out);
-        self.outstanding_bytes += bytes;
-        Some(server)
     }
 
     /// When [`Client::handle_timeout`] or [`Client::poll_transmit`] has something to do without any input.

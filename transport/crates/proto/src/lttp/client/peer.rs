@@ -6,6 +6,7 @@ use std::time::Duration;
 use wire::packet::{Feedback, Kind, MAX_CREDITS, Probe, Symbol, Token};
 
 use super::asked::Asked;
+use super::turnaround::{LEAST_TURNAROUND, Turnaround};
 use crate::ecn::{Codepoint, Counts};
 use crate::packets::{Dropped, Packets};
 use crate::path_mtu::MIN_BYTES;
@@ -13,10 +14,6 @@ use crate::pieces::Pieces;
 use crate::protect::Protection;
 use crate::{Time, tfrc};
 
-/// Credit that brings nothing is given up after this at the earliest.
-const LEAST_TURNAROUND: Duration = Duration::from_millis(10);
-/// And after this at the latest.
-const MOST_TURNAROUND: Duration = Duration::from_secs(1);
 /// Between the first two hellos, and between any two at most.
 const HELLO_INTERVAL: Duration = Duration::from_millis(50);
 const LONGEST_HELLO_INTERVAL: Duration = Duration::from_millis(500);
@@ -81,7 +78,7 @@ pub(super) struct Peer {
     pub(super) receiver: tfrc::Receiver,
     report_due: bool,
     /// Blocks whose credit has changed, or that are complete.
-    pub(super) untold: BTreeSet<(u16, u32)>,
+    pub(super) due_credits: BTreeSet<(u16, u32)>,
     /// Numbers of the server by which credit must have brought its symbols, with request and block.
     dues: BTreeSet<(u64, u16, u32)>,
     /// When the server was last heard, or could not be expected to speak; and when it was last told something.
@@ -125,7 +122,7 @@ impl Peer {
             next_request: 0,
             receiver,
             report_due: false,
-            untold: BTreeSet::new(),
+            due_credits: BTreeSet::new(),
             dues: BTreeSet::new(),
             heard: now,
             told: now,
@@ -286,11 +283,11 @@ impl Peer {
     /// Gives it up: whatever is still missing will be asked for anew, and the credit told again, since it may be the
     /// credit that was lost. Returns how many symbols that were.
     pub(super) fn give_up(&mut self, now: Time) -> u32 {
-        self.turnaround.nudged();
+        self.turnaround.back_off();
         (self.asked, self.gave_up) = (None, Some(now));
         for (request, asked) in &mut self.requests {
             let blocks = asked.give_up().into_iter().map(|(block, _)| (*request, block));
-            self.untold.extend(blocks);
+            self.due_credits.extend(blocks);
         }
         let given_up = std::mem::take(&mut self.outstanding);
         self.report.given_up += u64::from(given_up);
@@ -316,7 +313,7 @@ impl Peer {
     /// A block that is to be given credit, and for how many symbols.
     pub(super) fn neediest(&mut self, max_blocks: usize) -> Option<(u16, u32, u16)> {
         // While nothing answers, asking for more and more would only use up what a block may have.
-        let most = if self.turnaround.is_nudged() { PROBE_SYMBOLS } else { u16::MAX };
+        let most = if self.turnaround.is_backed_off() { PROBE_SYMBOLS } else { u16::MAX };
         if !self.is_ready() || most == PROBE_SYMBOLS && self.outstanding > 0 {
             return None;
         }
@@ -330,7 +327,7 @@ impl Peer {
         let Some(asked) = self.requests.get_mut(&request) else { return };
         if self.outstanding == 0 {
             self.asked = Some((now, ahead_bytes));
-            if !self.turnaround.is_nudged() {
+            if !self.turnaround.is_backed_off() {
                 self.heard = now;
             }
         }
@@ -340,12 +337,12 @@ impl Peer {
         asked.give(block, symbols, due);
         self.dues.insert((due, request, block));
         self.progress = now;
-        self.untold.insert((request, block));
+        self.due_credits.insert((request, block));
     }
 
     /// A request has gone out on the control channel.
     pub(super) fn spoke_by_control(&mut self, now: Time) {
-        if self.requests.len() == 1 && !self.turnaround.is_nudged() {
+        if self.requests.len() == 1 && !self.turnaround.is_backed_off() {
             self.heard = now;
         }
         self.told = now;
@@ -415,7 +412,7 @@ impl Peer {
 
     fn has_to_speak(&self, now: Time, silence: Duration) -> bool {
         let told_late = || self.speaks_at(silence).is_some_and(|at| at <= now);
-        self.is_ready() && (self.report_due || !self.untold.is_empty()) || told_late()
+        self.is_ready() && (self.report_due || !self.due_credits.is_empty()) || told_late()
     }
 
     /// The next answer to a probe, report, or credit, for the server.
@@ -431,7 +428,7 @@ impl Peer {
         if self.alive_at(silence) <= now {
             // A sign of life repeats what may have been lost.
             let all = self.requests.iter().flat_map(|(r, asked)| asked.credited().map(|b| (*r, b)));
-            self.untold.extend(all.take(MAX_CREDITS));
+            self.due_credits.extend(all.take(MAX_CREDITS));
         }
         let feedback = self.feedback(now);
         self.packets.seal(Kind::Feedback, out, |_, out| feedback.emit(out));
@@ -454,49 +451,11 @@ impl Peer {
             feedback.loss_event_rate = report.loss_event_rate;
         }
         while feedback.credits.len() < MAX_CREDITS {
-            let Some((request, block)) = self.untold.pop_first() else { break };
+            let Some((request, block)) = self.due_credits.pop_first() else { break };
             let credit = self.requests.get(&request).map(|asked| asked.credit(request, block));
             // A request that is no more has had all its blocks, or was given up.
             feedback.credits.push(credit.unwrap_or(wire::packet::Credit { request, block, want: 0 }));
         }
         feedback
-    }
-}
-
-/// How long it takes from a credit to its first symbol (as RFC 6298 keeps a round trip).
-#[derive(Debug, Default)]
-struct Turnaround {
-    mean: Option<Duration>,
-    deviation: Duration,
-    nudges: u32,
-}
-
-impl Turnaround {
-    fn sample(&mut self, sample: Duration) {
-        match self.mean {
-            None => (self.mean, self.deviation) = (Some(sample), sample / 2),
-            Some(mean) => {
-                self.deviation = (3 * self.deviation + mean.abs_diff(sample)) / 4;
-                self.mean = Some((7 * mean + sample) / 8);
-            }
-        }
-    }
-
-    fn is_nudged(&self) -> bool {
-        self.nudges > 0
-    }
-
-    fn answered(&mut self) {
-        self.nudges = 0;
-    }
-
-    fn nudged(&mut self) {
-        self.nudges += 1;
-    }
-
-    fn patience(&self) -> Duration {
-        let patience = self.mean.unwrap_or(MOST_TURNAROUND) + 4 * self.deviation;
-        let patience = patience.clamp(LEAST_TURNAROUND, MOST_TURNAROUND);
-        (patience * 2_u32.pow(self.nudges.min(10))).min(MOST_TURNAROUND)
     }
 }
