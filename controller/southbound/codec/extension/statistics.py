@@ -1,203 +1,18 @@
-"""Packs and unpacks Weir's extension of OpenFlow: experimenter messages and actions.
-
-It mirrors `include/openflow/weir-ext.h` of the patched switch. Messages are without the 16 bytes
-of the experimenter header, which are `openflow.py`'s. All integers are big-endian.
-"""
+"""What a switch has counted: of its egress queues, and of TCP connections through them."""
 
 import struct
 from dataclasses import dataclass
-from enum import IntEnum, IntFlag
 from typing import NamedTuple, Self
 
-from controller.model.flow import MAX_WINDOW_SCALE
-
-EXPERIMENTER = 0x00025D7C
-VERSION = 2
-ANY_PORT = 0xFFFFFFFF
-LEAST_REPEAT_US = 100
-
-_SCALE_OF_SYN = 255
-
-_OFPAT_EXPERIMENTER = 0xFFFF
-
-
-class ExtensionError(ValueError):
-    """A malformed message of the extension."""
-
-
-class MessageType(IntEnum):
-    SUBSCRIBE = 1
-    QUEUE_EVENT = 2
-    WINDOW_SET = 3
-    QUEUE_STATS_REQUEST = 4
-    QUEUE_STATS_REPLY = 5
-    TCP_STATS_REQUEST = 6
-    TCP_STATS_REPLY = 7
-
-
-class ErrorCode(IntEnum):
-    """The codes of errors with experimenter EXPERIMENTER."""
-
-    BAD_VERSION = 1
-    BAD_FLAGS = 2
-    BAD_EVENT = 3
-    BAD_REGISTER = 4
-    BAD_TTL = 5
-    BAD_CLASS = 6
-    BAD_INTERVAL = 7
-
-
-class Capability(IntFlag):
-    """What a switch can do, by its answer to SUBSCRIBE."""
-
-    TCP_RWND = 1 << 0
-    TCP_RWND_REGISTER = 1 << 1
-    QUEUE_EVENT = 1 << 2
-    QUEUE_STATS = 1 << 3
-    CREDIT = 1 << 6
-    REPEAT = 1 << 7
-    TCP_STATS = 1 << 8
-    THRESHOLDS = 1 << 9
-
-
-NO_CAPABILITY = Capability(0)
-
-
-class SubscribeFlag(IntFlag):
-    QUEUE_EVENTS = 1 << 0
-
-
-@dataclass(frozen=True, slots=True)
-class Subscribe:
-    """The request and its answer; a request has no capabilities and no registers.
-
-    While the queue of the port is congested, its notice is repeated every `repeat_us`; 0 leaves
-    that to the queue's configuration. The switch uses the shortest interval that a controller
-    wants.
-    """
-
-    flags: SubscribeFlag
-    port: int = ANY_PORT
-    capabilities: Capability = NO_CAPABILITY
-    n_registers: int = 0
-    repeat_us: int = 0
-
-    _FORMAT = struct.Struct("!B3xIIIII")
-
-    def pack(self) -> bytes:
-        return self._FORMAT.pack(
-            *(VERSION, self.flags, self.port),
-            *(self.capabilities, self.n_registers, self.repeat_us),
-        )
-
-    @classmethod
-    def unpack(cls, body: bytes) -> Self:
-        """Raises ExtensionError. Unknown capabilities are kept."""
-        _check_length("SUBSCRIBE", body, cls._FORMAT.size)
-        version, flags, port, capabilities, n_registers, repeat_us = cls._FORMAT.unpack(body)
-        _check_version("SUBSCRIBE", version)
-        _check_zero("SUBSCRIBE", body[1:4])
-        if flags not in (0, SubscribeFlag.QUEUE_EVENTS):
-            raise ExtensionError(f"SUBSCRIBE has unknown flags 0x{flags:08x}")
-        if 0 < repeat_us < LEAST_REPEAT_US:
-            raise ExtensionError(f"SUBSCRIBE asks for notices every {repeat_us} us")
-        return cls(SubscribeFlag(flags), port, Capability(capabilities), n_registers, repeat_us)
-
-
-_QUEUE_EVENT = struct.Struct("!BB2xIIIIIQQ")
-
-
-class QueueEvent(NamedTuple):
-    """A notice of an egress queue: 0 CN-L, 1 CN-M, 2 CN-H, 3 CR (SDTCP section 3.2).
-
-    `time_ns` is the switch's CLOCK_MONOTONIC; `sequence` starts at 1 and rises by 1 for each notice
-    of the queue. `queue_bytes`, `packets` are its length, `limit_bytes` what it can hold.
-    """
-
-    event: int
-    port: int
-    queue: int
-    packets: int
-    queue_bytes: int
-    limit_bytes: int
-    time_ns: int
-    sequence: int
-
-    def pack(self) -> bytes:
-        return _QUEUE_EVENT.pack(VERSION, *self)
-
-    @classmethod
-    def unpack(cls, body: bytes) -> Self:
-        """Raises ExtensionError."""
-        _check_length("QUEUE_EVENT", body, _QUEUE_EVENT.size)
-        version, event, *rest = _QUEUE_EVENT.unpack(body)
-        _check_version("QUEUE_EVENT", version)
-        _check_zero("QUEUE_EVENT", body[2:4])
-        if event > 3:
-            raise ExtensionError(f"QUEUE_EVENT has unknown event {event}")
-        return cls(event, *rest)
-
-
-class Window(NamedTuple):
-    """One register of a WINDOW_SET.
-
-    The register's segments are in the account of credit of `port`; ANY_PORT stands for no account.
-    Then the fields after it are 0, and without a window the register is released. Only a released
-    register may have a `ttl_ms` of 0.
-
-    The account gives credit for up to `bound_bytes` of frames, queued and expected; 0 leaves that
-    to the switch. A request is held for `max_hold_ms` at most. `flow_class` is 0 or 1; `weight`, at
-    least 1, is its share in the account.
-    """
-
-    register: int
-    window_bytes: int
-    ttl_ms: int
-    port: int = ANY_PORT
-    bound_bytes: int = 0
-    max_hold_ms: int = 0
-    flow_class: int = 0
-    weight: int = 0
-
-
-_WINDOW_SET = struct.Struct("!B7x")
-_WINDOW = struct.Struct("!IIIIIHBB")
-
-
-class WindowSet(NamedTuple):
-    """Sets registers, all or none of them."""
-
-    windows: tuple[Window, ...]
-
-    def pack(self) -> bytes:
-        return _WINDOW_SET.pack(VERSION) + b"".join(
-            _WINDOW.pack(*window) for window in self.windows
-        )
-
-    @classmethod
-    def unpack(cls, body: bytes) -> Self:
-        """Raises ExtensionError."""
-        _check_entries("WINDOW_SET", body, _WINDOW_SET.size, _WINDOW.size)
-        _check_version("WINDOW_SET", body[0])
-        _check_zero("WINDOW_SET", body[1:8])
-        windows = tuple(map(Window._make, _WINDOW.iter_unpack(body[_WINDOW_SET.size :])))
-        for window in windows:
-            _check_window(window)
-        return cls(windows)
-
-
-def _check_window(window: Window) -> None:
-    name = f"WINDOW_SET of register {window.register}"
-    has_account = window.port != ANY_PORT
-    if (window.window_bytes or has_account) and not window.ttl_ms:
-        raise ExtensionError(f"{name} has no time to live")
-    if not has_account and any(window[4:]):
-        raise ExtensionError(f"{name} has credit but no port")
-    if has_account and not window.weight:
-        raise ExtensionError(f"{name} has no weight")
-    if window.flow_class > 1:
-        raise ExtensionError(f"{name} has unknown class {window.flow_class}")
-
+from controller.southbound.codec.extension.framing import (
+    ANY_PORT,
+    VERSION,
+    ExtensionError,
+    check_entries,
+    check_length,
+    check_version,
+    check_zero,
+)
 
 _STATS_REQUEST = struct.Struct("!BB2xI")
 # Of a request: thresholds are wanted. Of a reply: every entry has them.
@@ -243,10 +58,10 @@ class TcpStatsRequest:
 
 def _unpack_request(name: str, body: bytes, known: int) -> tuple[int, int]:
     """Flags and port; `known` are the flags that there may be."""
-    _check_length(name, body, _STATS_REQUEST.size)
+    check_length(name, body, _STATS_REQUEST.size)
     version, flags, port = _STATS_REQUEST.unpack(body)
-    _check_version(name, version)
-    _check_zero(name, body[2:4])
+    check_version(name, version)
+    check_zero(name, body[2:4])
     if flags & ~known:
         raise ExtensionError(f"{name} has unknown flags 0x{flags:02x}")
     return flags, port
@@ -385,7 +200,7 @@ class QueueStatsReply:
         flags = _unpack_head("QUEUE_STATS reply", body, _MORE | _THRESHOLDS)
         has_thresholds = bool(flags & _THRESHOLDS)
         size = cls._ENTRY.size + (cls._LEVELS.size if has_thresholds else 0)
-        _check_entries("QUEUE_STATS reply", body, _REPLY.size, size)
+        check_entries("QUEUE_STATS reply", body, _REPLY.size, size)
         queues = tuple(
             cls._unpack_entry(body, offset, has_thresholds)
             for offset in range(_REPLY.size, len(body), size)
@@ -394,7 +209,7 @@ class QueueStatsReply:
 
     @classmethod
     def _unpack_entry(cls, body: bytes, offset: int, has_thresholds: bool) -> QueueStats:
-        _check_zero("QUEUE_STATS reply", body[offset + 10 : offset + 16])
+        check_zero("QUEUE_STATS reply", body[offset + 10 : offset + 16])
         entry = cls._ENTRY.unpack_from(body, offset)
         (level, flags), fields = entry[2:4], (*entry[:3], *entry[4:])
         limit_pkts = fields[6]
@@ -475,7 +290,7 @@ class TcpStatsReply:
     def unpack(cls, body: bytes) -> Self:
         """Raises ExtensionError."""
         flags = _unpack_head("TCP_STATS reply", body, _MORE)
-        _check_entries("TCP_STATS reply", body, _REPLY.size, cls._ENTRY.size)
+        check_entries("TCP_STATS reply", body, _REPLY.size, cls._ENTRY.size)
         ports = []
         for entry in cls._ENTRY.iter_unpack(body[_REPLY.size :]):
             answers = [
@@ -486,117 +301,14 @@ class TcpStatsReply:
         return cls(tuple(ports), bool(flags & _MORE))
 
 
-Message = (
-    Subscribe
-    | QueueEvent
-    | WindowSet
-    | QueueStatsRequest
-    | QueueStatsReply
-    | TcpStatsRequest
-    | TcpStatsReply
-)
-
-_MESSAGES: dict[int, type[Message]] = {
-    MessageType.SUBSCRIBE: Subscribe,
-    MessageType.QUEUE_EVENT: QueueEvent,
-    MessageType.WINDOW_SET: WindowSet,
-    MessageType.QUEUE_STATS_REQUEST: QueueStatsRequest,
-    MessageType.QUEUE_STATS_REPLY: QueueStatsReply,
-    MessageType.TCP_STATS_REQUEST: TcpStatsRequest,
-    MessageType.TCP_STATS_REPLY: TcpStatsReply,
-}
-
-
-def unpack(exp_type: int, body: bytes) -> Message:
-    """A message of the extension. Raises ExtensionError."""
-    if exp_type not in _MESSAGES:
-        raise ExtensionError(f"unknown message type {exp_type}")
-    return _MESSAGES[exp_type].unpack(body)
-
-
-@dataclass(frozen=True, slots=True)
-class TcpRwnd:
-    """Action: lower the raw window field of a segment to this value; never raise it."""
-
-    max_raw_window: int
-
-    _FORMAT = struct.Struct("!HHIHH4x")
-    _SUBTYPE = 1
-
-    def pack(self) -> bytes:
-        return self._FORMAT.pack(
-            _OFPAT_EXPERIMENTER, 16, EXPERIMENTER, self._SUBTYPE, self.max_raw_window
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class TcpRwndRegister:
-    """Action: lower the window of a segment to a register's, for a sender with this window scale.
-
-    Without a scale, the account of credit uses the one in the sender's SYN.
-    """
-
-    register: int
-    window_scale: int | None
-
-    _FORMAT = struct.Struct("!HHIHBxI")
-    _SUBTYPE = 2
-
-    def pack(self) -> bytes:
-        scale = _SCALE_OF_SYN if self.window_scale is None else self.window_scale
-        return self._FORMAT.pack(
-            _OFPAT_EXPERIMENTER, 16, EXPERIMENTER, self._SUBTYPE, scale, self.register
-        )
-
-
-def unpack_action(action: bytes) -> TcpRwnd | TcpRwndRegister:
-    """An action of the extension, its header included. Raises ExtensionError."""
-    _check_length("action", action, 16)
-    kind, length, experimenter, subtype = struct.unpack_from("!HHIH", action)
-    if (kind, length, experimenter) != (_OFPAT_EXPERIMENTER, 16, EXPERIMENTER):
-        raise ExtensionError("not an action of the extension")
-    if subtype == TcpRwnd._SUBTYPE:
-        _check_zero("tcp_rwnd", action[12:16])
-        return TcpRwnd(TcpRwnd._FORMAT.unpack(action)[4])
-    if subtype == TcpRwndRegister._SUBTYPE:
-        _check_zero("tcp_rwnd_register", action[11:12])
-        window_scale, register = TcpRwndRegister._FORMAT.unpack(action)[4:]
-        if window_scale == _SCALE_OF_SYN:
-            return TcpRwndRegister(register, None)
-        if window_scale > MAX_WINDOW_SCALE:
-            raise ExtensionError(f"tcp_rwnd_register has window scale {window_scale}")
-        return TcpRwndRegister(register, window_scale)
-    raise ExtensionError(f"unknown action {subtype}")
-
-
 def _unpack_head(name: str, body: bytes, known: int) -> int:
     """Check what a reply with statistics starts with, and return its flags; `known` are those that
     there may be."""
     if len(body) < _REPLY.size:
         raise ExtensionError(f"{name} has {len(body)} bytes, less than {_REPLY.size}")
     version, flags = _REPLY.unpack_from(body)
-    _check_version(name, version)
-    _check_zero(name, body[2:8])
+    check_version(name, version)
+    check_zero(name, body[2:8])
     if flags & ~known:
         raise ExtensionError(f"{name} has unknown flags 0x{flags:02x}")
     return int(flags)
-
-
-def _check_length(name: str, body: bytes, expected: int) -> None:
-    if len(body) != expected:
-        raise ExtensionError(f"{name} has {len(body)} bytes, not {expected}")
-
-
-def _check_entries(name: str, body: bytes, head: int, entry: int) -> None:
-    if len(body) < head or (len(body) - head) % entry:
-        raise ExtensionError(f"{name} has {len(body)} bytes, not {head} and a multiple of {entry}")
-
-
-def _check_version(name: str, version: int) -> None:
-    if version != VERSION:
-        raise ExtensionError(f"{name} is of version {version}; this controller speaks {VERSION}")
-
-
-def _check_zero(name: str, padding: bytes) -> None:
-    if any(padding):
-        raise ExtensionError(f"{name} has non-zero padding")
