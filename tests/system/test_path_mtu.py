@@ -141,8 +141,8 @@ def test_a_file_arrives_whatever_the_path_carries(
         assert outcome["path_bytes"] <= (falls_to or mtu) - 28, outcome
         assert (outcome["pieces"] > 0) == (falls_to is not None), outcome
     else:
-        # The same of LTTP, but for the beginning: symbols are then as long as the client's
-        # system knows.
+        # An LTTP client asks for symbols as long as its own interface carries: over a narrower path
+        # they come in pieces from the start.
         assert sum(server["pieces"] for server in outcome["servers"]) > 0, outcome
     assert took_s < 15, (took_s, outcome)
     # What came before the path changed was not sent again, but for blocks that were under way.

@@ -497,21 +497,22 @@ fn symbols_in_pieces_take_memory_for_a_few_and_none_that_there_is_not() {
 }
 
 #[test]
-fn an_object_that_has_the_number_of_one_before_may_have_longer_symbols() {
+fn an_object_shares_no_pieces_with_one_that_had_its_number_before() {
     let mut receiver = greeted(ReceiverConfig::default());
-    for (symbol_bytes, first) in [(64, 0), (1_024, 1)] {
+    // Longer symbols, and then the other half of one that would make it whole.
+    for (number, symbol_bytes, which) in [(0, 64, 1), (1, 1_024, 1), (2, 1_024, 0)] {
         let control::Sender::Offer(offer) = offered(0, 1 << 16, 64) else { unreachable!() };
         receiver.handle_control(Time::ZERO, control::Sender::Offer(Offer { symbol_bytes, ..offer }));
         receiver.accept(0, &[Run { first: 0, count: u32::MAX }]);
         let symbol = Symbol { request: 0, block: 0, index: 0, sent_us: 0, rtt_us: 0 };
-        let mut half = datagram(Kind::Piece, first, |out| {
-            Piece { symbol, piece: 1, of: 2 }.emit(out);
+        let mut half = datagram(Kind::Piece, number, |out| {
+            Piece { symbol, piece: which, of: 2 }.emit(out);
             out.resize(out.len() + usize::from(symbol_bytes) / 2, 7);
         });
         assert!(receiver.handle_datagram(Time::ZERO, Codepoint::NotEct, &mut half).is_none());
         receiver.refuse(0, Refusal::Busy, String::new());
     }
-    assert_eq!((receiver.counters().pieces, end_of(&mut receiver)), (2, None));
+    assert_eq!((receiver.counters().pieces, end_of(&mut receiver)), (3, None));
 }
 
 #[test]

@@ -214,6 +214,24 @@ fn halves_of_ever_other_symbols_are_forgotten_but_for_a_few() {
     assert_eq!(victim.useful, 0);
 }
 
+#[test]
+fn a_request_shares_no_pieces_with_one_that_had_its_number_before() {
+    let mut victim = victim(true);
+    victim.piece((0, 0, 0), (0, 2), 50);
+    victim.client.cancel(SERVER, 0);
+    // Numbers come again after 65,536 requests.
+    let client = &mut victim.client;
+    while let Some(request @ 1..) = client.fetch(SERVER, "a".into(), Vec::new(), None) {
+        client.cancel(SERVER, request);
+    }
+    victim.work();
+    victim.parameters(0, 10_000);
+    victim.piece((0, 0, 0), (1, 2), 50);
+    assert_eq!(victim.useful, 0);
+    victim.piece((0, 0, 0), (0, 2), 50);
+    assert_eq!(victim.useful, 1);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

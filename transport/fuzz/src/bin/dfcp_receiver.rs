@@ -53,8 +53,6 @@ fuzz_target!(|bytes: &[u8]| {
                 symbol_bytes[usize::from(offer.parameters.request)] = usize::from(offer.symbol_bytes);
                 receiver.handle_control(now, control::Sender::Offer(offer));
             }
-            5 => receiver.stored((bytes.byte() % REQUESTS).into()),
-            6 => receiver.refuse((bytes.byte() % REQUESTS).into(), Refusal::Busy, String::new()),
             2 | 3 => {
                 let mut datagram = Vec::new();
                 let (is_piece, which) = (bytes.byte() % 2 == 0, bytes.byte());
@@ -91,6 +89,8 @@ fuzz_target!(|bytes: &[u8]| {
                 }
             }
             4 => drop(receiver.handle_datagram(now, Codepoint::Ce, &mut bytes.some())),
+            5 => receiver.stored((bytes.byte() % REQUESTS).into()),
+            6 => receiver.refuse((bytes.byte() % REQUESTS).into(), Refusal::Busy, String::new()),
             _ => now = now + Duration::from_nanos(bytes.number(4)),
         }
         receiver.handle_timeout(now);

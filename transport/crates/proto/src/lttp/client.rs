@@ -215,7 +215,7 @@ impl Client {
         let mut fetch = asked.unsent.take()?;
         if let Pacing::Client { first } = &mut fetch.pacing {
             *first = asked.first_credit();
-            peer.due_credits.retain(|(r, _)| *r != request);
+            peer.credits_to_tell.retain(|(r, _)| *r != request);
         } else {
             asked.start_all(self.config.max_blocks);
         }
@@ -346,7 +346,7 @@ impl Client {
         peer.outstanding -= u32::from(outstanding);
         self.outstanding_bytes -= usize::from(outstanding) * wire_bytes;
         self.control.push_back((server, control::Client::Done { request, block }));
-        peer.due_credits.insert((request, block));
+        peer.credits_to_tell.insert((request, block));
         self.expect_all(server, request);
         self.finish(server, request);
     }
@@ -378,8 +378,7 @@ impl Client {
     fn finish(&mut self, server: ServerId, request: u16) {
         let peer = &mut self.peers[server.0];
         if peer.requests.get(&request).is_some_and(Asked::is_complete) {
-            peer.requests.remove(&request);
-            peer.pieces.forget(request);
+            peer.remove(request);
         }
     }
 
@@ -387,9 +386,8 @@ impl Client {
     fn forget(&mut self, server: ServerId, request: u16) -> bool {
         let wire_bytes = self.wire_bytes(server);
         let Some(peer) = self.peers.get_mut(server.0) else { return false };
-        let Some(asked) = peer.requests.remove(&request) else { return false };
-        peer.pieces.forget(request);
-        peer.due_credits.retain(|(r, _)| *r != request);
+        let Some(asked) = peer.remove(request) else { return false };
+        peer.credits_to_tell.retain(|(r, _)| *r != request);
         self.unsent.retain(|unsent| *unsent != (server, request));
         peer.outstanding -= asked.outstanding();
         self.outstanding_bytes -= asked.outstanding() as usize * wire_bytes;
@@ -408,7 +406,7 @@ impl Client {
         self.outstanding_bytes -= usize::from(is_out) * self.wire_bytes(server);
         let peer = &mut self.peers[server.0];
         peer.stage = Stage::Gone;
-        peer.due_credits.clear();
+        peer.credits_to_tell.clear();
         self.control.retain(|(s, _)| *s != server);
         self.events.push_back(ClientEvent::Lost { server, reason });
     }

@@ -96,7 +96,7 @@ fn a_request_that_has_the_number_of_one_before_begins_with_nothing() {
         pieces.add(&piece(0, which, 2), &payload, symbol_bytes, &budget, &mut whole)
     };
     assert_eq!(add(&mut pieces, 0, 1, 100), Added::Kept);
-    // Whose symbols are longer, even if nobody has said that the one before is over.
+    // A request of the same number has longer symbols, though nobody has said that the first is over.
     assert_eq!(add(&mut pieces, 0, 2, 1_000), Added::Kept);
     pieces.forget(1);
     assert_eq!(add(&mut pieces, 1, 3, 1_000), Added::Kept);

@@ -13,13 +13,13 @@ pub enum Fate {
     IsForged,
 }
 
-/// Most pass.
-pub fn any() -> impl Strategy<Value = Fate> {
+/// The fate of one datagram, which passes in most cases.
+pub fn mostly_passes() -> impl Strategy<Value = Fate> {
     prop_oneof![
-        16 => Just(Fate::Passes),
-        3 => Just(Fate::IsLost),
-        2 => Just(Fate::ComesTwice),
-        2 => Just(Fate::ComesLate),
-        2 => Just(Fate::IsForged),
+        29 => Just(Fate::Passes),
+        6 => Just(Fate::IsLost),
+        5 => Just(Fate::ComesTwice),
+        5 => Just(Fate::ComesLate),
+        5 => Just(Fate::IsForged),
     ]
 }

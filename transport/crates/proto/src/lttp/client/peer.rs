@@ -78,9 +78,9 @@ pub(super) struct Peer {
     pub(super) receiver: tfrc::Receiver,
     report_due: bool,
     /// Blocks whose credit has changed, or that are complete.
-    pub(super) due_credits: BTreeSet<(u16, u32)>,
+    pub(super) credits_to_tell: BTreeSet<(u16, u32)>,
     /// Numbers of the server by which credit must have brought its symbols, with request and block.
-    dues: BTreeSet<(u64, u16, u32)>,
+    deadlines: BTreeSet<(u64, u16, u32)>,
     /// When the server was last heard, or could not be expected to speak; and when it was last told something.
     pub(super) heard: Time,
     told: Time,
@@ -122,8 +122,8 @@ impl Peer {
             next_request: 0,
             receiver,
             report_due: false,
-            due_credits: BTreeSet::new(),
-            dues: BTreeSet::new(),
+            credits_to_tell: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
             heard: now,
             told: now,
             echo: None,
@@ -287,7 +287,7 @@ impl Peer {
         (self.asked, self.gave_up) = (None, Some(now));
         for (request, asked) in &mut self.requests {
             let blocks = asked.give_up().into_iter().map(|(block, _)| (*request, block));
-            self.due_credits.extend(blocks);
+            self.credits_to_tell.extend(blocks);
         }
         let given_up = std::mem::take(&mut self.outstanding);
         self.report.given_up += u64::from(given_up);
@@ -297,8 +297,10 @@ impl Peer {
     /// Gives up symbols that others have overtaken so far that they are lost. Returns how many they were.
     pub(super) fn give_up_overdue(&mut self) -> u32 {
         let mut given_up = 0;
-        while let Some(&(due, request, block)) = self.dues.first().filter(|(due, ..)| *due < self.highest) {
-            self.dues.pop_first();
+        while let Some(&(due, request, block)) =
+            self.deadlines.first().filter(|(due, ..)| *due < self.highest)
+        {
+            self.deadlines.pop_first();
             let asked = self.requests.get_mut(&request);
             given_up += asked.map_or(0, |asked| u32::from(asked.overdue(block, due)));
         }
@@ -308,6 +310,12 @@ impl Peer {
             self.gave_up = Some(self.progress);
         }
         given_up
+    }
+
+    /// A request is over. Returns what has come of it, if there was such a request.
+    pub(super) fn remove(&mut self, request: u16) -> Option<Asked> {
+        self.pieces.forget(request);
+        self.requests.remove(&request)
     }
 
     /// A block that is to be given credit, and for how many symbols.
@@ -335,9 +343,9 @@ impl Peer {
         // A server may answer requests in turns: all that is out, twice over, comes before.
         let due = self.highest + 2 * u64::from(self.outstanding) * u64::from(self.datagrams) + LATE_NUMBERS;
         asked.give(block, symbols, due);
-        self.dues.insert((due, request, block));
+        self.deadlines.insert((due, request, block));
         self.progress = now;
-        self.due_credits.insert((request, block));
+        self.credits_to_tell.insert((request, block));
     }
 
     /// A request has gone out on the control channel.
@@ -412,7 +420,7 @@ impl Peer {
 
     fn has_to_speak(&self, now: Time, silence: Duration) -> bool {
         let told_late = || self.speaks_at(silence).is_some_and(|at| at <= now);
-        self.is_ready() && (self.report_due || !self.due_credits.is_empty()) || told_late()
+        self.is_ready() && (self.report_due || !self.credits_to_tell.is_empty()) || told_late()
     }
 
     /// The next answer to a probe, report, or credit, for the server.
@@ -428,7 +436,7 @@ impl Peer {
         if self.alive_at(silence) <= now {
             // A sign of life repeats what may have been lost.
             let all = self.requests.iter().flat_map(|(r, asked)| asked.credited().map(|b| (*r, b)));
-            self.due_credits.extend(all.take(MAX_CREDITS));
+            self.credits_to_tell.extend(all.take(MAX_CREDITS));
         }
         let feedback = self.feedback(now);
         self.packets.seal(Kind::Feedback, out, |_, out| feedback.emit(out));
@@ -451,7 +459,7 @@ impl Peer {
             feedback.loss_event_rate = report.loss_event_rate;
         }
         while feedback.credits.len() < MAX_CREDITS {
-            let Some((request, block)) = self.due_credits.pop_first() else { break };
+            let Some((request, block)) = self.credits_to_tell.pop_first() else { break };
             let credit = self.requests.get(&request).map(|asked| asked.credit(request, block));
             // A request that is no more has had all its blocks, or was given up.
             feedback.credits.push(credit.unwrap_or(wire::packet::Credit { request, block, want: 0 }));

@@ -17,7 +17,7 @@ impl Client {
         if !self.config.credits || self.peers.is_empty() || self.peers.iter().any(Peer::hello_due) {
             return;
         }
-        self.reckon();
+        self.update_rtt();
         let window = self.window.bytes();
         if self.cap.is_none() {
             self.cap = self.config.max_bps.map(|bps| RateCap::new(now, bps));
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// The window is for the farthest of those that are asked for something.
-    fn reckon(&mut self) {
+    fn update_rtt(&mut self) {
         let busy = self.peers.iter().filter(|peer| !peer.requests.is_empty());
         if let Some(rtt) = busy.filter_map(|peer| peer.rtt).max() {
             self.window.set_rtt(rtt);
