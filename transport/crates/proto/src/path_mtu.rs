@@ -24,9 +24,10 @@ const MOST_ERROR: f64 = 1e-3;
 const MOST_PROBES: u32 = 64;
 /// After this the path may have come to carry more (PMTU_RAISE_TIMER, section 5.1.1).
 const RAISE: Duration = Duration::from_secs(600);
-/// Beside two round trips, a probe's answer may take so long. The PROBE_TIMER of section 5.1.1 is for those who do not know
-/// the round trip.
+/// Beside two round trips, a probe's answer may take so long.
 const PROBE_MARGIN: Duration = Duration::from_millis(25);
+/// While the round trip is not known (PROBE_TIMER, section 5.1.1, which may not be less).
+const PROBE_TIMER: Duration = Duration::from_secs(1);
 /// While nothing passes, rounds come at least so often.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Where more than this share is lost, that is congestion rather than the length: a silence has to be so long to be a sign of that.
@@ -56,13 +57,14 @@ pub struct PathMtu {
     most_lost: u32,
     /// Nothing is doubted before nothing has come for so long, beside what an answer may take.
     silence: Duration,
-    rtt: Duration,
+    rtt: Option<Duration>,
     round: Option<Round>,
     next_round: Option<Time>,
-    /// The next round but one comes so much later.
+    /// If the next round is not answered at all, the one after it comes so much later.
     pause: Duration,
     /// Full-sized datagrams that were sent since one came, and when the first of them was.
     unanswered: Option<(Time, u32)>,
+    /// Whether `size` still passes is in question; what is known of longer ones stays so.
     doubted: bool,
 }
 
@@ -73,7 +75,7 @@ struct Round {
     sent: usize,
     /// The longest that was answered; 0: none.
     best: u16,
-    ends: Time,
+    began: Time,
 }
 
 impl Round {
@@ -83,8 +85,8 @@ impl Round {
 }
 
 impl PathMtu {
-    /// Of a path that is to carry datagrams of `max` bytes, if it can. `rtt`: as far as it is known.
-    pub fn new(now: Time, max: u16, rtt: Duration) -> Self {
+    /// Of a path that is to carry datagrams of `max` bytes, if it can.
+    pub fn new(now: Time, max: u16) -> Self {
         let mut path = PathMtu {
             max,
             size: max.min(MIN_BYTES),
@@ -94,7 +96,7 @@ impl PathMtu {
             failures: 0,
             most_lost: MAX_PROBES,
             silence: Duration::ZERO,
-            rtt,
+            rtt: None,
             round: None,
             next_round: Some(now),
             pause: Duration::ZERO,
@@ -109,7 +111,7 @@ impl PathMtu {
 
     /// A path that is known to carry datagrams of `max` bytes: no longer ones are to be sent.
     pub fn known(now: Time, max: u16) -> Self {
-        PathMtu { size: max, low: max, next_round: None, ..Self::new(now, max, Duration::ZERO) }
+        PathMtu { size: max, low: max, next_round: None, ..Self::new(now, max) }
     }
 
     /// Datagrams of up to `max` bytes are to be sent from now on, if the path carries them.
@@ -117,9 +119,12 @@ impl PathMtu {
         if max <= self.max {
             return;
         }
-        // Unless something is known to be too long, this is what is tried next.
-        if self.high > self.max && !self.doubted {
-            (self.high, self.round, self.next_round) = (max.saturating_add(1), None, Some(now));
+        // Unless something is known to be too long, this is what is tried next; after a doubt, if there is one.
+        if self.high > self.max {
+            self.high = max.saturating_add(1);
+            if !self.doubted {
+                (self.round, self.next_round) = (None, Some(now));
+            }
         }
         self.max = max;
     }
@@ -144,26 +149,31 @@ impl PathMtu {
         self.doubted
     }
 
-    /// The share of datagrams that is lost, and the round trip: how often a probe is repeated, and how long it takes.
-    pub fn measure(&mut self, loss: f64, rtt: Duration) {
+    /// The share of datagrams that is lost, and the round trip if it is known: how often a probe is repeated, and how long it takes.
+    pub fn measure(&mut self, loss: f64, rtt: Option<Duration>) {
         let enough = (MOST_ERROR.ln() / loss.clamp(1e-9, 0.99).ln()).ceil();
-        (self.most_lost, self.rtt) = ((enough as u32).clamp(MAX_PROBES, MOST_PROBES), rtt);
+        self.most_lost = (enough as u32).clamp(MAX_PROBES, MOST_PROBES);
+        self.rtt = rtt.or(self.rtt);
         self.silence = if loss > MOST_LOSS { LONG_SILENCE } else { Duration::ZERO };
     }
 
     /// What is sent while the longest is not known to pass (BASE_PLPMTU).
     fn base(&self) -> u16 {
-        BASE_BYTES.min(self.high - 1)
+        BASE_BYTES.min(self.candidate())
     }
 
     /// The length in question.
     fn candidate(&self) -> u16 {
-        if self.refuted { self.low + (self.high - self.low) / 2 } else { self.high - 1 }
+        match (self.doubted, self.refuted) {
+            (true, _) => self.size,
+            (false, true) => self.low + (self.high - self.low) / 2,
+            (false, false) => self.high - 1,
+        }
     }
 
     /// How long an answer may take.
     fn patience(&self) -> Duration {
-        2 * self.rtt + PROBE_MARGIN
+        self.rtt.map_or(PROBE_TIMER, |rtt| 2 * rtt + PROBE_MARGIN)
     }
 
     /// The length of a probe that is to go now, if one is.
@@ -172,7 +182,7 @@ impl PathMtu {
         if self.round.is_none() && self.next_round.is_some_and(|at| at <= now) {
             self.next_round = None;
             let mut sizes = match self.low {
-                0 => [self.candidate(), self.base(), MIN_BYTES.min(self.high - 1)],
+                0 => [self.candidate(), self.base(), MIN_BYTES.min(self.candidate())],
                 low => [self.candidate(), low, 0],
             };
             // In some cases two of them are the same.
@@ -181,7 +191,7 @@ impl PathMtu {
                     sizes[at] = 0;
                 }
             }
-            self.round = Some(Round { sizes, sent: 0, best: 0, ends: now + self.patience() });
+            self.round = Some(Round { sizes, sent: 0, best: 0, began: now });
         }
         let round = self.round.as_mut()?;
         let (at, size) =
@@ -194,9 +204,10 @@ impl PathMtu {
     pub fn on_answered(&mut self, now: Time, bytes: u16) {
         let asked = |round: &Round| round.sizes[..round.sent].contains(&bytes);
         let Some(round) = self.round.as_mut().filter(|round| bytes > 0 && asked(round)) else {
-            // It is late: shorter ones, or a later round, have overtaken it.
-            if self.low > 0 && bytes == self.candidate() && !self.is_settled() {
+            // It is late: shorter ones, or a later round, have overtaken it. It may be from before a doubt, though.
+            if bytes == self.candidate() && !self.doubted && !self.is_settled() {
                 self.confirm(bytes);
+                self.unanswered = None;
                 self.go_on(now);
             }
             return;
@@ -210,14 +221,11 @@ impl PathMtu {
 
     /// Lets timers expire.
     pub fn handle_timeout(&mut self, now: Time) {
-        if let Some(round) = self.round.take_if(|round| round.ends <= now) {
+        let patience = self.patience();
+        if let Some(round) = self.round.take_if(|round| round.began + patience <= now) {
             self.conclude(now, round.best, round.sizes[0]);
         }
-        let patience = self.patience() + self.silence;
-        let lost = MOST_LOST.max(self.most_lost);
-        if self.unanswered.is_some_and(|(since, count)| count >= lost && since + patience <= now)
-            && !self.doubted
-        {
+        if self.doubt_at().is_some_and(|at| at <= now) {
             self.doubt(now);
         }
         if self.is_settled() && !self.doubted && self.next_round.is_some_and(|at| at <= now) {
@@ -230,12 +238,17 @@ impl PathMtu {
     pub fn poll_timeout(&self) -> Option<Time> {
         let round = self.round.as_ref().map(|round| {
             let unsent = round.sizes[round.sent..].iter().any(|size| *size > 0);
-            if unsent { Time::ZERO } else { round.ends }
+            if unsent { Time::ZERO } else { round.began + self.patience() }
         });
+        let next_round = self.next_round.filter(|_| self.round.is_none());
+        round.into_iter().chain(next_round).chain(self.doubt_at()).min()
+    }
+
+    /// When it comes into question whether `size` passes. While nothing is known, it is in question anyway.
+    fn doubt_at(&self) -> Option<Time> {
         let lost = MOST_LOST.max(self.most_lost);
-        let doubt = self.unanswered.filter(|(_, count)| *count >= lost && !self.doubted);
-        let doubt = doubt.map(|(since, _)| since + self.patience() + self.silence);
-        round.into_iter().chain(self.next_round.filter(|_| self.round.is_none())).chain(doubt).min()
+        let (since, _) = self.unanswered.filter(|(_, count)| *count >= lost && self.low > 0)?;
+        Some(since + self.patience() + self.silence)
     }
 
     /// Datagrams were sent that are as long as the path carries, or nearly so.
@@ -250,7 +263,8 @@ impl PathMtu {
     pub fn on_arrived(&mut self, now: Time, datagrams: u32) {
         self.unanswered = (datagrams > 0 && self.max > MIN_BYTES).then_some((now, datagrams));
         if std::mem::take(&mut self.doubted) {
-            (self.low, self.round) = (self.size, None);
+            self.confirm(self.size);
+            self.round = None;
             self.go_on(now);
         }
     }
@@ -266,7 +280,7 @@ impl PathMtu {
         self.round = None;
         if self.size > bytes {
             self.size = if bytes >= BASE_BYTES { BASE_BYTES } else { MIN_BYTES };
-            self.low = 0;
+            (self.low, self.doubted) = (0, false);
         } else if self.low > bytes {
             self.low = 0;
         }
@@ -278,9 +292,7 @@ impl PathMtu {
 
     /// Perhaps the path carries less than before: it is tried whether it is the length (section 4.3).
     fn doubt(&mut self, now: Time) {
-        self.doubted = true;
-        // Longer ones than those in use are of no interest now.
-        (self.high, self.refuted, self.failures) = (self.size + 1, false, 0);
+        (self.doubted, self.failures) = (true, 0);
         (self.low, self.round) = (0, None);
         (self.next_round, self.pause) = (Some(now), Duration::ZERO);
     }
@@ -294,20 +306,28 @@ impl PathMtu {
     fn conclude(&mut self, now: Time, best: u16, first: u16) {
         if best == 0 {
             // Nothing passes, whatever its length.
-            self.pause = (2 * self.pause).clamp(self.patience(), LONGEST_PAUSE.max(self.patience()));
             self.next_round = Some(now + self.pause);
+            self.pause = (2 * self.pause).clamp(self.patience(), LONGEST_PAUSE.max(self.patience()));
             return;
         }
         self.pause = Duration::ZERO;
         // Full queues lose long datagrams rather than short ones: where much is lost, one round tells nothing.
         if self.doubted && best < first && self.most_lost > MAX_PROBES && self.failures + 1 < self.most_lost {
-            (self.failures, self.next_round) = (self.failures + 1, Some(now + self.rtt));
+            (self.failures, self.next_round) =
+                (self.failures + 1, Some(now + self.rtt.unwrap_or(PROBE_TIMER)));
             return;
         }
         let base = self.base();
         if self.low == 0 {
             // What was sent in vain was too long, or was lost for another reason: it is no cause of another doubt.
-            (self.unanswered, self.doubted) = (None, false);
+            self.unanswered = None;
+            if std::mem::take(&mut self.doubted) {
+                if best == first {
+                    self.confirm(best);
+                    return self.go_on(now);
+                }
+                (self.high, self.refuted) = (first + 1, false);
+            }
             self.size = best;
             if best >= base {
                 self.low = best;

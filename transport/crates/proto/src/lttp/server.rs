@@ -300,12 +300,12 @@ impl Server {
         self.heard = now;
         self.peer = Some(from);
         self.welcome = Some((number, bytes));
-        self.path.proven(now, bytes);
+        let rtt = now.since(greeted).max(Duration::from_micros(1));
+        self.path.proven(now, bytes, rtt);
         for request in self.requests.values() {
             self.path.on_request(now, request.fetch.symbol_bytes, false);
         }
         let config = &self.config;
-        let rtt = now.since(greeted).max(Duration::from_micros(1));
         self.tfrc.get_or_insert_with(|| {
             let start = config.start_bytes_per_s.map_or(tfrc::Start::Rtt(rtt), tfrc::Start::Rate);
             let options = tfrc::Options { least_timeout: config.least_timeout, ..tfrc::Options::default() };
@@ -331,7 +331,8 @@ impl Server {
             }
         }
         let since = self.packets.next_number() - 1 - feedback.highest;
-        self.path.on_feedback(now, feedback, self.rtt(), since);
+        let rtt = self.tfrc.as_ref().and_then(tfrc::Sender::rtt);
+        self.path.on_feedback(now, feedback, rtt, since);
         for Credit { request, block, want } in &feedback.credits {
             if *want == 0 {
                 self.complete(*request, *block);

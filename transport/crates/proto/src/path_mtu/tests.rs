@@ -21,9 +21,15 @@ struct Path {
 
 impl Path {
     fn new(max: u16, carries: u16, rtt: Duration) -> Self {
-        let mtu = PathMtu::new(Time::ZERO, max, rtt);
+        let mut mtu = PathMtu::new(Time::ZERO, max);
+        mtu.measure(0.0, Some(rtt));
         let (answers, loses) = (VecDeque::new(), Box::new(|| false));
         Path { carries, rtt, loses, answers, now: Time::ZERO, mtu, probes: 0, longest: 0 }
+    }
+
+    /// Whose round trip is not known.
+    fn unmeasured(self) -> Self {
+        Path { mtu: PathMtu::new(Time::ZERO, self.mtu.max), ..self }
     }
 
     fn losing(self, loss: f64, seed: u64) -> Self {
@@ -33,7 +39,7 @@ impl Path {
             ((state >> 33) as f64) < loss * (1_u64 << 31) as f64
         });
         let mut path = Path { loses, ..self };
-        path.mtu.measure(loss, path.rtt);
+        path.mtu.measure(loss, Some(path.rtt));
         path
     }
 
@@ -92,6 +98,36 @@ fn a_path_that_carries_all_is_found_in_one_round_trip() {
     assert_eq!(path.probes, 3, "nothing longer is wanted");
 }
 
+/// Until then anything that is sent is unanswered, which is no sign of a path that carries less.
+#[test]
+fn a_round_trip_that_is_not_known_costs_no_more_than_itself() {
+    for rtt in [1, 30, 120, 170, 500, 950].map(|ms| ms * MS) {
+        let mut path = Path::new(1452, 9000, rtt).unmeasured();
+        path.run(rtt, true);
+        assert_eq!((path.mtu.size(), path.probes, path.mtu.is_settled()), (1452, 3, true), "{rtt:?}");
+    }
+    // Answers that come later than is waited for count as well.
+    for rtt in (50..3000).step_by(50).map(|ms| ms * MS) {
+        let mut path = Path::new(1452, 9000, rtt);
+        path.mtu.measure(0.0, Some(MS));
+        path.run(rtt, true);
+        assert_eq!((path.mtu.size(), path.mtu.is_settled()), (1452, true), "{rtt:?}");
+    }
+}
+
+#[test]
+fn a_doubt_that_was_for_nothing_does_not_end_the_search() {
+    for outage in (0..40).map(|at| at * 5 * MS) {
+        let mut path = Path::new(1452, 1300, 20 * MS);
+        path.run(outage, true);
+        path.carries = 0;
+        path.run(1000 * MS, true);
+        path.carries = 1300;
+        path.run(10_000 * MS, true);
+        path.assert_found();
+    }
+}
+
 #[test]
 fn a_tunnel_is_found_by_bisection() {
     let mut path = Path::new(1452, 1252, 20 * MS);
@@ -143,7 +179,7 @@ fn one_round_tells_nothing_of_a_path_that_loses_much() {
     for (loss, rounds) in [(0.0, 1), (0.3, 6)] {
         let mut path = Path::new(1452, 1452, MS);
         path.run(100 * MS, false);
-        path.mtu.measure(loss, MS);
+        path.mtu.measure(loss, Some(MS));
         path.mtu.on_sent(path.now, 50);
         // Short probes are answered, and long ones are not.
         let mut answered = 0;
@@ -294,7 +330,7 @@ proptest! {
     #[test]
     fn nothing_that_happens_makes_it_fail(max: u16, happens in prop::collection::vec((0_u8..7, 0_u16..2000), 0..200)) {
         let mut now = Time::ZERO;
-        let mut mtu = PathMtu::new(now, max, MS);
+        let mut mtu = PathMtu::new(now, max);
         for (what, number) in happens {
             match what {
                 0 => now = now + u32::from(number) * MS,
@@ -303,7 +339,7 @@ proptest! {
                 3 => mtu.on_arrived(now, number.into()),
                 4 => mtu.hint(now, number),
                 5 => mtu.want(now, number),
-                _ => mtu.measure(f64::from(number) / 2000.0, u32::from(number) * MS),
+                _ => mtu.measure(f64::from(number) / 2000.0, (number % 7 > 0).then(|| u32::from(number) * MS)),
             }
             let mut probes = 0;
             while let Some(bytes) = mtu.poll_probe(now) {

@@ -48,7 +48,7 @@ impl SenderEndpoint {
         let signalling = Signalling::initiate(now, connection);
         let protected = !matches!(security, Security::Clear);
         let longest = symbol_datagram_bytes(config.symbol_bytes.into(), protected);
-        let path = PathMtu::new(now, u16::try_from(longest).unwrap_or(u16::MAX), UNKNOWN_RTT);
+        let path = PathMtu::new(now, u16::try_from(longest).unwrap_or(u16::MAX));
         let carrier = Carrier::new(signalling, Channel::new(security), Side::Client, config.silence);
         let (sender, opens_at, ended) = (None, None, None);
         let (opened, signals, told, reset) = (false, false, false, false);
@@ -159,6 +159,7 @@ impl SenderEndpoint {
         let broken = self.carrier.read().err();
         if let Some(protection) = self.carrier.opened() {
             let rtt = self.carrier.signalling.rtt().unwrap_or(UNKNOWN_RTT);
+            self.path.measure(0.0, self.carrier.signalling.rtt());
             let (config, path) = (self.config.clone(), self.path.clone());
             self.sender = Some(Sender::new(config, now, self.connection, protection, rtt).on_path(path));
             self.opens_at = Some(now + ROUND_TRIPS * rtt + SEARCH);
@@ -243,7 +244,7 @@ impl SenderEndpoint {
             return Some(Transmit { segment_bytes: buffer.len() - begin, ecn: Codepoint::NotEct });
         }
         if self.sender.is_none() {
-            self.path.measure(0.0, self.carrier.signalling.rtt().unwrap_or(UNKNOWN_RTT));
+            self.path.measure(0.0, self.carrier.signalling.rtt());
         }
         if self.ended.is_none()
             && self.carrier.signalling.can_probe()

@@ -52,7 +52,7 @@ impl Sender {
         self.loss.on_report(report.highest, report.received);
         let Report { received, ect, ce, .. } = *report;
         self.marking.on_counts(ecn::Counts { received, ect, ce });
-        self.path.measure(self.loss.loss(), self.rtt);
+        self.path.measure(self.loss.loss(), self.rate.tfrc.rtt());
         if brings_news && self.is_long(report.highest) {
             self.path.on_arrived(now, 0);
         }

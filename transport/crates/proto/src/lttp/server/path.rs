@@ -51,10 +51,11 @@ impl Path {
         (self.probes, self.protected) = (Packets::new(connection, protection.beside()), protection.is_on());
     }
 
-    /// A hello of so many bytes has come: it is answered by as many.
-    pub(super) fn proven(&mut self, now: Time, bytes: usize) {
+    /// A hello of so many bytes has come, and took so long: it is answered by as many.
+    pub(super) fn proven(&mut self, now: Time, bytes: usize, rtt: Duration) {
         let bytes = u16::try_from(bytes).unwrap_or(u16::MAX);
         self.mtu = PathMtu::known(now, bytes.max(MIN_BYTES));
+        self.mtu.measure(0.0, Some(rtt));
     }
 
     /// A welcome was sent.
@@ -89,8 +90,8 @@ impl Path {
         self.mtu.on_sent(now, datagrams as u32);
     }
 
-    /// Feedback has come, after which the round trip is this; so many datagrams were sent since the highest that it tells of.
-    pub(super) fn on_feedback(&mut self, now: Time, feedback: &Feedback, rtt: Duration, since: u64) {
+    /// Feedback has come, after which the round trip is this, if it is known; so many datagrams were sent since the highest that it tells of.
+    pub(super) fn on_feedback(&mut self, now: Time, feedback: &Feedback, rtt: Option<Duration>, since: u64) {
         if let Some(highest) = feedback.highest.checked_sub(self.welcomes) {
             self.loss.on_report(highest, feedback.received);
         }
