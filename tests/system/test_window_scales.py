@@ -15,7 +15,9 @@ from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
 SENDERS = 40
-ATTEMPTS = 4
+# One read is off by 1.5 % on a quiet machine (standard deviation of 12), so that the best of four is
+# off by 2 % once in some tens of runs; the best of ten is not.
+ATTEMPTS = 10
 LEAST_SHARE = 0.98
 
 # The scale follows from the bound of the receive buffer.
