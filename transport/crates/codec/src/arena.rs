@@ -40,15 +40,36 @@ impl Arena {
             arena[source_bytes..].fill(0);
             return Ok(arena);
         }
-        let mut source = vec![0; source_bytes];
-        read(&mut source)?;
-        let mut symbols = source.chunks(symbol_bytes);
-        for place in arena.chunks_exact_mut(stride) {
-            let symbol = symbols.next().unwrap_or_default();
-            place[..symbol.len()].copy_from_slice(symbol);
-            place[symbol.len()..].fill(0);
+        // It is read to the end and moved to the front symbol by symbol: no place reaches to a symbol that is yet to move.
+        let end = arena.len();
+        read(&mut arena[end - source_bytes..])?;
+        let mut place = 0;
+        for symbol in (end - source_bytes..end).step_by(symbol_bytes) {
+            let bytes = symbol_bytes.min(end - symbol);
+            arena.copy_within(symbol..symbol + bytes, place);
+            arena[place + bytes..place + stride].fill(0);
+            place += stride;
         }
+        arena[place..].fill(0);
         Ok(arena)
+    }
+
+    /// The same of a source that lies in memory, whose bytes are written once and not zeroed before.
+    pub(crate) fn of_source(source: &[u8], symbol_bytes: usize, stride: usize, count: usize) -> Self {
+        let len = count * stride;
+        let mut bytes: Vec<u8> = Vec::with_capacity(len + LINE_BYTES);
+        let start = bytes.as_ptr().addr().wrapping_neg() % LINE_BYTES;
+        bytes.resize(start, 0);
+        if stride == symbol_bytes {
+            bytes.extend_from_slice(source);
+        } else {
+            for symbol in source.chunks(symbol_bytes) {
+                bytes.extend_from_slice(symbol);
+                bytes.resize(bytes.len() + stride - symbol.len(), 0);
+            }
+        }
+        bytes.resize(start + len, 0);
+        Arena { bytes, start, len }
     }
 
     /// Its memory, for another one.
@@ -106,21 +127,36 @@ mod tests {
 
     #[test]
     fn symbols_of_a_source_are_padded_and_followed_by_zeros() {
-        for (symbol_bytes, stride) in [(4, 4), (3, 4)] {
+        let source: Vec<u8> = (1..=200).collect();
+        for (symbol_bytes, count) in
+            [(1, 200), (3, 67), (3, 80), (65, 4), (64, 4), (128, 2), (199, 2), (200, 1)]
+        {
+            let stride = Arena::stride(symbol_bytes);
+            let mut expected = vec![0; count * stride];
+            for (place, symbol) in expected.chunks_mut(stride).zip(source.chunks(symbol_bytes)) {
+                place[..symbol.len()].copy_from_slice(symbol);
+            }
             let read = |bytes: &mut [u8]| {
-                bytes.copy_from_slice(&[1, 2, 3, 4, 5]);
+                bytes.copy_from_slice(&source);
                 Ok::<(), ()>(())
             };
             // What was in its memory before does not matter.
-            let arena = Arena::of_symbols(vec![9; 100], (symbol_bytes, stride, 3), 5, read).unwrap();
-            assert_eq!((arena.len(), arena.as_ptr().addr() % LINE_BYTES), (3 * stride, 0));
-            let expected: &[u8] = if symbol_bytes == 4 {
-                &[1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 0, 0]
-            } else {
-                &[1, 2, 3, 0, 4, 5, 0, 0, 0, 0, 0, 0]
-            };
+            for memory in [Vec::new(), vec![9; 100], vec![9; 1000]] {
+                let shape = (symbol_bytes, stride, count);
+                let arena = Arena::of_symbols(memory, shape, source.len(), read).unwrap();
+                assert_eq!(arena.as_ptr().addr() % LINE_BYTES, 0);
+                assert_eq!(&*arena, expected);
+            }
+            let arena = Arena::of_source(&source, symbol_bytes, stride, count);
+            assert_eq!(arena.as_ptr().addr() % LINE_BYTES, 0);
             assert_eq!(&*arena, expected);
         }
+    }
+
+    #[test]
+    fn an_empty_source_is_zeros() {
+        let arena = Arena::of_symbols(vec![9; 100], (3, 4, 2), 0, |_| Ok::<(), ()>(())).unwrap();
+        assert_eq!(&*arena, [0; 8]);
     }
 
     #[test]

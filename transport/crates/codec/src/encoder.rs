@@ -25,10 +25,9 @@ impl Encoder {
     /// # Errors
     /// `symbol_bytes` outside the codec's limits; a source longer than the block.
     pub fn new(source: Arc<[u8]>, symbol_bytes: usize, rows: Rows) -> Result<Self, Error> {
-        Encoder::read(source.len(), symbol_bytes, rows, Vec::new(), |bytes| {
-            bytes.copy_from_slice(&source);
-            Ok(())
-        })
+        let stride = Encoder::stride(source.len(), symbol_bytes, &rows)?;
+        let symbols = Arena::of_source(&source, symbol_bytes, stride, rows.columns().into());
+        Ok(Encoder::of(symbols, symbol_bytes, stride, rows))
     }
 
     /// An encoder of a source of `source_bytes` that `read` writes to where it is encoded from, which is made of `memory`.
@@ -42,20 +41,29 @@ impl Encoder {
         memory: Vec<u8>,
         read: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<Self, E> {
+        let stride = Encoder::stride(source_bytes, symbol_bytes, &rows)?;
+        let shape = (symbol_bytes, stride, rows.columns().into());
+        let symbols = Arena::of_symbols(memory, shape, source_bytes, read)?;
+        Ok(Encoder::of(symbols, symbol_bytes, stride, rows))
+    }
+
+    /// So many bytes apart its symbols lie, if the source is within the codec's limits.
+    fn stride(source_bytes: usize, symbol_bytes: usize, rows: &Rows) -> Result<usize, Error> {
         if symbol_bytes == 0 || symbol_bytes > MAX_SYMBOL_BYTES {
-            return Err(Error::SymbolBytes(symbol_bytes).into());
+            return Err(Error::SymbolBytes(symbol_bytes));
         }
         let room = usize::from(rows.k()) * symbol_bytes;
         if source_bytes > room {
-            return Err(Error::SourceBytes { bytes: source_bytes, room }.into());
+            return Err(Error::SourceBytes { bytes: source_bytes, room });
         }
-        let stride = Arena::stride(symbol_bytes);
-        let shape = (symbol_bytes, stride, rows.columns().into());
-        let symbols = Arena::of_symbols(memory, shape, source_bytes, read)?;
+        Ok(Arena::stride(symbol_bytes))
+    }
+
+    fn of(symbols: Arena, symbol_bytes: usize, stride: usize, rows: Rows) -> Self {
         let mut encoder =
             Encoder { symbols, symbol_bytes, stride, rows, offsets: Vec::new(), kernel: Kernel::best() };
         encoder.precode();
-        Ok(encoder)
+        encoder
     }
 
     /// Its memory, for another one.
