@@ -58,9 +58,9 @@ def load(folder: Path) -> Run:
 @pytest.mark.parametrize("topology", [pytest.param("fig8", marks=pytest.mark.long), "star"])
 def test_four_senders(topology: str, tmp_path: Path) -> None:
     # Weir holds its ports from before the run, so no window is set within it. What tells it apart
-    # is the loss: none on a quiet machine, a packet or two where a host's ACKs were late, tens where
-    # the machine stood still for a while; so once in three is enough.
-    losses = []
+    # is the loss: none on a quiet machine, a packet or two where a host's ACKs were late, tens
+    # where the machine stood still for a while; so once in three is enough.
+    losses: list[dict[str, int]] = []
     while len(losses) < 3:
         losses.append(four_senders(topology, tmp_path / str(len(losses))))
         if losses[-1]["reno"] > 10 * losses[-1]["weir"]:

@@ -15,8 +15,8 @@ from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
 SENDERS = 40
-# One read is off by 1.5 % on a quiet machine (standard deviation of 12), so that the best of four is
-# off by 2 % once in some tens of runs; the best of ten is not.
+# One read is off by 1.5 % on a quiet machine (standard deviation of 12), so that the best of four
+# is off by 2 % once in some tens of runs; the best of ten is not.
 ATTEMPTS = 10
 LEAST_SHARE = 0.98
 
