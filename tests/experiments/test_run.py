@@ -59,11 +59,12 @@ def load(folder: Path) -> Run:
 def test_four_senders(topology: str, tmp_path: Path) -> None:
     # Weir holds its ports from before the run, so no window is set within it. What tells it apart
     # is the loss: none on a quiet machine, a packet or two where a host's ACKs were late, tens
-    # where the machine stood still for a while; so once in three is enough.
+    # where the machine stood still for a while. So two of three runs decide, not one.
     losses: list[dict[str, int]] = []
     while len(losses) < 3:
         losses.append(four_senders(topology, tmp_path / str(len(losses))))
-        if losses[-1]["reno"] > 10 * losses[-1]["weir"]:
+        holds = [lost["reno"] > 10 * lost["weir"] for lost in losses]
+        if holds.count(True) == 2:
             return
     raise AssertionError(losses)
 

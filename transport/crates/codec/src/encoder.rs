@@ -25,8 +25,8 @@ impl Encoder {
     /// # Errors
     /// `symbol_bytes` outside the codec's limits; a source longer than the block.
     pub fn new(source: Arc<[u8]>, symbol_bytes: usize, rows: Rows) -> Result<Self, Error> {
-        let stride = Encoder::stride(source.len(), symbol_bytes, &rows)?;
-        let symbols = Arena::of_source(&source, symbol_bytes, stride, rows.columns().into());
+        let stride = Encoder::checked_stride(source.len(), symbol_bytes, &rows)?;
+        let symbols = Arena::of_source(&source, (symbol_bytes, stride, rows.columns().into()));
         Ok(Encoder::of(symbols, symbol_bytes, stride, rows))
     }
 
@@ -41,14 +41,17 @@ impl Encoder {
         memory: Vec<u8>,
         read: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let stride = Encoder::stride(source_bytes, symbol_bytes, &rows)?;
+        let stride = Encoder::checked_stride(source_bytes, symbol_bytes, &rows)?;
         let shape = (symbol_bytes, stride, rows.columns().into());
         let symbols = Arena::of_symbols(memory, shape, source_bytes, read)?;
         Ok(Encoder::of(symbols, symbol_bytes, stride, rows))
     }
 
-    /// So many bytes apart its symbols lie, if the source is within the codec's limits.
-    fn stride(source_bytes: usize, symbol_bytes: usize, rows: &Rows) -> Result<usize, Error> {
+    /// How many bytes apart the symbols lie.
+    ///
+    /// # Errors
+    /// As [`Encoder::new`].
+    fn checked_stride(source_bytes: usize, symbol_bytes: usize, rows: &Rows) -> Result<usize, Error> {
         if symbol_bytes == 0 || symbol_bytes > MAX_SYMBOL_BYTES {
             return Err(Error::SymbolBytes(symbol_bytes));
         }
@@ -59,6 +62,7 @@ impl Encoder {
         Ok(Arena::stride(symbol_bytes))
     }
 
+    /// An encoder of a block whose source symbols are in place. It makes the symbols of the pre-code.
     fn of(symbols: Arena, symbol_bytes: usize, stride: usize, rows: Rows) -> Self {
         let mut encoder =
             Encoder { symbols, symbol_bytes, stride, rows, offsets: Vec::new(), kernel: Kernel::best() };
