@@ -17,7 +17,7 @@ from testbed.config import BedConfig, HostSettings
 SENDERS = 40
 # One read of new connections is off by 1.5 % on a quiet machine. Drawn again and again from twelve
 # reads of each kind, the best of up to four fail in 3 % of runs with nothing wrong, the best of up
-# to ten in 0.1 %; a scale that carries 3 % less is found in 84 % of runs by either, 4 % less in 98 %.
+# to ten in 0.1 %. Either finds a scale that carries 3 % less in 84 % of runs, 4 % less in 98 %.
 ATTEMPTS = 10
 LEAST_SHARE = 0.98
 
