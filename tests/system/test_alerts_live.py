@@ -99,8 +99,7 @@ def the_standby_has_another_secret(world: World) -> Iterator[None]:
     world.b.kill()
     file = RUN_DIR / "b" / "secret"
     file.write_text("another secret!!")
-    world.b.start()
-    world.wait("up", 1, instance="b")
+    world.start_standby()
     world.wait("weir_standby_heard", 0, instance="a")
     yield
     world.b.kill()
@@ -148,7 +147,7 @@ def the_event_log_cannot_be_written(world: World) -> Iterator[None]:
     events.symlink_to("/dev/full")
     world.configure(world.b, {"log": {"events": str(events)}})
     world.b.kill()
-    world.b.start()
+    world.start_standby()
     world.wait("weir_event_log_written", 0, instance="b")
     yield
     events.unlink()
@@ -179,7 +178,7 @@ def the_standby_has_no_standby_section(world: World) -> Iterator[None]:
     alone = {key: told for key, told in yaml.safe_load(config).items() if key != "standby"}
     world.b.kill()
     world.b.config_file.write_text(yaml.safe_dump(alone))
-    world.b.start()
+    world.start_standby()
     world.wait("weir_master", 1, instance="b")
     yield
     world.b.kill()

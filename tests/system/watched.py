@@ -77,6 +77,12 @@ class World:
         self.bed.require_forwarding()
         self.wait("weir_port_has_queue", 1)
 
+    def start_standby(self) -> None:
+        """Start b, whether or not it is to hear a. Its alerts are those of its fault only once it
+        has the switch."""
+        self.b.start()
+        self.wait("weir_switch_connected", 1, instance="b")
+
     def wait_for_the_standby(self) -> None:
         self.wait("weir_standby_heard", 1, instance="a")
         self.wait("weir_standby_heard", 1, instance="b")
