@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use weir_transport::{
-    AnySource, Client, Directory, Error, Identity, IntoSource, Layout, Object, Objects, Offer, Parameters,
+    AnySource, Client, Directory, Error, Identity, IntoSource, Layout, Limits, Object, Objects, Offer, Parameters,
     Receiver, Refusal, Refused, Sender, Server, Sink, Source, Transfer, async_reader, async_spool,
     async_writer, reader,
 };
@@ -129,6 +129,30 @@ fn a_directory_is_served_and_listed() {
     assert_eq!(entries.iter().map(|entry| &*entry.path).collect::<Vec<_>>(), ["a", "a/b"]);
     assert!(omitted.is_empty());
     assert_eq!(ended(client.fetch("a/b")).unwrap(), b"content");
+}
+
+#[test]
+fn a_listing_takes_no_more_memory_than_its_client_may_hold() {
+    let scratch = tempfile::tempdir().unwrap();
+    for n in 0..8000 {
+        fs::write(scratch.path().join(format!("{n:0100}")), "").unwrap();
+    }
+    let list = |memory_bytes| {
+        let identity = Identity::generate().unwrap();
+        let trust = identity.fingerprint();
+        let directory = Arc::new(Directory::open(scratch.path()).unwrap());
+        let limits = Limits { memory_bytes, ..Limits::default() };
+        let server = Server::builder().identity(identity).limits(limits);
+        let server = server.bind("127.0.0.1:0", directory).unwrap();
+        let client = Client::builder().trust(trust);
+        let client = client.connect([server.address().to_string()]).unwrap();
+        ended(client.list("."))
+    };
+    // One address may hold an eighth, and all that is found 124 bytes each.
+    let (entries, _) = list(16 << 20).unwrap();
+    assert_eq!(entries.len(), 8000);
+    let error = list(4 << 20).unwrap_err().to_string();
+    assert!(error.contains("bytes of memory, for which there is no room"), "{error}");
 }
 
 /// Tells of what it gets.

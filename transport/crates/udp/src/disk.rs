@@ -40,7 +40,7 @@ pub(crate) enum Job {
     /// Find out what lies below a path.
     List { request: u16, store: Arc<dyn Store>, path: String },
     /// Go on with that.
-    ListOn { request: u16, listing: Listing },
+    ListOn { request: u16, listing: Box<dyn Listing> },
 }
 
 /// A block to read.
@@ -117,13 +117,19 @@ pub(crate) enum Done {
     Listed { request: u16, part: Result<Part, Refused> },
 }
 
+/// What is left of a listing, and the bytes that it holds.
+pub(crate) struct Rest {
+    pub(crate) listing: Box<dyn Listing>,
+    pub(crate) held_bytes: usize,
+}
+
 /// Part of a listing.
 #[derive(Default)]
 pub(crate) struct Part {
     pub(crate) entries: Vec<Entry>,
     pub(crate) omitted: Vec<Omitted>,
-    /// What finds the rest, unless this was all.
-    pub(crate) rest: Option<Listing>,
+    /// Unless this was all.
+    pub(crate) rest: Option<Rest>,
 }
 
 /// The threads, and what they have done.
@@ -215,7 +221,7 @@ fn carry_out(job: Job) -> Done {
     }
 }
 
-fn part(mut listing: Listing) -> Part {
+fn part(mut listing: Box<dyn Listing>) -> Part {
     let (mut bytes, mut part) = (0, Part::default());
     while bytes < LISTING_BYTES {
         match listing.next() {
@@ -230,6 +236,6 @@ fn part(mut listing: Listing) -> Part {
             None => return part,
         }
     }
-    part.rest = Some(listing);
+    part.rest = Some(Rest { held_bytes: listing.held_bytes(), listing });
     part
 }

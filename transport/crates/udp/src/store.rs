@@ -1,7 +1,8 @@
 //! What a server serves: objects by their paths.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::ops::Bound;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use proto::object::Object;
 use wire::control::{Entry, Refusal};
@@ -11,7 +12,11 @@ use crate::source::{Refused, Source};
 use crate::walking::{Found, Walk};
 
 /// Files and directories below a path, and what cannot be fetched of it, found step by step.
-pub type Listing = Box<dyn Iterator<Item = Found> + Send>;
+pub trait Listing: Iterator<Item = Found> + Send {
+    /// Bytes of memory that it takes between two steps. They count among those that its connection holds
+    /// ([`crate::Limits::memory_bytes`]): a client may read as slowly as it likes.
+    fn held_bytes(&self) -> usize;
+}
 
 /// Objects by their paths. Threads that may wait call it, but for [`Store::open_at_once`].
 pub trait Store: Send + Sync {
@@ -31,7 +36,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// There is nothing of that name.
-    fn list(self: Arc<Self>, path: &str) -> Result<Listing, Refused>;
+    fn list(self: Arc<Self>, path: &str) -> Result<Box<dyn Listing>, Refused>;
 }
 
 impl Store for Root {
@@ -43,7 +48,7 @@ impl Store for Root {
         self.file_at_once(path)
     }
 
-    fn list(self: Arc<Self>, path: &str) -> Result<Listing, Refused> {
+    fn list(self: Arc<Self>, path: &str) -> Result<Box<dyn Listing>, Refused> {
         Ok(Box::new(Walk::below(self, path)?))
     }
 }
@@ -67,6 +72,10 @@ impl Objects {
     pub fn remove(&self, name: &str) -> Option<Arc<dyn Source>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name)
     }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<dyn Source>>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Store for Objects {
@@ -75,26 +84,61 @@ impl Store for Objects {
     }
 
     fn open_at_once(&self, path: &str) -> Option<Arc<dyn Source>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+        self.read().get(path).cloned()
     }
 
-    fn list(self: Arc<Self>, path: &str) -> Result<Listing, Refused> {
-        let path = path.trim_end_matches('/');
-        let below = format!("{path}/");
-        let lies_below = |name: &str| path == "." || name == path || name.starts_with(&below);
-        let objects = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let found: Vec<Found> = objects
-            .iter()
-            .filter(|(name, _)| lies_below(name))
-            .map(|(name, source)| {
-                let Object { size, modified_ns, mode, .. } = source.object();
-                Found::Entry(Entry { path: name.clone(), size, modified_ns, mode })
-            })
-            .collect();
-        if found.is_empty() && path != "." {
-            return Err(absent(path));
+    fn list(self: Arc<Self>, path: &str) -> Result<Box<dyn Listing>, Refused> {
+        let path = path.trim_end_matches('/').to_owned();
+        let names = Names { objects: self, path, last: None };
+        if names.path != "." && names.entry().is_none() {
+            return Err(absent(&names.path));
         }
-        Ok(Box::new(found.into_iter()))
+        Ok(Box::new(names))
+    }
+}
+
+/// Names of [`Objects`] below a path. Objects that come meanwhile are found if their names are still ahead.
+struct Names {
+    objects: Arc<Objects>,
+    path: String,
+    /// The name that was found last.
+    last: Option<String>,
+}
+
+impl Names {
+    fn entry(&self) -> Option<Entry> {
+        let objects = self.objects.read();
+        let found = |(name, source): (&String, &Arc<dyn Source>)| {
+            let Object { size, modified_ns, mode, .. } = source.object();
+            Entry { path: name.clone(), size, modified_ns, mode }
+        };
+        // What has this very name comes first: in the order of names, others lie between it and those below.
+        if self.last.is_none()
+            && let Some(itself) = objects.get_key_value(&self.path)
+        {
+            return Some(found(itself));
+        }
+        let below = if self.path == "." { String::new() } else { format!("{}/", self.path) };
+        let after = self.last.as_deref().filter(|last| last.starts_with(&below));
+        let from = after.map_or(Bound::Included(below.as_str()), Bound::Excluded);
+        let next = objects.range::<str, _>((from, Bound::Unbounded)).next();
+        next.filter(|(name, _)| name.starts_with(&below)).map(found)
+    }
+}
+
+impl Iterator for Names {
+    type Item = Found;
+
+    fn next(&mut self) -> Option<Found> {
+        let entry = self.entry()?;
+        self.last = Some(entry.path.clone());
+        Some(Found::Entry(entry))
+    }
+}
+
+impl Listing for Names {
+    fn held_bytes(&self) -> usize {
+        self.path.len() + self.last.as_ref().map_or(0, String::len)
     }
 }
 

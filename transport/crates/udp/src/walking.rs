@@ -11,6 +11,7 @@ use wire::control::{Entry, MAX_PATH_BYTES, Omitted};
 
 use crate::files::{Follow, Root, modified_ns, refusal};
 use crate::source::Refused;
+use crate::store::Listing;
 
 /// Files and directories below a path, each directory before what is in it, names in the order of their bytes.
 ///
@@ -31,6 +32,15 @@ pub enum Found {
     Entry(Entry),
     /// What can be neither read nor named.
     Omitted(Omitted),
+}
+
+impl Found {
+    fn held_bytes(&self) -> usize {
+        match self {
+            Found::Entry(entry) => entry.path.capacity(),
+            Found::Omitted(omitted) => omitted.path.capacity() + omitted.why.capacity(),
+        }
+    }
 }
 
 impl Walk {
@@ -125,6 +135,15 @@ impl Iterator for Walk {
                 return Some(found);
             }
         }
+    }
+}
+
+impl Listing for Walk {
+    fn held_bytes(&self) -> usize {
+        let left: usize = self.left.iter().map(String::capacity).sum();
+        let found: usize = self.found.iter().map(Found::held_bytes).sum();
+        let places = self.left.capacity() * size_of::<String>() + self.found.capacity() * size_of::<Found>();
+        left + found + places
     }
 }
 

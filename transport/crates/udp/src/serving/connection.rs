@@ -12,7 +12,7 @@ use proto::{Held, RateCap, Time};
 use wire::control;
 
 use super::Statistics;
-use crate::disk::{Block, Disk, Done, Job, Load, Part, Ticket};
+use crate::disk::{Block, Disk, Done, Job, Load, Part, Rest, Ticket};
 use crate::limits::CONNECTION_BYTES;
 use crate::source::{Refused, Source};
 use crate::store::{self, Store};
@@ -33,6 +33,8 @@ pub(super) struct Connection {
     next_serial: u64,
     questions: VecDeque<(u16, String)>,
     listing: Listing,
+    /// What the listing holds, here or while the disk goes on with it.
+    listing_bytes: usize,
     /// Our address as the client's datagrams name it.
     local: Option<IpAddr>,
     over: bool,
@@ -61,7 +63,7 @@ enum Listing {
     /// The disk is asked.
     Asked,
     /// There is more to be found.
-    More(u16, store::Listing),
+    More(u16, Box<dyn store::Listing>),
 }
 
 impl Connection {
@@ -86,6 +88,7 @@ impl Connection {
             next_serial: 0,
             questions: VecDeque::new(),
             listing: Listing::Nothing,
+            listing_bytes: 0,
             local: None,
             over: false,
             cap,
@@ -132,20 +135,44 @@ impl Connection {
 
     /// The disk has done what was ordered.
     pub(super) fn on_done(&mut self, done: Done) {
-        let session = self.endpoint.server();
         match done {
             Done::Opened { ticket, opened } => self.opened(ticket, opened),
             Done::Loaded { ticket, block, loaded } => self.provide(ticket, block, loaded),
-            Done::Listed { request, part: Ok(Part { entries, omitted, rest }) } => {
-                let last = rest.is_none();
-                session.send_control(control::Server::Listing { request, entries, omitted, last });
-                self.listing = rest.map_or(Listing::Nothing, |rest| Listing::More(request, rest));
-            }
-            Done::Listed { request, part: Err((_, detail)) } => {
-                session.send_control(control::Server::Unlisted { request, detail });
-                self.listing = Listing::Nothing;
-            }
+            Done::Listed { request, part } => self.listed(request, part.map_err(|(_, detail)| detail)),
         }
+    }
+
+    fn listed(&mut self, request: u16, part: Result<Part, String>) {
+        let held_bytes = |part: &Part| part.rest.as_ref().map_or(0, |rest| rest.held_bytes);
+        (self.listing, self.listing_bytes) = (Listing::Nothing, part.as_ref().map_or(0, held_bytes));
+        let part = part.and_then(|part| {
+            let has_room = part.rest.is_none() || self.hold();
+            let bytes = self.listing_bytes;
+            has_room.then_some(part).ok_or_else(|| {
+                format!("what lies there takes {bytes} bytes of memory, for which there is no room")
+            })
+        });
+        let message = match part {
+            Ok(Part { entries, omitted, rest }) => {
+                let last = rest.is_none();
+                if let Some(Rest { listing, .. }) = rest {
+                    self.listing = Listing::More(request, listing);
+                }
+                control::Server::Listing { request, entries, omitted, last }
+            }
+            Err(detail) => {
+                self.listing_bytes = 0;
+                control::Server::Unlisted { request, detail }
+            }
+        };
+        self.endpoint.server().send_control(message);
+    }
+
+    /// Holds what it takes as it is now. False: there is not as much left.
+    fn hold(&mut self) -> bool {
+        let questions: usize = self.questions.iter().map(|(_, path)| path.len()).sum();
+        let channel = self.endpoint.channel().held_bytes();
+        self.held.resize(CONNECTION_BYTES + channel + questions + self.listing_bytes)
     }
 
     fn opened(&mut self, ticket: Ticket, opened: Result<Arc<dyn Source>, Refused>) {
@@ -185,8 +212,7 @@ impl Connection {
         if let Err(error) = self.stream.flush(self.endpoint.channel_mut()) {
             self.endpoint.stream_ended(Some(error));
         }
-        let questions: usize = self.questions.iter().map(|(_, path)| path.len()).sum();
-        if !self.held.resize(CONNECTION_BYTES + self.endpoint.channel().held_bytes() + questions) {
+        if !self.hold() {
             self.endpoint.server().end(Broken::NoRoom.to_string());
         }
     }
