@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use weir_transport::{
-    AnySource, Client, Directory, Error, Identity, IntoSource, Layout, Limits, Object, Objects, Offer, Parameters,
-    Receiver, Refusal, Refused, Sender, Server, Sink, Source, Transfer, async_reader, async_spool,
-    async_writer, reader,
+    AnySource, Client, Directory, Error, Identity, IntoSource, Layout, Limits, Object, Objects, Offer,
+    Parameters, Receiver, Refusal, Refused, Sender, Server, Sink, Source, Transfer, async_reader,
+    async_spool, async_writer, reader,
 };
 
 const SOON: Duration = Duration::from_secs(60);

@@ -53,6 +53,12 @@ impl Store for Root {
     }
 }
 
+impl Listing for Walk {
+    fn held_bytes(&self) -> usize {
+        Walk::held_bytes(self)
+    }
+}
+
 /// Objects by name, which come and go while they are served. Names may have slashes: `a/b` lies below `a`.
 #[derive(Default)]
 pub struct Objects(RwLock<BTreeMap<String, Arc<dyn Source>>>);

@@ -11,7 +11,6 @@ use wire::control::{Entry, MAX_PATH_BYTES, Omitted};
 
 use crate::files::{Follow, Root, modified_ns, refusal};
 use crate::source::Refused;
-use crate::store::Listing;
 
 /// Files and directories below a path, each directory before what is in it, names in the order of their bytes.
 ///
@@ -62,6 +61,14 @@ impl Walk {
             walk.left.push(path.to_owned());
         }
         Ok(walk)
+    }
+
+    /// Bytes of memory that it takes between two steps.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let left: usize = self.left.iter().map(String::capacity).sum();
+        let found: usize = self.found.iter().map(Found::held_bytes).sum();
+        let places = self.left.capacity() * size_of::<String>() + self.found.capacity() * size_of::<Found>();
+        left + found + places
     }
 
     fn look(&mut self, path: String) -> Option<Found> {
@@ -135,15 +142,6 @@ impl Iterator for Walk {
                 return Some(found);
             }
         }
-    }
-}
-
-impl Listing for Walk {
-    fn held_bytes(&self) -> usize {
-        let left: usize = self.left.iter().map(String::capacity).sum();
-        let found: usize = self.found.iter().map(Found::held_bytes).sum();
-        let places = self.left.capacity() * size_of::<String>() + self.found.capacity() * size_of::<Found>();
-        left + found + places
     }
 }
 
