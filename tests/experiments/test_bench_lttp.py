@@ -80,6 +80,13 @@ def test_the_figures_and_their_names(sandboxes: dict[str, Any]) -> None:
     assert "reno_overhead_pct_n6_64k" not in figures
 
 
+def test_figures_of_another_rate_say_so(sandboxes: dict[str, Any]) -> None:
+    sandboxes["reno"] = [recorded("lttp", 900)] * 2
+    figures = lttp.run(lambda _: None, **ARGUMENTS | {"schemes": ["lttp"], "rate_mbps": 1000})
+    assert figures["lttp_goodput_mbps_n6_64k_1000mbps"] == pytest.approx(900)
+    assert all(name.endswith("_n6_64k_1000mbps") for name in figures)
+
+
 def test_a_void_run_is_counted_and_never_used(sandboxes: dict[str, Any]) -> None:
     sandboxes["reno"] = [
         recorded("lttp", 10, void=["processors: 0 % idle"]), recorded("lttp", 88),
@@ -123,6 +130,12 @@ def test_a_run_is_neither_short_nor_endless(servers: int, size_kb: int) -> None:
     count = lttp_runs.rounds(servers, size_kb * 1024)
     assert 3 <= count <= 100
     assert count in (3, 100) or 25e6 <= count * servers * size_kb * 1024 < 32e6
+
+
+def test_a_run_lasts_as_long_over_faster_links() -> None:
+    assert lttp_runs.rounds(6, 1024 * 1024) == 4
+    assert lttp_runs.rounds(6, 1024 * 1024, rate_mbps=500) == 20
+    assert lttp_runs.bed_config("reno", 6, rate_mbps=500).rate_bps == 500_000_000
 
 
 @pytest.mark.parametrize(("servers", "hosts"), [(1, 1), (6, 6), (40, 40), (120, 40)])

@@ -16,7 +16,7 @@ from typing import Any
 from experiments.bench import sandboxed
 from experiments.bench.comparison import Figures
 from experiments.bench.sandboxed import INTERRUPTED, Incomplete
-from experiments.bench.transport.lttp_runs import RunsSpec
+from experiments.bench.transport.lttp_runs import USUAL_RATE_MBPS, RunsSpec
 from experiments.schemes import available, over_lttp, scheme, without_regulation
 
 USUAL = "reno"
@@ -33,9 +33,10 @@ def run(
     repeats: int,
     records: str,
     sizes_kb: Sequence[int] = SIZES_KB,
+    rate_mbps: int = USUAL_RATE_MBPS,
 ) -> Figures:
     """Measure; see ``experiments.bench``. ``schemes`` are over LTTP, or the same without a
-    controller."""
+    controller. Figures over links of another rate than the usual have it in their names."""
     known = {*over_lttp(), *without_regulation()}
     if unknown := set(schemes) - known:
         raise ValueError(f"this compares {', '.join(sorted(known))}, not {', '.join(unknown)}")
@@ -47,7 +48,7 @@ def run(
         if not names or not available(tcp, say=progress):
             continue
         progress(f"{servers} servers: {', '.join(names)}")
-        spec = RunsSpec(servers, tuple(sizes_kb), names, tcp, repeats, records)
+        spec = RunsSpec(servers, tuple(sizes_kb), names, tcp, repeats, records, rate_mbps)
         try:
             runs += sandboxed.result(
                 "experiments.bench.transport.lttp_runs", json.dumps(asdict(spec))
@@ -59,22 +60,26 @@ def run(
             missing += names
             continue
         missing += too_few(runs, names, sizes_kb, repeats)
-    found = figures(runs, servers)
+    found = figures(runs, servers, rate_mbps)
     if missing:
         raise Incomplete(found, missing)
     return found
 
 
-def figures(runs: Sequence[Mapping[str, Any]], servers: int) -> Figures:
+def figures(
+    runs: Sequence[Mapping[str, Any]], servers: int, rate_mbps: int = USUAL_RATE_MBPS
+) -> Figures:
     """Return all figures of the ``runs`` from ``servers`` servers, void ones being among these."""
     found: Figures = {}
+    at = "" if rate_mbps == USUAL_RATE_MBPS else f"_{rate_mbps}mbps"
     for name, size_kb in dict.fromkeys((one["contender"], one["size_kb"]) for one in runs):
         all_runs = [r for r in runs if (r["contender"], r["size_kb"]) == (name, size_kb)]
         valid = [one for one in all_runs if not one["void"]]
         cell = {"void_runs": float(len(all_runs) - len(valid))}
         if valid:
             cell |= of_valid(valid)
-        found |= {f"{name}_{figure}_n{servers}_{size_kb}k": value for figure, value in cell.items()}
+        place = f"n{servers}_{size_kb}k{at}"
+        found |= {f"{name}_{figure}_{place}": value for figure, value in cell.items()}
     return found
 
 

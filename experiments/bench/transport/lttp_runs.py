@@ -1,8 +1,8 @@
 """Fetches from many servers at once, in one network and one after the other: LTTP's by processes of
 ``fountain``, TCP's by the reader and the responder of all benchmarks.
 
-A star of as many hosts as there are servers, 40 at most (then several servers to a host), 100 Mb/s
-links, the queue of type ``weir`` with 64 KiB at the client's port, no controller. Every LTTP server
+A star of as many hosts as there are servers, 40 at most (then several servers to a host), links of
+one rate, the queue of type ``weir`` with 64 KiB at the client's port, no controller. An LTTP server
 is a process in its host's namespace; TCP's answers come from one process that stands for all hosts,
 which is kinder to TCP than 120 processes would be. One server process more or less is idle
 meanwhile, whoever is measured.
@@ -42,7 +42,7 @@ from testbed.config import BedConfig, HostSettings
 
 KB = 1024
 MOST_VOID_RUNS = 2
-_RATE_BPS = 100_000_000
+USUAL_RATE_MBPS = 100
 _BUFFER_BYTES = 64 * 1024
 _LEAST_ROUNDS, _MOST_ROUNDS = 3, 100
 _READ_BYTES = 25_000_000
@@ -52,7 +52,8 @@ _READ_BYTES = 25_000_000
 class RunsSpec:
     """What is fetched in one network: from ``servers``, ``sizes_kb`` KiB each, by each of
     ``contenders`` (schemes over LTTP, or the one over TCP that the network is made for),
-    ``repeats`` times. ``records`` is the folder for what each run leaves."""
+    ``repeats`` times, over links of ``rate_mbps``. ``records`` is the folder for what each run
+    leaves."""
 
     servers: int
     sizes_kb: Sequence[int]
@@ -60,6 +61,7 @@ class RunsSpec:
     tcp: str
     repeats: int
     records: str
+    rate_mbps: int = USUAL_RATE_MBPS
 
     def __post_init__(self) -> None:
         unknown = set(self.contenders) - {*over_lttp(), self.tcp}
@@ -67,20 +69,21 @@ class RunsSpec:
             raise ValueError(f"not in a network for {self.tcp}: {', '.join(sorted(unknown))}")
 
 
-def rounds(servers: int, size_bytes: int) -> int:
+def rounds(servers: int, size_bytes: int, rate_mbps: int = USUAL_RATE_MBPS) -> int:
     """Return how many rounds one run has: some seconds' worth."""
-    wanted = math.ceil(_READ_BYTES / (servers * size_bytes))
+    read_bytes = _READ_BYTES * rate_mbps / USUAL_RATE_MBPS
+    wanted = math.ceil(read_bytes / (servers * size_bytes))
     return min(max(wanted, _LEAST_ROUNDS), _MOST_ROUNDS)
 
 
-def bed_config(tcp: str, servers: int) -> BedConfig:
+def bed_config(tcp: str, servers: int, rate_mbps: int = USUAL_RATE_MBPS) -> BedConfig:
     """Return the network: queues and hosts as the TCP scheme has them, and no controller."""
     chosen = scheme(tcp)
     return BedConfig(
         topology="star",
         senders=incast(servers, 1).senders,
         scheme=None,
-        rate_bps=_RATE_BPS,
+        rate_bps=rate_mbps * 1_000_000,
         bottleneck_limit_bytes=_BUFFER_BYTES,
         queue=chosen.queue,
         host=chosen.host.over(HostSettings(rmem_max_bytes=RECEIVE_BUFFER_BYTES)),
@@ -131,7 +134,7 @@ class Network:
 
     def run(self, contender: str, size_kb: int) -> tuple[dict[str, Any], QueueTrace]:
         """Fetch; return what there is to know of it, ``void`` naming the checks that fail."""
-        count = rounds(self.spec.servers, size_kb * KB)
+        count = rounds(self.spec.servers, size_kb * KB, self.spec.rate_mbps)
         with observation.Observation(self.bed) as seen:
             processors = Processors(self.bed.ovs.vswitchd_pid)
             if (mode := scheme(contender).fetch) is not None:
@@ -191,7 +194,7 @@ class Network:
 def measure(spec: RunsSpec) -> list[dict[str, Any]]:
     """Do all runs of ``spec``, contenders in turns; return what ``_KEPT`` names of each."""
     with ExitStack() as stack:
-        bed = stack.enter_context(Bed(bed_config(spec.tcp, spec.servers)))
+        bed = stack.enter_context(Bed(bed_config(spec.tcp, spec.servers, spec.rate_mbps)))
         bed.require_forwarding()
         serving: list[Server] = []
         if any(scheme(name).fetch for name in spec.contenders):
