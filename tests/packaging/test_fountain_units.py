@@ -41,7 +41,15 @@ def test_a_service_is_shut_in(unit: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_service_has_a_user_only_while_it_runs(name: str) -> None:
+def test_a_service_has_a_user_of_its_own(name: str) -> None:
     text = (DEBIAN / f"weir-fountain.{name}.service").read_text()
-    assert "\nDynamicUser=yes\n" in text
+    assert f"\nUser={name}\nGroup={name}\n" in text
+    assert f"\nu {name} - " in "\n" + (DEBIAN / "weir-fountain.sysusers").read_text()
     assert f"\nLoadCredential=identity.pem:{name}.pem\n" in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_service_may_call_openat2(name: str) -> None:
+    """Which systemd forbids with RestrictSUIDSGID=, and that comes with DynamicUser=."""
+    text = (DEBIAN / f"weir-fountain.{name}.service").read_text()
+    assert not re.search(r"(?m)^(DynamicUser|RestrictSUIDSGID)=", text)

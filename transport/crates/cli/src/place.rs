@@ -46,6 +46,7 @@ impl Tree {
         fs::create_dir_all(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
+        udp::require_openat2(&directory)?;
         Ok(Tree { path: path.to_owned(), directory, replace, umask: umask()? })
     }
 

@@ -2,13 +2,14 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proto::object::Object;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use wire::control::{MAX_PATH_BYTES, Refusal, Version};
 
 use crate::source::{Refused, Source, read_cached, unreadable};
@@ -27,10 +28,11 @@ impl Root {
     /// Opens the directory.
     ///
     /// # Errors
-    /// It is none, or may not be read.
+    /// It is none, or may not be read, or [what is below it cannot be](require_openat2).
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
+        require_openat2(&directory)?;
         Ok(Root { path: path.to_owned(), directory })
     }
 
@@ -87,6 +89,22 @@ impl Root {
     /// Opens a directory, to read what is in it.
     pub(crate) fn directory(&self, path: &str) -> Result<File, Refused> {
         self.resolve(path, OFlags::DIRECTORY)
+    }
+}
+
+/// Tells whether this process may call openat2(2), by which paths are resolved beneath a directory.
+///
+/// # Errors
+/// The kernel is older than Linux 5.6, or a filter of system calls forbids it.
+pub fn require_openat2(directory: impl AsFd) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::openat2(directory, ".", flags, Mode::empty(), WITHIN) {
+        Err(Errno::NOSYS | Errno::PERM) => Err(io::Error::new(
+            ErrorKind::Unsupported,
+            "the system call openat2 is needed to stay inside a directory. It is not there before Linux 5.6, and where a filter of \
+             system calls forbids it: with systemd, that is RestrictSUIDSGID=, which DynamicUser= brings along",
+        )),
+        opened => opened.map(drop).map_err(Into::into),
     }
 }
 

@@ -32,7 +32,7 @@ mod walking;
 
 pub use clock::Clock;
 pub use fetching::{Error as FetchError, Fetching, Job, ServerAddress, Update};
-pub use files::{Root, open};
+pub use files::{Root, open, require_openat2};
 pub use happy_eyeballs::{Over, first_to_answer};
 pub use limits::Limits;
 pub use path::{local_address, path_mtu};
