@@ -153,7 +153,7 @@ bench-transport: ## LTTP and DFCP beside quinn and iperf3, over loopback and vet
 	@tools/cargo build --release --locked --quiet -p weir-bench
 	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench transport $(if $(QUICK),--quick) --out build/bench/transport.json
 
-bench-lttp: ## LTTP, Reno and DCTCP from 1 to 120 servers, at three rates, and fairness: build/bench/lttp.json (30 minutes; QUICK=1: some of it)
+bench-lttp: ## LTTP, Reno and DCTCP from 1 to 120 servers, at two rates, and fairness: build/bench/lttp.json (30 minutes; QUICK=1: some of it)
 	@$(PREPARE) packages venv switch bpf transport
 	@$(BUILT) $(PY)/weir-experiment bench lttp $(if $(QUICK),--quick --repeats 1,--repeats 2) --out build/bench/lttp.json
 
