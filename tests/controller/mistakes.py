@@ -29,7 +29,7 @@ from controller.runtime import launcher
 from controller.southbound.codec import extension
 from controller.southbound.codec.openflow import HEADER, Type
 from dummy_ovs import REPOSITORY, free_endpoint, wait_for
-from experiments.bench.controller.fake_switch import FakeSwitch
+from experiments.bench.controller.fake_switch import HOSTS, FakeSwitch
 from mistakes_lab import SECRET, AtWork, Lab, is_grave
 from packets import Host, arp
 from scripted_switch import ScriptedSwitch
@@ -387,20 +387,20 @@ class Queue:
 
     def __call__(self, lab: Lab) -> Answer:
         world, switch = lab.plain, lab.patched
-        # Of each switch it is told once.
-        switch.add_bridge("q1", zlib.crc32(self.written.encode()), world.openflow)
-        switch.add_port("q1", "p1", 1)
+
+        # Of each port it is told once, and maybe as soon as it is there.
+        def queue() -> None:
+            switch.add_bridge("q1", zlib.crc32(self.written.encode()), world.openflow)
+            switch.add_port("q1", "p1", 1)
+            qos = ("--", "--id=@q", "create", "qos", *self.written.split())
+            switch.vsctl("set", "port", "p1", "qos=@q", *qos)
+
+        # A port is regulated, and so needs a queue, once a host is behind it. What the host says
+        # before the controller has the switch is lost. It is none of the other switch's.
+        def speak() -> None:
+            switch.inject("p1", arp(1, Host(HOSTS + 10), Host(HOSTS + 11)))
+
         try:
-
-            def queue() -> None:
-                qos = ("--", "--id=@q", "create", "qos", *self.written.split())
-                switch.vsctl("set", "port", "p1", "qos=@q", *qos)
-
-            # A port is regulated, and so needs a queue, once a host is behind it. What the host
-            # says before the controller has the switch is lost.
-            def speak() -> None:
-                switch.inject("p1", arp(1, Host(1), Host(2)))
-
             return Answer(True, world.logged(queue, "without a queue", speak))
         finally:
             switch.vsctl("del-br", "q1")

@@ -28,7 +28,7 @@ import yaml
 
 from experiments.traffic.reader import IncastSpec
 from promtool import ALERTS
-from scraping import Phase, require_alerts, require_silence
+from scraping import Phase, Scrape, require_alerts, require_silence
 from starving import starved
 from testbed.bed import Bed
 from testbed.command import run, wait_until
@@ -213,7 +213,15 @@ def datagrams_fill_a_port(world: World) -> Iterator[Phase]:
         flood("datagram", other, receiver, 7000),
     ):
         world.wait_for_more("weir_port_overdue_requests_total")
-        yield world.scraper.watch(0.7 * READ_S)
+        scraped: list[Scrape] = []
+
+        # A machine that is busy otherwise may keep the floods from filling it for a while.
+        def is_full() -> bool:
+            scraped[:] = world.scraper.watch(0.7 * READ_S)
+            return all(fullness(scrape, world.bottleneck) > 0.9 for scrape in scraped)
+
+        world.wait_until(is_full, "the queue is full")
+        yield scraped
     world.wait_still("weir_queue_dropped_packets_total", READ_S)
     world.wait_still("weir_port_overdue_requests_total", READ_S)
 
@@ -299,6 +307,14 @@ def requests(world: World, per_s: int) -> Iterator[None]:
         answered.require_progress(1, 20, "before the flood")
         with flood("request", asking, asked, per_s):
             yield
+
+
+def fullness(scrape: Scrape, port: str) -> float:
+    """The length of a port's queue, by its limit."""
+    queue_bytes = scrape.find("weir_queue_bytes", name=port)
+    limit_bytes = scrape.find("weir_queue_limit_bytes", name=port)
+    assert queue_bytes is not None and limit_bytes
+    return queue_bytes / limit_bytes
 
 
 def api_process(controller: Controller) -> int:
