@@ -3,6 +3,7 @@
 //! Time is an argument ([`Time`]), randomness a seed but for TLS's own, bytes go in and come out.
 
 pub mod assembly;
+pub mod atp;
 pub mod channel;
 pub mod coding;
 pub mod dfcp;
@@ -19,6 +20,7 @@ mod loss;
 mod pacer;
 mod packets;
 mod pieces;
+mod ranges;
 mod rate_cap;
 mod spares;
 mod time;

@@ -2,10 +2,12 @@
 //!
 //! [`packet`] is the data channel (UDP): symbols one way, feedback the other. [`control`] is the reliable
 //! channel beside it (TCP, under TLS unless an experiment says otherwise): requests, decoding parameters,
-//! terminating signals. Both carry a version; neither allocates more than the bytes it is given can justify.
+//! terminating signals. [`atp`] is what ATP puts into its packets, with numbers as [`varint`] writes them. All carry a version; neither allocates more than the bytes it is given can justify.
 
+pub mod atp;
 pub mod control;
 pub mod packet;
+pub mod varint;
 
 /// The version of both channels. Peers of another one are refused in the first message.
 pub const VERSION: u8 = 1;

@@ -103,6 +103,8 @@ pub enum Kind {
     Probe = 7,
     /// As a symbol: a part of one that is longer than the path's datagrams.
     Piece = 8,
+    /// ATP, both ways: frames (see [`atp`](crate::atp)).
+    Data = 9,
 }
 
 /// The clear part of every datagram.
@@ -143,6 +145,7 @@ impl Header {
             6 => Kind::Report,
             7 => Kind::Probe,
             8 => Kind::Piece,
+            9 => Kind::Data,
             other => return Err(Malformed::Kind(other)),
         };
         Ok(Header { kind, connection: be32(&header[1..5]), number: be48(&header[5..11]) })

@@ -1,0 +1,172 @@
+//! What a connection is told to be like, tells its driver, and counts.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::Budget;
+use crate::path_mtu;
+use crate::protect::Side;
+
+/// A stream of a connection, by its number: even if the client has opened it, odd if the server has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u64);
+
+impl StreamId {
+    /// The `nth` stream that an end opens, from 0.
+    pub(crate) fn new(by: Side, nth: u64) -> Self {
+        StreamId(2 * nth + u64::from(by == Side::Server))
+    }
+
+    /// Who has opened it.
+    pub fn opener(self) -> Side {
+        if self.0.is_multiple_of(2) { Side::Client } else { Side::Server }
+    }
+
+    pub(crate) fn nth(self) -> u64 {
+        self.0 / 2
+    }
+}
+
+/// What a connection may cost, and how it behaves. Both ends need not have the same.
+#[derive(Clone, Debug)]
+pub struct ConnectionConfig {
+    /// Bytes of a datagram's UDP payload.
+    pub datagram_bytes: u16,
+    /// Packets that have come and were not read: of a connection, in bytes, at the beginning and at most.
+    pub window_bytes: u64,
+    /// See `window_bytes`.
+    pub max_window_bytes: u64,
+    /// Bytes that are written and not acknowledged, at most.
+    pub send_bytes: usize,
+    /// Streams that the peer may have open at a time.
+    pub max_streams: u64,
+    /// A peer that has said nothing for so long is gone.
+    pub idle: Duration,
+    /// Whether parity is sent. Without it, every loss has to be asked for.
+    pub parity: bool,
+    /// Whether packets are sent ECN-capable (RFC 3168).
+    pub ecn: bool,
+    /// What connections that share this hold together: what they have received and sent.
+    pub budget: Budget,
+}
+
+/// What any stream may send, and all of a connection, before it is told more.
+pub const FIRST_WINDOW_BYTES: u64 = 64 << 10;
+/// Streams that any peer may open before it is told more.
+pub const FIRST_STREAMS: u64 = 64;
+
+impl Default for ConnectionConfig {
+    fn default() -> Self {
+        ConnectionConfig {
+            datagram_bytes: path_mtu::BASE_BYTES,
+            window_bytes: FIRST_WINDOW_BYTES,
+            max_window_bytes: 4 << 20,
+            send_bytes: 1 << 20,
+            max_streams: FIRST_STREAMS,
+            idle: Duration::from_secs(30),
+            parity: true,
+            ecn: true,
+            budget: Budget::new(usize::MAX),
+        }
+    }
+}
+
+/// What has happened to a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The peer has opened a stream.
+    Opened(StreamId),
+    /// A stream has bytes to read, or has ended, or was given up: [`read`](super::Connection::read) tells which.
+    Readable(StreamId),
+    /// A write that found no room, or too little, may go on.
+    Writable(StreamId),
+    /// The peer wants no more of a stream, for this reason of its application.
+    Stopped(StreamId, u64),
+    /// The connection is over.
+    Closed(Closed),
+}
+
+/// Why a connection is over.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Closed {
+    /// This end has closed it.
+    #[error("closed by this side")]
+    Locally,
+    /// The peer has.
+    #[error("closed by the other side: {reason} ({code})")]
+    ByPeer {
+        /// Its application's code.
+        code: u64,
+        /// In words; nothing else than what the peer has sent.
+        reason: String,
+    },
+    /// The peer says nothing any more.
+    #[error("the other side has not been heard for {} s", .0.as_secs_f64())]
+    Silent(Duration),
+    /// The peer does what the protocol does not allow.
+    #[error("the other side breaks the protocol: {0}")]
+    Violation(&'static str),
+}
+
+/// Why nothing can be written.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum WriteError {
+    /// There is no such stream, or it was finished or given up by this end.
+    #[error("the stream is not open for writing")]
+    NotOpen,
+    /// The peer wants no more of it.
+    #[error("the other side wants no more of the stream ({0})")]
+    Stopped(u64),
+    /// The connection is over.
+    #[error("the connection is over")]
+    Closed,
+}
+
+/// What a read has brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// So many bytes, more than none.
+    Bytes(usize),
+    /// Nothing has come that could be read.
+    Nothing,
+    /// The stream has ended, and all of it has been read.
+    End,
+    /// The peer has given it up, for this reason of its application.
+    Reset(u64),
+    /// There is no such stream, or the connection is over.
+    NotOpen,
+}
+
+/// What has been counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets sent that are to be acknowledged, parity among them.
+    pub sent: u64,
+    /// Bytes of their datagrams.
+    pub sent_bytes: u64,
+    /// Those with parity.
+    pub parity: u64,
+    /// Bytes of their datagrams.
+    pub parity_bytes: u64,
+    /// Packets that the peer had to ask for.
+    pub requested: u64,
+    /// Packets that this end had to wait for in vain.
+    pub timed_out: u64,
+    /// Timeouts of this end, the last resort.
+    pub timeouts: u64,
+    /// Packets of the peer's that parity has repaired.
+    pub repaired: u64,
+    /// How often this end has asked for what was missing.
+    pub requests: u64,
+    /// Packets of this end's that the peer's parity has repaired, as it says.
+    pub repaired_at_peer: u64,
+    /// Packets that bore a mark of congestion when they came to the peer, as it says.
+    pub ce: u64,
+    /// Datagrams that were malformed or of another connection.
+    pub unexpected: u64,
+    /// Datagrams that did not authenticate.
+    pub forged: u64,
+    /// Datagrams that came a second time, or too late.
+    pub replayed: u64,
+}
