@@ -1,17 +1,28 @@
 //! The datagrams of one connection: numbered and sealed on their way out; opened, and let in once, on their way in.
 
-use wire::packet::{Header, Kind, MAX_NUMBER, TAG_BYTES, symbol_datagram_bytes};
+use rustls::quic::PacketKey;
+use wire::packet::{HEADER_BYTES, Header, Kind, MAX_NUMBER, TAG_BYTES, symbol_datagram_bytes};
 
-use crate::protect::{Protection, ReplayWindow};
+use crate::protect::{Forged, Protection, ReplayWindow};
 
 /// One end of a connection's data channel.
 #[derive(Debug)]
 pub(crate) struct Packets {
     connection: u32,
     protection: Protection,
+    early: Option<EarlyKey>,
     replays: ReplayWindow,
     next_number: u64,
     dropped: Dropped,
+}
+
+/// The key of data that a client sends before the server has answered.
+struct EarlyKey(Box<dyn PacketKey>);
+
+impl std::fmt::Debug for EarlyKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("EarlyKey")
+    }
 }
 
 /// Datagrams that came and were not taken.
@@ -52,7 +63,33 @@ pub(crate) struct Opened<'a> {
 impl Packets {
     pub(crate) fn new(connection: u32, protection: Protection) -> Self {
         let replays = ReplayWindow::new(&protection);
-        Packets { connection, protection, replays, next_number: 0, dropped: Dropped::default() }
+        Packets { connection, protection, early: None, replays, next_number: 0, dropped: Dropped::default() }
+    }
+
+    /// Those of a connection whose keys come later.
+    pub(crate) fn before_keys(connection: u32) -> Self {
+        Packets { replays: ReplayWindow::of(true), ..Packets::new(connection, Protection::insecure()) }
+    }
+
+    /// The keys are there.
+    pub(crate) fn protect(&mut self, protection: Protection) {
+        self.protection = protection;
+    }
+
+    /// The key of [`Kind::Early`] is there.
+    pub(crate) fn protect_early(&mut self, key: Box<dyn PacketKey>) {
+        self.early = Some(EarlyKey(key));
+    }
+
+    /// The connection.
+    pub(crate) fn connection(&self) -> u32 {
+        self.connection
+    }
+
+    /// Takes a number for a datagram that is sealed otherwise.
+    pub(crate) fn take_number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
     }
 
     /// The peer has named the connection.
@@ -66,7 +103,19 @@ impl Packets {
             Ok(header) if header.connection == self.connection && kinds.contains(&header.kind) => header,
             _ => return self.unexpected(),
         };
-        match self.protection.open(&header, datagram) {
+        let opened = match (header.kind, &self.early) {
+            (Kind::Early, Some(EarlyKey(key))) => {
+                // It has a header, since that was parsed.
+                let (clear, body) = datagram.split_at_mut(HEADER_BYTES);
+                match key.decrypt_in_place(header.number, clear, body).map(<[u8]>::len) {
+                    Ok(length) => Ok(&mut body[..length]),
+                    Err(_) => Err(Forged),
+                }
+            }
+            (Kind::Early, None) => Err(Forged),
+            _ => self.protection.open(&header, datagram),
+        };
+        match opened {
             Ok(body) => Some(Opened { kind: header.kind, number: header.number, body }),
             Err(_) => {
                 self.dropped.forged += 1;
@@ -103,7 +152,14 @@ impl Packets {
         self.next_number += 1;
         Header { kind, connection: self.connection, number }.emit(buffer);
         body(number, buffer);
-        self.protection.seal(number, buffer, begin);
+        match (kind, &self.early) {
+            (Kind::Early, Some(EarlyKey(key))) => {
+                let (header, body) = buffer[begin..].split_at_mut(HEADER_BYTES);
+                let tag = key.encrypt_in_place(number, header, body);
+                buffer.extend_from_slice(tag.expect("a datagram is shorter than AES-GCM's limit").as_ref());
+            }
+            _ => self.protection.seal(number, buffer, begin),
+        }
         number
     }
 
@@ -114,7 +170,7 @@ impl Packets {
 
     /// What sealing adds to a datagram.
     pub(crate) fn tag_bytes(&self) -> usize {
-        if self.protection.is_on() { TAG_BYTES } else { 0 }
+        if self.protection.is_on() || self.early.is_some() { TAG_BYTES } else { 0 }
     }
 
     /// Bytes of a datagram with a symbol.

@@ -1,10 +1,12 @@
-//! Protection of datagrams: AES-128-GCM with keys from the control channel's exporter, and a window against replays.
+//! Protection of datagrams: AES-GCM with keys from the control channel's exporter, or from ATP's handshake, and a window against
+//! replays.
 //!
 //! The header is authenticated, the body encrypted. The nonce is the packet number, which no sender uses twice;
 //! keys change every 2^22 numbers, so that no key protects more than AES-GCM's safe share (RFC 9001, appendix B.1).
 
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk};
+use rustls::quic::{PacketKey, Secrets};
 use thiserror::Error;
 use wire::packet::{HEADER_BYTES, Header, TAG_BYTES};
 
@@ -68,10 +70,21 @@ impl Protection {
         }))
     }
 
-    /// Other keys of the same secret, for a numbering beside the one of this.
+    /// The keys of a handshake of TLS without its records (RFC 9001): those to begin with, and where the next ones come from.
+    pub fn of_handshake(keys: rustls::quic::Keys, next: Secrets) -> Self {
+        let source = |local| Source::Handshake { next: next.clone(), local };
+        let direction = |key, local| Direction::beginning(EpochKey::Handshake(key), source(local));
+        let (local, remote) = (keys.local.packet, keys.remote.packet);
+        Protection(Some(Keys { outgoing: direction(local, true), incoming: direction(remote, false) }))
+    }
+
+    /// Other keys of the same exported secret, for a numbering beside the one of this.
     #[must_use]
     pub fn beside(&self) -> Self {
-        let beside = |direction: &Direction| Direction::of(direction.secret.clone(), BESIDE, direction.by);
+        let beside = |direction: &Direction| match &direction.source {
+            Source::Exported { secret, by, .. } => Direction::exported(secret.clone(), BESIDE, *by),
+            Source::Handshake { .. } => unreachable!("ATP has one numbering"),
+        };
         Protection(
             self.0
                 .as_ref()
@@ -88,12 +101,8 @@ impl Protection {
     pub fn seal(&mut self, number: u64, buffer: &mut Vec<u8>, begin: usize) {
         let Some(keys) = &mut self.0 else { return };
         let (header, body) = buffer[begin..].split_at_mut(HEADER_BYTES);
-        let key = keys.outgoing.key_of(number);
-        let tag = key
-            .key
-            .seal_in_place_separate_tag(key.nonce(number), Aad::from(header), body)
-            .expect("a datagram is shorter than AES-GCM's limit");
-        buffer.extend_from_slice(tag.as_ref());
+        let tag = keys.outgoing.key_of(number).seal(number, header, body);
+        buffer.extend_from_slice(&tag);
     }
 
     /// The body of a datagram whose header is `header`.
@@ -106,34 +115,74 @@ impl Protection {
         if body.len() < TAG_BYTES {
             return Err(Forged);
         }
-        let key = keys.incoming.key_of_peer(header.number).ok_or(Forged)?;
-        key.key.open_in_place(key.nonce(header.number), Aad::from(clear), body).map_err(|_| Forged)
+        keys.incoming.key_of_peer(header.number).ok_or(Forged)?.open(header.number, clear, body)
     }
 }
 
 /// The keys of one direction: those of the present epoch and of the one before and after it.
 struct Direction {
-    secret: Prk,
-    /// What its keys are for.
-    label: &'static [u8],
-    by: Side,
+    source: Source,
     present: u64,
     keys: [Option<EpochKey>; 3],
 }
 
-struct EpochKey {
-    key: LessSafeKey,
-    iv: [u8; 12],
+/// Where keys come from.
+enum Source {
+    Exported {
+        secret: Prk,
+        /// What its keys are for.
+        label: &'static [u8],
+        by: Side,
+    },
+    Handshake {
+        next: Secrets,
+        /// For what goes out.
+        local: bool,
+    },
+}
+
+// There are six of a connection, and the large ones are used for every datagram.
+#[allow(clippy::large_enum_variant)]
+enum EpochKey {
+    Exported { key: LessSafeKey, iv: [u8; 12] },
+    Handshake(Box<dyn PacketKey>),
 }
 
 impl EpochKey {
-    fn nonce(&self, number: u64) -> Nonce {
-        let mut nonce = self.iv;
-        for (byte, n) in nonce[4..].iter_mut().zip(number.to_be_bytes()) {
-            *byte ^= n;
+    fn seal(&self, number: u64, header: &[u8], body: &mut [u8]) -> [u8; TAG_BYTES] {
+        let mut bytes = [0; TAG_BYTES];
+        match self {
+            EpochKey::Exported { key, iv } => {
+                let tag = key.seal_in_place_separate_tag(nonce(iv, number), Aad::from(header), body);
+                bytes.copy_from_slice(tag.expect("a datagram is shorter than AES-GCM's limit").as_ref());
+            }
+            EpochKey::Handshake(key) => {
+                let tag = key.encrypt_in_place(number, header, body);
+                bytes.copy_from_slice(tag.expect("a datagram is shorter than AES-GCM's limit").as_ref());
+            }
         }
-        Nonce::assume_unique_for_key(nonce)
+        bytes
     }
+
+    fn open<'a>(&self, number: u64, header: &[u8], body: &'a mut [u8]) -> Result<&'a mut [u8], Forged> {
+        match self {
+            EpochKey::Exported { key, iv } => {
+                key.open_in_place(nonce(iv, number), Aad::from(header), body).map_err(|_| Forged)
+            }
+            EpochKey::Handshake(key) => {
+                let length = key.decrypt_in_place(number, header, body).map_err(|_| Forged)?.len();
+                Ok(&mut body[..length])
+            }
+        }
+    }
+}
+
+fn nonce(iv: &[u8; 12], number: u64) -> Nonce {
+    let mut nonce = *iv;
+    for (byte, n) in nonce[4..].iter_mut().zip(number.to_be_bytes()) {
+        *byte ^= n;
+    }
+    Nonce::assume_unique_for_key(nonce)
 }
 
 struct Length(usize);
@@ -144,34 +193,47 @@ impl KeyType for Length {
     }
 }
 
+impl Source {
+    /// The keys of an epoch. Those of a handshake are to be asked for in turn, from 1 on.
+    fn derive(&mut self, epoch: u64) -> EpochKey {
+        match self {
+            Source::Exported { secret, label, by } => {
+                let mut bytes = [0; 28];
+                secret
+                    .expand(&[*label, &[*by as u8], &epoch.to_be_bytes()], Length(bytes.len()))
+                    .and_then(|okm| okm.fill(&mut bytes))
+                    .expect("28 bytes are less than HKDF's limit");
+                let (key, iv) = bytes.split_at(16);
+                let key = UnboundKey::new(&AES_128_GCM, key).expect("16 bytes are AES-128's key");
+                EpochKey::Exported { key: LessSafeKey::new(key), iv: iv.try_into().expect("28 - 16 = 12") }
+            }
+            Source::Handshake { next, local } => {
+                let keys = next.next_packet_keys();
+                EpochKey::Handshake(if *local { keys.local } else { keys.remote })
+            }
+        }
+    }
+}
+
 impl Direction {
     fn new(secret: &[u8; SECRET_BYTES], by: Side) -> Self {
-        Direction::of(Prk::new_less_safe(HKDF_SHA256, secret), DATA, by)
+        Direction::exported(Prk::new_less_safe(HKDF_SHA256, secret), DATA, by)
     }
 
-    fn of(secret: Prk, label: &'static [u8], by: Side) -> Self {
-        let mut direction = Direction { secret, label, by, present: 0, keys: [None, None, None] };
-        direction.keys = [None, Some(direction.derive(0)), Some(direction.derive(1))];
-        direction
+    fn exported(secret: Prk, label: &'static [u8], by: Side) -> Self {
+        let mut source = Source::Exported { secret, label, by };
+        Direction::beginning(source.derive(0), source)
     }
 
-    fn derive(&self, epoch: u64) -> EpochKey {
-        let side = [self.by as u8];
-        let epoch = epoch.to_be_bytes();
-        let mut bytes = [0; 28];
-        self.secret
-            .expand(&[self.label, &side, &epoch], Length(bytes.len()))
-            .and_then(|okm| okm.fill(&mut bytes))
-            .expect("28 bytes are less than HKDF's limit");
-        let (key, iv) = bytes.split_at(16);
-        let key = UnboundKey::new(&AES_128_GCM, key).expect("16 bytes are AES-128's key");
-        EpochKey { key: LessSafeKey::new(key), iv: iv.try_into().expect("28 - 16 = 12") }
+    fn beginning(first: EpochKey, mut source: Source) -> Self {
+        let second = source.derive(1);
+        Direction { source, present: 0, keys: [None, Some(first), Some(second)] }
     }
 
     fn advance(&mut self) {
         self.present += 1;
         self.keys.rotate_left(1);
-        self.keys[2] = Some(self.derive(self.present + 1));
+        self.keys[2] = Some(self.source.derive(self.present + 1));
     }
 
     fn key_of(&mut self, number: u64) -> &EpochKey {
@@ -219,7 +281,11 @@ impl ReplayWindow {
 
     /// A window for numbers that `protection` has let through.
     pub fn new(protection: &Protection) -> Self {
-        let authentic = protection.is_on();
+        Self::of(protection.is_on())
+    }
+
+    /// A window for numbers that are authentic, or perhaps not.
+    pub(crate) fn of(authentic: bool) -> Self {
         ReplayWindow { authentic, leapt: None, highest: None, seen: [0; Self::WORDS] }
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! initial      in clear                     offset v | acknowledged v | length v, token | length v, payload | zeros
 //! retry        in clear                     token
+//! refusal      in clear                     code v | length v, reason
 //! handshake    under the handshake's keys   offset v | acknowledged v | length v, payload
 //! early, data  under the keys of 0-RTT and of 1-RTT
 //!              preamble                     group 8 | ahead 8 | number - floor v
@@ -22,6 +23,7 @@
 //!   0x09 token           length v, bytes
 //!   0x0a close           code v | length v, reason
 //!   0x0b ping
+//!   0x0c done
 //!   0x10 stream          stream v | offset v | bytes, to the end        0x11: the stream ends with them
 //!   0x12 stream          stream v | offset v | length v, bytes          0x13: the same
 //! ```
@@ -149,6 +151,31 @@ impl<'a> Crypto<'a> {
     pub fn parse(mut body: &'a [u8]) -> Result<Crypto<'a>> {
         let (offset, acknowledged) = (number(&mut body)?, number(&mut body)?);
         Ok(Crypto { offset, acknowledged, payload: counted(&mut body)? })
+    }
+}
+
+/// Why there is no connection, or none any more. Anybody can have said it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal<'a> {
+    /// The protocol's code, or the application's.
+    pub code: u64,
+    /// In words, as UTF-8 or not.
+    pub reason: &'a [u8],
+}
+
+impl<'a> Refusal<'a> {
+    /// Appends the body.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        varint::emit(self.code, out);
+        emit_counted(self.reason, out);
+    }
+
+    /// The body of a refusal.
+    ///
+    /// # Errors
+    /// [`Malformed::Short`].
+    pub fn parse(mut body: &'a [u8]) -> Result<Refusal<'a>> {
+        Ok(Refusal { code: number(&mut body)?, reason: counted(&mut body)? })
     }
 }
 
@@ -377,6 +404,8 @@ pub enum Frame<'a> {
     },
     /// Asks for an acknowledgement.
     Ping,
+    /// Server to client: the handshake is through.
+    Done,
     /// A piece of a stream.
     Stream {
         /// The stream.
@@ -462,6 +491,7 @@ impl Frame<'_> {
                 emit_counted(reason, out);
             }
             Frame::Ping => numbers(0x0b, &[]),
+            Frame::Done => numbers(0x0c, &[]),
             Frame::Parity(_) | Frame::Ack(_) | Frame::Stream { .. } => {
                 unreachable!("it is written by a function of its own")
             }
@@ -506,6 +536,7 @@ impl<'a> Frames<'a> {
             }
             0x0a => Frame::Close { code: number(rest)?, reason: counted(rest)? },
             0x0b => Frame::Ping,
+            0x0c => Frame::Done,
             0x10..=0x13 => {
                 let (stream, offset) = (number(rest)?, number(rest)?);
                 let bytes = if kind & 2 == 0 { std::mem::take(rest) } else { counted(rest)? };

@@ -105,6 +105,16 @@ pub enum Kind {
     Piece = 8,
     /// ATP, both ways: frames (see [`atp`](crate::atp)).
     Data = 9,
+    /// ATP, both ways: a piece of the handshake, in clear.
+    Initial = 10,
+    /// ATP, both ways: a piece of the handshake, under its keys.
+    Handshake = 11,
+    /// ATP, client to server: frames, under the keys of 0-RTT.
+    Early = 12,
+    /// ATP, server to client: the token to begin again with, in clear.
+    Retry = 13,
+    /// ATP, both ways: there is no connection, and why, in clear.
+    Refusal = 14,
 }
 
 /// The clear part of every datagram.
@@ -146,6 +156,11 @@ impl Header {
             7 => Kind::Probe,
             8 => Kind::Piece,
             9 => Kind::Data,
+            10 => Kind::Initial,
+            11 => Kind::Handshake,
+            12 => Kind::Early,
+            13 => Kind::Retry,
+            14 => Kind::Refusal,
             other => return Err(Malformed::Kind(other)),
         };
         Ok(Header { kind, connection: be32(&header[1..5]), number: be48(&header[5..11]) })

@@ -81,7 +81,7 @@ fn a_parity_names_its_members() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    assert_eq!(frame(b"\x0c"), Err(Malformed::Frame(0x0c)));
+    assert_eq!(frame(b"\x0d"), Err(Malformed::Frame(0x0d)));
     assert_eq!(frame(b"\x0a\x00\x05ab"), Err(Malformed::Short));
     assert_eq!(frame(b"\x13\x00\xff\xff\xff\xff\xff\xff\xff\xff\x01a"), Err(Malformed::Offset));
     // 10 down to 0 has eleven numbers, not twelve.

@@ -5,7 +5,11 @@ mod outgoing;
 
 use std::time::Duration;
 
+use wire::packet::Kind;
+
+use super::after::After;
 use super::interface::{Closed, ConnectionConfig, Counters, Event, Read, StreamId, WriteError};
+use super::opening::Opening;
 use super::parity::{Grouping, Repairing};
 use super::received::Received;
 use super::rtt::Rtt;
@@ -24,6 +28,9 @@ const LINGER: u32 = 3;
 /// The protocol's own code of a connection that the peer has broken; applications have those below.
 pub const CODE_VIOLATION: u64 = 1 << 32;
 
+/// Of a connection whose handshake has failed.
+pub const CODE_TLS: u64 = CODE_VIOLATION + 1;
+
 /// How far a connection is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
@@ -39,7 +46,7 @@ enum State {
     Over,
 }
 
-/// One end of a connection, once there are keys.
+/// One end of a connection.
 ///
 /// A driver brings it datagrams and the time, sends what it wants sent, and has streams read and written. After each call it is to be
 /// asked for what to send ([`Connection::poll_transmit`]), for news ([`Connection::poll_event`]), and when to be called again
@@ -57,6 +64,16 @@ pub struct Connection {
     received: Received,
     repairing: Repairing,
     marking: Marking,
+    /// Until each end knows that the other has the keys.
+    opening: Option<Box<Opening>>,
+    after: After,
+    /// There are keys to send data with; the handshake is through; data was sent before it was.
+    has_keys: bool,
+    is_through: bool,
+    was_early: bool,
+    /// The token that a client is to be told, and whether it has been.
+    token: Option<(Vec<u8>, bool)>,
+    began: Time,
     state: State,
     /// When something authentic came last, and when something was last sent that is to be acknowledged.
     heard: Time,
@@ -64,13 +81,15 @@ pub struct Connection {
     /// The peer is to be told below which number it need not wait, or asked whether it is there.
     owes_floor: bool,
     owes_ping: bool,
-    /// When the last packets were sent that the peer says parity has repaired, or that were marked: what was heard of it.
+    /// A client is to be told that the handshake is through.
+    owes_done: bool,
+    /// Packets that parity has repaired at the peer, as it said last.
     repaired_at_peer: u64,
     counters: Counters,
 }
 
 impl Connection {
-    /// An end of the connection with this number, which the peer knows by it as well; none if the budget has no room for it.
+    /// An end of a connection for which both ends have keys already. None if the budget has no room for it.
     pub fn new(
         now: Time,
         side: Side,
@@ -78,9 +97,49 @@ impl Connection {
         protection: Protection,
         config: ConnectionConfig,
     ) -> Option<Self> {
+        let packets = Packets::new(connection, protection);
+        let has_keys = Connection::before_keys(now, side, connection, config)?;
+        Some(Connection { packets, has_keys: true, is_through: true, ..has_keys })
+    }
+
+    /// A client's end of a connection to be opened, under a number that is random. `token` is the server's of an earlier connection,
+    /// or empty. None if the budget has no room for it.
+    ///
+    /// Streams can be opened and written at once. What is written is sent when the server has answered; or before, if it is [to be
+    /// early](ConnectionConfig::early) and TLS knows the server.
+    pub fn connect(
+        now: Time,
+        tls: rustls::quic::ClientConnection,
+        connection: u32,
+        token: Vec<u8>,
+        config: ConnectionConfig,
+    ) -> Option<Self> {
+        let pads = token.is_empty();
+        let mut client = Connection::before_keys(now, Side::Client, connection, config)?;
+        client.begin(Opening::client(tls, token, pads));
+        Some(client)
+    }
+
+    /// A server's end of the connection that a client opens by this number. `validated`: the client has shown that it is where it says.
+    /// `token`: what it may show the next time. None if the budget has no room for it.
+    pub fn accept(
+        now: Time,
+        tls: rustls::quic::ServerConnection,
+        connection: u32,
+        validated: bool,
+        token: Option<Vec<u8>>,
+        config: ConnectionConfig,
+    ) -> Option<Self> {
+        let mut server = Connection::before_keys(now, Side::Server, connection, config)?;
+        server.token = token.map(|token| (token, false));
+        server.begin(Opening::server(tls, validated));
+        Some(server)
+    }
+
+    fn before_keys(now: Time, side: Side, connection: u32, config: ConnectionConfig) -> Option<Self> {
         Some(Connection {
             side,
-            packets: Packets::new(connection, protection),
+            packets: Packets::before_keys(connection),
             streams: Streams::new(side, &config)?,
             window: Window::new(config.datagram_bytes),
             rtt: Rtt::default(),
@@ -89,21 +148,37 @@ impl Connection {
             received: Received::new(now),
             repairing: Repairing::default(),
             marking: Marking::new(config.ecn),
+            opening: None,
+            after: After::new(),
+            has_keys: false,
+            is_through: false,
+            was_early: false,
+            token: None,
+            began: now,
             state: State::Open,
             heard: now,
             asked: now,
             owes_floor: false,
             owes_ping: false,
+            owes_done: false,
             repaired_at_peer: 0,
             counters: Counters::default(),
             config,
         })
     }
 
-    /// A round trip was measured before there was a connection.
-    pub fn measured(&mut self, rtt: Duration) {
-        self.rtt.measure(rtt);
-        self.received.set_rtt(self.rtt.get());
+    fn begin(&mut self, opening: Opening) {
+        self.opening = Some(Box::new(opening));
+        self.look_for_early_key();
+    }
+
+    /// What packets with frames go as, if there is a key for them.
+    fn kind(&self) -> Option<Kind> {
+        match (self.has_keys, self.was_early) {
+            (true, _) => Some(Kind::Data),
+            (false, true) if self.side == Side::Client => Some(Kind::Early),
+            (false, _) => None,
+        }
     }
 
     // Streams
@@ -146,24 +221,29 @@ impl Connection {
 
     /// Ends the connection: streams that are open are lost. The peer is told.
     pub fn close(&mut self, now: Time, code: u64, reason: &str) {
-        if self.state == State::Open {
-            let until = now + LINGER * self.timeout();
-            self.state = State::Closing { code, reason: reason.to_owned(), until, due: true };
-            self.streams.close(Closed::Locally);
-        }
+        self.fail(now, code, reason.to_owned(), Closed::Locally);
     }
 
     fn violated(&mut self, now: Time, Forbidden(what): Forbidden) {
+        self.fail(now, CODE_VIOLATION, what.to_owned(), Closed::Violation(what));
+    }
+
+    fn fail(&mut self, now: Time, code: u64, reason: String, why: Closed) {
         if self.state == State::Open {
             let until = now + LINGER * self.timeout();
-            self.state = State::Closing { code: CODE_VIOLATION, reason: what.to_owned(), until, due: true };
-            self.streams.close(Closed::Violation(what));
+            self.state = State::Closing { code, reason, until, due: true };
+            self.streams.close(why);
         }
     }
 
     fn end(&mut self, why: Closed) {
         self.state = State::Over;
         self.streams.close(why);
+    }
+
+    /// Whether the peer has shown that it is who it should be, and that what came is not a copy of what came once.
+    pub fn is_connected(&self) -> bool {
+        self.is_through
     }
 
     /// Whether nothing is to be sent or received any more.
@@ -199,11 +279,18 @@ impl Connection {
             State::Open => {
                 let idle = Some(self.heard + self.config.idle);
                 let others = [self.timeout_at(), self.keep_alive_at(), self.streams.poll_timeout()];
-                others.into_iter().chain([idle, self.received.poll_timeout()]).flatten().min()
+                let opening = self.opening.as_ref().and_then(|opening| opening.poll_timeout());
+                let others = others.into_iter().chain([idle, self.received.poll_timeout()]);
+                others.chain([opening, self.give_up_at()]).flatten().min()
             }
             State::Closing { until, .. } => Some(*until),
             State::Over => None,
         }
+    }
+
+    /// When it is given up, unless the handshake is through.
+    fn give_up_at(&self) -> Option<Time> {
+        (!self.is_through).then(|| self.began + self.config.opening)
     }
 
     /// Lets timers expire.
@@ -220,6 +307,12 @@ impl Connection {
         }
         if self.heard + self.config.idle <= now {
             return self.end(Closed::Silent(self.config.idle));
+        }
+        if self.give_up_at().is_some_and(|at| at <= now) {
+            return self.end(Closed::Unanswered(self.config.opening));
+        }
+        if let Some(opening) = &mut self.opening {
+            opening.handle_timeout(now);
         }
         self.received.handle_timeout(now);
         self.streams.handle_timeout(now);

@@ -43,6 +43,11 @@ pub struct ConnectionConfig {
     pub max_streams: u64,
     /// A peer that has said nothing for so long is gone.
     pub idle: Duration,
+    /// Whoever has not opened the connection within this is given up.
+    pub opening: Duration,
+    /// Whether data is sent, or taken, before the server has answered (0-RTT). It saves a round trip; but whoever records it can
+    /// send it again, and the server then does once more what it asks for. So it is for requests that may be repeated.
+    pub early: bool,
     /// Whether parity is sent. Without it, every loss has to be asked for.
     pub parity: bool,
     /// Whether packets are sent ECN-capable (RFC 3168).
@@ -65,6 +70,8 @@ impl Default for ConnectionConfig {
             send_bytes: 1 << 20,
             max_streams: FIRST_STREAMS,
             idle: Duration::from_secs(30),
+            opening: Duration::from_secs(10),
+            early: false,
             parity: true,
             ecn: true,
             budget: Budget::new(usize::MAX),
@@ -75,6 +82,10 @@ impl Default for ConnectionConfig {
 /// What has happened to a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// The handshake is through: the peer is who it should be.
+    Connected,
+    /// The server's token: to be shown when this address connects to it the next time.
+    Token(Vec<u8>),
     /// The peer has opened a stream.
     Opened(StreamId),
     /// A stream has bytes to read, or has ended, or was given up: [`read`](super::Connection::read) tells which.
@@ -101,6 +112,20 @@ pub enum Closed {
         /// In words; nothing else than what the peer has sent.
         reason: String,
     },
+    /// The peer has not let it be opened, or somebody says so who need not be the peer.
+    #[error("refused: {reason} ({code})")]
+    Refused {
+        /// A code of the protocol or of the peer's application.
+        code: u64,
+        /// In words; nothing else than what was sent.
+        reason: String,
+    },
+    /// TLS has failed.
+    #[error("{0}")]
+    Tls(String),
+    /// The peer has not answered.
+    #[error("no connection within {} s", .0.as_secs_f64())]
+    Unanswered(Duration),
     /// The peer says nothing any more.
     #[error("the other side has not been heard for {} s", .0.as_secs_f64())]
     Silent(Duration),

@@ -9,8 +9,10 @@
 //! Beyond the paper: groups that take turns, so that a burst of losses falls on several of them; each packet tells how many are about to
 //! follow, so that a receiver misses a lost end, too; ECN; flow control; sealed packets.
 
+mod after;
 mod connection;
 mod interface;
+mod opening;
 mod parity;
 mod receive_stream;
 mod received;
@@ -20,7 +22,7 @@ mod sent;
 mod streams;
 mod window;
 
-pub use connection::{CODE_VIOLATION, Connection};
+pub use connection::{CODE_TLS, CODE_VIOLATION, Connection};
 pub use interface::{
     Closed, ConnectionConfig, Counters, Event, FIRST_STREAMS, FIRST_WINDOW_BYTES, Read, StreamId, WriteError,
 };

@@ -192,7 +192,8 @@ impl Received {
     /// When [`Received::handle_timeout`] has something to do.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         let again = self.again.map(|(at, _)| at);
-        [self.ack_by, self.gap_at(), self.tail_at(), again].into_iter().flatten().min()
+        let ack_by = self.ack_by.filter(|_| !self.due);
+        [ack_by, self.gap_at(), self.tail_at(), again].into_iter().flatten().min()
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {

@@ -76,6 +76,11 @@ impl SendStream {
         self.written.len()
     }
 
+    /// All before has been acknowledged.
+    pub(crate) fn first_offset(&self) -> u64 {
+        self.base
+    }
+
     /// Where the next piece begins that is sent for the first time.
     pub(crate) fn next_offset(&self) -> u64 {
         self.next

@@ -11,6 +11,12 @@ use crate::Time;
 pub(crate) enum Content {
     /// A piece of a stream.
     Stream { stream: StreamId, bytes: Range<u64>, ends: bool },
+    /// A piece of what TLS says after the handshake.
+    Crypto(Range<u64>),
+    /// The handshake is through.
+    Done,
+    /// The token to begin with the next time.
+    Token,
     /// How much may be sent in all.
     MaxData,
     /// How much of a stream.

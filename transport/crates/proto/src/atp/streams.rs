@@ -273,6 +273,11 @@ impl Streams {
         answer
     }
 
+    /// Something has happened that the application is to know.
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

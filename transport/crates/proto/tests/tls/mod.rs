@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::version::TLS13;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, quic};
 
 /// A server named "here", and clients that believe it.
 pub struct Tls {
@@ -34,12 +34,41 @@ impl Tls {
         Tls { client: Arc::new(client), server: Arc::new(server) }
     }
 
+    /// The same, with tickets by which clients may send data before the server has answered.
+    #[allow(dead_code)] // Each test program uses a part of it.
+    pub fn early() -> Self {
+        let mut tls = Tls::new();
+        Arc::get_mut(&mut tls.client).unwrap().enable_early_data = true;
+        Arc::get_mut(&mut tls.server).unwrap().max_early_data_size = u32::MAX;
+        tls
+    }
+
+    /// The server has forgotten all tickets.
+    #[allow(dead_code)]
+    pub fn forget(&mut self) {
+        let mut server = (*self.server).clone();
+        server.session_storage = rustls::server::ServerSessionMemoryCache::new(16);
+        self.server = Arc::new(server);
+    }
+
+    /// The ends of a handshake without TLS's records.
+    #[allow(dead_code)]
+    pub fn bare(&self, name: &'static str) -> (quic::ClientConnection, quic::ServerConnection) {
+        let (name, version) = (name.try_into().unwrap(), quic::Version::V1);
+        (
+            quic::ClientConnection::new(self.client.clone(), version, name, Vec::new()).unwrap(),
+            quic::ServerConnection::new(self.server.clone(), version, Vec::new()).unwrap(),
+        )
+    }
+
     /// The client's end of a connection to `name`.
+    #[allow(dead_code)]
     pub fn client(&self, name: &'static str) -> ClientConnection {
         ClientConnection::new(self.client.clone(), name.try_into().unwrap()).unwrap()
     }
 
     /// The server's end.
+    #[allow(dead_code)]
     pub fn server(&self) -> ServerConnection {
         ServerConnection::new(self.server.clone()).unwrap()
     }

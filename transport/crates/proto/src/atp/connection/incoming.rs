@@ -1,17 +1,18 @@
 //! What comes, and what an end does about it.
 
-use wire::atp::{Ack, Frame, Frames, Preamble};
-use wire::packet::Kind;
+use wire::atp::{Ack, Crypto, Frame, Frames, Preamble, Refusal};
+use wire::packet::{HEADER_BYTES, Header, Kind};
 
-use super::super::interface::{Closed, StreamId};
+use super::super::interface::{Closed, Event, StreamId};
 use super::super::parity::Repaired;
 use super::super::receive_stream::Taken;
 use super::super::sent::Sent;
 use super::super::streams::Forbidden;
 use super::super::window::Congestion;
-use super::{Connection, State};
+use super::{CODE_TLS, Connection, State};
 use crate::Time;
 use crate::ecn::{Codepoint, Counts};
+use crate::protect::Side;
 
 /// What a packet was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,7 +26,26 @@ struct Handled {
 impl Connection {
     /// A datagram has come that names this connection. Whether it is authentic, and was new.
     pub fn handle_datagram(&mut self, now: Time, ecn: Codepoint, datagram: &mut [u8]) -> bool {
-        let Some(opened) = self.packets.open(&[Kind::Data], datagram) else { return false };
+        if let Some(opening) = &mut self.opening {
+            opening.count(datagram.len());
+        }
+        match Header::parse(datagram) {
+            Ok(header) if header.connection == self.packets.connection() => match header.kind {
+                Kind::Initial | Kind::Handshake | Kind::Refusal => {
+                    return self.on_opening(now, ecn, &header, datagram);
+                }
+                Kind::Data if !self.is_through => {
+                    // A client's counts only when it has shown that it has the keys; so does a server's.
+                    if let Some(opening) = &mut self.opening {
+                        opening.hold(now, ecn, datagram);
+                    }
+                    return false;
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        let Some(opened) = self.packets.open(&[Kind::Data, Kind::Early], datagram) else { return false };
         let number = opened.number;
         if !self.packets.admit(number) {
             return false;
@@ -46,6 +66,103 @@ impl Connection {
             self.violated(now, forbidden);
         }
         true
+    }
+
+    /// A datagram that opens the connection, or refuses to. Whether it is authentic: what is in clear is not.
+    fn on_opening(&mut self, now: Time, ecn: Codepoint, header: &Header, datagram: &mut [u8]) -> bool {
+        let Some(opening) = self.opening.as_mut().filter(|_| self.state == State::Open) else {
+            // The peer does not know yet that it is through.
+            self.owes_floor |= header.kind == Kind::Handshake;
+            if let State::Closing { due, .. } = &mut self.state {
+                *due = true;
+            }
+            return false;
+        };
+        let had_keys = opening.has_keys();
+        let taken = match header.kind {
+            Kind::Initial => match Crypto::parse_initial(&datagram[HEADER_BYTES..]) {
+                Ok((crypto, _)) => opening.on_clear(now, &crypto).map(|()| false),
+                Err(_) => Ok(false),
+            },
+            Kind::Handshake => match opening.on_sealed(now, header, datagram) {
+                Some(taken) => taken,
+                None => {
+                    opening.hold(now, ecn, datagram);
+                    Ok(false)
+                }
+            },
+            _ => {
+                if let Ok(Refusal { code, reason }) = Refusal::parse(&datagram[HEADER_BYTES..]) {
+                    let reason = String::from_utf8_lossy(reason).into_owned();
+                    self.end(Closed::Refused { code, reason });
+                }
+                return false;
+            }
+        };
+        let gained = opening.has_keys() && !had_keys;
+        match taken {
+            Err(what) => self.fail(now, CODE_TLS, what.clone(), Closed::Tls(what)),
+            Ok(authentic) => {
+                if authentic {
+                    self.heard = now;
+                }
+                self.advance(now, gained);
+                return authentic;
+            }
+        }
+        false
+    }
+
+    /// Does what has become possible by what TLS has got. `gained`: the handshake's keys are new.
+    fn advance(&mut self, now: Time, gained: bool) {
+        self.look_for_early_key();
+        let Some(opening) = &mut self.opening else { return };
+        if let Some(protection) = opening.take_protection() {
+            self.packets.protect(protection);
+            self.has_keys = true;
+            if self.side == Side::Client
+                && let Some(rtt) = opening.rtt(now)
+            {
+                self.rtt.measure(rtt);
+                self.received.set_rtt(rtt);
+            }
+        }
+        let through = opening.is_through() && self.has_keys && !self.is_through;
+        let held = if gained || through { opening.take_held() } else { Vec::new() };
+        if through {
+            self.is_through = true;
+            self.streams.tell(Event::Connected);
+            let refused = self.was_early && !opening.takes_early();
+            if self.side == Side::Server {
+                self.owes_done = true;
+                self.end_opening();
+            } else if refused && let Some(first) = self.sent.first() {
+                let mut lost = Vec::new();
+                self.sent.take(first..=self.packets.next_number(), now, |_, sent| lost.push(sent));
+                self.send_again(lost);
+            }
+        }
+        for (ecn, mut datagram) in held {
+            self.handle_datagram(now, ecn, &mut datagram);
+        }
+    }
+
+    /// Packets that come, or go, before the handshake is through have a key of their own, if both ends let them.
+    pub(super) fn look_for_early_key(&mut self) {
+        if let Some(opening) = self.opening.as_ref().filter(|_| self.config.early && !self.was_early)
+            && let Some(key) = opening.early_key()
+        {
+            self.packets.protect_early(key);
+            self.was_early = true;
+        }
+    }
+
+    /// Each end knows that the other is through.
+    fn end_opening(&mut self) {
+        if let Some(opening) = self.opening.take_if(|_| self.is_through) {
+            let (tls, said) = opening.into_rest();
+            self.after.begin(tls, &said);
+        }
     }
 
     fn on_packet(
@@ -127,7 +244,20 @@ impl Connection {
                     self.end(Closed::ByPeer { code, reason });
                     return Ok(handled);
                 }
-                Frame::Ping | Frame::Crypto { .. } | Frame::Token(_) => Taken::Yes,
+                Frame::Crypto { offset, bytes } => {
+                    self.after.receive(offset, bytes).ok_or(Forbidden("what TLS does not accept"))?
+                }
+                Frame::Token(token) => {
+                    if self.side == Side::Client {
+                        self.streams.tell(Event::Token(token.to_vec()));
+                    }
+                    Taken::Yes
+                }
+                Frame::Done => {
+                    self.end_opening();
+                    Taken::Yes
+                }
+                Frame::Ping => Taken::Yes,
             };
             handled.refused |= taken == Taken::No;
         }

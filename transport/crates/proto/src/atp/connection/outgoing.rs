@@ -1,7 +1,9 @@
 //! What an end sends, and what becomes of it.
 
-use wire::atp::{Frame, PARITY_BYTES, Preamble, emit_parity_head, emit_stream_head, stream_head_len};
-use wire::packet::{HEADER_BYTES, Kind};
+use wire::atp::{
+    Frame, PARITY_BYTES, Preamble, Refusal, emit_parity_head, emit_stream_head, stream_head_len,
+};
+use wire::packet::{HEADER_BYTES, Header, Kind};
 
 use super::super::sent::{Content, Sent};
 use super::super::streams::Notice;
@@ -36,14 +38,26 @@ impl Connection {
         if self.state != State::Open {
             return self.transmit_close(buffer).then_some(Codepoint::NotEct);
         }
+        let most = usize::from(self.config.datagram_bytes);
+        if let Some(opening) = &mut self.opening {
+            if opening.is_due() {
+                let number = self.packets.take_number();
+                opening.emit(now, self.packets.connection(), number, most, buffer);
+                return Some(Codepoint::NotEct);
+            }
+            if !opening.may_send(most) {
+                return None;
+            }
+        }
+        let kind = self.kind()?;
         let purpose = self.purpose()?;
         let begin = buffer.len();
         let eliciting = purpose != Purpose::Answer;
         let marks = eliciting && self.marking.is_on();
         match purpose {
-            Purpose::Parity { ahead } => self.transmit_parity(now, buffer, ahead),
-            Purpose::Data { ahead } => self.transmit_data(now, buffer, ahead),
-            Purpose::Ping | Purpose::Answer => self.transmit_short(now, buffer, purpose),
+            Purpose::Parity { ahead } => self.transmit_parity(now, kind, buffer, ahead),
+            Purpose::Data { ahead } => self.transmit_data(now, kind, buffer, ahead),
+            Purpose::Ping | Purpose::Answer => self.transmit_short(now, kind, buffer, purpose),
         }
         self.owes_floor = false;
         if eliciting {
@@ -56,6 +70,9 @@ impl Connection {
                 self.counters.parity_bytes += bytes;
             }
         }
+        if let Some(opening) = &mut self.opening {
+            opening.on_sent(buffer.len() - begin);
+        }
         self.marking.on_sent(now, self.rtt.get(), 1, marks);
         Some(if marks { Codepoint::Ect0 } else { Codepoint::NotEct })
     }
@@ -66,7 +83,9 @@ impl Connection {
         let packet = u64::from(self.config.datagram_bytes);
         // What is lost is asked for if anything is on its way; and if nothing is, something has to be.
         let lets = room >= packet || self.sent.in_flight() == 0;
-        let pending = self.streams.pending_bytes(room.max(packet)) + u64::from(self.streams.has_notices());
+        let notices =
+            self.streams.has_notices() || self.owes_done || self.has_token() || self.after.is_pending();
+        let pending = self.streams.pending_bytes(room.max(packet)) + u64::from(notices);
         let follow = pending.div_ceil(self.payload_bytes() as u64);
         let parities = self.grouping.due() as u64;
         if lets && pending > 0 && !self.grouping.is_pressing() {
@@ -88,6 +107,11 @@ impl Connection {
         (self.received.is_due() || self.owes_floor).then_some(Purpose::Answer)
     }
 
+    /// Whether the client is to be told its token, now that it is known to be where it says.
+    fn has_token(&self) -> bool {
+        self.is_through && self.token.as_ref().is_some_and(|(_, told)| !told)
+    }
+
     /// What fits into a packet, about.
     fn payload_bytes(&self) -> usize {
         self.frame_bytes() - 16
@@ -106,15 +130,16 @@ impl Connection {
         self.sent.first().unwrap_or(self.packets.next_number())
     }
 
-    fn transmit_data(&mut self, now: Time, buffer: &mut Vec<u8>, ahead: u8) {
+    fn transmit_data(&mut self, now: Time, kind: Kind, buffer: &mut Vec<u8>, ahead: u8) {
         let (room, floor) = (self.frame_bytes(), self.floor());
         let flight = u32::from(ahead) + 1;
         let most = self.window.group();
         let mut content = self.sent.content();
-        let Self { packets, streams, received, grouping, .. } = self;
+        let tells_token = self.has_token();
+        let Self { packets, streams, received, grouping, after, token, owes_done, .. } = self;
         let begin = buffer.len();
         let parity = self.config.parity;
-        let number = packets.seal(Kind::Data, buffer, |number, body| {
+        let number = packets.seal(kind, buffer, |number, body| {
             let preamble = body.len();
             Preamble { group: 0, ahead, floor }.emit(number, body);
             let frames = body.len();
@@ -126,8 +151,23 @@ impl Connection {
             {
                 content.push(emit_notice(notice, body));
             }
+            if std::mem::take(owes_done) {
+                Frame::Done.emit(body);
+                content.push(Content::Done);
+            }
+            if let Some((token, told)) = token.as_mut().filter(|_| tells_token) {
+                *told = true;
+                Frame::Token(token).emit(body);
+                content.push(Content::Token);
+            }
+            let left = room.saturating_sub(body.len() - frames + NOTICE_BYTES);
+            let mut bytes = Vec::new();
+            if let Some(range) = after.take(left, &mut bytes) {
+                Frame::Crypto { offset: range.start, bytes: &bytes }.emit(body);
+                content.push(Content::Crypto(range));
+            }
             let head = |id: super::StreamId, offset, length| stream_head_len(id.0, offset, length);
-            while let Some((id, piece)) = streams.take_piece(room - (body.len() - frames), head) {
+            while let Some((id, piece)) = streams.take_piece(room.saturating_sub(body.len() - frames), head) {
                 let (offset, length) = (piece.bytes.start, (piece.bytes.end - piece.bytes.start) as usize);
                 let to_end = body.len() - frames + head(id, offset, length) + length >= room;
                 emit_stream_head(id.0, offset, length, piece.ends, to_end, body);
@@ -159,11 +199,11 @@ impl Connection {
         self.sent.push(number, Sent { at: now, bytes, limited, content });
     }
 
-    fn transmit_parity(&mut self, now: Time, buffer: &mut Vec<u8>, ahead: u8) {
+    fn transmit_parity(&mut self, now: Time, kind: Kind, buffer: &mut Vec<u8>, ahead: u8) {
         let Some(group) = self.grouping.pop() else { return };
         let floor = self.floor();
         let begin = buffer.len();
-        let number = self.packets.seal(Kind::Data, buffer, |number, body| {
+        let number = self.packets.seal(kind, buffer, |number, body| {
             Preamble { group: 0, ahead, floor }.emit(number, body);
             let parity = group.parity();
             if emit_parity_head(number, &parity, body) {
@@ -174,10 +214,10 @@ impl Connection {
         self.push(now, number, buffer.len() - begin, content);
     }
 
-    fn transmit_short(&mut self, now: Time, buffer: &mut Vec<u8>, purpose: Purpose) {
+    fn transmit_short(&mut self, now: Time, kind: Kind, buffer: &mut Vec<u8>, purpose: Purpose) {
         let (begin, floor) = (buffer.len(), self.floor());
         let Self { packets, received, .. } = self;
-        let number = packets.seal(Kind::Data, buffer, |number, body| {
+        let number = packets.seal(kind, buffer, |number, body| {
             Preamble { group: 0, ahead: 0, floor }.emit(number, body);
             if received.has_news() {
                 received.emit(now, wire::atp::MAX_RANGES, body);
@@ -200,6 +240,12 @@ impl Connection {
             return false;
         }
         let reason = &reason.as_bytes()[..reason.len().min(512)];
+        if !self.has_keys {
+            let (connection, number) = (self.packets.connection(), self.packets.take_number());
+            Header { kind: Kind::Refusal, connection, number }.emit(buffer);
+            Refusal { code: *code, reason }.emit(buffer);
+            return true;
+        }
         self.packets.seal(Kind::Data, buffer, |number, body| {
             Preamble { group: 0, ahead: 0, floor }.emit(number, body);
             Frame::Close { code: *code, reason }.emit(body);
@@ -222,13 +268,27 @@ impl Connection {
 
     /// Packets have been lost, and parity has not brought them.
     pub(super) fn on_lost(&mut self, now: Time, lost: Vec<Sent>) {
-        for sent in lost {
+        for sent in &lost {
             self.window.on_congestion(now, sent.at, Congestion::Heavy);
+        }
+        self.send_again(lost);
+    }
+
+    /// What was in packets is to be sent again.
+    pub(super) fn send_again(&mut self, lost: Vec<Sent>) {
+        for sent in lost {
             let streams = &mut self.streams;
             for content in &sent.content {
                 match content {
                     Content::Stream { stream, bytes, ends } => {
                         streams.on_piece_lost(*stream, bytes.clone(), *ends);
+                    }
+                    Content::Crypto(bytes) => self.after.on_lost(bytes.clone()),
+                    Content::Done => self.owes_done = true,
+                    Content::Token => {
+                        if let Some((_, told)) = &mut self.token {
+                            *told = false;
+                        }
                     }
                     Content::MaxData => streams.on_max_data_lost(),
                     Content::MaxStreamData(stream) => streams.on_max_stream_data_lost(*stream),
@@ -249,7 +309,13 @@ impl Connection {
                     self.streams.on_piece_acknowledged(*stream, bytes.clone(), *ends);
                 }
                 Content::Reset(stream) => self.streams.on_reset_settled(*stream, true),
-                Content::MaxData | Content::MaxStreamData(_) | Content::MaxStreams | Content::Stop(_) => {}
+                Content::Crypto(bytes) => self.after.on_acknowledged(bytes.clone()),
+                Content::Token => self.token = None,
+                Content::Done
+                | Content::MaxData
+                | Content::MaxStreamData(_)
+                | Content::MaxStreams
+                | Content::Stop(_) => {}
             }
         }
         self.sent.recycle(sent.content);
