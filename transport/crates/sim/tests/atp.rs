@@ -304,3 +304,70 @@ proptest! {
         bad.run();
     }
 }
+
+/// What became of many short flows.
+#[derive(Debug, Default)]
+struct ShortFlows {
+    times: Vec<Duration>,
+    /// Those that had not come when the sender's timeout passed.
+    waited: usize,
+    requested: usize,
+    parity_bytes: u64,
+    sent_bytes: u64,
+}
+
+/// Flows of 8.5 kB, one after the other, each of a connection of its own.
+fn short_flows(count: u64, loss: impl Fn() -> Loss, parity: bool) -> ShortFlows {
+    let config = ConnectionConfig { parity, ..ConnectionConfig::default() };
+    let mut flows = ShortFlows::default();
+    for seed in 0..count {
+        let mut pair = Pair::new(seed, config.clone(), config.clone(), link());
+        pair.network.link_mut(pair.forth).faults = Faults { loss: loss(), ..Faults::default() };
+        pair.send(CLIENT, vec![7; 8_500]);
+        assert!(pair.run_until_ended(SERVER, 1, 20 * SECOND), "{seed}");
+        let counters = pair.counters(CLIENT);
+        flows.times.push(pair.network.now().since(Time::ZERO));
+        flows.waited += usize::from(counters.timeouts > 0);
+        flows.requested += usize::from(counters.requested > 0);
+        flows.parity_bytes += counters.parity_bytes;
+        flows.sent_bytes += counters.sent_bytes;
+    }
+    flows.times.sort();
+    flows
+}
+
+impl ShortFlows {
+    fn quantile(&self, part: f64) -> Duration {
+        self.times[((self.times.len() - 1) as f64 * part) as usize]
+    }
+}
+
+#[test]
+fn short_flows_hardly_ever_wait_for_the_sender() {
+    // In bursts of three on average, of which nine in ten are lost.
+    let bursts = |loss: f64| Loss::Bursts { fail: loss / 0.9 / 3.0, recover: 1.0 / 3.0, good: 0.0, bad: 0.9 };
+    for loss in [0.001, 0.01, 0.05] {
+        let random = short_flows(1_000, || Loss::Independent(loss), true);
+        let in_bursts = short_flows(1_000, || bursts(loss), true);
+        let without = short_flows(1_000, || Loss::Independent(loss), false);
+        for (name, flows) in [("random", &random), ("bursts", &in_bursts), ("no parity", &without)] {
+            let [median, p99, p999] = [0.5, 0.99, 0.999].map(|part| flows.quantile(part));
+            println!(
+                "{loss} {name}: {median:?}, 99 % {p99:?}, 99.9 % {p999:?}; {} asked, {} waited; {:.3} parity",
+                flows.requested,
+                flows.waited,
+                flows.parity_bytes as f64 / flows.sent_bytes as f64
+            );
+        }
+        if loss <= 0.01 {
+            assert!(
+                random.waited <= 1 && in_bursts.waited <= 1,
+                "{} and {}",
+                random.waited,
+                in_bursts.waited
+            );
+            assert!(random.quantile(0.99) < random.quantile(0.5) + MS / 2, "{:?}", random.quantile(0.99));
+            assert!(random.requested < without.requested);
+        }
+    }
+}
