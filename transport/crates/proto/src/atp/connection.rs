@@ -63,6 +63,8 @@ pub struct Connection {
     grouping: Grouping,
     received: Received,
     repairing: Repairing,
+    /// The length of the longest frames that groups may have: there is memory for their sums.
+    longest: usize,
     marking: Marking,
     /// Until each end knows that the other has the keys.
     opening: Option<Box<Opening>>,
@@ -147,6 +149,7 @@ impl Connection {
             grouping: Grouping::default(),
             received: Received::new(now),
             repairing: Repairing::default(),
+            longest: 0,
             marking: Marking::new(config.ecn),
             opening: None,
             after: After::new(),

@@ -10,7 +10,7 @@ use wire::atp::{MAX_MEMBERS, Parity};
 /// Groups that take turns at most.
 const MOST_TURNS: u32 = 4;
 /// Groups that a receiver remembers; a sender has no more of them open, or waiting to be sent.
-const REMEMBERED: usize = 16;
+const REMEMBERED: usize = 8;
 
 /// The sum of some packets.
 #[derive(Clone, Debug, Default)]
@@ -232,6 +232,11 @@ impl Repairing {
             *slot = None;
         }
         repaired
+    }
+
+    /// Bytes that it may hold once packets have come whose frames are so long.
+    pub(crate) fn most_bytes(longest: usize) -> usize {
+        REMEMBERED * 2 * longest
     }
 
     /// Bytes that it holds.

@@ -12,8 +12,8 @@ use super::send_stream::{Piece, SendStream};
 use crate::protect::Side;
 use crate::{Held, Time};
 
-/// What is counted for a connection, with its sums of parity and its lists of packets, and for a stream, besides its bytes.
-const CONNECTION_BYTES: usize = 48 << 10;
+/// What is counted for a connection, with its lists of packets, and for a stream, besides its bytes.
+const CONNECTION_BYTES: usize = 32 << 10;
 const STREAM_BYTES: usize = 512;
 /// Memory is taken from the budget in steps of this.
 const STEP_BYTES: usize = 8 << 10;
@@ -103,8 +103,9 @@ pub(crate) struct Streams {
     unsent: usize,
     most_unsent: usize,
     waiting: Vec<StreamId>,
-    /// Memory of what came and was not read.
+    /// Memory of what came and was not read, and of what is held beside streams.
     unread: usize,
+    beside: usize,
     held: Held,
     /// There was no memory for what was to be written: when it is tried again.
     retry: Option<Time>,
@@ -142,6 +143,7 @@ impl Streams {
             most_unsent: config.send_bytes,
             waiting: Vec::new(),
             unread: 0,
+            beside: 0,
             held: config.budget.take(CONNECTION_BYTES)?,
             retry: None,
             events: VecDeque::new(),
@@ -166,10 +168,20 @@ impl Streams {
 
     /// Holds memory for so much; false if there is none left.
     fn hold(&mut self, streams: usize, unread: usize, unsent: usize) -> bool {
-        let bytes = CONNECTION_BYTES + streams * STREAM_BYTES + unread + unsent;
+        let bytes = CONNECTION_BYTES + self.beside + streams * STREAM_BYTES + unread + unsent;
         let held = self.held.bytes();
         bytes <= held && bytes + 4 * STEP_BYTES >= held
             || self.held.resize(bytes.next_multiple_of(STEP_BYTES))
+    }
+
+    /// Holds so many bytes for something else than streams; false, and as many as before, if there are none left.
+    pub(crate) fn hold_beside(&mut self, bytes: usize) -> bool {
+        let before = std::mem::replace(&mut self.beside, bytes);
+        let holds = self.hold(self.streams.len(), self.unread, self.unsent);
+        if !holds {
+            self.beside = before;
+        }
+        holds
     }
 
     fn insert(&mut self, id: StreamId) {
@@ -301,7 +313,7 @@ impl Streams {
         if !std::mem::replace(&mut self.closed, true) {
             self.streams.clear();
             (self.ready, self.notices, self.waiting) = Default::default();
-            (self.unread, self.unsent, self.retry) = (0, 0, None);
+            (self.unread, self.beside, self.unsent, self.retry) = (0, 0, 0, None);
             self.hold(0, 0, 0);
             self.events.push_back(Event::Closed(why));
         }

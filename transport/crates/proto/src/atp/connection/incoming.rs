@@ -4,7 +4,7 @@ use wire::atp::{Ack, Crypto, Frame, Frames, Preamble, Refusal};
 use wire::packet::{HEADER_BYTES, Header, Kind};
 
 use super::super::interface::{Closed, Event, StreamId};
-use super::super::parity::Repaired;
+use super::super::parity::{Repaired, Repairing};
 use super::super::receive_stream::Taken;
 use super::super::sent::Sent;
 use super::super::streams::Forbidden;
@@ -182,13 +182,21 @@ impl Connection {
         if handled.eliciting {
             self.received.on_eliciting(now, preamble.ahead);
         }
-        if preamble.group != 0 {
+        if preamble.group != 0 && self.can_sum(frames.len()) {
             repaired.extend(self.repairing.on_member(preamble.group, number, frames));
         }
         for packet in repaired {
             self.on_repaired(now, packet)?;
         }
         Ok(())
+    }
+
+    /// Whether there is memory for sums of groups whose packets have such long frames.
+    fn can_sum(&mut self, length: usize) -> bool {
+        if length > self.longest && self.streams.hold_beside(Repairing::most_bytes(length)) {
+            self.longest = length;
+        }
+        length <= self.longest
     }
 
     /// Parity has brought a packet. What it carried is handled as if it had come; what comes of it later is the copy.
@@ -223,7 +231,9 @@ impl Connection {
                     Taken::Yes
                 }
                 Frame::Parity(parity) => {
-                    repaired.extend(self.repairing.on_parity(&parity));
+                    if self.can_sum(parity.xor.len()) {
+                        repaired.extend(self.repairing.on_parity(&parity));
+                    }
                     Taken::Yes
                 }
                 Frame::MaxData(bytes) => {
