@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! initial      in clear                     offset v | acknowledged v | length v, token | length v, payload | zeros
-//! retry        in clear                     token
 //! refusal      in clear                     code v | length v, reason
 //! handshake    under the handshake's keys   offset v | acknowledged v | length v, payload
 //! early, data  under the keys of 0-RTT and of 1-RTT

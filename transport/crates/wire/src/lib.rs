@@ -2,12 +2,13 @@
 //!
 //! [`packet`] is the data channel (UDP): symbols one way, feedback the other. [`control`] is the reliable
 //! channel beside it (TCP, under TLS unless an experiment says otherwise): requests, decoding parameters,
-//! terminating signals. [`atp`] is what ATP puts into its packets, with numbers as [`varint`] writes them. All carry a version; neither allocates more than the bytes it is given can justify.
+//! terminating signals. [`atp`] is what ATP's datagrams carry, with numbers as [`varint`] writes them. All carry a
+//! version; none allocates more than the bytes it is given can justify.
 
 pub mod atp;
 pub mod control;
 pub mod packet;
 pub mod varint;
 
-/// The version of both channels. Peers of another one are refused in the first message.
+/// The version of all of them. Peers of another one are refused in the first message.
 pub const VERSION: u8 = 1;

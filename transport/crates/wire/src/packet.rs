@@ -111,10 +111,8 @@ pub enum Kind {
     Handshake = 11,
     /// ATP, client to server: frames, under the keys of 0-RTT.
     Early = 12,
-    /// ATP, server to client: the token to begin again with, in clear.
-    Retry = 13,
     /// ATP, both ways: there is no connection, and why, in clear.
-    Refusal = 14,
+    Refusal = 13,
 }
 
 /// The clear part of every datagram.
@@ -159,8 +157,7 @@ impl Header {
             10 => Kind::Initial,
             11 => Kind::Handshake,
             12 => Kind::Early,
-            13 => Kind::Retry,
-            14 => Kind::Refusal,
+            13 => Kind::Refusal,
             other => return Err(Malformed::Kind(other)),
         };
         Ok(Header { kind, connection: be32(&header[1..5]), number: be48(&header[5..11]) })

@@ -5,6 +5,7 @@ mod outgoing;
 
 use std::time::Duration;
 
+use wire::atp::MAX_TOKEN_BYTES;
 use wire::packet::Kind;
 
 use super::after::After;
@@ -19,6 +20,7 @@ use super::window::Window;
 use crate::Time;
 use crate::ecn::Marking;
 use crate::packets::Packets;
+use crate::path_mtu::MIN_BYTES;
 use crate::protect::{Protection, Side};
 
 /// Parts of the idle time after which a peer is asked whether it is there.
@@ -27,7 +29,6 @@ const KEEP_ALIVE: u32 = 3;
 const LINGER: u32 = 3;
 /// The protocol's own code of a connection that the peer has broken; applications have those below.
 pub const CODE_VIOLATION: u64 = 1 << 32;
-
 /// Of a connection whose handshake has failed.
 pub const CODE_TLS: u64 = CODE_VIOLATION + 1;
 
@@ -113,9 +114,13 @@ impl Connection {
         now: Time,
         tls: rustls::quic::ClientConnection,
         connection: u32,
-        token: Vec<u8>,
+        mut token: Vec<u8>,
         config: ConnectionConfig,
     ) -> Option<Self> {
+        if token.len() > MAX_TOKEN_BYTES {
+            // It is no server's, and would be refused.
+            token.clear();
+        }
         let pads = token.is_empty();
         let mut client = Connection::before_keys(now, Side::Client, connection, config)?;
         client.begin(Opening::client(tls, token, pads));
@@ -138,7 +143,9 @@ impl Connection {
         Some(server)
     }
 
-    fn before_keys(now: Time, side: Side, connection: u32, config: ConnectionConfig) -> Option<Self> {
+    fn before_keys(now: Time, side: Side, connection: u32, mut config: ConnectionConfig) -> Option<Self> {
+        // Shorter ones have no room for what is around frames.
+        config.datagram_bytes = config.datagram_bytes.max(MIN_BYTES);
         Some(Connection {
             side,
             packets: Packets::before_keys(connection),
@@ -280,11 +287,16 @@ impl Connection {
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.state {
             State::Open => {
-                let idle = Some(self.heard + self.config.idle);
-                let others = [self.timeout_at(), self.keep_alive_at(), self.streams.poll_timeout()];
-                let opening = self.opening.as_ref().and_then(|opening| opening.poll_timeout());
-                let others = others.into_iter().chain([idle, self.received.poll_timeout()]);
-                others.chain([opening, self.give_up_at()]).flatten().min()
+                let timers = [
+                    Some(self.heard + self.config.idle),
+                    self.give_up_at(),
+                    self.opening.as_ref().and_then(|opening| opening.poll_timeout()),
+                    self.timeout_at(),
+                    self.keep_alive_at(),
+                    self.received.poll_timeout(),
+                    self.streams.poll_timeout(),
+                ];
+                timers.into_iter().flatten().min()
             }
             State::Closing { until, .. } => Some(*until),
             State::Over => None,

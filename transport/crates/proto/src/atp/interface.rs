@@ -31,9 +31,9 @@ impl StreamId {
 /// What a connection may cost, and how it behaves. Both ends need not have the same.
 #[derive(Clone, Debug)]
 pub struct ConnectionConfig {
-    /// Bytes of a datagram's UDP payload.
+    /// Bytes of a datagram's UDP payload; 512 at least.
     pub datagram_bytes: u16,
-    /// Packets that have come and were not read: of a connection, in bytes, at the beginning and at most.
+    /// Bytes that the peer may send before they are read, of all streams together: at the beginning, and at most.
     pub window_bytes: u64,
     /// See `window_bytes`.
     pub max_window_bytes: u64,

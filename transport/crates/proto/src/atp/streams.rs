@@ -1,14 +1,18 @@
 //! The streams of a connection, and how much of them may be sent and held.
 
+mod incoming;
+mod outgoing;
+
 use std::collections::{HashMap, VecDeque};
-use std::ops::Range;
 use std::time::Duration;
+
+pub(crate) use outgoing::Notice;
 
 use super::interface::{
     Closed, ConnectionConfig, Event, FIRST_STREAMS, FIRST_WINDOW_BYTES, Read, StreamId, WriteError,
 };
-use super::receive_stream::{ReceiveStream, Taken, Violation};
-use super::send_stream::{Piece, SendStream};
+use super::receive_stream::ReceiveStream;
+use super::send_stream::SendStream;
 use crate::protect::Side;
 use crate::{Held, Time};
 
@@ -23,15 +27,6 @@ const RETRY: Duration = Duration::from_millis(10);
 /// The peer does what is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forbidden(pub(crate) &'static str);
-
-impl From<Violation> for Forbidden {
-    fn from(violation: Violation) -> Self {
-        Forbidden(match violation {
-            Violation::BeyondMax => "more bytes of a stream than were allowed",
-            Violation::TwoEnds => "a stream with two ends",
-        })
-    }
-}
 
 #[derive(Debug)]
 struct Stream {
@@ -48,25 +43,6 @@ struct Stream {
     stop: Option<(u64, bool)>,
     /// What of it the connection's window has got back.
     returned: u64,
-}
-
-/// What is to be told besides pieces of streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
-    MaxData(u64),
-    MaxStreams(u64),
-    MaxStreamData(StreamId, u64),
-    Reset { stream: StreamId, code: u64, size: u64 },
-    Stop(StreamId, u64),
-}
-
-/// A stream that the peer names.
-enum Named<'a> {
-    Stream(&'a mut Stream),
-    /// It was there, and is over.
-    Over,
-    /// It would be new, and there is no memory for it.
-    NoMemory,
 }
 
 /// All streams of a connection.
@@ -319,137 +295,6 @@ impl Streams {
         }
     }
 
-    // What the peer says
-
-    /// A stream that the peer names.
-    fn named(&mut self, id: StreamId) -> Result<Named<'_>, Forbidden> {
-        if id.opener() == self.side {
-            if id.nth() >= self.opened {
-                return Err(Forbidden("a stream that this side has not opened"));
-            }
-        } else {
-            if id.nth() >= self.peer_may_open {
-                return Err(Forbidden("more streams than were allowed"));
-            }
-            let more = (id.nth() + 1).saturating_sub(self.peer_opened) as usize;
-            if more > 0 && !self.hold(self.streams.len() + more, self.unread, self.unsent) {
-                return Ok(Named::NoMemory);
-            }
-            while self.peer_opened <= id.nth() {
-                let new = StreamId::new(id.opener(), self.peer_opened);
-                self.peer_opened += 1;
-                self.peer_open += 1;
-                self.insert(new);
-                self.events.push_back(Event::Opened(new));
-            }
-        }
-        Ok(self.streams.get_mut(&id).map_or(Named::Over, Named::Stream))
-    }
-
-    pub(crate) fn on_piece(
-        &mut self,
-        id: StreamId,
-        offset: u64,
-        bytes: &[u8],
-        ends: bool,
-    ) -> Result<Taken, Forbidden> {
-        let (came, may_come) = (self.came, self.may_come);
-        let end = offset + bytes.len() as u64;
-        let stream = match self.named(id)? {
-            Named::Stream(stream) => stream,
-            Named::Over => return Ok(Taken::Yes),
-            Named::NoMemory => return Ok(Taken::No),
-        };
-        let new = stream.receive.new_bytes(end);
-        if came + new > may_come {
-            return Err(Forbidden("more bytes than were allowed"));
-        }
-        let (before, after) = (stream.receive.held_bytes(), stream.receive.would_hold(end));
-        if after > before && !self.hold(self.streams.len(), self.unread - before + after, self.unsent) {
-            return Ok(Taken::No);
-        }
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(Taken::Yes) };
-        if stream.receive.insert(offset, bytes, ends)? == Taken::No {
-            return Ok(Taken::No);
-        }
-        self.unread = self.unread - before + stream.receive.held_bytes();
-        self.came += new;
-        self.on_news(id);
-        Ok(Taken::Yes)
-    }
-
-    /// The peer has given a stream up.
-    pub(crate) fn on_reset(&mut self, id: StreamId, code: u64, size: u64) -> Result<Taken, Forbidden> {
-        let (came, may_come) = (self.came, self.may_come);
-        let stream = match self.named(id)? {
-            Named::Stream(stream) => stream,
-            Named::Over => return Ok(Taken::Yes),
-            Named::NoMemory => return Ok(Taken::No),
-        };
-        let new = stream.receive.new_bytes(size);
-        if came.saturating_add(new) > may_come {
-            return Err(Forbidden("more bytes than were allowed"));
-        }
-        let before = stream.receive.held_bytes();
-        stream.receive.on_reset(code, size)?;
-        let after = stream.receive.held_bytes();
-        self.unread = self.unread - before + after;
-        self.came += new;
-        self.on_news(id);
-        Ok(Taken::Yes)
-    }
-
-    /// Something has come of a stream.
-    fn on_news(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get_mut(&id)
-            && stream.receive.is_readable()
-            && !std::mem::replace(&mut stream.told_readable, true)
-        {
-            self.events.push_back(Event::Readable(id));
-        }
-        self.give_back(id);
-        self.retire(id);
-    }
-
-    /// The peer wants no more of a stream.
-    pub(crate) fn on_stop(&mut self, id: StreamId, code: u64) -> Result<Taken, Forbidden> {
-        let stream = match self.named(id)? {
-            Named::Stream(stream) => stream,
-            Named::Over => return Ok(Taken::Yes),
-            Named::NoMemory => return Ok(Taken::No),
-        };
-        if stream.send.stopped().is_none() && !stream.send.is_over() {
-            let before = stream.send.held_bytes();
-            stream.send.on_stop(code);
-            let less = before - stream.send.held_bytes();
-            self.unsent -= less;
-            self.notices.push_back(id);
-            self.events.push_back(Event::Stopped(id, code));
-            self.make_room();
-        }
-        Ok(Taken::Yes)
-    }
-
-    pub(crate) fn on_max_data(&mut self, bytes: u64) {
-        self.may_send = self.may_send.max(bytes);
-    }
-
-    pub(crate) fn on_max_stream_data(&mut self, id: StreamId, bytes: u64) -> Result<Taken, Forbidden> {
-        match self.named(id)? {
-            Named::Stream(stream) => {
-                stream.send.on_max(bytes);
-                self.queue(id);
-            }
-            Named::Over => {}
-            Named::NoMemory => return Ok(Taken::No),
-        }
-        Ok(Taken::Yes)
-    }
-
-    pub(crate) fn on_max_streams(&mut self, streams: u64) {
-        self.may_open = self.may_open.max(streams);
-    }
-
     // Flow control
 
     /// What was read of a stream, or is of no interest any more, may come again in other bytes.
@@ -510,167 +355,6 @@ impl Streams {
         if self.retry.take_if(|at| *at <= now).is_some() {
             self.make_room();
         }
-    }
-
-    // Sending
-
-    fn queue(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get_mut(&id)
-            && !stream.queued
-            && stream.send.is_pending(u64::MAX)
-        {
-            stream.queued = true;
-            self.ready.push_back(id);
-        }
-    }
-
-    fn credit(&self) -> u64 {
-        self.may_send - self.sent
-    }
-
-    /// Bytes of streams that could be sent now, as far as `most`; 1 for an end without bytes.
-    pub(crate) fn pending_bytes(&self, most: u64) -> u64 {
-        let mut sum = 0;
-        for id in &self.ready {
-            let send = &self.streams[id].send;
-            let bytes = send.pending_bytes(self.credit());
-            sum += bytes.max(u64::from(send.is_pending(self.credit())));
-            if sum >= most {
-                break;
-            }
-        }
-        sum.min(most)
-    }
-
-    /// Takes the next piece that fits into `room` bytes with its head, whose length for a piece of so many bytes at an offset
-    /// `head` tells.
-    pub(crate) fn take_piece(
-        &mut self,
-        room: usize,
-        head: impl Fn(StreamId, u64, usize) -> usize,
-    ) -> Option<(StreamId, Piece)> {
-        for _ in 0..self.ready.len() {
-            let id = *self.ready.front()?;
-            let credit = self.credit();
-            let stream = self.streams.get_mut(&id)?;
-            let room = room.saturating_sub(head(id, stream.send.next_offset(), room));
-            if room == 0 {
-                return None;
-            }
-            if let Some(piece) = stream.send.take(room, credit) {
-                if !piece.again {
-                    self.sent += piece.bytes.end - piece.bytes.start;
-                }
-                if !stream.send.is_pending(u64::MAX) {
-                    stream.queued = false;
-                    self.ready.pop_front();
-                }
-                return Some((id, piece));
-            }
-            // It waits for the peer's leave: for its own, which queues it again, or for the connection's.
-            if stream.send.is_pending(u64::MAX) {
-                self.ready.rotate_left(1);
-            } else {
-                stream.queued = false;
-                self.ready.pop_front();
-            }
-        }
-        None
-    }
-
-    /// The next stream has its turn.
-    pub(crate) fn take_turns(&mut self) {
-        if self.ready.len() > 1 {
-            self.ready.rotate_left(1);
-        }
-    }
-
-    pub(crate) fn copy(&self, id: StreamId, bytes: Range<u64>, out: &mut Vec<u8>) {
-        self.streams[&id].send.copy(bytes, out);
-    }
-
-    /// Whether something is to be told besides pieces.
-    pub(crate) fn has_notices(&self) -> bool {
-        self.owes_max_data || self.owes_max_streams || !self.notices.is_empty()
-    }
-
-    /// The next thing to tell.
-    pub(crate) fn take_notice(&mut self) -> Option<Notice> {
-        if std::mem::take(&mut self.owes_max_data) {
-            self.may_come = self.may_come.max(self.read + self.window);
-            return Some(Notice::MaxData(self.may_come));
-        }
-        if std::mem::take(&mut self.owes_max_streams) {
-            self.peer_may_open = self.peer_may_open.max(self.could_open());
-            return Some(Notice::MaxStreams(self.peer_may_open));
-        }
-        while let Some(id) = self.notices.front().copied() {
-            let Some(stream) = self.streams.get_mut(&id) else {
-                self.notices.pop_front();
-                continue;
-            };
-            if let Some((code, size)) = stream.send.take_reset() {
-                return Some(Notice::Reset { stream: id, code, size });
-            }
-            if let Some((code, told)) = &mut stream.stop
-                && !std::mem::replace(told, true)
-            {
-                return Some(Notice::Stop(id, *code));
-            }
-            if std::mem::take(&mut stream.owes_max) {
-                return Some(Notice::MaxStreamData(id, stream.receive.take_max()));
-            }
-            self.notices.pop_front();
-        }
-        None
-    }
-
-    // What became of what was sent
-
-    pub(crate) fn on_piece_acknowledged(&mut self, id: StreamId, bytes: Range<u64>, ends: bool) {
-        if let Some(stream) = self.streams.get_mut(&id) {
-            self.unsent -= stream.send.on_acknowledged(bytes, ends);
-            self.make_room();
-            self.retire(id);
-        }
-    }
-
-    pub(crate) fn on_piece_lost(&mut self, id: StreamId, bytes: Range<u64>, ends: bool) {
-        if let Some(stream) = self.streams.get_mut(&id) {
-            stream.send.on_lost(bytes, ends);
-            self.queue(id);
-        }
-    }
-
-    pub(crate) fn on_reset_settled(&mut self, id: StreamId, acknowledged: bool) {
-        if let Some(stream) = self.streams.get_mut(&id) {
-            stream.send.on_reset_settled(acknowledged);
-            if !acknowledged {
-                self.notices.push_back(id);
-            }
-            self.retire(id);
-        }
-    }
-
-    pub(crate) fn on_stop_lost(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get_mut(&id)
-            && let Some((_, told)) = &mut stream.stop
-        {
-            *told = false;
-            self.notices.push_back(id);
-        }
-    }
-
-    pub(crate) fn on_max_data_lost(&mut self) {
-        self.owes_max_data = true;
-    }
-
-    pub(crate) fn on_max_streams_lost(&mut self) {
-        self.owes_max_streams = true;
-    }
-
-    pub(crate) fn on_max_stream_data_lost(&mut self, id: StreamId) {
-        self.widen(id, 0);
     }
 
     /// Forgets a stream of which nothing is to be sent or read any more.

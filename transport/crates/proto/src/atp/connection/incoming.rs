@@ -35,7 +35,7 @@ impl Connection {
                     return self.on_opening(now, ecn, &header, datagram);
                 }
                 Kind::Data if !self.is_through => {
-                    // A client's counts only when it has shown that it has the keys; so does a server's.
+                    // It counts only when each end has shown that it has the keys; until then it is kept.
                     if let Some(opening) = &mut self.opening {
                         opening.hold(now, ecn, datagram);
                     }
