@@ -198,6 +198,15 @@ fn a_stranger_is_served_after_one_round_trip() {
 }
 
 #[test]
+fn settings_that_cannot_be_do_no_harm() {
+    let config = || ConnectionConfig { datagram_bytes: 1, max_streams: 0, ..config() };
+    let mut path = Path::new(&Tls::new(), &[7; 300], [config(), config()]);
+    let stream = path.request(&[7; 8_500]);
+    path.run_for(100 * MS);
+    assert_eq!(path.ends[1].got[&stream], [7; 8_500]);
+}
+
+#[test]
 fn any_one_loss_costs_no_timeout() {
     let all = {
         let mut path = Path::new(&Tls::new(), b"", [config(), config()]);

@@ -227,14 +227,13 @@ pub struct Parity<'a> {
     pub xor: &'a [u8],
 }
 
-/// What a receiver has got, and what it asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ack<'a> {
-    /// The largest number that has come.
-    pub largest: u64,
-    /// How long ago it came, in microseconds.
+/// What a receiver counts, and what it asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AckCounts {
+    /// How long ago the largest number came, in microseconds.
     pub delay_us: u64,
-    /// What has not come of all numbers below this is asked for (ATP's retransmission request); 0: nothing.
+    /// What has not come of all numbers below this is asked for (ATP's retransmission request); 0: nothing. No more than
+    /// [`REACH`] above the number after the largest.
     pub overdue: u64,
     /// Packets that parity has repaired so far.
     pub repaired: u64,
@@ -244,6 +243,15 @@ pub struct Ack<'a> {
     pub ect: u64,
     /// Those that came with CE.
     pub ce: u64,
+}
+
+/// What a receiver has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack<'a> {
+    /// The largest number that has come.
+    pub largest: u64,
+    /// The counts.
+    pub counts: AckCounts,
     /// Of the first range and the others, checked.
     ranges: &'a [u8],
 }
@@ -303,25 +311,9 @@ impl<'a> Ack<'a> {
             below = below.checked_sub(skipped + taken).ok_or(Malformed::Ranges)?;
         }
         let ranges = &begin[..begin.len() - bytes.len()];
-        Ok(Ack { largest, delay_us, overdue, repaired, received, ect, ce, ranges })
+        let counts = AckCounts { delay_us, overdue, repaired, received, ect, ce };
+        Ok(Ack { largest, counts, ranges })
     }
-}
-
-/// The counts of an acknowledgement.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AckCounts {
-    /// As in [`Ack`].
-    pub delay_us: u64,
-    /// As in [`Ack`]; no more than [`REACH`] above the number after the largest.
-    pub overdue: u64,
-    /// As in [`Ack`].
-    pub repaired: u64,
-    /// As in [`Ack`].
-    pub received: u64,
-    /// As in [`Ack`].
-    pub ect: u64,
-    /// As in [`Ack`].
-    pub ce: u64,
 }
 
 /// Appends an acknowledgement. The ranges descend and do not touch; of more than [`MAX_RANGES`] the first are sent, and of none

@@ -34,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
                 assert!(ranges.windows(2).all(|pair| pair[1].end() < pair[0].start()));
                 assert!(ranges.iter().all(|range| range.start() <= range.end()));
                 assert_eq!(*ranges[0].end(), ack.largest);
-                assert!(ack.overdue <= ack.largest + 1 + REACH);
+                assert!(ack.counts.overdue <= ack.largest + 1 + REACH);
             }
             Frame::Parity(parity) => {
                 assert!(parity.group > 0 && parity.first < packet && parity.members & 1 == 1);

@@ -214,13 +214,18 @@ impl Streams {
     }
 
     pub(crate) fn reset(&mut self, id: StreamId, code: u64) {
+        self.give_up(id, |send| send.reset(code));
+        self.retire(id);
+    }
+
+    /// What was written of a stream is not sent any more, but that it is not.
+    fn give_up(&mut self, id: StreamId, reset: impl FnOnce(&mut SendStream)) {
         if let Some(stream) = self.streams.get_mut(&id) {
             let before = stream.send.held_bytes();
-            stream.send.reset(code);
+            reset(&mut stream.send);
             self.unsent -= before - stream.send.held_bytes();
             self.notices.push_back(id);
             self.make_room();
-            self.retire(id);
         }
     }
 

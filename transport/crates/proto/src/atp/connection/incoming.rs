@@ -1,6 +1,8 @@
 //! What comes, and what an end does about it.
 
-use wire::atp::{Ack, Crypto, Frame, Frames, Preamble, Refusal};
+use std::time::Duration;
+
+use wire::atp::{Ack, AckCounts, Crypto, Frame, Frames, Preamble, Refusal};
 use wire::packet::{HEADER_BYTES, Header, Kind};
 
 use super::super::interface::{Closed, Event, StreamId};
@@ -287,7 +289,7 @@ impl Connection {
         }
         let newest = came.iter().map(|(_, sent)| sent.at).max();
         if let Some((_, sent)) = came.iter().find(|(number, _)| *number == ack.largest) {
-            let delay = std::time::Duration::from_micros(ack.delay_us);
+            let delay = Duration::from_micros(ack.counts.delay_us);
             self.rtt.measure(now.since(sent.at).saturating_sub(delay));
             self.received.set_rtt(self.rtt.get());
         }
@@ -300,17 +302,18 @@ impl Connection {
             self.on_acknowledged(sent);
         }
         let newest = newest.unwrap_or(self.heard);
-        if ack.repaired > self.repaired_at_peer {
-            self.repaired_at_peer = ack.repaired;
+        if ack.counts.repaired > self.repaired_at_peer {
+            self.repaired_at_peer = ack.counts.repaired;
             self.window.on_congestion(now, newest, Congestion::Light);
         }
         let marked = self.marking.ce();
-        self.marking.on_counts(Counts { received: ack.received, ect: ack.ect, ce: ack.ce });
+        let AckCounts { received, ect, ce, overdue, .. } = ack.counts;
+        self.marking.on_counts(Counts { received, ect, ce });
         if self.marking.ce() > marked {
             self.window.on_congestion(now, newest, Congestion::Light);
         }
-        if ack.overdue > 0 {
-            self.on_request(now, ack.overdue);
+        if overdue > 0 {
+            self.on_request(now, overdue);
         }
         Ok(())
     }

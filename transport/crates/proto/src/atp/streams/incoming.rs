@@ -121,13 +121,8 @@ impl Streams {
             Named::NoMemory => return Ok(Taken::No),
         };
         if stream.send.stopped().is_none() && !stream.send.is_over() {
-            let before = stream.send.held_bytes();
-            stream.send.on_stop(code);
-            let less = before - stream.send.held_bytes();
-            self.unsent -= less;
-            self.notices.push_back(id);
+            self.give_up(id, |send| send.on_stop(code));
             self.events.push_back(Event::Stopped(id, code));
-            self.make_room();
         }
         Ok(Taken::Yes)
     }
