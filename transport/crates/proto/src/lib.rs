@@ -8,12 +8,14 @@ pub mod channel;
 pub mod coding;
 pub mod dfcp;
 pub mod ecn;
+pub mod limits;
 pub mod lttp;
 pub mod object;
 pub mod path_mtu;
 pub mod protect;
 pub mod tfrc;
 
+mod agenda;
 mod block_set;
 mod budget;
 mod loss;
@@ -25,6 +27,7 @@ mod rate_cap;
 mod spares;
 mod time;
 
+pub use agenda::Agenda;
 pub use block_set::BlockSet;
 pub use budget::{Budget, Held};
 pub use pacer::{Burst, MakeUp};

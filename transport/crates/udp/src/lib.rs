@@ -6,14 +6,12 @@
 //! is decided in `proto`: here are only files, sockets, keys and clocks. Nothing here changes the process or the calling thread:
 //! [`sleep_precisely`] and [`raise_file_limit`] do, where a program wants it.
 
-mod agenda;
 mod clock;
 mod decoding;
 mod disk;
 mod fetching;
 mod files;
 mod happy_eyeballs;
-mod limits;
 mod path;
 mod poller;
 mod pool;
@@ -34,9 +32,9 @@ pub use clock::Clock;
 pub use fetching::{Error as FetchError, Fetching, Job, ServerAddress, Update};
 pub use files::{Root, open, require_openat2};
 pub use happy_eyeballs::{Over, first_to_answer};
-pub use limits::Limits;
 pub use path::{local_address, path_mtu};
 pub use process::{raise_file_limit, sleep_precisely};
+pub use proto::limits::Limits;
 pub use receiving::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Receiving, Taken};
 pub use rustls;
 pub use rustls::{ClientConfig as TlsClientConfig, ServerConfig as TlsServerConfig};

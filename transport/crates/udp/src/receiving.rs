@@ -9,19 +9,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use proto::Time;
 use proto::dfcp::{AddressValidator, ReceiverConfig, ReceiverEvent, reset};
 use proto::object::{Cut, Layout};
+use proto::{Agenda, Time};
 use ring::rand::{SecureRandom, SystemRandom};
 use wire::control::{Offer, Refusal};
 use wire::packet::{HEADER_BYTES, Header, Kind, Signal};
 
 pub use self::interface::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Taken};
 use self::session::Session;
-use crate::agenda::Agenda;
 use crate::clock::Clock;
 use crate::decoding::{Answer, Batch, Decoding, Order};
-use crate::limits::Memory;
 use crate::poller::{Interest, Poller};
 use crate::pool::Pool;
 use crate::process::file_limit;
@@ -29,6 +27,7 @@ use crate::serving::Error;
 use crate::sink::JobId;
 use crate::socket::DataSocket;
 use crate::waiting::{Interrupt, Wait};
+use proto::limits::Memory;
 
 const SOCKET: usize = 0;
 /// Batches of datagrams that are read before anything else has its turn.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use proto::ecn::Codepoint;
 use proto::lttp::{ServerConfig, ServerCounters, ServerEndpoint, Transmit};
-use proto::{RateCap, Time};
+use proto::{Agenda, RateCap, Time};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -18,16 +18,15 @@ use thiserror::Error;
 use wire::packet::Header;
 
 use self::connection::{Connection, Shelf};
-use crate::agenda::Agenda;
 use crate::clock::Clock;
 use crate::disk::Disk;
-use crate::limits::{CONNECTION_BYTES, Limits, Memory, Room};
 use crate::poller::{Events, Interest, Poller};
 use crate::process::file_limit;
 use crate::socket::DataSocket;
 use crate::store::Store;
 use crate::stream::SEGMENT_BYTES;
 use crate::waiting::Interrupt;
+use proto::limits::{CONNECTION_BYTES, Limits, Memory, Room};
 
 const LISTENER: usize = 0;
 const DATA: usize = 1;

@@ -3,6 +3,7 @@
 //! ```text
 //! initial      in clear                     offset v | acknowledged v | length v, token | length v, payload | zeros
 //! refusal      in clear                     code v | length v, reason
+//! retry        in clear                     token, to the end
 //! handshake    under the handshake's keys   offset v | acknowledged v | length v, payload
 //! early, data  under the keys of 0-RTT and of 1-RTT
 //!              preamble                     group 8 | ahead 8 | number - floor v

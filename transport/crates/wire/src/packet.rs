@@ -113,6 +113,8 @@ pub enum Kind {
     Early = 12,
     /// ATP, both ways: there is no connection, and why, in clear.
     Refusal = 13,
+    /// ATP, server to client: its hello is to come again with this token, in clear.
+    Retry = 14,
 }
 
 /// The clear part of every datagram.
@@ -158,6 +160,7 @@ impl Header {
             11 => Kind::Handshake,
             12 => Kind::Early,
             13 => Kind::Refusal,
+            14 => Kind::Retry,
             other => return Err(Malformed::Kind(other)),
         };
         Ok(Header { kind, connection: be32(&header[1..5]), number: be48(&header[5..11]) })

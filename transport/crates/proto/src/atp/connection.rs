@@ -31,6 +31,8 @@ const LINGER: u32 = 3;
 pub const CODE_VIOLATION: u64 = 1 << 32;
 /// Of a connection whose handshake has failed.
 pub const CODE_TLS: u64 = CODE_VIOLATION + 1;
+/// Of a connection that there is no room for.
+pub const CODE_REFUSED: u64 = CODE_VIOLATION + 2;
 
 /// How far a connection is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -254,6 +256,16 @@ impl Connection {
     /// Whether the peer has shown that it is who it should be, and that what came is not a copy of what came once.
     pub fn is_connected(&self) -> bool {
         self.is_through
+    }
+
+    /// Whether the peer has shown that it is where it says: to a client, its server has.
+    pub fn is_validated(&self) -> bool {
+        self.opening.as_ref().is_none_or(|opening| opening.is_validated())
+    }
+
+    /// Whether there is a handshake that one of the ends may not know to be through.
+    pub fn is_opening(&self) -> bool {
+        self.opening.is_some()
     }
 
     /// Whether nothing is to be sent or received any more.

@@ -195,3 +195,32 @@ pub struct Counters {
     /// Datagrams that came a second time, or too late.
     pub replayed: u64,
 }
+
+impl std::ops::Add for Counters {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        Counters {
+            sent: self.sent + more.sent,
+            sent_bytes: self.sent_bytes + more.sent_bytes,
+            parity: self.parity + more.parity,
+            parity_bytes: self.parity_bytes + more.parity_bytes,
+            requested: self.requested + more.requested,
+            timed_out: self.timed_out + more.timed_out,
+            timeouts: self.timeouts + more.timeouts,
+            repaired: self.repaired + more.repaired,
+            requests: self.requests + more.requests,
+            repaired_at_peer: self.repaired_at_peer + more.repaired_at_peer,
+            ce: self.ce + more.ce,
+            unexpected: self.unexpected + more.unexpected,
+            forged: self.forged + more.forged,
+            replayed: self.replayed + more.replayed,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, more: Self) {
+        *self = *self + more;
+    }
+}

@@ -11,6 +11,7 @@
 
 mod after;
 mod connection;
+mod endpoint;
 mod interface;
 mod opening;
 mod parity;
@@ -22,7 +23,8 @@ mod sent;
 mod streams;
 mod window;
 
-pub use connection::{CODE_TLS, CODE_VIOLATION, Connection};
+pub use connection::{CODE_REFUSED, CODE_TLS, CODE_VIOLATION, Connection};
+pub use endpoint::{ALPN, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointCounters, Transmit};
 pub use interface::{
     Closed, ConnectionConfig, Counters, Event, FIRST_STREAMS, FIRST_WINDOW_BYTES, Read, StreamId, WriteError,
 };

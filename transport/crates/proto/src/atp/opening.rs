@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use rustls::quic::{Connection as Tls, KeyChange, Keys, PacketKey, Secrets};
-use wire::atp::Crypto;
+use wire::atp::{Crypto, MAX_TOKEN_BYTES};
 use wire::packet::{HEADER_BYTES, Header, Kind, TAG_BYTES};
 
 use super::receive_stream::ReceiveStream;
@@ -31,6 +31,8 @@ const AMPLIFICATION: u64 = 3;
 /// Datagrams that came before the keys for them, and their bytes in all.
 const MOST_HELD: usize = 16;
 const MOST_HELD_BYTES: usize = 24 << 10;
+/// What all that may make an end hold: both levels, and what is kept.
+pub(crate) const MOST_HELD_IN_ALL_BYTES: usize = 2 * MOST_BYTES as usize + MOST_HELD_BYTES;
 
 /// One of the streams that a handshake consists of.
 #[derive(Debug)]
@@ -77,6 +79,7 @@ pub(crate) struct Opening {
     sent: Option<Time>,
     first_sent: Option<Time>,
     repeated: bool,
+    was_asked_again: bool,
     /// The client is where it says; before, so many bytes have come and were sent.
     is_validated: bool,
     came_bytes: u64,
@@ -121,6 +124,7 @@ impl Opening {
             sent: None,
             first_sent: None,
             repeated: false,
+            was_asked_again: false,
             is_validated: false,
             came_bytes: 0,
             sent_bytes: 0,
@@ -174,6 +178,24 @@ impl Opening {
     /// Whether each end has shown that it has the keys.
     pub(crate) fn is_through(&self) -> bool {
         !self.tls.is_handshaking()
+    }
+
+    /// Whether the client has shown that it is where it says.
+    pub(crate) fn is_validated(&self) -> bool {
+        self.is_validated
+    }
+
+    /// A server that has heard the hello asks for it once more, with this token. It counts once, and only before anything else
+    /// has come.
+    pub(crate) fn on_retry(&mut self, token: &[u8]) {
+        let is_first = self.levels.iter().all(|level| level.came.consumed() == 0) && !self.was_asked_again;
+        if self.side == Side::Client && is_first && token.len() <= MAX_TOKEN_BYTES && !token.is_empty() {
+            self.was_asked_again = true;
+            self.token = token.to_vec();
+            self.levels[0].out.on_lost(0..self.levels[0].out.next_offset(), false);
+            self.levels[0].copy = true;
+            self.repeated = true;
+        }
     }
 
     /// Whether pieces can be opened that are under the handshake's keys.

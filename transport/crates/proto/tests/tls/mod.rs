@@ -51,6 +51,12 @@ impl Tls {
         self.server = Arc::new(server);
     }
 
+    /// What a client and a server are configured with.
+    #[allow(dead_code)]
+    pub fn configs(&self) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
+        (self.client.clone(), self.server.clone())
+    }
+
     /// The ends of a handshake without TLS's records.
     #[allow(dead_code)]
     pub fn bare(&self, name: &'static str) -> (quic::ClientConnection, quic::ServerConnection) {

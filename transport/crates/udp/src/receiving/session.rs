@@ -9,8 +9,8 @@ use proto::ecn::Codepoint;
 use proto::{Held, Time};
 
 use crate::decoding::Batch;
-use crate::limits::{CONNECTION_BYTES, Room};
 use crate::sink::JobId;
+use proto::limits::{CONNECTION_BYTES, Room};
 
 pub(super) struct Session {
     pub(super) endpoint: ReceiverEndpoint,

@@ -13,10 +13,10 @@ use wire::control;
 
 use super::Statistics;
 use crate::disk::{Block, Disk, Done, Job, Load, Part, Rest, Ticket};
-use crate::limits::CONNECTION_BYTES;
 use crate::source::{Refused, Source};
 use crate::store::{self, Store};
 use crate::stream::ControlStream;
+use proto::limits::CONNECTION_BYTES;
 
 /// What is sent of listings before the socket has taken it.
 const LISTING_AHEAD_BYTES: usize = 48 << 10;

@@ -33,7 +33,7 @@ impl Connection {
         }
         match Header::parse(datagram) {
             Ok(header) if header.connection == self.packets.connection() => match header.kind {
-                Kind::Initial | Kind::Handshake | Kind::Refusal => {
+                Kind::Initial | Kind::Handshake | Kind::Refusal | Kind::Retry => {
                     return self.on_opening(now, ecn, &header, datagram);
                 }
                 Kind::Data if !self.is_through => {
@@ -93,6 +93,10 @@ impl Connection {
                     Ok(false)
                 }
             },
+            Kind::Retry => {
+                opening.on_retry(&datagram[HEADER_BYTES..]);
+                return false;
+            }
             _ => {
                 if let Ok(Refusal { code, reason }) = Refusal::parse(&datagram[HEADER_BYTES..]) {
                     let reason = String::from_utf8_lossy(reason).into_owned();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use proto::Budget;
+use crate::Budget;
 
 /// What a listening end may be made to hold.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub struct Limits {
 
 /// What each connection costs for as long as it lasts: TLS with a handshake of 64 KiB that never becomes whole, and what
 /// belongs to its state machine. What else it makes this side hold is counted as it comes.
-pub(crate) const CONNECTION_BYTES: usize = 96 << 10;
+pub const CONNECTION_BYTES: usize = 96 << 10;
 /// What a process takes that holds nothing for anybody: its program and threads, buffers of sockets, symbols on their way
 /// to be decoded, decoders that are kept for blocks to come, and what the allocator has not given back.
 const PROCESS_BYTES: usize = 160 << 20;
@@ -53,13 +53,13 @@ impl Limits {
     }
 
     /// The same limits in a process that may have `open_files`: one that has none left serves nobody.
-    pub(crate) fn within(self, open_files: usize) -> Self {
+    pub fn within(self, open_files: usize) -> Self {
         let half = (open_files.saturating_sub(OTHER_FILES) / 2).max(1);
         Limits { connections: self.connections.min(half), files: self.files.min(half), ..self }
     }
 
     /// Whether one more may come from `address` beside those that there are.
-    pub(crate) fn have_room(&self, address: SocketAddr, present: impl Iterator<Item = SocketAddr>) -> bool {
+    pub fn have_room(&self, address: SocketAddr, present: impl Iterator<Item = SocketAddr>) -> bool {
         let (mut all, mut of_it) = (0, 0);
         for other in present {
             all += 1;
@@ -71,15 +71,18 @@ impl Limits {
 
 /// What may be held. Whoever has no memory left for blocks has some for what is said of those that there are.
 #[derive(Clone, Debug)]
-pub(crate) struct Room {
-    pub(crate) blocks: Budget,
-    pub(crate) state: Budget,
-    pub(crate) files: Budget,
+pub struct Room {
+    /// Bytes of what is carried.
+    pub blocks: Budget,
+    /// Bytes of what is said of it.
+    pub state: Budget,
+    /// Open files.
+    pub files: Budget,
 }
 
 /// What all connections may hold, and those of each host.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub struct Memory {
     bytes: Budget,
     files: Budget,
     hosts: HashMap<IpAddr, Room>,
@@ -88,13 +91,14 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    /// Nothing is held yet.
+    pub fn new(limits: &Limits) -> Self {
         let (bytes, files) = (Budget::new(limits.memory_bytes), Budget::new(limits.files));
         Memory { bytes, files, hosts: HashMap::new(), most_hosts: 2 * limits.connections.max(1) }
     }
 
     /// What a connection from `address` may hold, along with the others from there.
-    pub(crate) fn of(&mut self, address: IpAddr) -> Room {
+    pub fn of(&mut self, address: IpAddr) -> Room {
         if self.hosts.len() >= self.most_hosts {
             self.hosts.retain(|_, room| room.blocks.taken() + room.state.taken() > 0);
         }
@@ -104,18 +108,18 @@ impl Memory {
     }
 
     /// The most bytes that were held at a time.
-    pub(crate) fn peak_bytes(&self) -> usize {
+    pub fn peak_bytes(&self) -> usize {
         self.bytes.peak()
     }
 
     /// The most files that were open at a time.
-    pub(crate) fn peak_files(&self) -> usize {
+    pub fn peak_files(&self) -> usize {
         self.files.peak()
     }
 }
 
 /// What belongs to one host, as far as its address tells.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
         v4 @ IpAddr::V4(_) => v4,

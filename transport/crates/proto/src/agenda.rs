@@ -4,11 +4,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
-use proto::Time;
+use crate::Time;
 
 /// The connections of a driver, by their keys.
 #[derive(Debug)]
-pub(crate) struct Agenda<K> {
+pub struct Agenda<K> {
     ready: HashSet<K>,
     times: HashMap<K, Time>,
     /// The same in order.
@@ -16,17 +16,18 @@ pub(crate) struct Agenda<K> {
 }
 
 impl<K: Copy + Eq + Hash + Ord> Agenda<K> {
-    pub(crate) fn new() -> Self {
+    /// It is nobody's turn.
+    pub fn new() -> Self {
         Agenda { ready: HashSet::new(), times: HashMap::new(), timers: BTreeSet::new() }
     }
 
     /// Something has come for it.
-    pub(crate) fn wake(&mut self, key: K) {
+    pub fn wake(&mut self, key: K) {
         self.ready.insert(key);
     }
 
     /// Its time is `at`, and no other.
-    pub(crate) fn set(&mut self, key: K, at: Option<Time>) {
+    pub fn set(&mut self, key: K, at: Option<Time>) {
         let before = match at {
             Some(at) => self.times.insert(key, at),
             None => self.times.remove(&key),
@@ -38,13 +39,13 @@ impl<K: Copy + Eq + Hash + Ord> Agenda<K> {
     }
 
     /// There is no such connection any more.
-    pub(crate) fn remove(&mut self, key: K) {
+    pub fn remove(&mut self, key: K) {
         self.ready.remove(&key);
         self.set(key, None);
     }
 
     /// Those whose turn it is, each once. Their times are to be set again.
-    pub(crate) fn take(&mut self, now: Time) -> Vec<K> {
+    pub fn take(&mut self, now: Time) -> Vec<K> {
         while let Some((_, key)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
             self.set(key, None);
             self.ready.insert(key);
@@ -53,7 +54,7 @@ impl<K: Copy + Eq + Hash + Ord> Agenda<K> {
     }
 
     /// When it is somebody's turn: at [`Time::ZERO`] if it is somebody's now.
-    pub(crate) fn next(&self) -> Option<Time> {
+    pub fn next(&self) -> Option<Time> {
         if self.ready.is_empty() { self.timers.first().map(|(at, _)| *at) } else { Some(Time::ZERO) }
     }
 }
