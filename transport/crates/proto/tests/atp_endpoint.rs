@@ -36,6 +36,8 @@ struct Host {
     closed: BTreeMap<ConnectionId, Closed>,
     /// Streams of others are answered with what they brought.
     echoes: bool,
+    /// What comes is read at once.
+    reads: bool,
 }
 
 struct World {
@@ -72,6 +74,7 @@ impl World {
             got: BTreeMap::new(),
             closed: BTreeMap::new(),
             echoes,
+            reads: true,
         };
         self.hosts.insert(address, host);
     }
@@ -114,7 +117,7 @@ impl World {
                 while let Some((id, event)) = host.endpoint.poll_event() {
                     match event {
                         Event::Connected => assert_eq!(host.connected.insert(id, self.now), None),
-                        Event::Readable(stream) => read(host, self.now, id, stream),
+                        Event::Readable(stream) if host.reads => read(host, self.now, id, stream),
                         Event::Closed(why) => assert_eq!(host.closed.insert(id, why), None),
                         _ => {}
                     }
@@ -296,6 +299,30 @@ fn a_token_and_a_ticket_of_one_connection_save_the_next_one_its_round_trip() {
         world.run_for(100 * MS);
     }
     assert_eq!(took, [4 * DELAY, 2 * DELAY, 2 * DELAY]);
+}
+
+#[test]
+fn what_was_written_before_a_connection_is_left_comes_to_the_peer_and_can_be_read_when_it_is_over() {
+    let mut world = World::new(Limits::default());
+    world.server().echoes = false;
+    let address = world.add_client(0, ConnectionConfig::default());
+    let id = world.connect(address).unwrap();
+    let stream = world.request(address, id, &[7; 50_000]);
+    let now = world.now;
+    world.host(address).endpoint.forget(now, id, 5, "left");
+    // Nothing is read before all is over.
+    world.server().reads = false;
+    world.run_for(5_000 * MS);
+    assert!(world.host(address).endpoint.is_empty());
+    let server = world.server();
+    let (id, closed) = server.closed.iter().next().unwrap();
+    assert_eq!(*closed, Closed::ByPeer { code: 5, reason: "left".to_owned() });
+    let id = *id;
+    read(server, now, id, stream);
+    let (got, ended) = &server.got[&(id, stream)];
+    assert!(got.len() == 50_000 && ended.is_some());
+    world.run_for(MS);
+    assert!(world.server().endpoint.is_empty(), "all has been read");
 }
 
 #[test]

@@ -103,7 +103,7 @@ impl Path {
                     Event::Token(token) => end.token = Some(token),
                     Event::Readable(stream) => read(end, self.now, stream, at == 1),
                     Event::Closed(why) => end.closed = Some(why),
-                    Event::Opened(_) | Event::Writable(_) | Event::Stopped(..) => {}
+                    Event::Opened(_) | Event::MayOpen | Event::Writable(_) | Event::Stopped(..) => {}
                 }
             }
             let mut datagram = Vec::new();

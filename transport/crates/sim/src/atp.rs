@@ -97,7 +97,11 @@ impl AtpNode {
     fn pump(&mut self, now: Time) {
         while let Some(event) = self.connection.poll_event() {
             match event {
-                Event::Opened(_) | Event::Stopped(..) | Event::Connected | Event::Token(_) => {}
+                Event::Opened(_)
+                | Event::MayOpen
+                | Event::Stopped(..)
+                | Event::Connected
+                | Event::Token(_) => {}
                 Event::Readable(stream) => self.read(now, stream),
                 Event::Writable(stream) => self.write(now, stream),
                 Event::Closed(why) => self.closed = Some((now, why)),

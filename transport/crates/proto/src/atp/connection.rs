@@ -80,6 +80,8 @@ pub struct Connection {
     token: Option<(Vec<u8>, bool)>,
     began: Time,
     state: State,
+    /// What it is to be ended with once all has been sent.
+    farewell: Option<(u64, String)>,
     /// When something authentic came last, and when something was last sent that is to be acknowledged.
     heard: Time,
     asked: Time,
@@ -168,6 +170,7 @@ impl Connection {
             token: None,
             began: now,
             state: State::Open,
+            farewell: None,
             heard: now,
             asked: now,
             owes_floor: false,
@@ -236,6 +239,30 @@ impl Connection {
         self.fail(now, code, reason.to_owned(), Closed::Locally);
     }
 
+    /// Ends the connection once all has been acknowledged that was written. Streams that are not finished by then are given up.
+    pub fn close_when_done(&mut self, now: Time, code: u64, reason: &str) {
+        if self.state == State::Open {
+            self.farewell = Some((code, reason.to_owned()));
+            self.leave(now);
+        }
+    }
+
+    /// Closes it if nothing is left to do.
+    fn leave(&mut self, now: Time) {
+        if self.farewell.is_some()
+            && self.state == State::Open
+            && self.streams.are_sent()
+            && let Some((code, reason)) = self.farewell.take()
+        {
+            self.fail(now, code, reason, Closed::Locally);
+        }
+    }
+
+    /// Nobody reads any more what has come, now that the connection is over.
+    pub fn forget(&mut self) {
+        self.streams.forget();
+    }
+
     fn violated(&mut self, now: Time, Forbidden(what): Forbidden) {
         self.fail(now, CODE_VIOLATION, what.to_owned(), Closed::Violation(what));
     }
@@ -244,13 +271,14 @@ impl Connection {
         if self.state == State::Open {
             let until = now + LINGER * self.timeout();
             self.state = State::Closing { code, reason, until, due: true };
-            self.streams.close(why);
+            self.streams.close(why, false);
         }
     }
 
     fn end(&mut self, why: Closed) {
         self.state = State::Over;
-        self.streams.close(why);
+        let keeps = matches!(why, Closed::ByPeer { .. });
+        self.streams.close(why, keeps);
     }
 
     /// Whether the peer has shown that it is who it should be, and that what came is not a copy of what came once.
@@ -268,9 +296,9 @@ impl Connection {
         self.opening.is_some()
     }
 
-    /// Whether nothing is to be sent or received any more.
+    /// Whether nothing is to be sent, received or read any more.
     pub fn is_over(&self) -> bool {
-        self.state == State::Over
+        self.state == State::Over && self.streams.is_idle()
     }
 
     /// The next thing that has happened.

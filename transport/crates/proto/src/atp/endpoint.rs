@@ -99,6 +99,8 @@ struct Slot {
     opening: Option<Held>,
     /// The peer has not shown that it is where it says.
     unvalidated: bool,
+    /// Nobody reads it.
+    forgotten: bool,
     /// It waits for its turn to send.
     queued: bool,
 }
@@ -216,8 +218,10 @@ impl Endpoint {
         self.names.insert((remote, number), id);
         *self.hosts.entry(network(remote.ip())).or_default() += 1;
         self.unvalidated += usize::from(unvalidated);
-        self.slots
-            .insert(id, Slot { connection, remote, local, number, opening, unvalidated, queued: false });
+        self.slots.insert(
+            id,
+            Slot { connection, remote, local, number, opening, unvalidated, forgotten: false, queued: false },
+        );
         self.wake(id);
         id
     }
@@ -248,6 +252,17 @@ impl Endpoint {
         let done = does(&mut self.slots.get_mut(&id)?.connection);
         self.wake(id);
         Some(done)
+    }
+
+    /// Nobody reads a connection any more: it ends once all has been acknowledged that was written.
+    pub fn forget(&mut self, now: Time, id: ConnectionId, code: u64, reason: &str) {
+        self.with(id, |connection| {
+            connection.close_when_done(now, code, reason);
+            connection.forget();
+        });
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.forgotten = true;
+        }
     }
 
     /// A connection, to look at; `None` if it is gone.
@@ -476,6 +491,9 @@ impl Endpoint {
     fn settle(&mut self, id: ConnectionId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         slot.queued = false;
+        if slot.forgotten {
+            slot.connection.forget();
+        }
         if slot.connection.is_over() {
             self.remove(id);
         } else {

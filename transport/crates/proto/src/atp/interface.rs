@@ -88,6 +88,8 @@ pub enum Event {
     Token(Vec<u8>),
     /// The peer has opened a stream.
     Opened(StreamId),
+    /// The peer lets more streams be open than before.
+    MayOpen,
     /// A stream has bytes to read, or has ended, or was given up: [`read`](super::Connection::read) tells which.
     Readable(StreamId),
     /// A write that found no room, or too little, may go on.

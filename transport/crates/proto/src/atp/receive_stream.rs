@@ -165,6 +165,11 @@ impl ReceiveStream {
         self.end == Some(self.read) && self.reset.is_none()
     }
 
+    /// Whether all of it has come, and somebody may still read it.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.stopped && self.reset.is_none() && self.end == Some(self.contiguous_end())
+    }
+
     /// The sender's reason to give it up.
     pub(crate) fn reset(&self) -> Option<u64> {
         self.reset

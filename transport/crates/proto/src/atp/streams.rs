@@ -243,7 +243,7 @@ impl Streams {
     }
 
     pub(crate) fn read(&mut self, now: Time, rtt: Duration, id: StreamId, out: &mut [u8]) -> Read {
-        let Some(stream) = self.streams.get_mut(&id).filter(|_| !self.closed) else { return Read::NotOpen };
+        let Some(stream) = self.streams.get_mut(&id) else { return Read::NotOpen };
         let before = stream.receive.held_bytes();
         let count = stream.receive.read(out);
         if count > 0 {
@@ -290,14 +290,36 @@ impl Streams {
         self.streams.is_empty()
     }
 
-    pub(crate) fn close(&mut self, why: Closed) {
+    /// The connection is over. `keeps`: what has come whole can still be read.
+    pub(crate) fn close(&mut self, why: Closed, keeps: bool) {
         if !std::mem::replace(&mut self.closed, true) {
-            self.streams.clear();
+            self.streams.retain(|_, stream| keeps && stream.receive.is_whole());
             (self.ready, self.notices, self.waiting) = Default::default();
-            (self.unread, self.beside, self.unsent, self.retry) = (0, 0, 0, None);
-            self.hold(0, 0, 0);
+            (self.beside, self.unsent, self.retry) = (0, 0, None);
+            self.unread = self.streams.values().map(|stream| stream.receive.held_bytes()).sum();
+            self.hold(self.streams.len(), self.unread, 0);
             self.events.push_back(Event::Closed(why));
         }
+    }
+
+    /// Nobody reads what has come whole, now that the connection is over.
+    pub(crate) fn forget(&mut self) {
+        if self.closed {
+            self.streams.clear();
+            self.unread = 0;
+            self.hold(0, 0, 0);
+        }
+    }
+
+    /// Whether all has been acknowledged that was written of streams that are to be sent whole. The others are given up.
+    pub(crate) fn are_sent(&mut self) -> bool {
+        let ids: Vec<_> = self.streams.keys().copied().collect();
+        for id in ids {
+            if self.streams[&id].send.is_open() {
+                self.give_up(id, |send| send.reset(0));
+            }
+        }
+        self.streams.values().all(|stream| stream.send.is_over())
     }
 
     // Flow control
@@ -365,7 +387,8 @@ impl Streams {
     /// Forgets a stream of which nothing is to be sent or read any more.
     fn retire(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(&id) else { return };
-        if !stream.send.is_over() || !stream.receive.is_over() || stream.receive.is_readable() {
+        let is_sent = stream.send.is_over() || self.closed;
+        if !is_sent || !stream.receive.is_over() || stream.receive.is_readable() {
             return;
         }
         self.unread -= stream.receive.held_bytes();

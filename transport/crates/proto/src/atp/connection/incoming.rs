@@ -319,6 +319,7 @@ impl Connection {
         if overdue > 0 {
             self.on_request(now, overdue);
         }
+        self.leave(now);
         Ok(())
     }
 

@@ -144,6 +144,9 @@ impl Streams {
     }
 
     pub(crate) fn on_max_streams(&mut self, streams: u64) {
-        self.may_open = self.may_open.max(streams);
+        if streams > self.may_open {
+            self.may_open = streams;
+            self.events.push_back(Event::MayOpen);
+        }
     }
 }
