@@ -122,7 +122,9 @@ impl World {
                         _ => {}
                     }
                 }
-                let Some(transmit) = host.endpoint.poll_transmit(self.now, 8, &mut buffer) else { break };
+                let Some(transmit) = host.endpoint.poll_transmit(self.now, 8, 8000, &mut buffer) else {
+                    break;
+                };
                 *self.sent_bytes.entry(transmit.to).or_default() += buffer.len();
                 for datagram in buffer.chunks(transmit.segment_bytes) {
                     let arrival = self.now + DELAY;
@@ -244,7 +246,7 @@ fn hellos(world: &mut World, n: usize) -> Vec<Vec<u8>> {
     world.connect(address).unwrap();
     let host = world.hosts.get_mut(&address).unwrap();
     let (mut buffer, mut hellos) = (Vec::new(), Vec::new());
-    while let Some(transmit) = host.endpoint.poll_transmit(world.now, 1, &mut buffer) {
+    while let Some(transmit) = host.endpoint.poll_transmit(world.now, 1, 8000, &mut buffer) {
         assert_eq!(transmit.to, at(SERVER));
         hellos.push(std::mem::take(&mut buffer));
     }

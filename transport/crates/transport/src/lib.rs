@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod atp;
 mod client;
 mod engine;
 mod error;

@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::decoding::{Answer, Batch, Decoding, Order};
 use crate::poller::{Interest, Poller};
 use crate::sink::{JobId, Sink};
-use crate::socket::DataSocket;
+use crate::socket::{Buffers, DataSocket};
 use crate::waiting::{Interrupt, Wait};
 
 /// Batches of datagrams that are read before anything else has its turn.
@@ -39,6 +39,7 @@ pub struct Fetching {
     server_of: HashMap<SocketAddr, ServerId>,
     /// One socket for each family that is needed.
     sockets: Vec<DataSocket>,
+    buffers: Buffers,
     decoding: Decoding,
     jobs: HashMap<JobId, Running>,
     job_of: HashMap<(ServerId, u16), JobId>,
@@ -82,6 +83,7 @@ impl Fetching {
             links: Vec::new(),
             server_of: HashMap::new(),
             sockets: Vec::new(),
+            buffers: Buffers::new(),
             decoding: Decoding::start(poller.clone(), true)?,
             interrupt: Interrupt::of(&poller),
             poller,
@@ -238,8 +240,8 @@ impl Fetching {
         let mut enough = false;
         let now = self.clock.now();
         for _ in 0..RECEIVE_BATCHES {
-            let Fetching { sockets, endpoint, server_of, job_of, jobs, kept_back, .. } = self;
-            let more = sockets[socket].receive(|received| {
+            let Fetching { sockets, buffers, endpoint, server_of, job_of, jobs, kept_back, .. } = self;
+            let more = sockets[socket].receive(buffers, |received| {
                 let Some(server) = server_of.get(&received.from) else { return };
                 for datagram in received.datagrams {
                     let arrival = endpoint.handle_datagram(now, *server, received.ecn, datagram);

@@ -6,6 +6,7 @@
 //! is decided in `proto`: here are only files, sockets, keys and clocks. Nothing here changes the process or the calling thread:
 //! [`sleep_precisely`] and [`raise_file_limit`] do, where a program wants it.
 
+mod atp;
 mod clock;
 mod decoding;
 mod disk;
@@ -28,6 +29,7 @@ pub mod tls;
 mod waiting;
 mod walking;
 
+pub use atp::{Atp, AtpOptions, AtpStatistics, StreamError, atp_client};
 pub use clock::Clock;
 pub use fetching::{Error as FetchError, Fetching, Job, ServerAddress, Update};
 pub use files::{Root, open, require_openat2};

@@ -25,7 +25,7 @@ use crate::pool::Pool;
 use crate::process::file_limit;
 use crate::serving::Error;
 use crate::sink::JobId;
-use crate::socket::DataSocket;
+use crate::socket::{Buffers, DataSocket};
 use crate::waiting::{Interrupt, Wait};
 use proto::limits::Memory;
 
@@ -57,6 +57,7 @@ pub struct Receiving {
     poller: Arc<Poller>,
     interrupt: Interrupt,
     socket: DataSocket,
+    buffers: Buffers,
     tls: Option<Arc<rustls::ServerConfig>>,
     config: ReceiverConfig,
     limits: crate::Limits,
@@ -101,6 +102,7 @@ impl Receiving {
         let receiving = Receiving {
             clock: Clock::start(),
             socket,
+            buffers: Buffers::new(),
             tls,
             config,
             limits,
@@ -172,10 +174,12 @@ impl Receiving {
         let mut enough = false;
         let mut answers = Vec::new();
         for _ in 0..RECEIVE_BATCHES {
-            let Receiving { socket, sessions, agenda, memory, addresses, kept_back, statistics, .. } = self;
+            let Receiving {
+                socket, buffers, sessions, agenda, memory, addresses, kept_back, statistics, ..
+            } = self;
             let reset_at = &mut self.reset_at;
             let (tls, limits, config) = (&self.tls, &self.limits, &self.config);
-            let more = socket.receive(|received| {
+            let more = socket.receive(buffers, |received| {
                 let (from, to) = (received.from, received.to);
                 for datagram in received.datagrams {
                     let Ok(header) = Header::parse(datagram) else {

@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::disk::{self, Block, Disk, Done, Load, Ticket};
 use crate::path::path_mtu;
 use crate::poller::{Interest, Poller};
-use crate::socket::DataSocket;
+use crate::socket::{Buffers, DataSocket};
 use crate::source::{Refused, Source};
 use crate::waiting::{Interrupt, Wait};
 
@@ -134,6 +134,7 @@ pub struct Sending {
     poller: Arc<Poller>,
     interrupt: Interrupt,
     socket: DataSocket,
+    buffers: Buffers,
     disk: Disk,
     to: SocketAddr,
     endpoint: SenderEndpoint,
@@ -180,6 +181,7 @@ impl Sending {
         let mut sending = Sending {
             clock,
             socket,
+            buffers: Buffers::new(),
             disk: Disk::start(&poller, disk::OF_A_CLIENT)?,
             to,
             endpoint: SenderEndpoint::connect(config, clock.now(), connection, security),
@@ -287,8 +289,8 @@ impl Sending {
     fn receive(&mut self) -> Result<(), SendError> {
         let now = self.clock.now();
         for _ in 0..RECEIVE_BATCHES {
-            let Sending { socket, to, endpoint, .. } = self;
-            let more = socket.receive(|received| {
+            let Sending { socket, buffers, to, endpoint, .. } = self;
+            let more = socket.receive(buffers, |received| {
                 let same = received.from.ip().to_canonical() == to.ip().to_canonical();
                 if same && received.from.port() == to.port() {
                     for datagram in received.datagrams {

@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::poller::{Events, Interest, Poller};
 use crate::process::file_limit;
-use crate::socket::DataSocket;
+use crate::socket::{Buffers, DataSocket};
 use crate::store::Store;
 use crate::stream::SEGMENT_BYTES;
 use crate::waiting::Interrupt;
@@ -115,6 +115,7 @@ pub struct Serving {
     poller: Arc<Poller>,
     listener: TcpListener,
     data: DataSocket,
+    buffers: Buffers,
     shelf: Shelf,
     interrupt: Interrupt,
     connections: HashMap<usize, Connection>,
@@ -171,6 +172,7 @@ impl Serving {
             poller,
             listener,
             data,
+            buffers: Buffers::new(),
             interrupt,
             connections: HashMap::new(),
             agenda: Agenda::new(),
@@ -317,8 +319,8 @@ impl Serving {
     fn receive(&mut self) -> Result<(), Error> {
         let now = self.clock.now();
         for _ in 0..RECEIVE_BATCHES {
-            let Serving { data, keys, connections, agenda, statistics, .. } = self;
-            let more = data.receive(|received| {
+            let Serving { data, buffers, keys, connections, agenda, statistics, .. } = self;
+            let more = data.receive(buffers, |received| {
                 for datagram in received.datagrams {
                     let key = Header::parse(datagram).ok().and_then(|header| keys.get(&header.connection));
                     match key.and_then(|key| Some((*key, connections.get_mut(key)?))) {

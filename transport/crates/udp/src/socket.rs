@@ -1,9 +1,10 @@
 //! A UDP socket with segmentation offload, large buffers and path-MTU discovery.
 
-use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt, sockopt};
@@ -21,11 +22,19 @@ pub(crate) struct DataSocket {
     socket: UdpSocket,
     is_ipv4: bool,
     state: UdpSocketState,
-    buffers: Vec<u8>,
-    refused: Cell<u64>,
+    refused: AtomicU64,
     dscp: u8,
-    /// The traffic class of the socket.
-    class: Cell<u8>,
+    /// The traffic class of the socket. Where a DSCP is to be sent, one thread sends.
+    class: AtomicU8,
+}
+
+/// Where what is received is read to.
+pub(crate) struct Buffers(Vec<u8>);
+
+impl Buffers {
+    pub(crate) fn new() -> Self {
+        Buffers(vec![0; READ_BYTES * BATCH_SIZE])
+    }
 }
 
 /// One datagram, or several of one size that came together.
@@ -53,15 +62,13 @@ impl DataSocket {
         // quinn-udp asks for time stamps, too, and its buffer has no place for all of it: with datagrams that came together, what
         // came last, the ECN field, would be cut off.
         setsockopt(&socket, sockopt::ReceiveTimestampns, &false)?;
-        let buffers = vec![0; READ_BYTES * BATCH_SIZE];
         Ok(DataSocket {
             socket,
             is_ipv4: address.is_ipv4(),
             state,
-            buffers,
-            refused: Cell::new(0),
+            refused: AtomicU64::new(0),
             dscp: 0,
-            class: Cell::new(0),
+            class: AtomicU8::new(0),
         })
     }
 
@@ -73,7 +80,7 @@ impl DataSocket {
 
     fn set_class(&self, ecn: Codepoint) -> io::Result<()> {
         let class = self.dscp << 2 | ecn as u8;
-        if class == self.class.get() {
+        if class == self.class.load(Relaxed) {
             return Ok(());
         }
         let socket = SockRef::from(&self.socket);
@@ -82,7 +89,7 @@ impl DataSocket {
         } else {
             socket.set_tclass_v6(class.into())?;
         }
-        self.class.set(class);
+        self.class.store(class, Relaxed);
         Ok(())
     }
 
@@ -101,7 +108,7 @@ impl DataSocket {
 
     /// Calls to send that the system refused.
     pub(crate) fn refused(&self) -> u64 {
-        self.refused.get()
+        self.refused.load(Relaxed)
     }
 
     /// Datagrams that one call may send.
@@ -143,7 +150,7 @@ impl DataSocket {
             // What the system says of one destination, of a size or of a route must stop nobody else: the datagrams are
             // lost, and the state machine finds that out as it does of any loss.
             Err(_) => {
-                self.refused.set(self.refused.get() + 1);
+                self.refused.fetch_add(1, Relaxed);
                 true
             }
         }
@@ -169,10 +176,14 @@ impl DataSocket {
     }
 
     /// Reads a batch and gives it to `each`. False: there is nothing more.
-    pub(crate) fn receive(&mut self, mut each: impl FnMut(Received<'_>)) -> io::Result<bool> {
+    pub(crate) fn receive(
+        &self,
+        buffers: &mut Buffers,
+        mut each: impl FnMut(Received<'_>),
+    ) -> io::Result<bool> {
         let mut metas = [RecvMeta::default(); BATCH_SIZE];
         let mut slices: Vec<IoSliceMut<'_>> =
-            self.buffers.chunks_exact_mut(READ_BYTES).map(IoSliceMut::new).collect();
+            buffers.0.chunks_exact_mut(READ_BYTES).map(IoSliceMut::new).collect();
         let count = match self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut metas) {
             Ok(count) => count,
             Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
@@ -245,14 +256,17 @@ mod tests {
     #[test]
     fn what_a_datagram_bears_is_read_with_it() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
-            let mut receiver = DataSocket::bind(address.parse().unwrap()).unwrap();
+            let mut buffers = Buffers::new();
+            let receiver = DataSocket::bind(address.parse().unwrap()).unwrap();
             let sender = DataSocket::bind(address.parse().unwrap()).unwrap();
             let to = receiver.local_addr().unwrap();
             for ecn in [Codepoint::Ect0, Codepoint::NotEct, Codepoint::Ce, Codepoint::Ect1] {
                 assert!(sender.send_with(ecn, to, None, &[7; 3000], 1000));
                 let mut came = Vec::new();
                 while came.len() < 3 {
-                    receiver.receive(|got| came.extend(got.datagrams.map(|_| got.ecn))).unwrap();
+                    receiver
+                        .receive(&mut buffers, |got| came.extend(got.datagrams.map(|_| got.ecn)))
+                        .unwrap();
                 }
                 assert_eq!(came, [ecn; 3], "{address}");
             }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use rustls::pki_types::CertificateDer;
 use rustls::quic::Connection as Tls;
 
 use super::receive_stream::{ReceiveStream, Taken};
@@ -32,6 +33,11 @@ impl After {
     pub(crate) fn begin(&mut self, tls: Tls, said: &[u8]) {
         self.tls = Some(tls);
         self.out.write(said);
+    }
+
+    /// The peer's certificate, if it has shown one.
+    pub(crate) fn peer_certificate(&self) -> Option<CertificateDer<'static>> {
+        Some(self.tls.as_ref()?.peer_certificates()?.first()?.clone().into_owned())
     }
 
     pub(crate) fn is_pending(&self) -> bool {

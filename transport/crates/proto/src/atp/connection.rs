@@ -286,6 +286,15 @@ impl Connection {
         self.is_through
     }
 
+    /// The peer's certificate, if it has shown one and the handshake is through.
+    pub fn peer_certificate(&self) -> Option<rustls::pki_types::CertificateDer<'static>> {
+        match &self.opening {
+            _ if !self.is_through => None,
+            Some(opening) => opening.peer_certificate(),
+            None => self.after.peer_certificate(),
+        }
+    }
+
     /// Whether the peer has shown that it is where it says: to a client, its server has.
     pub fn is_validated(&self) -> bool {
         self.opening.as_ref().is_none_or(|opening| opening.is_validated())

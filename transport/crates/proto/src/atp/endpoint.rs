@@ -288,9 +288,19 @@ impl Endpoint {
     /// Closes all connections, and makes and takes no more of them.
     pub fn close(&mut self, now: Time, code: u64, reason: &str) {
         self.closed = true;
+        self.with_all(|connection| connection.close(now, code, reason));
+    }
+
+    /// Makes and takes no more connections; each ends once all has been acknowledged that was written.
+    pub fn leave(&mut self, now: Time, code: u64, reason: &str) {
+        self.closed = true;
+        self.with_all(|connection| connection.close_when_done(now, code, reason));
+    }
+
+    fn with_all(&mut self, does: impl Fn(&mut Connection)) {
         let ids: Vec<_> = self.slots.keys().copied().collect();
         for id in ids {
-            self.with(id, |connection| connection.close(now, code, reason));
+            self.with(id, &does);
         }
     }
 
@@ -398,7 +408,7 @@ impl Endpoint {
         self.agenda.next()
     }
 
-    /// Lets the timers of connections expire, and has those send that something has happened to.
+    /// Lets the timers of connections expire, and has those send that something has happened to. [`Endpoint::poll_transmit`] does, too.
     pub fn handle_timeout(&mut self, now: Time) {
         for id in self.agenda.take(now) {
             let Some(slot) = self.slots.get_mut(&id) else { continue };
@@ -412,20 +422,26 @@ impl Endpoint {
         }
     }
 
-    /// Appends datagrams to `buffer`, no more than `most`, which are to be sent at once: all to one address and of one length, but for
-    /// the last. None if nothing is to be sent before the next input or timeout.
-    pub fn poll_transmit(&mut self, now: Time, most: usize, buffer: &mut Vec<u8>) -> Option<Transmit> {
+    /// Appends datagrams to `buffer`, no more than `most` and about `most_bytes`, which are to be sent at once: all to one address and of
+    /// one length, but for the last. None if nothing is to be sent before the next input or timeout.
+    pub fn poll_transmit(
+        &mut self,
+        now: Time,
+        most: usize,
+        most_bytes: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         let ready = self.left.take().or_else(|| self.answers.pop_front());
         if let Some((transmit, bytes)) = ready {
             buffer.extend_from_slice(&bytes);
             return Some(transmit);
         }
         loop {
-            if self.agenda.next() == Some(Time::ZERO) {
+            if self.agenda.next().is_some_and(|at| at <= now) {
                 self.handle_timeout(now);
             }
             let id = self.sending.pop_front()?;
-            if let Some(transmit) = self.transmit_of(now, id, most, buffer) {
+            if let Some(transmit) = self.transmit_of(now, id, (most, most_bytes), buffer) {
                 // It has its next turn after the others.
                 self.sending.push_back(id);
                 return Some(transmit);
@@ -439,7 +455,7 @@ impl Endpoint {
         &mut self,
         now: Time,
         id: ConnectionId,
-        most: usize,
+        (most, most_bytes): (usize, usize),
         buffer: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let slot = self.slots.get_mut(&id)?;
@@ -448,7 +464,7 @@ impl Endpoint {
         let segment_bytes = buffer.len() - begin;
         let transmit = Transmit { to: slot.remote, from: slot.local, ecn, segment_bytes };
         let mut count = 1;
-        while count < most {
+        while count < most && buffer.len() - begin + segment_bytes <= most_bytes {
             let before = buffer.len();
             let Some(ecn) = slot.connection.poll_transmit(now, buffer) else { break };
             let bytes = buffer.len() - before;

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use rustls::pki_types::CertificateDer;
 use rustls::quic::{Connection as Tls, KeyChange, Keys, PacketKey, Secrets};
 use wire::atp::{Crypto, MAX_TOKEN_BYTES};
 use wire::packet::{HEADER_BYTES, Header, Kind, TAG_BYTES};
@@ -168,6 +169,11 @@ impl Opening {
     /// The key for what a client sends before the server has answered, if both ends allow that.
     pub(crate) fn early_key(&self) -> Option<Box<dyn PacketKey>> {
         self.tls.zero_rtt_keys().map(|keys| keys.packet)
+    }
+
+    /// The peer's certificate, if it has shown one.
+    pub(crate) fn peer_certificate(&self) -> Option<CertificateDer<'static>> {
+        Some(self.tls.peer_certificates()?.first()?.clone().into_owned())
     }
 
     /// Whether the server takes what was sent before it had answered.
