@@ -37,27 +37,31 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
-use rustls::pki_types::ServerName;
+use udp::rustls::pki_types::ServerName;
 use udp::tls::{Fingerprint, Identity, Trust};
-use udp::{Atp, AtpOptions, Limits, atp_client, rustls};
+use udp::{Atp, AtpOptions, Limits, TlsClientConfig, TlsServerConfig, atp_client};
 
 pub use proto::atp::{Closed, ConnectionConfig, Counters, EndpointCounters};
 pub use udp::AtpStatistics as Statistics;
 
 pub use self::stream::{ReadHalf, Stream, WriteHalf};
 
-use self::blocking::wait_for;
+use self::blocking::{wait_for, wait_until};
 use crate::error::{Error, Result};
 use crate::setup::{Connecting, Listening, Peer, listen_address};
+
+/// An attempt to connect begins so long after the one before (RFC 8305, section 8).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// A socket with all its connections, to it and from it. Clones are the same one. When the last one is dropped, with all connections,
 /// a thread goes on until peers have got all that was written; a program that ends before waits for that with [`Endpoint::leave`].
 #[derive(Clone)]
 pub struct Endpoint {
     atp: Arc<Atp>,
-    tls: Option<Arc<rustls::ClientConfig>>,
+    tls: Option<Arc<TlsClientConfig>>,
     address: SocketAddr,
     fingerprint: Option<Fingerprint>,
 }
@@ -68,6 +72,8 @@ pub struct Endpoint {
 pub struct EndpointBuilder {
     connecting: Connecting,
     listening: Listening,
+    tls_client: Option<Arc<TlsClientConfig>>,
+    tls_server: Option<(Arc<TlsServerConfig>, Fingerprint)>,
     config: ConnectionConfig,
     limits: Limits,
 }
@@ -106,21 +112,42 @@ impl Endpoint {
         self.fingerprint
     }
 
-    /// Connects to a server, written as `HOST:PORT`, and waits until it has answered. Its addresses are tried in turn.
+    /// Connects to a server, written as `HOST:PORT`, and waits until it has answered. If it has several addresses, each is tried a quarter
+    /// of a second after the one before, and the first that answers is taken (RFC 8305).
     ///
     /// # Errors
     /// A name without an address; nobody who is believed answers; the endpoint was told of nobody to believe.
     pub fn connect(&self, server: &str) -> Result<Connection> {
         let peer = Peer::resolve(server)?;
-        let mut failure = None;
-        for address in &peer.addresses {
-            let connection = self.begin(*address, &peer.name)?;
-            match wait_for(|context| connection.poll_connected(context)) {
-                Ok(()) => return Ok(connection),
-                Err(why) => failure = Some(Error::lost(address, &why.to_string())),
+        let mut addresses = peer.addresses.iter();
+        let (mut trying, mut failure) = (Vec::<Connection>::new(), Error::Closed);
+        loop {
+            let next = addresses.next();
+            match next.map(|address| self.begin(*address, &peer.name)).transpose() {
+                Ok(begun) => trying.extend(begun),
+                Err(error) => failure = error,
+            }
+            let until = (addresses.len() > 0).then(|| Instant::now() + ATTEMPT_DELAY);
+            let answer = wait_until(until, |context| {
+                let mut at = 0;
+                while let Some(connection) = trying.get(at) {
+                    match connection.poll_connected(context) {
+                        Poll::Pending => at += 1,
+                        Poll::Ready(Ok(())) => return Poll::Ready(Some(trying.swap_remove(at))),
+                        Poll::Ready(Err(why)) => {
+                            failure = Error::lost(connection.remote(), &why.to_string());
+                            trying.remove(at);
+                        }
+                    }
+                }
+                if trying.is_empty() { Poll::Ready(None) } else { Poll::Pending }
+            });
+            match answer {
+                Some(Some(connection)) => return Ok(connection),
+                Some(None) if addresses.len() == 0 => return Err(failure),
+                _ => {}
             }
         }
-        Err(failure.unwrap_or(Error::Closed))
     }
 
     /// Connects to the server of this name at an address.
@@ -215,6 +242,18 @@ impl EndpointBuilder {
         self
     }
 
+    /// Whom it believes, and who it is, when it connects: a configuration of TLS that was made otherwise.
+    pub fn tls_client(mut self, tls: Arc<TlsClientConfig>) -> Self {
+        self.tls_client = Some(tls);
+        self
+    }
+
+    /// Who it is when it listens, and whom it lets in: a configuration of TLS that was made otherwise.
+    pub fn tls_server(mut self, tls: Arc<TlsServerConfig>, fingerprint: Fingerprint) -> Self {
+        self.tls_server = Some((tls, fingerprint));
+        self
+    }
+
     /// What its peers together, and those of one address, may make it hold.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -242,10 +281,7 @@ impl EndpointBuilder {
         // A socket of IPv6 reaches IPv4, too; but there may be none.
         let atp = Atp::bind(bind(Ipv6Addr::UNSPECIFIED.into()))
             .or_else(|_| Atp::bind(bind(Ipv4Addr::UNSPECIFIED.into())))?;
-        let early = self.config.early;
-        let tls =
-            self.connecting.trust.is_some().then(|| self.connecting.tls("server")).transpose()?.flatten();
-        let tls = tls.map(|tls| atp_client(&tls, early));
+        let tls = of_client(self.tls_client, self.connecting, self.config.early)?;
         let address = atp.local_addr()?;
         Ok(Endpoint { atp: Arc::new(atp), tls, address, fingerprint: None })
     }
@@ -257,11 +293,9 @@ impl EndpointBuilder {
     /// The address is not to be had; an identity that cannot be used.
     pub fn listen(self, address: &str) -> Result<Endpoint> {
         let bind = listen_address(address)?;
-        let EndpointBuilder { connecting, listening, config, limits } = self;
-        let early = config.early;
-        let tls = connecting.trust.is_some().then(|| connecting.tls("server")).transpose()?.flatten();
-        let tls = tls.map(|tls| atp_client(&tls, early));
-        let (server, fingerprint) = listening.tls()?.unzip();
+        let EndpointBuilder { connecting, listening, tls_client, tls_server, config, limits } = self;
+        let tls = of_client(tls_client, connecting, config.early)?;
+        let (server, fingerprint) = tls_server.map_or_else(|| listening.tls(), |tls| Ok(Some(tls)))?.unzip();
         let atp = Atp::bind(AtpOptions { bind, server, config, limits }).map_err(|error| {
             Error::Setup(format!(
                 "cannot listen on {bind}: {error}; choose another address, or end what listens there"
@@ -270,6 +304,20 @@ impl EndpointBuilder {
         let address = atp.local_addr()?;
         Ok(Endpoint { atp: Arc::new(atp), tls, address, fingerprint })
     }
+}
+
+/// What an endpoint connects with, if it was told whom to believe.
+fn of_client(
+    made: Option<Arc<TlsClientConfig>>,
+    connecting: Connecting,
+    early: bool,
+) -> Result<Option<Arc<TlsClientConfig>>> {
+    let tls = match made {
+        None if connecting.trust.is_none() => None,
+        None => connecting.tls("server")?,
+        made => made,
+    };
+    Ok(tls.map(|tls| atp_client(&tls, early)))
 }
 
 impl Connection {

@@ -121,8 +121,12 @@ impl Streams {
             Named::NoMemory => return Ok(Taken::No),
         };
         if stream.send.stopped().is_none() && !stream.send.is_over() {
+            // Whoever has finished it has nothing more to write.
+            let is_open = stream.send.is_open();
             self.give_up(id, |send| send.on_stop(code));
-            self.events.push_back(Event::Stopped(id, code));
+            if is_open {
+                self.events.push_back(Event::Stopped(id, code));
+            }
         }
         Ok(Taken::Yes)
     }
