@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use proto::dfcp::SenderConfig;
 use proto::lttp::ClientConfig;
+use transport::atp::{ConnectionConfig, Endpoint};
 use udp::tls::{self, Fingerprint, KnownPeers};
 use udp::{Fetching, Over, SendOptions, SendUpdate, Sending, ServerAddress, TlsClientConfig, Update};
 
@@ -24,7 +25,7 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// How a host is met.
 pub(crate) struct Meeting<'a> {
-    /// What it speaks: LTTP over TCP, or DFCP, which begins with signals.
+    /// What it speaks: LTTP over TCP, DFCP, which begins with signals, or ATP.
     pub(crate) over: Over,
     /// The options `--retry` and `--silence`.
     pub(crate) retry: f64,
@@ -98,6 +99,7 @@ impl Meeting<'_> {
             let why = match self.over {
                 Over::Tcp => self.fetch(host, address, &tls, &peers)?,
                 Over::Signals => self.send(host, address, &tls, &peers)?,
+                Over::Atp => self.begin(host, &tls)?,
             };
             if let Some(shown) = peers.strange(&host.name) {
                 return Ok(shown);
@@ -152,6 +154,14 @@ impl Meeting<'_> {
             }
         }
         Ok("interrupted".to_owned())
+    }
+
+    /// The same for a server of ATP.
+    fn begin(&self, host: &Host, tls: &Arc<TlsClientConfig>) -> Result<String, Failure> {
+        let config = ConnectionConfig { opening: self.silence, ..ConnectionConfig::default() };
+        let endpoint =
+            Endpoint::builder().tls_client(tls.clone()).config(config).client().map_err(Failure::new)?;
+        Ok(endpoint.connect(&host.to_string()).err().map_or_else(String::new, |error| error.to_string()))
     }
 
     fn goes_on(&self, host: &Host, peers: &KnownPeers) -> bool {

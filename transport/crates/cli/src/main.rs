@@ -1,8 +1,10 @@
 //! The command `fountain`: serves a directory and fetches files from many servers at once, over LTTP; sends files to a
-//! receiver, over DFCP.
+//! receiver, over DFCP; carries streams of bytes over ATP.
 
 mod advice;
 mod args;
+mod atp;
+mod atp_proxy;
 mod config;
 mod console;
 mod fetch;
@@ -73,6 +75,7 @@ fn run() -> Result<ExitCode, Failure> {
         args::Command::Fetch(args) => fetch::run(&args),
         args::Command::Recv(args) => recv::run(&args, directory),
         args::Command::Send(args) => send::run(&args),
+        args::Command::AtpProxy(args) => atp_proxy::run(&args),
         args::Command::Id(args) => identity::run(&args),
         args::Command::Known(args) => known::run(&args),
     }

@@ -37,7 +37,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use udp::rustls::pki_types::ServerName;
@@ -321,7 +321,7 @@ fn of_client(
 }
 
 impl Connection {
-    fn poll_connected(&self, context: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Closed>> {
+    fn poll_connected(&self, context: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         self.0.atp.poll_connected(self.0.id, context)
     }
 
@@ -382,6 +382,12 @@ impl Connection {
     /// Ends it at once, for a reason of the application: what is on its way is lost.
     pub fn close(&self, code: u64, reason: &str) {
         self.0.atp.close_connection(self.0.id, code, reason);
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        self.0.atp.poll_closed(self.0.id, &mut context).is_ready()
     }
 
     /// Waits until it is over, and says why it is.

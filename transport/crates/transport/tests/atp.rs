@@ -135,8 +135,8 @@ fn whoever_closes_says_why_to_all_that_wait() {
 }
 
 #[test]
-fn a_reader_that_stands_still_holds_its_writer_back() {
-    let (_server, _client, (_to_server, mut out), (_to_client, mut came)) = pair();
+fn a_reader_that_stands_still_holds_its_writer_back_and_nobody_else() {
+    let (_server, _client, (to_server, mut out), (to_client, mut came)) = pair();
     out.set_timeout(Some(Duration::from_millis(300)));
     let mut written = 0;
     let stopped = loop {
@@ -147,6 +147,9 @@ fn a_reader_that_stands_still_holds_its_writer_back() {
     };
     assert_eq!(stopped.kind(), ErrorKind::TimedOut);
     assert!((1 << 19..3 << 20).contains(&written), "{written}");
+    let mut other = to_server.open().unwrap();
+    other.write_all(b"?").unwrap();
+    to_client.accept_stream().unwrap().read_exact(&mut [0]).unwrap();
     let reading = thread::spawn(move || {
         let mut got = Vec::new();
         came.read_to_end(&mut got).map(|_| got.len())

@@ -37,8 +37,12 @@ pub struct ConnectionConfig {
     pub window_bytes: u64,
     /// See `window_bytes`.
     pub max_window_bytes: u64,
-    /// Bytes that are written and not acknowledged, at most.
+    /// The same of one stream, at most: what a stream that nobody reads takes from the others.
+    pub max_stream_window_bytes: u64,
+    /// Bytes that are written and not acknowledged, at most, of all streams together.
     pub send_bytes: usize,
+    /// The same of one stream.
+    pub stream_send_bytes: usize,
     /// Streams that the peer may have open at a time.
     pub max_streams: u64,
     /// A peer that has said nothing for so long is gone.
@@ -66,8 +70,10 @@ impl Default for ConnectionConfig {
         ConnectionConfig {
             datagram_bytes: path_mtu::BASE_BYTES,
             window_bytes: FIRST_WINDOW_BYTES,
-            max_window_bytes: 4 << 20,
-            send_bytes: 1 << 20,
+            max_window_bytes: 16 << 20,
+            max_stream_window_bytes: 4 << 20,
+            send_bytes: 4 << 20,
+            stream_send_bytes: 1 << 20,
             max_streams: FIRST_STREAMS,
             idle: Duration::from_secs(30),
             opening: Duration::from_secs(10),

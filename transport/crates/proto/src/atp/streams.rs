@@ -43,6 +43,9 @@ struct Stream {
     stop: Option<(u64, bool)>,
     /// What of it the connection's window has got back.
     returned: u64,
+    /// Its window, and when that was last told.
+    window: u64,
+    told: Option<Time>,
 }
 
 /// All streams of a connection.
@@ -73,11 +76,13 @@ pub(crate) struct Streams {
     owes_max_data: bool,
     window: u64,
     max_window: u64,
+    max_stream_window: u64,
     /// When the window was last told.
     told: Option<Time>,
     /// Bytes that are written and not acknowledged, and how many may be.
     unsent: usize,
     most_unsent: usize,
+    most_unsent_of_stream: usize,
     waiting: Vec<StreamId>,
     /// Memory of what came and was not read, and of what is held beside streams.
     unread: usize,
@@ -114,9 +119,11 @@ impl Streams {
             owes_max_data: window > FIRST_WINDOW_BYTES,
             window,
             max_window: config.max_window_bytes.max(window),
+            max_stream_window: config.max_stream_window_bytes,
             told: None,
             unsent: 0,
-            most_unsent: config.send_bytes,
+            most_unsent: config.send_bytes.max(1),
+            most_unsent_of_stream: config.stream_send_bytes.max(1),
             waiting: Vec::new(),
             unread: 0,
             beside: 0,
@@ -170,20 +177,19 @@ impl Streams {
             owes_max: false,
             stop: None,
             returned: 0,
+            window: FIRST_WINDOW_BYTES,
+            told: None,
         };
         self.streams.insert(id, stream);
-        if self.window > FIRST_WINDOW_BYTES {
-            self.widen(id, self.window);
-        }
     }
 
     pub(crate) fn write(&mut self, now: Time, id: StreamId, bytes: &[u8]) -> Result<usize, WriteError> {
         if self.closed {
             return Err(WriteError::Closed);
         }
-        self.writable(id)?;
+        let held = self.writable(id)?.send.held_bytes();
         let room = self.most_unsent.saturating_sub(self.unsent);
-        let mut count = bytes.len().min(room);
+        let mut count = bytes.len().min(room).min(self.most_unsent_of_stream.saturating_sub(held));
         if !self.hold(self.streams.len(), self.unread, self.unsent + count) {
             count = 0;
             self.retry.get_or_insert(now + RETRY);
@@ -191,8 +197,12 @@ impl Streams {
         let stream = self.streams.get_mut(&id).ok_or(WriteError::NotOpen)?;
         stream.send.write(&bytes[..count]);
         self.unsent += count;
-        if count < bytes.len() && !std::mem::replace(&mut stream.wants_room, true) {
-            self.waiting.push(id);
+        if count < bytes.len() {
+            stream.wants_room = true;
+            if count < bytes.len().min(self.most_unsent_of_stream.saturating_sub(held)) {
+                // All streams together are what leaves no room.
+                self.waiting.push(id);
+            }
         }
         self.queue(id);
         Ok(count)
@@ -225,7 +235,7 @@ impl Streams {
             reset(&mut stream.send);
             self.unsent -= before - stream.send.held_bytes();
             self.notices.push_back(id);
-            self.make_room();
+            self.make_room_of(id);
         }
     }
 
@@ -249,7 +259,7 @@ impl Streams {
         if count > 0 {
             self.unread = self.unread - before + stream.receive.held_bytes();
             self.give_back(id);
-            self.grow_window(now, rtt);
+            self.grow_windows(now, rtt, id);
             return Read::Bytes(count);
         }
         let answer = match stream.receive.reset() {
@@ -337,36 +347,45 @@ impl Streams {
     }
 
     /// A reader that keeps up is what limits the sender: it gets more room.
-    fn grow_window(&mut self, now: Time, rtt: Duration) {
-        if !self.owes_max_data || self.window >= self.max_window {
-            return;
-        }
-        let soon = self.told.is_some_and(|told| now.since(told) < 4 * rtt);
-        if soon {
-            self.window = (2 * self.window).min(self.max_window);
-            let ids: Vec<_> = self.streams.keys().copied().collect();
-            for id in ids {
-                self.widen(id, self.window);
+    fn grow_windows(&mut self, now: Time, rtt: Duration, id: StreamId) {
+        let is_soon = |told: Option<Time>| told.is_some_and(|told| now.since(told) < 4 * rtt);
+        if self.owes_max_data {
+            if is_soon(self.told.replace(now)) {
+                self.window = (2 * self.window).min(self.max_window);
             }
         }
-        self.told = Some(now);
+        if let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.owes_max)
+            && is_soon(stream.told.replace(now))
+            && stream.window < self.max_stream_window
+        {
+            stream.window = (2 * stream.window).min(self.max_stream_window);
+            stream.receive.widen(stream.window);
+        }
     }
 
-    fn widen(&mut self, id: StreamId, window: u64) {
-        if let Some(stream) = self.streams.get_mut(&id) {
-            stream.receive.widen(window);
-            if !std::mem::replace(&mut stream.owes_max, true) {
-                self.notices.push_back(id);
+    /// Something of a stream has been acknowledged, or given up.
+    fn make_room_of(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id)
+            && stream.wants_room
+            && stream.send.held_bytes() <= self.most_unsent_of_stream / 2
+        {
+            if self.unsent < self.most_unsent {
+                stream.wants_room = false;
+                self.events.push_back(Event::Writable(id));
+            } else {
+                self.waiting.push(id);
             }
         }
+        self.make_room();
     }
 
     fn make_room(&mut self) {
         self.hold(self.streams.len(), self.unread, self.unsent);
         if self.unsent < self.most_unsent / 2 {
             for id in self.waiting.drain(..) {
-                if let Some(stream) = self.streams.get_mut(&id) {
-                    stream.wants_room = false;
+                if let Some(stream) = self.streams.get_mut(&id)
+                    && std::mem::take(&mut stream.wants_room)
+                {
                     self.events.push_back(Event::Writable(id));
                 }
             }

@@ -81,8 +81,8 @@ impl Stream {
     }
 
     /// Gives it up in both directions, for a reason of the application.
-    pub fn abort(self, code: u64) {
-        *self.read.one.code.lock().unwrap_or_else(PoisonError::into_inner) = code;
+    pub fn abort(mut self, code: u64) {
+        self.write.set_code(code);
     }
 
     /// A thread that reads or writes waits so long at most, and gets [`ErrorKind::TimedOut`] then; `None`: as long as it takes.
@@ -124,6 +124,11 @@ impl WriteHalf {
         }
         let One { connection, id, .. } = &*self.one;
         connection.0.atp.finish(connection.0.id, *id).map_err(of_stream)
+    }
+
+    /// If it is dropped before it is finished, the peer is told this code of the application.
+    pub fn set_code(&mut self, code: u64) {
+        *self.one.code.lock().unwrap_or_else(PoisonError::into_inner) = code;
     }
 
     /// A thread that writes waits so long at most.

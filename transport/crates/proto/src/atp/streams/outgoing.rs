@@ -133,7 +133,7 @@ impl Streams {
     pub(crate) fn on_piece_acknowledged(&mut self, id: StreamId, bytes: Range<u64>, ends: bool) {
         if let Some(stream) = self.streams.get_mut(&id) {
             self.unsent -= stream.send.on_acknowledged(bytes, ends);
-            self.make_room();
+            self.make_room_of(id);
             self.retire(id);
         }
     }
@@ -173,6 +173,10 @@ impl Streams {
     }
 
     pub(crate) fn on_max_stream_data_lost(&mut self, id: StreamId) {
-        self.widen(id, 0);
+        if let Some(stream) = self.streams.get_mut(&id)
+            && !std::mem::replace(&mut stream.owes_max, true)
+        {
+            self.notices.push_back(id);
+        }
     }
 }
