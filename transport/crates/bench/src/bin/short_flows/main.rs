@@ -1,0 +1,159 @@
+//! `bench-short-flows`: connections that each carry a little data, one after another, over one protocol: what `make
+//! bench-short-flows` measures. The client sends, as in the ATP paper (section III); a flow is complete when the server has all.
+//!
+//! A protocol is a module with `serve` and a client that makes flows, and one arm in each `match` below.
+
+mod quic;
+mod tcp;
+mod timed;
+mod udp_load;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ::udp::tls::Fingerprint;
+use clap::{Parser, Subcommand, ValueEnum};
+use serde_json::json;
+
+use crate::timed::{Client, Flow, Report};
+
+type Failure = Box<dyn std::error::Error>;
+
+/// A flow that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What is written at once.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Every flow begins with its length, and the server answers its last byte with this one.
+const LENGTH_BYTES: usize = 8;
+const COMPLETE: u8 = 1;
+
+/// Short flows over one protocol.
+#[derive(Parser)]
+#[command(name = "bench-short-flows")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Take flows, many at once, until a signal ends it.
+    Serve {
+        protocol: Protocol,
+        /// The address to listen on
+        #[arg(long)]
+        listen: SocketAddr,
+    },
+    /// Make connections one after another, send on each, and print how long each took.
+    Run {
+        protocol: Protocol,
+        /// The server
+        #[arg(long)]
+        connect: SocketAddr,
+        /// The fingerprint of its certificate, where the protocol has one
+        #[arg(long)]
+        certificate: Option<Fingerprint>,
+        /// How many connections
+        #[arg(long, default_value_t = 1000)]
+        count: u32,
+        /// More connections before these, which do not count
+        #[arg(long, default_value_t = 0)]
+        warm_up: u32,
+        /// Bytes that each sends
+        #[arg(long, default_value_t = 8500)]
+        bytes: u64,
+        /// Milliseconds between the end of one and the beginning of the next
+        #[arg(long, default_value_t = 2)]
+        gap_ms: u64,
+    },
+    /// Send datagrams at a rate, evenly, until a signal ends it.
+    Load {
+        /// Where to
+        #[arg(long)]
+        connect: SocketAddr,
+        /// Bits of whole Ethernet frames a second
+        #[arg(long)]
+        rate_bps: u64,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Protocol {
+    /// The system's TCP, in clear
+    Tcp,
+    /// quinn; the second connection and those after it resume the session of one before
+    Quic,
+    /// quinn, a full handshake for each connection
+    QuicCold,
+}
+
+fn main() -> Result<(), Failure> {
+    match Arguments::parse().command {
+        Command::Serve { protocol, listen } => match protocol {
+            Protocol::Tcp => tcp::serve(listen),
+            Protocol::Quic | Protocol::QuicCold => quic::serve(listen),
+        },
+        Command::Run { protocol, connect, certificate, count, warm_up, bytes, gap_ms } => {
+            if bytes < LENGTH_BYTES as u64 {
+                return Err(format!("--bytes: at least {LENGTH_BYTES}").into());
+            }
+            let certificate = || certificate.ok_or("--certificate: this protocol needs the server's");
+            let mut client: Box<dyn Client> = match protocol {
+                Protocol::Tcp => Box::new(tcp::To(connect)),
+                Protocol::Quic => Box::new(quic::To::new(connect, certificate()?, true)?),
+                Protocol::QuicCold => Box::new(quic::To::new(connect, certificate()?, false)?),
+            };
+            let gap = Duration::from_millis(gap_ms);
+            let mut report = Report::default();
+            for number in 0..warm_up + count {
+                let flow = Flow::timed(client.as_mut(), bytes);
+                if number >= warm_up {
+                    report.add(number - warm_up, flow);
+                }
+                std::thread::sleep(gap);
+            }
+            println!("{}", report.as_json());
+            Ok(())
+        }
+        Command::Load { connect, rate_bps } => udp_load::send(connect, rate_bps),
+    }
+}
+
+/// Says that flows are taken from now on.
+fn listening(address: SocketAddr, certificate: Option<Fingerprint>) {
+    let certificate = certificate.map(|it| it.to_string());
+    println!(
+        "{}",
+        json!({"event": "listening", "listening": address.to_string(), "certificate": certificate})
+    );
+}
+
+/// The pieces of a flow of `bytes`: its length first.
+fn pieces(bytes: u64) -> impl Iterator<Item = Vec<u8>> {
+    let mut left = bytes;
+    let mut head = bytes.to_be_bytes().to_vec();
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let length = left.min(CHUNK_BYTES as u64) as usize;
+        left -= length as u64;
+        let mut piece = std::mem::take(&mut head);
+        piece.resize(length, 0x5a);
+        Some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_has_its_length_in_front_and_is_as_long() {
+        for bytes in [8, 8500, CHUNK_BYTES as u64 + 1] {
+            let all: Vec<u8> = pieces(bytes).flatten().collect();
+            assert_eq!(all.len() as u64, bytes);
+            assert_eq!(all[..LENGTH_BYTES], bytes.to_be_bytes());
+        }
+    }
+}
