@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-dashboard check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
-	test-switch-full soak soak-switch fuzz fuzz-transport audit miri hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-lttp bench-bandwidth bench-dfcp bench-page \
+	test-switch-full soak soak-switch fuzz fuzz-transport audit miri hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-short-flows bench-lttp bench-bandwidth bench-dfcp bench-page \
 	test-system manual page page-test screenshots package test-package clean
 
 help: ## what can be made
@@ -152,6 +152,11 @@ bench-transport: ## LTTP and DFCP beside quinn and iperf3, over loopback and vet
 	@$(PREPARE) packages venv rust transport
 	@tools/cargo build --release --locked --quiet -p weir-bench
 	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench transport $(if $(QUICK),--quick) --out build/bench/transport.json
+
+bench-short-flows: ## short flows over TCP and QUIC, alone, beside others and with losses: build/bench/short_flows.json, .png (25 minutes; QUICK=1: 3 of it)
+	@$(PREPARE) packages venv rust bpf
+	@tools/cargo build --release --locked --quiet -p weir-bench
+	@WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench short-flows $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick) --out build/bench/short_flows.json
 
 bench-lttp: ## LTTP, Reno and DCTCP from 1 to 120 servers, at two rates, and fairness: build/bench/lttp.json (30 minutes; QUICK=1: some of it)
 	@$(PREPARE) packages venv switch bpf transport

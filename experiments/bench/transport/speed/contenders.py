@@ -77,7 +77,9 @@ def program(name: str) -> str:
     """Return a program of the crate weir-bench. Raises ProgramError if nobody said where it is."""
     prefix = os.environ.get(PREFIX_VARIABLE)
     if not prefix:
-        raise ProgramError(f"${PREFIX_VARIABLE} is not set: run 'make bench-transport'")
+        raise ProgramError(
+            f"${PREFIX_VARIABLE} is not set: run 'make bench-transport' or 'make bench-short-flows'"
+        )
     return str(Path(prefix) / name)
 
 

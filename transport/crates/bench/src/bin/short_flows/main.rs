@@ -110,7 +110,7 @@ fn main() -> Result<(), Failure> {
                 if number >= warm_up {
                     report.add(number - warm_up, flow);
                 }
-                std::thread::sleep(gap);
+                client.rest(gap);
             }
             println!("{}", report.as_json());
             Ok(())

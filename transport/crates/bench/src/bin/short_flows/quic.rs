@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::udp::tls::{self, Fingerprint, Identity, Trust};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -96,13 +97,15 @@ impl Client for To {
                 marks.complete();
                 marks.retransmissions = u32::try_from(connection.stats().path.lost_packets).ok();
                 connection.close(VarInt::from_u32(0), b"");
-                // So that the end goes out now, and not in the time of the next flow.
-                tokio::task::yield_now().await;
                 Ok(())
             })
             .await
             .map_err(|_| "not complete in time")?
         })
+    }
+
+    fn rest(&mut self, gap: Duration) {
+        self.runtime.block_on(async { tokio::time::sleep(gap).await });
     }
 }
 

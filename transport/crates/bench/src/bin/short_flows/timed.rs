@@ -14,6 +14,11 @@ pub(crate) trait Client {
     /// # Errors
     /// Whatever went wrong, and a flow that is not complete after [`PATIENCE`].
     fn flow(&mut self, bytes: u64, marks: &mut Marks) -> Result<(), Failure>;
+
+    /// Let time pass between flows. A protocol that is no part of the system has to do its closing meanwhile.
+    fn rest(&mut self, gap: Duration) {
+        std::thread::sleep(gap);
+    }
 }
 
 /// When what happened in a flow.

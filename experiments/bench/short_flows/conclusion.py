@@ -1,0 +1,137 @@
+"""What follows from the times of ``bench short-flows``: ATP's beside TCP's, tables, a picture."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from rich.console import Console
+from rich.table import Table
+
+from experiments.bench.short_flows.flows import PERCENTILES, SETTINGS, TIMES
+from experiments.bench.short_flows.lines import LINES
+
+PICTURE = "short_flows.png"
+_RATIOS = (("p99", "loss1"), ("p99", "tcp"), ("median", "none"))
+_OURS, _THEIRS = "atp", "tcp"
+_MEASURED = "_whole_median_ms"
+
+
+def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``atp_QUANTILE_ratio_SETTING_TIME``, ATP's over TCP's, of what was measured."""
+    ratios = {}
+    for quantile, setting in _RATIOS:
+        for time in TIMES:
+            ours, theirs = (f"{setting}_{who}_{time}_{quantile}_ms" for who in (_OURS, _THEIRS))
+            if ours in figures and theirs in figures:
+                name = f"{_OURS}_{quantile}_ratio_{setting}_{time}"
+                ratios[name] = figures[ours] / figures[theirs]
+    return ratios
+
+
+def ccdf(values: Sequence[float]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the values in their order, and of each the share of all that are at least as large."""
+    ordered = np.sort(np.asarray(values, dtype=float))
+    return ordered, 1 - np.arange(len(ordered)) / len(ordered)
+
+
+def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
+    """Print the tables, and draw the picture beside ``out``."""
+    for setting in _settings(figures):
+        console.print(_table(setting, figures))
+    if fairness := _fairness(figures):
+        console.print(fairness)
+    for name, value in conclude(figures).items():
+        console.print(f"{name} {value:.3f}")
+    if any(f"{setting}_{line}_whole_us" in figures for setting in SETTINGS for line in LINES):
+        picture = out.with_name(PICTURE)
+        draw(figures, picture)
+        console.print(f"picture: {picture}", soft_wrap=True)
+
+
+def _settings(figures: Mapping[str, Any]) -> list[str]:
+    """What was measured, in the order in which it was."""
+    found = (
+        name.removesuffix(f"_{line}{_MEASURED}")
+        for name in figures
+        for line in LINES
+        if name.endswith(f"_{line}{_MEASURED}")
+    )
+    return list(dict.fromkeys(found))
+
+
+def _lines(figures: Mapping[str, Any], setting: str) -> Iterator[str]:
+    return (line for line in LINES if f"{setting}_{line}{_MEASURED}" in figures)
+
+
+def _table(setting: str, figures: Mapping[str, Any]) -> Table:
+    label = SETTINGS[setting].label if setting in SETTINGS else setting
+    heads = ("median", "p95", "p99", "p99.9", "max", "failed", "lost %", "beside")
+    table = Table(f"{label}, ms", "", *heads, box=None)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for line in _lines(figures, setting):
+        of = f"{setting}_{line}"
+        counts = (
+            f"{figures[f'{of}_failures']:.0f}",
+            *(f"{figures[f'{of}_{what}']:.2f}" for what in ("lost_pct", "background_lost_pct")),
+        )
+        for first, time in enumerate(TIMES):
+            times = (figures[f"{of}_{time}_{name}_ms"] for name in PERCENTILES)
+            shown = (f"{value:.2f}" if value < 100 else f"{value:.0f}" for value in times)
+            table.add_row(
+                "" if first else LINES[line].label, time, *shown, *(() if first else counts)
+            )
+    return table
+
+
+def _fairness(figures: Mapping[str, Any]) -> Table | None:
+    table = Table("20 MB beside 20 MB of TCP", "s", "TCP, s", "ratio", box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, line in LINES.items():
+        if f"fairness_{name}_ratio" in figures:
+            values = (figures[f"fairness_{name}_{what}"] for what in ("s", "tcp_s", "ratio"))
+            table.add_row(line.label, *(f"{value:.3f}" for value in values))
+    return table if table.row_count else None
+
+
+def draw(figures: Mapping[str, Any], path: Path) -> None:
+    """Draw the shares of flows that take longer, a column for each setting, to ``path`` (.png)."""
+    settings = [one for one in SETTINGS if any(_lines(figures, one))]
+    with plt.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
+        picture, rows = plt.subplots(
+            len(TIMES), len(settings), figsize=(3.6 * len(settings) + 0.5, 6.5),
+            layout="constrained", sharex=True, sharey=True, squeeze=False,
+        )  # fmt: skip
+        for time, row in zip(TIMES, rows, strict=True):
+            for setting, axes in zip(settings, row, strict=True):
+                _curves(axes, figures, setting, time)
+            row[0].set_ylabel("share of flows that take as long")
+        for setting, axes in zip(settings, rows[0], strict=True):
+            axes.set_title(SETTINGS[setting].label, fontsize=10)
+        for axes in rows[-1]:
+            axes.set_xlabel("ms")
+        handles, labels = rows[0][0].get_legend_handles_labels()
+        picture.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        picture.savefig(path, dpi=130)
+        plt.close(picture)
+
+
+def _curves(axes: Axes, figures: Mapping[str, Any], setting: str, time: str) -> None:
+    for name in _lines(figures, setting):
+        line = LINES[name]
+        ordered, shares = ccdf(figures[f"{setting}_{name}_{time}_us"])
+        axes.step(ordered / 1000, shares, where="pre", color=line.colour, label=line.label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.grid(alpha=0.3)
+    what = "data alone" if time == "transfer" else "with the opening"
+    axes.text(0.97, 0.95, what, transform=axes.transAxes, ha="right", va="top")

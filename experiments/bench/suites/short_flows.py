@@ -1,0 +1,46 @@
+"""Short flows over Weir's transport, TCP and QUIC."""
+
+from experiments.bench.short_flows import conclusion
+from experiments.bench.suites import SUITES, Conclusion, Group, Suite
+
+_ABOUT = """\
+how long short flows take, and the slowest of them, over TCP and QUIC
+
+Connections of 8.5 kB follow one another over one link of 100 Mb/s with RED, as in the ATP paper
+(section III): alone, beside an endless TCP stream, with 1 % of all frames lost, and beside an
+overload of UDP. Then sweeps of loss, at random and in bursts, and 20 MB beside 20 MB of TCP. TCP is
+CUBIC as Linux has it, and without RACK and tail loss probes; QUIC is quinn. Beside the JSON:
+short_flows.png.
+
+A figure is SETTING_LINE_TIME_QUANTILE_ms: TIME is whole, from before the connection is opened, or
+transfer, once data may be sent, both until the sender knows that all has arrived.
+SETTING_LINE_lost_pct is what was lost of the flows' frames. A flow of more than 30 s counts as 30 s,
+and as failed.
+atp_QUANTILE_ratio_SETTING_TIME is ATP's over TCP's."""
+
+_FLOWS = "experiments.bench.short_flows.flows"
+_LOSSES_PCT = (0.1, 0.5, 1, 2, 5)
+
+SUITES.add(
+    Suite(
+        "short-flows",
+        _ABOUT,
+        {
+            "settings": Group(_FLOWS, {"flows": 1000}, quick={"flows": 100}, tabled=True),
+            **{
+                kind: Group(
+                    _FLOWS, {"flows": 500, "kind": kind, "losses_pct": _LOSSES_PCT}, tabled=True
+                )
+                for kind in ("random", "bursts")
+            },
+            "fairness": Group(
+                "experiments.bench.short_flows.fairness",
+                {"turns": 3},
+                quick={"turns": 1},
+                tabled=True,
+            ),
+        },
+        Conclusion(conclusion.conclude, conclusion.show),
+        has_switch=False,
+    )
+)
