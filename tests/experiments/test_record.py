@@ -62,6 +62,10 @@ def test_percentile_is_the_least_value_that_so_many_do_not_exceed(
     assert sum(value < found for value in values) < percent / 100 * len(values) * (1 + 1e-9)
 
 
+def test_a_share_that_floating_point_has_not_exactly_is_that_share() -> None:
+    assert percentile(range(1, 1001), 99.9) == 999
+
+
 def test_no_values_have_no_percentile() -> None:
     with pytest.raises(ValueError, match="no values"):
         percentile([], 50)
