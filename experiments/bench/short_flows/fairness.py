@@ -60,7 +60,7 @@ def of_turns(name: str, pairs: Sequence[tuple[float, float]]) -> Figures:
 def _together(network: Dumbbell, line: Line) -> tuple[float, float]:
     log = RUN_DIR / "workload.log"
     h1, h2, h3, h4 = network.hosts
-    network.start(Loss(), USUAL | line.sysctls)
+    network.start(Loss(), {**USUAL, **line.sysctls})
     size = ("--count=1", f"--bytes={_BYTES}")
     with ExitStack() as stack:
         own = stack.enter_context(served(line, h2, 2, log))

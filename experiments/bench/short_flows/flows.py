@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from experiments.bench.sandboxed import Incomplete
 from experiments.bench.short_flows.dumbbell import (
     FULL_FRAME_BYTES,
@@ -24,6 +26,7 @@ from experiments.bench.short_flows.dumbbell import (
 )
 from experiments.bench.short_flows.lines import LINES, USUAL, Line
 from experiments.bench.transport.speed.contenders import program
+from experiments.measure.sampling import share_of_processors
 from experiments.statistics import percentile
 from experiments.traffic.netns import network_of
 from experiments.traffic.program import Command, ProgramError
@@ -41,7 +44,7 @@ _LOAD_PORT = 4434
 _WARM_UP = 3
 _BURST = 2.5
 # With the short flows beside them, a little more than the link carries: about 1.5 % are lost.
-_LOAD_BPS = 100_000_000
+_LOAD_BPS = 99_900_000
 _PATIENCE_S = 30.0
 _SETTLE_S = 2.0
 
@@ -133,20 +136,24 @@ def _measure(
 ) -> tuple[dict[str, Any], dict[str, float]]:
     log = RUN_DIR / "workload.log"
     h1, h2 = network.hosts[:2]
-    network.start(setting.loss, USUAL | line.sysctls, seed)
+    network.start(setting.loss, {**USUAL, **line.sysctls}, seed)
     with ExitStack() as stack:
         argv = stack.enter_context(served(line, h2, 2, log))
         stack.enter_context(_beside(network, setting, log))
         # What counts begins now; the background has been there for a moment.
         time.sleep(_SETTLE_S if setting.beside else 0)
         network.link.set(setting.loss, RED, seed)
-        full_before = network.tail_drops()
+        full_before, processors = network.tail_drops(), psutil.cpu_times()
         argv += [f"--count={flows}", f"--warm-up={_WARM_UP}", f"--gap-ms={setting.gap_ms}"]
         said = finished(argv, h1, log, (flows + _WARM_UP) * _PATIENCE_S)
         seen, full = network.link.seen(), network.tail_drops() - full_before
     if seen.longest_bytes > FULL_FRAME_BYTES:
         raise ProgramError(f"frames of {seen.longest_bytes} bytes: hosts segment too late")
-    return said, losses(seen, full)
+    shares = {
+        f"processors_{kind}_pct": 100 * share_of_processors(processors, kind)
+        for kind in ("idle", "steal")
+    }
+    return said, losses(seen, full) | shares
 
 
 @contextmanager

@@ -17,13 +17,14 @@ class Line:
 
 # Linux's defaults, whatever this machine has.
 USUAL = {"tcp_recovery": "1", "tcp_early_retrans": "3"}
-# Neither RACK (RFC 8985) nor tail loss probes: Linux before 2013 had only timeouts at the tail.
+# Neither RACK nor tail loss probes (RFC 8985): a lost end waits for the timeout. Kernels that know
+# no other way than RACK ignore the first.
 _OLD = {"tcp_recovery": "0", "tcp_early_retrans": "0"}
 
 # A protocol that is added here is measured and drawn.
 LINES = {
     "tcp": Line("TCP", "tcp", "#0072B2"),
-    "tcp_old": Line("TCP, no RACK and TLP", "tcp", "#56B4E9", _OLD),
-    "quic": Line("QUIC (quinn), resumed", "quic", "#E69F00"),
-    "quic_cold": Line("QUIC (quinn)", "quic-cold", "#D55E00"),
+    "tcp_old": Line("TCP, no TLP", "tcp", "#56B4E9", _OLD),
+    "quic": Line("QUIC, resumed", "quic", "#E69F00"),
+    "quic_cold": Line("QUIC", "quic-cold", "#D55E00"),
 }

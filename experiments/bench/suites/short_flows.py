@@ -1,4 +1,4 @@
-"""Short flows over Weir's transport, TCP and QUIC."""
+"""Short flows over TCP and QUIC, and what they wait for."""
 
 from experiments.bench.short_flows import conclusion
 from experiments.bench.suites import SUITES, Conclusion, Group, Suite
@@ -14,8 +14,8 @@ short_flows.png.
 
 A figure is SETTING_LINE_TIME_QUANTILE_ms: TIME is whole, from before the connection is opened, or
 transfer, once data may be sent, both until the sender knows that all has arrived.
-SETTING_LINE_lost_pct is what was lost of the flows' frames. A flow of more than 30 s counts as 30 s,
-and as failed.
+SETTING_LINE_lost_pct is what was lost of the flows' frames. A flow of more than 30 s counts as
+30 s, and as failed.
 atp_QUANTILE_ratio_SETTING_TIME is ATP's over TCP's."""
 
 _FLOWS = "experiments.bench.short_flows.flows"
