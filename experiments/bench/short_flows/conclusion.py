@@ -73,8 +73,9 @@ def _lines(figures: Mapping[str, Any], setting: str) -> Iterator[str]:
 
 def _table(setting: str, figures: Mapping[str, Any]) -> Table:
     label = SETTINGS[setting].label if setting in SETTINGS else setting
-    heads = ("median", "p95", "p99", "p99.9", "max", "failed", "lost %", "beside")
-    table = Table("", "", *heads, box=None, title=f"{label}, ms", title_justify="left")
+    heads = ("median", "p95", "p99", "p99.9", "max", "fail", "lost", "beside")
+    table = Table("", "", *heads, box=None, pad_edge=False, title_justify="left")
+    table.title = f"{label} (ms; frames lost in %)"
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for column in table.columns[2:]:
         column.justify = "right"
