@@ -23,6 +23,8 @@ _OLD = {"tcp_recovery": "0", "tcp_early_retrans": "0"}
 
 # A protocol that is added here is measured and drawn.
 LINES = {
+    "atp": Line("ATP", "atp", "#009E73"),
+    "atp_bare": Line("ATP, no parity", "atp-bare", "#CC79A7"),
     "tcp": Line("TCP", "tcp", "#0072B2"),
     "tcp_old": Line("TCP, no TLP", "tcp", "#56B4E9", _OLD),
     "quic": Line("QUIC, resumed", "quic", "#E69F00"),

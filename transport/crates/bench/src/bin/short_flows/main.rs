@@ -3,6 +3,7 @@
 //!
 //! A protocol is a module with `serve` and a client that makes flows, and one arm in each `match` below.
 
+mod atp;
 mod quic;
 mod tcp;
 mod timed;
@@ -79,6 +80,10 @@ enum Command {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Protocol {
+    /// ATP; the second connection and those after it resume the session of one before
+    Atp,
+    /// ATP without parity
+    AtpBare,
     /// The system's TCP, in clear
     Tcp,
     /// quinn; the second connection and those after it resume the session of one before
@@ -90,6 +95,8 @@ enum Protocol {
 fn main() -> Result<(), Failure> {
     match Arguments::parse().command {
         Command::Serve { protocol, listen } => match protocol {
+            Protocol::Atp => atp::serve(listen, true),
+            Protocol::AtpBare => atp::serve(listen, false),
             Protocol::Tcp => tcp::serve(listen),
             Protocol::Quic | Protocol::QuicCold => quic::serve(listen),
         },
@@ -99,6 +106,8 @@ fn main() -> Result<(), Failure> {
             }
             let certificate = || certificate.ok_or("--certificate: this protocol needs the server's");
             let mut client: Box<dyn Client> = match protocol {
+                Protocol::Atp => Box::new(atp::To::new(connect, certificate()?, true)?),
+                Protocol::AtpBare => Box::new(atp::To::new(connect, certificate()?, false)?),
                 Protocol::Tcp => Box::new(tcp::To(connect)),
                 Protocol::Quic => Box::new(quic::To::new(connect, certificate()?, true)?),
                 Protocol::QuicCold => Box::new(quic::To::new(connect, certificate()?, false)?),

@@ -1,0 +1,89 @@
+//! ATP, in packets as long as a frame of Ethernet carries. No data goes with the handshake (0-RTT).
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ::udp::tls::Fingerprint;
+use transport::atp::{ConnectionConfig, Endpoint, Stream};
+
+use crate::timed::{Client, Marks};
+use crate::{CHUNK_BYTES, COMPLETE, Failure, LENGTH_BYTES, listening, pieces};
+
+/// Bytes of UDP payload in a frame of Ethernet over IPv6.
+const MTU_PAYLOAD_BYTES: u16 = 1452;
+/// Whoever this is called is known by the fingerprint.
+const NAME: &str = "bench";
+
+/// `parity`: without it, what is lost has to be asked for.
+fn config(parity: bool) -> ConnectionConfig {
+    ConnectionConfig { datagram_bytes: MTU_PAYLOAD_BYTES, parity, ..ConnectionConfig::default() }
+}
+
+pub(crate) fn serve(listen: SocketAddr, parity: bool) -> Result<(), Failure> {
+    let endpoint = Endpoint::builder().config(config(parity)).listen(&listen.to_string())?;
+    listening(endpoint.address(), endpoint.fingerprint());
+    while let Some(connection) = endpoint.accept() {
+        // The client knows of what fails here: no answer comes.
+        std::thread::spawn(move || {
+            let stream = connection.accept_stream()?;
+            take(stream)?;
+            connection.closed();
+            std::io::Result::Ok(())
+        });
+    }
+    Ok(())
+}
+
+fn take(mut stream: Stream) -> std::io::Result<()> {
+    let mut length = [0; LENGTH_BYTES];
+    stream.read_exact(&mut length)?;
+    let mut left = u64::from_be_bytes(length).saturating_sub(LENGTH_BYTES as u64);
+    let mut buffer = vec![0; CHUNK_BYTES];
+    while left > 0 {
+        match stream.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => left = left.saturating_sub(count as u64),
+        }
+    }
+    stream.write_all(&[COMPLETE])?;
+    stream.finish()
+}
+
+/// Flows to a server, all from one socket.
+pub(crate) struct To {
+    server: SocketAddr,
+    endpoint: Endpoint,
+}
+
+impl To {
+    pub(crate) fn new(server: SocketAddr, certificate: Fingerprint, parity: bool) -> Result<Self, Failure> {
+        let endpoint = Endpoint::builder().trust(certificate).config(config(parity)).client()?;
+        Ok(To { server, endpoint })
+    }
+}
+
+impl Client for To {
+    fn flow(&mut self, bytes: u64, marks: &mut Marks) -> Result<(), Failure> {
+        let connection = self.endpoint.begin(self.server, NAME)?;
+        connection.connected()?;
+        marks.connected();
+        let mut stream = connection.open()?;
+        for piece in pieces(bytes) {
+            stream.set_timeout(Some(marks.left()));
+            stream.write_all(&piece)?;
+        }
+        stream.finish()?;
+        stream.set_timeout(Some(marks.left()));
+        stream.read_exact(&mut [0])?;
+        marks.complete();
+        let counters = connection.counters();
+        marks.retransmissions = u32::try_from(counters.requested + counters.timed_out).ok();
+        connection.close(0, "");
+        Ok(())
+    }
+
+    fn rest(&mut self, gap: Duration) {
+        std::thread::sleep(gap);
+    }
+}
