@@ -106,7 +106,7 @@ def cell(name: str, values_us: list[int]) -> dict[str, Any]:
 def test_without_atp_there_are_tables_and_a_picture_and_no_ratios(tmp_path: Path) -> None:
     figures = cell("loss1_tcp", [1000, 2000]) | cell("none_quic_cold", [3000])
     figures |= cell("random0.1_tcp_old", [250_000]) | fairness.of_turns("tcp", [(2.0, 1.6)])
-    assert conclusion.conclude(figures) == {}
+    assert conclusion.conclude(figures) == {"disturbed": ""}
     console = Console(width=80, record=True)
     conclusion.show(figures, tmp_path / "short_flows.json", console)
     shown = console.export_text()
@@ -121,11 +121,17 @@ def test_with_atp_ratios_are_its_times_over_those_of_tcp(monkeypatch: pytest.Mon
     figures = cell("loss1_tcp", [8000]) | cell("loss1_atp", [2000]) | cell("none_atp", [1000])
     figures |= cell("none_tcp", [2000])
     assert conclusion.conclude(figures) == {
+        "disturbed": "",
         "atp_p99_ratio_loss1_transfer": 0.25,
         "atp_p99_ratio_loss1_whole": 0.25,
         "atp_median_ratio_none_transfer": 0.5,
         "atp_median_ratio_none_whole": 0.5,
     }
+
+
+def test_where_others_used_the_processors_is_told() -> None:
+    figures = {"none_tcp_processors_idle_pct": 94.0, "loss1_tcp_old_processors_idle_pct": 1.0}
+    assert conclusion.conclude(figures)["disturbed"] == "loss1_tcp_old"
 
 
 def test_the_suite_is_known() -> None:
