@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use proto::atp::{
     Closed, ConnectError, ConnectionConfig, ConnectionId, Counters, Endpoint, EndpointConfig,
-    EndpointCounters, Read, StreamId, WriteError,
+    EndpointCounters, Read, StreamId,
 };
 use proto::limits::Limits;
 use proto::protect::Side;
@@ -235,16 +235,27 @@ impl Atp {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<Result<usize, StreamError>> {
+        self.act(|state, now| state.write(now, id, stream, context, bytes))
+    }
+
+    /// Writes what a stream ends with, if there is room for all of it. Returns how much has been written: all, and the stream has ended,
+    /// or a part.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub fn poll_write_last(
+        &self,
+        id: ConnectionId,
+        stream: StreamId,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, StreamError>> {
         self.act(|state, now| {
-            match state.endpoint.with(id, |connection| connection.write(now, stream, bytes)) {
-                Some(Ok(0)) if !bytes.is_empty() => {
-                    state.waiting(id)?.writers.entry(stream).or_default().add(context);
-                    Poll::Pending
-                }
-                Some(Ok(count)) => Poll::Ready(Ok(count)),
-                Some(Err(WriteError::Stopped(code))) => Poll::Ready(Err(StreamError::Stopped(code))),
-                Some(Err(_)) | None => Poll::Ready(Err(state.not_writable(id, stream))),
+            let written = state.write(now, id, stream, context, bytes);
+            if matches!(written, Poll::Ready(Ok(count)) if count == bytes.len()) {
+                state.finish(id, stream)?;
             }
+            written
         })
     }
 
@@ -253,11 +264,7 @@ impl Atp {
     /// # Errors
     /// [`StreamError`].
     pub fn finish(&self, id: ConnectionId, stream: StreamId) -> Result<(), StreamError> {
-        self.act(|state, _| match state.endpoint.with(id, |connection| connection.finish(stream)) {
-            Some(Ok(())) => Ok(()),
-            Some(Err(WriteError::Stopped(code))) => Err(StreamError::Stopped(code)),
-            Some(Err(_)) | None => Err(state.not_writable(id, stream)),
-        })
+        self.act(|state, _| state.finish(id, stream))
     }
 
     /// Gives up writing a stream, unless it has been finished; for a reason of the application.
@@ -367,7 +374,8 @@ impl Atp {
         let done = does(&mut state, now);
         let mut woken = Wakers::default();
         if state.is_asleep() {
-            self.shared.flush(&mut state, &mut woken);
+            self.shared.transmit(&mut state);
+            state.take_events(now, &mut woken);
             if state.wakes_too_late() {
                 // It fails only when the poller is gone, and nobody waits.
                 let _ = self.shared.poller.notify();
@@ -404,16 +412,28 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends what is to be sent, and takes what connections have to tell.
-    fn flush(&self, state: &mut State, woken: &mut Wakers) {
+    /// Sends what is to be sent.
+    fn transmit(&self, state: &mut State) {
         let was_full = state.is_full();
-        let now = self.clock.now();
-        state.transmit(now, &self.socket);
+        state.transmit(self.clock.now(), &self.socket);
         if state.is_full() != was_full {
             // It fails only for a socket that is none.
             let _ = self.poller.modify(self.socket.socket(), SOCKET, Interest::with(state.is_full()));
         }
-        state.take_events(now, woken);
+    }
+
+    /// Takes what connections have to tell, and wakes who waits for it; then sends. Whoever is woken runs meanwhile, and what it writes
+    /// may go along.
+    fn flush<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let mut woken = Wakers::default();
+        state.take_events(self.clock.now(), &mut woken);
+        if !woken.is_empty() {
+            drop(state);
+            woken.wake();
+            state = self.lock();
+        }
+        self.transmit(&mut state);
+        state
     }
 
     fn run(&self) -> io::Result<()> {
@@ -427,18 +447,18 @@ impl Shared {
     fn serve(&self) -> io::Result<()> {
         let (mut events, mut buffers) = (Events::new(), Buffers::new());
         loop {
-            let mut woken = Wakers::default();
             let mut state = self.lock();
             state.wake_up();
-            self.flush(&mut state, &mut woken);
+            state = self.flush(state);
+            if state.has_news() {
+                // What was sent has made something happen.
+                continue;
+            }
             if state.is_done() {
-                drop(state);
-                woken.wake();
                 return Ok(());
             }
             let until = state.sleep();
             drop(state);
-            woken.wake();
             let timeout = until.map(|until| until.since(self.clock.now()));
             self.poller.wait(&mut events, timeout)?;
             if events.keys().next().is_some() {
@@ -461,11 +481,8 @@ impl Shared {
                     state.endpoint.handle_datagram(now, received.from, received.to, received.ecn, datagram);
                 }
             })?;
-            if let Some(mut state) = locked {
-                let mut woken = Wakers::default();
-                self.flush(&mut state, &mut woken);
-                drop(state);
-                woken.wake();
+            if let Some(state) = locked {
+                drop(self.flush(state));
             }
             if !more {
                 break;

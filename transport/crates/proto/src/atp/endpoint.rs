@@ -523,6 +523,11 @@ impl Endpoint {
         self.events.pop_front()
     }
 
+    /// Whether [`Endpoint::poll_event`] has something to tell.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// Which end of a connection this is.
     pub fn side(&self, id: ConnectionId) -> Option<Side> {
         Some(self.slots.get(&id)?.connection.side())

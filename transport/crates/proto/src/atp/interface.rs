@@ -60,8 +60,10 @@ pub struct ConnectionConfig {
     pub budget: Budget,
 }
 
-/// What any stream may send, and all of a connection, before it is told more.
-pub const FIRST_WINDOW_BYTES: u64 = 64 << 10;
+/// What any connection may send before it is told more. Streams that nobody reads leave something to the others.
+pub const FIRST_WINDOW_BYTES: u64 = 1 << 20;
+/// What any stream may send before it is told more.
+pub const FIRST_STREAM_WINDOW_BYTES: u64 = 64 << 10;
 /// Streams that any peer may open before it is told more.
 pub const FIRST_STREAMS: u64 = 64;
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 pub(crate) use outgoing::Notice;
 
 use super::interface::{
-    Closed, ConnectionConfig, Event, FIRST_STREAMS, FIRST_WINDOW_BYTES, Read, StreamId, WriteError,
+    Closed, ConnectionConfig, Event, FIRST_STREAM_WINDOW_BYTES, FIRST_STREAMS, FIRST_WINDOW_BYTES, Read,
+    StreamId, WriteError,
 };
 use super::receive_stream::ReceiveStream;
 use super::send_stream::SendStream;
@@ -169,15 +170,15 @@ impl Streams {
 
     fn insert(&mut self, id: StreamId) {
         let stream = Stream {
-            send: SendStream::new(FIRST_WINDOW_BYTES),
-            receive: ReceiveStream::new(FIRST_WINDOW_BYTES),
+            send: SendStream::new(FIRST_STREAM_WINDOW_BYTES),
+            receive: ReceiveStream::new(FIRST_STREAM_WINDOW_BYTES),
             queued: false,
             told_readable: false,
             wants_room: false,
             owes_max: false,
             stop: None,
             returned: 0,
-            window: FIRST_WINDOW_BYTES,
+            window: FIRST_STREAM_WINDOW_BYTES,
             told: None,
         };
         self.streams.insert(id, stream);

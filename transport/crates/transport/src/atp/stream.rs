@@ -1,5 +1,6 @@
 //! A stream of a connection: bytes both ways, each way with an end of its own.
 
+use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -75,6 +76,14 @@ impl Stream {
         self.write.finish()
     }
 
+    /// Writes all of these bytes, and ends what is written with them: the last ones and the end go in one packet.
+    ///
+    /// # Errors
+    /// As those of [`Stream::finish`].
+    pub fn finish_with(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write.finish_with(bytes)
+    }
+
     /// Parts what is read from what is written, for two threads or tasks.
     pub fn split(self) -> (ReadHalf, WriteHalf) {
         (self.read, self.write)
@@ -124,6 +133,42 @@ impl WriteHalf {
         }
         let One { connection, id, .. } = &*self.one;
         connection.0.atp.finish(connection.0.id, *id).map_err(of_stream)
+    }
+
+    /// Writes all of these bytes, and ends what is written with them.
+    ///
+    /// # Errors
+    /// As those of [`WriteHalf::finish`].
+    pub fn finish_with(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            let written = wait_until(deadline, |context| self.poll_write_last(context, bytes));
+            bytes = &bytes[written.unwrap_or_else(too_late)?..];
+            if bytes.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The same in a task.
+    ///
+    /// # Errors
+    /// As those of [`WriteHalf::finish`].
+    pub async fn end_with(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        loop {
+            bytes = &bytes[poll_fn(|context| self.poll_write_last(context, bytes)).await?..];
+            if bytes.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn poll_write_last(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let One { connection, id, .. } = &*self.one;
+        let written = connection.0.atp.poll_write_last(connection.0.id, *id, context, bytes);
+        let written = std::task::ready!(written).map_err(of_stream);
+        self.finished |= matches!(written, Ok(count) if count == bytes.len());
+        Poll::Ready(written)
     }
 
     /// If it is dropped before it is finished, the peer is told this code of the application.

@@ -1,10 +1,10 @@
 //! What is behind the lock: the endpoint, and who waits for what.
 
 use std::collections::{HashMap, VecDeque};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use proto::Time;
-use proto::atp::{CODE_REFUSED, Closed, ConnectionId, Endpoint, Event, StreamId, Transmit};
+use proto::atp::{CODE_REFUSED, Closed, ConnectionId, Endpoint, Event, StreamId, Transmit, WriteError};
 
 use super::StreamError;
 use crate::socket::DataSocket;
@@ -23,6 +23,10 @@ impl Wakers {
         if !self.0.iter().any(|waker| waker.will_wake(context.waker())) {
             self.0.push(context.waker().clone());
         }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     fn take(&mut self, others: &mut Wakers) {
@@ -105,8 +109,37 @@ impl State {
         self.connections.get_mut(&id)?.opened.pop_front()
     }
 
+    /// Writes to a stream, or waits until there is room.
+    pub(super) fn write(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        stream: StreamId,
+        context: &Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, StreamError>> {
+        match self.endpoint.with(id, |connection| connection.write(now, stream, bytes)) {
+            Some(Ok(0)) if !bytes.is_empty() => {
+                self.waiting(id)?.writers.entry(stream).or_default().add(context);
+                Poll::Pending
+            }
+            Some(Ok(count)) => Poll::Ready(Ok(count)),
+            Some(Err(WriteError::Stopped(code))) => Poll::Ready(Err(StreamError::Stopped(code))),
+            Some(Err(_)) | None => Poll::Ready(Err(self.not_writable(id, stream))),
+        }
+    }
+
+    /// A stream ends with what was written.
+    pub(super) fn finish(&mut self, id: ConnectionId, stream: StreamId) -> Result<(), StreamError> {
+        match self.endpoint.with(id, |connection| connection.finish(stream)) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(WriteError::Stopped(code))) => Err(StreamError::Stopped(code)),
+            Some(Err(_)) | None => Err(self.not_writable(id, stream)),
+        }
+    }
+
     /// Why a stream cannot be written.
-    pub(super) fn not_writable(&mut self, id: ConnectionId, stream: StreamId) -> StreamError {
+    fn not_writable(&mut self, id: ConnectionId, stream: StreamId) -> StreamError {
         match self.waiting(id) {
             Ok(waiting) => {
                 waiting.stopped.get(&stream).map_or(StreamError::NotOpen, |code| StreamError::Stopped(*code))
@@ -232,6 +265,11 @@ impl State {
             (Some(Some(until)), Some(at)) => at < until,
             _ => false,
         }
+    }
+
+    /// Whether connections have something to tell.
+    pub(super) fn has_news(&self) -> bool {
+        self.endpoint.has_events()
     }
 
     /// Whether it is closed, and has nothing left to tell anybody.

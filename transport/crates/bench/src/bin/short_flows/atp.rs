@@ -10,8 +10,8 @@ use transport::atp::{ConnectionConfig, Endpoint, Stream};
 use crate::timed::{Client, Marks};
 use crate::{CHUNK_BYTES, COMPLETE, Failure, LENGTH_BYTES, listening, pieces};
 
-/// Bytes of UDP payload in a frame of Ethernet over IPv6.
-const MTU_PAYLOAD_BYTES: u16 = 1452;
+/// Bytes of UDP payload in a frame of Ethernet over IPv4.
+const MTU_PAYLOAD_BYTES: u16 = 1472;
 /// Whoever this is called is known by the fingerprint.
 const NAME: &str = "bench";
 
@@ -46,8 +46,7 @@ fn take(mut stream: Stream) -> std::io::Result<()> {
             count => left = left.saturating_sub(count as u64),
         }
     }
-    stream.write_all(&[COMPLETE])?;
-    stream.finish()
+    stream.finish_with(&[COMPLETE])
 }
 
 /// Flows to a server, all from one socket.
@@ -69,11 +68,14 @@ impl Client for To {
         connection.connected()?;
         marks.connected();
         let mut stream = connection.open()?;
-        for piece in pieces(bytes) {
+        let mut pieces = pieces(bytes).peekable();
+        while let Some(piece) = pieces.next() {
             stream.set_timeout(Some(marks.left()));
-            stream.write_all(&piece)?;
+            match pieces.peek() {
+                Some(_) => stream.write_all(&piece)?,
+                None => stream.finish_with(&piece)?,
+            }
         }
-        stream.finish()?;
         stream.set_timeout(Some(marks.left()));
         stream.read_exact(&mut [0])?;
         marks.complete();

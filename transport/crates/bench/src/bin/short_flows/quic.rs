@@ -13,8 +13,8 @@ use tokio::runtime::Runtime;
 use crate::timed::{Client, Marks};
 use crate::{COMPLETE, Failure, LENGTH_BYTES, listening, pieces};
 
-/// Bytes of UDP payload in a frame of Ethernet over IPv6.
-const MTU_PAYLOAD_BYTES: u16 = 1452;
+/// Bytes of UDP payload in a frame of Ethernet over IPv4.
+const MTU_PAYLOAD_BYTES: u16 = 1472;
 /// Whoever this is called is known by the fingerprint.
 const NAME: &str = "bench";
 
