@@ -41,6 +41,8 @@ pub struct Window {
     bytes: f64,
     /// Nothing has been a sign of congestion yet: it grows with everything that is acknowledged.
     starting: bool,
+    /// When it last kept something from being sent.
+    full: Option<Time>,
     round: Option<Round>,
     /// The last decrease: of what was sent before it, only a heavier one counts.
     decreased: Option<(Time, f64)>,
@@ -58,7 +60,7 @@ impl Window {
     pub fn new(packet_bytes: u16) -> Self {
         let packet_bytes = f64::from(packet_bytes);
         let bytes = INITIAL_PACKETS * packet_bytes;
-        Window { packet_bytes, bytes, starting: true, round: None, decreased: None }
+        Window { packet_bytes, bytes, starting: true, full: None, round: None, decreased: None }
     }
 
     /// Bytes that may be on their way.
@@ -69,6 +71,16 @@ impl Window {
     /// Whether it still grows with everything that is acknowledged.
     pub fn is_starting(&self) -> bool {
         self.starting
+    }
+
+    /// It keeps something from being sent.
+    pub fn on_full(&mut self, now: Time) {
+        self.full = Some(now);
+    }
+
+    /// Whether it has kept something from being sent since then.
+    pub fn was_full_since(&self, time: Time) -> bool {
+        self.full.is_some_and(|full| full >= time)
     }
 
     /// Packets that one parity is for. At the beginning it is few; the larger the window has become the more, since nothing is

@@ -302,7 +302,8 @@ impl Connection {
         }
         for (_, sent) in came {
             let (bytes, rtt) = (u64::from(sent.bytes), self.rtt.get());
-            self.window.on_acknowledged(now, bytes, rtt, sent.limited);
+            let limited = sent.limited || self.window.was_full_since(sent.at);
+            self.window.on_acknowledged(now, bytes, rtt, limited);
             self.on_acknowledged(sent);
         }
         let newest = newest.unwrap_or(self.heard);

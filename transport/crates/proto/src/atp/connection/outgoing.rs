@@ -50,7 +50,7 @@ impl Connection {
             }
         }
         let kind = self.kind()?;
-        let purpose = self.purpose()?;
+        let purpose = self.purpose(now)?;
         let begin = buffer.len();
         let eliciting = purpose != Purpose::Answer;
         let marks = eliciting && self.marking.is_on();
@@ -78,7 +78,7 @@ impl Connection {
     }
 
     /// What is to be sent next. Data comes before its parity, as it is all that most need; but not many parities wait.
-    fn purpose(&mut self) -> Option<Purpose> {
+    fn purpose(&mut self, now: Time) -> Option<Purpose> {
         let room = self.window.bytes().saturating_sub(self.sent.in_flight());
         let packet = u64::from(self.config.datagram_bytes);
         // What is lost is asked for if anything is on its way; and if nothing is, something has to be.
@@ -86,6 +86,9 @@ impl Connection {
         let notices =
             self.streams.has_notices() || self.owes_done || self.has_token() || self.after.is_pending();
         let pending = self.streams.pending_bytes(room.max(packet)) + u64::from(notices);
+        if pending > 0 && !lets {
+            self.window.on_full(now);
+        }
         let follow = pending.div_ceil(self.payload_bytes() as u64);
         let parities = self.grouping.due() as u64;
         if lets && pending > 0 && !self.grouping.is_pressing() {
@@ -191,11 +194,9 @@ impl Connection {
 
     fn push(&mut self, now: Time, number: u64, bytes: usize, content: Vec<Content>) {
         let bytes = bytes as u32;
-        let in_flight = self.sent.in_flight() + u64::from(bytes);
-        let packet = u64::from(self.config.datagram_bytes);
         // At the beginning the window grows so fast that a sender need not fill it to be limited by it (RFC 7661).
-        let uses = if self.window.is_starting() { 2 * in_flight } else { in_flight + 2 * packet };
-        let limited = uses >= self.window.bytes();
+        let in_flight = self.sent.in_flight() + u64::from(bytes);
+        let limited = self.window.is_starting() && 2 * in_flight >= self.window.bytes();
         self.sent.push(number, Sent { at: now, bytes, limited, content });
     }
 
