@@ -153,7 +153,7 @@ bench-transport: ## LTTP and DFCP beside quinn and iperf3, over loopback and vet
 	@tools/cargo build --release --locked --quiet -p weir-bench
 	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench transport $(if $(QUICK),--quick) --out build/bench/transport.json
 
-bench-short-flows: ## short flows over TCP and QUIC, alone, beside others and with losses: build/bench/short_flows.json, .png (25 minutes; QUICK=1: 1 of it)
+bench-short-flows: ## short flows over ATP, TCP and QUIC, alone, beside others and with losses: build/bench/short_flows.json, .png (25 minutes; QUICK=1: 1 of it)
 	@$(PREPARE) packages venv rust bpf
 	@tools/cargo build --release --locked --quiet -p weir-bench
 	@WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench short-flows $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick) --out build/bench/short_flows.json

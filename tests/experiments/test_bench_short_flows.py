@@ -116,14 +116,14 @@ def test_without_atp_there_are_tables_and_a_picture_and_no_ratios(tmp_path: Path
     assert (tmp_path / conclusion.PICTURE).stat().st_size > 0
 
 
-def test_with_atp_ratios_are_its_times_over_those_of_tcp(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_atp_its_tails_and_medians_are_compared_with_tcps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(lines.LINES, "atp", Line("ATP", "atp", "k"))
     figures = cell("loss1_tcp", [8000]) | cell("loss1_atp", [2000]) | cell("none_atp", [1000])
     figures |= cell("none_tcp", [2000])
     assert conclusion.conclude(figures) == {
         "disturbed": "",
-        "atp_p99_ratio_loss1_transfer": 0.25,
-        "atp_p99_ratio_loss1_whole": 0.25,
+        "atp_p99_ratio_loss1_transfer": 4,
+        "atp_p99_ratio_loss1_whole": 4,
         "atp_median_ratio_none_transfer": 0.5,
         "atp_median_ratio_none_whole": 0.5,
     }

@@ -1,10 +1,10 @@
-"""Short flows over TCP and QUIC, and what they wait for."""
+"""Short flows over ATP, TCP and QUIC, and what they wait for."""
 
 from experiments.bench.short_flows import conclusion
 from experiments.bench.suites import SUITES, Conclusion, Group, Suite
 
 _ABOUT = """\
-how long short flows take, and the slowest of them, over TCP and QUIC
+how long short flows take, and the slowest of them, over ATP, TCP and QUIC
 
 Connections of 8.5 kB follow one another over one link of 100 Mb/s with RED, as in the ATP paper
 (section III): alone, beside an endless TCP stream, with 1 % of all frames lost, and beside an
@@ -16,7 +16,7 @@ A figure is SETTING_LINE_TIME_QUANTILE_ms: TIME is whole, from before the connec
 transfer, once data may be sent, both until the sender knows that all has arrived.
 SETTING_LINE_lost_pct is what was lost of the flows' frames. A flow of more than 30 s counts as
 30 s, and as failed.
-atp_QUANTILE_ratio_SETTING_TIME is ATP's over TCP's."""
+atp_p99_ratio_SETTING_TIME is TCP's over ATP's, atp_median_ratio_SETTING_TIME ATP's over TCP's."""
 
 _FLOWS = "experiments.bench.short_flows.flows"
 _LOSSES_PCT = (0.1, 0.5, 1, 2, 5)

@@ -8,9 +8,10 @@ use crate::Time;
 const INITIAL_PACKETS: f64 = 10.0;
 /// It never falls below this.
 const LEAST_PACKETS: f64 = 2.0;
-/// What is left after a loss that parity has repaired, and after one that had to be asked for or that a timeout has shown.
-const AFTER_REPAIR: f64 = 0.9;
-const AFTER_LOSS: f64 = 0.6;
+/// What is left after a loss that parity has repaired, as of CUBIC's window after any (RFC 9438, section 4.6), and after one that had to be
+/// asked for or that a timeout has shown, as of Reno's (RFC 5681). The paper gives no numbers.
+const AFTER_REPAIR: f64 = 0.7;
+const AFTER_LOSS: f64 = 0.5;
 /// Packets of a group while the window is the initial one: 8.5 kB have two parities (section III-A).
 const INITIAL_GROUP: f64 = 3.0;
 /// Packets of a group at most.
@@ -39,6 +40,8 @@ impl Congestion {
 pub struct Window {
     packet_bytes: f64,
     bytes: f64,
+    /// Packets of a group.
+    group: f64,
     /// Nothing has been a sign of congestion yet: it grows with everything that is acknowledged.
     starting: bool,
     /// When it last kept something from being sent.
@@ -60,7 +63,15 @@ impl Window {
     pub fn new(packet_bytes: u16) -> Self {
         let packet_bytes = f64::from(packet_bytes);
         let bytes = INITIAL_PACKETS * packet_bytes;
-        Window { packet_bytes, bytes, starting: true, full: None, round: None, decreased: None }
+        Window {
+            packet_bytes,
+            bytes,
+            group: INITIAL_GROUP,
+            starting: true,
+            full: None,
+            round: None,
+            decreased: None,
+        }
     }
 
     /// Bytes that may be on their way.
@@ -83,12 +94,10 @@ impl Window {
         self.full.is_some_and(|full| full >= time)
     }
 
-    /// Packets that one parity is for. At the beginning it is few; the larger the window has become the more, since nothing is
-    /// lost, and fewer again when it shrinks. A group is never more than the window.
+    /// Packets that one parity is for. At the beginning it is few. It grows with the window, since nothing is lost, and shrinks with it
+    /// (section II-A), but never to fewer than at the beginning, and it is never more than the window.
     pub fn group(&self) -> u32 {
-        let packets = self.bytes / self.packet_bytes;
-        let growth = packets / INITIAL_PACKETS;
-        (INITIAL_GROUP * growth * growth).min(packets).clamp(INITIAL_GROUP.min(packets), MOST_GROUP) as u32
+        self.group.min(self.bytes / self.packet_bytes).min(MOST_GROUP) as u32
     }
 
     /// Bytes have been acknowledged. `limited`: the window was what kept more from being sent.
@@ -99,12 +108,16 @@ impl Window {
             return;
         }
         if self.starting {
+            let before = self.bytes;
             self.bytes += bytes as f64;
+            // Twice the window is four times the group: what goes on for long needs least parity.
+            self.group = (self.group * (self.bytes / before).powi(2)).min(MOST_GROUP);
             return;
         }
         let round = self.round.get_or_insert(Round { began: now, acknowledged: false });
         if round.acknowledged && now.since(round.began) >= rtt {
             self.bytes += self.packet_bytes;
+            self.group = (self.group + 1.0).min(MOST_GROUP);
             *round = Round { began: now, acknowledged: false };
         }
         round.acknowledged |= bytes > 0;
@@ -123,6 +136,7 @@ impl Window {
             self.decreased = Some((now, factor));
         }
         self.bytes = (self.bytes * factor).max(LEAST_PACKETS * self.packet_bytes);
+        self.group = (self.group * factor).max(INITIAL_GROUP);
         self.starting = false;
         self.round = None;
     }
