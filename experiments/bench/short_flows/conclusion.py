@@ -27,15 +27,20 @@ _IDLE, _LEAST_IDLE_PCT = "_processors_idle_pct", 75
 
 
 def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``atp_QUANTILE_ratio_SETTING_TIME``, ATP's over TCP's, of what was measured, and
-    ``disturbed``: where others used the processors meanwhile, so that tails are the machine's."""
+    """Return what follows from what was measured.
+
+    ``atp_p99_ratio_SETTING_TIME`` is how many times ATP's tail TCP's is,
+    ``atp_median_ratio_SETTING_TIME`` how many times TCP's median ATP's is. ``disturbed`` names
+    where others used the processors meanwhile, so that tails are the machine's.
+    """
     ratios: dict[str, Any] = {"disturbed": " ".join(_disturbed(figures))}
     for quantile, setting in _RATIOS:
         for time in TIMES:
             ours, theirs = (f"{setting}_{who}_{time}_{quantile}_ms" for who in (_OURS, _THEIRS))
             if ours in figures and theirs in figures:
                 name = f"{_OURS}_{quantile}_ratio_{setting}_{time}"
-                ratios[name] = figures[ours] / figures[theirs]
+                ratio = figures[ours] / figures[theirs]
+                ratios[name] = ratio if quantile == "median" else 1 / ratio
     return ratios
 
 

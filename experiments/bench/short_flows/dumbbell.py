@@ -32,10 +32,11 @@ _SIDES = {"west": (1, 3, _NEAR), "east": (2, 4, _FAR)}
 
 @dataclass(frozen=True)
 class Dumbbell:
-    """The hosts h1 to h4, and the frames on the link towards the receivers."""
+    """The hosts h1 to h4, and the frames on the link: towards the receivers, and perhaps back."""
 
     hosts: tuple[Host, ...]
     link: Bottleneck
+    back: Bottleneck | None = None
 
     def start(self, loss: Loss, sysctls: Mapping[str, str], seed: int = 1) -> None:
         """Set the losses, and the short flows' hosts, which forget what they know of paths."""
@@ -43,7 +44,13 @@ class Dumbbell:
             words = [f"net.ipv4.{name}={value}" for name, value in sysctls.items()]
             run(["sysctl", "-q", "-w", *words], pid=host.pid)
             run(["ip", "tcp_metrics", "flush", "all"], pid=host.pid)
+        self.set_loss(loss, seed)
+
+    def set_loss(self, loss: Loss, seed: int) -> None:
+        """Have frames lost from now on, and count from zero."""
         self.link.set(loss, RED, seed)
+        if self.back:
+            self.back.set(loss, RED, seed + 1000)
 
     def tail_drops(self) -> int:
         """Return how many frames have found the buffer full, in all."""
@@ -57,8 +64,9 @@ def address(number: int) -> str:
 
 
 @contextmanager
-def dumbbell() -> Iterator[Dumbbell]:
-    """Context manager: the network stands, in this sandbox."""
+def dumbbell(*, both_ways: bool = False) -> Iterator[Dumbbell]:
+    """Context manager: the network stands, in this sandbox. ``both_ways``: frames are lost on the
+    way back, too."""
     run(["ip", "link", "add", _NEAR, "type", "veth", "peer", "name", _FAR])
     for device in (_NEAR, _FAR):
         run(["ethtool", "-K", device, *OFFLOADS_OFF])
@@ -80,7 +88,8 @@ def dumbbell() -> Iterator[Dumbbell]:
     for device in (_NEAR, _FAR):
         shaping.install(device, Egress(RATE_BPS, BUFFER_BYTES))
     try:
-        yield Dumbbell(hosts, Bottleneck(_NEAR, RATE_BPS))
+        back = Bottleneck(_FAR, RATE_BPS) if both_ways else None
+        yield Dumbbell(hosts, Bottleneck(_NEAR, RATE_BPS), back)
     finally:
         for host in hosts:
             host.terminate()

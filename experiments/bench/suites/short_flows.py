@@ -8,8 +8,9 @@ how long short flows take, and the slowest of them, over ATP, TCP and QUIC
 
 Connections of 8.5 kB follow one another over one link of 100 Mb/s with RED, as in the ATP paper
 (section III): alone, beside an endless TCP stream, with 1 % of all frames lost, and beside an
-overload of UDP. Then sweeps of loss, at random and in bursts, and 20 MB beside 20 MB of TCP. TCP is
-CUBIC as Linux has it, and without RACK and tail loss probes; QUIC is quinn. Beside the JSON:
+overload of UDP. Then sweeps of loss, at random and in bursts; 20 MB beside 20 MB of TCP; and
+programs over fountain atp-proxy and without it, with 1 % of all frames lost both ways. TCP is CUBIC
+as Linux has it, and without RACK and tail loss probes; QUIC is quinn. Beside the JSON:
 short_flows.png.
 
 A figure is SETTING_LINE_TIME_QUANTILE_ms: TIME is whole, from before the connection is opened, or
@@ -36,6 +37,12 @@ SUITES.add(
             "fairness": Group(
                 "experiments.bench.short_flows.fairness",
                 {"turns": 3},
+                quick={"turns": 1},
+                tabled=True,
+            ),
+            "programs": Group(
+                "experiments.bench.short_flows.programs",
+                {"turns": 3, "loss_pct": 1.0},
                 quick={"turns": 1},
                 tabled=True,
             ),

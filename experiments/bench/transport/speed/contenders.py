@@ -62,6 +62,7 @@ CONTENDERS = {
     "lttp_8": Contender("LTTP, 8 servers", "lttp", servers=8),
     "dfcp": Contender("DFCP at 6 Gb/s", "dfcp", options=(f"--rate={FAST_BPS}",)),
     "dfcp_tfrc": Contender("DFCP at TFRC's rate", "dfcp", options=("--tfrc",), share=1 / 4),
+    "atp": Contender("ATP, one stream", "atp"),
     "quinn": Contender("quinn", "quinn"),
     "quinn_window": Contender(
         "quinn, large window", "quinn", options=(f"--window={_WINDOW_BYTES}",)
@@ -133,6 +134,18 @@ def _quinn(
 
 
 @contextmanager
+def _atp(
+    contender: Contender, medium: Medium, _folder: Path, size_bytes: int, log: Path
+) -> Iterator[Running]:
+    address = f"{medium.far}:{_PORT}"
+    serve = [program("bench-atp"), "serve", address, *contender.options]
+    with Command(serve, name="bench-atp serve", log=log, pid=medium.far_pid) as server:
+        told = server.expect("listening")
+        fetch = [program("bench-atp"), "fetch", address, f"--certificate={told['certificate']}"]
+        yield Running([server.pid], [*fetch, f"--bytes={size_bytes}"], near_sends=False)
+
+
+@contextmanager
 def _iperf3(
     _contender: Contender, medium: Medium, _folder: Path, size_bytes: int, log: Path
 ) -> Iterator[Running]:
@@ -154,7 +167,7 @@ def _iperf3(
 
 # A message a line, as the other programs have them.
 _FLAT = '"$@" | tr -d "\\n"; echo'
-_KINDS = {"lttp": _lttp, "dfcp": _dfcp, "quinn": _quinn, "iperf3": _iperf3}
+_KINDS = {"lttp": _lttp, "dfcp": _dfcp, "atp": _atp, "quinn": _quinn, "iperf3": _iperf3}
 _CHUNK_BYTES = 1 << 20
 
 
