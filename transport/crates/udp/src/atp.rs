@@ -28,6 +28,8 @@ use crate::poller::{Events, Interest, Poller};
 use crate::socket::{Buffers, DataSocket};
 
 const SOCKET: usize = 0;
+/// Whoever writes so soon after something was sent leaves it to the socket's thread, which takes what others write meanwhile along.
+const TOGETHER: Duration = Duration::from_micros(30);
 /// Batches of datagrams that are read before others may have the endpoint.
 const RECEIVE_BATCHES: usize = 8;
 
@@ -209,19 +211,27 @@ impl Atp {
         if out.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        self.act(|state, now| {
-            let read = state.endpoint.with(id, |connection| connection.read(now, stream, out));
-            match read.unwrap_or(Read::NotOpen) {
-                Read::Bytes(count) => Poll::Ready(Ok(count)),
-                Read::End => Poll::Ready(Ok(0)),
-                Read::Reset(code) => Poll::Ready(Err(StreamError::Reset(code))),
-                Read::NotOpen => Poll::Ready(Err(state.not_open(id))),
-                Read::Nothing => {
-                    state.waiting(id)?.readers.entry(stream).or_default().add(context);
-                    Poll::Pending
-                }
+        let mut state = self.shared.lock();
+        let now = self.shared.clock.now();
+        let read = state.endpoint.with(id, |connection| {
+            let read = connection.read(now, stream, out);
+            (read, connection.has_notices())
+        });
+        let (read, tells) = read.unwrap_or((Read::NotOpen, false));
+        if tells && state.is_asleep() {
+            // The peer may send more.
+            let _ = self.shared.poller.notify();
+        }
+        match read {
+            Read::Bytes(count) => Poll::Ready(Ok(count)),
+            Read::End => Poll::Ready(Ok(0)),
+            Read::Reset(code) => Poll::Ready(Err(StreamError::Reset(code))),
+            Read::NotOpen => Poll::Ready(Err(state.not_open(id))),
+            Read::Nothing => {
+                state.waiting(id)?.readers.entry(stream).or_default().add(context);
+                Poll::Pending
             }
-        })
+        }
     }
 
     /// Writes to a stream as much as there is room for.
@@ -374,9 +384,12 @@ impl Atp {
         let done = does(&mut state, now);
         let mut woken = Wakers::default();
         if state.is_asleep() {
-            self.shared.transmit(&mut state);
-            state.take_events(now, &mut woken);
-            if state.wakes_too_late() {
+            let sends = !state.has_sent_since(now - TOGETHER);
+            if sends {
+                self.shared.transmit(&mut state);
+                state.take_events(now, &mut woken);
+            }
+            if !sends || state.wakes_too_late() {
                 // It fails only when the poller is gone, and nobody waits.
                 let _ = self.shared.poller.notify();
             }

@@ -1,7 +1,6 @@
 //! `bench-atp`: a server and a client of ATP, for `make bench-transport`: bytes of one stream, and many small requests.
 
 use std::error::Error;
-use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -141,7 +140,7 @@ fn fetch(
         stream.finish_with(&bytes.to_be_bytes())?;
         let mut came = 0;
         loop {
-            match Read::read(&mut stream, &mut buffer)? {
+            match std::io::Read::read(&mut stream, &mut buffer)? {
                 0 => break,
                 count => came += count as u64,
             }
@@ -153,7 +152,6 @@ fn fetch(
     }
     println!("{}", json!({"event": "done", "rounds": done}));
     connection.close(0, "done");
-    std::io::stdout().flush()?;
     Ok(())
 }
 

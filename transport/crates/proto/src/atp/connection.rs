@@ -234,6 +234,11 @@ impl Connection {
         self.streams.stop(stream, code);
     }
 
+    /// Whether the peer is to be told something of streams besides what is written: what it may send, what is not wanted.
+    pub fn has_notices(&self) -> bool {
+        self.streams.has_notices()
+    }
+
     /// Ends the connection: streams that are open are lost. The peer is told.
     pub fn close(&mut self, now: Time, code: u64, reason: &str) {
         self.fail(now, code, reason.to_owned(), Closed::Locally);

@@ -62,6 +62,8 @@ pub(super) struct State {
     /// A burst while it is made, and one that the socket had no room for.
     buffer: Vec<u8>,
     unsent: Option<Transmit>,
+    /// When something was sent last.
+    sent: Time,
     /// The socket's thread sleeps, until then at most.
     asleep: Option<Option<Time>>,
 }
@@ -76,6 +78,7 @@ impl State {
             closed: false,
             buffer: Vec::new(),
             unsent: None,
+            sent: Time::ZERO,
             asleep: None,
         }
     }
@@ -227,12 +230,18 @@ impl State {
                     }
                 }
             };
+            self.sent = now;
             let Transmit { to, from, ecn, segment_bytes } = transmit;
             if !socket.send_with(ecn, to, from, &self.buffer, segment_bytes) {
                 self.unsent = Some(transmit);
                 return;
             }
         }
+    }
+
+    /// Whether something was sent then or later.
+    pub(super) fn has_sent_since(&self, time: Time) -> bool {
+        self.sent > time
     }
 
     /// Whether the socket has no room.
