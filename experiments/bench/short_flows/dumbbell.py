@@ -77,6 +77,7 @@ def dumbbell(*, both_ways: bool = False) -> Iterator[Dumbbell]:
             run(["ip", "link", "set", port, "master", side, "up"])
         run(["ip", "link", "set", side, "up"])
     for number, host in enumerate(hosts, 1):
+        run(["ip", "link", "set", "lo", "up"], pid=host.pid)
         for other in range(1, 5):
             if other != number:
                 entry = (address(other), "lladdr", mac(other), "nud", "permanent")
