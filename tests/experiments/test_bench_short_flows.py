@@ -116,7 +116,9 @@ def test_without_atp_there_are_tables_and_a_picture_and_no_ratios(tmp_path: Path
     assert (tmp_path / conclusion.PICTURE).stat().st_size > 0
 
 
-def test_with_atp_its_tails_and_medians_are_compared_with_tcps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_atp_its_tails_and_medians_are_compared_with_tcps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(lines.LINES, "atp", Line("ATP", "atp", "k"))
     figures = cell("loss1_tcp", [8000]) | cell("loss1_atp", [2000]) | cell("none_atp", [1000])
     figures |= cell("none_tcp", [2000])

@@ -8,9 +8,8 @@ use udp::Limits;
 use udp::tls::Fingerprint;
 use wire::packet;
 
-use crate::atp::Place;
 use crate::select::Select;
-use crate::target::{Host, Target};
+use crate::target::{Host, Place, Target};
 
 const RECEIVER_PORT: u16 = 4870;
 
@@ -21,7 +20,7 @@ const RECEIVER_PORT: u16 = 4870;
 ///   A client:    fountain fetch server:reports/2026.csv
 ///   A receiver:  fountain recv --client FINGERPRINT /srv/inbox
 ///   A sender:    fountain send --rate-from https://controller:8181 --token-file token receiver reports/
-///   A proxy:     fountain atp-proxy atp://[::]:4880 tcp://localhost:6379      (beside a server of TCP)
+///   A proxy:     fountain atp-proxy atp://0.0.0.0:4880 tcp://localhost:6379      (beside a server of TCP)
 ///                fountain atp-proxy tcp://localhost:6379 atp://server         (beside its clients)
 ///   In a pipe:   fountain fetch server:backup.tar -o - | tar x
 ///                tar c reports | fountain send --tfrc receiver - --name reports.tar
@@ -432,13 +431,13 @@ pub(crate) struct Send {
 /// ATP spares short requests the timeouts that TCP meets where packets are lost. Programs stay as they are: clients connect to a proxy on
 /// their own host, that one to a proxy on the server's host, and that one to the server.
 ///
-///   Beside the server:    fountain atp-proxy atp://[::]:4880 tcp://localhost:6379
+///   Beside the server:    fountain atp-proxy atp://0.0.0.0:4880 tcp://localhost:6379
 ///   Beside the clients:   fountain atp-proxy tcp://localhost:6379 atp://server:4880
 ///
 /// All TCP connections of a proxy are streams of one ATP connection, which is kept open. It is always encrypted; the proxies know each
 /// other as `serve` and `fetch` do: by fingerprints, an authority, or trust on first use.
 #[derive(Debug, clap::Args)]
-#[command(args_override_self = true)]
+#[command(args_override_self = true, verbatim_doc_comment)]
 pub(crate) struct AtpProxy {
     /// Where connections come from: tcp://ADDRESS:PORT or atp://ADDRESS:PORT
     #[arg(value_name = "FROM")]

@@ -1,7 +1,5 @@
-//! What the commands over ATP have in common: places as they are written, and ends of connections.
+//! What the commands over ATP have in common: ends of connections, and what they count.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -15,47 +13,6 @@ use crate::retry::interruption;
 use crate::security::{self, Security};
 use crate::serve::seconds;
 use crate::target::Host;
-
-/// The port of a server that names none.
-const DEFAULT_PORT: u16 = 4880;
-
-/// Where connections come from, or go to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Tcp(Host),
-    Atp(Host),
-}
-
-impl FromStr for Place {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (scheme, host) = text.split_once("://").ok_or_else(|| {
-            format!("{text:?} says not what is spoken there: write tcp://HOST:PORT or atp://HOST:PORT")
-        })?;
-        let host = host.strip_suffix('/').unwrap_or(host);
-        match scheme {
-            "tcp" => {
-                let host = Host::with_port(host, 0)?;
-                if host.port == 0 && !text.ends_with(":0") {
-                    return Err(format!("{text:?} has no port"));
-                }
-                Ok(Place::Tcp(host))
-            }
-            "atp" => Ok(Place::Atp(Host::with_port(host, DEFAULT_PORT)?)),
-            other => Err(format!("{other:?} is neither tcp nor atp")),
-        }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::Tcp(host) => write!(f, "tcp://{host}"),
-            Place::Atp(host) => write!(f, "atp://{host}"),
-        }
-    }
-}
 
 impl AtpLimits {
     /// How connections behave by these options.
@@ -142,21 +99,4 @@ pub(crate) fn counted(statistics: &Statistics) -> Value {
         "forged": data.forged,
         "replayed": data.replayed,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_written_with_what_is_spoken_there() {
-        let place = |text: &str| text.parse::<Place>().map(|place| place.to_string());
-        assert_eq!(place("tcp://localhost:6379").unwrap(), "tcp://localhost:6379");
-        assert_eq!(place("tcp://[::1]:0/").unwrap(), "tcp://[::1]:0");
-        assert_eq!(place("atp://server").unwrap(), "atp://server:4880");
-        assert_eq!(place("atp://[fe80::1]:5").unwrap(), "atp://[fe80::1]:5");
-        for wrong in ["localhost:6379", "tcp://localhost", "http://localhost:80", "tcp://:80", "atp://a:b"] {
-            assert!(place(wrong).is_err(), "{wrong}");
-        }
-    }
 }

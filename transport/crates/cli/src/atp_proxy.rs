@@ -15,12 +15,12 @@ use transport::atp::{Closed, Connection, ConnectionConfig, Endpoint, Stream};
 
 use crate::Failure;
 use crate::args::AtpProxy;
-use crate::atp::{Place, counted};
+use crate::atp::counted;
 use crate::console::{clean, complain, print, say};
 use crate::retry::on_stop;
 use crate::security::Security;
 use crate::serve::{bounds, seconds};
-use crate::target::Host;
+use crate::target::{Host, Place};
 
 /// Bytes that are read at once, in either direction.
 const READ_BYTES: usize = 64 << 10;
@@ -32,6 +32,8 @@ const CODE_UNREACHABLE: u64 = 1;
 const CODE_BROKEN: u64 = 2;
 /// Between attempts to reach somebody.
 const PAUSE: Duration = Duration::from_millis(100);
+/// A client that says nothing for so long waits for its server to speak first.
+const SPEAKS_FIRST: Duration = Duration::from_millis(2);
 /// The system has no room for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -342,7 +344,12 @@ impl Near {
         let began = Instant::now();
         let id = self.proxy.opened(from);
         match self.stream().await {
-            Ok(stream) => self.proxy.carry(id, began, tcp, stream).await,
+            Ok(stream) => {
+                if tokio::time::timeout(SPEAKS_FIRST, tcp.peek(&mut [0])).await.is_err() {
+                    stream.announce();
+                }
+                self.proxy.carry(id, began, tcp, stream).await;
+            }
             Err(why) => {
                 let _ = tcp.set_zero_linger();
                 self.proxy.fail(id, began, why);

@@ -11,6 +11,8 @@ use crate::Failure;
 
 /// The port of a server that names none.
 const DEFAULT_PORT: u16 = 4860;
+/// The same of a server of ATP.
+const DEFAULT_ATP_PORT: u16 = 4880;
 
 /// A host that has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -102,6 +104,44 @@ impl FromStr for Target {
     }
 }
 
+/// Where connections come from, or go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Tcp(Host),
+    Atp(Host),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (scheme, host) = text.split_once("://").ok_or_else(|| {
+            format!("{text:?} says not what is spoken there: write tcp://HOST:PORT or atp://HOST:PORT")
+        })?;
+        let host = host.strip_suffix('/').unwrap_or(host);
+        match scheme {
+            "tcp" => {
+                let host = Host::with_port(host, 0)?;
+                if host.port == 0 && !text.ends_with(":0") {
+                    return Err(format!("{text:?} has no port"));
+                }
+                Ok(Place::Tcp(host))
+            }
+            "atp" => Ok(Place::Atp(Host::with_port(host, DEFAULT_ATP_PORT)?)),
+            other => Err(format!("{other:?} is neither tcp nor atp")),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Tcp(host) => write!(f, "tcp://{host}"),
+            Place::Atp(host) => write!(f, "atp://{host}"),
+        }
+    }
+}
+
 /// What follows the colon after a host, if there is one.
 fn split_port(text: &str) -> Option<(&str, &str)> {
     match text.strip_prefix('[') {
@@ -144,6 +184,18 @@ mod tests {
     fn what_names_no_file_or_no_host_is_refused() {
         for text in ["", "a", "a:5000", "a:5000/", ":b", "/b", "a,,b/c", "[::1/b", "a:70000,b/c"] {
             assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn places_are_written_with_what_is_spoken_there() {
+        let place = |text: &str| text.parse::<Place>().map(|place| place.to_string());
+        assert_eq!(place("tcp://localhost:6379").unwrap(), "tcp://localhost:6379");
+        assert_eq!(place("tcp://[::1]:0/").unwrap(), "tcp://[::1]:0");
+        assert_eq!(place("atp://server").unwrap(), "atp://server:4880");
+        assert_eq!(place("atp://[fe80::1]:5").unwrap(), "atp://[fe80::1]:5");
+        for wrong in ["localhost:6379", "tcp://localhost", "http://localhost:80", "tcp://:80", "atp://a:b"] {
+            assert!(place(wrong).is_err(), "{wrong}");
         }
     }
 }

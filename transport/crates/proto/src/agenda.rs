@@ -15,10 +15,17 @@ pub struct Agenda<K> {
     timers: BTreeSet<(Time, K)>,
 }
 
+impl<K> Default for Agenda<K> {
+    /// It is nobody's turn.
+    fn default() -> Self {
+        Agenda { ready: HashSet::new(), times: HashMap::new(), timers: BTreeSet::new() }
+    }
+}
+
 impl<K: Copy + Eq + Hash + Ord> Agenda<K> {
     /// It is nobody's turn.
     pub fn new() -> Self {
-        Agenda { ready: HashSet::new(), times: HashMap::new(), timers: BTreeSet::new() }
+        Agenda::default()
     }
 
     /// Something has come for it.

@@ -269,6 +269,11 @@ impl Atp {
         })
     }
 
+    /// Tells the peer of a stream that was opened, before there is anything to send on it.
+    pub fn announce(&self, id: ConnectionId, stream: StreamId) {
+        self.act(|state, _| state.endpoint.with(id, |connection| connection.announce(stream)));
+    }
+
     /// A stream ends with what was written.
     ///
     /// # Errors

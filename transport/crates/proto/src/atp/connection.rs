@@ -203,6 +203,11 @@ impl Connection {
         self.streams.open()
     }
 
+    /// Tells the peer of a stream that was opened, before there is anything to send on it: where the peer is to speak first.
+    pub fn announce(&mut self, stream: StreamId) {
+        self.streams.announce(stream);
+    }
+
     /// Writes to a stream. Returns how many of the bytes there was room for: if not for all, [`Event::Writable`] follows.
     ///
     /// # Errors

@@ -150,6 +150,15 @@ impl Streams {
         Some(id)
     }
 
+    /// Tells the peer of a stream before there is anything to send.
+    pub(crate) fn announce(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id)
+            && !std::mem::replace(&mut stream.owes_max, true)
+        {
+            self.notices.push_back(id);
+        }
+    }
+
     /// Holds memory for so much; false if there is none left.
     fn hold(&mut self, streams: usize, unread: usize, unsent: usize) -> bool {
         let bytes = CONNECTION_BYTES + self.beside + streams * STREAM_BYTES + unread + unsent;
@@ -350,10 +359,8 @@ impl Streams {
     /// A reader that keeps up is what limits the sender: it gets more room.
     fn grow_windows(&mut self, now: Time, rtt: Duration, id: StreamId) {
         let is_soon = |told: Option<Time>| told.is_some_and(|told| now.since(told) < 4 * rtt);
-        if self.owes_max_data {
-            if is_soon(self.told.replace(now)) {
-                self.window = (2 * self.window).min(self.max_window);
-            }
+        if self.owes_max_data && is_soon(self.told.replace(now)) {
+            self.window = (2 * self.window).min(self.max_window);
         }
         if let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.owes_max)
             && is_soon(stream.told.replace(now))

@@ -68,6 +68,12 @@ impl Stream {
         &self.read.one.connection
     }
 
+    /// Tells the peer of a stream that was opened, without anything written: where it is to speak first.
+    pub fn announce(&self) {
+        let connection = &self.read.one.connection.0;
+        connection.atp.announce(connection.id, self.read.one.id);
+    }
+
     /// Ends what is written. It can still be read.
     ///
     /// # Errors

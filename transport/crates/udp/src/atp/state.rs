@@ -179,14 +179,14 @@ impl State {
                 Event::Opened(stream) => waiting.opened.push_back(stream),
                 Event::MayOpen | Event::Token(_) => {}
                 Event::Readable(stream) => {
-                    waiting.readers.remove(&stream).map(|mut readers| woken.take(&mut readers));
+                    woken.take(&mut waiting.readers.remove(&stream).unwrap_or_default());
                     continue;
                 }
                 Event::Writable(stream) | Event::Stopped(stream, _) => {
                     if let Event::Stopped(_, code) = event {
                         waiting.stopped.insert(stream, code);
                     }
-                    waiting.writers.remove(&stream).map(|mut writers| woken.take(&mut writers));
+                    woken.take(&mut waiting.writers.remove(&stream).unwrap_or_default());
                     continue;
                 }
                 Event::Closed(why) => waiting.end(why, woken),

@@ -173,10 +173,6 @@ impl Streams {
     }
 
     pub(crate) fn on_max_stream_data_lost(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get_mut(&id)
-            && !std::mem::replace(&mut stream.owes_max, true)
-        {
-            self.notices.push_back(id);
-        }
+        self.announce(id);
     }
 }
