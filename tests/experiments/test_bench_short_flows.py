@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from experiments.bench.short_flows import conclusion, fairness, flows, lines
+from experiments.bench.short_flows import conclusion, fairness, flows, lines, programs
 from experiments.bench.short_flows.lines import LINES, Line
 from experiments.bench.suites import SUITES
+from experiments.traffic.programs.app import Result
 from testbed import bottleneck
 from testbed.bottleneck import Counts, Loss, Red, Seen
 
@@ -138,9 +139,24 @@ def test_where_others_used_the_processors_is_told() -> None:
 
 def test_the_suite_is_known() -> None:
     suite = SUITES["short-flows"]
-    assert list(suite.groups) == ["settings", "random", "bursts", "fairness"]
+    assert list(suite.groups) == ["settings", "random", "bursts", "fairness", "programs"]
     assert [name for name, group in suite.groups.items() if group.quick is None] == [
         "random",
         "bursts",
     ]
-    assert set(LINES) >= {"tcp", "tcp_old", "quic"}
+    assert set(LINES) >= {"atp", "tcp", "tcp_old", "quic"}
+
+
+def test_a_program_is_compared_by_the_tail_that_it_reports() -> None:
+    figures = programs.of_result("programs_redis_get_tcp", Result(100.0, 1.0, 200.0))
+    assert figures == {
+        "programs_redis_get_tcp_requests_per_s": 100.0,
+        "programs_redis_get_tcp_p50_ms": 1.0,
+        "programs_redis_get_tcp_p99_ms": 200.0,
+    }
+    assert programs.ratio("redis_get", figures) == {}
+    figures |= programs.of_result("programs_redis_get_atp", Result(300.0, 1.0, 4.0, 5.0))
+    assert programs.ratio("redis_get", figures) == {"programs_redis_get_p99_ratio": 50.0}
+    console = Console(record=True, width=100)
+    console.print(conclusion.of_programs(figures))
+    assert "200.00" in console.export_text()

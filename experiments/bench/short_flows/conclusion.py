@@ -17,6 +17,8 @@ from rich.table import Table
 
 from experiments.bench.short_flows.flows import PERCENTILES, SETTINGS, TIMES
 from experiments.bench.short_flows.lines import LINES
+from experiments.bench.short_flows.programs import APPS, WAYS
+from experiments.traffic.programs.app import REQUESTS
 
 PICTURE = "short_flows.png"
 _RATIOS = (("p99", "loss1"), ("p99", "tcp"), ("median", "none"))
@@ -56,6 +58,8 @@ def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
         console.print(_table(setting, figures))
     if fairness := _fairness(figures):
         console.print(fairness)
+    if programs := of_programs(figures):
+        console.print(programs)
     for name, value in conclude(figures).items():
         if name != "disturbed":
             console.print(f"{name} {value:.3f}")
@@ -119,6 +123,23 @@ def _fairness(figures: Mapping[str, Any]) -> Table | None:
         if f"fairness_{name}_ratio" in figures:
             values = (figures[f"fairness_{name}_{what}"] for what in ("s", "tcp_s", "ratio"))
             table.add_row(line.label, *(f"{value:.3f}" for value in values))
+    return table if table.row_count else None
+
+
+def of_programs(figures: Mapping[str, Any]) -> Table | None:
+    """Return the table of programs over ATP's proxies and over TCP, if any was measured."""
+    table = Table(
+        "programs, 1 % lost both ways", "", "requests/s", "median", "p99", "p99.9", box=None
+    )
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for name in APPS:
+        for way in WAYS:
+            of = f"programs_{name}_{way}"
+            if f"{of}_{REQUESTS}" in figures:
+                times = (figures.get(f"{of}_{what}_ms") for what in ("p50", "p99", "p999"))
+                shown = ("" if time is None else f"{time:.2f}" for time in times)
+                table.add_row(name, way, f"{figures[f'{of}_{REQUESTS}']:.0f}", *shown)
     return table if table.row_count else None
 
 
