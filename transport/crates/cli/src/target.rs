@@ -118,16 +118,16 @@ impl FromStr for Place {
         let (scheme, host) = text.split_once("://").ok_or_else(|| {
             format!("{text:?} says not what is spoken there: write tcp://HOST:PORT or atp://HOST:PORT")
         })?;
-        let host = host.strip_suffix('/').unwrap_or(host);
+        let written = host.strip_suffix('/').unwrap_or(host);
         match scheme {
             "tcp" => {
-                let host = Host::with_port(host, 0)?;
-                if host.port == 0 && !text.ends_with(":0") {
+                let host = Host::with_port(written, 0)?;
+                if host.port == 0 && !written.ends_with(":0") {
                     return Err(format!("{text:?} has no port"));
                 }
                 Ok(Place::Tcp(host))
             }
-            "atp" => Ok(Place::Atp(Host::with_port(host, DEFAULT_ATP_PORT)?)),
+            "atp" => Ok(Place::Atp(Host::with_port(written, DEFAULT_ATP_PORT)?)),
             other => Err(format!("{other:?} is neither tcp nor atp")),
         }
     }
