@@ -428,14 +428,16 @@ pub(crate) struct Send {
 
 /// Carry TCP connections over ATP between two hosts.
 ///
-/// ATP spares short requests the timeouts that TCP meets where packets are lost. Programs stay as they are: clients connect to a proxy on
-/// their own host, that one to a proxy on the server's host, and that one to the server.
+/// ATP spares short requests the timeouts that TCP meets where packets are lost. Programs stay as
+/// they are: clients connect to a proxy on their own host, that one to a proxy on the server's
+/// host, and that one to the server.
 ///
 ///   Beside the server:    fountain atp-proxy atp://0.0.0.0:4880 tcp://localhost:6379
 ///   Beside the clients:   fountain atp-proxy tcp://localhost:6379 atp://server:4880
 ///
-/// All TCP connections of a proxy are streams of one ATP connection, which is kept open. It is always encrypted; the proxies know each
-/// other as `serve` and `fetch` do: by fingerprints, an authority, or trust on first use.
+/// All TCP connections of a proxy are streams of one ATP connection, which is kept open. It is
+/// always encrypted; the proxies know each other as `serve` and `fetch` do: by fingerprints, an
+/// authority, or trust on first use.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true, verbatim_doc_comment)]
 pub(crate) struct AtpProxy {
