@@ -148,15 +148,15 @@ bench-codec: ## the codec beside other crates: table and build/bench/codec.json
 
 QUICK :=
 CARGO_RELEASE = $$(tools/cargo --run sh -c 'echo "$$CARGO_TARGET_DIR/release"')
-bench-transport: ## LTTP and DFCP beside quinn and iperf3, over loopback and veth: build/bench/transport.json, .png (10 minutes; QUICK=1: 2 of it)
+bench-transport: ## LTTP, DFCP and ATP beside quinn and iperf3, over loopback and veth: build/bench/transport.json, .png (10 minutes; QUICK=1: 2 of it)
 	@$(PREPARE) packages venv rust transport
 	@tools/cargo build --release --locked --quiet -p weir-bench
 	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench transport $(if $(QUICK),--quick) --out build/bench/transport.json
 
-bench-short-flows: ## short flows over ATP, TCP and QUIC, alone, beside others and with losses: build/bench/short_flows.json, .png (25 minutes; QUICK=1: 1 of it)
-	@$(PREPARE) packages venv rust bpf
+bench-short-flows: ## short flows over ATP, TCP and QUIC, alone, beside others and with losses: build/bench/short_flows.json, .png (25 minutes; QUICK=1: 3 of it)
+	@$(PREPARE) packages venv rust bpf transport apps
 	@tools/cargo build --release --locked --quiet -p weir-bench
-	@WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench short-flows $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick) --out build/bench/short_flows.json
+	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench short-flows $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick) --out build/bench/short_flows.json
 
 bench-lttp: ## LTTP, Reno and DCTCP from 1 to 120 servers, at two rates, and fairness: build/bench/lttp.json (30 minutes; QUICK=1: some of it)
 	@$(PREPARE) packages venv switch bpf transport

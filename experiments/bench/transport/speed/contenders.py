@@ -122,27 +122,16 @@ def _dfcp(
 
 
 @contextmanager
-def _quinn(
+def _stream(
     contender: Contender, medium: Medium, _folder: Path, size_bytes: int, log: Path
 ) -> Iterator[Running]:
-    address = f"{medium.far}:{_PORT}"
-    serve = [program("bench-quinn"), "serve", address, *contender.options]
-    with Command(serve, name="bench-quinn serve", log=log, pid=medium.far_pid) as server:
-        server.expect("listening")
-        fetch = [program("bench-quinn"), "fetch", address, f"--bytes={size_bytes}"]
-        yield Running([server.pid], [*fetch, *contender.options], near_sends=False)
-
-
-@contextmanager
-def _atp(
-    contender: Contender, medium: Medium, _folder: Path, size_bytes: int, log: Path
-) -> Iterator[Running]:
-    address = f"{medium.far}:{_PORT}"
-    serve = [program("bench-atp"), "serve", address, *contender.options]
-    with Command(serve, name="bench-atp serve", log=log, pid=medium.far_pid) as server:
+    name, address = f"bench-{contender.kind}", f"{medium.far}:{_PORT}"
+    serve = [program(name), "serve", address, *contender.options]
+    with Command(serve, name=f"{name} serve", log=log, pid=medium.far_pid) as server:
         told = server.expect("listening")
-        fetch = [program("bench-atp"), "fetch", address, f"--certificate={told['certificate']}"]
-        yield Running([server.pid], [*fetch, f"--bytes={size_bytes}"], near_sends=False)
+        known = [f"--certificate={told['certificate']}"] if "certificate" in told else []
+        fetch = [program(name), "fetch", address, f"--bytes={size_bytes}", *known]
+        yield Running([server.pid], [*fetch, *contender.options], near_sends=False)
 
 
 @contextmanager
@@ -167,7 +156,7 @@ def _iperf3(
 
 # A message a line, as the other programs have them.
 _FLAT = '"$@" | tr -d "\\n"; echo'
-_KINDS = {"lttp": _lttp, "dfcp": _dfcp, "atp": _atp, "quinn": _quinn, "iperf3": _iperf3}
+_KINDS = {"lttp": _lttp, "dfcp": _dfcp, "atp": _stream, "quinn": _stream, "iperf3": _iperf3}
 _CHUNK_BYTES = 1 << 20
 
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use transport::atp::{ConnectionConfig, Endpoint, EndpointBuilder, Statistics};
-use udp::{Limits, Over};
+use udp::Limits;
 
 use crate::Failure;
 use crate::args::{AtpLimits, AtpPeers};
-use crate::first_use::Meeting;
+use crate::first_use::{Meeting, Speaks};
 use crate::retry::interruption;
 use crate::security::{self, Security};
 use crate::serve::seconds;
@@ -26,12 +26,7 @@ impl AtpLimits {
     }
 
     pub(crate) fn limits(&self) -> Limits {
-        Limits {
-            connections: self.max_connections,
-            connections_of_an_address: self.max_connections_per_address,
-            memory_bytes: self.memory,
-            ..Limits::default()
-        }
+        self.connections.limits(self.memory)
     }
 
     fn builder(&self, config: ConnectionConfig) -> EndpointBuilder {
@@ -62,8 +57,12 @@ impl AtpLimits {
         retry: f64,
     ) -> Result<(Endpoint, Security), Failure> {
         let interrupted = interruption()?;
-        let meeting =
-            Meeting { over: Over::Atp, retry, silence: Duration::from_secs(5), interrupted: &interrupted };
+        let meeting = Meeting {
+            speaks: Speaks::Atp,
+            retry,
+            silence: Duration::from_secs(5),
+            interrupted: &interrupted,
+        };
         let security = security::client(&peers.trust(), &[host], &meeting)?;
         let mut builder = self.builder(config);
         if let Some(tls) = &security.tls {

@@ -11,13 +11,12 @@ use std::sync::atomic::Ordering;
 use proto::coding::{Method, lt_code};
 use proto::lttp::ClientConfig;
 use signal_hook::consts::SIGPIPE;
-use udp::Over;
 
 use self::attempt::Attempt;
 use self::plan::Plan;
 use self::report::Report;
 use crate::args::{self, Fetch};
-use crate::first_use::Meeting;
+use crate::first_use::{Meeting, Speaks};
 use crate::retry::{Retry, interruption, status};
 use crate::serve::seconds;
 use crate::target::Host;
@@ -26,8 +25,12 @@ use crate::{Failure, security};
 pub(crate) fn run(args: &Fetch) -> Result<ExitCode, Failure> {
     let interrupted = interruption()?;
     let config = config(args)?;
-    let meeting =
-        Meeting { over: Over::Tcp, retry: args.retry, silence: config.silence, interrupted: &interrupted };
+    let meeting = Meeting {
+        speaks: Speaks::Lttp,
+        retry: args.retry,
+        silence: config.silence,
+        interrupted: &interrupted,
+    };
     let hosts: Vec<&Host> = args.sources.iter().flat_map(|target| &target.hosts).collect();
     let security = security::client(&args.trust, &hosts, &meeting)?;
     if args.select.is_any() && !args.recursive {

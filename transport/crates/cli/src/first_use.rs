@@ -23,10 +23,17 @@ use crate::target::Host;
 /// How often an interruption, and the certificate, are looked for.
 const TICK: Duration = Duration::from_millis(50);
 
+/// What a host speaks.
+#[derive(Clone, Copy)]
+pub(crate) enum Speaks {
+    Lttp,
+    Dfcp,
+    Atp,
+}
+
 /// How a host is met.
 pub(crate) struct Meeting<'a> {
-    /// What it speaks: LTTP over TCP, DFCP, which begins with signals, or ATP.
-    pub(crate) over: Over,
+    pub(crate) speaks: Speaks,
     /// The options `--retry` and `--silence`.
     pub(crate) retry: f64,
     pub(crate) silence: Duration,
@@ -95,11 +102,16 @@ impl Meeting<'_> {
         let tls = tls::client(&tls::Trust::Known(peers.clone()), None).map_err(Failure::new)?;
         let mut retry = Retry::new(self.retry)?;
         loop {
-            let address = host.reach(self.over, self.silence)?;
-            let why = match self.over {
-                Over::Tcp => self.fetch(host, address, &tls, &peers)?,
-                Over::Signals => self.send(host, address, &tls, &peers)?,
-                Over::Atp => self.begin(host, &tls)?,
+            let (place, why) = match self.speaks {
+                Speaks::Atp => (host.to_string(), self.begin(host, &tls)?),
+                Speaks::Lttp => {
+                    let address = host.reach(Over::Tcp, self.silence)?;
+                    (format!("{host} ({address})"), self.fetch(host, address, &tls, &peers)?)
+                }
+                Speaks::Dfcp => {
+                    let address = host.reach(Over::Signals, self.silence)?;
+                    (format!("{host} ({address})"), self.send(host, address, &tls, &peers)?)
+                }
             };
             if let Some(shown) = peers.strange(&host.name) {
                 return Ok(shown);
@@ -108,7 +120,7 @@ impl Meeting<'_> {
                 return Err(Failure::interrupted());
             }
             let Some(pause) = retry.pause() else {
-                return Err(Failure::new(format!("{host} ({address}) cannot be reached: {}", advised(&why))));
+                return Err(Failure::new(format!("{place} cannot be reached: {}", advised(&why))));
             };
             std::thread::sleep(pause);
         }

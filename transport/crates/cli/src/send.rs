@@ -20,7 +20,7 @@ use self::rates::Rates;
 use self::report::Report;
 use crate::advice::advised;
 use crate::args::{Code, Send};
-use crate::first_use::Meeting;
+use crate::first_use::{Meeting, Speaks};
 use crate::retry::{Retry, interruption, status};
 use crate::select::Selection;
 use crate::serve::seconds;
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Send) -> Result<ExitCode, Failure> {
         return Ok(status(complete, &interrupted));
     }
     let meeting = Meeting {
-        over: Over::Signals,
+        speaks: Speaks::Dfcp,
         retry: args.retry,
         silence: config.silence,
         interrupted: &interrupted,

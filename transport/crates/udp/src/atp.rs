@@ -17,7 +17,6 @@ use proto::atp::{
     EndpointCounters, Read, StreamId,
 };
 use proto::limits::Limits;
-use proto::protect::Side;
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::{CertificateDer, ServerName};
 use thiserror::Error;
@@ -316,11 +315,6 @@ impl Atp {
             state.endpoint.forget(now, id, code, reason);
             state.forget(id);
         });
-    }
-
-    /// Which end of a connection this is; `None` if it is gone.
-    pub fn side(&self, id: ConnectionId) -> Option<Side> {
-        self.shared.lock().endpoint.side(id)
     }
 
     /// Where the other end is; `None` if the connection is gone.

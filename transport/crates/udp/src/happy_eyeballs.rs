@@ -27,8 +27,6 @@ pub enum Over {
     Tcp,
     /// The first signal of a DFCP sender.
     Signals,
-    /// Nothing: a connection of ATP tries all addresses itself.
-    Atp,
 }
 
 /// The first of these addresses that answers, tried in turns of their families, each a quarter of a second after the one
@@ -40,9 +38,6 @@ pub enum Over {
 pub fn first_to_answer(addresses: &[SocketAddr], over: Over, patience: Duration) -> io::Result<SocketAddr> {
     if let [only] = addresses {
         return Ok(*only);
-    }
-    if let ([first, ..], Over::Atp) = (addresses, over) {
-        return Ok(*first);
     }
     let clock = Clock::start();
     let end = clock.now() + patience;
@@ -56,7 +51,6 @@ pub fn first_to_answer(addresses: &[SocketAddr], over: Over, patience: Duration)
                 let answer = match over {
                     Over::Tcp => TcpStream::connect_timeout(&address, patience).map(drop),
                     Over::Signals => greet(address, patience),
-                    Over::Atp => Ok(()),
                 };
                 // Nobody listens any more once another has won.
                 let _ = told.send((address, answer));

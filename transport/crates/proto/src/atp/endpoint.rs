@@ -18,7 +18,6 @@ use super::interface::{ConnectionConfig, Counters, Event};
 use super::opening;
 use crate::ecn::Codepoint;
 use crate::limits::{Limits, Memory, Room, network};
-use crate::protect::Side;
 use crate::{Agenda, Held, Time};
 
 /// The application protocol of TLS (RFC 7301).
@@ -26,6 +25,8 @@ pub const ALPN: &[u8] = b"weir-atp";
 /// Of the connections that there may be, so many may be open to addresses that nobody has shown to be there. If there are more,
 /// who connects is first asked to come again with a token.
 const UNVALIDATED_SHARE: usize = 16;
+/// Answers to addresses without a connection that wait to be sent.
+const MOST_ANSWERS: usize = 64;
 /// Servers whose tokens are kept.
 const MOST_TOKENS: usize = 1024;
 
@@ -103,6 +104,29 @@ struct Slot {
     forgotten: bool,
     /// It waits for its turn to send.
     queued: bool,
+}
+
+impl Slot {
+    /// That of a connection whose peer is where it says.
+    fn new(
+        connection: Connection,
+        remote: SocketAddr,
+        local: Option<IpAddr>,
+        number: u32,
+        opening: Held,
+    ) -> Self {
+        let opening = Some(opening);
+        Slot {
+            connection,
+            remote,
+            local,
+            number,
+            opening,
+            unvalidated: false,
+            forgotten: false,
+            queued: false,
+        }
+    }
 }
 
 /// All connections of a socket.
@@ -189,7 +213,7 @@ impl Endpoint {
         let (config, opening) = self.room(remote).ok_or(ConnectError::NoRoom)?;
         let connection = Connection::connect(now, tls, number, token, config).ok_or(ConnectError::NoRoom)?;
         self.counters.connected += 1;
-        Ok(self.insert(connection, remote, None, number, Some(opening), false))
+        Ok(self.insert(Slot::new(connection, remote, None, number, opening)))
     }
 
     /// What a connection with this address may hold, if there may be one more.
@@ -204,24 +228,13 @@ impl Endpoint {
         Some((ConnectionConfig { budget, ..self.config.connection.clone() }, opening))
     }
 
-    fn insert(
-        &mut self,
-        connection: Connection,
-        remote: SocketAddr,
-        local: Option<IpAddr>,
-        number: u32,
-        opening: Option<Held>,
-        unvalidated: bool,
-    ) -> ConnectionId {
+    fn insert(&mut self, slot: Slot) -> ConnectionId {
         let id = ConnectionId(self.next);
         self.next += 1;
-        self.names.insert((remote, number), id);
-        *self.hosts.entry(network(remote.ip())).or_default() += 1;
-        self.unvalidated += usize::from(unvalidated);
-        self.slots.insert(
-            id,
-            Slot { connection, remote, local, number, opening, unvalidated, forgotten: false, queued: false },
-        );
+        self.names.insert((slot.remote, slot.number), id);
+        *self.hosts.entry(network(slot.remote.ip())).or_default() += 1;
+        self.unvalidated += usize::from(slot.unvalidated);
+        self.slots.insert(id, slot);
         self.wake(id);
         id
     }
@@ -391,12 +404,13 @@ impl Endpoint {
             return None;
         };
         self.counters.accepted += 1;
-        Some(self.insert(connection, from, to, header.connection, Some(opening), !validated))
+        let slot = Slot::new(connection, from, to, header.connection, opening);
+        Some(self.insert(Slot { unvalidated: !validated, ..slot }))
     }
 
     /// Says something to an address without a connection; or not, if there is much to say already.
     fn say(&mut self, answer: (Transmit, Vec<u8>)) {
-        if self.answers.len() < 64 {
+        if self.answers.len() < MOST_ANSWERS {
             self.answers.push_back(answer);
         }
     }
@@ -526,10 +540,5 @@ impl Endpoint {
     /// Whether [`Endpoint::poll_event`] has something to tell.
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
-    }
-
-    /// Which end of a connection this is.
-    pub fn side(&self, id: ConnectionId) -> Option<Side> {
-        Some(self.slots.get(&id)?.connection.side())
     }
 }

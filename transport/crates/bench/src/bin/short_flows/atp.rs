@@ -8,7 +8,7 @@ use ::udp::tls::Fingerprint;
 use transport::atp::{ConnectionConfig, Endpoint, Stream};
 
 use crate::timed::{Client, Marks};
-use crate::{CHUNK_BYTES, COMPLETE, Failure, LENGTH_BYTES, listening, pieces};
+use crate::{COMPLETE, Failure, listening, pieces, take_all};
 
 /// Bytes of UDP payload in a frame of Ethernet over IPv4.
 const MTU_PAYLOAD_BYTES: u16 = 1472;
@@ -36,16 +36,7 @@ pub(crate) fn serve(listen: SocketAddr, parity: bool) -> Result<(), Failure> {
 }
 
 fn take(mut stream: Stream) -> std::io::Result<()> {
-    let mut length = [0; LENGTH_BYTES];
-    stream.read_exact(&mut length)?;
-    let mut left = u64::from_be_bytes(length).saturating_sub(LENGTH_BYTES as u64);
-    let mut buffer = vec![0; CHUNK_BYTES];
-    while left > 0 {
-        match stream.read(&mut buffer)? {
-            0 => return Ok(()),
-            count => left = left.saturating_sub(count as u64),
-        }
-    }
+    take_all(&mut stream)?;
     stream.finish_with(&[COMPLETE])
 }
 

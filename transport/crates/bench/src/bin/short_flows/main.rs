@@ -9,6 +9,7 @@ mod tcp;
 mod timed;
 mod udp_load;
 
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -135,6 +136,21 @@ fn listening(address: SocketAddr, certificate: Option<Fingerprint>) {
         "{}",
         json!({"event": "listening", "listening": address.to_string(), "certificate": certificate})
     );
+}
+
+/// Reads a flow to its end from a stream of which reading waits.
+fn take_all(stream: &mut impl Read) -> io::Result<()> {
+    let mut length = [0; LENGTH_BYTES];
+    stream.read_exact(&mut length)?;
+    let mut left = u64::from_be_bytes(length).saturating_sub(LENGTH_BYTES as u64);
+    let mut buffer = vec![0; CHUNK_BYTES];
+    while left > 0 {
+        match stream.read(&mut buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => left = left.saturating_sub(count as u64),
+        }
+    }
+    Ok(())
 }
 
 /// The pieces of a flow of `bytes`: its length first.

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::thread;
 
 use crate::timed::{Client, Marks};
-use crate::{CHUNK_BYTES, COMPLETE, Failure, LENGTH_BYTES, listening, pieces};
+use crate::{COMPLETE, Failure, listening, pieces, take_all};
 
 pub(crate) fn serve(listen: SocketAddr) -> Result<(), Failure> {
     let listener = TcpListener::bind(listen)?;
@@ -22,19 +22,10 @@ pub(crate) fn serve(listen: SocketAddr) -> Result<(), Failure> {
 /// The client knows of what fails here: no answer comes.
 fn take(mut stream: TcpStream) -> Result<(), std::io::Error> {
     stream.set_nodelay(true)?;
-    let mut length = [0; LENGTH_BYTES];
-    stream.read_exact(&mut length)?;
-    let mut left = u64::from_be_bytes(length).saturating_sub(LENGTH_BYTES as u64);
-    let mut buffer = vec![0; CHUNK_BYTES];
-    while left > 0 {
-        match stream.read(&mut buffer)? {
-            0 => return Ok(()),
-            count => left = left.saturating_sub(count as u64),
-        }
-    }
+    take_all(&mut stream)?;
     stream.write_all(&[COMPLETE])?;
     // The end that closes first keeps the port for a while: the client, which takes another one each time.
-    stream.read(&mut buffer).map(|_| ())
+    stream.read(&mut [0]).map(|_| ())
 }
 
 /// Flows to a server.
