@@ -139,7 +139,14 @@ def test_where_others_used_the_processors_is_told() -> None:
 
 def test_the_suite_is_known() -> None:
     suite = SUITES["short-flows"]
-    assert list(suite.groups) == ["settings", "random", "bursts", "fairness", "programs"]
+    assert list(suite.groups) == [
+        "settings",
+        "random",
+        "bursts",
+        "fairness",
+        "programs",
+        "undisturbed",
+    ]
     assert [name for name, group in suite.groups.items() if group.quick is None] == [
         "random",
         "bursts",
@@ -154,9 +161,9 @@ def test_a_program_is_compared_by_the_tail_that_it_reports() -> None:
         "programs_redis_get_tcp_p50_ms": 1.0,
         "programs_redis_get_tcp_p99_ms": 200.0,
     }
-    assert programs.ratio("redis_get", figures) == {}
+    assert programs.ratio("programs_redis_get", figures) == {}
     figures |= programs.of_result("programs_redis_get_atp", Result(300.0, 1.0, 4.0, 5.0))
-    assert programs.ratio("redis_get", figures) == {"programs_redis_get_p99_ratio": 50.0}
+    assert programs.ratio("programs_redis_get", figures) == {"programs_redis_get_p99_ratio": 50.0}
     console = Console(record=True, width=100)
-    console.print(conclusion.of_programs(figures))
+    console.print(conclusion.of_programs("programs", figures))
     assert "200.00" in console.export_text()

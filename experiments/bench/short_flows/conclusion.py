@@ -17,7 +17,7 @@ from rich.table import Table
 
 from experiments.bench.short_flows.flows import PERCENTILES, SETTINGS, TIMES
 from experiments.bench.short_flows.lines import LINES
-from experiments.bench.short_flows.programs import APPS, WAYS
+from experiments.bench.short_flows.programs import APPS, GROUPS, WAYS
 from experiments.traffic.programs.app import REQUESTS
 
 PICTURE = "short_flows.png"
@@ -58,8 +58,9 @@ def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
         console.print(_table(setting, figures))
     if fairness := _fairness(figures):
         console.print(fairness)
-    if programs := of_programs(figures):
-        console.print(programs)
+    for group in GROUPS:
+        if programs := of_programs(group, figures):
+            console.print(programs)
     for name, value in conclude(figures).items():
         if name != "disturbed":
             console.print(f"{name} {value:.3f}")
@@ -126,16 +127,16 @@ def _fairness(figures: Mapping[str, Any]) -> Table | None:
     return table if table.row_count else None
 
 
-def of_programs(figures: Mapping[str, Any]) -> Table | None:
+def of_programs(group: str, figures: Mapping[str, Any]) -> Table | None:
     """Return the table of programs over ATP's proxies and over TCP, if any was measured."""
     table = Table(
-        "programs, 1 % lost both ways", "", "requests/s", "median", "p99", "p99.9", box=None
+        f"programs, {GROUPS[group]}", "", "requests/s", "median", "p99", "p99.9", box=None
     )
     for column in table.columns[2:]:
         column.justify = "right"
     for name in APPS:
         for way in WAYS:
-            of = f"programs_{name}_{way}"
+            of = f"{group}_{name}_{way}"
             if f"{of}_{REQUESTS}" in figures:
                 times = (figures.get(f"{of}_{what}_ms") for what in ("p50", "p99", "p999"))
                 shown = ("" if time is None else f"{time:.2f}" for time in times)

@@ -1,9 +1,9 @@
-"""Programs over ``fountain atp-proxy`` and over TCP, where frames are lost both ways: the group
-``programs``.
+"""Programs over ``fountain atp-proxy`` and over TCP: the groups ``programs``, where frames are lost
+both ways, and ``undisturbed``, where none is: what the proxies cost.
 
-``programs_APP_WAY_p99_ms`` is the client's own figure; WAY is tcp, or atp: the client talks to a
+``GROUP_APP_WAY_p99_ms`` is the client's own figure; WAY is tcp, or atp: the client talks to a
 proxy on its host, that one over ATP to a proxy on the server's host, and that one to the server.
-``programs_APP_p99_ratio`` is how many times ATP's 99th percentile TCP's is.
+``GROUP_APP_p99_ratio`` is how many times ATP's 99th percentile TCP's is.
 """
 
 import tempfile
@@ -34,6 +34,7 @@ APPS: Mapping[str, App] = {
     "pgbench": Pgbench(8),
 }
 WAYS = ("tcp", "atp")
+GROUPS = {"programs": "1 % lost both ways", "undisturbed": "nothing lost at random"}
 _PORT = 4880
 
 
@@ -42,6 +43,7 @@ def run(
     *,
     turns: int,
     loss_pct: float,
+    group: str,
     apps: Sequence[str] = tuple(APPS),
 ) -> Figures:
     """Measure; see ``experiments.bench``. Of several turns the median by p99 counts."""
@@ -59,9 +61,9 @@ def run(
                     progress(f"{name}, {way}: {error}")
                     continue
                 ordered = sorted(results, key=lambda result: result.p99_ms or 0)
-                figures |= of_result(f"programs_{name}_{way}", ordered[len(ordered) // 2])
+                figures |= of_result(f"{group}_{name}_{way}", ordered[len(ordered) // 2])
                 progress(f"{name}, {way}: {_in_words(ordered[len(ordered) // 2])}")
-            figures |= ratio(name, figures)
+            figures |= ratio(f"{group}_{name}", figures)
     if failed:
         raise Incomplete(figures, failed)
     return figures
@@ -78,8 +80,8 @@ def of_result(name: str, result: Result) -> Figures:
 
 def ratio(name: str, figures: Mapping[str, float]) -> Figures:
     """Return how many times ATP's tail TCP's is, if both were measured."""
-    atp, tcp = (figures.get(f"programs_{name}_{way}_p99_ms") for way in ("atp", "tcp"))
-    return {f"programs_{name}_p99_ratio": tcp / atp} if atp and tcp else {}
+    atp, tcp = (figures.get(f"{name}_{way}_p99_ms") for way in ("atp", "tcp"))
+    return {f"{name}_p99_ratio": tcp / atp} if atp and tcp else {}
 
 
 def _in_words(result: Result) -> str:

@@ -9,9 +9,9 @@ how long short flows take, and the slowest of them, over ATP, TCP and QUIC
 Connections of 8.5 kB follow one another over one link of 100 Mb/s with RED, as in the ATP paper
 (section III): alone, beside an endless TCP stream, with 1 % of all frames lost, and beside an
 overload of UDP. Then sweeps of loss, at random and in bursts; 20 MB beside 20 MB of TCP; and
-programs over fountain atp-proxy and without it, with 1 % of all frames lost both ways. TCP is CUBIC
-as Linux has it, and without RACK and tail loss probes; QUIC is quinn. Beside the JSON:
-short_flows.png.
+programs over fountain atp-proxy and without it, with 1 % of all frames lost both ways, and with
+none. TCP is CUBIC as Linux has it, and without RACK and tail loss probes; QUIC is quinn. Beside the
+JSON: short_flows.png.
 
 A figure is SETTING_LINE_TIME_QUANTILE_ms: TIME is whole, from before the connection is opened, or
 transfer, once data may be sent, both until the sender knows that all has arrived.
@@ -40,12 +40,15 @@ SUITES.add(
                 quick={"turns": 1},
                 tabled=True,
             ),
-            "programs": Group(
-                "experiments.bench.short_flows.programs",
-                {"turns": 3, "loss_pct": 1.0},
-                quick={"turns": 1},
-                tabled=True,
-            ),
+            **{
+                group: Group(
+                    "experiments.bench.short_flows.programs",
+                    {"turns": 3, "loss_pct": loss_pct, "group": group},
+                    quick={"turns": 1},
+                    tabled=True,
+                )
+                for group, loss_pct in (("programs", 1.0), ("undisturbed", 0.0))
+            },
         },
         Conclusion(conclusion.conclude, conclusion.show),
         has_switch=False,
