@@ -1,5 +1,6 @@
 """The reads mean what IncastSpec says, over real sockets too."""
 
+import itertools
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 
 import pytest
@@ -142,8 +144,10 @@ def test_a_server_that_is_not_there_is_told() -> None:
         FreshReader(["127.0.0.1"], [1], port).round([0])
 
 
-def test_requests_follow_answers() -> None:
+def test_requests_follow_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is asked for is as the pattern has it, and every answer has its time."""
+    readings = itertools.count(0, 1_000_000)  # a clock that goes on by 1 ms whenever it is read
+    monkeypatch.setattr(time, "monotonic_ns", lambda: next(readings))
 
     def answer() -> None:
         with listener.accept()[0] as sock:
