@@ -116,7 +116,7 @@ audit: ## licences, sources and known vulnerabilities of the crates that transpo
 	@$(PREPARE) packages rust
 	@tools/cargo --run transport/audit $(ADVISORIES)
 
-miri: ## the codec in an interpreter that finds undefined behaviour (rustup toolchain install nightly -c miri; an hour or more)
+miri: ## the codec in an interpreter that finds undefined behaviour (rustup toolchain install nightly -c miri; some minutes)
 	@tools/cargo --run transport/miri
 
 PEERS := 4096
