@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tls::Tls;
 use weir_proto::Time;
-use weir_proto::atp::{CODE_TLS, Closed, Connection, ConnectionConfig, Event, Read, StreamId};
+use weir_proto::atp::{CODE_TLS, Closed, Connection, ConnectionConfig, Event, KnownServer, Read, StreamId};
 
 const MS: Duration = Duration::from_millis(1);
 /// One way.
@@ -54,15 +54,15 @@ fn early() -> ConnectionConfig {
 
 impl Path {
     fn new(tls: &Tls, token: &[u8], configs: [ConnectionConfig; 2]) -> Self {
-        Path::to(tls, "here", token, configs)
+        Path::to(tls, "here", KnownServer { token: token.to_vec(), rtt: None }, configs)
     }
 
-    fn to(tls: &Tls, name: &'static str, token: &[u8], configs: [ConnectionConfig; 2]) -> Self {
+    fn to(tls: &Tls, name: &'static str, known: KnownServer, configs: [ConnectionConfig; 2]) -> Self {
         let now = Time::from_nanos(1_000_000_000);
         let (client, server) = tls.bare(name);
         let [of_client, of_server] = configs;
-        let client = Connection::connect(now, client, NUMBER, token.to_vec(), of_client).unwrap();
-        let validated = token == TOKEN;
+        let validated = known.token == TOKEN;
+        let client = Connection::connect(now, client, NUMBER, known, of_client).unwrap();
         let server =
             Connection::accept(now, server, NUMBER, validated, Some(TOKEN.to_vec()), of_server).unwrap();
         let ends = [client, server].map(|connection| End {
@@ -232,6 +232,17 @@ fn any_one_loss_costs_no_timeout() {
 }
 
 #[test]
+fn a_hello_is_sent_again_the_sooner_the_nearer_the_server_is_known_to_be() {
+    for (rtt, waits) in [(None, 20 * MS), (Some(MS / 2), 5 * MS), (Some(100 * MS), 300 * MS)] {
+        let known = KnownServer { token: TOKEN.to_vec(), rtt };
+        let path = Path::to(&Tls::new(), "here", known, [config(), config()]);
+        let mut path = path.losing(|end, n, _| end == 0 && n < 2);
+        path.run_for(1_000 * MS);
+        assert_eq!(path.since_begin(path.ends[0].connected), waits + 2 * DELAY, "{rtt:?}");
+    }
+}
+
+#[test]
 fn whatever_is_lost_or_changed_it_is_opened_in_the_end() {
     for seed in 0..150_u64 {
         let mut state = seed + 1;
@@ -327,7 +338,7 @@ fn what_was_sent_early_in_vain_is_sent_again() {
 
 #[test]
 fn a_server_that_is_not_who_it_should_be_is_refused_in_words() {
-    let mut path = Path::to(&Tls::new(), "elsewhere", b"", [config(), config()]);
+    let mut path = Path::to(&Tls::new(), "elsewhere", KnownServer::default(), [config(), config()]);
     path.request(b"a secret");
     path.run_for(500 * MS);
     let Some(Closed::Tls(why)) = &path.ends[0].closed else { panic!("{:?}", path.ends[0].closed) };

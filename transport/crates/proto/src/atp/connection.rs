@@ -9,7 +9,7 @@ use wire::atp::MAX_TOKEN_BYTES;
 use wire::packet::Kind;
 
 use super::after::After;
-use super::interface::{Closed, ConnectionConfig, Counters, Event, Read, StreamId, WriteError};
+use super::interface::{Closed, ConnectionConfig, Counters, Event, KnownServer, Read, StreamId, WriteError};
 use super::opening::Opening;
 use super::parity::{Grouping, Repairing};
 use super::received::Received;
@@ -118,16 +118,16 @@ impl Connection {
         now: Time,
         tls: rustls::quic::ClientConnection,
         connection: u32,
-        mut token: Vec<u8>,
+        mut known: KnownServer,
         config: ConnectionConfig,
     ) -> Option<Self> {
-        if token.len() > MAX_TOKEN_BYTES {
+        if known.token.len() > MAX_TOKEN_BYTES {
             // It is no server's, and would be refused.
-            token.clear();
+            known.token.clear();
         }
-        let pads = token.is_empty();
+        let pads = known.token.is_empty();
         let mut client = Connection::before_keys(now, Side::Client, connection, config)?;
-        client.begin(Opening::client(tls, token, pads));
+        client.begin(Opening::client(tls, known, pads));
         Some(client)
     }
 

@@ -1,5 +1,6 @@
 //! All connections of a socket: whom a datagram is for, who may connect, and whose turn it is to send.
 
+mod servers;
 mod validation;
 
 use std::collections::{HashMap, VecDeque};
@@ -12,9 +13,10 @@ use thiserror::Error;
 use wire::atp::{Crypto, Refusal};
 use wire::packet::{HEADER_BYTES, Header, Kind};
 
+use self::servers::Servers;
 use self::validation::Validation;
 use super::connection::{CODE_REFUSED, Connection};
-use super::interface::{ConnectionConfig, Counters, Event};
+use super::interface::{ConnectionConfig, Counters, Event, KnownServer};
 use super::opening;
 use crate::ecn::Codepoint;
 use crate::limits::{Limits, Memory, Room, network};
@@ -27,8 +29,6 @@ pub const ALPN: &[u8] = b"weir-atp";
 const UNVALIDATED_SHARE: usize = 16;
 /// Answers to addresses without a connection that wait to be sent.
 const MOST_ANSWERS: usize = 64;
-/// Servers whose tokens are kept.
-const MOST_TOKENS: usize = 1024;
 
 /// How an endpoint behaves.
 #[derive(Clone, Debug)]
@@ -146,8 +146,7 @@ pub struct Endpoint {
     unvalidated: usize,
     next: u64,
     /// Tokens of servers, as they came, and in that order.
-    tokens: HashMap<SocketAddr, Vec<u8>>,
-    token_order: VecDeque<SocketAddr>,
+    servers: Servers,
     /// Connections that something has happened to.
     agenda: Agenda<ConnectionId>,
     /// Connections that may have something to send, in the order of their turns.
@@ -175,8 +174,7 @@ impl Endpoint {
             hosts: HashMap::new(),
             unvalidated: 0,
             next: 0,
-            tokens: HashMap::new(),
-            token_order: VecDeque::new(),
+            servers: Servers::default(),
             agenda: Agenda::new(),
             sending: VecDeque::new(),
             events: VecDeque::new(),
@@ -203,7 +201,6 @@ impl Endpoint {
             return Err(ConnectError::Closed);
         }
         let tls = ClientConnection::new(tls, Version::V1, name, Vec::new())?;
-        let token = self.tokens.get(&remote).cloned().unwrap_or_default();
         let number = loop {
             let number = self.validation.draw();
             if !self.names.contains_key(&(remote, number)) {
@@ -211,7 +208,8 @@ impl Endpoint {
             }
         };
         let (config, opening) = self.room(remote).ok_or(ConnectError::NoRoom)?;
-        let connection = Connection::connect(now, tls, number, token, config).ok_or(ConnectError::NoRoom)?;
+        let known = self.servers.get(remote);
+        let connection = Connection::connect(now, tls, number, known, config).ok_or(ConnectError::NoRoom)?;
         self.counters.connected += 1;
         Ok(self.insert(Slot::new(connection, remote, None, number, opening)))
     }
@@ -501,13 +499,7 @@ impl Endpoint {
         while let Some(event) = slot.connection.poll_event() {
             match event {
                 Event::Token(token) => {
-                    let server = slot.remote;
-                    if self.tokens.insert(server, token).is_none() {
-                        self.token_order.push_back(server);
-                        if self.token_order.len() > MOST_TOKENS {
-                            self.token_order.pop_front().map(|oldest| self.tokens.remove(&oldest));
-                        }
-                    }
+                    self.servers.learn(slot.remote, KnownServer { token, rtt: slot.connection.rtt() });
                 }
                 event => self.events.push_back((id, event)),
             }

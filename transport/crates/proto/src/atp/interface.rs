@@ -28,6 +28,15 @@ impl StreamId {
     }
 }
 
+/// What a client knows of a server from a connection before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownServer {
+    /// Shows the server that the client is where it says; empty: there is none.
+    pub token: Vec<u8>,
+    /// The round trip.
+    pub rtt: Option<Duration>,
+}
+
 /// What a connection may cost, and how it behaves. Both ends need not have the same.
 #[derive(Clone, Debug)]
 pub struct ConnectionConfig {

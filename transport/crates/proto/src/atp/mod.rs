@@ -27,5 +27,5 @@ pub use connection::{CODE_REFUSED, CODE_TLS, CODE_VIOLATION, Connection};
 pub use endpoint::{ALPN, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointCounters, Transmit};
 pub use interface::{
     Closed, ConnectionConfig, Counters, Event, FIRST_STREAM_WINDOW_BYTES, FIRST_STREAMS, FIRST_WINDOW_BYTES,
-    Read, StreamId, WriteError,
+    KnownServer, Read, StreamId, WriteError,
 };

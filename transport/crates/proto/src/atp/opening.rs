@@ -11,6 +11,7 @@ use rustls::quic::{Connection as Tls, KeyChange, Keys, PacketKey, Secrets};
 use wire::atp::{Crypto, MAX_TOKEN_BYTES};
 use wire::packet::{HEADER_BYTES, Header, Kind, TAG_BYTES};
 
+use super::interface::KnownServer;
 use super::receive_stream::ReceiveStream;
 use super::send_stream::SendStream;
 use crate::Time;
@@ -22,6 +23,9 @@ use crate::protect::{Protection, Side};
 const MOST_BYTES: u64 = 64 << 10;
 /// Before anything is known of the path.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(20);
+/// Where a server's round trip is known, it is given so many of them, and what its TLS may take.
+const ROUND_TRIPS: u32 = 3;
+const LEAST_TIMEOUT: Duration = Duration::from_millis(5);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// What the other end seems to lack is sent again, but no more often.
 const AGAIN: Duration = Duration::from_millis(1);
@@ -75,6 +79,7 @@ pub(crate) struct Opening {
     /// A client's first datagram is as long as [`PADDED_BYTES`].
     pads: bool,
     timer: Option<Time>,
+    first_timeout: Duration,
     timeout: Duration,
     /// When it was last sent, and first.
     sent: Option<Time>,
@@ -98,10 +103,12 @@ impl std::fmt::Debug for Opening {
 }
 
 impl Opening {
-    /// A client's end, with the token that it may have got from the server once, and whether the server is a stranger that may have to
-    /// show its certificate.
-    pub(crate) fn client(tls: rustls::quic::ClientConnection, token: Vec<u8>, pads: bool) -> Self {
-        Opening { is_validated: true, pads, ..Opening::new(Tls::Client(tls), Side::Client, token) }
+    /// A client's end, with what it knows of the server, and whether that is a stranger that may have to show its certificate.
+    pub(crate) fn client(tls: rustls::quic::ClientConnection, known: KnownServer, pads: bool) -> Self {
+        let first =
+            known.rtt.map_or(FIRST_TIMEOUT, |rtt| (ROUND_TRIPS * rtt).clamp(LEAST_TIMEOUT, LONGEST_TIMEOUT));
+        let opening = Opening::new(Tls::Client(tls), Side::Client, known.token);
+        Opening { is_validated: true, pads, first_timeout: first, timeout: first, ..opening }
     }
 
     /// A server's end. `is_validated`: the client's token was good.
@@ -121,6 +128,7 @@ impl Opening {
             token,
             pads: false,
             timer: None,
+            first_timeout: FIRST_TIMEOUT,
             timeout: FIRST_TIMEOUT,
             sent: None,
             first_sent: None,
@@ -274,7 +282,7 @@ impl Opening {
         let new =
             !crypto.payload.is_empty() && crypto.offset + crypto.payload.len() as u64 > level.came.consumed();
         if level.out.on_acknowledged(0..crypto.acknowledged.min(level.out.next_offset()), false) > 0 {
-            self.timeout = FIRST_TIMEOUT;
+            self.timeout = self.first_timeout;
         }
         level.owes |= !crypto.payload.is_empty();
         if !new {
