@@ -418,6 +418,17 @@ pub struct AtpStatistics {
     pub data: Counters,
 }
 
+/// Tells all who wait that nothing comes any more, however the socket's thread ends: also if it panics.
+struct Fails<'a>(&'a Shared);
+
+impl Drop for Fails<'_> {
+    fn drop(&mut self) {
+        let mut woken = Wakers::default();
+        self.0.lock().fail(&mut woken);
+        woken.wake();
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is locked.
@@ -449,11 +460,8 @@ impl Shared {
     }
 
     fn run(&self) -> io::Result<()> {
-        let done = self.serve();
-        let mut woken = Wakers::default();
-        self.lock().fail(&mut woken);
-        woken.wake();
-        done
+        let _fails = Fails(self);
+        self.serve()
     }
 
     fn serve(&self) -> io::Result<()> {

@@ -419,6 +419,10 @@ impl Streams {
             return;
         }
         self.unread -= stream.receive.held_bytes();
+        if stream.queued {
+            // What was to be sent again has come after all, or is not wanted any more.
+            self.ready.retain(|ready| *ready != id);
+        }
         self.streams.remove(&id);
         if id.opener() != self.side {
             self.peer_open -= 1;
@@ -430,5 +434,31 @@ impl Streams {
     /// How many streams the peer could be let open in all.
     fn could_open(&self) -> u64 {
         self.peer_opened + self.most_of_peer.saturating_sub(self.peer_open)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_is_over_has_no_turn_to_send() {
+        let mut streams = Streams::new(Side::Client, &ConnectionConfig::default()).unwrap();
+        let [over, other] = [streams.open().unwrap(), streams.open().unwrap()];
+        for id in [over, other] {
+            streams.write(Time::ZERO, id, &[7; 10]).unwrap();
+            streams.finish(id).unwrap();
+        }
+        let (id, piece) = streams.take_piece(1000, |_, _, _| 0).unwrap();
+        assert_eq!((id, piece.bytes.clone(), piece.ends), (over, 0..10, true));
+        // All of the other direction has come, and been read.
+        streams.on_piece(over, 0, b"", true).unwrap();
+        assert_eq!(streams.read(Time::ZERO, Duration::ZERO, over, &mut [0; 10]), Read::End);
+        // The piece seems to be lost, and then is acknowledged before it is sent again.
+        streams.on_piece_lost(over, piece.bytes.clone(), true);
+        assert_eq!(streams.pending_bytes(1000), 20);
+        streams.on_piece_acknowledged(over, piece.bytes, true);
+        assert_eq!(streams.pending_bytes(1000), 10);
+        assert_eq!(streams.take_piece(1000, |_, _, _| 0).map(|(id, _)| id), Some(other));
     }
 }
