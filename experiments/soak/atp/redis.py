@@ -11,7 +11,7 @@ from experiments.traffic.programs.app import program
 from experiments.traffic.programs.redis import SERVER
 
 _DONE = re.compile(r"^(?:SET|GET): [\d.]+ requests per second", re.MULTILINE)
-_MOST_REQUESTS, _MOST_BYTES = 20_000, 20_000_000
+_MOST_REQUESTS, _MOST_BYTES = 10_000, 10_000_000
 _MOST_PAUSE_S = 3.0
 _PATIENCE_S = 300
 _POLL_S = 0.2

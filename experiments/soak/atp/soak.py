@@ -57,6 +57,7 @@ class Soak:
         self._stopped = threading.Event()
         self._pairs: list[Proxies] = []
         self._link: dict[str, Counts] = {}
+        self._kind = ""
         self._keys: dict[str, int] = {}
         self._begun_s = self._lasted_s = 0.0
         self._interrupted = False
@@ -73,6 +74,9 @@ class Soak:
                 self._with_clients(stack, network, folder)
         except (AppError, ProgramError, CommandError, ProcessLookupError, TimeoutError) as broken:
             self.faults.append(str(broken))
+        except KeyboardInterrupt:
+            self._interrupted = True
+        self._stopped.set()
         self._judge()
 
     def _start(self, stack: ExitStack, network: Dumbbell, folder: Path) -> None:
