@@ -297,7 +297,7 @@ def test_a_short_soak(tmp_path: Path) -> None:
     """Too short to tell whether memory grows; everything that happens in one, happens."""
     command = [sys.executable, "-m", "experiments.cli", "soak", "atp", "--seed", "1"]
     done = subprocess.run(
-        [*command, "--minutes", "0.2", "--out", str(tmp_path)],
+        [*command, "--minutes", "0.15", "--out", str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,

@@ -135,7 +135,7 @@ class Fetcher:
             case "broken_off":
                 self._break_off()
             case "slow_reader":
-                wanted = [f for f in self._nginx.files if 300_000 <= f.size_bytes < _LARGE_BYTES]
+                wanted = [f for f in self._nginx.files if 300_000 <= f.size_bytes < 1_100_000]
                 rate = self._rng.choice(("200k", "1M"))
                 self._fetch([self._rng.choice(wanted)], ["--limit-rate", rate])
             case "connection_each":

@@ -60,7 +60,7 @@ class Soak:
         self._kind = ""
         self._keys: dict[str, int] = {}
         self._begun_s = self._lasted_s = 0.0
-        self._interrupted = False
+        self._interrupted = self._broken_off = False
 
     def run(self) -> None:
         """The whole of it; ``faults`` is complete afterwards."""
@@ -73,6 +73,8 @@ class Soak:
                 self._start(stack, network, folder)
                 self._with_clients(stack, network, folder)
         except (AppError, ProgramError, CommandError, ProcessLookupError, TimeoutError) as broken:
+            self._tally.close()
+            self._broken_off = True
             self.faults.append(str(broken))
         except KeyboardInterrupt:
             self._interrupted = True
@@ -118,11 +120,15 @@ class Soak:
         except KeyboardInterrupt:
             self._interrupted = True
             say("interrupted: what has begun is ended, and judged")
-        self._lasted_s = time.monotonic() - self._begun_s
+        except ProcessLookupError:
+            self._tally.close()
+            raise
+        finally:
+            self._lasted_s = time.monotonic() - self._begun_s
+            self._note_link(network)
         self._stopped.set()
         keys.finish()
         self._join([follower, *workers])
-        self._note_link(network, self._kind)
         self._require_nothing_left()
         comparing = ["--address", "127.0.0.1", "--compare", str(state)]
         with Program(
@@ -175,12 +181,17 @@ class Soak:
                 if now_s >= due_turn:
                     due_turn += turn_s
                     turn += 1
-                    self._note_link(network, self._kind)
+                    self._note_link(network)
                     self._kind = self._set_loss(network, turn)
                 if now_s >= due_sample:
                     due_sample += _SAMPLE_EVERY_S
                     for proxy in self._proxies():
-                        proxy.sample(now_s - begun_s)
+                        try:
+                            proxy.sample(now_s - begun_s)
+                        except ProcessLookupError as gone:
+                            raise ProcessLookupError(
+                                f"the {proxy.name} proxy has ended by itself"
+                            ) from gone
                         line = {"at_s": round(now_s - begun_s, 1), "proxy": proxy.name}
                         file.write(json.dumps(line | dict(proxy.counters)) + "\n")
                 if now_s >= due_said:
@@ -193,13 +204,13 @@ class Soak:
         network.set_loss(KINDS[kind], self._spec.seed % 2**31 + turn)
         return kind
 
-    def _note_link(self, network: Dumbbell, kind: str) -> None:
+    def _note_link(self, network: Dumbbell) -> None:
         """Add up what the link has counted since its losses were set."""
         assert network.back is not None
         for way, link in (("there", network.link), ("back", network.back)):
             seen = link.seen()
-            before = self._link.get(f"{kind}.{way}", Counts(0, 0, 0))
-            self._link[f"{kind}.{way}"] = Counts(
+            before = self._link.get(f"{self._kind}.{way}", Counts(0, 0, 0))
+            self._link[f"{self._kind}.{way}"] = Counts(
                 *(
                     getattr(before, name) + getattr(seen.first, name) + getattr(seen.others, name)
                     for name in ("seen", "lost", "red")
@@ -254,7 +265,9 @@ class Soak:
         breakable = {"http": counts["http.broken_off"], "redis": counts["redis.breakable"]}
         pairs = [pair.ended(breakable.get(pair.service, 0)) for pair in self._pairs]
         found = Run(counts, self._link, LOSS, pairs, [*self.faults, *self._tally.faults()])
-        figures, self.faults = judge(found)
+        figures, faults = judge(found)
+        # Of a soak that was broken off, the cause is what counts.
+        self.faults = list(found.faults) if self._broken_off else faults
         with (self._out / "samples.csv").open("w") as file:
             table = csv.writer(file)
             table.writerow(("seconds", "proxy", "rss_kb", "descriptors", "threads"))

@@ -24,6 +24,12 @@ class Tally:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._faults: list[str] = []
+        self._closed = False
+
+    def close(self) -> None:
+        """Ignore faults from now on: what follows the end of a server is no news."""
+        with self._lock:
+            self._closed = True
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a count."""
@@ -33,6 +39,8 @@ class Tally:
     def fault(self, text: str) -> None:
         """Record what is wrong. Beyond a number of faults they are only counted."""
         with self._lock:
+            if self._closed:
+                return
             self._counts["faults"] += 1
             if len(self._faults) < _MOST_FAULTS:
                 self._faults.append(text)
