@@ -12,6 +12,8 @@ from experiments.traffic.programs.redis import SERVER
 
 _DONE = re.compile(r"^(?:SET|GET): [\d.]+ requests per second", re.MULTILINE)
 _MOST_REQUESTS, _MOST_BYTES = 10_000, 10_000_000
+# A short soak is to have one, too.
+_MOST_FIRST_REQUESTS = 500
 _MOST_PAUSE_S = 3.0
 _PATIENCE_S = 300
 _POLL_S = 0.2
@@ -26,12 +28,14 @@ class Load:
         self._server, self._pid, self._folder, self._tally = server, pid, folder, tally
         self._rng = random.Random(f"{seed} benchmark")
         self._stopped = stopped
+        self._most_requests = _MOST_FIRST_REQUESTS
 
     def step(self) -> None:
         """Do one run. It is killed when the soak is over, which is a fault of nobody."""
         connections = self._rng.choice((1, 10, 50))
         size_bytes = self._rng.choice((3, 100, 3_000, 30_000))
-        requests = min(_MOST_REQUESTS, _MOST_BYTES // size_bytes)
+        requests = min(self._most_requests, _MOST_BYTES // size_bytes)
+        self._most_requests = _MOST_REQUESTS
         if connections == 1:
             requests //= 10
         argv = [
