@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from controller.cli.arguments import Parser
 from experiments.cli import bench, dashboard, demo, report, run, soak
+from experiments.traffic.fountain import FountainError
 from testbed.dctcp import DctcpError
 from testbed.ovs import OvsError
 from testbed.sandbox import SandboxError
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as wrong:
         print(f"weir-experiment: {wrong}", file=sys.stderr)
         return 2
-    except (DctcpError, SandboxError, OvsError) as missing:
+    except (DctcpError, FountainError, SandboxError, OvsError) as missing:
         print(f"weir-experiment: {missing}", file=sys.stderr)
         return 1
     if status in (130, 143):

@@ -6,23 +6,52 @@ from pathlib import Path
 
 from experiments import soak
 from experiments.cli import options
+from experiments.traffic.fountain import find_fountain
 from testbed.ovs import find_prefix
+
+_DESCRIPTION = """\
+Soaks something for a long time, to find faults that show only then:
+
+  switch      the patched switch under sanitizers, while queues, ports, controllers and traffic
+              change at random; needs --ovs
+  controller  the controller with five fake switches, and --rate new connections a second
+  atp         fountain atp-proxy: curl and nginx, redis, and pgbench over pairs of proxies, where
+              1 % of packets is lost both ways, at random and in bursts by turns. Every file and
+              every value is compared with what it has to be, nothing that redis acknowledged may
+              be gone, pgbench's balances must agree, and in the end no connection may be left
+
+Progress goes to stderr. --out gets soak.json, the verdict with all figures, and the records that
+it was made of. Ctrl-C ends a soak of atp early, with the verdict so far.
+"""
+
+_END = """\
+examples:
+  weir-experiment soak atp --minutes 60             an hour; the verdict in build/soak-atp
+  weir-experiment soak atp --minutes 2 --seed 7     what a seed draws, again
+  jq .faults build/soak-atp/soak.json               what was wrong
+
+exit status: 0 nothing found, 1 something was wrong, 2 wrong usage
+"""
 
 
 def add(commands: options.Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
-        "soak", help="a sanitized switch, or the controller, under everything at once"
+        "soak",
+        help="a sanitized switch, the controller, or atp-proxy, under everything at once",
+        description=_DESCRIPTION,
+        epilog=_END,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     option = command.add_argument
-    option("what", choices=("switch", "controller"), nargs="?", default="switch")
+    option("what", choices=("switch", "controller", "atp"), nargs="?", default="switch")
     option("--minutes", type=float, default=30, help="(default %(default)g)")
     option("--seed", type=int, help="decides the order of changes (default: drawn, and printed)")
     option(
         "--rate", type=float, default=2000, metavar="N",
         help="new connections a second, for the controller (default %(default)g)",
     )  # fmt: skip
-    option("--out", type=Path, metavar="DIR", help="(default build/soak, build/soak-controller)")
+    option("--out", type=Path, metavar="DIR", help="(default build/soak, build/soak-WHAT)")
     option("--ovs", metavar="PREFIX", help="what ovs-patches/build --sanitize has built")
     command.set_defaults(handler=_soak)
 
@@ -36,5 +65,9 @@ def _soak(args: argparse.Namespace) -> int:
             raise ValueError(f"--rate must be more than 0, not {args.rate:g}")
         out = options.folder(args.out or Path("build/soak-controller"))
         return soak.run_controller(soak.ControllerSpec(args.minutes, args.rate, seed), out)
+    if args.what == "atp":
+        find_fountain()
+        out = options.folder(args.out or Path("build/soak-atp"))
+        return soak.run_atp(soak.AtpSpec(args.minutes, seed), out)
     out = options.folder(args.out or Path("build/soak"))
     return soak.run(soak.SoakSpec(str(find_prefix(args.ovs)), args.minutes, seed), out)

@@ -10,6 +10,11 @@ switch that hangs or ends, a descriptor that stays open, and memory that keeps g
 come and go by the thousand a second, while hosts come, move and go, ports flap and channels break.
 Findings are memory that grows, a view that is wrong, a control delay that rises, and complaints in
 the log.
+
+*Of atp-proxy*: HTTP, redis and PostgreSQL over pairs of proxies, across a link that loses packets
+both ways. Every byte is compared. Findings are content that differs, what was acknowledged and is
+gone, a client that fails or hangs, connections, descriptors or memory that stay; and a run in which
+nothing was compared or nothing was lost.
 """
 
 import json
@@ -42,6 +47,14 @@ class ControllerSpec:
     seed: int
 
 
+@dataclass(frozen=True)
+class AtpSpec:
+    """``seed`` decides what is fetched, set and lost, though not in which order of all."""
+
+    minutes: float
+    seed: int
+
+
 def run(spec: SoakSpec, out: Path) -> int:
     """Soak in a new sandbox; the exit status is 0 if there was nothing to find, 1 if there was.
 
@@ -63,6 +76,16 @@ def run_controller(spec: ControllerSpec, out: Path) -> int:
     return _run("controller_soak", spec, out)
 
 
-def _run(module: str, spec: SoakSpec | ControllerSpec, out: Path) -> int:
+def run_atp(spec: AtpSpec, out: Path) -> int:
+    """The same of atp-proxy. ``out`` gets soak.json, samples.csv (the proxies' processes, each
+    10 s), counters.jsonl (what they count, as often), logs, and wrong/ (files that came wrong)."""
+    out.mkdir(parents=True, exist_ok=True)
+    records = ("*.csv", "*.jsonl", "*.log", "wrong/*", SUMMARY)
+    for old in (file for pattern in records for file in out.glob(pattern)):
+        old.unlink()
+    return _run("atp.soak", spec, out)
+
+
+def _run(module: str, spec: SoakSpec | ControllerSpec | AtpSpec, out: Path) -> int:
     argv = [sys.executable, "-m", f"experiments.soak.{module}", "--spec", json.dumps(asdict(spec))]
     return sandbox.run([*argv, "--out", str(out.resolve())])

@@ -1,4 +1,4 @@
-"""What both soaks do as the first process of their sandbox: read the command line, report."""
+"""What all soaks do as the first process of their sandbox: read the command line, report."""
 
 import argparse
 import json

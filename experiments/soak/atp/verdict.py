@@ -1,0 +1,203 @@
+"""Judges a soak of atp-proxy: by what was compared, what was lost on the link, and what the
+proxies hold in the end. A soak in which nothing was compared, or nothing lost, has failed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.soak import trend
+from experiments.soak.trend import Sample
+from testbed.bottleneck import Counts
+
+# Each of these has to have happened.
+NEEDED = (
+    "http.files", "http.fetched_bytes", "http.uploads", "http.uploaded_bytes",
+    "redis.sets", "redis.gets", "redis.got_bytes", "redis.kept", "redis.compared",
+    "redis.benchmark_requests", "postgres.transactions", "postgres.balances",
+)  # fmt: skip
+# The share of packets that is lost may differ by this factor from what was asked for, where so many
+# were sent that chance is no reason.
+_LOSS_FACTOR, _MANY_PACKETS = 2.0, 20_000
+# The first part of a soak, or more of a short one: queues and pools grow to their sizes.
+_WARM_UP, _WARM_UP_S, _MOST_WARM_UP = 0.3, 600.0, 0.5
+_LEAST_WATCHED_S = 45.0
+# Memory may seem to grow by what the allocator moves about; the load is of random sizes.
+_ARENA_KB, _SPREADS = 2048.0, 4.0
+_SPARE_DESCRIPTORS = 4
+# The connections that are open at a time are of random number, too.
+_GROWTH_OF_DESCRIPTORS, _MOVING_DESCRIPTORS = 1.25, 24
+
+
+@dataclass(frozen=True)
+class ProxyEnd:
+    """What is known of a proxy in the end: samples of its process, its last counters, what
+    connections broke with, why connections of ATP were lost, descriptors before any connection and
+    after the last one, connections that were left when all clients had gone (what ends the proxy
+    ends them, too), and how it failed, if it did."""
+
+    name: str
+    samples: Sequence[Sample]
+    counters: Mapping[str, Any]
+    errors: Mapping[str, int]
+    lost: Sequence[str]
+    idle_descriptors: int
+    left_descriptors: int
+    left_connections: int
+    failure: str | None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The proxies of a service. ``breakable`` of its connections may have been broken off by
+    clients, on purpose or as they are used to."""
+
+    service: str
+    near: ProxyEnd
+    far: ProxyEnd
+    breakable: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A soak: counts, packets on the link by direction and kind of loss, proxies, and the faults
+    that were found on the way. ``loss`` is the share that was asked for."""
+
+    counts: Mapping[str, int]
+    link: Mapping[str, Counts]
+    loss: float
+    pairs: Sequence[Pair]
+    faults: Sequence[str]
+
+
+def judge(run: Run) -> tuple[dict[str, Any], list[str]]:
+    """Return figures, and findings in words."""
+    faults = list(run.faults)
+    figures: dict[str, Any] = {name: run.counts[name] for name in sorted(run.counts)}
+    faults += [f"nothing was checked: no {name}" for name in NEEDED if not run.counts.get(name)]
+    figures["checked_bytes"] = sum(
+        count for name, count in run.counts.items()
+        if name.endswith("_bytes")
+    )  # fmt: skip
+    _link(run, figures, faults)
+    for pair in run.pairs:
+        for proxy in (pair.near, pair.far):
+            _proxy(proxy, pair.breakable, figures, faults)
+        _together(pair, faults)
+    if not run.pairs:
+        faults.append("there were no proxies")
+    return figures, faults
+
+
+def _link(run: Run, figures: dict[str, Any], faults: list[str]) -> None:
+    if not run.link:
+        faults.append("no packet was seen on the link")
+    for name, counts in run.link.items():
+        figures |= {
+            f"link.{name}.packets": counts.seen,
+            f"link.{name}.lost": counts.lost,
+            f"link.{name}.red": counts.red,
+        }
+        if not counts.lost:
+            faults.append(f"no packet was lost, {name}, of {counts.seen}: this proves nothing")
+            continue
+        share = counts.lost / counts.seen
+        if counts.seen >= _MANY_PACKETS and not (
+            run.loss / _LOSS_FACTOR <= share <= run.loss * _LOSS_FACTOR
+        ):
+            faults.append(f"{share:.2%} were lost, {name}, instead of {run.loss:.2%}")
+    figures["link.lost"] = sum(counts.lost for counts in run.link.values())
+
+
+def _proxy(proxy: ProxyEnd, breakable: int, figures: dict[str, Any], faults: list[str]) -> None:
+    name = proxy.name.replace(" ", ".")
+    if proxy.failure:
+        faults.append(f"{proxy.name} proxy: {proxy.failure}")
+    faults += [f"{proxy.name} proxy lost its connection: {why}" for why in proxy.lost]
+    counters = proxy.counters
+    if not counters:
+        faults.append(f"{proxy.name} proxy: no counters")
+        return
+    for key, value in counters.items():
+        if isinstance(value, Mapping):
+            figures |= {f"{name}.{key}.{inner}": held for inner, held in value.items()}
+        elif key != "event":
+            figures[f"{name}.{key}"] = value
+    figures[f"{name}.errors"] = dict(proxy.errors)
+    opened, closed, failed = (counters[key] for key in ("opened", "closed", "failed"))
+    if left := proxy.left_connections or opened - closed:
+        faults.append(f"{proxy.name} proxy: {left} connections of {opened} are left")
+    if not opened:
+        faults.append(f"{proxy.name} proxy: no connection came")
+    if failed > breakable:
+        told = "; ".join(f"{count} × {error}" for error, count in proxy.errors.items())
+        faults.append(
+            f"{proxy.name} proxy: {failed} connections broke, clients broke off {breakable}: {told}"
+        )
+    if counters["reconnected"]:
+        faults.append(f"{proxy.name} proxy connected anew {counters['reconnected']} times")
+    if proxy.left_descriptors > proxy.idle_descriptors + _SPARE_DESCRIPTORS:
+        faults.append(
+            f"{proxy.name} proxy: {proxy.left_descriptors} descriptors are open after all, "
+            f"{proxy.idle_descriptors} were before"
+        )
+    figures |= {
+        f"{name}.idle_descriptors": proxy.idle_descriptors,
+        f"{name}.left_descriptors": proxy.left_descriptors,
+    }
+    try:
+        figures |= {f"{name}.{key}": value for key, value in _resources(proxy, faults).items()}
+    except ValueError as too_short:
+        faults.append(f"{proxy.name} proxy: too short to tell: {too_short}")
+
+
+def _resources(proxy: ProxyEnd, faults: list[str]) -> dict[str, float]:
+    end_s = proxy.samples[-1].at_s if proxy.samples else 0.0
+    begin_s = min(max(_WARM_UP * end_s, _WARM_UP_S), _MOST_WARM_UP * end_s)
+    settled = [sample for sample in proxy.samples if sample.at_s >= begin_s]
+    points = [(sample.at_s, float(sample.rss_kb)) for sample in settled]
+    slope_kb_s = trend.slope(points)
+    watched_s = points[-1][0] - points[0][0]
+    if watched_s < _LEAST_WATCHED_S:
+        raise ValueError(f"memory was watched for {watched_s:.0f} s, not {_LEAST_WATCHED_S:g}")
+    grown_kb = slope_kb_s * watched_s
+    noise_kb = _ARENA_KB + _SPREADS * trend.spread(points, slope_kb_s)
+    first, last = trend.thirds([sample.rss_kb for sample in settled])
+    if grown_kb > noise_kb:
+        faults.append(
+            f"{proxy.name} proxy: memory grows by {slope_kb_s * 3600:.0f} kB an hour: "
+            f"{grown_kb:.0f} kB while it was watched, where {noise_kb:.0f} kB may be chance"
+        )
+    few, many = trend.thirds([sample.descriptors for sample in settled])
+    if many > few * _GROWTH_OF_DESCRIPTORS + _MOVING_DESCRIPTORS:
+        faults.append(
+            f"{proxy.name} proxy: descriptors grow: {few:g} in the first third, {many:g} in "
+            "the last"
+        )
+    return {
+        "rss_kb_per_hour": round(slope_kb_s * 3600, 1),
+        "rss_noise_kb": round(noise_kb, 1),
+        "rss_first_third_kb": first,
+        "rss_last_third_kb": last,
+        "rss_most_kb": max(sample.rss_kb for sample in proxy.samples),
+        "descriptors_first_third": few,
+        "descriptors_last_third": many,
+        "descriptors_most": max(sample.descriptors for sample in proxy.samples),
+    }
+
+
+def _together(pair: Pair, faults: list[str]) -> None:
+    """Hold what one proxy has sent against what the other one has received."""
+    near, far = pair.near.counters, pair.far.counters
+    if not near or not far:
+        return
+    if not near["opened"] - pair.breakable <= far["opened"] <= near["opened"]:
+        faults.append(
+            f"{pair.service}: {near['opened']} connections came to one proxy, and "
+            f"{far['opened']} from the other"
+        )
+    ways = (("requests", near, far), ("answers", far, near))
+    for what, one, other in ways:
+        sent, received = one["to_atp_bytes"], other["from_atp_bytes"]
+        is_whole = not near["failed"] and not far["failed"]
+        if received > sent or (is_whole and received != sent):
+            faults.append(f"{pair.service}: {received} bytes of {what} came of {sent}")
