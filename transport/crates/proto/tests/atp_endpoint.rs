@@ -366,3 +366,21 @@ fn datagrams_of_nobody_change_nothing() {
     world.run_for(20 * MS);
     assert!(world.host(address).connected.contains_key(&id));
 }
+
+#[test]
+fn a_connection_tells_which_streams_it_has_had_and_whether_more_can_be() {
+    let mut world = World::new(Limits::default());
+    let address = world.add_client(0, ConnectionConfig::default());
+    let id = world.connect(address).unwrap();
+    let stream = world.request(address, id, b"a request");
+    world.run_for(50 * MS);
+    let (now, endpoint) = (world.now, &mut world.host(address).endpoint);
+    let connection = endpoint.connection(id).unwrap();
+    assert!(connection.has_had(stream) && connection.is_open(), "over, and known");
+    assert!(![1, 2, 3, u64::MAX].map(StreamId).iter().any(|other| connection.has_had(*other)));
+    endpoint.with(id, |connection| connection.close(now, 0, ""));
+    assert!(!endpoint.connection(id).unwrap().is_open());
+    assert!(endpoint.connection(ConnectionId(id.0 + 1)).is_none(), "a number that was never given");
+    let server = &world.server().endpoint;
+    assert!(server.connection(ConnectionId(0)).unwrap().has_had(stream));
+}

@@ -305,6 +305,11 @@ impl Streams {
         self.unread + self.unsent
     }
 
+    /// Whether such a stream was opened by either end, be it over or not.
+    pub(crate) fn has_had(&self, id: StreamId) -> bool {
+        id.nth() < if id.opener() == self.side { self.opened } else { self.peer_opened }
+    }
+
     /// Whether no stream is open.
     pub(crate) fn is_idle(&self) -> bool {
         self.streams.is_empty()
