@@ -240,6 +240,10 @@ impl Streams {
 
     /// What was written of a stream is not sent any more, but that it is not.
     fn give_up(&mut self, id: StreamId, reset: impl FnOnce(&mut SendStream)) {
+        if self.closed {
+            // All have been given up.
+            return;
+        }
         if let Some(stream) = self.streams.get_mut(&id) {
             let before = stream.send.held_bytes();
             reset(&mut stream.send);
@@ -320,6 +324,8 @@ impl Streams {
         if !std::mem::replace(&mut self.closed, true) {
             self.streams.retain(|_, stream| keeps && stream.receive.is_whole());
             (self.ready, self.notices, self.waiting) = Default::default();
+            // What was written is not counted any more, so it must not be held.
+            self.streams.values_mut().for_each(|stream| stream.send.reset(0));
             (self.beside, self.unsent, self.retry) = (0, 0, None);
             self.unread = self.streams.values().map(|stream| stream.receive.held_bytes()).sum();
             self.hold(self.streams.len(), self.unread, 0);
