@@ -1,8 +1,6 @@
 //! Endpoints of all kinds: what goes in, what comes out, and when.
 
 use std::ffi::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr;
 
 use proto::Time;
 use proto::ecn::Codepoint;
@@ -10,9 +8,9 @@ use sim::dfcp::{ReceiverNode, SenderNode};
 use sim::lttp::{ClientNode, ServerNode};
 use sim::{Datagram, NodeId, Output};
 
-use crate::boundary::{bytes, call, status};
+use crate::boundary::{self, Fault, bytes, call, status};
 
-const NEVER: u64 = u64::MAX;
+pub(crate) const NEVER: u64 = u64::MAX;
 
 /// How a transfer stands that is not under way any more.
 pub(crate) const COMPLETE: c_int = 1;
@@ -48,8 +46,13 @@ impl Node {
 
 /// A new node, or null.
 pub(crate) fn made(make: impl FnOnce() -> Option<Kind>) -> *mut Node {
-    let node = || Some(Box::into_raw(Box::new(Node { kind: make()?, output: Vec::new() })));
-    call(ptr::null_mut(), node, ptr::null_mut())
+    let node = || {
+        let kind = make().ok_or_else(|| {
+            Fault::invalid("a configuration that cannot be: weir_transport.h says what may")
+        })?;
+        Ok(Node { kind, output: Vec::new() })
+    };
+    boundary::made(node)
 }
 
 /// # Safety
@@ -150,7 +153,7 @@ pub unsafe extern "C" fn weir_node_poll_timeout(of: *mut Node) -> u64 {
         NEVER,
         || {
             // SAFETY: the caller's promise.
-            unsafe { node(of) }?.machine().poll_timeout().map(Time::as_nanos)
+            Some(unsafe { node(of) }?.machine().poll_timeout().map_or(NEVER, Time::as_nanos))
         },
         NEVER,
     )
@@ -196,10 +199,6 @@ pub unsafe extern "C" fn weir_node_poll_transmit(of: *mut Node, now_ns: u64, out
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weir_node_free(of: *mut Node) {
-    if !of.is_null() {
-        // SAFETY: it came from `made`, by the caller's promise.
-        let node = unsafe { Box::from_raw(of) };
-        // A panic while it is dropped is the last of it.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(node)));
-    }
+    // SAFETY: it came from `made`, by the caller's promise.
+    unsafe { boundary::free(of) };
 }

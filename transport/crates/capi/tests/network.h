@@ -37,14 +37,14 @@ static int
 check(const char *what, int64_t status)
 {
     if (status < 0) {
-        fprintf(stderr, "%s: %lld\n", what, (long long) status);
+        fprintf(stderr, "%s: %lld: %s\n", what, (long long) status, weir_error());
         exit(1);
     }
     return status;
 }
 
 /* What is next happens to the nodes: a datagram, a message, or timers. */
-static void
+static inline void
 step(struct weir_node **nodes, uint32_t n_nodes, uint64_t *now_ns)
 {
     uint64_t next_ns = WEIR_NEVER;

@@ -42,3 +42,15 @@ fn a_c_program_sends_at_the_rate_that_it_tells_over_a_link_with_losses() {
     let told = run("fountain");
     assert!(told.starts_with("stored after"), "{told}");
 }
+
+#[test]
+fn c_programs_of_atp_exchange_streams_over_a_link_that_loses_doubles_and_reorders() {
+    let told = run("atp");
+    assert!(told.contains("each as it should be"), "{told}");
+}
+
+#[test]
+fn a_c_program_is_told_what_is_wrong_with_what_it_asks_of_atp() {
+    let told = run("atp_misuse");
+    assert!(told.contains("refused, each with words"), "{told}");
+}

@@ -12,6 +12,7 @@ pub mod limits;
 pub mod lttp;
 pub mod object;
 pub mod path_mtu;
+pub mod pinned;
 pub mod protect;
 pub mod tfrc;
 

@@ -366,3 +366,49 @@ fn datagrams_of_nobody_change_nothing() {
     world.run_for(20 * MS);
     assert!(world.host(address).connected.contains_key(&id));
 }
+
+#[test]
+fn a_connection_tells_which_streams_it_has_had_and_whether_more_can_be() {
+    let mut world = World::new(Limits::default());
+    let address = world.add_client(0, ConnectionConfig::default());
+    let id = world.connect(address).unwrap();
+    let stream = world.request(address, id, b"a request");
+    world.run_for(50 * MS);
+    let (now, endpoint) = (world.now, &mut world.host(address).endpoint);
+    let connection = endpoint.connection(id).unwrap();
+    assert!(connection.has_had(stream) && connection.is_open(), "over, and known");
+    assert!(![1, 2, 3, u64::MAX].map(StreamId).iter().any(|other| connection.has_had(*other)));
+    endpoint.with(id, |connection| connection.close(now, 0, ""));
+    assert!(!endpoint.connection(id).unwrap().is_open());
+    assert!(endpoint.connection(ConnectionId(id.0 + 1)).is_none(), "a number that was never given");
+    let server = &world.server().endpoint;
+    assert!(server.connection(ConnectionId(0)).unwrap().has_had(stream));
+}
+
+#[test]
+fn who_gives_up_a_stream_of_a_connection_that_the_peer_has_ended_is_told_nothing_more() {
+    let mut world = World::new(Limits::default());
+    (world.server().echoes, world.server().reads) = (false, false);
+    let address = world.add_client(0, ConnectionConfig::default());
+    let id = world.connect(address).unwrap();
+    let stream = world.request(address, id, b"a request");
+    world.run_for(50 * MS);
+    let now = world.now;
+    let there = *world.server().connected.keys().next().unwrap();
+    // More than there is room for, and nobody reads it.
+    let wrote = world.server().endpoint.with(there, |c| c.write(now, stream, &[1; 2 << 20]));
+    assert!(wrote.unwrap().unwrap() < 2 << 20);
+    world.host(address).endpoint.with(id, |connection| connection.close(now, 0, ""));
+    world.run_for(50 * MS);
+    let endpoint = &mut world.server().endpoint;
+    assert!(!endpoint.connection(there).unwrap().is_open());
+    endpoint.with(there, |connection| {
+        connection.reset(stream, 7);
+        assert_eq!(connection.unacknowledged_bytes(), 0);
+        assert!(connection.poll_event().is_none() && !connection.has_notices());
+    });
+    read(world.server(), now, there, stream);
+    assert!(world.server().got[&(there, stream)].0 == b"a request", "it can still be read");
+    world.run_for(MS);
+    assert!(world.server().endpoint.is_empty());
+}

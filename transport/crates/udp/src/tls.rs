@@ -5,17 +5,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use proto::pinned::Pinned;
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring as provider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
-    SignatureScheme, version::TLS13,
-};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, version::TLS13};
 use thiserror::Error;
 
 /// What is wrong with keys and certificates.
@@ -229,11 +225,9 @@ pub fn server(identity: Identity, clients: Option<&Trust>) -> Result<Arc<ServerC
             builder.with_client_cert_verifier(verifier)
         }
         Some(Trust::Fingerprints(known)) => {
-            builder.with_client_cert_verifier(Arc::new(Pinned { known: known.clone().into(), provider }))
+            builder.with_client_cert_verifier(pinned(provider, known.clone()))
         }
-        Some(Trust::Known(peers)) => {
-            builder.with_client_cert_verifier(Arc::new(Pinned { known: peers.all().into(), provider }))
-        }
+        Some(Trust::Known(peers)) => builder.with_client_cert_verifier(pinned(provider, peers.all())),
     };
     Ok(Arc::new(builder.with_single_cert(identity.chain, identity.key)?))
 }
@@ -253,11 +247,14 @@ pub fn client(trust: &Trust, identity: Option<Identity>) -> Result<Arc<ClientCon
             builder.with_webpki_verifier(verifier)
         }
         Trust::Fingerprints(known) => {
-            let verifier = Pinned { known: known.clone().into(), provider };
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            builder.dangerous().with_custom_certificate_verifier(pinned(provider, known.clone()))
         }
         Trust::Known(peers) => {
-            let verifier = Pinned { known: Pins::Named(peers.clone()), provider };
+            let peers = peers.clone();
+            let knows = move |shown: &CertificateDer<'_>, name: &str| {
+                peers.knows(&name.to_ascii_lowercase(), Fingerprint::of(shown))
+            };
+            let verifier = Pinned::new(provider, knows);
             builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
     };
@@ -267,124 +264,7 @@ pub fn client(trust: &Trust, identity: Option<Identity>) -> Result<Arc<ClientCon
     }))
 }
 
-/// Believes certificates by their fingerprints, whatever name or date they bear.
-#[derive(Debug)]
-struct Pinned {
-    known: Pins,
-    provider: Arc<CryptoProvider>,
-}
-
-/// Whose certificates count.
-#[derive(Debug)]
-enum Pins {
-    Anyones(Vec<Fingerprint>),
-    Named(Arc<KnownPeers>),
-}
-
-impl From<Vec<Fingerprint>> for Pins {
-    fn from(known: Vec<Fingerprint>) -> Self {
-        Pins::Anyones(known)
-    }
-}
-
-impl Pinned {
-    /// Whether this is a certificate of `name`, which counts where peers have names.
-    fn require_known(&self, certificate: &CertificateDer<'_>, name: &str) -> Result<(), rustls::Error> {
-        let shown = Fingerprint::of(certificate);
-        let known = match &self.known {
-            Pins::Anyones(known) => known.contains(&shown),
-            Pins::Named(peers) => peers.knows(&name.to_ascii_lowercase(), shown),
-        };
-        if known { Ok(()) } else { Err(CertificateError::ApplicationVerificationFailure.into()) }
-    }
-
-    fn verify_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-fn no_tls12() -> Result<HandshakeSignatureValid, rustls::Error> {
-    Err(rustls::Error::General("TLS 1.2 is not spoken".into()))
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        self.require_known(end_entity, &server_name.to_str()).map(|()| ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        no_tls12()
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verify_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
-    }
-}
-
-impl ClientCertVerifier for Pinned {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        self.require_known(end_entity, "").map(|()| ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        no_tls12()
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verify_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
-    }
+/// Believes certificates with one of these fingerprints, whoever shows them.
+fn pinned(provider: Arc<CryptoProvider>, known: Vec<Fingerprint>) -> Arc<Pinned> {
+    Arc::new(Pinned::new(provider, move |shown, _| known.contains(&Fingerprint::of(shown))))
 }

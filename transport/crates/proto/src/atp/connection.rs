@@ -315,6 +315,16 @@ impl Connection {
         self.opening.is_some()
     }
 
+    /// Whether neither end has ended it. Of one that was, there may still be streams to read.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Whether such a stream was opened by either end, be it over or not.
+    pub fn has_had(&self, stream: StreamId) -> bool {
+        self.streams.has_had(stream)
+    }
+
     /// Whether nothing is to be sent, received or read any more.
     pub fn is_over(&self) -> bool {
         self.state == State::Over && self.streams.is_idle()

@@ -43,9 +43,9 @@ pub struct EndpointConfig {
     pub key: [u8; 32],
 }
 
-/// A connection of an endpoint. No other one ever has the same.
+/// A connection of an endpoint, by its number: counted from 0, and no other one of the endpoint ever has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(u64);
+pub struct ConnectionId(pub u64);
 
 /// Why there is no connection to be had.
 #[derive(Debug, Error)]

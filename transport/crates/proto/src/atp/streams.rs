@@ -240,6 +240,10 @@ impl Streams {
 
     /// What was written of a stream is not sent any more, but that it is not.
     fn give_up(&mut self, id: StreamId, reset: impl FnOnce(&mut SendStream)) {
+        if self.closed {
+            // All have been given up.
+            return;
+        }
         if let Some(stream) = self.streams.get_mut(&id) {
             let before = stream.send.held_bytes();
             reset(&mut stream.send);
@@ -305,6 +309,11 @@ impl Streams {
         self.unread + self.unsent
     }
 
+    /// Whether such a stream was opened by either end, be it over or not.
+    pub(crate) fn has_had(&self, id: StreamId) -> bool {
+        id.nth() < if id.opener() == self.side { self.opened } else { self.peer_opened }
+    }
+
     /// Whether no stream is open.
     pub(crate) fn is_idle(&self) -> bool {
         self.streams.is_empty()
@@ -315,6 +324,8 @@ impl Streams {
         if !std::mem::replace(&mut self.closed, true) {
             self.streams.retain(|_, stream| keeps && stream.receive.is_whole());
             (self.ready, self.notices, self.waiting) = Default::default();
+            // What was written is not counted any more, so it must not be held.
+            self.streams.values_mut().for_each(|stream| stream.send.reset(0));
             (self.beside, self.unsent, self.retry) = (0, 0, None);
             self.unread = self.streams.values().map(|stream| stream.receive.held_bytes()).sum();
             self.hold(self.streams.len(), self.unread, 0);
