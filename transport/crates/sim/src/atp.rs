@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use proto::atp::{Closed, Connection, ConnectionConfig, Event, Read, StreamId};
 use proto::protect::{Protection, Side};
@@ -33,6 +34,9 @@ pub struct AtpNode {
     waiting: VecDeque<Arc<[u8]>>,
     got: BTreeMap<StreamId, Got>,
     closed: Option<(Time, Closed)>,
+    /// Its host is busy: what has come waits so long for an answer, and what comes meanwhile is handled before that.
+    busy: Duration,
+    wakes: Option<Time>,
 }
 
 const NUMBER: u32 = 7;
@@ -55,7 +59,14 @@ impl AtpNode {
             waiting: VecDeque::new(),
             got: BTreeMap::new(),
             closed: None,
+            busy: Duration::ZERO,
+            wakes: None,
         }
+    }
+
+    /// Nothing is sent until so long after something has come, with all that comes meanwhile: as on a busy host.
+    pub fn busy(self, busy: Duration) -> Self {
+        AtpNode { busy, ..self }
     }
 
     /// It answers streams that the peer opens; without, it only ends its direction.
@@ -67,6 +78,12 @@ impl AtpNode {
     pub fn send(&mut self, now: Time, bytes: impl Into<Arc<[u8]>>) {
         self.waiting.push_back(bytes.into());
         self.pump(now);
+    }
+
+    /// Gives a stream up that it sends on.
+    pub fn reset(&mut self, stream: StreamId, code: u64) {
+        self.connection.reset(stream, code);
+        self.writing.remove(&stream);
     }
 
     /// The connection.
@@ -97,13 +114,10 @@ impl AtpNode {
     fn pump(&mut self, now: Time) {
         while let Some(event) = self.connection.poll_event() {
             match event {
-                Event::Opened(_)
-                | Event::MayOpen
-                | Event::Stopped(..)
-                | Event::Connected
-                | Event::Token(_) => {}
+                Event::Opened(_) | Event::MayOpen | Event::Connected | Event::Token(_) => {}
                 Event::Readable(stream) => self.read(now, stream),
                 Event::Writable(stream) => self.write(now, stream),
+                Event::Stopped(stream, _) => drop(self.writing.remove(&stream)),
                 Event::Closed(why) => self.closed = Some((now, why)),
             }
         }
@@ -160,18 +174,27 @@ impl Node for AtpNode {
     fn handle(&mut self, now: Time, mut datagram: Datagram) {
         self.connection.handle_datagram(now, datagram.ecn, &mut datagram.payload);
         self.pump(now);
+        if !self.busy.is_zero() {
+            self.wakes.get_or_insert(now + self.busy);
+        }
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.connection.handle_timeout(now);
+        self.wakes.take_if(|at| *at <= now);
+        if self.connection.poll_timeout().is_some_and(|at| at <= now) {
+            self.connection.handle_timeout(now);
+        }
         self.pump(now);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.connection.poll_timeout()
+        self.wakes.or_else(|| self.connection.poll_timeout())
     }
 
     fn poll_transmit(&mut self, now: Time) -> Option<Output> {
+        if self.wakes.is_some() {
+            return None;
+        }
         let mut payload = Vec::new();
         let ecn = self.connection.poll_transmit(now, &mut payload)?;
         Some(Output::Datagram(Datagram { ecn, ..Datagram::new(self.peer, payload) }))

@@ -181,18 +181,31 @@ struct Bad {
     corrupt: f64,
     reorder: f64,
     spikes: u8,
+    busy_us: [u64; 2],
     datagram_bytes: u16,
     window_bytes: u64,
     send_bytes: usize,
-    streams: Vec<(bool, usize)>,
+    streams: Vec<(bool, usize, Fate)>,
+}
+
+/// What becomes of a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    /// It is sent, and answered.
+    Whole,
+    /// Soon, who sends it gives it up, or who gets it wants no more of it.
+    Reset,
+    Stopped,
 }
 
 fn bad() -> impl Strategy<Value = Bad> {
     let link = (any::<u64>(), 1_000_000..1_000_000_000_u64, 1..50_000_u64, 4_000..200_000_u64);
     let faults = (0.0..0.3, any::<bool>(), 0.0..0.2, 0.0..0.1, 0.0..0.3, 0..3_u8);
-    let ends = (512..9_000_u16, 65_536..1_000_000_u64, 2_000..1_000_000_usize);
+    let busy = prop_oneof![Just(0), 0..20_000_u64];
+    let ends = (512..9_000_u16, 65_536..1_000_000_u64, 2_000..1_000_000_usize, [busy.clone(), busy]);
     let length = prop_oneof![4 => 0..20_000_usize, 1 => 0..300_000_usize];
-    let streams = proptest::collection::vec((any::<bool>(), length), 1..8);
+    let fate = prop_oneof![4 => Just(Fate::Whole), 1 => Just(Fate::Reset), 1 => Just(Fate::Stopped)];
+    let streams = proptest::collection::vec((any::<bool>(), length, fate), 1..10);
     (link, faults, ends, streams).prop_map(|(link, faults, ends, streams)| Bad {
         seed: link.0,
         bits_per_s: link.1,
@@ -207,6 +220,7 @@ fn bad() -> impl Strategy<Value = Bad> {
         datagram_bytes: ends.0,
         window_bytes: ends.1,
         send_bytes: ends.2,
+        busy_us: ends.3,
         streams,
     })
 }
@@ -238,7 +252,7 @@ impl Bad {
             datagram_bytes: self.datagram_bytes,
             window_bytes: self.window_bytes,
             send_bytes: self.send_bytes,
-            idle: 600 * SECOND,
+            idle: 6_000 * SECOND,
             ..ConnectionConfig::default()
         };
         let discipline = Discipline::DropTail;
@@ -246,8 +260,10 @@ impl Bad {
         let link = LinkConfig { discipline, ..LinkConfig::new(self.bits_per_s, delay, self.buffer_bytes) };
         let mut network = Network::new(self.seed);
         let backwards = |bytes: &[u8]| bytes.iter().rev().copied().collect::<Vec<u8>>();
-        network.add(AtpNode::new(Side::Client, SERVER, config.clone()).answering(backwards));
-        network.add(AtpNode::new(Side::Server, CLIENT, config).answering(backwards));
+        let busy = self.busy_us.map(Duration::from_micros);
+        let client = AtpNode::new(Side::Client, SERVER, config.clone()).answering(backwards).busy(busy[0]);
+        network.add(client);
+        network.add(AtpNode::new(Side::Server, CLIENT, config).answering(backwards).busy(busy[1]));
         let (forth, back) = (network.add_link(link), network.add_link(link));
         network.route(CLIENT, SERVER, &[forth]);
         network.route(SERVER, CLIENT, &[back]);
@@ -255,26 +271,52 @@ impl Bad {
         network.link_mut(forth).faults = self.faults(&mut rng);
         network.link_mut(back).faults = self.faults(&mut rng);
         let mut sent = [Vec::new(), Vec::new()];
-        for (n, (client, length)) in self.streams.iter().enumerate() {
+        let mut unsettled = Vec::new();
+        for (n, (client, length, fate)) in self.streams.iter().enumerate() {
             let (from, bytes) = (usize::from(!client), bytes(self.seed ^ n as u64, *length));
-            sent[from].push(bytes.clone());
+            let stream = StreamId(2 * sent[from].len() as u64 + from as u64);
+            sent[from].push((bytes.clone(), *fate));
             network.visit(NodeId(from), |node: &mut AtpNode, now| node.send(now, bytes));
+            if *fate != Fate::Whole {
+                unsettled.push((stream, from, *fate));
+            }
             network.run_for(Duration::from_micros(rng.below(20_000)));
+            if rng.below(2) == 0 {
+                settle(&mut network, &mut unsettled);
+            }
         }
-        let ended = |network: &Network, end: usize| {
-            network.node::<AtpNode>(NodeId(end)).got().values().filter(|got| got.ended.is_some()).count()
+        settle(&mut network, &mut unsettled);
+        let whole = |sent: &[(Vec<u8>, Fate)], end: usize| {
+            let is_whole = |(n, (_, fate)): (usize, &(_, Fate))| {
+                (*fate == Fate::Whole).then_some(StreamId(2 * n as u64 + end as u64))
+            };
+            sent.iter().enumerate().filter_map(is_whole).collect::<Vec<_>>()
         };
-        let all = self.streams.len();
-        let deadline = network.now() + 590 * SECOND;
-        let done = network.run_until(deadline, |network| (0..2).all(|end| ended(network, end) == all));
+        let wanted: Vec<_> = (0..2).flat_map(|end| whole(&sent[end], end)).collect();
+        let has_ended = |network: &Network, end: usize, stream: &StreamId| {
+            network.node::<AtpNode>(NodeId(end)).got().get(stream).is_some_and(|got| got.ended.is_some())
+        };
+        let deadline = network.now() + 5_900 * SECOND;
+        let done = network.run_until(deadline, |network| {
+            let is_done = |end: usize| network.node::<AtpNode>(NodeId(end)).is_done();
+            wanted.iter().all(|stream| (0..2).all(|end| has_ended(network, end, stream)))
+                && (0..2).all(is_done)
+        });
         let counters = [CLIENT, SERVER].map(|end| network.node::<AtpNode>(end).connection().counters());
         assert!(done, "not all has come by {:?}: {counters:?}", network.now());
         for (end, sent) in sent.iter().enumerate() {
-            for (n, bytes) in sent.iter().enumerate() {
+            for (n, (bytes, fate)) in sent.iter().enumerate() {
                 let stream = StreamId(2 * n as u64 + end as u64);
-                let got = |end: usize| &network.node::<AtpNode>(NodeId(end)).got()[&stream].bytes;
-                assert!(got(1 - end) == bytes, "{stream:?} is not what was sent");
-                assert!(got(end).iter().rev().eq(bytes), "{stream:?}'s answer is not what was sent");
+                let got = |end: usize| network.node::<AtpNode>(NodeId(end)).got().get(&stream);
+                if *fate == Fate::Whole || has_ended(&network, 1 - end, &stream) {
+                    assert!(got(1 - end).unwrap().bytes == *bytes, "{stream:?} is not what was sent");
+                } else if let Some(got) = got(1 - end) {
+                    assert!(bytes.starts_with(&got.bytes), "{stream:?} is not what was sent");
+                }
+                if *fate == Fate::Whole {
+                    let answer = got(end).unwrap();
+                    assert!(answer.bytes.iter().rev().eq(bytes), "{stream:?}'s answer is not what was sent");
+                }
             }
         }
         // Both come to rest, and hold nothing.
@@ -287,6 +329,17 @@ impl Bad {
             let node = network.node::<AtpNode>(end);
             assert!(node.is_done() && node.closed().is_none(), "{end:?}: {:?}", node.closed());
             assert_eq!(node.connection().in_flight(), 0);
+        }
+    }
+}
+
+/// Has streams meet their fate.
+fn settle(network: &mut Network, unsettled: &mut Vec<(StreamId, usize, Fate)>) {
+    for (stream, from, fate) in unsettled.drain(..) {
+        if fate == Fate::Reset {
+            network.visit(NodeId(from), |node: &mut AtpNode, _| node.reset(stream, 9));
+        } else {
+            network.visit(NodeId(1 - from), |node: &mut AtpNode, _| node.connection_mut().stop(stream, 9));
         }
     }
 }
