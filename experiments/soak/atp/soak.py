@@ -136,6 +136,9 @@ class Soak:
             self._lasted_s = time.monotonic() - self._begun_s
             self._note_link(network)
         self._stopped.set()
+        for proxy in self._proxies():
+            # Without clients it is left when nothing was heard for a while, as it should be.
+            proxy.ending = True
         keys.finish()
         self._join([follower, *workers])
         self._require_nothing_left()
@@ -145,8 +148,6 @@ class Soak:
             "experiments.soak.atp.keys", [*words, *comparing], log=log, pid=far.pid
         ) as last:
             self._follow(last)
-        for proxy in self._proxies():
-            proxy.ending = True
         for proxy in self._proxies():
             proxy.end()
 
