@@ -19,7 +19,7 @@ from experiments.soak.atp import keys
 from experiments.soak.atp.http import File, difference
 from experiments.soak.atp.keys import Keeper, Value, fault_of
 from experiments.soak.atp.postgres import Balance
-from experiments.soak.atp.verdict import NEEDED, Pair, ProxyEnd, Run, judge
+from experiments.soak.atp.verdict import NEEDED, Pair, ProxyEnd, Run, judge, panic
 from experiments.soak.atp.work import CheckError, Tally, Worker
 from experiments.soak.trend import Sample
 from testbed.bottleneck import Counts
@@ -119,6 +119,14 @@ def test_resources_that_grow_fail_the_run(
     samples = [Sample(10.0 * n, rss_kb(n), descriptors(n), 3) for n in range(361)]
     faults = judge(a_run({"samples": samples}))[1]
     assert [complaint in fault for fault in faults] == [True] if complaint else faults == []
+
+
+def test_a_panic_is_found_in_the_log() -> None:
+    log = "a line\n\nthread 'atp' (99) panicked at src/outgoing.rs:38:37:\nno entry found for key\n"
+    assert panic(log) == (
+        "thread 'atp' (99) panicked at src/outgoing.rs:38:37: no entry found for key"
+    )
+    assert panic("h2:4880 is gone: silence\n") is None
 
 
 def test_a_broken_connection_may_have_carried_less() -> None:

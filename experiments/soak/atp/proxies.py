@@ -81,8 +81,8 @@ class Proxy:
         )
 
     def end(self) -> None:
-        """End it by SIGTERM, and read what it says last. ``ending`` of the other one has to be set,
-        or it takes this for a loss."""
+        """End it by SIGTERM, and read what it says last. ``ending`` of both has to be set before,
+        or the other one takes this for a loss."""
         try:
             status = self.command.terminate()
         except ProgramError as wrong:

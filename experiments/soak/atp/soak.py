@@ -23,7 +23,7 @@ from experiments.soak import SUMMARY, AtpSpec, entry
 from experiments.soak.atp import postgres, redis
 from experiments.soak.atp.http import Fetcher, Nginx
 from experiments.soak.atp.proxies import Proxies, Proxy, proxies
-from experiments.soak.atp.verdict import Run, judge
+from experiments.soak.atp.verdict import Run, judge, panic
 from experiments.soak.atp.work import Tally, Worker
 from experiments.soak.entry import say
 from experiments.traffic.program import Program, ProgramError
@@ -47,6 +47,15 @@ _WIND_UP_S = 300.0
 _SETTLE_S = 40.0
 
 
+class PanicError(RuntimeError):
+    """A thread of a proxy has panicked; the text is what its log says."""
+
+
+_BREAKS_OFF = (
+    AppError, CommandError, PanicError, ProcessLookupError, ProgramError, TimeoutError,
+)  # fmt: skip
+
+
 class Soak:
     """A soak in progress. ``faults`` collects what is wrong, as text."""
 
@@ -58,6 +67,8 @@ class Soak:
         self._pairs: list[Proxies] = []
         self._link: dict[str, Counts] = {}
         self._kind = ""
+        self._said = 0
+        self._log = out / "proxies.log"
         self._keys: dict[str, int] = {}
         self._begun_s = self._lasted_s = 0.0
         self._interrupted = self._broken_off = False
@@ -72,7 +83,7 @@ class Soak:
                 network.start(Loss(), USUAL, self._spec.seed)
                 self._start(stack, network, folder)
                 self._with_clients(stack, network, folder)
-        except (AppError, ProgramError, CommandError, ProcessLookupError, TimeoutError) as broken:
+        except _BREAKS_OFF as broken:
             self._tally.close()
             self._broken_off = True
             self.faults.append(str(broken))
@@ -92,9 +103,7 @@ class Soak:
                 each.mkdir()
             service.prepare(own / "server")
             stack.enter_context(server(service, far, own / "server"))
-            pair = proxies(
-                service, network, own / "proxies", self._out / "proxies.log", _ATP_PORT + number
-            )
+            pair = proxies(service, network, own / "proxies", self._log, _ATP_PORT + number)
             self._pairs.append(stack.enter_context(pair))
         self._socket = folder / postgres.SERVER.name / "server"
         run(postgres.fill_argv(self._socket), pid=far.pid, timeout_s=_FILL_S)
@@ -120,23 +129,25 @@ class Soak:
         except KeyboardInterrupt:
             self._interrupted = True
             say("interrupted: what has begun is ended, and judged")
-        except ProcessLookupError:
+        except (ProcessLookupError, PanicError):
             self._tally.close()
             raise
         finally:
             self._lasted_s = time.monotonic() - self._begun_s
             self._note_link(network)
         self._stopped.set()
+        for proxy in self._proxies():
+            # Without clients it is left when nothing was heard for a while, as it should be.
+            proxy.ending = True
         keys.finish()
         self._join([follower, *workers])
         self._require_nothing_left()
+        self._require_no_panic()
         comparing = ["--address", "127.0.0.1", "--compare", str(state)]
         with Program(
             "experiments.soak.atp.keys", [*words, *comparing], log=log, pid=far.pid
         ) as last:
             self._follow(last)
-        for proxy in self._proxies():
-            proxy.ending = True
         for proxy in self._proxies():
             proxy.end()
 
@@ -197,7 +208,20 @@ class Soak:
                 if now_s >= due_said:
                     due_said += _SAY_EVERY_S
                     say(self._progress(now_s - begun_s))
+                    self._say_faults()
+                    self._require_no_panic()
                 time.sleep(_TICK_S)
+
+    def _say_faults(self) -> None:
+        faults = self._tally.faults()
+        for fault in faults[self._said :]:
+            say(f"fault: {fault}")
+        self._said = len(faults)
+
+    def _require_no_panic(self) -> None:
+        """Stop at the first: what follows is its consequence."""
+        if text := panic(self._log.read_text(errors="replace")):
+            raise PanicError(f"a proxy: {text}")
 
     def _set_loss(self, network: Dumbbell, turn: int) -> str:
         kind = list(KINDS)[turn % len(KINDS)]

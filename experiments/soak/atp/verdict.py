@@ -69,6 +69,15 @@ class Run:
     faults: Sequence[str]
 
 
+def panic(log: str) -> str | None:
+    """Return what a proxy's log says of a thread that has panicked; None if none has."""
+    lines = iter(log.splitlines())
+    for line in lines:
+        if "panicked at" in line:
+            return f"{line.strip()} {next(lines, '').strip()}"
+    return None
+
+
 def judge(run: Run) -> tuple[dict[str, Any], list[str]]:
     """Return figures, and findings in words."""
     faults = list(run.faults)

@@ -472,4 +472,22 @@ mod tests {
         assert_eq!(streams.pending_bytes(1000), 10);
         assert_eq!(streams.take_piece(1000, |_, _, _| 0).map(|(id, _)| id), Some(other));
     }
+
+    #[test]
+    fn a_stream_that_was_given_up_before_its_turn_has_none_any_more() {
+        let mut streams = Streams::new(Side::Client, &ConnectionConfig::default()).unwrap();
+        let [over, other] = [streams.open().unwrap(), streams.open().unwrap()];
+        for id in [over, other] {
+            streams.write(Time::ZERO, id, &[7; 10]).unwrap();
+        }
+        // Both ends give it up, and know that of each other.
+        streams.on_reset(over, 5, 0).unwrap();
+        assert_eq!(streams.read(Time::ZERO, Duration::ZERO, over, &mut [0]), Read::Reset(5));
+        streams.reset(over, 5);
+        let reset = Notice::Reset { stream: over, code: 5, size: 0 };
+        assert!(std::iter::from_fn(|| streams.take_notice()).any(|notice| notice == reset));
+        streams.on_reset_settled(over, true);
+        assert_eq!(streams.pending_bytes(1000), 10);
+        assert_eq!(streams.take_piece(1000, |_, _, _| 0).map(|(id, _)| id), Some(other));
+    }
 }
