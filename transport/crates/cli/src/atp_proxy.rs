@@ -64,6 +64,7 @@ pub(crate) fn run(args: &AtpProxy) -> Result<ExitCode, Failure> {
         send_bytes: WINDOW_BYTES as usize,
         stream_send_bytes: STREAM_BYTES as usize / 2,
         max_streams: args.max_streams,
+        stays_open: true,
         ..args.atp.config()?
     };
     let retry = seconds("--retry", args.retry)?;
@@ -368,7 +369,10 @@ impl Near {
 
     /// The connection that all share.
     async fn linked(&self) -> Result<Connection, String> {
-        let mut link = self.link.lock().await;
+        let until = Instant::now() + self.proxy.retry;
+        // One tries to connect; the others wait for that, each no longer than it would try itself.
+        let link = tokio::time::timeout_at(until.into(), self.link.lock()).await;
+        let mut link = link.map_err(|_| format!("{} does not answer", self.to))?;
         if let Some(connection) = link.take_if(|connection| connection.is_over()) {
             self.proxy.counts.reconnected.fetch_add(1, Relaxed);
             let why = connection.ended().await;
@@ -377,10 +381,11 @@ impl Near {
         if let Some(connection) = &*link {
             return Ok(connection.clone());
         }
-        let until = Instant::now() + self.proxy.retry;
         loop {
             let (endpoint, to) = (self.proxy.endpoint.clone(), self.to.to_string());
-            let connected = tokio::task::spawn_blocking(move || endpoint.connect(&to)).await;
+            let connecting = tokio::task::spawn_blocking(move || endpoint.connect(&to));
+            let connected = tokio::time::timeout_at(until.into(), connecting).await;
+            let connected = connected.map_err(|_| format!("{} does not answer", self.to))?;
             match connected.map_err(|error| error.to_string())? {
                 Ok(connection) => {
                     let peer = connection.remote().to_string();

@@ -3,13 +3,16 @@
 mod common;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Folder, fountain};
 use serde_json::Value;
+
+/// A fingerprint that nobody has.
+const ZEROS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// A proxy, until it is dropped.
 struct Proxy {
@@ -183,6 +186,37 @@ fn a_proxy_that_comes_back_is_found_again() {
         assert!(Instant::now() < until);
     }
     assert!(near.stop()["reconnected"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn nobody_waits_for_a_proxy_that_is_gone_longer_than_it_would_alone() {
+    let state = Folder::new();
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = format!("atp://{}", silent.local_addr().unwrap());
+    let near = Proxy::start(&state, "tcp://127.0.0.1:0", &to, &["--fingerprint", ZEROS, "--retry", "1"]);
+    let began = Instant::now();
+    let waiting: Vec<_> = (0..8).map(|_| TcpStream::connect(&near.address).unwrap()).collect();
+    for mut stream in waiting {
+        assert!(stream.read_to_end(&mut Vec::new()).is_err());
+    }
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+}
+
+#[test]
+fn the_connection_of_two_proxies_is_kept_while_nobody_uses_it() {
+    let state = Folder::new();
+    let far =
+        Proxy::start(&state, "atp://127.0.0.1:0", &format!("tcp://{}", serve(echo)), &["--silence", "0.6"]);
+    let trust = ["--fingerprint", far.fingerprint.as_ref().unwrap(), "--silence", "0.6"];
+    let mut near = Proxy::start(&state, "tcp://127.0.0.1:0", &format!("atp://{}", far.address), &trust);
+    near.next("connected");
+    thread::sleep(Duration::from_secs(2));
+    let mut stream = TcpStream::connect(&near.address).unwrap();
+    stream.write_all(b"hello").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut got = String::new();
+    stream.read_to_string(&mut got).unwrap();
+    assert_eq!((got.as_str(), &near.stop()["reconnected"]), ("hello", &Value::from(0)));
 }
 
 #[test]

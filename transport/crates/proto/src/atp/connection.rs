@@ -349,7 +349,8 @@ impl Connection {
     fn keep_alive_at(&self) -> Option<Time> {
         let idle = self.config.idle / KEEP_ALIVE;
         let silent = self.heard.max(self.asked) + idle;
-        (!self.streams.is_idle() && self.sent.first().is_none() && !self.owes_ping).then_some(silent)
+        let is_used = self.config.stays_open || !self.streams.is_idle();
+        (is_used && self.sent.first().is_none() && !self.owes_ping).then_some(silent)
     }
 
     /// When [`Connection::handle_timeout`] has something to do without any input. Events are to be taken before.

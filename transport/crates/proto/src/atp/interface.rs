@@ -56,6 +56,8 @@ pub struct ConnectionConfig {
     pub max_streams: u64,
     /// A peer that has said nothing for so long is gone.
     pub idle: Duration,
+    /// Whether the peer is asked for a sign of life also while no stream is open: otherwise a connection that nobody uses ends.
+    pub stays_open: bool,
     /// Whoever has not opened the connection within this is given up.
     pub opening: Duration,
     /// Whether data is sent, or taken, before the server has answered (0-RTT). It saves a round trip; but whoever records it can
@@ -87,6 +89,7 @@ impl Default for ConnectionConfig {
             stream_send_bytes: 1 << 20,
             max_streams: FIRST_STREAMS,
             idle: Duration::from_secs(30),
+            stays_open: false,
             opening: Duration::from_secs(10),
             early: false,
             parity: true,
