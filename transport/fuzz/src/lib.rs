@@ -2,6 +2,8 @@
 
 #[path = "../../crates/proto/tests/peers/mod.rs"]
 pub mod peers;
+#[path = "../../crates/proto/tests/tls/mod.rs"]
+pub mod tls;
 
 /// Bytes, read from the front; zeros when there are no more.
 pub struct Bytes<'a>(pub &'a [u8]);

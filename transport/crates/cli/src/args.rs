@@ -10,7 +10,7 @@ use udp::Limits;
 use udp::tls::Fingerprint;
 use wire::packet;
 
-pub(crate) use self::atp::{AtpLimits, AtpPeers, AtpProxy};
+pub(crate) use self::atp::{AtpGet, AtpLimits, AtpPeers, AtpProxy, AtpServe};
 use crate::select::Select;
 use crate::target::{Host, Target};
 
@@ -23,6 +23,8 @@ const RECEIVER_PORT: u16 = 4870;
 ///   A client:    fountain fetch server:reports/2026.csv
 ///   A receiver:  fountain recv --client FINGERPRINT /srv/inbox
 ///   A sender:    fountain send --rate-from https://controller:8181 --token-file token receiver reports/
+///   Over ATP:    fountain atp-serve /srv/data
+///                fountain atp-get atp://server/reports/2026.csv
 ///   A proxy:     fountain atp-proxy atp://0.0.0.0:4880 tcp://localhost:6379      (beside a server of TCP)
 ///                fountain atp-proxy tcp://localhost:6379 atp://server         (beside its clients)
 ///   In a pipe:   fountain fetch server:backup.tar -o - | tar x
@@ -46,6 +48,8 @@ pub(crate) enum Command {
     Fetch(Fetch),
     Recv(Recv),
     Send(Send),
+    AtpServe(AtpServe),
+    AtpGet(AtpGet),
     AtpProxy(AtpProxy),
     Id(Id),
     Known(Known),

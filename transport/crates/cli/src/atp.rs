@@ -48,11 +48,11 @@ impl AtpLimits {
         builder.listen(&host.to_string()).map_err(Failure::new)
     }
 
-    /// An end that connects to a server, and how that is known.
+    /// An end that connects to servers, and how they are known.
     pub(crate) fn connect(
         &self,
         peers: &AtpPeers,
-        host: &Host,
+        hosts: &[&Host],
         config: ConnectionConfig,
         retry: f64,
     ) -> Result<(Endpoint, Security), Failure> {
@@ -63,7 +63,7 @@ impl AtpLimits {
             silence: Duration::from_secs(5),
             interrupted: &interrupted,
         };
-        let security = security::client(&peers.trust(), &[host], &meeting)?;
+        let security = security::client(&peers.trust(), hosts, &meeting)?;
         let mut builder = self.builder(config);
         if let Some(tls) = &security.tls {
             builder = builder.tls_client(tls.clone());

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &AtpProxy) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::new)?;
     match (&args.from, &args.to) {
         (Place::Tcp(from), Place::Atp(to)) => {
-            let (endpoint, security) = args.atp.connect(&args.peers, to, config, args.retry)?;
+            let (endpoint, security) = args.atp.connect(&args.peers, &[to], config, args.retry)?;
             let proxy = Arc::new(Proxy { endpoint, counts: Counts::default(), retry, json: args.json });
             let near = Near { proxy: proxy.clone(), to: to.clone(), security, link: Mutex::new(None) };
             let from = from.clone();

@@ -1,7 +1,7 @@
 //! `fountain fetch`.
 
 mod attempt;
-mod destination;
+pub(crate) mod destination;
 mod plan;
 mod report;
 

@@ -1,10 +1,12 @@
 //! The command `fountain`: serves a directory and fetches files from many servers at once, over LTTP; sends files to a
-//! receiver, over DFCP; carries streams of bytes over ATP.
+//! receiver, over DFCP; serves and fetches files, and carries TCP connections, over ATP.
 
 mod advice;
 mod args;
 mod atp;
+mod atp_get;
 mod atp_proxy;
+mod atp_serve;
 mod config;
 mod console;
 mod fetch;
@@ -75,6 +77,8 @@ fn run() -> Result<ExitCode, Failure> {
         args::Command::Fetch(args) => fetch::run(&args),
         args::Command::Recv(args) => recv::run(&args, directory),
         args::Command::Send(args) => send::run(&args),
+        args::Command::AtpServe(args) => atp_serve::run(&args),
+        args::Command::AtpGet(args) => atp_get::run(&args),
         args::Command::AtpProxy(args) => atp_proxy::run(&args),
         args::Command::Id(args) => identity::run(&args),
         args::Command::Known(args) => known::run(&args),

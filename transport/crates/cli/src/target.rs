@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use udp::Over;
 
 use crate::Failure;
@@ -12,7 +13,7 @@ use crate::Failure;
 /// The port of a server that names none.
 const DEFAULT_PORT: u16 = 4860;
 /// The same of a server of ATP.
-const DEFAULT_ATP_PORT: u16 = 4880;
+pub(crate) const DEFAULT_ATP_PORT: u16 = 4880;
 
 /// A host that has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -142,6 +143,56 @@ impl fmt::Display for Place {
     }
 }
 
+/// A file of a server of ATP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AtpUrl {
+    pub(crate) host: Host,
+    /// As it stands in a request: from the slash on, escaped.
+    pub(crate) path: String,
+    /// What a file is called that is made of it.
+    pub(crate) name: String,
+}
+
+impl FromStr for AtpUrl {
+    type Err = String;
+
+    /// `atp://HOST/PATH` or `atp://HOST:PORT/PATH`. What a URL does not take in its path is escaped.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?}: write atp://HOST[:PORT]/PATH");
+        let (host, path) =
+            text.strip_prefix("atp://").and_then(|rest| rest.split_once('/')).ok_or_else(wrong)?;
+        let host = Host::with_port(host, DEFAULT_ATP_PORT)?;
+        let last = path.rsplit('/').next().unwrap_or_default();
+        let name =
+            percent_decode_str(last).decode_utf8().map_err(|_| format!("{text:?}: its name is not UTF-8"))?;
+        if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
+            return Err(format!("{text:?} names no file"));
+        }
+        let (name, path) = (name.into_owned(), format!("/{}", utf8_percent_encode(path, NOT_IN_PATHS)));
+        Ok(AtpUrl { host, path, name })
+    }
+}
+
+impl fmt::Display for AtpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "atp://{}{}", self.host, self.path)
+    }
+}
+
+/// What is escaped in the path of a URL (RFC 3986, section 3.3). What is escaped already stays as it is.
+const NOT_IN_PATHS: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b']')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}');
+
 /// What follows the colon after a host, if there is one.
 fn split_port(text: &str) -> Option<(&str, &str)> {
     match text.strip_prefix('[') {
@@ -196,6 +247,33 @@ mod tests {
         assert_eq!(place("atp://[fe80::1]:5").unwrap(), "atp://[fe80::1]:5");
         for wrong in ["localhost:6379", "tcp://localhost", "http://localhost:80", "tcp://:80", "atp://a:b"] {
             assert!(place(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn urls_name_a_file() {
+        let url = |text: &str| text.parse::<AtpUrl>().map(|url| (url.to_string(), url.name));
+        let is = |text: &str, written: &str, name: &str| {
+            assert_eq!(url(text), Ok((written.to_owned(), name.to_owned())), "{text}");
+        };
+        is("atp://server/a/b.csv", "atp://server:4880/a/b.csv", "b.csv");
+        is("atp://[::1]:5/a b", "atp://[::1]:5/a%20b", "a b");
+        is("atp://server/caf%C3%A9", "atp://server:4880/caf%C3%A9", "café");
+        is("atp://server/what?", "atp://server:4880/what%3F", "what?");
+        for wrong in [
+            "server/a",
+            "http://server/a",
+            "atp://server",
+            "atp://server/",
+            "atp://server/a/",
+            "atp://server/..",
+            "atp://server/%2e%2e",
+            "atp://server/a%2fb",
+            "atp://server/%ff",
+            "atp://:5/a",
+            "atp://server:x/a",
+        ] {
+            assert!(url(wrong).is_err(), "{wrong}");
         }
     }
 }

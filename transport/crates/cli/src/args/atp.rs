@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use udp::tls::Fingerprint;
 
 use super::{Identity, MostConnections, Trust};
-use crate::target::Place;
+use crate::target::{AtpUrl, DEFAULT_ATP_PORT, Host, Place};
 
 /// Carry TCP connections over ATP between two hosts.
 ///
@@ -44,6 +44,74 @@ pub(crate) struct AtpProxy {
     /// Print events as lines of JSON, of each TCP connection two
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Serve the files of a directory over ATP.
+///
+/// Clients speak HTTP/1.1 with it, each on a stream of ATP: GET and HEAD, ranges, If-None-Match. `atp-get` is one of them; through
+/// `atp-proxy` any other is, as curl. Clients recognize the server as those of `serve` do.
+///
+///   A server:               fountain atp-serve /srv/data
+///   A client:               fountain atp-get atp://server/reports/2026.csv
+///   Any client of HTTP:     fountain atp-proxy tcp://localhost:8080 atp://server
+///                           curl http://localhost:8080/reports/2026.csv
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true, verbatim_doc_comment)]
+pub(crate) struct AtpServe {
+    /// The directory to serve: all regular files below it, but nothing outside of it that links lead to
+    pub(crate) directory: Option<PathBuf>,
+    /// The address to listen on; port 0 selects a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:4880", value_parser = atp_host)]
+    pub(crate) listen: Host,
+    #[command(flatten)]
+    pub(crate) peers: AtpPeers,
+    #[command(flatten)]
+    pub(crate) atp: AtpLimits,
+    /// Requests that a client may have open at a time
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_requests: u64,
+    /// Print events as lines of JSON, one of each request
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Fetch files over ATP, all at once.
+///
+/// From servers as `atp-serve`: each file is asked for by HTTP/1.1 on a stream of its own. Files that are there already are replaced,
+/// once the new one is whole.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
+pub(crate) struct AtpGet {
+    /// What to fetch: atp://HOST[:PORT]/PATH
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<AtpUrl>,
+    /// The directory for the fetched files; of a single file, DIR/, its new name, or "-" for standard output: messages go to
+    /// standard error then
+    #[arg(short, long, value_name = "DIR|FILE|-", default_value = ".")]
+    pub(crate) output: PathBuf,
+    /// Discard the received data: for measurements
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) discard: bool,
+    /// Fetch everything N times; a round begins when the last one is complete (only with --discard)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    #[command(flatten)]
+    pub(crate) peers: AtpPeers,
+    #[command(flatten)]
+    pub(crate) atp: AtpLimits,
+    /// Keep trying for this time to reach a server
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub(crate) retry: f64,
+    /// Show no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Print events as lines of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn atp_host(text: &str) -> Result<Host, String> {
+    Host::with_port(text, DEFAULT_ATP_PORT)
 }
 
 /// Who the ends of ATP's connections are.

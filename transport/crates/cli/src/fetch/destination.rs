@@ -12,7 +12,7 @@ use crate::console;
 
 /// Where what is fetched goes.
 #[derive(Debug)]
-pub(super) enum Destination {
+pub(crate) enum Destination {
     /// Below a directory, under its own name.
     Directory(PathBuf),
     /// Into a directory, under this name.
@@ -23,19 +23,34 @@ pub(super) enum Destination {
     Nothing,
 }
 
+/// What the command line says of it.
+pub(crate) struct Wanted<'a> {
+    pub(crate) output: &'a Path,
+    /// It is for a single file.
+    pub(crate) single: bool,
+    pub(crate) discard: bool,
+    pub(crate) dry_run: bool,
+}
+
+impl<'a> From<&'a Fetch> for Wanted<'a> {
+    fn from(args: &'a Fetch) -> Self {
+        let single = args.sources.len() == 1 && !args.recursive;
+        Wanted { output: &args.output, single, discard: args.discard, dry_run: args.dry_run }
+    }
+}
+
 impl Destination {
     /// As for cp: a single file may get a name of its own.
-    pub(super) fn of(args: &Fetch) -> Result<Self, Failure> {
-        if args.discard {
+    pub(crate) fn of(wanted: &Wanted<'_>) -> Result<Self, Failure> {
+        let Wanted { output, single, discard, dry_run } = *wanted;
+        if discard {
             return Ok(Destination::Nothing);
         }
-        let single = args.sources.len() == 1 && !args.recursive;
-        let output = &args.output;
         if output.as_os_str() == "-" {
             if !single {
                 return Err(Failure::usage("--output -: standard output takes a single file"));
             }
-            if args.dry_run {
+            if dry_run {
                 return Ok(Destination::Nothing);
             }
             console::reserve_stdout_for_data();
@@ -43,15 +58,15 @@ impl Destination {
             return Ok(Destination::Stream(stdout.into()));
         }
         if !single || output.as_os_str().as_bytes().ends_with(b"/") {
-            return Ok(Destination::Directory(output.clone()));
+            return Ok(Destination::Directory(output.to_owned()));
         }
         let cannot =
             |e: &dyn std::fmt::Display| Failure::new(format!("cannot write to {}: {e}", output.display()));
         match fs::metadata(output) {
-            Ok(there) if there.is_dir() => Ok(Destination::Directory(output.clone())),
+            Ok(there) if there.is_dir() => Ok(Destination::Directory(output.to_owned())),
             // A link to a file stays what it is, and the file is replaced.
             Ok(there) if there.is_file() => named(&output.canonicalize().map_err(|e| cannot(&e))?),
-            Ok(_) if args.dry_run => Ok(Destination::Nothing),
+            Ok(_) if dry_run => Ok(Destination::Nothing),
             // A pipe or a device is written to, and not replaced.
             Ok(_) => {
                 File::options().write(true).open(output).map(Destination::Stream).map_err(|e| cannot(&e))
@@ -84,7 +99,7 @@ mod tests {
     fn of(arguments: &[&str]) -> Result<String, String> {
         let line = [&["fountain", "fetch"], arguments].concat();
         let Command::Fetch(args) = Args::parse_from(line).command else { unreachable!() };
-        match Destination::of(&args) {
+        match Destination::of(&Wanted::from(&args)) {
             Ok(Destination::Directory(path)) => Ok(format!("{}/", path.display())),
             Ok(Destination::File(path, name)) => Ok(path.join(name).display().to_string()),
             Ok(Destination::Stream(_)) => Ok("stream".to_owned()),

@@ -225,7 +225,7 @@ impl Plan {
             }
             Ok(Some(Arc::new(Tree::open(path, true).map_err(cannot)?)))
         };
-        let (place, name, mut stream) = match Destination::of(args)? {
+        let (place, name, mut stream) = match Destination::of(&args.into())? {
             Destination::Directory(path) => (open(&path)?, None, None),
             Destination::File(path, name) => (open(&path)?, Some(name), None),
             Destination::Stream(to) => (None, None, Some(Stream::to(to, args.hash).map_err(Failure::new)?)),

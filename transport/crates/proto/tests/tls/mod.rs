@@ -14,6 +14,7 @@ pub struct Tls {
 }
 
 impl Tls {
+    /// With a certificate of its own.
     pub fn new() -> Self {
         let made = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
         let (certificate, key) = (made.cert.der().clone(), made.signing_key.serialize_der());
