@@ -11,7 +11,7 @@ use tls::Tls;
 use weir_proto::Time;
 use weir_proto::atp::{
     CODE_REFUSED, Closed, ConnectError, ConnectionConfig, ConnectionId, Endpoint, EndpointConfig, Event,
-    Read, StreamId,
+    MOST_CODE, Read, StreamId,
 };
 use weir_proto::limits::Limits;
 
@@ -345,6 +345,27 @@ fn an_endpoint_that_is_closed_ends_its_connections_and_takes_no_more() {
     let (now, config): (_, Arc<_>) = (world.now, world.tls.configs().0);
     let refused = world.server().endpoint.connect(now, address, "here".try_into().unwrap(), config);
     assert!(matches!(refused, Err(ConnectError::Closed)));
+}
+
+#[test]
+fn reasons_that_are_too_large_are_told_as_the_largest_one() {
+    let mut world = World::new(Limits::default());
+    let address = world.add_client(0, ConnectionConfig::default());
+    let id = world.connect(address).unwrap();
+    world.run_for(50 * MS);
+    let now = world.now;
+    world.host(address).endpoint.with(id, |connection| {
+        let stream = connection.open().unwrap();
+        connection.write(now, stream, b"some").unwrap();
+        connection.stop(stream, u64::MAX);
+        connection.reset(stream, u64::MAX);
+    });
+    world.run_for(50 * MS);
+    let now = world.now;
+    world.server().endpoint.close(now, u64::MAX, "");
+    world.run_for(50 * MS);
+    let told = Closed::ByPeer { code: MOST_CODE, reason: String::new() };
+    assert_eq!(world.host(address).closed[&id], told);
 }
 
 #[test]

@@ -34,6 +34,13 @@ pub const CODE_TLS: u64 = CODE_VIOLATION + 1;
 /// Of a connection that there is no room for.
 pub const CODE_REFUSED: u64 = CODE_VIOLATION + 2;
 
+/// The largest reason that an application can give for what it ends: larger ones are told as this.
+pub const MOST_CODE: u64 = wire::varint::MAX;
+
+fn sendable(code: u64) -> u64 {
+    code.min(MOST_CODE)
+}
+
 /// How far a connection is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
@@ -224,19 +231,19 @@ impl Connection {
         self.streams.finish(stream)
     }
 
-    /// Gives up writing a stream, for a reason of the application. What was not read by the peer is lost.
+    /// Gives up writing a stream, for a reason of the application ([of 62 bits](MOST_CODE)). What was not read by the peer is lost.
     pub fn reset(&mut self, stream: StreamId, code: u64) {
-        self.streams.reset(stream, code);
+        self.streams.reset(stream, sendable(code));
     }
 
-    /// Reads from a stream what has come, in order. After [`Read::Nothing`], [`Event::Readable`] tells of more.
+    /// Reads from a stream what has come, in order, into room for one byte at least. After [`Read::Nothing`], [`Event::Readable`] tells of more.
     pub fn read(&mut self, now: Time, stream: StreamId, out: &mut [u8]) -> Read {
         self.streams.read(now, self.rtt.get(), stream, out)
     }
 
     /// Wants no more of a stream, for a reason of the application.
     pub fn stop(&mut self, stream: StreamId, code: u64) {
-        self.streams.stop(stream, code);
+        self.streams.stop(stream, sendable(code));
     }
 
     /// Whether the peer is to be told something of streams besides what is written: what it may send, what is not wanted.
@@ -280,7 +287,7 @@ impl Connection {
     fn fail(&mut self, now: Time, code: u64, reason: String, why: Closed) {
         if self.state == State::Open {
             let until = now + LINGER * self.timeout();
-            self.state = State::Closing { code, reason, until, due: true };
+            self.state = State::Closing { code: sendable(code), reason, until, due: true };
             self.streams.close(why, false);
         }
     }

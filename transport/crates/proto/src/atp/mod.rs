@@ -23,7 +23,7 @@ mod sent;
 mod streams;
 mod window;
 
-pub use connection::{CODE_REFUSED, CODE_TLS, CODE_VIOLATION, Connection};
+pub use connection::{CODE_REFUSED, CODE_TLS, CODE_VIOLATION, Connection, MOST_CODE};
 pub use endpoint::{ALPN, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointCounters, Transmit};
 pub use interface::{
     Closed, ConnectionConfig, Counters, Event, FIRST_STREAM_WINDOW_BYTES, FIRST_STREAMS, FIRST_WINDOW_BYTES,
