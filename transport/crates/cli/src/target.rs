@@ -158,7 +158,7 @@ impl FromStr for AtpUrl {
 
     /// `atp://HOST/PATH` or `atp://HOST:PORT/PATH`. What a URL does not take in its path is escaped.
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?}: write atp://HOST[:PORT]/PATH");
+        let wrong = || format!("{text:?}: write atp://HOST/PATH or atp://HOST:PORT/PATH");
         let (host, path) =
             text.strip_prefix("atp://").and_then(|rest| rest.split_once('/')).ok_or_else(wrong)?;
         let host = Host::with_port(host, DEFAULT_ATP_PORT)?;

@@ -82,7 +82,7 @@ pub(crate) struct AtpServe {
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
 pub(crate) struct AtpGet {
-    /// What to fetch: atp://HOST[:PORT]/PATH
+    /// What to fetch: atp://HOST/PATH or atp://HOST:PORT/PATH
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<AtpUrl>,
     /// The directory for the fetched files; of a single file, DIR/, its new name, or "-" for standard output: messages go to
