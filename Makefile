@@ -158,10 +158,10 @@ bench-transport: ## LTTP, DFCP and ATP beside quinn and iperf3, over loopback an
 	@tools/cargo build --release --locked --quiet -p weir-bench
 	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench transport $(if $(QUICK),--quick) --out build/bench/transport.json
 
-bench-short-flows: ## short flows over ATP, TCP and QUIC, alone, beside others and with losses: build/bench/short_flows.json, .png (25 minutes; QUICK=1: 3 of it)
-	@$(PREPARE) packages venv rust bpf transport apps
+bench-short-flows: ## short flows over ATP, TCP and QUIC, alone, beside others, with losses, from many at once: build/bench/short_flows.json, .png (35 minutes; QUICK=1: 5 of it)
+	@$(PREPARE) packages venv rust switch bpf transport apps
 	@tools/cargo build --release --locked --quiet -p weir-bench
-	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench short-flows $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick) --out build/bench/short_flows.json
+	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench short-flows $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick --repeats 1) --out build/bench/short_flows.json
 
 bench-lttp: ## LTTP, Reno and DCTCP from 1 to 120 servers, at two rates, and fairness: build/bench/lttp.json (30 minutes; QUICK=1: some of it)
 	@$(PREPARE) packages venv switch bpf transport

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from controller import __version__ as controller_version
-from controller.model.values import datapath_id
-from controller.ops.event_log import read_events
 from experiments.measure import counters, observation, trace, validity
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.measure.sampling import Processors
@@ -71,7 +69,7 @@ class Emulation:
         """Drive the workload; return the record, without its checks, and the queue's trace."""
         bed, roles = self.bed, self.bed.roles
         bed.require_forwarding()
-        self._require_extension()
+        observation.require_extension(bed)
         record: dict[str, Any] = {
             "format": FORMAT,
             "spec": self.spec.as_record(),
@@ -82,14 +80,7 @@ class Emulation:
         } | observation.settings(bed)
         with observation.Observation(bed) as seen:
             record |= self._drive()
-        errors = []
-        if bed.controller is not None:
-            bed.controller.require_running()
-            errors = bed.controller.errors()
-        record |= seen.record | {
-            "controller_errors": errors,
-            "events": self._events(seen.record["start_ns"]),
-        }
+        record |= seen.record | observation.controller(bed, seen.record["start_ns"])
         return record, seen.queue
 
     def begin(self) -> None:
@@ -133,21 +124,6 @@ class Emulation:
         if times is None:
             raise BedError(f"ping shows no round-trip times: {shown}")
         return {name: float(value) for name, value in times.groupdict().items()}
-
-    def _require_extension(self) -> None:
-        """Raise OvsError if a switch lacks what the controller would use."""
-        for event in self._events(0):
-            if event["event"] == "switch_up" and not event["registers"]:
-                switch = datapath_id(event["switch"])
-                raise OvsError(
-                    f"switch {switch} ({self.bed.ovs.prefix}) lacks Weir's extension: "
-                    "run 'make switch'"
-                )
-
-    def _events(self, since_ns: int) -> list[dict[str, Any]]:
-        if self.bed.controller is None:
-            return []
-        return [event for event in read_events(self.bed.events) if event["time_ns"] >= since_ns]
 
     def _environment(self) -> dict[str, Any]:
         return {

@@ -3,10 +3,13 @@
 from types import TracebackType
 from typing import Any, Self
 
+from controller.model.values import datapath_id
+from controller.ops.event_log import read_events
 from experiments.measure import counters, netstat, trace
 from experiments.measure.sampling import Sampler
 from testbed import shaping
 from testbed.bed import Bed
+from testbed.ovs import OvsError
 
 _TRACE_RECORDS = 1 << 20
 
@@ -53,6 +56,35 @@ class Observation:
             "lost_elsewhere": counters.by_kind_of_loss(before, after, bottleneck),
             "far_end": self._far_end.as_record(),
         }
+
+
+def events(bed: Bed, since_ns: int = 0) -> list[dict[str, Any]]:
+    """Return the events of the controller of ``bed`` since then; none without a controller."""
+    if bed.controller is None:
+        return []
+    return [event for event in read_events(bed.events) if event["time_ns"] >= since_ns]
+
+
+def controller(bed: Bed, since_ns: int) -> dict[str, Any]:
+    """Return what the controller of ``bed`` has logged since then, for ``validity``.
+
+    Raises ControllerError if it has ended.
+    """
+    errors = []
+    if bed.controller is not None:
+        bed.controller.require_running()
+        errors = bed.controller.errors()
+    return {"controller_errors": errors, "events": events(bed, since_ns)}
+
+
+def require_extension(bed: Bed) -> None:
+    """Raise OvsError if a switch of ``bed`` lacks what its controller would use."""
+    for event in events(bed):
+        if event["event"] == "switch_up" and not event["registers"]:
+            switch = datapath_id(event["switch"])
+            raise OvsError(
+                f"switch {switch} ({bed.ovs.prefix}) lacks Weir's extension: run 'make switch'"
+            )
 
 
 def settings(bed: Bed) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments.traffic.fountain import Mode
+from experiments.traffic.fountain import AtpMode, Mode
 from testbed import dctcp
 from testbed.config import HostSettings
 from testbed.registry import Registry
@@ -30,7 +30,7 @@ class Scheme:
     queue of every switch port is set to (ovs-vswitchd.conf.db(5), QoS type weir). ``regulation`` is
     the controller's regulation scheme: weir, sdtcp, none; with None there is no controller, and
     switches learn by themselves. ``controller`` has more of the controller's configuration, by
-    section. ``fetch`` says that LTTP carries the data, and how; None means TCP.
+    section. ``fetch`` says that LTTP or ATP carries the data, and how; None means TCP.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Scheme:
     queue: Mapping[str, str] = field(default_factory=lambda: QUEUE)
     regulation: str | None = "none"
     controller: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    fetch: Mode | None = None
+    fetch: Mode | AtpMode | None = None
 
     @property
     def reacts(self) -> bool:
@@ -63,7 +63,12 @@ def over_tcp() -> list[str]:
 
 def over_lttp() -> list[str]:
     """Return the names of the schemes whose data LTTP carries."""
-    return [name for name, one in SCHEMES.items() if one.fetch is not None]
+    return [name for name, one in SCHEMES.items() if isinstance(one.fetch, Mode)]
+
+
+def over_atp() -> list[str]:
+    """Return the names of the schemes whose data ATP carries."""
+    return [name for name, one in SCHEMES.items() if isinstance(one.fetch, AtpMode)]
 
 
 def without_regulation() -> list[str]:

@@ -38,6 +38,7 @@ class Command:
                 start_new_session=True,
             )
         self._drain: threading.Thread | None = None
+        self._last = ""
 
     def __enter__(self) -> Self:
         return self
@@ -95,7 +96,8 @@ class Command:
         return message
 
     def ignore(self) -> None:
-        """Discard its output from now on, so that it never waits for a reader."""
+        """Discard its output from now on but for ``last_message``, so that it never waits for a
+        reader."""
         self._drain = threading.Thread(target=self._read_to_end, daemon=True)
         self._drain.start()
 
@@ -121,10 +123,17 @@ class Command:
         except subprocess.TimeoutExpired as late:
             raise ProgramError(f"{self._name} does not end when it is told to") from late
 
+    def last_message(self) -> dict[str, Any]:
+        """Return the last message of a process that has ended, and was ignored: {} if none came."""
+        assert self._drain is not None
+        self._drain.join()
+        message: dict[str, Any] = json.loads(self._last or "{}")
+        return message
+
     def _read_to_end(self) -> None:
         assert self._process.stdout is not None
-        for _line in self._process.stdout:
-            pass
+        for line in self._process.stdout:
+            self._last = line
 
     def _last_words(self) -> str:
         lines = self._log.read_text().splitlines()

@@ -14,13 +14,18 @@ from pathlib import Path
 
 def serve(folder: str, listen: str, fingerprint: str | None) -> None:
     address, _, port = listen.rpartition(":")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, stop)
     listener = socket.create_server((address, int(port)))
     say(event="listening", addr=listen, fingerprint=fingerprint)
     while True:
         threading.Thread(
             target=answer, args=(listener.accept()[0], Path(folder)), daemon=True
         ).start()
+
+
+def stop(*_: object) -> None:
+    say(event="stopped")
+    sys.exit(0)
 
 
 def answer(sock: socket.socket, folder: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.bench import measuring, sandboxed
 from experiments.bench.sandboxed import Incomplete
-from experiments.bench.transport import fairness, lttp, lttp_runs
+from experiments.bench.transport import fairness, fetches, lttp
 from experiments.measure import received
 from experiments.measure.validity import all_carried
 from experiments.report.goodputs import goodputs
@@ -28,7 +28,7 @@ def recorded(contender: str, mbps: float, size_kb: int = 64, **changes: Any) -> 
     size = 6 * size_kb * 1024
     second_s = size * 8e-6 / mbps * 2 / 3
     record = {
-        "contender": contender, "size_kb": size_kb, "round_bytes": [size, size],
+        "contender": contender, "size": size_kb * 1024, "round_bytes": [size, size],
         "round_s": [2 * second_s, second_s], "dropped": 3, "timeouts": 0, "void": [],
     }  # fmt: skip
     if contender in lttp.over_lttp():
@@ -42,8 +42,8 @@ def sandboxes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     found: dict[str, Any] = {"asked": []}
 
     def result(module: str, spec: str) -> Any:
-        assert module == lttp_runs.__name__
-        asked = lttp_runs.RunsSpec(**json.loads(spec))
+        assert module == fetches.__name__
+        asked = fetches.RunsSpec(**json.loads(spec))
         found["asked"].append((asked.tcp, list(asked.contenders)))
         answer = found[asked.tcp]
         if isinstance(answer, Exception):
@@ -100,7 +100,7 @@ def test_a_void_run_is_counted_and_never_used(sandboxes: dict[str, Any]) -> None
 def test_too_few_valid_runs_are_told(sandboxes: dict[str, Any]) -> None:
     failed = {
         "contender": "lttp",
-        "size_kb": 64,
+        "size": 65536,
         "void": ["fountain fetch failed: it said nothing"],
     }
     sandboxes["reno"] = [recorded("lttp", 88), failed, failed, failed, *[recorded("reno", 80)] * 2]
@@ -112,7 +112,7 @@ def test_too_few_valid_runs_are_told(sandboxes: dict[str, Any]) -> None:
 
 
 def test_a_sandbox_that_fails_costs_its_own_figures_only(sandboxes: dict[str, Any]) -> None:
-    sandboxes["reno"] = sandboxed.EndedError("lttp_runs", 1)
+    sandboxes["reno"] = sandboxed.EndedError("fetches", 1)
     sandboxes["dctcp"] = [recorded("dctcp", 94)] * 2
     with pytest.raises(Incomplete) as incomplete:
         lttp.run(lambda _: None, **ARGUMENTS)
@@ -127,26 +127,26 @@ def test_a_scheme_that_it_does_not_compare_is_refused() -> None:
 
 @pytest.mark.parametrize(("servers", "size_kb"), [(1, 64), (6, 64), (40, 256), (120, 256)])
 def test_a_run_is_neither_short_nor_endless(servers: int, size_kb: int) -> None:
-    count = lttp_runs.rounds(servers, size_kb * 1024)
+    count = fetches.rounds(servers, size_kb * 1024)
     assert 3 <= count <= 100
     assert count in (3, 100) or 25e6 <= count * servers * size_kb * 1024 < 32e6
 
 
 def test_a_run_lasts_as_long_over_faster_links() -> None:
-    assert lttp_runs.rounds(6, 1024 * 1024) == 4
-    assert lttp_runs.rounds(6, 1024 * 1024, rate_mbps=500) == 20
-    assert lttp_runs.bed_config("reno", 6, rate_mbps=500).rate_bps == 500_000_000
+    assert fetches.rounds(6, 1024 * 1024) == 4
+    assert fetches.rounds(6, 1024 * 1024, rate_mbps=500) == 20
+    assert fetches.bed_config("reno", 6, rate_mbps=500).rate_bps == 500_000_000
 
 
 @pytest.mark.parametrize(("servers", "hosts"), [(1, 1), (6, 6), (40, 40), (120, 40)])
 def test_hosts_are_forty_at_most(servers: int, hosts: int) -> None:
-    config = lttp_runs.bed_config("reno", servers)
+    config = fetches.bed_config("reno", servers)
     assert config.senders == hosts
     assert (config.scheme, config.bottleneck_limit_bytes) == (None, 65536)
 
 
 def test_queues_mark_for_dctcp_alone() -> None:
-    plain, marking = (lttp_runs.bed_config(tcp, 6) for tcp in ("reno", "dctcp"))
+    plain, marking = (fetches.bed_config(tcp, 6) for tcp in ("reno", "dctcp"))
     assert "ecn-threshold" not in plain.queue
     assert "ecn-threshold" in marking.queue
     assert {k: v for k, v in marking.queue.items() if k != "ecn-threshold"} == plain.queue

@@ -1,14 +1,18 @@
 """``bench short-flows``: what figures are made of, and what becomes of frames at its bottleneck."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from experiments.bench.short_flows import conclusion, fairness, flows, lines, programs
+from experiments.bench.sandboxed import Incomplete
+from experiments.bench.short_flows import conclusion, fairness, fan_in, flows, lines, programs
 from experiments.bench.short_flows.lines import LINES, Line
 from experiments.bench.suites import SUITES
+from experiments.bench.transport import fetches, lttp
+from experiments.bench.transport.fetches import RunsSpec
 from experiments.traffic.programs.app import Result
 from testbed import bottleneck
 from testbed.bottleneck import Counts, Loss, Red, Seen
@@ -90,6 +94,75 @@ def test_medians_of_turns_count() -> None:
     assert figures == {"fairness_quic_s": 3.0, "fairness_quic_tcp_s": 3.0, "fairness_quic_ratio": 2}
 
 
+def fan_in_run(contender: str, round_s: list[float], **changes: Any) -> dict[str, Any]:
+    run = {
+        "contender": contender, "size": 8500, "round_s": round_s, "dropped": 3, "timeouts": 2,
+        "round_bytes": [32 * 8500] * len(round_s), "void": [],
+    }  # fmt: skip
+    if contender == "atp":
+        counted = {"packet_bytes": 1000, "parity_bytes": 250, "requested": 7, "repaired": 0}
+        run["atp"] = {"servers": counted, "client": counted | {"repaired": 5}}
+    return run | changes
+
+
+def test_rounds_of_all_valid_runs_make_the_quantiles_of_a_fan_in() -> None:
+    first = [0.001 * n for n in range(1, 101)]
+    runs = [fan_in_run("atp", first), fan_in_run("atp", [0.2] * 100)]
+    runs.append(fan_in_run("atp", [9.0], void=["processors: 0 % idle"]))
+    figures = fan_in.figures([*runs, fan_in_run("weir", [0.0272])])
+    expected = {
+        "fanin_atp_8500b_rounds": 200, "fanin_atp_8500b_void_runs": 1,
+        "fanin_atp_8500b_round_p50_ms": 100, "fanin_atp_8500b_round_p99_ms": 200,
+        "fanin_atp_8500b_timeouts": 2, "fanin_atp_8500b_drops": 3,
+        "fanin_atp_8500b_parity_pct": 25, "fanin_atp_8500b_requested": 7,
+        "fanin_atp_8500b_repaired": 5, "fanin_weir_8500b_goodput_mbps": 80,
+        "fanin_weir_8500b_timeouts": 2,
+    }  # fmt: skip
+    assert {name: figures[name] for name in expected} == pytest.approx(expected)
+    assert "fanin_weir_8500b_parity_pct" not in figures
+    table = conclusion.of_fan_in(figures)
+    assert table is not None
+    assert [*table.columns[1].cells] == ["ATP", "Weir"]
+    assert conclusion.of_fan_in({}) is None
+
+
+def test_a_fan_in_has_each_tcp_in_a_network_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def result(module: str, given: str) -> list[dict[str, Any]]:
+        assert module == fetches.__name__
+        spec = RunsSpec(**json.loads(given))
+        assert (spec.servers, spec.sizes, spec.fixed_rounds) == (32, [8500, 65536], 20)
+        asked.append((spec.tcp, spec.contenders))
+        return [fan_in_run(name, [0.1]) for name in spec.contenders]
+
+    monkeypatch.setattr(lttp.sandboxed, "result", result)
+    monkeypatch.setattr(lttp, "available", lambda *_, **__: True)
+    schemes = SUITES["short-flows"].groups["fanin"].schemes
+    with pytest.raises(Incomplete) as incomplete:
+        fan_in.run(lambda _: None, rounds=20, schemes=schemes, repeats=1, records="/nowhere")
+    assert asked == [("reno", ["reno", "lttp", "atp"]), ("dctcp", ["dctcp"]), ("weir", ["weir"])]
+    assert incomplete.value.what == [
+        "reno_64k", "lttp_64k", "atp_64k", "dctcp_64k", "weir_64k"
+    ]  # fmt: skip
+    assert incomplete.value.figures["fanin_dctcp_8500b_goodput_mbps"] == pytest.approx(21.76)
+
+
+def test_only_a_network_that_is_regulated_has_a_controller() -> None:
+    configs = {tcp: fetches.bed_config(tcp, 32) for tcp in ("reno", "dctcp", "weir")}
+    assert [config.scheme for config in configs.values()] == [None, None, "weir"]
+    assert {config.bottleneck_limit_bytes for config in configs.values()} == {65536}
+
+
+def test_counters_of_servers_are_summed() -> None:
+    end = {"event": "stopped", "atp": {"requested": 2, "timeouts": 1}}
+    counted = fetches.atp_counters({"atp": {"requested": 1, "timeouts": 0}}, [end, end])
+    assert counted["servers"] == {"requested": 4, "timeouts": 2}
+    assert counted["client"] == {"requested": 1, "timeouts": 0}
+    with pytest.raises(fetches.FountainError, match="without its counters"):
+        fetches.atp_counters({"atp": {}}, [end, {}])
+
+
 def test_the_shares_of_flows_that_take_as_long_begin_with_all() -> None:
     ordered, shares = conclusion.ccdf([3, 1, 2, 4])
     assert list(ordered) == [1, 2, 3, 4]
@@ -144,6 +217,7 @@ def test_the_suite_is_known() -> None:
         "random",
         "bursts",
         "fairness",
+        "fanin",
         "programs",
         "undisturbed",
     ]

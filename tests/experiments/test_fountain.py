@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from experiments.traffic import fountain
-from experiments.traffic.fountain import Fetched, FountainError, Mode, Place, Server
+from experiments.traffic.fountain import (
+    AtpMode,
+    Fetched,
+    FountainError,
+    Mode,
+    Place,
+    Rounds,
+    Server,
+)
 from experiments.traffic.program import Command, ProgramError
 from testbed import builds
 
@@ -36,12 +44,12 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def serving(folder: Path, log: Path, count: int, *, secure: bool = True) -> Iterator[list[Server]]:
+def serving(folder: Path, log: Path, count: int, **how: Any) -> Iterator[list[Server]]:
     socks = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     places = [Place(None, "127.0.0.1", sock.getsockname()[1]) for sock in socks]
     for sock in socks:
         sock.close()
-    with fountain.servers(folder, places, log, secure=secure) as servers:
+    with fountain.servers(folder, places, log, **how) as servers:
         yield servers
 
 
@@ -74,6 +82,23 @@ def test_how_a_fetch_is_asked_for() -> None:
     assert "--insecure" not in argv
 
 
+@pytest.mark.usefixtures("fake")
+def test_how_it_is_asked_for_over_atp() -> None:
+    servers = [Server("10.0.0.1:7000", 1, "aa"), Server("10.0.0.2:7001", 2, "bb")]
+    argv = fountain.fetch_argv(servers, "8500b", AtpMode(parity=False), rounds=9)
+    assert argv[1:4] == ["atp-get", "atp://10.0.0.1:7000/8500b", "atp://10.0.0.2:7001/8500b"]
+    assert {"--discard", "--json", "--rounds=9", "--no-parity"} <= set(argv)
+    assert {"--fingerprint=aa", "--fingerprint=bb"} <= set(argv)
+    assert "--no-parity" not in fountain.fetch_argv(servers, "8500b", AtpMode(), rounds=9)
+
+
+def test_the_last_message_of_each_server(tmp_path: Path, fake: Path) -> None:
+    ends: list[dict[str, Any]] = []
+    with serving(tmp_path, fake, 2, ends=ends):
+        assert ends == []
+    assert ends == [{"event": "stopped"}] * 2
+
+
 @pytest.mark.parametrize(
     ("path", "complaint"),
     [("fail", "fountain fetch failed: fountain: the server has gone"), ("hang", "not ended after")],
@@ -98,6 +123,10 @@ def test_the_last_message_is_parsed() -> None:
     assert fetched.round_s == (0.5, 0.3)
     assert fetched.goodput_mbps == pytest.approx(20)
     assert fetched.overhead == pytest.approx(0.024)
+    plain = {"event": "done", "rounds": DONE["rounds"], "atp": {"timeouts": 0}}
+    assert Rounds.from_message(plain).round_bytes == (1_000_000, 1_000_000)
+    with pytest.raises(FountainError, match="symbols_received"):
+        Fetched.from_message(plain)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from experiments.bench.apps import matrix
 from experiments.bench.incast import plan
 from experiments.bench.suites import SUITES
 from experiments.bench.transport import dfcp, dfcp_sharing, fairness
-from experiments.schemes import SCHEMES, Scheme, described, over_lttp, over_tcp, scheme
+from experiments.schemes import SCHEMES, Scheme, described, over_atp, over_lttp, over_tcp, scheme
 from testbed import dctcp
 from testbed.config import HostSettings
 from testbed.registry import Registry
@@ -30,7 +30,7 @@ def named_elsewhere() -> set[str]:
 
 def test_names_are_those_of_the_registry() -> None:
     assert named_elsewhere() <= set(SCHEMES)
-    assert {*over_tcp(), *over_lttp()} == set(SCHEMES)
+    assert {*over_tcp(), *over_lttp(), *over_atp()} == set(SCHEMES)
     assert all(f"  {name} " in described(SCHEMES) for name in SCHEMES)
 
 
@@ -47,7 +47,7 @@ def test_what_a_scheme_sets_prevails() -> None:
 
 
 def test_a_name_that_is_not_there_and_one_that_is_taken() -> None:
-    with pytest.raises(ValueError, match=r"no scheme 'wier': there are bbr, .*weir"):
+    with pytest.raises(ValueError, match=r"no scheme 'wier': there are atp, .*weir"):
         scheme("wier")
     mine: Registry[Scheme] = Registry("scheme", "experiments.network")
     mine.add(Scheme("one", "One", "the first"))

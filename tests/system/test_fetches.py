@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.bench.transport import fairness, lttp_runs
+from experiments.bench.transport import fairness, fetches
 from experiments.bench.transport.fairness import Mix
-from experiments.bench.transport.lttp_runs import RunsSpec
+from experiments.bench.transport.fetches import RunsSpec
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
 
@@ -18,17 +18,17 @@ def in_order(void: list[str]) -> bool:
 
 
 def test_two_servers_two_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lttp_runs, "rounds", lambda *_: 2)
-    monkeypatch.setattr(lttp_runs, "MOST_VOID_RUNS", 0)
+    monkeypatch.setattr(fetches, "rounds", lambda *_: 2)
+    monkeypatch.setattr(fetches, "MOST_VOID_RUNS", 0)
     spec = RunsSpec(
         servers=2,
-        sizes_kb=(64,),
-        contenders=("lttp", "lttp_mtu", "lttp_tfrc", "reno"),
+        sizes=(65536,),
+        contenders=("lttp", "lttp_mtu", "lttp_tfrc", "atp", "reno"),
         tcp="reno",
         repeats=1,
         records=str(tmp_path),
     )
-    runs = lttp_runs.measure(spec)
+    runs = fetches.measure(spec)
     assert [run["contender"] for run in runs] == list(spec.contenders)
     for run in runs:
         assert in_order(run["void"])

@@ -15,9 +15,12 @@ from matplotlib.axes import Axes
 from rich.console import Console
 from rich.table import Table
 
+from experiments.bench.short_flows import fan_in
 from experiments.bench.short_flows.flows import PERCENTILES, SETTINGS, TIMES
 from experiments.bench.short_flows.lines import LINES
 from experiments.bench.short_flows.programs import APPS, GROUPS, WAYS
+from experiments.bench.transport.fetches import size_name
+from experiments.schemes import SCHEMES
 from experiments.traffic.programs.app import REQUESTS
 
 PICTURE = "short_flows.png"
@@ -58,6 +61,8 @@ def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
         console.print(_table(setting, figures))
     if fairness := _fairness(figures):
         console.print(fairness)
+    if fan := of_fan_in(figures):
+        console.print(fan)
     for group in GROUPS:
         if programs := of_programs(group, figures):
             console.print(programs)
@@ -124,6 +129,24 @@ def _fairness(figures: Mapping[str, Any]) -> Table | None:
         if f"fairness_{name}_ratio" in figures:
             values = (figures[f"fairness_{name}_{what}"] for what in ("s", "tcp_s", "ratio"))
             table.add_row(line.label, *(f"{value:.3f}" for value in values))
+    return table if table.row_count else None
+
+
+def of_fan_in(figures: Mapping[str, Any]) -> Table | None:
+    """Return the table of the answers of many servers at once, if any was measured."""
+    heads = ("Mb/s", "round p50", "p99", "max", "timeouts", "drops")
+    table = Table(f"{fan_in.SERVERS} servers at once (ms)", "", *heads, box=None)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    shown = ("goodput_mbps", *(f"round_{name}_ms" for name in fan_in.QUANTILES))
+    for size in map(size_name, fan_in.SIZES):
+        for name, one in SCHEMES.items():
+            of = f"fanin_{name}_{size}"
+            if f"{of}_goodput_mbps" in figures:
+                values = (f"{figures[f'{of}_{what}']:.1f}" for what in shown)
+                counts = (figures.get(f"{of}_{what}") for what in ("timeouts", "drops"))
+                told = ("" if count is None else f"{count:.0f}" for count in counts)
+                table.add_row(size, one.label, *values, *told)
     return table if table.row_count else None
 
 

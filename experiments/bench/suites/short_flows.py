@@ -2,16 +2,17 @@
 
 from experiments.bench.short_flows import conclusion
 from experiments.bench.suites import SUITES, Conclusion, Group, Suite
+from experiments.schemes import over_atp, over_lttp, over_tcp
 
 _ABOUT = """\
 how long short flows take, and the slowest of them, over ATP, TCP and QUIC
 
 Connections of 8.5 kB follow one another over one link of 100 Mb/s with RED, as in the ATP paper
 (section III): alone, beside an endless TCP stream, with 1 % of all frames lost, and beside an
-overload of UDP. Then sweeps of loss, at random and in bursts; 20 MB beside 20 MB of TCP; and
-programs over fountain atp-proxy and without it, with 1 % of all frames lost both ways, and with
-none. TCP is CUBIC as Linux has it, and without RACK and tail loss probes; QUIC is quinn. Beside the
-JSON: short_flows.png.
+overload of UDP. Then sweeps of loss, at random and in bursts; 20 MB beside 20 MB of TCP; 32 servers
+that answer one client at once over ATP, LTTP and TCP; and programs over fountain atp-proxy and
+without it, with 1 % of all frames lost both ways, and with none. TCP is CUBIC as Linux has it, and
+without RACK and tail loss probes; QUIC is quinn. Beside the JSON: short_flows.png.
 
 A figure is SETTING_LINE_TIME_QUANTILE_ms: TIME is whole, from before the connection is opened, or
 transfer, once data may be sent, both until the sender knows that all has arrived.
@@ -40,6 +41,14 @@ SUITES.add(
                 quick={"turns": 1},
                 tabled=True,
             ),
+            "fanin": Group(
+                "experiments.bench.short_flows.fan_in",
+                {"rounds": 100},
+                ("reno", "dctcp", "weir", "lttp", "atp"),
+                (*over_tcp(), *over_lttp(), *over_atp()),
+                quick={"rounds": 20},
+                tabled=True,
+            ),
             **{
                 group: Group(
                     "experiments.bench.short_flows.programs",
@@ -51,6 +60,5 @@ SUITES.add(
             },
         },
         Conclusion(conclusion.conclude, conclusion.show),
-        has_switch=False,
     )
 )

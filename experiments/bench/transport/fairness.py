@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from experiments.bench.comparison import Figures
-from experiments.bench.transport.lttp_runs import bed_config, places
+from experiments.bench.transport.fetches import bed_config, places
 from experiments.bench.transport.mixes import measure_each, observe
 from experiments.measure import observation
 from experiments.schemes import scheme

@@ -1,13 +1,13 @@
-"""Fetches from many servers at once, in one network and one after the other: LTTP's by processes of
-``fountain``, TCP's by the reader and the responder of all benchmarks.
+"""Fetches from many servers at once, in one network and one after the other: LTTP's and ATP's by
+processes of ``fountain``, TCP's by the reader and the responder of all benchmarks.
 
 A star of as many hosts as there are servers, 40 at most (then several servers to a host), links of
-one rate, the queue of type ``weir`` with 64 KiB at the client's port, no controller. An LTTP server
-is a process in its host's namespace; TCP's answers come from one process that stands for all hosts,
-which is kinder to TCP than 120 processes would be. One server process more or less is idle
-meanwhile, whoever is measured.
+one rate, the queue of type ``weir`` with 64 KiB at the client's port, a controller only where the
+network is made for a scheme that regulates. A server of LTTP or ATP is a process in its host's
+namespace, started for one run; TCP's answers come from one process that stands for all hosts,
+which is kinder to TCP than 120 processes would be.
 
-    python -m experiments.bench.transport.lttp_runs SPEC FILE
+    python -m experiments.bench.transport.fetches SPEC FILE
 
 is the first process of a sandbox: SPEC is RunsSpec as JSON, FILE gets a list with a record of every
 run, void ones included.
@@ -18,8 +18,8 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -30,9 +30,9 @@ from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.sampling import Processors
 from experiments.measure.trace import QueueTrace, parse
 from experiments.runner import RECEIVE_BUFFER_BYTES, incast
-from experiments.schemes import over_lttp, scheme
+from experiments.schemes import over_atp, over_lttp, scheme, without_regulation
 from experiments.traffic import fountain
-from experiments.traffic.fountain import FountainError, Mode, Place, Server
+from experiments.traffic.fountain import AtpMode, Fetched, FountainError, Mode, Place, Server
 from experiments.traffic.program import ProgramError
 from experiments.traffic.reader import IncastSpec
 from experiments.workloads import reads
@@ -50,23 +50,30 @@ _READ_BYTES = 25_000_000
 
 @dataclass(frozen=True)
 class RunsSpec:
-    """What is fetched in one network: from ``servers``, ``sizes_kb`` KiB each, by each of
-    ``contenders`` (schemes over LTTP, or the one over TCP that the network is made for),
+    """What is fetched in one network: from ``servers``, ``sizes`` in bytes each, by each of
+    ``contenders`` (schemes over LTTP or ATP, or the one over TCP that the network is made for),
     ``repeats`` times, over links of ``rate_mbps``. ``records`` is the folder for what each run
-    leaves."""
+    leaves. A run has ``fixed_rounds``, or some seconds' worth."""
 
     servers: int
-    sizes_kb: Sequence[int]
+    sizes: Sequence[int]
     contenders: Sequence[str]
     tcp: str
     repeats: int
     records: str
     rate_mbps: int = USUAL_RATE_MBPS
+    fixed_rounds: int | None = None
 
     def __post_init__(self) -> None:
-        unknown = set(self.contenders) - {*over_lttp(), self.tcp}
+        unknown = set(self.contenders) - {*over_lttp(), *over_atp(), self.tcp}
         if unknown:
             raise ValueError(f"not in a network for {self.tcp}: {', '.join(sorted(unknown))}")
+
+
+def size_name(size_bytes: int) -> str:
+    """Return what files and figures call a size: 64k, or 8500b."""
+    whole, rest = divmod(size_bytes, KB)
+    return f"{size_bytes}b" if rest else f"{whole}k"
 
 
 def rounds(servers: int, size_bytes: int, rate_mbps: int = USUAL_RATE_MBPS) -> int:
@@ -77,12 +84,14 @@ def rounds(servers: int, size_bytes: int, rate_mbps: int = USUAL_RATE_MBPS) -> i
 
 
 def bed_config(tcp: str, servers: int, rate_mbps: int = USUAL_RATE_MBPS) -> BedConfig:
-    """Return the network: queues and hosts as the TCP scheme has them, and no controller."""
+    """Return the network: queues and hosts as the TCP scheme has them, and a controller only if it
+    regulates."""
     chosen = scheme(tcp)
     return BedConfig(
         topology="star",
         senders=incast(servers, 1).senders,
-        scheme=None,
+        scheme=None if tcp in without_regulation() else chosen.regulation,
+        controller=chosen.controller,
         rate_bps=rate_mbps * 1_000_000,
         bottleneck_limit_bytes=_BUFFER_BYTES,
         queue=chosen.queue,
@@ -103,51 +112,60 @@ def places(bed: Bed, servers: int) -> list[Place]:
 class Network:
     """A test bed that stands, and the runs on it."""
 
-    def __init__(self, bed: Bed, spec: RunsSpec, servers: Sequence[Server]) -> None:
+    def __init__(self, bed: Bed, spec: RunsSpec) -> None:
         self.bed = bed
         self.spec = spec
-        self.servers = servers
+        self.objects = _objects(bed.run_dir / "objects", spec.sizes)
         self.log = bed.run_dir / "workload.log"
         self.settings = observation.settings(bed)
         self._void: Counter[tuple[str, int]] = Counter()
 
-    def valid_run(self, contender: str, size_kb: int, number: int) -> list[dict[str, Any]]:
+    def valid_run(self, contender: str, size: int, number: int) -> list[dict[str, Any]]:
         """Return the record of a run, after those of runs that were not valid and therefore done
         again: at most MOST_VOID_RUNS for each contender and size. All are reported and kept."""
         records = []
         while True:
-            name = f"{contender}-{size_kb}k-{number}"
+            name = f"{contender}-{size_name(size)}-{number}"
             try:
-                record, queue = self.run(contender, size_kb)
+                record, queue = self.run(contender, size)
             except (FountainError, ProgramError) as failed:
-                record = {"contender": contender, "size_kb": size_kb, "void": [str(failed)]}
+                record = {"contender": contender, "size": size, "void": [str(failed)]}
                 queue = parse("")
             void = bool(record["void"])
             if void:
-                self._void[contender, size_kb] += 1
-                name += f"-void{self._void[contender, size_kb]}"
+                self._void[contender, size] += 1
+                name += f"-void{self._void[contender, size]}"
             _keep(Path(self.spec.records) / name, record, queue)
             _say(self.spec, record, f"run {number} of {self.spec.repeats}")
             records.append(record)
-            if not void or self._void[contender, size_kb] > MOST_VOID_RUNS:
+            if not void or self._void[contender, size] > MOST_VOID_RUNS:
                 return records
 
-    def run(self, contender: str, size_kb: int) -> tuple[dict[str, Any], QueueTrace]:
+    def run(self, contender: str, size: int) -> tuple[dict[str, Any], QueueTrace]:
         """Fetch; return what there is to know of it, ``void`` naming the checks that fail."""
-        count = rounds(self.spec.servers, size_kb * KB, self.spec.rate_mbps)
-        with observation.Observation(self.bed) as seen:
+        spec, mode = self.spec, scheme(contender).fetch
+        count = spec.fixed_rounds or rounds(spec.servers, size, spec.rate_mbps)
+        ends: list[dict[str, Any]] = []
+        with self._serving(mode, ends) as servers, observation.Observation(self.bed) as seen:
             processors = Processors(self.bed.ovs.vswitchd_pid)
-            if (mode := scheme(contender).fetch) is not None:
-                told = self._fetch(mode, size_kb, count)
+            if mode is not None:
+                told = self._fetch(servers, mode, size, count)
             else:
-                told = self._read(size_kb, count)
+                told = self._read(size, count)
             told["processors"] = processors.as_record()
-        record = told | self.settings | seen.record
-        record |= {"contender": contender, "size_kb": size_kb}
+        record = told | self.settings | seen.record | {"contender": contender, "size": size}
+        record |= observation.controller(self.bed, seen.record["start_ns"])
+        if isinstance(mode, AtpMode):
+            record["atp"] = atp_counters(told["said"], ends)
+            record["timeouts"] = sum(end["timeouts"] for end in record["atp"].values())
+        else:
+            record["timeouts"] = sum(host.get(TIMEOUTS, 0) for host in record["tcp"].values())
         record["receiver"] = self.bed.roles.receiver
-        record["timeouts"] = sum(host.get(TIMEOUTS, 0) for host in record["tcp"].values())
         checks = validity.network_checks(record, self.bed.config.rate_bps)
         checks.append(validity.all_carried(record, self.bed.config.rate_bps))
+        if self.bed.controller is not None:
+            checks.append(validity.connected(record["events"]))
+            checks.append(validity.without_errors(record["controller_errors"]))
         record["checks"] = [asdict(check) for check in checks]
         record["void"] = [
             f"{check.name}: {check.measured}; should be: {check.bound}"
@@ -156,26 +174,44 @@ class Network:
         ]
         return record, seen.queue
 
-    def _fetch(self, mode: Mode, size_kb: int, count: int) -> dict[str, Any]:
-        argv = fountain.fetch_argv(self.servers, f"{size_kb}k", mode, rounds=count)
+    def _serving(
+        self, mode: Mode | AtpMode | None, ends: list[dict[str, Any]]
+    ) -> AbstractContextManager[list[Server]]:
+        if mode is None:
+            return nullcontext([])
+        return fountain.servers(
+            self.objects,
+            places(self.bed, self.spec.servers),
+            self.log,
+            serve=mode.serve,
+            options=mode.options if isinstance(mode, AtpMode) else (),
+            ends=ends,
+        )
+
+    def _fetch(
+        self, servers: Sequence[Server], mode: Mode | AtpMode, size: int, count: int
+    ) -> dict[str, Any]:
+        argv = fountain.fetch_argv(servers, size_name(size), mode, rounds=count)
         client = self.bed.host(self.bed.roles.receiver).pid
-        fetched = fountain.fetch(argv, self.log, pid=client)
-        if fetched.round_bytes != (len(self.servers) * size_kb * KB,) * count:
+        fetch = fountain.atp_get if isinstance(mode, AtpMode) else fountain.fetch
+        fetched = fetch(argv, self.log, pid=client)
+        if fetched.round_bytes != (len(servers) * size,) * count:
             raise FountainError(f"not {count} whole rounds: {fetched.round_bytes}")
-        return {
+        told: dict[str, Any] = {
             "round_s": fetched.round_s,
             "round_bytes": fetched.round_bytes,
-            "overhead": fetched.overhead,
-            "symbols_lost": fetched.symbols_lost,
             "said": fetched.said,
         }
+        if isinstance(fetched, Fetched):
+            told |= {"overhead": fetched.overhead, "symbols_lost": fetched.symbols_lost}
+        return told
 
-    def _read(self, size_kb: int, count: int) -> dict[str, Any]:
+    def _read(self, size: int, count: int) -> dict[str, Any]:
         hosts = len(self.bed.roles.senders)
         spec = IncastSpec(
             senders=hosts,
             rounds=count,
-            block_bytes=self.spec.servers * size_kb * KB,
+            block_bytes=self.spec.servers * size,
             connections_per_sender=self.spec.servers // hosts,
         )
         with (
@@ -193,36 +229,45 @@ class Network:
 
 def measure(spec: RunsSpec) -> list[dict[str, Any]]:
     """Do all runs of ``spec``, contenders in turns; return what ``_KEPT`` names of each."""
-    with ExitStack() as stack:
-        bed = stack.enter_context(Bed(bed_config(spec.tcp, spec.servers, spec.rate_mbps)))
+    with Bed(bed_config(spec.tcp, spec.servers, spec.rate_mbps)) as bed:
         bed.require_forwarding()
-        serving: list[Server] = []
-        if any(scheme(name).fetch for name in spec.contenders):
-            folder = _objects(bed.run_dir / "objects", spec.sizes_kb)
-            log = bed.run_dir / "workload.log"
-            listening = fountain.servers(folder, places(bed, spec.servers), log)
-            serving = stack.enter_context(listening)
-        network = Network(bed, spec, serving)
+        observation.require_extension(bed)
+        network = Network(bed, spec)
         return [
             {key: record[key] for key in _KEPT if key in record}
             for number in range(1, spec.repeats + 1)
-            for size_kb in spec.sizes_kb
+            for size in spec.sizes
             for name in spec.contenders
-            for record in network.valid_run(name, size_kb, number)
+            for record in network.valid_run(name, size, number)
         ]
 
 
 _KEPT = (
-    "contender", "size_kb", "round_s", "round_bytes", "overhead", "symbols_lost", "timeouts",
-    "dropped", "void",
+    "contender", "size", "round_s", "round_bytes", "overhead", "symbols_lost", "timeouts",
+    "atp", "dropped", "void",
 )  # fmt: skip
 
 
-def _objects(folder: Path, sizes_kb: Sequence[int]) -> Path:
+def atp_counters(
+    client: Mapping[str, Any], servers: Sequence[Mapping[str, Any]]
+) -> dict[str, dict[str, int]]:
+    """Return what the client and, in sum, the servers have counted, from their last messages.
+
+    Raises FountainError where a server has not said it.
+    """
+    if any("atp" not in end for end in servers):
+        raise FountainError(f"a server ended without its counters: {servers}"[:200])
+    summed: Counter[str] = Counter()
+    for end in servers:
+        summed.update(end["atp"])
+    return {"client": dict(client["atp"]), "servers": dict(summed)}
+
+
+def _objects(folder: Path, sizes: Sequence[int]) -> Path:
     """Make files of random bytes, called by their size."""
     folder.mkdir()
-    for size_kb in sizes_kb:
-        (folder / f"{size_kb}k").write_bytes(os.urandom(size_kb * KB))
+    for size in sizes:
+        (folder / size_name(size)).write_bytes(os.urandom(size))
     return folder
 
 
@@ -233,7 +278,7 @@ def _keep(folder: Path, record: dict[str, Any], queue: QueueTrace) -> None:
 
 
 def _say(spec: RunsSpec, record: dict[str, Any], which: str) -> None:
-    said = f"{record['contender']:9} n={spec.servers} {record['size_kb']} KiB, {which}"
+    said = f"{record['contender']:9} n={spec.servers} {size_name(record['size'])}, {which}"
     if "round_s" in record:
         goodput = sum(record["round_bytes"]) * 8e-6 / sum(record["round_s"])
         said += f": {goodput:.1f} Mb/s, {record['timeouts']} timeouts, {record['dropped']} drops"
