@@ -408,10 +408,11 @@ impl Connection {
         }
         self.received.handle_timeout(now);
         self.streams.handle_timeout(now);
-        self.owes_ping |= self.keep_alive_at().is_some_and(|at| at <= now);
         if self.timeout_at().is_some_and(|at| at <= now) {
             self.on_timeout(now);
         }
+        // Last, since the peer is asked only when nothing is on its way.
+        self.owes_ping |= self.keep_alive_at().is_some_and(|at| at <= now);
     }
 
     // For inspection
