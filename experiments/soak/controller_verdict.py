@@ -10,14 +10,12 @@ from experiments.soak.trend import Sample
 # Memory may seem to grow by this much an hour, or over the whole of a soak by what it moves about
 # anyway and an arena of the allocator.
 SLOPE_KB_PER_HOUR = 512.0
-_ARENA_KB = 1024.0
-_SPREADS = 4.0
+# Memory that was watched for less than a minute may still be filling up.
+_MEMORY = trend.MemoryBound(chance_kb=1024.0, least_s=60.0, slope_kb_per_hour=SLOPE_KB_PER_HOUR)
 # The last third may be slower than the first by this factor, and by the noise of a machine.
 _DELAY_RATIO, _DELAY_NOISE_US = 1.5, 200.0
 # What the controller counts may differ from the truth by what is on its way.
 _ON_ITS_WAY, _SHARE_ON_ITS_WAY = 40, 0.01
-# Memory that was watched for less than this may still be filling up.
-_LEAST_WATCHED_S = 60.0
 # The first part of a soak, or more of a short one: caches fill.
 _WARM_UP, _WARM_UP_S, _MOST_WARM_UP = 0.3, 240.0, 0.5
 
@@ -88,26 +86,9 @@ def unexpected(log: Iterable[str]) -> list[str]:
 
 
 def _memory(settled: Sequence[Sample], faults: list[str]) -> dict[str, float]:
-    points = [(sample.at_s, float(sample.rss_kb)) for sample in settled]
-    slope_kb_s = trend.slope(points)
-    watched_s = points[-1][0] - points[0][0]
-    if watched_s < _LEAST_WATCHED_S:
-        raise ValueError(f"memory was watched for {watched_s:.0f} s, not {_LEAST_WATCHED_S:g}")
-    grown_kb = slope_kb_s * watched_s
-    noise_kb = _ARENA_KB + _SPREADS * trend.spread(points, slope_kb_s)
-    if slope_kb_s * 3600 > SLOPE_KB_PER_HOUR and grown_kb > noise_kb:
-        faults.append(
-            f"memory grows by {slope_kb_s * 3600:.0f} kB an hour: {grown_kb:.0f} kB while it was "
-            f"watched, where {noise_kb:.0f} kB may be chance"
-        )
-    first, last = trend.thirds([rss_kb for _, rss_kb in points])
-    return {
-        "rss_kb_per_hour": round(slope_kb_s * 3600, 1),
-        "rss_noise_kb": round(noise_kb, 1),
-        "rss_first_third_kb": first,
-        "rss_last_third_kb": last,
-        "rss_most_kb": max(rss_kb for _, rss_kb in points),
-    }
+    figures, fault = trend.memory(settled, _MEMORY)
+    faults += [fault] if fault else []
+    return figures
 
 
 def _delays(late: Sequence[Minute], faults: list[str]) -> dict[str, float]:

@@ -78,3 +78,43 @@ def thirds(values: Sequence[float]) -> tuple[float, float]:
         raise ValueError(f"{len(values)} samples have no thirds")
     third = len(values) // 3
     return float(np.median(values[:third])), float(np.median(values[-third:]))
+
+
+@dataclass(frozen=True)
+class MemoryBound:
+    """What the memory of a process may do: grow by ``slope_kb_per_hour``, and by chance by
+    ``chance_kb`` and ``spreads`` times the spread of its samples, which cover ``least_s``."""
+
+    chance_kb: float
+    least_s: float
+    slope_kb_per_hour: float = 0.0
+    spreads: float = 4.0
+
+
+def memory(samples: Sequence[Sample], bound: MemoryBound) -> tuple[dict[str, float], str | None]:
+    """Return the figures of a process's memory, and what is wrong with it.
+
+    Raises ValueError where the samples cover too little.
+    """
+    points = [(sample.at_s, float(sample.rss_kb)) for sample in samples]
+    slope_kb_s = slope(points)
+    watched_s = points[-1][0] - points[0][0]
+    if watched_s < bound.least_s:
+        raise ValueError(f"memory was watched for {watched_s:.0f} s, not {bound.least_s:g}")
+    grown_kb = slope_kb_s * watched_s
+    noise_kb = bound.chance_kb + bound.spreads * spread(points, slope_kb_s)
+    fault = None
+    if slope_kb_s * 3600 > bound.slope_kb_per_hour and grown_kb > noise_kb:
+        fault = (
+            f"memory grows by {slope_kb_s * 3600:.0f} kB an hour: {grown_kb:.0f} kB while it was "
+            f"watched, where {noise_kb:.0f} kB may be chance"
+        )
+    first, last = thirds([rss_kb for _, rss_kb in points])
+    figures = {
+        "rss_kb_per_hour": round(slope_kb_s * 3600, 1),
+        "rss_noise_kb": round(noise_kb, 1),
+        "rss_first_third_kb": first,
+        "rss_last_third_kb": last,
+        "rss_most_kb": max(rss_kb for _, rss_kb in points),
+    }
+    return figures, fault

@@ -11,6 +11,7 @@ import numpy as np
 
 from experiments.soak.atp.work import CheckError, Client, Tally
 from experiments.traffic.programs.app import Service, program
+from experiments.traffic.programs.http import configure, nginx_argv
 
 SIZES_BYTES = (
     0, 1, 2, 100, 1_000, 1_447, 1_448, 1_449, 4_096, 16_384, 65_535, 65_536, 65_537, 300_000,
@@ -22,31 +23,6 @@ _LARGE_BYTES, _SHARE_OF_LARGE = 5_000_000, 0.2
 _PATIENCE_S = 240
 _TIMED_OUT = 28
 _KEPT = 3
-
-_CONFIGURATION = """\
-worker_processes 1;
-user root;
-pid {folder}/pid;
-error_log {folder}/errors;
-events {{ worker_connections 4096; }}
-http {{
-    access_log off;
-    default_type application/octet-stream;
-    sendfile on;
-    tcp_nopush on;
-    client_max_body_size 64m;
-    server {{
-        listen {port} backlog=4096;
-        root {folder}/files;
-        location /stored/ {{ dav_methods PUT; }}
-    }}
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-}}
-"""
 
 
 @dataclass(frozen=True)
@@ -80,13 +56,12 @@ class Nginx(Service):
             path = folder / "files" / f"{number}_{size}"
             path.write_bytes(content)
             self.files.append(File(path, size, hashlib.sha256(content).hexdigest()))
-        text = _CONFIGURATION.format(folder=folder, port=self.port)
-        (folder / "nginx.conf").write_text(text)
+        stores = "location /stored/ { dav_methods PUT; }"
+        configure(folder, self.port, http="client_max_body_size 64m;", server=stores)
 
     def argv(self, folder: Path) -> list[str]:
         """See Service."""
-        server = program("nginx", "nginx")
-        return [server, "-c", str(folder / "nginx.conf"), "-g", "daemon off;", "-e", "stderr"]
+        return nginx_argv(folder)
 
 
 def difference(received: Path, wanted: File) -> str | None:

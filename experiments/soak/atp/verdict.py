@@ -20,9 +20,8 @@ NEEDED = (
 _LOSS_FACTOR, _MANY_PACKETS = 2.0, 20_000
 # The first part of a soak, or more of a short one: queues and pools grow to their sizes.
 _WARM_UP, _WARM_UP_S, _MOST_WARM_UP = 0.3, 600.0, 0.5
-_LEAST_WATCHED_S = 45.0
 # Memory may seem to grow by what the allocator moves about; the load is of random sizes.
-_ARENA_KB, _SPREADS = 2048.0, 4.0
+_MEMORY = trend.MemoryBound(chance_kb=2048.0, least_s=45.0)
 _SPARE_DESCRIPTORS = 4
 # The connections that are open at a time are of random number, too.
 _GROWTH_OF_DESCRIPTORS, _MOVING_DESCRIPTORS = 1.25, 24
@@ -163,30 +162,16 @@ def _resources(proxy: ProxyEnd, faults: list[str]) -> dict[str, float]:
     end_s = proxy.samples[-1].at_s if proxy.samples else 0.0
     begin_s = min(max(_WARM_UP * end_s, _WARM_UP_S), _MOST_WARM_UP * end_s)
     settled = [sample for sample in proxy.samples if sample.at_s >= begin_s]
-    points = [(sample.at_s, float(sample.rss_kb)) for sample in settled]
-    slope_kb_s = trend.slope(points)
-    watched_s = points[-1][0] - points[0][0]
-    if watched_s < _LEAST_WATCHED_S:
-        raise ValueError(f"memory was watched for {watched_s:.0f} s, not {_LEAST_WATCHED_S:g}")
-    grown_kb = slope_kb_s * watched_s
-    noise_kb = _ARENA_KB + _SPREADS * trend.spread(points, slope_kb_s)
-    first, last = trend.thirds([sample.rss_kb for sample in settled])
-    if grown_kb > noise_kb:
-        faults.append(
-            f"{proxy.name} proxy: memory grows by {slope_kb_s * 3600:.0f} kB an hour: "
-            f"{grown_kb:.0f} kB while it was watched, where {noise_kb:.0f} kB may be chance"
-        )
+    figures, fault = trend.memory(settled, _MEMORY)
+    if fault:
+        faults.append(f"{proxy.name} proxy: {fault}")
     few, many = trend.thirds([sample.descriptors for sample in settled])
     if many > few * _GROWTH_OF_DESCRIPTORS + _MOVING_DESCRIPTORS:
         faults.append(
             f"{proxy.name} proxy: descriptors grow: {few:g} in the first third, {many:g} in "
             "the last"
         )
-    return {
-        "rss_kb_per_hour": round(slope_kb_s * 3600, 1),
-        "rss_noise_kb": round(noise_kb, 1),
-        "rss_first_third_kb": first,
-        "rss_last_third_kb": last,
+    return figures | {
         "rss_most_kb": max(sample.rss_kb for sample in proxy.samples),
         "descriptors_first_third": few,
         "descriptors_last_third": many,

@@ -43,12 +43,11 @@ http {{
     default_type application/octet-stream;
     sendfile on;
     tcp_nopush on;
-    keepalive_requests 1000000000;
+    {http}
     server {{
         listen {port} backlog=4096;
-        listen [::]:{port} backlog=4096;
-        listen {http2_port} http2 backlog=4096;
         root {folder}/files;
+        {server}
     }}
     client_body_temp_path {folder}/body;
     proxy_temp_path {folder}/proxy;
@@ -70,6 +69,19 @@ end
 """
 
 
+def configure(folder: Path, port: int, *, http: str, server: str) -> None:
+    """Write the configuration of an nginx that serves ``folder``/files: ``http`` and ``server`` are
+    directives of these contexts besides."""
+    text = _CONFIGURATION.format(folder=folder, port=port, http=http, server=server)
+    (folder / "nginx.conf").write_text(text)
+
+
+def nginx_argv(folder: Path) -> list[str]:
+    """Return the command of an nginx that is configured in ``folder``."""
+    server = program("nginx", "nginx")
+    return [server, "-c", str(folder / "nginx.conf"), "-g", "daemon off;", "-e", "stderr"]
+
+
 class Nginx(Service):
     """nginx with files of SIZES_BYTES, named after their sizes."""
 
@@ -82,13 +94,12 @@ class Nginx(Service):
         files.mkdir()
         for size in SIZES_BYTES:
             (files / str(size)).write_bytes(bytes(size))
-        text = _CONFIGURATION.format(folder=folder, port=self.port, http2_port=_HTTP2_PORT)
-        (folder / "nginx.conf").write_text(text)
+        listens = f"listen [::]:{self.port} backlog=4096; listen {_HTTP2_PORT} http2 backlog=4096;"
+        configure(folder, self.port, http="keepalive_requests 1000000000;", server=listens)
 
     def argv(self, folder: Path) -> list[str]:
         """See Service."""
-        server = program("nginx", "nginx")
-        return [server, "-c", str(folder / "nginx.conf"), "-g", "daemon off;", "-e", "stderr"]
+        return nginx_argv(folder)
 
 
 SERVER = Nginx()

@@ -1,9 +1,9 @@
 //! What the commands over ATP have in common: ends of connections, and what they count.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use transport::atp::{ConnectionConfig, Endpoint, EndpointBuilder, Statistics};
+use transport::atp::{Connection, ConnectionConfig, Endpoint, EndpointBuilder, Statistics};
 use udp::Limits;
 
 use crate::Failure;
@@ -13,6 +13,9 @@ use crate::retry::interruption;
 use crate::security::{self, Security};
 use crate::serve::seconds;
 use crate::target::Host;
+
+/// Between attempts to reach somebody.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 impl AtpLimits {
     /// How connections behave by these options.
@@ -69,6 +72,34 @@ impl AtpLimits {
             builder = builder.tls_client(tls.clone());
         }
         Ok((builder.client().map_err(Failure::new)?, security))
+    }
+}
+
+/// Connects to a server, again and again until there is no time left.
+///
+/// # Errors
+/// Why not, for a person.
+pub(crate) async fn reach(
+    endpoint: &Endpoint,
+    security: &Security,
+    host: &Host,
+    until: Instant,
+) -> Result<Connection, String> {
+    loop {
+        let (endpoint, to) = (endpoint.clone(), host.to_string());
+        let connecting = tokio::task::spawn_blocking(move || endpoint.connect(&to));
+        let connected = tokio::time::timeout_at(until.into(), connecting).await;
+        let connected = connected.map_err(|_| format!("{host} does not answer"))?;
+        match connected.map_err(|error| error.to_string())? {
+            Ok(connection) => return Ok(connection),
+            Err(error) => {
+                security.require_unchanged().map_err(|failure| failure.to_string())?;
+                if Instant::now() + PAUSE >= until {
+                    return Err(error.to_string());
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use transport::atp::{Connection, ConnectionConfig, Endpoint};
 
 use crate::Failure;
 use crate::args::AtpGet;
-use crate::atp::counted;
+use crate::atp::{counted, reach};
 use crate::console::{bar, clean, complain, print, say};
 use crate::fetch::destination::{Destination, Wanted};
 use crate::retry::on_stop;
@@ -30,8 +30,6 @@ use crate::security::Security;
 use crate::serve::seconds;
 use crate::target::{AtpUrl, Host};
 
-/// Between attempts to reach a server.
-const PAUSE: Duration = Duration::from_millis(100);
 /// What an error's body is shown of.
 const MOST_SAID_BYTES: usize = 300;
 
@@ -139,29 +137,13 @@ impl Client {
         let mut connections = HashMap::new();
         for url in &args.urls {
             if !connections.contains_key(&url.host) {
-                let connection = self.reach(&url.host).await?;
+                let until = Instant::now() + self.retry;
+                let connection = reach(&self.endpoint, &self.security, &url.host, until).await;
+                let connection = connection.map_err(Failure::new)?;
                 connections.insert(url.host.clone(), connection);
             }
         }
         Ok(connections)
-    }
-
-    async fn reach(&self, host: &Host) -> Result<Connection, Failure> {
-        let until = Instant::now() + self.retry;
-        loop {
-            let (endpoint, to) = (self.endpoint.clone(), host.to_string());
-            let connected = tokio::task::spawn_blocking(move || endpoint.connect(&to)).await;
-            match connected.map_err(Failure::new)? {
-                Ok(connection) => return Ok(connection),
-                Err(error) => {
-                    self.security.require_unchanged()?;
-                    if Instant::now() + PAUSE >= until {
-                        return Err(Failure::new(error));
-                    }
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        }
     }
 
     /// Fetches a file to where it belongs; returns its bytes.

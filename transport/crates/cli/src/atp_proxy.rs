@@ -15,7 +15,7 @@ use transport::atp::{Closed, Connection, ConnectionConfig, Endpoint, Stream};
 
 use crate::Failure;
 use crate::args::AtpProxy;
-use crate::atp::counted;
+use crate::atp::{PAUSE, counted, reach};
 use crate::console::{clean, complain, print, say};
 use crate::retry::on_stop;
 use crate::security::Security;
@@ -30,8 +30,6 @@ const STREAM_BYTES: u64 = 1 << 20;
 /// What streams are given up with.
 const CODE_UNREACHABLE: u64 = 1;
 const CODE_BROKEN: u64 = 2;
-/// Between attempts to reach somebody.
-const PAUSE: Duration = Duration::from_millis(100);
 /// A client that says nothing for so long waits for its server to speak first.
 const SPEAKS_FIRST: Duration = Duration::from_millis(2);
 /// The system has no room for another connection.
@@ -381,26 +379,10 @@ impl Near {
         if let Some(connection) = &*link {
             return Ok(connection.clone());
         }
-        loop {
-            let (endpoint, to) = (self.proxy.endpoint.clone(), self.to.to_string());
-            let connecting = tokio::task::spawn_blocking(move || endpoint.connect(&to));
-            let connected = tokio::time::timeout_at(until.into(), connecting).await;
-            let connected = connected.map_err(|_| format!("{} does not answer", self.to))?;
-            match connected.map_err(|error| error.to_string())? {
-                Ok(connection) => {
-                    let peer = connection.remote().to_string();
-                    self.proxy.say(|| json!({"event": "connected", "peer": peer}));
-                    return Ok(link.insert(connection).clone());
-                }
-                Err(error) => {
-                    self.security.require_unchanged().map_err(|failure| failure.to_string())?;
-                    if Instant::now() + PAUSE >= until {
-                        return Err(error.to_string());
-                    }
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        }
+        let connection = reach(&self.proxy.endpoint, &self.security, &self.to, until).await?;
+        let peer = connection.remote().to_string();
+        self.proxy.say(|| json!({"event": "connected", "peer": peer}));
+        Ok(link.insert(connection).clone())
     }
 
     fn lost(&self, why: &Closed) {
