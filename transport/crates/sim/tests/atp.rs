@@ -344,6 +344,19 @@ fn settle(network: &mut Network, unsettled: &mut Vec<(StreamId, usize, Fate)>) {
     }
 }
 
+#[test]
+fn parity_goes_on_where_it_repairs_losses() {
+    let mut pair = Pair::over(1, link());
+    pair.network.link_mut(pair.forth).faults = Faults { loss: Loss::Independent(0.05), ..Faults::default() };
+    for flows in 1..=100 {
+        pair.send(CLIENT, bytes(flows, 8_500));
+        assert!(pair.run_until_ended(SERVER, flows as usize, SECOND));
+    }
+    let counters = pair.counters(CLIENT);
+    assert!(counters.repaired_at_peer > counters.requested + counters.timed_out, "{counters:?}");
+    assert!(counters.parity_bytes * 5 > counters.sent_bytes, "{counters:?}");
+}
+
 /// 10,000 of them take minutes: `WEIR_NETWORKS` says how many.
 fn networks() -> u32 {
     std::env::var("WEIR_NETWORKS").ok().map_or(150, |count| count.parse().expect("a number of networks"))

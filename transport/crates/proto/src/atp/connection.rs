@@ -5,13 +5,13 @@ mod outgoing;
 
 use std::time::Duration;
 
-use wire::atp::MAX_TOKEN_BYTES;
+use wire::atp::{MAX_MEMBERS, MAX_TOKEN_BYTES};
 use wire::packet::Kind;
 
 use super::after::After;
 use super::interface::{Closed, ConnectionConfig, Counters, Event, KnownServer, Read, StreamId, WriteError};
 use super::opening::Opening;
-use super::parity::{Grouping, Repairing};
+use super::parity::{Benefit, Grouping, Repairing};
 use super::received::Received;
 use super::rtt::Rtt;
 use super::sent::SentPackets;
@@ -71,6 +71,7 @@ pub struct Connection {
     rtt: Rtt,
     sent: SentPackets,
     grouping: Grouping,
+    benefit: Benefit,
     received: Received,
     repairing: Repairing,
     /// The length of the longest frames that groups may have: there is memory for their sums.
@@ -165,6 +166,7 @@ impl Connection {
             rtt: Rtt::default(),
             sent: SentPackets::default(),
             grouping: Grouping::default(),
+            benefit: Benefit::default(),
             received: Received::new(now),
             repairing: Repairing::default(),
             longest: 0,
@@ -449,7 +451,7 @@ impl Connection {
 
     /// Packets that one parity is for, at present.
     pub fn group(&self) -> u32 {
-        self.window.group()
+        if self.benefit.is_small() { MAX_MEMBERS as u32 } else { self.window.group() }
     }
 
     /// Bytes on their way.

@@ -48,6 +48,36 @@ impl Group {
     }
 }
 
+/// What parity is good for. Where a queue overflows again and again, nearly everything that is lost has to be asked for, and parity only adds
+/// to what there is no room for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Benefit {
+    repaired: u64,
+    asked_for: u64,
+}
+
+impl Benefit {
+    /// Losses that are remembered: at least the last so many, if there were as many. Nothing is said of fewer than half of them.
+    const LOSSES: u64 = 32;
+    /// It is small if less than one loss in so many was repaired.
+    const LEAST: u64 = 8;
+
+    /// Parity has repaired so many losses, or so many had to be sent again.
+    pub(crate) fn on_losses(&mut self, repaired: u64, asked_for: u64) {
+        self.repaired += repaired;
+        self.asked_for += asked_for;
+        while self.repaired + self.asked_for >= 2 * Self::LOSSES {
+            (self.repaired, self.asked_for) = (self.repaired / 2, self.asked_for / 2);
+        }
+    }
+
+    /// Whether parity is worth no more than one packet at the end of what is sent.
+    pub(crate) fn is_small(&self) -> bool {
+        let losses = self.repaired + self.asked_for;
+        losses >= Self::LOSSES / 2 && self.repaired * Self::LEAST < losses
+    }
+}
+
 /// Which packets are sent in which group, and the groups whose parity is to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Grouping {
@@ -287,6 +317,23 @@ mod tests {
         let mut repairing = Repairing::default();
         let repaired = repairing.on_parity(&groups[0].parity());
         assert_eq!(repaired, Some(Repaired { number: 0, frames: packets[0].clone() }));
+    }
+
+    #[test]
+    fn its_benefit_is_small_where_nothing_is_repaired_and_until_something_is() {
+        let mut benefit = Benefit::default();
+        assert!(!benefit.is_small(), "nothing is known");
+        benefit.on_losses(0, 15);
+        assert!(!benefit.is_small(), "not enough is known");
+        benefit.on_losses(0, 1000);
+        assert!(benefit.is_small());
+        let until = (1..100).find(|_| {
+            benefit.on_losses(1, 0);
+            !benefit.is_small()
+        });
+        assert!(until.is_some_and(|count| count < 64), "{until:?}");
+        benefit.on_losses(10, 30);
+        assert!(!benefit.is_small(), "a quarter is repaired");
     }
 
     proptest! {

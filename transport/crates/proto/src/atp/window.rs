@@ -95,9 +95,11 @@ impl Window {
     }
 
     /// Packets that one parity is for. At the beginning it is few. It grows with the window, since nothing is lost, and shrinks with it
-    /// (section II-A), but never to fewer than at the beginning, and it is never more than the window.
+    /// (section II-A), but never to fewer than at the beginning. It is no more than the window, unless that is shorter than such a group:
+    /// then a parity for each packet or two would only add to what there is no room for.
     pub fn group(&self) -> u32 {
-        self.group.min(self.bytes / self.packet_bytes).min(MOST_GROUP) as u32
+        let window = self.bytes / self.packet_bytes;
+        self.group.min(window.max(INITIAL_GROUP)).min(MOST_GROUP) as u32
     }
 
     /// Bytes have been acknowledged. `limited`: the window was what kept more from being sent.
@@ -226,6 +228,6 @@ mod tests {
             assert!(window.group() <= last);
             last = window.group();
         }
-        assert_eq!(last, 2, "no more than the window");
+        assert_eq!((last, packets(&window)), (3, LEAST_PACKETS), "as at the beginning");
     }
 }

@@ -307,8 +307,9 @@ impl Connection {
             self.on_acknowledged(sent);
         }
         let newest = newest.unwrap_or(self.heard);
-        if ack.counts.repaired > self.repaired_at_peer {
+        if let Some(repaired @ 1..) = ack.counts.repaired.checked_sub(self.repaired_at_peer) {
             self.repaired_at_peer = ack.counts.repaired;
+            self.benefit.on_losses(repaired, 0);
             self.window.on_congestion(now, newest, Congestion::Light);
         }
         let marked = self.marking.ce();

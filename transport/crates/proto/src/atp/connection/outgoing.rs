@@ -136,7 +136,7 @@ impl Connection {
     fn transmit_data(&mut self, now: Time, kind: Kind, buffer: &mut Vec<u8>, ahead: u8) {
         let (room, floor) = (self.frame_bytes(), self.floor());
         let flight = u32::from(ahead) + 1;
-        let most = self.window.group();
+        let most = self.group();
         let mut content = self.sent.content();
         let tells_token = self.has_token();
         let Self { packets, streams, received, grouping, after, token, owes_done, .. } = self;
@@ -269,6 +269,7 @@ impl Connection {
 
     /// Packets have been lost, and parity has not brought them.
     pub(super) fn on_lost(&mut self, now: Time, lost: Vec<Sent>) {
+        self.benefit.on_losses(0, lost.len() as u64);
         for sent in &lost {
             self.window.on_congestion(now, sent.at, Congestion::Heavy);
         }
