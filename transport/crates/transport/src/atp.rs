@@ -30,7 +30,6 @@
 //! # }
 //! ```
 
-mod blocking;
 mod stream;
 
 use std::future::poll_fn;
@@ -49,7 +48,6 @@ pub use udp::AtpStatistics as Statistics;
 
 pub use self::stream::{ReadHalf, Stream, WriteHalf};
 
-use self::blocking::{wait_for, wait_until};
 use crate::error::{Error, Result};
 use crate::setup::{Connecting, Listening, Peer, listen_address};
 
@@ -128,7 +126,7 @@ impl Endpoint {
                 Err(error) => failure = error,
             }
             let until = (addresses.len() > 0).then(|| Instant::now() + ATTEMPT_DELAY);
-            let answer = wait_until(until, |context| {
+            let answer = self.atp.wait_receiving_until(until, |context| {
                 let mut at = 0;
                 while let Some(connection) = trying.get(at) {
                     match connection.poll_connected(context) {
@@ -180,7 +178,7 @@ impl Endpoint {
 
     /// Waits for the next connection that somebody has made to it; none once it is closed.
     pub fn accept(&self) -> Option<Connection> {
-        wait_for(|context| self.atp.poll_accept(context)).map(|id| self.accepted(id))
+        self.atp.wait(|context| self.atp.poll_accept(context)).map(|id| self.accepted(id))
     }
 
     /// The same in a task.
@@ -340,7 +338,7 @@ impl Connection {
     /// # Errors
     /// Why it has not.
     pub fn connected(&self) -> io::Result<()> {
-        wait_for(|context| self.poll_connected(context)).map_err(stream::of_closed)
+        self.0.atp.wait_receiving(|context| self.poll_connected(context)).map_err(stream::of_closed)
     }
 
     /// Opens a stream; waits as long as the peer lets no more of them be open.
@@ -348,7 +346,7 @@ impl Connection {
     /// # Errors
     /// The connection is over.
     pub fn open(&self) -> io::Result<Stream> {
-        let opened = wait_for(|context| self.0.atp.poll_open(self.0.id, context));
+        let opened = self.0.atp.wait_receiving(|context| self.0.atp.poll_open(self.0.id, context));
         opened.map(|id| Stream::new(self.clone(), id)).map_err(stream::of_closed)
     }
 
@@ -366,7 +364,7 @@ impl Connection {
     /// # Errors
     /// The connection is over.
     pub fn accept_stream(&self) -> io::Result<Stream> {
-        let opened = wait_for(|context| self.0.atp.poll_accept_stream(self.0.id, context));
+        let opened = self.0.atp.wait_receiving(|context| self.0.atp.poll_accept_stream(self.0.id, context));
         opened.map(|id| Stream::new(self.clone(), id)).map_err(stream::of_closed)
     }
 
@@ -392,7 +390,7 @@ impl Connection {
 
     /// Waits until it is over, and says why it is.
     pub fn closed(&self) -> Closed {
-        wait_for(|context| self.0.atp.poll_closed(self.0.id, context))
+        self.0.atp.wait(|context| self.0.atp.poll_closed(self.0.id, context))
     }
 
     /// The same in a task.

@@ -89,6 +89,49 @@ fn pair() -> (Endpoint, Endpoint, (Connection, Stream), (Connection, Stream)) {
     (server, client, (to_server, out), (to_client, came))
 }
 
+/// A thread reads what does not come: it receives for all the others.
+fn at_the_socket(connection: &Connection) -> thread::JoinHandle<std::io::Result<usize>> {
+    let mut silent = connection.open().unwrap();
+    let reading = thread::spawn(move || silent.read(&mut [0]));
+    thread::sleep(Duration::from_millis(50));
+    reading
+}
+
+#[test]
+fn what_comes_for_others_while_a_thread_waits_at_the_socket_is_theirs_at_once() {
+    let (_server, at, fingerprint) = echo("127.0.0.1:0", ConnectionConfig::default());
+    let client = Endpoint::builder().trust(fingerprint).client().unwrap();
+    let [connection, other] = [(); 2].map(|()| client.connect(&at.to_string()).unwrap());
+    let reading = at_the_socket(&connection);
+    let begun = Instant::now();
+    for count in [1, 100_000] {
+        for connection in [&connection, &other] {
+            assert!(ask(connection, &bytes(count)) == bytes(count));
+        }
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    // And it is itself woken by what other threads do.
+    connection.close(7, "enough");
+    let error = reading.join().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotConnected, "{error}");
+    assert!(ask(&other, b"the socket's thread receives again") == b"the socket's thread receives again");
+}
+
+#[test]
+fn a_thread_whose_time_is_over_at_the_socket_leaves_it_to_others() {
+    let (_server, at, fingerprint) = echo("127.0.0.1:0", ConnectionConfig::default());
+    let client = Endpoint::builder().trust(fingerprint).client().unwrap();
+    let connection = client.connect(&at.to_string()).unwrap();
+    for _ in 0..5 {
+        let mut silent = connection.open().unwrap();
+        silent.set_timeout(Some(Duration::from_millis(20)));
+        let begun = Instant::now();
+        assert_eq!(silent.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!((20..5_000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+        assert!(ask(&connection, &bytes(50_000)) == bytes(50_000));
+    }
+}
+
 #[test]
 fn a_stream_that_is_dropped_is_not_taken_for_one_that_ends() {
     let (_server, _client, (to_server, mut out), (_to_client, mut came)) = pair();

@@ -1,8 +1,9 @@
 //! ATP: one thread for a socket and all of its connections, whose streams are read and written from any thread or task.
 //!
 //! Who writes sends at once, unless the socket's thread is at work: then that sends it along with what else there is. What waits is
-//! a [`Context`]'s waker, so that threads and tasks of any executor wait in the same way.
+//! a [`Context`]'s waker, so that threads and tasks of any executor wait in the same way; but a thread that waits can receive meanwhile.
 
+mod blocking;
 mod state;
 
 use std::io;
@@ -27,7 +28,7 @@ use crate::poller::{Events, Interest, Poller};
 use crate::socket::{Buffers, DataSocket};
 
 const SOCKET: usize = 0;
-/// Whoever writes so soon after something was sent leaves it to the socket's thread, which takes what others write meanwhile along.
+/// Whoever writes so soon after somebody else who did leaves it to the socket's thread, which takes what others write meanwhile along.
 const TOGETHER: Duration = Duration::from_micros(30);
 /// Batches of datagrams that are read before others may have the endpoint.
 const RECEIVE_BATCHES: usize = 8;
@@ -68,9 +69,14 @@ pub struct Atp {
 }
 
 struct Shared {
+    /// Whoever receives has them. They are locked before the state, if both are.
+    buffers: Mutex<Buffers>,
     state: Mutex<State>,
     socket: DataSocket,
+    /// Where the socket's thread sleeps.
     poller: Poller,
+    /// Where a thread sleeps that waits, and receives meanwhile.
+    waiters: Poller,
     clock: Clock,
 }
 
@@ -87,9 +93,12 @@ impl Atp {
         let endpoint = Endpoint::new(EndpointConfig { connection, limits, server, key });
         let socket = DataSocket::bind(bind)?;
         let poller = Poller::new()?;
-        poller.add(socket.socket(), SOCKET, Interest::Read)?;
-        let state = Mutex::new(State::new(endpoint));
-        let shared = Arc::new(Shared { state, socket, poller, clock: Clock::start() });
+        let waiters = Poller::new()?;
+        for poller in [&poller, &waiters] {
+            poller.add(socket.socket(), SOCKET, Interest::Read)?;
+        }
+        let (buffers, state) = (Mutex::new(Buffers::new()), Mutex::new(State::new(endpoint)));
+        let shared = Arc::new(Shared { buffers, state, socket, poller, waiters, clock: Clock::start() });
         let of_thread = shared.clone();
         let thread = thread::Builder::new().name("atp".into()).spawn(move || of_thread.run())?;
         Ok(Atp { shared, thread: Mutex::new(Some(thread)) })
@@ -383,8 +392,9 @@ impl Atp {
         let done = does(&mut state, now);
         let mut woken = Wakers::default();
         if state.is_asleep() {
-            let sends = !state.has_sent_since(now - TOGETHER);
+            let sends = state.sent <= now - TOGETHER;
             if sends {
+                state.sent = now;
                 self.shared.transmit(&mut state);
                 state.take_events(now, &mut woken);
             }
@@ -440,9 +450,21 @@ impl Shared {
         let was_full = state.is_full();
         state.transmit(self.clock.now(), &self.socket);
         if state.is_full() != was_full {
-            // It fails only for a socket that is none.
-            let _ = self.poller.modify(self.socket.socket(), SOCKET, Interest::with(state.is_full()));
+            self.watch(state);
         }
+    }
+
+    /// Has the socket's thread woken by what it is to do.
+    fn watch(&self, state: &State) {
+        let interest = Interest::of(!state.relieved, state.is_full());
+        // It fails only for a socket that is none.
+        let _ = self.poller.modify(self.socket.socket(), SOCKET, interest);
+    }
+
+    /// The socket has failed a thread that has received: its own is to end with that.
+    fn fail(&self, error: io::Error) {
+        self.lock().failure = Some(error);
+        let _ = self.poller.notify();
     }
 
     /// Takes what connections have to tell, and wakes who waits for it; then sends. Whoever is woken runs meanwhile, and what it writes
@@ -465,10 +487,13 @@ impl Shared {
     }
 
     fn serve(&self) -> io::Result<()> {
-        let (mut events, mut buffers) = (Events::new(), Buffers::new());
+        let mut events = Events::new();
         loop {
             let mut state = self.lock();
             state.wake_up();
+            if let Some(error) = state.failure.take() {
+                return Err(error);
+            }
             state = self.flush(state);
             if state.has_news() {
                 // What was sent has made something happen.
@@ -482,7 +507,10 @@ impl Shared {
             let timeout = until.map(|until| until.since(self.clock.now()));
             self.poller.wait(&mut events, timeout)?;
             if events.keys().next().is_some() {
-                self.receive(&mut buffers)?;
+                self.lock().wake_up();
+                if let Some(mut buffers) = self.try_receive() {
+                    self.receive(&mut buffers)?;
+                }
             }
         }
     }
@@ -491,18 +519,16 @@ impl Shared {
         for _ in 0..RECEIVE_BATCHES {
             let mut locked: Option<MutexGuard<'_, State>> = None;
             let more = self.socket.receive(buffers, |received| {
-                let state = locked.get_or_insert_with(|| {
-                    let mut state = self.lock();
-                    state.wake_up();
-                    state
-                });
+                let state = locked.get_or_insert_with(|| self.lock());
                 let now = self.clock.now();
                 for datagram in received.datagrams {
                     state.endpoint.handle_datagram(now, received.from, received.to, received.ecn, datagram);
                 }
             })?;
-            if let Some(state) = locked {
-                drop(self.flush(state));
+            if let Some(state) = locked
+                && self.flush(state).wakes_too_late()
+            {
+                let _ = self.poller.notify();
             }
             if !more {
                 break;

@@ -21,6 +21,8 @@ pub(crate) enum Interest {
     Nothing,
     /// That it can be read.
     Read,
+    /// That it can be written.
+    Write,
     /// That it can be read or written.
     ReadAndWrite,
 }
@@ -28,13 +30,23 @@ pub(crate) enum Interest {
 impl Interest {
     /// That it can be read, and written if something waits for that.
     pub(crate) fn with(write: bool) -> Self {
-        if write { Interest::ReadAndWrite } else { Interest::Read }
+        Interest::of(true, write)
+    }
+
+    pub(crate) fn of(read: bool, write: bool) -> Self {
+        match (read, write) {
+            (false, false) => Interest::Nothing,
+            (true, false) => Interest::Read,
+            (false, true) => Interest::Write,
+            (true, true) => Interest::ReadAndWrite,
+        }
     }
 
     fn flags(self) -> epoll::EventFlags {
         match self {
             Interest::Nothing => epoll::EventFlags::empty(),
             Interest::Read => epoll::EventFlags::IN,
+            Interest::Write => epoll::EventFlags::OUT,
             Interest::ReadAndWrite => epoll::EventFlags::IN | epoll::EventFlags::OUT,
         }
     }
@@ -142,6 +154,8 @@ mod tests {
         assert_eq!(ready(&poller, LONG), [7], "it was not read");
         poller.modify(&one, 7, Interest::Nothing).unwrap();
         assert_eq!(ready(&poller, NO_TIME), []);
+        poller.modify(&one, 7, Interest::Write).unwrap();
+        assert_eq!(ready(&poller, LONG), [7]);
         one.recv(&mut [0]).unwrap();
         poller.modify(&one, 7, Interest::ReadAndWrite).unwrap();
         assert_eq!(ready(&poller, LONG), [7], "it can be written");

@@ -10,7 +10,6 @@ use proto::atp::{Closed, StreamId};
 use udp::StreamError;
 
 use super::Connection;
-use super::blocking::wait_until;
 
 /// A stream. It is read and written by threads ([`Read`], [`Write`]) or tasks (tokio's `AsyncRead` and `AsyncWrite`).
 ///
@@ -148,7 +147,8 @@ impl WriteHalf {
     pub fn finish_with(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
         loop {
-            let written = wait_until(deadline, |context| self.poll_write_last(context, bytes));
+            let atp = self.one.connection.0.atp.clone();
+            let written = atp.wait_receiving_until(deadline, |context| self.poll_write_last(context, bytes));
             bytes = &bytes[written.unwrap_or_else(too_late)?..];
             if bytes.is_empty() {
                 return Ok(());
@@ -209,14 +209,16 @@ impl Drop for WriteHalf {
 impl Read for ReadHalf {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
-        wait_until(deadline, |context| self.poll_read(context, out)).unwrap_or_else(too_late)
+        let atp = self.one.connection.0.atp.clone();
+        atp.wait_receiving_until(deadline, |context| self.poll_read(context, out)).unwrap_or_else(too_late)
     }
 }
 
 impl Write for WriteHalf {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
-        wait_until(deadline, |context| self.poll_write(context, bytes)).unwrap_or_else(too_late)
+        let atp = self.one.connection.0.atp.clone();
+        atp.wait_receiving_until(deadline, |context| self.poll_write(context, bytes)).unwrap_or_else(too_late)
     }
 
     /// What is written is sent at once in any case.

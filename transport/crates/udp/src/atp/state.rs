@@ -1,6 +1,7 @@
 //! What is behind the lock: the endpoint, and who waits for what.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::task::{Context, Poll, Waker};
 
 use proto::Time;
@@ -62,10 +63,14 @@ pub(super) struct State {
     /// A burst while it is made, and one that the socket had no room for.
     buffer: Vec<u8>,
     unsent: Option<Transmit>,
-    /// When something was sent last.
-    sent: Time,
+    /// When somebody who writes has sent last.
+    pub(super) sent: Time,
     /// The socket's thread sleeps, until then at most.
     asleep: Option<Option<Time>>,
+    /// A thread that waits receives, so that the socket's thread does not.
+    pub(super) relieved: bool,
+    /// The socket has failed another thread.
+    pub(super) failure: Option<io::Error>,
 }
 
 impl State {
@@ -80,6 +85,8 @@ impl State {
             unsent: None,
             sent: Time::ZERO,
             asleep: None,
+            relieved: false,
+            failure: None,
         }
     }
 
@@ -230,18 +237,12 @@ impl State {
                     }
                 }
             };
-            self.sent = now;
             let Transmit { to, from, ecn, segment_bytes } = transmit;
             if !socket.send_with(ecn, to, from, &self.buffer, segment_bytes) {
                 self.unsent = Some(transmit);
                 return;
             }
         }
-    }
-
-    /// Whether something was sent then or later.
-    pub(super) fn has_sent_since(&self, time: Time) -> bool {
-        self.sent > time
     }
 
     /// Whether the socket has no room.
