@@ -195,13 +195,15 @@ def test_with_atp_its_tails_and_medians_are_compared_with_tcps(
 ) -> None:
     monkeypatch.setitem(lines.LINES, "atp", Line("ATP", "atp", "k"))
     figures = cell("loss1_tcp", [8000]) | cell("loss1_atp", [2000]) | cell("none_atp", [1000])
-    figures |= cell("none_tcp", [2000])
+    figures |= cell("none_tcp", [2000]) | cell("none_tls", [4000])
     assert conclusion.conclude(figures) == {
         "disturbed": "",
         "atp_p99_ratio_loss1_transfer": 4,
         "atp_p99_ratio_loss1_whole": 4,
         "atp_median_ratio_none_transfer": 0.5,
         "atp_median_ratio_none_whole": 0.5,
+        "atp_median_ratio_none_transfer_tls": 0.25,
+        "atp_median_ratio_none_whole_tls": 0.25,
     }
 
 
@@ -225,7 +227,7 @@ def test_the_suite_is_known() -> None:
         "random",
         "bursts",
     ]
-    assert set(LINES) >= {"atp", "tcp", "tcp_old", "quic"}
+    assert set(LINES) >= {"atp", "tcp", "tcp_old", "tls", "quic"}
 
 
 def test_a_program_is_compared_by_the_tail_that_it_reports() -> None:

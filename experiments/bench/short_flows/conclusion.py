@@ -1,6 +1,7 @@
 """What follows from the times of ``bench short-flows``: ATP's beside TCP's, tables, a picture."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from experiments.traffic.programs.app import REQUESTS
 
 PICTURE = "short_flows.png"
 _RATIOS = (("p99", "loss1"), ("p99", "tcp"), ("median", "none"))
-_OURS, _THEIRS = "atp", "tcp"
+# TCP as it is, and with what ATP's connections always have.
+_OURS, _THEIRS = "atp", {"tcp": "", "tls": "_tls"}
 _MEASURED = "_whole_median_ms"
 # The flows themselves leave nine tenths of two processors idle.
 _IDLE, _LEAST_IDLE_PCT = "_processors_idle_pct", 75
@@ -35,17 +37,17 @@ def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return what follows from what was measured.
 
     ``atp_p99_ratio_SETTING_TIME`` is how many times ATP's tail TCP's is,
-    ``atp_median_ratio_SETTING_TIME`` how many times TCP's median ATP's is. ``disturbed`` names
-    where others used the processors meanwhile, so that tails are the machine's.
+    ``atp_median_ratio_SETTING_TIME`` how many times TCP's median ATP's is; with ``_tls`` at the
+    end, the same of TLS over TCP. ``disturbed`` names where others used the processors meanwhile,
+    so that tails are the machine's.
     """
     ratios: dict[str, Any] = {"disturbed": " ".join(_disturbed(figures))}
-    for quantile, setting in _RATIOS:
-        for time in TIMES:
-            ours, theirs = (f"{setting}_{who}_{time}_{quantile}_ms" for who in (_OURS, _THEIRS))
-            if ours in figures and theirs in figures:
-                name = f"{_OURS}_{quantile}_ratio_{setting}_{time}"
-                ratio = figures[ours] / figures[theirs]
-                ratios[name] = ratio if quantile == "median" else 1 / ratio
+    for (quantile, setting), time, (their, suffix) in product(_RATIOS, TIMES, _THEIRS.items()):
+        ours, theirs = (f"{setting}_{who}_{time}_{quantile}_ms" for who in (_OURS, their))
+        if ours in figures and theirs in figures:
+            name = f"{_OURS}_{quantile}_ratio_{setting}_{time}{suffix}"
+            ratio = figures[ours] / figures[theirs]
+            ratios[name] = ratio if quantile == "median" else 1 / ratio
     return ratios
 
 

@@ -27,6 +27,7 @@ LINES = {
     "atp_bare": Line("ATP, no parity", "atp-bare", "#CC79A7"),
     "tcp": Line("TCP", "tcp", "#0072B2"),
     "tcp_old": Line("TCP, no TLP", "tcp", "#56B4E9", _OLD),
+    "tls": Line("TLS over TCP, resumed", "tls", "#000000"),
     "quic": Line("QUIC, resumed", "quic", "#E69F00"),
     "quic_cold": Line("QUIC", "quic-cold", "#D55E00"),
 }

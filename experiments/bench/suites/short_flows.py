@@ -11,14 +11,15 @@ Connections of 8.5 kB follow one another over one link of 100 Mb/s with RED, as 
 (section III): alone, beside an endless TCP stream, with 1 % of all frames lost, and beside an
 overload of UDP. Then sweeps of loss, at random and in bursts; 20 MB beside 20 MB of TCP; 32 servers
 that answer one client at once over ATP, LTTP and TCP; and programs over fountain atp-proxy and
-without it, with 1 % of all frames lost both ways, and with none. TCP is CUBIC as Linux has it, and
-without RACK and tail loss probes; QUIC is quinn. Beside the JSON: short_flows.png.
+without it, with 1 % of all frames lost both ways, and with none. TCP is CUBIC as Linux has it,
+without RACK and tail loss probes, and with TLS; QUIC is quinn. Beside the JSON: short_flows.png.
 
 A figure is SETTING_LINE_TIME_QUANTILE_ms: TIME is whole, from before the connection is opened, or
 transfer, once data may be sent, both until the sender knows that all has arrived.
 SETTING_LINE_lost_pct is what was lost of the flows' frames. A flow of more than 30 s counts as
 30 s, and as failed.
-atp_p99_ratio_SETTING_TIME is TCP's over ATP's, atp_median_ratio_SETTING_TIME ATP's over TCP's."""
+atp_p99_ratio_SETTING_TIME is TCP's over ATP's, atp_median_ratio_SETTING_TIME ATP's over TCP's;
+with _tls at the end, the same of TLS over TCP."""
 
 _FLOWS = "experiments.bench.short_flows.flows"
 _LOSSES_PCT = (0.1, 0.5, 1, 2, 5)

@@ -7,6 +7,7 @@ mod atp;
 mod quic;
 mod tcp;
 mod timed;
+mod tls;
 mod udp_load;
 
 use std::io::{self, Read};
@@ -87,6 +88,8 @@ enum Protocol {
     AtpBare,
     /// The system's TCP, in clear
     Tcp,
+    /// TLS 1.3 over the system's TCP; the second connection and those after it resume the session of one before
+    Tls,
     /// quinn; the second connection and those after it resume the session of one before
     Quic,
     /// quinn, a full handshake for each connection
@@ -99,6 +102,7 @@ fn main() -> Result<(), Failure> {
             Protocol::Atp => atp::serve(listen, true),
             Protocol::AtpBare => atp::serve(listen, false),
             Protocol::Tcp => tcp::serve(listen),
+            Protocol::Tls => tls::serve(listen),
             Protocol::Quic | Protocol::QuicCold => quic::serve(listen),
         },
         Command::Run { protocol, connect, certificate, count, warm_up, bytes, gap_ms } => {
@@ -110,6 +114,7 @@ fn main() -> Result<(), Failure> {
                 Protocol::Atp => Box::new(atp::To::new(connect, certificate()?, true)?),
                 Protocol::AtpBare => Box::new(atp::To::new(connect, certificate()?, false)?),
                 Protocol::Tcp => Box::new(tcp::To(connect)),
+                Protocol::Tls => Box::new(tls::To::new(connect, certificate()?)?),
                 Protocol::Quic => Box::new(quic::To::new(connect, certificate()?, true)?),
                 Protocol::QuicCold => Box::new(quic::To::new(connect, certificate()?, false)?),
             };

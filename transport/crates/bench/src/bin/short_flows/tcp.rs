@@ -49,7 +49,7 @@ impl Client for To {
 }
 
 /// Segments that the kernel has sent again on this connection.
-fn retransmissions(stream: &TcpStream) -> Option<u32> {
+pub(crate) fn retransmissions(stream: &TcpStream) -> Option<u32> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: `info` has `length` bytes, and the socket is open.
