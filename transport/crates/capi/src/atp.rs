@@ -16,7 +16,7 @@ use std::time::Duration;
 use proto::Time;
 use proto::atp::{ALPN, Connection, ConnectionId, EndpointConfig};
 use proto::pinned::Pinned;
-use rustls::crypto::ring::default_provider;
+use proto::protect::cryptography;
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
@@ -139,7 +139,7 @@ impl Endpoint {
         if let Some(config) = self.clients.get(&server) {
             return Ok(config.clone());
         }
-        let provider = Arc::new(default_provider());
+        let provider = cryptography();
         let pinned = Pinned::new(provider.clone(), move |shown, _| fingerprint(shown) == server);
         let builder = ClientConfig::builder_with_details(provider, self.told.clone())
             .with_protocol_versions(&[&TLS13])
@@ -163,7 +163,7 @@ fn server(
     told: Arc<Told>,
     early: bool,
 ) -> Result<Arc<ServerConfig>, Fault> {
-    let provider = Arc::new(default_provider());
+    let provider = cryptography();
     let builder = ServerConfig::builder_with_details(provider.clone(), told)
         .with_protocol_versions(&[&TLS13])
         .map_err(tls)?;

@@ -353,8 +353,9 @@ fn parity_goes_on_where_it_repairs_losses() {
         assert!(pair.run_until_ended(SERVER, flows as usize, SECOND));
     }
     let counters = pair.counters(CLIENT);
-    assert!(counters.repaired_at_peer > counters.requested + counters.timed_out, "{counters:?}");
-    assert!(counters.parity_bytes * 5 > counters.sent_bytes, "{counters:?}");
+    assert!(counters.repaired_at_peer * 2 > counters.requested + counters.timed_out, "{counters:?}");
+    // Without the benefit it would be one packet in nine.
+    assert!(counters.parity_bytes * 7 > counters.sent_bytes, "{counters:?}");
 }
 
 /// 10,000 of them take minutes: `WEIR_NETWORKS` says how many.

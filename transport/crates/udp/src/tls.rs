@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use proto::pinned::Pinned;
+use proto::protect::cryptography;
 use rustls::client::WebPkiServerVerifier;
-use rustls::crypto::{CryptoProvider, ring as provider};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
@@ -214,7 +215,7 @@ impl From<Vec<Fingerprint>> for Trust {
 /// # Errors
 /// [`enum@Error`].
 pub fn server(identity: Identity, clients: Option<&Trust>) -> Result<Arc<ServerConfig>, Error> {
-    let provider = Arc::new(provider::default_provider());
+    let provider = cryptography();
     let builder = ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(&[&TLS13])?;
     let builder = match clients {
         None => builder.with_no_client_auth(),
@@ -237,7 +238,7 @@ pub fn server(identity: Identity, clients: Option<&Trust>) -> Result<Arc<ServerC
 /// # Errors
 /// [`enum@Error`].
 pub fn client(trust: &Trust, identity: Option<Identity>) -> Result<Arc<ClientConfig>, Error> {
-    let provider = Arc::new(provider::default_provider());
+    let provider = cryptography();
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(&[&TLS13])?;
     let builder = match trust {
         Trust::Authorities(path) => {

@@ -264,8 +264,10 @@ impl Opening {
             return Some(Ok(false));
         };
         let Ok(crypto) = Crypto::parse(body) else { return Some(Ok(false)) };
-        // Only who has got the hello can have made it.
+        // Only who has got the whole hello can have made it.
         self.is_validated = true;
+        let hello = &mut self.levels[0].out;
+        hello.on_acknowledged(0..hello.next_offset(), false);
         Some(self.on_crypto(now, 1, &crypto).map(|()| true))
     }
 
@@ -344,7 +346,9 @@ impl Opening {
         most: usize,
         buffer: &mut Vec<u8>,
     ) {
-        let at = usize::from(!self.levels[0].is_due());
+        // What is under the handshake's keys says that the hello has come, too.
+        let at = usize::from(!self.levels[0].out.is_pending(u64::MAX) && self.keys.is_some());
+        self.levels[0].owes = false;
         let (begin, level) = (buffer.len(), &mut self.levels[at]);
         let room = most - HEADER_BYTES - TAG_BYTES - self.token.len() - 4 * 8;
         let piece = level.out.take(room, u64::MAX);

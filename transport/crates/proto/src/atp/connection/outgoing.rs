@@ -23,6 +23,8 @@ enum Purpose {
     /// Streams, and what is to be told of them.
     Data {
         ahead: u8,
+        /// Those of `ahead` that are of the same kind.
+        follow: u8,
     },
     Parity {
         ahead: u8,
@@ -56,7 +58,7 @@ impl Connection {
         let marks = eliciting && self.marking.is_on();
         match purpose {
             Purpose::Parity { ahead } => self.transmit_parity(now, kind, buffer, ahead),
-            Purpose::Data { ahead } => self.transmit_data(now, kind, buffer, ahead),
+            Purpose::Data { ahead, follow } => self.transmit_data(now, kind, buffer, ahead, follow),
             Purpose::Ping | Purpose::Answer => self.transmit_short(now, kind, buffer, purpose),
         }
         self.owes_floor = false;
@@ -94,7 +96,7 @@ impl Connection {
         if lets && pending > 0 && !self.grouping.is_pressing() {
             // The last packet is followed by parity of all that is open.
             let ahead = follow - 1 + parities + u64::from(self.config.parity);
-            return Some(Purpose::Data { ahead: clamp(ahead) });
+            return Some(Purpose::Data { ahead: clamp(ahead), follow: clamp(follow - 1) });
         }
         if pending == 0 {
             self.grouping.close_all();
@@ -133,9 +135,9 @@ impl Connection {
         self.sent.first().unwrap_or(self.packets.next_number())
     }
 
-    fn transmit_data(&mut self, now: Time, kind: Kind, buffer: &mut Vec<u8>, ahead: u8) {
+    fn transmit_data(&mut self, now: Time, kind: Kind, buffer: &mut Vec<u8>, ahead: u8, follow: u8) {
         let (room, floor) = (self.frame_bytes(), self.floor());
-        let flight = u32::from(ahead) + 1;
+        let flight = u32::from(follow) + 1;
         let most = self.group();
         let mut content = self.sent.content();
         let tells_token = self.has_token();
