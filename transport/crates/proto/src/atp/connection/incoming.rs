@@ -303,7 +303,7 @@ impl Connection {
         for (_, sent) in came {
             let (bytes, rtt) = (u64::from(sent.bytes), self.rtt.get());
             let limited = sent.limited || self.window.was_full_since(sent.at);
-            self.window.on_acknowledged(now, bytes, rtt, limited);
+            self.window.on_acknowledged(now, sent.at, bytes, rtt, limited);
             self.on_acknowledged(sent);
         }
         let newest = newest.unwrap_or(self.heard);
