@@ -1,6 +1,6 @@
 //! TLS 1.3 over the system's TCP: what is as safe as the protocols that are always encrypted.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
@@ -29,16 +29,14 @@ pub(crate) fn serve(listen: SocketAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-fn take(
-    stream: TcpStream,
-    config: Arc<ServerConfig>,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+fn take(stream: TcpStream, config: Arc<ServerConfig>) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut stream = StreamOwned::new(ServerConnection::new(config)?, stream);
+    let tls = ServerConnection::new(config).map_err(io::Error::other)?;
+    let mut stream = StreamOwned::new(tls, stream);
     take_all(&mut stream)?;
     stream.write_all(&[COMPLETE])?;
-    stream.sock.read(&mut [0])?;
-    Ok(())
+    // The client closes first, as in `tcp`.
+    stream.sock.read(&mut [0]).map(|_| ())
 }
 
 /// Flows to a server: the second connection and those after it resume the session of one before.
