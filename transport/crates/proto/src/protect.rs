@@ -29,7 +29,7 @@ const EPOCH_BITS: u32 = 22;
 const DATA: &[u8] = b"weir lttp data";
 const BESIDE: &[u8] = b"weir lttp beside";
 
-/// What TLS is done with: ring's, and AES-128 before what else there is. Data is sealed with that in any case, and SHA-256, which goes with
+/// What TLS is done with: ring's, and AES-128 before what else there is, as it is what seals the data of LTTP and DFCP. SHA-256, which goes with
 /// it and for which processors have instructions, takes a tenth off a handshake beside the SHA-384 of AES-256.
 pub fn cryptography() -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();

@@ -232,6 +232,25 @@ fn any_one_loss_costs_no_timeout() {
 }
 
 #[test]
+fn a_server_that_has_said_all_that_it_may_is_let_say_more_whatever_is_lost() {
+    for first in 0..8 {
+        for second in first..8 {
+            // A new one, or a ticket would stand for the certificate.
+            let tls = Tls::with_a_long_certificate();
+            let lost = move |from, n, _: &mut Vec<u8>| from == 0 && (n == first || n == second);
+            let mut path = Path::new(&tls, b"", [config(), config()]).losing(lost);
+            let stream = path.request(b"a request");
+            path.run_for(500 * MS);
+            assert_eq!(
+                path.ends[1].got.get(&stream).map(Vec::as_slice),
+                Some(&b"a request"[..]),
+                "{first}, {second}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_hello_is_sent_again_the_sooner_the_nearer_the_server_is_known_to_be() {
     for (rtt, waits) in [(None, 20 * MS), (Some(MS / 2), 5 * MS), (Some(100 * MS), 300 * MS)] {
         let known = KnownServer { token: TOKEN.to_vec(), rtt };

@@ -354,7 +354,7 @@ fn parity_goes_on_where_it_repairs_losses() {
     }
     let counters = pair.counters(CLIENT);
     assert!(counters.repaired_at_peer * 2 > counters.requested + counters.timed_out, "{counters:?}");
-    // Without the benefit it would be one packet in nine.
+    // If it were thought of little benefit, it would be one packet in nine.
     assert!(counters.parity_bytes * 7 > counters.sent_bytes, "{counters:?}");
 }
 

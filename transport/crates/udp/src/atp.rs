@@ -1,6 +1,6 @@
 //! ATP: one thread for a socket and all of its connections, whose streams are read and written from any thread or task.
 //!
-//! Who writes sends at once, unless the socket's thread is at work: then that sends it along with what else there is. What waits is
+//! Who writes sends at once, unless others do, too: then the socket's thread sends it along with what else there is. What waits is
 //! a [`Context`]'s waker, so that threads and tasks of any executor wait in the same way; but a thread that waits can receive meanwhile.
 
 mod blocking;
@@ -30,6 +30,8 @@ use crate::socket::{Buffers, DataSocket};
 const SOCKET: usize = 0;
 /// Whoever writes so soon after somebody else who did leaves it to the socket's thread, which takes what others write meanwhile along.
 const TOGETHER: Duration = Duration::from_micros(30);
+/// The same while that thread is at work, and about to send in any case: only who comes after a pause does not wait for it.
+const TOGETHER_AT_WORK: Duration = Duration::from_micros(200);
 /// Batches of datagrams that are read before others may have the endpoint.
 const RECEIVE_BATCHES: usize = 8;
 
@@ -127,6 +129,9 @@ impl Atp {
             _ => remote,
         };
         self.act(|state, now| {
+            if state.closed {
+                return Err(ConnectError::Closed);
+            }
             let id = state.endpoint.connect(now, remote, name, tls)?;
             state.add(id);
             Ok(id)
@@ -277,6 +282,20 @@ impl Atp {
         })
     }
 
+    /// Nobody waits any more for what comes on a stream: who did has waited long enough.
+    pub fn give_up_reading(&self, id: ConnectionId, stream: StreamId) {
+        if let Ok(waiting) = self.shared.lock().waiting(id) {
+            waiting.readers.remove(&stream);
+        }
+    }
+
+    /// Nobody waits any more for room on a stream.
+    pub fn give_up_writing(&self, id: ConnectionId, stream: StreamId) {
+        if let Ok(waiting) = self.shared.lock().waiting(id) {
+            waiting.writers.remove(&stream);
+        }
+    }
+
     /// Tells the peer of a stream that was opened, before there is anything to send on it.
     pub fn announce(&self, id: ConnectionId, stream: StreamId) {
         self.act(|state, _| state.endpoint.with(id, |connection| connection.announce(stream)));
@@ -385,23 +404,22 @@ impl Atp {
         })
     }
 
-    /// Does something with the state, and sends what comes of it, unless the socket's thread is about to.
+    /// Does something with the state, and sends what comes of it, unless others have just done so: then the socket's thread is to.
     fn act<T>(&self, does: impl FnOnce(&mut State, proto::Time) -> T) -> T {
         let mut state = self.shared.lock();
         let now = self.shared.clock.now();
         let done = does(&mut state, now);
         let mut woken = Wakers::default();
-        if state.is_asleep() {
-            let sends = state.sent <= now - TOGETHER;
-            if sends {
-                state.sent = now;
-                self.shared.transmit(&mut state);
-                state.take_events(now, &mut woken);
-            }
-            if !sends || state.wakes_too_late() {
-                // It fails only when the poller is gone, and nobody waits.
-                let _ = self.shared.poller.notify();
-            }
+        let together = if state.is_asleep() { TOGETHER } else { TOGETHER_AT_WORK };
+        let sends = state.sent <= now - together;
+        if sends {
+            state.sent = now;
+            self.shared.transmit(&mut state);
+            state.take_events(now, &mut woken);
+        }
+        if state.is_overslept() || !sends && state.is_asleep() {
+            // It fails only when the poller is gone, and nobody waits.
+            let _ = self.shared.poller.notify();
         }
         drop(state);
         woken.wake();
@@ -526,7 +544,7 @@ impl Shared {
                 }
             })?;
             if let Some(state) = locked
-                && self.flush(state).wakes_too_late()
+                && self.flush(state).is_overslept()
             {
                 let _ = self.poller.notify();
             }

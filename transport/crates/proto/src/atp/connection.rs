@@ -5,7 +5,7 @@ mod outgoing;
 
 use std::time::Duration;
 
-use wire::atp::{MAX_MEMBERS, MAX_TOKEN_BYTES};
+use wire::atp::MAX_TOKEN_BYTES;
 use wire::packet::Kind;
 
 use super::after::After;
@@ -25,6 +25,8 @@ use crate::protect::{Protection, Side};
 
 /// Parts of the idle time after which a peer is asked whether it is there.
 const KEEP_ALIVE: u32 = 3;
+/// Packets of a group, at least, where parity repairs little. With longer ones it would repair no more of losses that are random.
+const GROUP_OF_LITTLE_BENEFIT: u32 = 16;
 /// A closed connection answers what still comes with its end for so many timeouts.
 const LINGER: u32 = 3;
 /// The protocol's own code of a connection that the peer has broken; applications have those below.
@@ -451,7 +453,8 @@ impl Connection {
 
     /// Packets that one parity is for, at present.
     pub fn group(&self) -> u32 {
-        if self.benefit.is_small() { MAX_MEMBERS as u32 } else { self.window.group() }
+        let group = self.window.group();
+        if self.benefit.is_small() { group.max(GROUP_OF_LITTLE_BENEFIT) } else { group }
     }
 
     /// Bytes on their way.

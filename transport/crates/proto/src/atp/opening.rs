@@ -388,8 +388,11 @@ impl Opening {
         self.on_sent(buffer.len() - begin);
     }
 
+    /// Whether something may have to be sent although nothing comes: what was not acknowledged; and by a client until TLS is through, since
+    /// its server may have sent as much as it is allowed to (RFC 9002, section 6.2.2.1).
     fn waits(&self) -> bool {
-        self.levels.iter().any(|level| level.out.held_bytes() > 0)
+        let is_unfinished = self.side == Side::Client && !self.is_through();
+        is_unfinished || self.levels.iter().any(|level| level.out.held_bytes() > 0)
     }
 
     /// When [`Opening::handle_timeout`] has something to do.
@@ -402,6 +405,9 @@ impl Opening {
             self.timeout = (2 * self.timeout).min(LONGEST_TIMEOUT);
             self.sent = None;
             self.repeat(now);
+            if self.side == Side::Client {
+                self.levels[usize::from(self.keys.is_some())].owes = true;
+            }
             self.timer = Some(now + self.timeout);
         }
     }

@@ -71,7 +71,7 @@ impl Benefit {
         }
     }
 
-    /// Whether parity is worth no more than one packet at the end of what is sent.
+    /// Whether parity is not worth what it costs: then it is to be rare, but still there, as it may be worth more later.
     pub(crate) fn is_small(&self) -> bool {
         let losses = self.repaired + self.asked_for;
         losses >= Self::LOSSES / 2 && self.repaired * Self::LEAST < losses

@@ -208,14 +208,16 @@ mod tests {
     #[test]
     fn what_was_sent_before_a_decrease_counts_again_only_if_it_is_heavier() {
         let mut window = Window::new(PACKET);
+        window.on_acknowledged(at(1), at(0), 36_000, RTT, true);
+        assert_eq!(packets(&window), 40.0);
         window.on_congestion(at(2), at(1), Congestion::Light);
         window.on_congestion(at(2), at(1), Congestion::Light);
-        assert_eq!(packets(&window), 10.0 * AFTER_REPAIR);
+        assert_eq!(packets(&window), 40.0 * AFTER_REPAIR);
         window.on_congestion(at(2), at(1), Congestion::Heavy);
         window.on_congestion(at(2), at(2), Congestion::Heavy);
-        assert_eq!(packets(&window), 10.0 * AFTER_LOSS);
+        assert_eq!(packets(&window), 40.0 * AFTER_LOSS);
         window.on_congestion(at(4), at(3), Congestion::Light);
-        assert_eq!(packets(&window), (10.0 * AFTER_LOSS * AFTER_REPAIR).max(LEAST_PACKETS));
+        assert_eq!(window.bytes(), (48_000.0 * AFTER_LOSS * AFTER_REPAIR).round() as u64);
         for ms in 5..50 {
             window.on_congestion(at(ms), at(ms), Congestion::Heavy);
         }

@@ -16,7 +16,17 @@ pub struct Tls {
 impl Tls {
     /// With a certificate of its own.
     pub fn new() -> Self {
-        let made = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
+        Tls::of(["here".to_owned()])
+    }
+
+    /// With a certificate of 5 kB.
+    #[allow(dead_code)] // Each test program uses a part of it.
+    pub fn with_a_long_certificate() -> Self {
+        Tls::of(["here".to_owned()].into_iter().chain((0..400).map(|n| format!("{n:05}.here"))))
+    }
+
+    fn of(names: impl IntoIterator<Item = String>) -> Self {
+        let made = rcgen::generate_simple_self_signed(names.into_iter().collect::<Vec<_>>()).unwrap();
         let (certificate, key) = (made.cert.der().clone(), made.signing_key.serialize_der());
         let mut roots = RootCertStore::empty();
         roots.add(certificate.clone()).unwrap();
@@ -36,7 +46,7 @@ impl Tls {
     }
 
     /// The same, with tickets by which clients may send data before the server has answered.
-    #[allow(dead_code)] // Each test program uses a part of it.
+    #[allow(dead_code)]
     pub fn early() -> Self {
         let mut tls = Tls::new();
         Arc::get_mut(&mut tls.client).unwrap().enable_early_data = true;

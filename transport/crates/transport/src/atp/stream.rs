@@ -43,6 +43,15 @@ struct One {
 }
 
 impl One {
+    fn atp(&self) -> &udp::Atp {
+        &self.connection.0.atp
+    }
+
+    fn too_late_to_write(&self) -> io::Result<usize> {
+        self.atp().give_up_writing(self.connection.0.id, self.id);
+        too_late()
+    }
+
     fn code(&self) -> u64 {
         *self.code.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,9 +156,10 @@ impl WriteHalf {
     pub fn finish_with(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
         loop {
-            let atp = self.one.connection.0.atp.clone();
-            let written = atp.wait_receiving_until(deadline, |context| self.poll_write_last(context, bytes));
-            bytes = &bytes[written.unwrap_or_else(too_late)?..];
+            let one = self.one.clone();
+            let written =
+                one.atp().wait_receiving_until(deadline, |context| self.poll_write_last(context, bytes));
+            bytes = &bytes[written.unwrap_or_else(|| one.too_late_to_write())?..];
             if bytes.is_empty() {
                 return Ok(());
             }
@@ -209,16 +219,21 @@ impl Drop for WriteHalf {
 impl Read for ReadHalf {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
-        let atp = self.one.connection.0.atp.clone();
-        atp.wait_receiving_until(deadline, |context| self.poll_read(context, out)).unwrap_or_else(too_late)
+        let one = self.one.clone();
+        let read = one.atp().wait_receiving_until(deadline, |context| self.poll_read(context, out));
+        read.unwrap_or_else(|| {
+            one.atp().give_up_reading(one.connection.0.id, one.id);
+            too_late()
+        })
     }
 }
 
 impl Write for WriteHalf {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
-        let atp = self.one.connection.0.atp.clone();
-        atp.wait_receiving_until(deadline, |context| self.poll_write(context, bytes)).unwrap_or_else(too_late)
+        let one = self.one.clone();
+        let written = one.atp().wait_receiving_until(deadline, |context| self.poll_write(context, bytes));
+        written.unwrap_or_else(|| one.too_late_to_write())
     }
 
     /// What is written is sent at once in any case.

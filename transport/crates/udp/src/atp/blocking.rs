@@ -180,3 +180,86 @@ impl Shared {
         self.watch(state);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc::channel;
+    use std::task::Waker;
+
+    use proto::atp::ConnectionConfig;
+    use proto::limits::Limits;
+
+    use super::super::AtpOptions;
+    use super::*;
+
+    /// One whose thread sleeps, and has no reason to wake.
+    fn end() -> Atp {
+        let end = Atp::bind(AtpOptions {
+            bind: (Ipv4Addr::LOCALHOST, 0).into(),
+            server: None,
+            config: ConnectionConfig::default(),
+            limits: Limits::default(),
+        })
+        .unwrap();
+        until(&end, State::is_asleep);
+        end
+    }
+
+    fn until(end: &Atp, is_so: impl Fn(&State) -> bool) {
+        let begun = Instant::now();
+        while !is_so(&end.shared.lock()) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "not in 20 s");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_thread_receives_while_it_waits_and_no_longer() {
+        let end = end();
+        thread::scope(|scope| {
+            let (tell, told) = channel::<Waker>();
+            let is_ready = Arc::new(AtomicBool::new(false));
+            let (end, ready) = (&end, is_ready.clone());
+            let waiting = scope.spawn(move || {
+                end.wait_receiving(|context| {
+                    let _ = tell.send(context.waker().clone());
+                    if ready.load(Ordering::SeqCst) { Poll::Ready(7) } else { Poll::Pending }
+                })
+            });
+            let waker = told.recv().unwrap();
+            until(end, |state| state.relieved);
+            // Another one that waits leaves it to this.
+            let soon = Some(Instant::now() + Duration::from_millis(20));
+            assert_eq!(end.wait_receiving_until(soon, |_| Poll::<()>::Pending), None);
+            assert!(end.shared.lock().relieved);
+            is_ready.store(true, Ordering::SeqCst);
+            waker.wake();
+            assert_eq!(waiting.join().unwrap(), 7);
+            until(end, |state| !state.relieved);
+        });
+    }
+
+    #[test]
+    fn a_deadline_and_a_close_end_a_wait_at_the_socket() {
+        let end = end();
+        let soon = Instant::now() + Duration::from_millis(50);
+        assert_eq!(end.wait_receiving_until(Some(soon), |_| Poll::<()>::Pending), None);
+        assert!(Instant::now() >= soon && !end.shared.lock().relieved);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| end.wait_receiving(|context| end.poll_accept(context)));
+            until(&end, |state| state.relieved);
+            end.close(0, "");
+            assert_eq!(waiting.join().unwrap(), None);
+        });
+        end.join().unwrap();
+        assert!(!end.shared.lock().relieved);
+    }
+
+    #[test]
+    fn what_fails_a_thread_at_the_socket_ends_the_sockets_own() {
+        let end = end();
+        end.shared.fail(io::Error::other("a broken socket"));
+        assert_eq!(end.join().unwrap_err().to_string(), "a broken socket");
+    }
+}

@@ -277,6 +277,11 @@ impl State {
         }
     }
 
+    /// Whether the socket's thread sleeps although there is something for it to do.
+    pub(super) fn is_overslept(&self) -> bool {
+        self.is_asleep() && (self.wakes_too_late() || self.has_news() || self.is_done())
+    }
+
     /// Whether connections have something to tell.
     pub(super) fn has_news(&self) -> bool {
         self.endpoint.has_events()
