@@ -1,4 +1,4 @@
-//! Erasure codes over GF(2): kernels, row generators, encoders and the solver under all of them.
+//! Erasure codes: over GF(2), kernels, row generators, encoders and the solver under all of them; over GF(256), a code for windows of packets.
 //!
 //! A block of `k` source symbols of equal size becomes an endless sequence of coded symbols, each the XOR of a
 //! set of source symbols (its *row*). [`Rows`] says which set belongs to which index, [`Encoder`] makes coded
@@ -13,10 +13,12 @@ mod decoder;
 mod encoder;
 mod error;
 mod family;
+pub mod gf256;
 pub mod overhead;
 pub mod paper;
 mod precode;
 mod random;
+pub mod rlnc;
 pub mod rows;
 mod seed;
 pub mod soliton;

@@ -2,6 +2,7 @@
 //!
 //! Time is an argument ([`Time`]), randomness a seed but for TLS's own, bytes go in and come out.
 
+pub mod acc;
 pub mod assembly;
 pub mod atp;
 pub mod channel;

@@ -1,0 +1,224 @@
+//! How many coded packets are sent: the paper's drift-plus-penalty (section IV).
+//!
+//! More of them make a timeout of TCP less likely, and a queue longer. Q stands for that queue (Eq. 5); V says what a timeout is worth beside it.
+//! Of all counts that are allowed, the one is taken for which C Q + V P is least (Eq. 8), P being the probability of a timeout (Eq. 1 and 2).
+//!
+//! Two things are not as they are printed. New losses are d - d_last, as d, what the receiver has missed in all, only grows; the paper
+//! has d_last - d. And Eq. 2 is about what is sent for d_new losses: its w has to be d_new, which is also what it says that it is a
+//! function of.
+
+/// Of more packets than this, what is true of so many is true as nearly as a float can say.
+const MOST_COUNTED: u32 = 1000;
+
+/// What the choice depends on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Policy {
+    /// V: what a timeout costs, in coded packets times Q. The paper recommends 2,000 to 5,000.
+    pub timeout_cost: f64,
+    /// lambda: coded packets in a round trip that cost nothing, as Q does not grow by them.
+    pub free_packets: f64,
+    /// S: Q grows no longer than this.
+    pub longest_queue: f64,
+    /// C_max: coded packets at a time, unless more have been lost.
+    pub most_packets: u32,
+}
+
+impl Default for Policy {
+    /// The paper's (section V-A).
+    fn default() -> Self {
+        Policy { timeout_cost: 3000.0, free_packets: 4.0, longest_queue: 1000.0, most_packets: 5 }
+    }
+}
+
+/// Chooses how many coded packets to send.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    policy: Policy,
+    queue: f64,
+}
+
+impl Scheduler {
+    /// One that has sent nothing yet.
+    pub fn new(policy: Policy) -> Self {
+        Scheduler { policy, queue: 0.0 }
+    }
+
+    /// c1: coded packets that follow a window of so many packets, of which each is lost with probability `loss`.
+    pub fn at_end_of_window(&self, window: u32, loss: f64) -> u32 {
+        self.least(0..=self.policy.most_packets, |coded| too_few_arrive(window, loss, coded))
+    }
+
+    /// c2: coded packets that follow on so many new losses, at least as many. The paper searches below C_max; as many as were lost are
+    /// sent where these are more.
+    pub fn on_losses(&self, losses: u32, loss: f64) -> u32 {
+        let most = self.policy.most_packets.saturating_sub(1).max(losses);
+        self.least(losses..=most, |coded| too_many_are_lost(losses, loss, coded))
+    }
+
+    /// A round trip is over, in which so many coded packets were sent (Eq. 5).
+    pub fn on_round_trip(&mut self, coded: u32) {
+        let Policy { free_packets, longest_queue, .. } = self.policy;
+        self.queue = (self.queue + f64::from(coded) - free_packets).clamp(0.0, longest_queue);
+    }
+
+    /// Q.
+    pub fn queue(&self) -> f64 {
+        self.queue
+    }
+
+    /// The smallest count for which C Q + V P is least.
+    fn least(&self, counts: std::ops::RangeInclusive<u32>, timeout: impl Fn(u32) -> f64) -> u32 {
+        let first = *counts.start();
+        let cost = |coded: u32| f64::from(coded) * self.queue + self.policy.timeout_cost * timeout(coded);
+        let best = counts
+            .map(|coded| (coded, cost(coded)))
+            .reduce(|best, next| if next.1 < best.1 { next } else { best });
+        best.map_or(first, |(coded, _)| coded)
+    }
+}
+
+/// The probability that no more than two packets arrive of a window and the coded packets that follow it, so that there are no three duplicate
+/// acknowledgements, for which TCP would send again at once (Eq. 1).
+pub fn too_few_arrive(window: u32, loss: f64, coded: u32) -> f64 {
+    let packets = window.saturating_add(coded).min(MOST_COUNTED);
+    (0..=2.min(packets)).map(|arrive| exactly(packets, packets - arrive, loss)).sum::<f64>().min(1.0)
+}
+
+/// The probability that of what is sent for so many losses, with `coded` packets more, more than `coded` are lost again, so that TCP
+/// waits for its timeout (Eq. 2).
+pub fn too_many_are_lost(losses: u32, loss: f64, coded: u32) -> f64 {
+    let packets = losses.saturating_add(coded).min(MOST_COUNTED);
+    (coded + 1..=packets).map(|lost| exactly(packets, lost, loss)).sum::<f64>().min(1.0)
+}
+
+/// The probability that exactly so many of up to [`MOST_COUNTED`] packets are lost: beyond, the number of ways would be no float any more.
+fn exactly(packets: u32, lost: u32, loss: f64) -> f64 {
+    let arrive = packets - lost;
+    let ways = (0..lost.min(arrive)).fold(1.0, |ways, n| ways * f64::from(packets - n) / f64::from(n + 1));
+    ways * power(loss, lost) * power(1.0 - loss, arrive)
+}
+
+/// `base` to the power of a count; 1 if that is zero, whatever the base.
+fn power(base: f64, exponent: u32) -> f64 {
+    i32::try_from(exponent).map_or(0.0, |exponent| base.powi(exponent))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// How likely each number of losses is, by one packet after the other.
+    fn by_packet(packets: u32, loss: f64) -> Vec<f64> {
+        let mut likely = vec![1.0];
+        for _ in 0..packets {
+            let mut next = vec![0.0; likely.len() + 1];
+            for (lost, share) in likely.iter().enumerate() {
+                next[lost] += share * (1.0 - loss);
+                next[lost + 1] += share * loss;
+            }
+            likely = next;
+        }
+        likely
+    }
+
+    /// Eq. 1, from that.
+    fn too_few(window: u32, loss: f64, coded: u32) -> f64 {
+        by_packet(window + coded, loss).iter().rev().take(3).sum()
+    }
+
+    /// Eq. 2, from that.
+    fn too_many(losses: u32, loss: f64, coded: u32) -> f64 {
+        by_packet(losses + coded, loss).iter().skip(coded as usize + 1).sum()
+    }
+
+    #[test]
+    fn the_papers_probabilities_are_those_of_every_outcome() {
+        assert_eq!(too_few_arrive(1, 0.01, 1), 1.0, "two packets make no three duplicates");
+        assert!((too_few_arrive(3, 0.1, 0) - (1.0 - 0.9_f64.powi(3))).abs() < 1e-12);
+        assert_eq!(too_many_are_lost(0, 0.3, 0), 0.0, "nothing was lost");
+        assert!((too_many_are_lost(1, 0.3, 1) - 0.09).abs() < 1e-12);
+        for loss in [0.0, 0.5, 1.0] {
+            for packets in [0, 1, 1000, u32::MAX] {
+                for value in [too_few_arrive(packets, loss, 5), too_many_are_lost(packets, loss, 5)] {
+                    assert!((0.0..=1.0).contains(&value), "{packets} packets, loss {loss}: {value}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn without_losses_nothing_is_sent_but_for_windows_too_short_for_duplicates() {
+        let scheduler = Scheduler::new(Policy::default());
+        assert_eq!(scheduler.at_end_of_window(10, 0.0), 0);
+        assert_eq!(scheduler.at_end_of_window(1, 0.0), 2, "with two more there are three");
+        assert_eq!(scheduler.on_losses(0, 0.0), 0);
+    }
+
+    #[test]
+    fn as_many_are_sent_as_were_lost_however_many_these_are() {
+        let mut scheduler = Scheduler::new(Policy { longest_queue: 1e9, ..Policy::default() });
+        for _ in 0..100_000 {
+            scheduler.on_round_trip(100);
+        }
+        assert_eq!((scheduler.on_losses(3, 0.01), scheduler.on_losses(9, 0.01)), (3, 9));
+    }
+
+    #[test]
+    fn the_queue_stays_within_its_bound_however_long_it_lasts() {
+        // Nobody sends where a packet costs more than a timeout, so without a bound of its own Q is no longer than V and one step.
+        for timeout_cost in [2000.0, 3000.0, 5000.0] {
+            let policy =
+                Policy { timeout_cost, free_packets: 1.0, longest_queue: f64::INFINITY, most_packets: 5 };
+            let mut scheduler = Scheduler::new(policy);
+            let (mut sum, mut timeouts, rounds) = (0.0, 0.0, 200_000);
+            let mut state = 1_u64;
+            for _ in 0..rounds {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let (window, loss) = ((state >> 60) as u32 + 1, (state >> 32 & 0xff) as f64 / 1024.0);
+                let coded = scheduler.at_end_of_window(window, loss);
+                timeouts += too_few_arrive(window, loss, coded);
+                scheduler.on_round_trip(coded);
+                sum += scheduler.queue();
+                assert!(scheduler.queue() <= timeout_cost + f64::from(policy.most_packets));
+            }
+            println!(
+                "V {timeout_cost}: Q {:.0}, P {:.4}",
+                sum / f64::from(rounds),
+                timeouts / f64::from(rounds)
+            );
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// No count has a lower cost than the chosen one, and none that is smaller has the same.
+        #[test]
+        fn the_choice_is_that_of_trying_every_count(
+            window in 0..60_u32,
+            losses in 0..12_u32,
+            loss in 0.0..1.0_f64,
+            queue in 0.0..1000.0_f64,
+            timeout_cost in 0.0..6000.0_f64,
+            most_packets in 0..9_u32,
+        ) {
+            let policy = Policy { timeout_cost, most_packets, ..Policy::default() };
+            let scheduler = Scheduler { policy, queue };
+            let cost = |coded: u32, timeout: f64| f64::from(coded) * queue + timeout_cost * timeout;
+            let c1 = |coded| cost(coded, too_few(window, loss, coded));
+            let chosen = scheduler.at_end_of_window(window, loss);
+            prop_assert!(chosen <= most_packets);
+            for coded in 0..=most_packets {
+                prop_assert!(c1(chosen) <= c1(coded) + 1e-6, "{chosen} for {coded}");
+            }
+            let c2 = |coded| cost(coded, too_many(losses, loss, coded));
+            let chosen = scheduler.on_losses(losses, loss);
+            prop_assert!(chosen >= losses);
+            for coded in losses..most_packets.max(losses + 1) {
+                prop_assert!(c2(chosen) <= c2(coded) + 1e-6, "{chosen} for {coded}");
+            }
+        }
+    }
+}
