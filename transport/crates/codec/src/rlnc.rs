@@ -469,8 +469,8 @@ mod tests {
                     unknown.iter().map(|number| if is_in(number) { coefficient(*number, *seed) } else { 0 }).collect()
                 })
                 .collect();
-            for at in 0..unknown.len() {
-                prop_assert!(!follows(&rows, at), "{} could be known", unknown[at]);
+            for (at, number) in unknown.iter().enumerate() {
+                prop_assert!(!follows(&rows, at), "{} could be known", number);
             }
         }
     }
