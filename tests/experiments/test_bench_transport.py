@@ -8,7 +8,7 @@ from rich.console import Console
 
 from experiments.bench.sandboxed import Incomplete
 from experiments.bench.suites import SUITES
-from experiments.bench.transport.speed import conclusion, contenders, transfers
+from experiments.bench.transport.speed import conclusion, contenders, requests, transfers
 from experiments.bench.transport.speed.contenders import CONTENDERS, moved_bytes
 from experiments.traffic.program import ProgramError
 
@@ -68,7 +68,8 @@ def test_bounds_that_do_not_hold_are_named_and_the_picture_is_drawn(tmp_path: Pa
     figures |= conclusion.conclude(figures)
     assert figures["checks_missed"].split() == [
         *(f"veth_{name}" for name in (
-            "lttp_1_send_gbps_per_core", "dfcp_send_gbps_per_core", "dfcp_100m_send_cpu_s_per_gb",
+            "lttp_1_send_gbps_per_core", "dfcp_send_gbps_per_core", "atp_send_gbps_per_core",
+            "dfcp_100m_send_cpu_s_per_gb",
         )),
         "idle_share",
     ]  # fmt: skip
@@ -78,6 +79,16 @@ def test_bounds_that_do_not_hold_are_named_and_the_picture_is_drawn(tmp_path: Pa
     assert (tmp_path / conclusion.PICTURE).stat().st_size > 0
 
 
+def test_the_median_turn_of_requests_counts_and_the_slowest_request() -> None:
+    turns = [
+        {"per_second": per_second, "slowest_ms": slowest_ms, "requests": 8, "packets": 2}
+        for per_second, slowest_ms in ((100.0, 3.0), (300.0, 9.0), (200.0, 1.0))
+    ]
+    assert requests.of_turns(turns) == {
+        "requests_per_s": 200.0, "requests_slowest_ms": 9.0, "requests_per_packet": 4.0,
+    }  # fmt: skip
+
+
 def test_programs_of_the_benchmark_have_to_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(contenders.PREFIX_VARIABLE, raising=False)
     with pytest.raises(ProgramError, match="make bench-transport"):
@@ -85,4 +96,4 @@ def test_programs_of_the_benchmark_have_to_be_told(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_suite_is_known() -> None:
-    assert set(SUITES["transport"].groups) == {"loopback", "veth", "idle"}
+    assert set(SUITES["transport"].groups) == {"loopback", "veth", "idle", "requests"}

@@ -26,17 +26,19 @@ _SHOWN = (
 )
 _SEND_GBPS, _FETCH_GBPS = 8, 6
 _SLOW_S_PER_GB, _IDLE_SHARE = 5, 0.01
+_REQUESTS_PER_S = 100_000
 
 
 def _bounds() -> Iterator[tuple[str, float, bool]]:
     """Yield figures, their bounds, and whether they have to be at least that."""
     for medium in MEDIA:
-        for name in ("lttp_1", "dfcp"):
+        for name in ("lttp_1", "dfcp", "atp"):
             yield f"{medium}_{name}_send_gbps_per_core", _SEND_GBPS, True
         for name in ("lttp_1", "lttp_8"):
             yield f"{medium}_{name}_goodput_gbps", _FETCH_GBPS, True
         yield f"{medium}_dfcp_100m_send_cpu_s_per_gb", _SLOW_S_PER_GB, False
     yield "idle_share", _IDLE_SHARE, False
+    yield "requests_per_s", _REQUESTS_PER_S, True
 
 
 def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:

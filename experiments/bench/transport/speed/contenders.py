@@ -125,13 +125,23 @@ def _dfcp(
 def _stream(
     contender: Contender, medium: Medium, _folder: Path, size_bytes: int, log: Path
 ) -> Iterator[Running]:
-    name, address = f"bench-{contender.kind}", f"{medium.far}:{_PORT}"
-    serve = [program(name), "serve", address, *contender.options]
+    with stream_server(contender.kind, medium, contender.options, log) as (pid, reached_by):
+        fetch = [program(f"bench-{contender.kind}"), "fetch", *reached_by, f"--bytes={size_bytes}"]
+        yield Running([pid], [*fetch, *contender.options], near_sends=False)
+
+
+@contextmanager
+def stream_server(
+    kind: str, medium: Medium, options: Sequence[str], log: Path
+) -> Iterator[tuple[int, list[str]]]:
+    """Context manager: ``bench-KIND`` serves at the far end. Yields its process, and how its client
+    reaches it."""
+    name, address = f"bench-{kind}", f"{medium.far}:{_PORT}"
+    serve = [program(name), "serve", address, *options]
     with Command(serve, name=f"{name} serve", log=log, pid=medium.far_pid) as server:
         told = server.expect("listening")
         known = [f"--certificate={told['certificate']}"] if "certificate" in told else []
-        fetch = [program(name), "fetch", address, f"--bytes={size_bytes}", *known]
-        yield Running([server.pid], [*fetch, *contender.options], near_sends=False)
+        yield server.pid, [address, *known]
 
 
 @contextmanager
