@@ -328,14 +328,22 @@ impl Near {
                 complain(&why);
             }
         });
-        loop {
-            match listener.accept().await {
-                Ok((tcp, from)) => {
-                    let near = self.clone();
-                    tokio::spawn(async move { near.take(tcp, from).await });
+        let accepting = async {
+            loop {
+                match listener.accept().await {
+                    Ok((tcp, from)) => {
+                        let near = self.clone();
+                        tokio::spawn(async move { near.take(tcp, from).await });
+                    }
+                    Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
                 }
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             }
+        };
+        // Nobody connects to this end of ATP: that is over when its socket has failed, and then so is the proxy.
+        let failed = async { while self.proxy.endpoint.next().await.is_some() {} };
+        tokio::select! {
+            () = accepting => {}
+            () = failed => {}
         }
     }
 

@@ -7,9 +7,10 @@
 //!
 //! [`Network`] holds [`Node`]s (endpoints without sockets and clocks), [`Link`]s with their queues ([`Discipline`]) and
 //! the routes over them; [`Star`] builds the many-to-one case. [`tcp`] and [`tfrc`] are endpoints to compete with and to study;
-//! [`lttp`] are clients and servers of LTTP with their objects in memory, [`dfcp`] senders and receivers of DFCP, [`atp`] ends of
+//! [`acc`] is TCP-ACC around them; [`lttp`] are clients and servers of LTTP with their objects in memory, [`dfcp`] senders and receivers of DFCP, [`atp`] ends of
 //! ATP's connections.
 
+pub mod acc;
 pub mod atp;
 pub mod dfcp;
 mod faults;

@@ -3,9 +3,10 @@
 //! More of them make a timeout of TCP less likely, and a queue longer. Q stands for that queue (Eq. 5); V says what a timeout is worth beside it.
 //! Of all counts that are allowed, the one is taken for which C Q + V P is least (Eq. 8), P being the probability of a timeout (Eq. 1 and 2).
 //!
-//! Two things are not as they are printed. New losses are d - d_last, as d, what the receiver has missed in all, only grows; the paper
+//! Three things are not as they are printed. New losses are d - d_last, as d, what the receiver has missed in all, only grows; the paper
 //! has d_last - d. And Eq. 2 is about what is sent for d_new losses: its w has to be d_new, which is also what it says that it is a
-//! function of.
+//! function of. And Eq. 1 counts windows of one or two packets even if all of them arrive, as these make no three duplicates; but then
+//! nobody needs any, so that outcome is left out. Otherwise such windows would be followed by coded packets where nothing is ever lost.
 
 /// Of more packets than this, what is true of so many is true as nearly as a float can say.
 const MOST_COUNTED: u32 = 1000;
@@ -77,11 +78,11 @@ impl Scheduler {
     }
 }
 
-/// The probability that no more than two packets arrive of a window and the coded packets that follow it, so that there are no three duplicate
-/// acknowledgements, for which TCP would send again at once (Eq. 1).
+/// The probability that some packet is lost of a window and the coded packets that follow it, and no more than two arrive, so that there are no
+/// three duplicate acknowledgements, for which TCP would send again at once (Eq. 1).
 pub fn too_few_arrive(window: u32, loss: f64, coded: u32) -> f64 {
     let packets = window.saturating_add(coded).min(MOST_COUNTED);
-    (0..=2.min(packets)).map(|arrive| exactly(packets, packets - arrive, loss)).sum::<f64>().min(1.0)
+    (0..packets.min(3)).map(|arrive| exactly(packets, packets - arrive, loss)).sum::<f64>().min(1.0)
 }
 
 /// The probability that of what is sent for so many losses, with `coded` packets more, more than `coded` are lost again, so that TCP
@@ -125,7 +126,7 @@ mod tests {
 
     /// Eq. 1, from that.
     fn too_few(window: u32, loss: f64, coded: u32) -> f64 {
-        by_packet(window + coded, loss).iter().rev().take(3).sum()
+        by_packet(window + coded, loss).iter().skip(1).rev().take(3).sum()
     }
 
     /// Eq. 2, from that.
@@ -135,7 +136,8 @@ mod tests {
 
     #[test]
     fn the_papers_probabilities_are_those_of_every_outcome() {
-        assert_eq!(too_few_arrive(1, 0.01, 1), 1.0, "two packets make no three duplicates");
+        assert_eq!(too_few_arrive(2, 0.0, 0), 0.0, "two packets make no three duplicates, but need none");
+        assert!((too_few_arrive(1, 0.01, 1) - (1.0 - 0.99 * 0.99)).abs() < 1e-12);
         assert!((too_few_arrive(3, 0.1, 0) - (1.0 - 0.9_f64.powi(3))).abs() < 1e-12);
         assert_eq!(too_many_are_lost(0, 0.3, 0), 0.0, "nothing was lost");
         assert!((too_many_are_lost(1, 0.3, 1) - 0.09).abs() < 1e-12);
@@ -149,10 +151,11 @@ mod tests {
     }
 
     #[test]
-    fn without_losses_nothing_is_sent_but_for_windows_too_short_for_duplicates() {
+    fn without_losses_nothing_is_sent() {
         let scheduler = Scheduler::new(Policy::default());
-        assert_eq!(scheduler.at_end_of_window(10, 0.0), 0);
-        assert_eq!(scheduler.at_end_of_window(1, 0.0), 2, "with two more there are three");
+        for window in [0, 1, 2, 3, 10, 1000] {
+            assert_eq!(scheduler.at_end_of_window(window, 0.0), 0);
+        }
         assert_eq!(scheduler.on_losses(0, 0.0), 0);
     }
 
@@ -194,7 +197,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// No count has a lower cost than the chosen one, and none that is smaller has the same.
+        /// No count has a lower cost than the chosen one.
         #[test]
         fn the_choice_is_that_of_trying_every_count(
             window in 0..60_u32,

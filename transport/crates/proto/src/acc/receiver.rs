@@ -1,0 +1,283 @@
+//! What comes (section III-C).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use codec::rlnc::{Decoder, Recovered, Refused};
+
+use super::Feedback;
+use super::sender::Coded;
+use crate::Time;
+use crate::ranges::RangeSet;
+
+/// Packets that are kept back at most, and numbers below the highest of which it is remembered whether they are here.
+const MOST_KEPT: usize = 64;
+
+/// The receiver's end of a flow.
+#[derive(Debug)]
+pub struct Receiver {
+    decoder: Decoder,
+    /// Numbers that are here, from `next` on.
+    here: RangeSet,
+    /// All below are here, or not waited for.
+    next: u64,
+    through: u64,
+    /// Packets that came by themselves.
+    came: u64,
+    lost: u64,
+    /// All below were handed on, or were not here when their turn came.
+    turn: u64,
+    /// Packets that wait for their turn, and since when.
+    waiting: BTreeMap<u64, (Time, Vec<u8>)>,
+    /// How long they do.
+    patience: Duration,
+}
+
+impl Receiver {
+    /// One to which nothing has come. `patience`: how long packets that follow on a lost one are kept back, so that it may be recovered
+    /// before TCP notices.
+    pub fn new(patience: Duration) -> Self {
+        Receiver {
+            decoder: Decoder::new(0),
+            here: RangeSet::default(),
+            next: 0,
+            through: 0,
+            came: 0,
+            lost: 0,
+            turn: 0,
+            waiting: BTreeMap::new(),
+            patience,
+        }
+    }
+
+    /// A packet has come, which its sender has given this number; it codes none below `base` any more. Appends those whose turn it is.
+    pub fn on_packet(&mut self, now: Time, number: u64, base: u64, bytes: &[u8], out: &mut Vec<Vec<u8>>) {
+        self.forget_below(base.min(number));
+        if !self.is_new(number) {
+            return;
+        }
+        self.came += 1;
+        self.see(number);
+        self.take(now, number, bytes.to_vec(), out);
+        let mut recovered = Vec::new();
+        self.decoder.on_packet(number, bytes, &mut recovered);
+        self.take_recovered(now, recovered, out);
+    }
+
+    /// A coded packet has come. Appends what it has brought back, and what waited for that.
+    ///
+    /// # Errors
+    /// [`Refused`]: it was of no use.
+    pub fn on_coded(&mut self, now: Time, coded: &Coded, out: &mut Vec<Vec<u8>>) -> Result<(), Refused> {
+        let mut recovered = Vec::new();
+        self.decoder.on_coded(coded.first, coded.count, coded.seed, &coded.bytes, &mut recovered)?;
+        // Its packets were all sent before it.
+        self.see(coded.first + coded.count as u64 - 1);
+        self.take_recovered(now, recovered, out);
+        Ok(())
+    }
+
+    /// What the sender is to be told.
+    pub fn feedback(&self) -> Feedback {
+        Feedback { next: self.next, through: self.through, lost: self.lost }
+    }
+
+    /// When [`Receiver::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        // Those that have come later may be of lower numbers.
+        self.waiting.values().map(|(since, _)| *since + self.patience).min()
+    }
+
+    /// Hands on what has waited for long enough.
+    pub fn handle_timeout(&mut self, now: Time, out: &mut Vec<Vec<u8>>) {
+        let is_due = |(since, _): &(Time, Vec<u8>)| *since + self.patience <= now;
+        if let Some(last) = self.waiting.iter().rev().find(|(_, one)| is_due(one)).map(|(number, _)| *number)
+        {
+            self.hand_on_through(last, out);
+        }
+    }
+
+    /// Bytes that it holds.
+    pub fn held_bytes(&self) -> usize {
+        self.decoder.held_bytes() + self.waiting.values().map(|(_, bytes)| bytes.capacity()).sum::<usize>()
+    }
+
+    /// Whether a packet is waited for.
+    fn is_new(&self, number: u64) -> bool {
+        number >= self.next && !self.here.contains(number)
+    }
+
+    /// Something was sent up to this number.
+    fn see(&mut self, number: u64) {
+        self.through = self.through.max(number.saturating_add(1));
+        // A packet that was only late was not lost, but d does not fall.
+        self.lost = self.lost.max(self.through.saturating_sub(self.came));
+        // What has not come by now has been sent again by TCP, under another number.
+        self.forget_below(self.through.saturating_sub(MOST_KEPT as u64));
+    }
+
+    fn take_recovered(&mut self, now: Time, recovered: Vec<Recovered>, out: &mut Vec<Vec<u8>>) {
+        for Recovered { number, bytes } in recovered {
+            if self.is_new(number) {
+                self.take(now, number, bytes, out);
+            }
+        }
+    }
+
+    /// A packet is here, by whatever way.
+    fn take(&mut self, now: Time, number: u64, bytes: Vec<u8>, out: &mut Vec<Vec<u8>>) {
+        self.here.insert(number..number + 1);
+        self.advance();
+        if number < self.turn {
+            // It is late, but TCP can still use it.
+            return out.push(bytes);
+        }
+        self.waiting.insert(number, (now, bytes));
+        self.hand_on(out);
+        while self.waiting.len() > MOST_KEPT
+            && let Some(first) = self.waiting.keys().next().copied()
+        {
+            self.hand_on_through(first, out);
+        }
+    }
+
+    /// Hands on packets as long as there is the next.
+    fn hand_on(&mut self, out: &mut Vec<Vec<u8>>) {
+        while let Some((_, bytes)) = self.waiting.remove(&self.turn) {
+            out.push(bytes);
+            self.turn += 1;
+        }
+    }
+
+    /// Hands on all up to this number, whether or not others are missing below, and what follows.
+    fn hand_on_through(&mut self, last: u64, out: &mut Vec<Vec<u8>>) {
+        let later = self.waiting.split_off(&(last + 1));
+        out.extend(std::mem::replace(&mut self.waiting, later).into_values().map(|(_, bytes)| bytes));
+        self.turn = self.turn.max(last + 1);
+        self.hand_on(out);
+    }
+
+    /// Moves on to the first number that is not here.
+    fn advance(&mut self) {
+        if let Some(first) = self.here.first().filter(|first| first.start <= self.next) {
+            self.next = self.next.max(first.end);
+            self.here.remove(0..self.next);
+        }
+    }
+
+    fn forget_below(&mut self, base: u64) {
+        if base > self.next {
+            self.next = base;
+            self.here.remove(0..base);
+            self.advance();
+            self.decoder.forget_below(base);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use codec::Random;
+    use codec::gf256::Kernel;
+    use codec::rlnc::encode;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(1);
+
+    fn packet(number: u64) -> Vec<u8> {
+        (0..8 + number * 37 % 90).map(|at| (number * 7 + at) as u8).collect()
+    }
+
+    fn coded(first: u64, count: usize, seed: u8) -> Coded {
+        let packets: Vec<Vec<u8>> = (first..first + count as u64).map(packet).collect();
+        let mut bytes = Vec::new();
+        encode(&Kernel::best(), first, packets.iter().map(Vec::as_slice), seed, &mut bytes);
+        Coded { first, count, seed, bytes }
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn what_follows_on_a_lost_packet_waits_for_it() {
+        let mut receiver = Receiver::new(PATIENCE);
+        let mut out = Vec::new();
+        for number in [0, 2, 3] {
+            receiver.on_packet(at(0), number, 0, &packet(number), &mut out);
+        }
+        assert_eq!(out, [packet(0)]);
+        assert_eq!(receiver.feedback(), Feedback { next: 1, through: 4, lost: 1 });
+        receiver.on_coded(at(0), &coded(0, 4, 9), &mut out).unwrap();
+        assert_eq!(out, (0..4).map(packet).collect::<Vec<_>>());
+        assert_eq!(
+            receiver.feedback(),
+            Feedback { next: 4, through: 4, lost: 1 },
+            "it was lost all the same"
+        );
+        assert_eq!(receiver.poll_timeout(), None);
+    }
+
+    #[test]
+    fn but_not_for_long() {
+        let mut receiver = Receiver::new(PATIENCE);
+        let mut out = Vec::new();
+        receiver.on_packet(at(0), 1, 0, &packet(1), &mut out);
+        receiver.handle_timeout(at(0), &mut out);
+        assert_eq!((out.len(), receiver.poll_timeout()), (0, Some(at(1))));
+        receiver.handle_timeout(at(1), &mut out);
+        receiver.on_packet(at(1), 2, 0, &packet(2), &mut out);
+        // TCP can still use what is late.
+        receiver.on_packet(at(2), 0, 0, &packet(0), &mut out);
+        receiver.on_packet(at(2), 0, 0, &packet(0), &mut out);
+        assert_eq!(out, [packet(1), packet(2), packet(0)]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever the network does, each packet is handed on once at most, as it was sent, and little is held.
+        #[test]
+        fn each_packet_is_handed_on_once_at_most(seed in any::<u64>(), loss in 0..60_u32, copies in 0..30_u32, jump in 0..200_u64) {
+            let mut random = Random::new(seed);
+            let (mut receiver, mut handed_on) = (Receiver::new(PATIENCE), BTreeSet::new());
+            let mut on_its_way: Vec<(u64, Option<Coded>)> = Vec::new();
+            for number in jump..jump + 300 {
+                on_its_way.push((number, None));
+                if random.below(4) == 0 {
+                    let count = 1 + random.below(32.min((number - jump) as u32 + 1)) as usize;
+                    on_its_way.push((0, Some(coded(number + 1 - count as u64, count, random.bits() as u8))));
+                }
+                let now = at(number / 3);
+                let mut out = Vec::new();
+                while !on_its_way.is_empty() && random.below(3) > 0 {
+                    let which = random.below(on_its_way.len() as u32) as usize;
+                    let one = on_its_way[which].clone();
+                    if random.below(100) >= copies {
+                        on_its_way.remove(which);
+                    }
+                    match one {
+                        _ if random.below(100) < loss => {}
+                        (number, None) => receiver.on_packet(now, number, 0, &packet(number), &mut out),
+                        (_, Some(coded)) => drop(receiver.on_coded(now, &coded, &mut out)),
+                    }
+                }
+                if receiver.poll_timeout().is_some_and(|at| at <= now) {
+                    receiver.handle_timeout(now, &mut out);
+                    prop_assert!(receiver.poll_timeout().is_none_or(|at| at > now));
+                }
+                for bytes in out {
+                    let number = (jump..jump + 300).find(|number| packet(*number) == bytes);
+                    prop_assert!(number.is_some_and(|number| handed_on.insert(number)), "{number:?}");
+                }
+                let Feedback { next, through, lost } = receiver.feedback();
+                prop_assert!(next <= through && lost <= through);
+                prop_assert!(receiver.held_bytes() < 400 * 100);
+            }
+        }
+    }
+}
