@@ -11,7 +11,7 @@ const MOST_BYTES: usize = 2 * 64 * (257 + 257 + 64);
 
 /// The packet of a number.
 fn packet(number: u64) -> Vec<u8> {
-    (0..number * 37 % 101).map(|at| (number + at * 31) as u8).collect()
+    (0..number.wrapping_mul(37) % 101).map(|at| number.wrapping_add(at * 31) as u8).collect()
 }
 
 fuzz_target!(|bytes: &[u8]| {
