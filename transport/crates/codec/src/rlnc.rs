@@ -1,12 +1,12 @@
-//! Linear codes over a few numbered packets, for repairing what a window of them lacks: any `n` coded packets make up for any `n` that are
-//! lost.
+//! Linear codes over a few numbered packets, for repairing what a window of them lacks: any `n` coded packets of it make up for any `n` that
+//! are lost.
 //!
 //! A coded packet is a sum over GF(256) of the packets from `first` on, `count` of them, with coefficients that its seed and their
 //! numbers give. Packets may have different lengths: what is summed is each one's length, its bytes, and zeros up to the longest.
 //!
-//! Coefficients are those of a Cauchy matrix, 1 / (x + y), x from a packet's number and y from the seed: of that every square part can be
-//! inverted, so that among packets and coded packets of up to 128 numbers and seeds nothing is left to chance, as it would be with
-//! random ones (one time in 255 with a single coded packet more than needed, RFC 6330's argument). Windows may overlap in any way.
+//! Coefficients are those of a Cauchy matrix, 1 / (x + y), x from a packet's number and y from the seed. Every square part of it can be
+//! inverted, so that for coded packets of one window, with seeds that differ in their lower seven bits, nothing is left to chance. Windows may
+//! also overlap in any way: then an equation more than there are unknowns may be needed, as with random coefficients.
 //!
 //! The decoder keeps its equations reduced at all times (Gauss and Jordan), so that what can be known is known at once.
 

@@ -8,13 +8,11 @@ use weir_sim::acc::{AccSink, AccSource};
 use weir_sim::tcp::{NewReno, Sack, Sink, TcpConfig};
 use weir_sim::{Faults, LinkConfig, Loss, Network, Node, NodeId, Wrapped};
 
-const COMPLEMENTARY: Strategy = Strategy::Complementary(Policy {
-    timeout_cost: 3000.0,
-    free_packets: 4.0,
-    longest_queue: 1000.0,
-    most_packets: 5,
-});
 const US: Duration = Duration::from_micros(1);
+
+fn complementary() -> Strategy {
+    Strategy::Complementary(Policy::default())
+}
 
 /// Flows of one kind over one kind of path.
 #[derive(Debug, Default)]
@@ -102,7 +100,7 @@ fn flows<T: Tcp>(strategy: Strategy, count: u64, bytes: usize, buffer_bytes: u64
 }
 
 fn table<T: Tcp>(name: &str, bytes: usize) -> Vec<(f64, [Flows; 3])> {
-    let strategies = [Strategy::Off, COMPLEMENTARY, Strategy::Corrective];
+    let strategies = [Strategy::Off, complementary(), Strategy::Corrective];
     let row = |loss: f64| {
         let all = strategies.map(|strategy| flows::<T>(strategy, 200, bytes, BUFFER_BYTES, loss));
         for (strategy, one) in ["off", "complementary", "corrective"].into_iter().zip(&all) {
@@ -140,8 +138,8 @@ fn flows_over_links_that_lose_packets_are_spared_timeouts() {
 
 #[test]
 fn where_nothing_is_lost_nothing_is_paid() {
-    let [off, complementary] =
-        [Strategy::Off, COMPLEMENTARY].map(|strategy| flows::<NewReno>(strategy, 3, 300_000, 1_000_000, 0.0));
+    let [off, complementary] = [Strategy::Off, complementary()]
+        .map(|strategy| flows::<NewReno>(strategy, 3, 300_000, 1_000_000, 0.0));
     assert_eq!((complementary.coded, complementary.sent), (0, off.sent));
     assert_eq!(complementary.times, off.times);
 }

@@ -417,7 +417,7 @@ impl Atp {
             self.shared.transmit(&mut state);
             state.take_events(now, &mut woken);
         }
-        if state.is_overslept() || !sends && state.is_asleep() {
+        if state.oversleeps() || !sends && state.is_asleep() {
             // It fails only when the poller is gone, and nobody waits.
             let _ = self.shared.poller.notify();
         }
@@ -544,7 +544,7 @@ impl Shared {
                 }
             })?;
             if let Some(state) = locked
-                && self.flush(state).is_overslept()
+                && self.flush(state).oversleeps()
             {
                 let _ = self.poller.notify();
             }

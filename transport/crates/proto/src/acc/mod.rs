@@ -4,7 +4,7 @@
 //! A [`Sender`] sees the packets that a TCP sends, numbers them, and adds coded ones: c1 of them at the end of a window, c2 when it is told of new
 //! losses. A [`Receiver`] recovers what is lost, hands packets on in an order that spares TCP duplicate acknowledgements as long as there
 //! is hope, and reports what it misses. Neither knows anything of TCP: they are of one flow in one direction, and whoever
-//! drives them carries [`Original`](Sender::on_packet), [`Coded`] and [`Feedback`] between them.
+//! drives them carries TCP's packets with their numbers, [`Coded`] and [`Feedback`] between them.
 
 mod receiver;
 pub mod redundancy;

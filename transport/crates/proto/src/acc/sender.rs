@@ -124,8 +124,8 @@ impl Sender {
             through: last.through.max(feedback.through),
             lost: last.lost.max(feedback.lost),
         };
-        let share = 1.0 - (1.0 - WEIGHT).powi(newly_sent.min(1000) as i32);
         if newly_sent > 0 {
+            let share = 1.0 - (1.0 - WEIGHT).powi(newly_sent.min(1000) as i32);
             self.loss += share * ((losses as f64 / newly_sent as f64).min(1.0) - self.loss);
         }
         while self.base < self.feedback.next && self.kept.pop_front().is_some() {
@@ -211,15 +211,8 @@ impl Sender {
 mod tests {
     use super::*;
 
-    const COMPLEMENTARY: Strategy = Strategy::Complementary(Policy {
-        timeout_cost: 3000.0,
-        free_packets: 4.0,
-        longest_queue: 1000.0,
-        most_packets: 5,
-    });
-
     fn sender(packets: u64) -> Sender {
-        let mut sender = Sender::new(COMPLEMENTARY, 0.1);
+        let mut sender = Sender::new(Strategy::Complementary(Policy::default()), 0.1);
         for number in 0..packets {
             assert_eq!(sender.on_packet(Time::ZERO, &[number as u8; 100]), number);
         }

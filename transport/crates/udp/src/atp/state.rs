@@ -278,7 +278,7 @@ impl State {
     }
 
     /// Whether the socket's thread sleeps although there is something for it to do.
-    pub(super) fn is_overslept(&self) -> bool {
+    pub(super) fn oversleeps(&self) -> bool {
         self.is_asleep() && (self.wakes_too_late() || self.has_news() || self.is_done())
     }
 

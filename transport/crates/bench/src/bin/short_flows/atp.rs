@@ -8,12 +8,10 @@ use ::udp::tls::Fingerprint;
 use transport::atp::{ConnectionConfig, Endpoint, Stream};
 
 use crate::timed::{Client, Marks};
-use crate::{COMPLETE, Failure, listening, pieces, take_all};
+use crate::{COMPLETE, Failure, NAME, listening, pieces, take_all};
 
 /// Bytes of UDP payload in a frame of Ethernet over IPv4.
 const MTU_PAYLOAD_BYTES: u16 = 1472;
-/// Whoever this is called is known by the fingerprint.
-const NAME: &str = "bench";
 
 /// `parity`: without it, what is lost has to be asked for.
 fn config(parity: bool) -> ConnectionConfig {

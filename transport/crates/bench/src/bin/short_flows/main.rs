@@ -29,6 +29,8 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Every flow begins with its length, and the server answers its last byte with this one.
 const LENGTH_BYTES: usize = 8;
 const COMPLETE: u8 = 1;
+/// What servers are called that are known by their fingerprint.
+const NAME: &str = "bench";
 
 /// Short flows over one protocol.
 #[derive(Parser)]

@@ -11,12 +11,10 @@ use rustls::client::Resumption;
 use tokio::runtime::Runtime;
 
 use crate::timed::{Client, Marks};
-use crate::{COMPLETE, Failure, LENGTH_BYTES, listening, pieces};
+use crate::{COMPLETE, Failure, LENGTH_BYTES, NAME, listening, pieces};
 
 /// Bytes of UDP payload in a frame of Ethernet over IPv4.
 const MTU_PAYLOAD_BYTES: u16 = 1472;
-/// Whoever this is called is known by the fingerprint.
-const NAME: &str = "bench";
 
 pub(crate) fn serve(listen: SocketAddr) -> Result<(), Failure> {
     let identity = Identity::generate()?;

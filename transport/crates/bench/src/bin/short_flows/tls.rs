@@ -10,10 +10,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 
 use crate::timed::{Client, Marks};
-use crate::{COMPLETE, Failure, listening, pieces, take_all};
-
-/// Whoever this is called is known by the fingerprint.
-const NAME: &str = "bench";
+use crate::{COMPLETE, Failure, NAME, listening, pieces, take_all};
 
 pub(crate) fn serve(listen: SocketAddr) -> Result<(), Failure> {
     let identity = Identity::generate()?;
