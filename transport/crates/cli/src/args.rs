@@ -1,5 +1,6 @@
 //! The command line.
 
+mod acc;
 mod atp;
 
 use std::net::SocketAddr;
@@ -10,6 +11,7 @@ use udp::Limits;
 use udp::tls::Fingerprint;
 use wire::packet;
 
+pub(crate) use self::acc::{Acc, AccCommand, AccStats, AccUp, Coding};
 pub(crate) use self::atp::{AtpGet, AtpLimits, AtpPeers, AtpProxy, AtpServe};
 use crate::select::Select;
 use crate::target::{Host, Target};
@@ -27,6 +29,7 @@ const RECEIVER_PORT: u16 = 4870;
 ///                fountain atp-get atp://server/reports/2026.csv
 ///   A proxy:     fountain atp-proxy atp://0.0.0.0:4880 tcp://localhost:6379      (beside a server of TCP)
 ///                fountain atp-proxy tcp://localhost:6379 atp://server         (beside its clients)
+///   Beneath TCP: fountain acc up --key acc.key --to 10.0.0.0/8                (on each host)
 ///   In a pipe:   fountain fetch server:backup.tar -o - | tar x
 ///                tar c reports | fountain send --tfrc receiver - --name reports.tar
 ///
@@ -51,6 +54,7 @@ pub(crate) enum Command {
     AtpServe(AtpServe),
     AtpGet(AtpGet),
     AtpProxy(AtpProxy),
+    Acc(Acc),
     Id(Id),
     Known(Known),
 }

@@ -1,6 +1,8 @@
 //! The command `fountain`: serves a directory and fetches files from many servers at once, over LTTP; sends files to a
-//! receiver, over DFCP; serves and fetches files, and carries TCP connections, over ATP.
+//! receiver, over DFCP; serves and fetches files, and carries TCP connections, over ATP; spares TCP
+//! its timeouts beneath it.
 
+mod acc;
 mod advice;
 mod args;
 mod atp;
@@ -80,6 +82,7 @@ fn run() -> Result<ExitCode, Failure> {
         args::Command::AtpServe(args) => atp_serve::run(&args),
         args::Command::AtpGet(args) => atp_get::run(&args),
         args::Command::AtpProxy(args) => atp_proxy::run(&args),
+        args::Command::Acc(args) => acc::run(&args),
         args::Command::Id(args) => identity::run(&args),
         args::Command::Known(args) => known::run(&args),
     }

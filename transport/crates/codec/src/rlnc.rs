@@ -17,7 +17,9 @@ use crate::gf256::{Kernel, inverse, multiply};
 /// Packets that a coded packet is made of, at most.
 pub const MAX_PACKETS: usize = 32;
 /// Numbers below the highest that a decoder keeps packets of.
-const REMEMBERED: u64 = 2 * MAX_PACKETS as u64;
+const REMEMBERED: u64 = 8 * MAX_PACKETS as u64;
+/// Packets of which the memory is kept for others.
+const MOST_SPARE: usize = 8;
 /// A length takes so many bytes.
 const LENGTH_BYTES: usize = 2;
 /// The longest packet.
@@ -140,7 +142,7 @@ impl Equation {
     }
 }
 
-/// Takes what comes of packets and coded packets, and tells what was lost. It holds no more than 64 packets and 64 equations.
+/// Takes what comes of packets and coded packets, and tells what was lost. It holds no more than 256 packets and as many equations.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     kernel: Kernel,
@@ -148,13 +150,18 @@ pub struct Decoder {
     lowest: u64,
     /// Packets that have come, or are recovered.
     known: VecDeque<Option<Vec<u8>>>,
+    /// Bytes of all of them.
+    known_bytes: usize,
     equations: Vec<Equation>,
+    /// Memory of packets that are not remembered any more.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Decoder {
     /// One to which nothing has come, of packets whose numbers begin with `first`.
     pub fn new(first: u64) -> Self {
-        Decoder { kernel: Kernel::best(), lowest: first, known: VecDeque::new(), equations: Vec::new() }
+        let (known, equations, spare) = Default::default();
+        Decoder { kernel: Kernel::best(), lowest: first, known, known_bytes: 0, equations, spare }
     }
 
     /// A packet has come. Appends those that are known by that.
@@ -162,7 +169,10 @@ impl Decoder {
         if bytes.len() > MAX_BYTES || !self.reach(number) {
             return;
         }
-        self.learn((number - self.lowest) as usize, bytes.to_vec());
+        let mut memory = self.spare.pop().unwrap_or_default();
+        memory.clear();
+        memory.extend_from_slice(bytes);
+        self.learn((number - self.lowest) as usize, memory);
         self.recover(recovered);
     }
 
@@ -212,9 +222,15 @@ impl Decoder {
     /// Packets below this number are of no interest any more.
     pub fn forget_below(&mut self, number: u64) {
         while self.lowest < number {
-            if self.known.pop_front().is_none() {
+            let Some(first) = self.known.pop_front() else {
                 self.lowest = number;
                 return;
+            };
+            if let Some(bytes) = first {
+                self.known_bytes -= bytes.len();
+                if self.spare.len() < MOST_SPARE {
+                    self.spare.push(bytes);
+                }
             }
             self.lowest += 1;
             // It is the first of all, so that only what is solved for it knows it.
@@ -224,9 +240,8 @@ impl Decoder {
 
     /// Bytes that it holds.
     pub fn held_bytes(&self) -> usize {
-        let packets = self.known.iter().flatten().map(Vec::capacity);
-        let equations = self.equations.iter().map(|one| one.coefficients.capacity() + one.sum.0.capacity());
-        packets.sum::<usize>() + equations.sum::<usize>()
+        let equations = self.equations.iter().map(|one| one.coefficients.len() + one.sum.0.len());
+        self.known_bytes + equations.sum::<usize>()
     }
 
     /// Makes room for what is known of a packet. Whether there is: not if its number is too low.
@@ -276,6 +291,7 @@ impl Decoder {
                 n += 1;
             }
         }
+        self.known_bytes += bytes.len();
         self.known[at] = Some(bytes);
         if let Some(equation) = unsolved {
             // If it contradicts what has come, it is of no use, nor of harm.
@@ -366,8 +382,8 @@ mod tests {
         for number in [0, 40, 1 << 40, u64::MAX] {
             decoder.on_packet(number, &[1; 100], &mut recovered);
         }
-        assert!(decoder.held_bytes() < 64 * 100);
-        assert_eq!(decoder.known.len(), 64);
+        assert!(decoder.held_bytes() < REMEMBERED as usize * 100);
+        assert_eq!(decoder.known.len(), REMEMBERED as usize);
     }
 
     /// What is lost of a run of packets and coded packets, and what of it overlaps.

@@ -96,10 +96,10 @@ impl Shim for AccSource {
         passed.down(Datagram { wire_bytes, payload: message.emit(), ..datagram });
     }
 
-    fn incoming(&mut self, _now: Time, datagram: Datagram, passed: &mut Passed) {
+    fn incoming(&mut self, now: Time, datagram: Datagram, passed: &mut Passed) {
         let Some(Message::Answer { feedback, bytes }) = Message::parse(&datagram.payload) else { return };
         let mut coded = Vec::new();
-        self.sender.on_feedback(feedback, &mut coded);
+        self.sender.on_feedback(now, feedback, &mut coded);
         self.pass(coded, passed);
         passed.up(Datagram { payload: bytes, ..datagram });
     }
@@ -142,14 +142,15 @@ impl AccSink {
 
 impl Shim for AccSink {
     fn incoming(&mut self, now: Time, datagram: Datagram, passed: &mut Passed) {
-        let mut packets = Vec::new();
+        let mut packets: Vec<Vec<u8>> = Vec::new();
         match Message::parse(&datagram.payload) {
             Some(Message::Original { number, base, bytes }) => {
-                self.receiver.on_packet(now, number, base, &bytes, &mut packets);
+                self.receiver
+                    .on_packet(now, number, base, &bytes, &mut |packet| packets.push(packet.to_vec()));
             }
             Some(Message::Coded(coded)) => {
                 // What is of no use does no harm.
-                let _ = self.receiver.on_coded(now, &coded, &mut packets);
+                let _ = self.receiver.on_coded(now, &coded, &mut |packet| packets.push(packet.to_vec()));
             }
             Some(Message::Answer { .. }) | None => return,
         }
@@ -164,8 +165,8 @@ impl Shim for AccSink {
     }
 
     fn handle_timeout(&mut self, now: Time, passed: &mut Passed) {
-        let mut packets = Vec::new();
-        self.receiver.handle_timeout(now, &mut packets);
+        let mut packets: Vec<Vec<u8>> = Vec::new();
+        self.receiver.handle_timeout(now, &mut |packet| packets.push(packet.to_vec()));
         self.pass(packets, passed);
     }
 

@@ -79,7 +79,7 @@ fn flows<T: Tcp>(strategy: Strategy, count: u64, bytes: usize, buffer_bytes: u64
     let mut flows = Flows::default();
     for seed in 0..count {
         let mut network = Network::new(seed);
-        let sink = network.add(Wrapped::new(Sink::new(2), AccSink::new(200 * US)));
+        let sink = network.add(Wrapped::new(Sink::new(2), AccSink::new(600 * US)));
         let source = T::new(sink, TcpConfig::default());
         let source = network.add(Wrapped::new(source, AccSource::new(sink, strategy)));
         path(&mut network, source, sink, buffer_bytes, Loss::Independent(loss));

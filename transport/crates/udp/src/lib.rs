@@ -6,6 +6,7 @@
 //! is decided in `proto`: here are only files, sockets, keys and clocks. Nothing here changes the process or the calling thread:
 //! [`sleep_precisely`] and [`raise_file_limit`] do, where a program wants it.
 
+pub mod acc;
 mod atp;
 mod clock;
 mod decoding;
@@ -35,7 +36,7 @@ pub use fetching::{Error as FetchError, Fetching, Job, ServerAddress, Update};
 pub use files::{Root, open, require_openat2};
 pub use happy_eyeballs::{Over, first_to_answer};
 pub use path::{local_address, path_mtu};
-pub use process::{raise_file_limit, sleep_precisely};
+pub use process::{raise_file_limit, random_bytes, sleep_precisely};
 pub use proto::limits::Limits;
 pub use receiving::{ReceiveOptions, ReceiveStatistics, ReceiveUpdate, Receiving, Taken};
 pub use rustls;

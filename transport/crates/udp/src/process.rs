@@ -22,3 +22,14 @@ pub fn raise_file_limit() {
 pub(crate) fn file_limit() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |open| open.try_into().unwrap_or(usize::MAX))
 }
+
+/// Bytes that nobody can foretell.
+///
+/// # Errors
+/// The system has none.
+pub fn random_bytes<const N: usize>() -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes)
+        .map_err(|_| std::io::Error::other("the system has no random numbers"))?;
+    Ok(bytes)
+}

@@ -48,13 +48,23 @@ pub(crate) struct Received<'a> {
 }
 
 impl DataSocket {
+    /// One that receives IPv4 as well, if it is of IPv6.
     pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+        Self::bind_as(address, false)
+    }
+
+    /// One for the address's family alone.
+    pub(crate) fn bind_alone(address: SocketAddr) -> io::Result<Self> {
+        Self::bind_as(address, true)
+    }
+
+    fn bind_as(address: SocketAddr, alone: bool) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         // What the kernel does not grant costs losses under bursts, and nothing else.
         let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
         let _ = socket.set_send_buffer_size(BUFFER_BYTES);
         if address.is_ipv6() {
-            socket.set_only_v6(false)?;
+            socket.set_only_v6(alone)?;
         }
         socket.bind(&address.into())?;
         let socket = UdpSocket::from(socket);

@@ -2,9 +2,10 @@
 //!
 //! [`packet`] is the data channel (UDP): symbols one way, feedback the other. [`control`] is the reliable
 //! channel beside it (TCP, under TLS unless an experiment says otherwise): requests, decoding parameters,
-//! terminating signals. [`atp`] is what ATP's datagrams carry, with numbers as [`varint`] writes them. All carry a
-//! version; none allocates more than the bytes it is given can justify.
+//! terminating signals. [`atp`] is what ATP's datagrams carry, with numbers as [`varint`] writes them; [`acc`]
+//! is what goes between hosts with TCP-ACC's layer. All carry a version; none allocates more than the bytes it is given can justify.
 
+pub mod acc;
 pub mod atp;
 pub mod control;
 pub mod packet;

@@ -3,15 +3,23 @@
 //!
 //! A [`Sender`] sees the packets that a TCP sends, numbers them, and adds coded ones: c1 of them at the end of a window, c2 when it is told of new
 //! losses. A [`Receiver`] recovers what is lost, hands packets on in an order that spares TCP duplicate acknowledgements as long as there
-//! is hope, and reports what it misses. Neither knows anything of TCP: they are of one flow in one direction, and whoever
-//! drives them carries TCP's packets with their numbers, [`Coded`] and [`Feedback`] between them.
+//! is hope, and reports what it misses. Neither knows anything of TCP: they are of one flow in one direction. A [`Layer`] is what a host has: it
+//! finds its peers, tells flows apart, and carries packets of TCP, coded ones and reports between them, in UDP.
 
+mod layer;
+mod outbox;
+pub mod packet;
 mod receiver;
 pub mod redundancy;
 mod sender;
+mod session;
 
-pub use receiver::Receiver;
-pub use sender::{Coded, Sender, Strategy};
+pub use layer::{Config, Counters, DEFAULT_PORT, Deliver, Event, FlowStatistics, Layer, PeerStatistics, Why};
+pub use outbox::{Burst, Outbox, Way};
+
+pub use receiver::{HandOn, Receiver, ReceiverCounters};
+pub use sender::{Coded, LossRate, Sender, SenderCounters, Strategy, Told};
+pub use session::KEY_BYTES;
 
 /// What a receiver tells its sender, with each packet that goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

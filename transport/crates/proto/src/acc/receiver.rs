@@ -11,19 +11,35 @@ use crate::Time;
 use crate::ranges::RangeSet;
 
 /// Packets that are kept back at most, and numbers below the highest of which it is remembered whether they are here.
-const MOST_KEPT: usize = 64;
+const MOST_KEPT: usize = 256;
+
+/// What a receiver has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverCounters {
+    /// Packets that have come by themselves.
+    pub came: u64,
+    /// Coded packets that have come.
+    pub coded: u64,
+    /// Of them, those that were of no use: malformed, forgotten, or contradictory.
+    pub useless: u64,
+    /// Packets that were lost, and are here by coded ones.
+    pub recovered: u64,
+    /// Packets handed on without those before them, as these did not come in time.
+    pub impatient: u64,
+}
 
 /// The receiver's end of a flow.
 #[derive(Debug)]
 pub struct Receiver {
     decoder: Decoder,
-    /// Numbers that are here, from `next` on.
+    /// Numbers that are here, from `floor` on.
     here: RangeSet,
+    floor: u64,
+    /// Nothing is known of those below.
+    first: u64,
     /// All below are here, or not waited for.
     next: u64,
     through: u64,
-    /// Packets that came by themselves.
-    came: u64,
     lost: u64,
     /// All below were handed on, or were not here when their turn came.
     turn: u64,
@@ -31,50 +47,72 @@ pub struct Receiver {
     waiting: BTreeMap<u64, (Time, Vec<u8>)>,
     /// How long they do.
     patience: Duration,
+    counters: ReceiverCounters,
+    recovered: Vec<Recovered>,
 }
+
+/// Who takes what is handed on.
+pub type HandOn<'a> = &'a mut dyn FnMut(&[u8]);
 
 impl Receiver {
     /// One to which nothing has come. `patience`: how long packets that follow on a lost one are kept back, so that it may be recovered
     /// before TCP notices.
     pub fn new(patience: Duration) -> Self {
+        Receiver::starting(0, patience)
+    }
+
+    /// One that knows nothing of packets below `first`.
+    pub fn starting(first: u64, patience: Duration) -> Self {
         Receiver {
-            decoder: Decoder::new(0),
+            decoder: Decoder::new(first),
             here: RangeSet::default(),
-            next: 0,
-            through: 0,
-            came: 0,
+            floor: first,
+            first,
+            next: first,
+            through: first,
             lost: 0,
-            turn: 0,
+            turn: first,
             waiting: BTreeMap::new(),
             patience,
+            counters: ReceiverCounters::default(),
+            recovered: Vec::new(),
         }
     }
 
-    /// A packet has come, which its sender has given this number; it codes none below `base` any more. Appends those whose turn it is.
-    pub fn on_packet(&mut self, now: Time, number: u64, base: u64, bytes: &[u8], out: &mut Vec<Vec<u8>>) {
+    /// From now on packets are kept back for so long.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// A packet has come, which its sender has given this number; it codes none below `base` any more. Hands on those whose turn it is.
+    pub fn on_packet(&mut self, now: Time, number: u64, base: u64, bytes: &[u8], hand_on: HandOn<'_>) {
         self.forget_below(base.min(number));
         if !self.is_new(number) {
             return;
         }
-        self.came += 1;
+        self.counters.came += 1;
         self.see(number);
-        self.take(now, number, bytes.to_vec(), out);
-        let mut recovered = Vec::new();
+        self.take(now, number, bytes, hand_on);
+        let mut recovered = std::mem::take(&mut self.recovered);
         self.decoder.on_packet(number, bytes, &mut recovered);
-        self.take_recovered(now, recovered, out);
+        self.take_recovered(now, recovered, hand_on);
     }
 
-    /// A coded packet has come. Appends what it has brought back, and what waited for that.
+    /// A coded packet has come. Hands on what it has brought back, and what waited for that.
     ///
     /// # Errors
     /// [`Refused`]: it was of no use.
-    pub fn on_coded(&mut self, now: Time, coded: &Coded, out: &mut Vec<Vec<u8>>) -> Result<(), Refused> {
-        let mut recovered = Vec::new();
-        self.decoder.on_coded(coded.first, coded.count, coded.seed, &coded.bytes, &mut recovered)?;
-        // Its packets were all sent before it.
-        self.see(coded.first + coded.count as u64 - 1);
-        self.take_recovered(now, recovered, out);
-        Ok(())
+    pub fn on_coded(&mut self, now: Time, coded: &Coded, hand_on: HandOn<'_>) -> Result<(), Refused> {
+        self.counters.coded += 1;
+        let mut recovered = std::mem::take(&mut self.recovered);
+        let taken = self.decoder.on_coded(coded.first, coded.count, coded.seed, &coded.bytes, &mut recovered);
+        match taken {
+            // Its packets were all sent before it.
+            Ok(()) => self.see(coded.first + coded.count as u64 - 1),
+            Err(_) => self.counters.useless += 1,
+        }
+        self.take_recovered(now, recovered, hand_on);
+        taken
     }
 
     /// What the sender is to be told.
@@ -89,89 +127,115 @@ impl Receiver {
     }
 
     /// Hands on what has waited for long enough.
-    pub fn handle_timeout(&mut self, now: Time, out: &mut Vec<Vec<u8>>) {
+    pub fn handle_timeout(&mut self, now: Time, hand_on: HandOn<'_>) {
         let is_due = |(since, _): &(Time, Vec<u8>)| *since + self.patience <= now;
         if let Some(last) = self.waiting.iter().rev().find(|(_, one)| is_due(one)).map(|(number, _)| *number)
         {
-            self.hand_on_through(last, out);
+            self.hand_on_through(last, hand_on);
         }
+    }
+
+    /// Hands on all that waits.
+    pub fn give_up(&mut self, hand_on: HandOn<'_>) {
+        if let Some(last) = self.waiting.keys().next_back().copied() {
+            self.hand_on_through(last, hand_on);
+        }
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> ReceiverCounters {
+        self.counters
     }
 
     /// Bytes that it holds.
     pub fn held_bytes(&self) -> usize {
-        self.decoder.held_bytes() + self.waiting.values().map(|(_, bytes)| bytes.capacity()).sum::<usize>()
+        self.decoder.held_bytes() + self.waiting.values().map(|(_, bytes)| bytes.len()).sum::<usize>()
     }
 
-    /// Whether a packet is waited for.
+    /// Whether a packet is here for the first time. One that is late is, though nothing waits for it any more: TCP can still use it.
     fn is_new(&self, number: u64) -> bool {
-        number >= self.next && !self.here.contains(number)
+        number >= self.floor && !self.here.contains(number)
     }
 
     /// Something was sent up to this number.
     fn see(&mut self, number: u64) {
         self.through = self.through.max(number.saturating_add(1));
         // A packet that was only late was not lost, but d does not fall.
-        self.lost = self.lost.max(self.through.saturating_sub(self.came));
+        self.lost = self.lost.max((self.through - self.first).saturating_sub(self.counters.came));
         // What has not come by now has been sent again by TCP, under another number.
-        self.forget_below(self.through.saturating_sub(MOST_KEPT as u64));
+        let oldest = self.through.saturating_sub(MOST_KEPT as u64);
+        self.forget_below(oldest);
+        // Not at each packet.
+        if oldest > self.floor + MOST_KEPT as u64 {
+            self.floor = oldest;
+            self.here.remove(0..oldest);
+        }
     }
 
-    fn take_recovered(&mut self, now: Time, recovered: Vec<Recovered>, out: &mut Vec<Vec<u8>>) {
-        for Recovered { number, bytes } in recovered {
+    fn take_recovered(&mut self, now: Time, mut recovered: Vec<Recovered>, hand_on: HandOn<'_>) {
+        for Recovered { number, bytes } in recovered.drain(..) {
             if self.is_new(number) {
-                self.take(now, number, bytes, out);
+                self.counters.recovered += 1;
+                self.take(now, number, &bytes, hand_on);
             }
         }
+        self.recovered = recovered;
     }
 
     /// A packet is here, by whatever way.
-    fn take(&mut self, now: Time, number: u64, bytes: Vec<u8>, out: &mut Vec<Vec<u8>>) {
+    fn take(&mut self, now: Time, number: u64, bytes: &[u8], hand_on: HandOn<'_>) {
         self.here.insert(number..number + 1);
         self.advance();
-        if number < self.turn {
-            // It is late, but TCP can still use it.
-            return out.push(bytes);
+        if number <= self.turn || self.patience.is_zero() {
+            hand_on(bytes);
+            if number >= self.turn {
+                self.turn = number + 1;
+                self.hand_on_next(hand_on);
+            }
+            return;
         }
-        self.waiting.insert(number, (now, bytes));
-        self.hand_on(out);
+        self.waiting.insert(number, (now, bytes.to_vec()));
         while self.waiting.len() > MOST_KEPT
             && let Some(first) = self.waiting.keys().next().copied()
         {
-            self.hand_on_through(first, out);
+            self.hand_on_through(first, hand_on);
         }
     }
 
     /// Hands on packets as long as there is the next.
-    fn hand_on(&mut self, out: &mut Vec<Vec<u8>>) {
+    fn hand_on_next(&mut self, hand_on: HandOn<'_>) {
         while let Some((_, bytes)) = self.waiting.remove(&self.turn) {
-            out.push(bytes);
+            hand_on(&bytes);
             self.turn += 1;
         }
     }
 
     /// Hands on all up to this number, whether or not others are missing below, and what follows.
-    fn hand_on_through(&mut self, last: u64, out: &mut Vec<Vec<u8>>) {
+    fn hand_on_through(&mut self, last: u64, hand_on: HandOn<'_>) {
         let later = self.waiting.split_off(&(last + 1));
-        out.extend(std::mem::replace(&mut self.waiting, later).into_values().map(|(_, bytes)| bytes));
+        for (_, bytes) in std::mem::replace(&mut self.waiting, later).into_values() {
+            self.counters.impatient += 1;
+            hand_on(&bytes);
+        }
         self.turn = self.turn.max(last + 1);
-        self.hand_on(out);
+        self.hand_on_next(hand_on);
+        // TCP sends again what is still missing, under other numbers: no window is to be coded for it any more.
+        self.forget_below(self.turn);
     }
 
     /// Moves on to the first number that is not here.
     fn advance(&mut self) {
-        if let Some(first) = self.here.first().filter(|first| first.start <= self.next) {
-            self.next = self.next.max(first.end);
-            self.here.remove(0..self.next);
+        if let Some(range) = self.here.iter().find(|range| range.contains(&self.next)) {
+            self.next = range.end;
         }
     }
 
     fn forget_below(&mut self, base: u64) {
         if base > self.next {
             self.next = base;
-            self.here.remove(0..base);
             self.advance();
-            self.decoder.forget_below(base);
         }
+        self.decoder.forget_below(base);
     }
 }
 
@@ -199,6 +263,10 @@ mod tests {
         Coded { first, count, seed, bytes }
     }
 
+    fn into(out: &mut Vec<Vec<u8>>) -> impl FnMut(&[u8]) + '_ {
+        |bytes| out.push(bytes.to_vec())
+    }
+
     fn at(ms: u64) -> Time {
         Time::from_nanos(ms * 1_000_000)
     }
@@ -208,11 +276,11 @@ mod tests {
         let mut receiver = Receiver::new(PATIENCE);
         let mut out = Vec::new();
         for number in [0, 2, 3] {
-            receiver.on_packet(at(0), number, 0, &packet(number), &mut out);
+            receiver.on_packet(at(0), number, 0, &packet(number), &mut into(&mut out));
         }
         assert_eq!(out, [packet(0)]);
         assert_eq!(receiver.feedback(), Feedback { next: 1, through: 4, lost: 1 });
-        receiver.on_coded(at(0), &coded(0, 4, 9), &mut out).unwrap();
+        receiver.on_coded(at(0), &coded(0, 4, 9), &mut into(&mut out)).unwrap();
         assert_eq!(out, (0..4).map(packet).collect::<Vec<_>>());
         assert_eq!(
             receiver.feedback(),
@@ -226,14 +294,14 @@ mod tests {
     fn but_not_for_long() {
         let mut receiver = Receiver::new(PATIENCE);
         let mut out = Vec::new();
-        receiver.on_packet(at(0), 1, 0, &packet(1), &mut out);
-        receiver.handle_timeout(at(0), &mut out);
+        receiver.on_packet(at(0), 1, 0, &packet(1), &mut into(&mut out));
+        receiver.handle_timeout(at(0), &mut into(&mut out));
         assert_eq!((out.len(), receiver.poll_timeout()), (0, Some(at(1))));
-        receiver.handle_timeout(at(1), &mut out);
-        receiver.on_packet(at(1), 2, 0, &packet(2), &mut out);
+        receiver.handle_timeout(at(1), &mut into(&mut out));
+        receiver.on_packet(at(1), 2, 0, &packet(2), &mut into(&mut out));
         // TCP can still use what is late.
-        receiver.on_packet(at(2), 0, 0, &packet(0), &mut out);
-        receiver.on_packet(at(2), 0, 0, &packet(0), &mut out);
+        receiver.on_packet(at(2), 0, 0, &packet(0), &mut into(&mut out));
+        receiver.on_packet(at(2), 0, 0, &packet(0), &mut into(&mut out));
         assert_eq!(out, [packet(1), packet(2), packet(0)]);
     }
 
@@ -262,12 +330,12 @@ mod tests {
                     }
                     match one {
                         _ if random.below(100) < loss => {}
-                        (number, None) => receiver.on_packet(now, number, 0, &packet(number), &mut out),
-                        (_, Some(coded)) => drop(receiver.on_coded(now, &coded, &mut out)),
+                        (number, None) => receiver.on_packet(now, number, 0, &packet(number), &mut into(&mut out)),
+                        (_, Some(coded)) => drop(receiver.on_coded(now, &coded, &mut into(&mut out))),
                     }
                 }
                 if receiver.poll_timeout().is_some_and(|at| at <= now) {
-                    receiver.handle_timeout(now, &mut out);
+                    receiver.handle_timeout(now, &mut into(&mut out));
                     prop_assert!(receiver.poll_timeout().is_none_or(|at| at > now));
                 }
                 for bytes in out {
@@ -276,7 +344,7 @@ mod tests {
                 }
                 let Feedback { next, through, lost } = receiver.feedback();
                 prop_assert!(next <= through && lost <= through);
-                prop_assert!(receiver.held_bytes() < 400 * 100);
+                prop_assert!(receiver.held_bytes() < 3 * 256 * 100);
             }
         }
     }

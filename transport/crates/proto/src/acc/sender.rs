@@ -7,15 +7,17 @@ use codec::gf256::Kernel;
 use codec::rlnc::{self, MAX_PACKETS};
 
 use super::Feedback;
-use super::redundancy::{Policy, Scheduler};
+use super::redundancy::{self, Policy, Scheduler};
 use crate::Time;
 
 /// Packets that are kept until they are acknowledged; of more, the oldest are never coded again.
-const MOST_KEPT: usize = 1024;
+const MOST_KEPT: usize = 512;
 /// A window has ended when TCP has sent nothing for so long, as it waits for acknowledgements.
 const PAUSE: Duration = Duration::from_micros(100);
-/// What one packet more counts in the loss rate.
+/// What one packet more counts in a flow's loss rate.
 const WEIGHT: f64 = 1.0 / 64.0;
+/// A path that loses fewer is one that loses none.
+const NEGLIGIBLE: f64 = 1e-4;
 
 /// How many coded packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +28,24 @@ pub enum Strategy {
     Complementary(Policy),
     /// One for each window: the coding of Corrective (CCR in the paper's comparison).
     Corrective,
+    /// The last packet of each window, so many times more (GIP, Zhang et al., ICNP 2013: three times at most).
+    Important(u32),
+}
+
+impl Strategy {
+    /// Whether the receiver has reason to keep back what follows on a lost packet.
+    pub fn repairs(self) -> bool {
+        matches!(self, Strategy::Complementary(_) | Strategy::Corrective)
+    }
+
+    /// Whether windows are followed by anything, given the loss rate.
+    fn follows(self, loss: f64) -> bool {
+        match self {
+            Strategy::Off => false,
+            Strategy::Complementary(_) => loss >= NEGLIGIBLE,
+            Strategy::Corrective | Strategy::Important(_) => true,
+        }
+    }
 }
 
 /// A coded packet.
@@ -41,6 +61,67 @@ pub struct Coded {
     pub bytes: Vec<u8>,
 }
 
+/// p: the share of packets that is lost, of late.
+#[derive(Clone, Copy, Debug)]
+pub struct LossRate {
+    value: f64,
+    weight: f64,
+}
+
+impl LossRate {
+    /// One that begins with `value`, and to which one packet more counts `weight`.
+    pub fn new(value: f64, weight: f64) -> Self {
+        LossRate { value, weight }
+    }
+
+    /// Of so many packets more, so many were lost.
+    pub fn on_packets(&mut self, sent: u64, lost: u64) {
+        if sent > 0 {
+            let share = 1.0 - (1.0 - self.weight).powi(sent.min(100_000) as i32);
+            self.value += share * ((lost as f64 / sent as f64).min(1.0) - self.value);
+        }
+    }
+
+    /// The share.
+    pub fn value(&self) -> f64 {
+        self.value
+    }
+}
+
+/// What a sender has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SenderCounters {
+    /// Coded packets that followed windows (c1), all of them.
+    pub at_ends: u64,
+    /// Coded packets that followed losses (c2), all of them.
+    pub on_losses: u64,
+    /// Timeouts of TCP that these have avoided, by what Eq. 1 and 2 say is likely.
+    pub timeouts_avoided: f64,
+    /// How many followed the last window for which it was chosen.
+    pub last_c1: u32,
+    /// How many followed the last losses.
+    pub last_c2: u32,
+    /// The last window's packets.
+    pub last_window: u32,
+}
+
+/// What came of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Packets of which it told for the first time.
+    pub sent: u64,
+    /// How many of them are lost.
+    pub lost: u64,
+    /// How long ago the last of them was sent.
+    pub rtt: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    sent: Time,
+    bytes: Vec<u8>,
+}
+
 /// The sender's end of a flow.
 #[derive(Clone, Debug)]
 pub struct Sender {
@@ -48,17 +129,19 @@ pub struct Sender {
     scheduler: Scheduler,
     kernel: Kernel,
     /// Packets that are not acknowledged, from the number `base` on.
-    kept: VecDeque<Vec<u8>>,
+    kept: VecDeque<Kept>,
     base: u64,
+    held_bytes: usize,
     /// l_c: the last packet of the window that has ended last. None once it, or a later one, has come (`all_acked`).
     window_last: Option<u64>,
     /// When the window that is being sent has ended, unless something follows.
     ends: Option<Time>,
     feedback: Feedback,
-    loss: f64,
+    loss: LossRate,
     seed: u8,
     /// Coded packets of this round trip.
     coded: u32,
+    counters: SenderCounters,
 }
 
 impl Sender {
@@ -66,7 +149,7 @@ impl Sender {
     pub fn new(strategy: Strategy, loss: f64) -> Self {
         let policy = match strategy {
             Strategy::Complementary(policy) => policy,
-            Strategy::Off | Strategy::Corrective => Policy::default(),
+            Strategy::Off | Strategy::Corrective | Strategy::Important(_) => Policy::default(),
         };
         Sender {
             strategy,
@@ -74,13 +157,20 @@ impl Sender {
             kernel: Kernel::best(),
             kept: VecDeque::new(),
             base: 0,
+            held_bytes: 0,
             window_last: None,
             ends: None,
             feedback: Feedback::default(),
-            loss,
+            loss: LossRate::new(loss, WEIGHT),
             seed: 0,
             coded: 0,
+            counters: SenderCounters::default(),
         }
+    }
+
+    /// What [`Sender::on_packet`] will call the next packet.
+    pub fn next_number(&self) -> u64 {
+        self.base + self.kept.len() as u64
     }
 
     /// TCP sends a packet, which is to be carried at once. Returns its number.
@@ -89,17 +179,20 @@ impl Sender {
     /// If it is longer than [`rlnc::MAX_BYTES`], which no IP packet is.
     pub fn on_packet(&mut self, now: Time, bytes: &[u8]) -> u64 {
         assert!(bytes.len() <= rlnc::MAX_BYTES, "a packet of {} bytes", bytes.len());
-        let number = self.base + self.kept.len() as u64;
+        let number = self.next_number();
         if self.strategy == Strategy::Off {
             self.base = number + 1;
             return number;
         }
-        if self.kept.len() == MOST_KEPT {
-            self.kept.pop_front();
-            self.base += 1;
+        // The memory of one that is not kept any more.
+        let mut memory = if self.kept.len() == MOST_KEPT { self.forget_first() } else { Vec::new() };
+        memory.clear();
+        memory.extend_from_slice(bytes);
+        self.held_bytes += bytes.len();
+        self.kept.push_back(Kept { sent: now, bytes: memory });
+        if self.strategy.follows(self.loss.value()) {
+            self.ends = Some(now + PAUSE);
         }
-        self.kept.push_back(bytes.to_vec());
-        self.ends = Some(now + PAUSE);
         number
     }
 
@@ -109,36 +202,41 @@ impl Sender {
     }
 
     /// The receiver has told what it has. Appends what is to be sent for what it misses (Event II).
-    pub fn on_feedback(&mut self, feedback: Feedback, out: &mut Vec<Coded>) {
-        let sent = self.base + self.kept.len() as u64;
+    pub fn on_feedback(&mut self, now: Time, feedback: Feedback, out: &mut Vec<Coded>) -> Told {
+        let sent = self.next_number();
         if feedback.through > sent || feedback.next > feedback.through || feedback.lost > feedback.through {
             // Nobody honest says so.
-            return;
+            return Told::default();
         }
         let last = self.feedback;
         // They may overtake each other.
         let newly_sent = feedback.through.saturating_sub(last.through);
         let losses = feedback.lost.saturating_sub(last.lost);
+        let newest = (feedback.through.max(1) - 1).checked_sub(self.base).filter(|_| newly_sent > 0);
+        let newest = newest.and_then(|at| self.kept.get(usize::try_from(at).ok()?));
+        let told = Told { sent: newly_sent, lost: losses, rtt: newest.map(|one| now.since(one.sent)) };
         self.feedback = Feedback {
             next: last.next.max(feedback.next),
             through: last.through.max(feedback.through),
             lost: last.lost.max(feedback.lost),
         };
-        if newly_sent > 0 {
-            let share = 1.0 - (1.0 - WEIGHT).powi(newly_sent.min(1000) as i32);
-            self.loss += share * ((losses as f64 / newly_sent as f64).min(1.0) - self.loss);
-        }
-        while self.base < self.feedback.next && self.kept.pop_front().is_some() {
-            self.base += 1;
+        self.loss.on_packets(newly_sent, losses);
+        while self.base < self.feedback.next && !self.kept.is_empty() {
+            self.forget_first();
         }
         if losses > 0 {
+            // The window that is being sent may have been begun when nothing was lost.
+            self.ends = self.ends.or_else(|| self.strategy.follows(self.loss.value()).then(|| now + PAUSE));
             let losses = losses.min(MAX_PACKETS as u64) as u32;
-            let count = match self.strategy {
-                Strategy::Complementary(_) => self.scheduler.on_losses(losses, self.loss),
-                Strategy::Corrective | Strategy::Off => 0,
-            };
-            // What is missing is among the oldest.
-            self.code(count, 0, out);
+            if let Strategy::Complementary(_) = self.strategy {
+                let loss = self.loss.value();
+                let count = self.scheduler.on_losses(losses, loss);
+                let before = redundancy::too_many_are_lost(losses, loss, 0);
+                let sent = self.code(count, 0, out);
+                self.counters.on_losses += u64::from(sent);
+                self.counters.last_c2 = sent;
+                self.avoided(before, redundancy::too_many_are_lost(losses, loss, sent));
+            }
         }
         if self.window_last.is_some_and(|last| last < self.feedback.through) {
             self.window_last = None;
@@ -146,6 +244,7 @@ impl Sender {
             // What was sent in this round trip is the next window.
             self.end_window(out);
         }
+        told
     }
 
     /// When [`Sender::handle_timeout`] has something to do.
@@ -162,7 +261,7 @@ impl Sender {
 
     /// The loss rate of the path, as far as this flow knows.
     pub fn loss(&self) -> f64 {
-        self.loss
+        self.loss.value()
     }
 
     /// Q, beside which a timeout is weighed.
@@ -170,40 +269,65 @@ impl Sender {
         self.scheduler.queue()
     }
 
+    /// What it has done.
+    pub fn counters(&self) -> SenderCounters {
+        self.counters
+    }
+
     /// Bytes that it holds.
     pub fn held_bytes(&self) -> usize {
-        self.kept.iter().map(Vec::capacity).sum()
+        self.held_bytes
+    }
+
+    fn forget_first(&mut self) -> Vec<u8> {
+        let Some(Kept { bytes, .. }) = self.kept.pop_front() else { return Vec::new() };
+        self.base += 1;
+        self.held_bytes -= bytes.len();
+        bytes
     }
 
     /// What is not acknowledged is a window, if all of the last one is.
     fn end_window(&mut self, out: &mut Vec<Coded>) {
         self.ends = None;
-        if self.window_last.is_some() || self.kept.is_empty() {
+        let (packets, loss) = (self.kept.len(), self.loss.value());
+        if self.window_last.is_some() || packets == 0 || !self.strategy.follows(loss) {
             return;
         }
-        let count = match self.strategy {
-            Strategy::Off => 0,
-            Strategy::Complementary(_) => self.scheduler.at_end_of_window(self.kept.len() as u32, self.loss),
-            Strategy::Corrective => 1,
+        let window = packets as u32;
+        let (count, of) = match self.strategy {
+            Strategy::Off => (0, 0),
+            Strategy::Complementary(_) => (self.scheduler.at_end_of_window(window, loss), MAX_PACKETS),
+            Strategy::Corrective => (1, MAX_PACKETS),
+            Strategy::Important(copies) => (copies, 1),
         };
-        self.window_last = Some(self.base + self.kept.len() as u64 - 1);
-        self.code(count, self.kept.len().saturating_sub(MAX_PACKETS), out);
+        self.window_last = Some(self.next_number() - 1);
+        let sent = self.code(count, packets.saturating_sub(of), out);
+        self.counters.at_ends += u64::from(sent);
+        (self.counters.last_c1, self.counters.last_window) = (sent, window);
+        let likely = |coded| redundancy::too_few_arrive(window, loss, coded);
+        self.avoided(likely(0), likely(sent));
     }
 
-    /// Makes coded packets of as many as can be coded together, from this place among those that are kept on.
-    fn code(&mut self, count: u32, from: usize, out: &mut Vec<Coded>) {
-        let packets: Vec<&[u8]> = self.kept.iter().skip(from).take(MAX_PACKETS).map(Vec::as_slice).collect();
-        if packets.is_empty() {
-            return;
+    fn avoided(&mut self, before: f64, after: f64) {
+        self.counters.timeouts_avoided += (before - after).max(0.0);
+    }
+
+    /// Makes coded packets of as many as can be coded together, from this place among those that are kept on. Returns how many it has made.
+    fn code(&mut self, count: u32, from: usize, out: &mut Vec<Coded>) -> u32 {
+        let packets = || self.kept.iter().skip(from).take(MAX_PACKETS).map(|one| one.bytes.as_slice());
+        let of = packets().len();
+        if of == 0 {
+            return 0;
         }
         let first = self.base + from as u64;
         for _ in 0..count {
             self.seed = self.seed.wrapping_add(1);
             let mut bytes = Vec::new();
-            rlnc::encode(&self.kernel, first, packets.iter().copied(), self.seed, &mut bytes);
-            out.push(Coded { first, count: packets.len(), seed: self.seed, bytes });
+            rlnc::encode(&self.kernel, first, packets(), self.seed, &mut bytes);
+            out.push(Coded { first, count: of, seed: self.seed, bytes });
         }
         self.coded += count;
+        count
     }
 }
 
@@ -233,9 +357,9 @@ mod tests {
         sender.on_packet(at, b"another");
         coded.clear();
         sender.handle_timeout(sender.poll_timeout().unwrap(), &mut coded);
-        sender.on_feedback(Feedback { next: 1, through: 1, lost: 0 }, &mut coded);
+        sender.on_feedback(Time::ZERO, Feedback { next: 1, through: 1, lost: 0 }, &mut coded);
         assert_eq!(coded, []);
-        sender.on_feedback(Feedback { next: 3, through: 3, lost: 0 }, &mut coded);
+        sender.on_feedback(Time::ZERO, Feedback { next: 3, through: 3, lost: 0 }, &mut coded);
         assert!(!coded.is_empty() && coded.iter().all(|one| (one.first, one.count) == (3, 1)));
     }
 
@@ -243,11 +367,11 @@ mod tests {
     fn losses_are_followed_by_as_many_coded_packets_at_least() {
         let mut sender = sender(10);
         let mut coded = Vec::new();
-        sender.on_feedback(Feedback { next: 2, through: 8, lost: 3 }, &mut coded);
+        sender.on_feedback(Time::ZERO, Feedback { next: 2, through: 8, lost: 3 }, &mut coded);
         assert!(coded.len() >= 3 && coded.iter().all(|one| (one.first, one.count) == (2, 8)));
         let loss = sender.loss();
         coded.clear();
-        sender.on_feedback(Feedback { next: 2, through: 8, lost: 3 }, &mut coded);
+        sender.on_feedback(Time::ZERO, Feedback { next: 2, through: 8, lost: 3 }, &mut coded);
         assert_eq!((coded.len(), sender.loss()), (0, loss), "it says nothing new");
     }
 
@@ -258,7 +382,7 @@ mod tests {
         assert!(held <= MOST_KEPT * 100);
         let mut coded = Vec::new();
         for (next, through, lost) in [(6, 5, 0), (0, 5001, 0), (0, 10, 11), (u64::MAX, u64::MAX, u64::MAX)] {
-            sender.on_feedback(Feedback { next, through, lost }, &mut coded);
+            sender.on_feedback(Time::ZERO, Feedback { next, through, lost }, &mut coded);
         }
         assert_eq!((coded.len(), sender.held_bytes(), sender.base()), (0, held, 5000 - MOST_KEPT as u64));
     }
@@ -270,7 +394,7 @@ mod tests {
             assert_eq!(sender.on_packet(Time::ZERO, b"packet"), number);
         }
         let mut coded = Vec::new();
-        sender.on_feedback(Feedback { next: 50, through: 90, lost: 9 }, &mut coded);
+        sender.on_feedback(Time::ZERO, Feedback { next: 50, through: 90, lost: 9 }, &mut coded);
         assert_eq!((coded.len(), sender.held_bytes(), sender.poll_timeout()), (0, 0, None));
     }
 }

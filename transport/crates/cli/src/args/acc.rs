@@ -1,0 +1,133 @@
+//! The command line of TCP-ACC.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum};
+
+/// Spare TCP its timeouts where packets are lost, beneath kernels and programs that stay as they are (TCP-ACC).
+///
+/// Hosts that run it and share a key send each other, with the packets of TCP, a few coded ones: as many as the losses that they see
+/// call for, none where nothing is lost. What is lost is there again before TCP notices. Everyone else gets plain TCP.
+///
+///   Once:            fountain acc key acc.key                         (copied to all hosts, readable by root alone)
+///   On each host:    fountain acc up --key acc.key --to 10.0.0.0/8
+///   To see:          fountain acc stats
+///
+/// To try it without root, in a network of your own:
+///   unshare --user --map-root-user --net fountain acc up --key acc.key --peer 192.0.2.1
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Acc {
+    #[command(subcommand)]
+    pub(crate) command: AccCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AccCommand {
+    Up(Box<AccUp>),
+    Stats(AccStats),
+    Key(AccKey),
+}
+
+/// Run the layer on this host, until it is interrupted.
+///
+/// It makes an interface, a rule and a table of routes: TCP's packets to hosts that are known to run it go through the interface, and out again
+/// as UDP. Hosts are found by probes under the shared key. All of it goes away when the command ends, however
+/// that is; connections go on without it, and when it begins, connections that are there go on with it.
+///
+/// What goes between peers is encrypted and authenticated. Whoever has the key can speak for any host.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AccUp {
+    /// The key that all hosts share, as `fountain acc key` makes it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+    /// A host that runs the layer, or will (may be given several times)
+    #[arg(long = "peer", value_name = "ADDRESS", required_unless_present = "to")]
+    pub(crate) peers: Vec<IpAddr>,
+    /// Hosts that may run it: each is asked when a connection is opened to it (may be given several times)
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) to: Vec<ipnet::IpNet>,
+    /// The interface's name; %d is a number
+    #[arg(long, value_name = "NAME", default_value = "acc%d")]
+    pub(crate) device: String,
+    /// The port of UDP, the same at all hosts
+    #[arg(long, value_name = "PORT", default_value_t = proto::acc::DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    /// The longest packet of IP that the network carries; paths that are known to carry less are heeded
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(1280..))]
+    pub(crate) mtu: u16,
+    /// What is sent beside TCP's packets
+    #[arg(long, value_enum, default_value_t = Coding::Acc)]
+    pub(crate) coding: Coding,
+    /// V: what a timeout costs, in coded packets times Q (acc)
+    #[arg(long, value_name = "V", default_value_t = Policy::default().timeout_cost)]
+    pub(crate) timeout_cost: f64,
+    /// Lambda: coded packets in a round trip that cost nothing (acc)
+    #[arg(long, value_name = "PACKETS", default_value_t = Policy::default().free_packets)]
+    pub(crate) free_packets: f64,
+    /// S: how far the cost of a coded packet may grow (acc)
+    #[arg(long, value_name = "S", default_value_t = Policy::default().longest_queue)]
+    pub(crate) longest_queue: f64,
+    /// C_max: coded packets at a time (acc)
+    #[arg(long, value_name = "PACKETS", default_value_t = Policy::default().most_packets, value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub(crate) most_coded: u32,
+    /// Packets that follow on a lost one are kept back for so long at most; usually it is one and a half round trips
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 10.0)]
+    pub(crate) patience: f64,
+    /// Bytes that peers may make the layer hold at most
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    pub(crate) memory: usize,
+    /// The table of routes, and the place of the rule that leads there
+    #[arg(long, value_name = "NUMBER", default_value_t = 4881, value_parser = clap::value_parser!(u32).range(1..32766))]
+    pub(crate) table: u32,
+    /// Where `stats` is answered; by default /run/weir/acc-DEVICE.sock, or below $XDG_RUNTIME_DIR
+    #[arg(long, value_name = "FILE")]
+    pub(crate) control: Option<PathBuf>,
+    /// Serve metrics for Prometheus here: http://ADDRESS:PORT/metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Print counters this often
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) stats: Option<f64>,
+    /// Print events as lines of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+use proto::acc::redundancy::Policy;
+
+/// What is sent beside TCP's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Coding {
+    /// As many coded packets as pay (TCP-ACC)
+    Acc,
+    /// Nothing
+    Off,
+    /// The last packet of each window three times more (GIP)
+    Gip,
+    /// One coded packet a window (Corrective)
+    Ccr,
+}
+
+/// Show peers and flows of a layer that runs on this host.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AccStats {
+    /// The interface, if there are several
+    #[arg(long, value_name = "NAME", default_value = "acc0")]
+    pub(crate) device: String,
+    /// Where it answers, if that is not the usual place
+    #[arg(long, value_name = "FILE")]
+    pub(crate) control: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Make a key for hosts to share.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AccKey {
+    /// The file, which must not be there yet
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}

@@ -1,0 +1,362 @@
+//! The packets of a host, and how they are carried: without what the datagram around them tells anyway.
+//!
+//! ```text
+//! carried   0 | the packet
+//!           4 | time to live 8 | traffic class 8 | what follows on its header of IPv4
+//!           6 | hop limit 8    | traffic class 8 | what follows on its header of IPv6
+//! ```
+//! Headers of IP are left out of TCP's packets between the two addresses of the datagram, unless they have options or are fragments. That is all
+//! but a few; 20 or 40 bytes of each are won. The flow label of IPv6 is not carried: it is the network's, and TCP does not see it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use thiserror::Error;
+
+use crate::ecn::Codepoint;
+
+const WHOLE: u8 = 0;
+const IPV4: u8 = 4;
+const IPV6: u8 = 6;
+const IPV4_BYTES: usize = 20;
+const IPV6_BYTES: usize = 40;
+/// Bytes in front of what follows on a header that is left out.
+pub const FORM_BYTES: usize = 3;
+const TCP: u8 = 6;
+const TCP_BYTES: usize = 20;
+const DONT_FRAGMENT: u16 = 0x4000;
+const FIN_SYN: u8 = 3;
+
+/// Two hosts, as one of them sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pair {
+    /// This one.
+    pub local: IpAddr,
+    /// The other one.
+    pub remote: IpAddr,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowKey {
+    /// Who sends.
+    pub from: (IpAddr, u16),
+    /// To whom.
+    pub to: (IpAddr, u16),
+}
+
+impl FlowKey {
+    /// The other direction.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        FlowKey { from: self.to, to: self.from }
+    }
+}
+
+/// No packet of IP.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("no packet of IP")]
+pub struct NotIp;
+
+/// What a packet says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Whose it is.
+    pub pair: Pair,
+    /// The direction of a connection that it is part of, if it is TCP's.
+    pub flow: Option<FlowKey>,
+    /// Whether TCP sends it again if it is lost: it has data, or begins or ends a connection.
+    pub matters: bool,
+    /// Its mark.
+    pub ecn: Codepoint,
+    /// Bytes of its header of IP, if that can be left out.
+    leave_out: Option<usize>,
+    hops: u8,
+    class: u8,
+}
+
+impl Look {
+    /// Looks at a packet.
+    ///
+    /// # Errors
+    /// [`NotIp`]: it is none, or its header is cut off.
+    pub fn at(packet: &[u8]) -> Result<Look, NotIp> {
+        match packet.first().ok_or(NotIp)? >> 4 {
+            4 => at_ipv4(packet).ok_or(NotIp),
+            6 => at_ipv6(packet).ok_or(NotIp),
+            _ => Err(NotIp),
+        }
+    }
+
+    /// Bytes of the packet's carried form, of which the packet has `len`.
+    pub fn carried_bytes(&self, len: usize) -> usize {
+        self.leave_out.map_or(1 + len, |header| FORM_BYTES + len - header)
+    }
+
+    /// Appends what the packet is carried as; it may be given in two parts, the first of which has its headers.
+    pub fn carry(&self, head: &[u8], rest: &[u8], out: &mut Vec<u8>) {
+        match self.leave_out {
+            Some(header) => {
+                let form = if header == IPV4_BYTES { IPV4 } else { IPV6 };
+                out.extend([form, self.hops, self.class]);
+                out.extend_from_slice(&head[header..]);
+            }
+            None => {
+                out.push(WHOLE);
+                out.extend_from_slice(head);
+            }
+        }
+        out.extend_from_slice(rest);
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn ipv4_at(bytes: &[u8], at: usize) -> Option<IpAddr> {
+    Some(Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?).into())
+}
+
+fn ipv6_at(bytes: &[u8], at: usize) -> Option<IpAddr> {
+    Some(Ipv6Addr::from(*bytes.get(at..)?.first_chunk::<16>()?).into())
+}
+
+/// Ports, and whether TCP would send it again, of a segment that is whole.
+fn segment(segment: &[u8]) -> Option<([u16; 2], bool)> {
+    let header = usize::from(segment.get(12)? >> 4) * 4;
+    let ports = [u16_at(segment, 0)?, u16_at(segment, 2)?];
+    (header >= TCP_BYTES && header <= segment.len())
+        .then(|| (ports, segment.len() > header || segment[13] & FIN_SYN != 0))
+}
+
+fn at_ipv4(packet: &[u8]) -> Option<Look> {
+    let header = usize::from(packet[0] & 0xf) * 4;
+    let (fragment, id_and_more) = (u16_at(packet, 6)?, header > IPV4_BYTES);
+    let pair = Pair { local: ipv4_at(packet, 12)?, remote: ipv4_at(packet, 16)? };
+    let transport = packet.get(header.max(IPV4_BYTES)..)?;
+    let is_whole = fragment & !DONT_FRAGMENT == 0;
+    let tcp = if packet[9] == TCP && is_whole { segment(transport) } else { None };
+    // Fragments need their number, and options are rare.
+    let leave_out = (tcp.is_some() && fragment == DONT_FRAGMENT && !id_and_more).then_some(IPV4_BYTES);
+    Some(look(pair, tcp, leave_out, packet[8], packet[1]))
+}
+
+fn at_ipv6(packet: &[u8]) -> Option<Look> {
+    let pair = Pair { local: ipv6_at(packet, 8)?, remote: ipv6_at(packet, 24)? };
+    let transport = packet.get(IPV6_BYTES..)?;
+    let class = (u16_at(packet, 0)? >> 4) as u8;
+    let tcp = if packet[6] == TCP { segment(transport) } else { None };
+    Some(look(pair, tcp, tcp.map(|_| IPV6_BYTES), packet[7], class))
+}
+
+fn look(pair: Pair, tcp: Option<([u16; 2], bool)>, leave_out: Option<usize>, hops: u8, class: u8) -> Look {
+    let key = |[from, to]: [u16; 2]| FlowKey { from: (pair.local, from), to: (pair.remote, to) };
+    Look {
+        pair,
+        flow: tcp.map(|(ports, _)| key(ports)),
+        matters: tcp.is_some_and(|(_, matters)| matters),
+        ecn: Codepoint::from_bits(class),
+        leave_out,
+        hops,
+        class,
+    }
+}
+
+/// The flow of a carried packet that has come over `pair`.
+pub fn flow_of(pair: &Pair, carried: &[u8]) -> Option<FlowKey> {
+    match carried.split_first()? {
+        (&WHOLE, packet) => Look::at(packet).ok()?.flow,
+        (_, rest) => {
+            let ports = (u16_at(rest, FORM_BYTES - 1)?, u16_at(rest, FORM_BYTES + 1)?);
+            Some(FlowKey { from: (pair.remote, ports.0), to: (pair.local, ports.1) })
+        }
+    }
+}
+
+/// Appends the packet that was carried over `pair` in a datagram with the mark `ecn`, which it takes over if the network has set it (RFC
+/// 6040, section 4.2).
+///
+/// # Errors
+/// [`NotIp`]: nothing of the kind was carried.
+pub fn restore(pair: &Pair, ecn: Codepoint, carried: &[u8], out: &mut Vec<u8>) -> Result<(), NotIp> {
+    let begin = out.len();
+    match (carried, pair.remote, pair.local) {
+        ([WHOLE, packet @ ..], ..) => {
+            let look = Look::at(packet)?;
+            out.extend_from_slice(packet);
+            if ecn.is_ce() && look.ecn.is_capable() {
+                mark(&mut out[begin..]);
+            }
+        }
+        ([IPV4, hops, class, rest @ ..], IpAddr::V4(from), IpAddr::V4(to)) => {
+            let length = u16::try_from(IPV4_BYTES + rest.len()).map_err(|_| NotIp)?;
+            let [a, b] = length.to_be_bytes();
+            let [fragment, _] = DONT_FRAGMENT.to_be_bytes();
+            out.extend([0x45, marked(*class, ecn), a, b, 0, 0, fragment, 0, *hops, TCP, 0, 0]);
+            out.extend(from.octets());
+            out.extend(to.octets());
+            let sum = !checksum(&out[begin..]);
+            out[begin + 10..begin + 12].copy_from_slice(&sum.to_be_bytes());
+            out.extend_from_slice(rest);
+        }
+        ([IPV6, hops, class, rest @ ..], IpAddr::V6(from), IpAddr::V6(to)) => {
+            let [a, b] = u16::try_from(rest.len()).map_err(|_| NotIp)?.to_be_bytes();
+            let class = marked(*class, ecn);
+            out.extend([0x60 | class >> 4, class << 4, 0, 0, a, b, TCP, *hops]);
+            out.extend(from.octets());
+            out.extend(to.octets());
+            out.extend_from_slice(rest);
+        }
+        _ => return Err(NotIp),
+    }
+    Ok(())
+}
+
+/// A traffic class with the network's mark, if that may be set.
+fn marked(class: u8, ecn: Codepoint) -> u8 {
+    if ecn.is_ce() && Codepoint::from_bits(class).is_capable() { class | Codepoint::Ce as u8 } else { class }
+}
+
+/// Sets the mark of a whole packet.
+fn mark(packet: &mut [u8]) {
+    if packet[0] >> 4 == 4 {
+        packet[1] |= Codepoint::Ce as u8;
+        packet[10..12].fill(0);
+        let header = (usize::from(packet[0] & 0xf) * 4).min(packet.len());
+        let sum = !checksum(&packet[..header]);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        packet[1] |= (Codepoint::Ce as u8) << 4;
+    }
+}
+
+/// The sum of what is covered by a checksum of the Internet (RFC 1071), not inverted.
+pub fn checksum(bytes: &[u8]) -> u16 {
+    let (pairs, last) = bytes.as_chunks::<2>();
+    let sum: u64 = pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair))).sum();
+    let mut sum = sum + last.first().map_or(0, |byte| u64::from(*byte) << 8);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A segment of TCP from port 1000 to port 2000.
+    fn tcp(flags: u8, data: &[u8]) -> Vec<u8> {
+        let mut segment = vec![3, 232, 7, 208, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 1, 1, 7, 7, 0, 0];
+        segment.extend_from_slice(data);
+        segment
+    }
+
+    fn ipv4(class: u8, transport: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x45, class, 0, 20 + transport.len() as u8, 0, 0, 0x40, 0, 61, 6, 0, 0];
+        packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        let sum = !checksum(&packet);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        packet.extend_from_slice(transport);
+        packet
+    }
+
+    fn ipv6(class: u8, transport: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x60 | class >> 4, class << 4, 0, 0, 0, transport.len() as u8, 6, 61];
+        packet.extend([[0xfd; 16], [0xfe; 16]].concat());
+        packet.extend_from_slice(transport);
+        packet
+    }
+
+    /// What comes out at the other end, with the flow that it is of there.
+    fn across(packet: &[u8], ecn: Codepoint) -> (Vec<u8>, Option<FlowKey>, usize) {
+        let look = Look::at(packet).unwrap();
+        let mut carried = Vec::new();
+        let head = packet.len().min(60);
+        look.carry(&packet[..head], &packet[head..], &mut carried);
+        assert_eq!(carried.len(), look.carried_bytes(packet.len()));
+        let there = Pair { local: look.pair.remote, remote: look.pair.local };
+        let mut out = vec![1, 2];
+        restore(&there, ecn, &carried, &mut out).unwrap();
+        assert_eq!(out[..2], [1, 2]);
+        (out.split_off(2), flow_of(&there, &carried), carried.len())
+    }
+
+    #[test]
+    fn packets_come_out_as_they_went_in_and_shorter_in_between() {
+        for (packet, spared) in [(ipv4(0, &tcp(0x18, &[9; 70])), 17), (ipv6(0, &tcp(0x10, &[9; 70])), 37)] {
+            let (out, flow, carried) = across(&packet, Codepoint::NotEct);
+            assert_eq!((&out, packet.len() - carried), (&packet, spared));
+            let look = Look::at(&packet).unwrap();
+            assert_eq!(flow, look.flow);
+            assert_eq!(look.flow.map(|flow| (flow.from.1, flow.to.1)), Some((1000, 2000)));
+            assert!(look.matters);
+        }
+    }
+
+    #[test]
+    fn what_is_no_usual_packet_of_tcp_is_carried_whole() {
+        let mut udp = ipv4(0, &[7; 30]);
+        udp[9] = 17;
+        let mut fragment = ipv4(0, &tcp(0x10, &[9; 70]));
+        fragment[6] = 0x20;
+        let mut may_be_cut = ipv4(0, &tcp(0x10, &[9; 70]));
+        may_be_cut[6] = 0;
+        for packet in [udp, fragment, may_be_cut] {
+            let (out, _, carried) = across(&packet, Codepoint::NotEct);
+            assert_eq!((out, carried), (packet.clone(), packet.len() + 1));
+        }
+    }
+
+    #[test]
+    fn acknowledgements_alone_do_not_matter_and_beginnings_and_ends_do() {
+        for (flags, data, matters) in
+            [(0x10, &b""[..], false), (0x10, b"x", true), (2, b"", true), (0x11, b"", true), (4, b"", false)]
+        {
+            assert_eq!(Look::at(&ipv4(0, &tcp(flags, data))).unwrap().matters, matters, "{flags}");
+        }
+    }
+
+    #[test]
+    fn marks_of_the_network_reach_who_asked_for_them() {
+        for make in [ipv4 as fn(u8, &[u8]) -> Vec<u8>, ipv6] {
+            for (class, ecn, expected) in [
+                (0x2a, Codepoint::Ce, 0x2b),
+                (0x2a, Codepoint::Ect0, 0x2a),
+                (0x28, Codepoint::Ce, 0x28),
+                (0x03, Codepoint::Ect0, 0x03),
+            ] {
+                assert_eq!(across(&make(class, &tcp(0x10, b"x")), ecn).0, make(expected, &tcp(0x10, b"x")));
+            }
+        }
+        let mut whole = ipv4(2, &[7; 30]);
+        let mut marked = ipv4(3, &[7; 30]);
+        for packet in [&mut whole, &mut marked] {
+            packet[9] = 17;
+            packet[10..12].fill(0);
+            let sum = !checksum(&packet[..20]);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        assert_eq!(across(&whole, Codepoint::Ce).0, marked);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn whatever_is_no_packet_breaks_nothing(mut bytes in proptest::collection::vec(any::<u8>(), 0..90), version in any::<u8>()) {
+            if let Some(first) = bytes.first_mut() {
+                *first = version << 4 | *first & 0xf;
+            }
+            if let Ok(look) = Look::at(&bytes) {
+                prop_assert_eq!(across(&bytes, Codepoint::Ce).2, look.carried_bytes(bytes.len()));
+            }
+            let pair = Pair { local: [10, 0, 0, 1].into(), remote: [10, 0, 0, 2].into() };
+            let mut out = Vec::new();
+            let _ = restore(&pair, Codepoint::Ce, &bytes, &mut out);
+            let _ = flow_of(&pair, &bytes);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The device that TCP's packets to peers go through: a TUN interface of the kernel.
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use nix::libc;
+
+/// Packets are as long as a host makes them, and checksums are left to whoever sends them (`if_tun.h`).
+const OFFLOADS: libc::c_ulong =
+    (libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN) as libc::c_ulong;
+
+/// An interface that is there as long as this is.
+pub(crate) struct Device {
+    file: File,
+    name: String,
+}
+
+impl Device {
+    /// Makes an interface of this name, in which `%d` is a number that the kernel chooses.
+    ///
+    /// # Errors
+    /// The system has no TUN, or this process may not make interfaces, or there is one of this name.
+    pub(crate) fn open(name: &str) -> io::Result<Self> {
+        let told = |e: io::Error| io::Error::new(e.kind(), format!("interface {name}: {e}{}", advice(&e)));
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open("/dev/net/tun")
+            .map_err(|e| io::Error::new(e.kind(), format!("/dev/net/tun: {e}{}", advice(&e))))?;
+        let c_name = CString::new(name).map_err(|_| told(ErrorKind::InvalidInput.into()))?;
+        if c_name.as_bytes().len() >= libc::IFNAMSIZ {
+            return Err(told(io::Error::new(ErrorKind::InvalidInput, "a name has 15 bytes at most")));
+        }
+        // SAFETY: a request is made of numbers, for which zeros are good.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(c_name.as_bytes()) {
+            *to = *from as libc::c_char;
+        }
+        let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL;
+        request.ifr_ifru.ifru_flags = flags as libc::c_short;
+        // SAFETY: the request outlives the call, and is what it takes.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) }).map_err(told)?;
+        // SAFETY: the call takes a number.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, OFFLOADS) }).map_err(told)?;
+        let end = request.ifr_name.iter().position(|c| *c == 0).unwrap_or(libc::IFNAMSIZ);
+        let name = request.ifr_name[..end].iter().map(|c| char::from(*c as u8)).collect();
+        Ok(Device { file, name })
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads a packet with its header; none if there is none.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match (&self.file).read(buffer) {
+            Ok(length) => Ok(Some(length)),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+            Err(e) => Err(io::Error::new(e.kind(), format!("interface {}: {e}", self.name))),
+        }
+    }
+
+    /// Gives the host a packet with its header. False: it would not take it.
+    pub(crate) fn write(&self, packet: &[u8]) -> bool {
+        (&self.file).write(packet).is_ok()
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+pub(super) fn check(done: libc::c_int) -> io::Result<()> {
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "; run it as root, or with the capability CAP_NET_ADMIN, or in a network namespace of your own: unshare --user --map-root-user --net"
+        }
+        Some(libc::EBUSY) => {
+            "; another process has an interface of this name: choose another one with --device"
+        }
+        Some(libc::ENOENT | libc::ENODEV) => "; load the kernel's module: modprobe tun",
+        _ => "",
+    }
+}

@@ -1,0 +1,477 @@
+//! TCP-ACC's layer on a host: between a device, through which TCP's packets to peers go, and sockets of UDP.
+
+mod device;
+mod notice;
+mod offload;
+mod routes;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use ipnet::IpNet;
+use proto::acc::packet::{FORM_BYTES, Look, Pair, restore};
+use proto::acc::{Config, Counters, Event, Layer, Outbox, PeerStatistics};
+use wire::acc::{NUMBERED_BYTES, PACKET_BYTES, TAG_BYTES};
+
+use crate::clock::Clock;
+use crate::path::{local_address, path_mtu};
+use crate::poller::{Events, Interest, Poller};
+use crate::socket::{Buffers, DataSocket};
+use device::Device;
+use notice::{Openings, Said, listen_to_errors, said};
+use offload::{Joining, MOST_BYTES, split};
+use routes::Routes;
+pub use routes::Routing;
+
+/// Packets that are read from the device before somebody else has a turn.
+const BATCH: usize = 16;
+/// A sum is so much longer than the longest of its packets.
+const SUM_BYTES: usize = 2;
+const UDP_BYTES: usize = 8;
+/// What a path of IP carries at least (RFC 8200, section 5; hardly any of IPv4 carries less).
+const LEAST_MTU: usize = 1280;
+
+const DEVICE: usize = 0;
+const OPENINGS: usize = 1;
+const SOCKETS: usize = 2;
+
+/// By how much a packet is longer on the wire than without the layer: of IPv4, whose header is left out, or of IPv6.
+const fn overhead() -> usize {
+    UDP_BYTES + PACKET_BYTES + NUMBERED_BYTES + SUM_BYTES + FORM_BYTES + TAG_BYTES
+}
+
+/// How the layer is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The layer itself; its port and its datagrams' length are set by what is here.
+    pub layer: Config,
+    /// Where to listen. Port 0 is none: peers have to know it.
+    pub port: u16,
+    /// The name of the device.
+    pub device: String,
+    /// The longest packet of IP to send, unless a path is known to carry less.
+    pub mtu: usize,
+    /// Hosts that are peers, or will be.
+    pub peers: Vec<IpAddr>,
+    /// Hosts that may be: they are asked when a connection is opened to them.
+    pub may_be_peers: Vec<IpNet>,
+    /// The rule and the table for TCP's packets.
+    pub routing: Routing,
+}
+
+/// What has happened.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// A host is a peer, or none any more.
+    Peer(Event),
+    /// Something did not work, and the layer goes on.
+    Trouble(String),
+}
+
+/// All that there is to know.
+#[derive(Clone, Debug)]
+pub struct Statistics {
+    /// The device's name.
+    pub device: String,
+    /// Peers, and hosts that were asked.
+    pub peers: Vec<PeerStatistics>,
+    /// What has become of datagrams and packets.
+    pub counters: Counters,
+    /// Bytes held of what peers have sent.
+    pub held_bytes: usize,
+    /// Packets that the host would not take back, or that were none.
+    pub undelivered: u64,
+    /// Datagrams that the system would not send.
+    pub unsent: u64,
+}
+
+enum Order {
+    Tell(Sender<Statistics>),
+}
+
+struct Shared {
+    poller: Poller,
+    stop: AtomicBool,
+    orders: Mutex<Vec<Order>>,
+}
+
+/// The layer, running.
+pub struct Acc {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+    news: Receiver<News>,
+    device: String,
+}
+
+impl Acc {
+    /// Sets up the device, the rule and the sockets, and begins.
+    ///
+    /// # Errors
+    /// The system refuses one of them, in words that say what to do.
+    pub fn start(options: Options) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        let shared = Arc::new(Shared { poller, stop: AtomicBool::new(false), orders: Mutex::default() });
+        let (tell, news) = channel();
+        let engine = Engine::new(options, shared.clone(), tell)?;
+        let device = engine.device.name().to_owned();
+        let thread = std::thread::Builder::new().name("acc".to_owned()).spawn(move || engine.run())?;
+        Ok(Acc { shared, thread: Some(thread), news, device })
+    }
+
+    /// The device's name.
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// Waits for the next news; none once the layer has ended.
+    pub fn next(&self) -> Option<News> {
+        self.news.recv().ok()
+    }
+
+    /// Whoever asks for statistics and ends the layer, from other threads.
+    pub fn handle(&self) -> Handle {
+        Handle(self.shared.clone())
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// What has ended the layer.
+    pub fn join(mut self) -> io::Result<()> {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(ended)) => ended,
+            Some(Err(_)) => Err(io::Error::other("the layer's thread has failed")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Acc {
+    fn drop(&mut self) {
+        Handle(self.shared.clone()).stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// See [`Acc::handle`].
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+impl Handle {
+    /// What there is to know; none if the layer has ended.
+    pub fn statistics(&self) -> Option<Statistics> {
+        let (tell, told) = channel();
+        self.0.orders.lock().unwrap_or_else(PoisonError::into_inner).push(Order::Tell(tell));
+        self.0.poller.notify().ok()?;
+        told.recv_timeout(std::time::Duration::from_secs(2)).ok()
+    }
+
+    /// Ends the layer: peers are told, the device and the rule are removed.
+    pub fn stop(&self) {
+        self.0.stop.store(true, Ordering::SeqCst);
+        let _ = self.0.poller.notify();
+    }
+}
+
+struct Engine {
+    options: Options,
+    shared: Arc<Shared>,
+    tell: Sender<News>,
+    clock: Clock,
+    device: Device,
+    openings: Option<Openings>,
+    sockets: Vec<DataSocket>,
+    layer: Layer,
+    out: Outbox,
+    joining: Joining,
+    routes: Sender<Route>,
+    routing: Option<JoinHandle<()>>,
+    undelivered: u64,
+}
+
+/// For the thread that changes routes, as that takes milliseconds.
+enum Route {
+    Add(Pair, usize),
+    Remove(Pair),
+}
+
+impl Engine {
+    fn new(options: Options, shared: Arc<Shared>, tell: Sender<News>) -> io::Result<Self> {
+        let in_words = |what: &str, e: io::Error| io::Error::new(e.kind(), format!("{what}: {e}"));
+        let mut sockets = Vec::new();
+        for any in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
+            match DataSocket::bind_alone(SocketAddr::new(any, options.port)) {
+                Ok(socket) => {
+                    listen_to_errors(socket.socket(), any.is_ipv4())?;
+                    sockets.push(socket);
+                }
+                // A system without IPv6.
+                Err(e) if any.is_ipv6() && e.raw_os_error() == Some(nix::libc::EAFNOSUPPORT) => {}
+                Err(e) => return Err(in_words(&format!("UDP port {}", options.port), e)),
+            }
+        }
+        let device = Device::open(&options.device)?;
+        let mtu = options.mtu - overhead();
+        let routes = Routes::set_up(device.name(), mtu, &options.routing, sockets.len() > 1)?;
+        let openings = match options.may_be_peers.is_empty() {
+            true => None,
+            false => {
+                Some(Openings::open().map_err(|e| in_words("cannot see connections that are opened", e))?)
+            }
+        };
+        let poller = &shared.poller;
+        poller.add(&device, DEVICE, Interest::Read)?;
+        if let Some(openings) = &openings {
+            poller.add(openings, OPENINGS, Interest::Read)?;
+        }
+        for (n, socket) in sockets.iter().enumerate() {
+            poller.add(socket.socket(), SOCKETS + n, Interest::Read)?;
+        }
+        let seed = crate::random_bytes()?;
+        // A datagram of IPv6 carries less, of a packet that has the longer header left out.
+        let max_datagram_bytes = options.mtu - 40 - UDP_BYTES;
+        let config = Config { port: options.port, max_datagram_bytes, ..options.layer.clone() };
+        let (to_routes, from_engine) = channel();
+        let trouble = tell.clone();
+        let routing = std::thread::Builder::new().name("acc-routes".to_owned()).spawn(move || {
+            change_routes(&routes, &from_engine, &trouble);
+        })?;
+        Ok(Engine {
+            layer: Layer::new(config, &seed),
+            options,
+            shared,
+            tell,
+            clock: Clock::start(),
+            device,
+            openings,
+            sockets,
+            out: Outbox::default(),
+            joining: Joining::new(),
+            routes: to_routes,
+            routing: Some(routing),
+            undelivered: 0,
+        })
+    }
+
+    fn run(mut self) -> io::Result<()> {
+        crate::sleep_precisely();
+        let (mut events, mut buffers) = (Events::new(), Buffers::new());
+        let mut packet = vec![0; MOST_BYTES];
+        for remote in self.options.peers.clone() {
+            self.look_for(remote, true);
+        }
+        while !self.shared.stop.load(Ordering::SeqCst) {
+            self.flush();
+            let timeout = self.layer.poll_timeout().map(|at| at.since(self.clock.now()));
+            self.shared.poller.wait(&mut events, timeout)?;
+            for key in events.keys().collect::<Vec<_>>() {
+                match key {
+                    DEVICE => self.read_device(&mut packet)?,
+                    OPENINGS => self.see_openings(),
+                    _ => self.read_socket(key - SOCKETS, &mut buffers)?,
+                }
+            }
+            let now = self.clock.now();
+            if self.layer.poll_timeout().is_some_and(|at| at <= now) {
+                let Engine { layer, out, joining, device, undelivered, .. } = &mut self;
+                layer.handle_timeout(now, out, &mut |pair, ecn, carried| {
+                    give(joining, device, undelivered, pair, ecn, carried);
+                });
+                self.finish_joining();
+            }
+            self.obey();
+            self.tell_events();
+        }
+        self.layer.leave(&mut self.out);
+        self.flush();
+        Ok(())
+    }
+
+    fn look_for(&mut self, remote: IpAddr, for_ever: bool) {
+        match local_address(SocketAddr::new(remote, self.options.port)) {
+            Ok(local) => {
+                let pair = Pair { local, remote };
+                self.layer.look_for(self.clock.now(), pair, for_ever, &mut self.out);
+            }
+            Err(e) => self.trouble(format!("no way to {remote}: {e}")),
+        }
+    }
+
+    fn trouble(&self, what: String) {
+        let _ = self.tell.send(News::Trouble(what));
+    }
+
+    fn read_device(&mut self, packet: &mut [u8]) -> io::Result<()> {
+        for _ in 0..BATCH {
+            let Some(length) = self.device.read(packet)? else { break };
+            let now = self.clock.now();
+            let Engine { layer, out, .. } = self;
+            let mut stray = None;
+            let done = split(&mut packet[..length], |head, rest| match Look::at(head) {
+                Ok(look) if !layer.send(now, &look, head, rest, out) => stray = look.flow.map(|_| look.pair),
+                Ok(_) => {}
+                Err(_) => stray = None,
+            });
+            if done.is_err() {
+                self.undelivered += 1;
+            }
+            if let Some(pair) = stray {
+                // Another one of our addresses, or a route that is about to go.
+                self.layer.look_for(now, pair, false, &mut self.out);
+            }
+            self.flush();
+        }
+        Ok(())
+    }
+
+    fn see_openings(&mut self) {
+        while let Some(pair) = self.openings.as_ref().and_then(Openings::next) {
+            let is_local = pair.remote.is_loopback() || pair.remote == pair.local;
+            if !is_local && self.options.may_be_peers.iter().any(|net| net.contains(&pair.remote)) {
+                self.layer.look_for(self.clock.now(), pair, false, &mut self.out);
+            }
+        }
+    }
+
+    fn read_socket(&mut self, which: usize, buffers: &mut Buffers) -> io::Result<()> {
+        let now = self.clock.now();
+        let Engine { layer, out, joining, device, undelivered, sockets, .. } = self;
+        let mut deliver = |pair: &Pair, ecn, carried: &[u8]| {
+            give(joining, device, undelivered, pair, ecn, carried);
+        };
+        sockets[which].receive(buffers, |received| {
+            let (remote, port) = (received.from.ip().to_canonical(), received.from.port());
+            let Some(local) = received.to.map(|to| to.to_canonical()) else { return };
+            let pair = Pair { local, remote };
+            for datagram in received.datagrams {
+                layer.receive(now, pair, port, received.ecn, datagram, out, &mut deliver);
+            }
+        })?;
+        self.finish_joining();
+        while let Some(said) = said(self.sockets[which].socket()) {
+            match said {
+                Said::Unreachable(remote) => self.layer.unreachable(now, remote),
+                Said::TooLong(remote, mtu) => self.shorten(remote, mtu as usize),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_joining(&mut self) {
+        let Engine { joining, device, undelivered, .. } = self;
+        joining.finish(|packet| *undelivered += u64::from(!device.write(packet)));
+    }
+
+    /// A path carries less than was thought.
+    fn shorten(&mut self, remote: IpAddr, mtu: usize) {
+        let mtu = mtu.clamp(LEAST_MTU, self.options.mtu) - overhead();
+        let pairs: Vec<Pair> = self
+            .layer
+            .peers()
+            .filter(|peer| peer.up && peer.pair.remote == remote)
+            .map(|peer| peer.pair)
+            .collect();
+        for pair in pairs {
+            let _ = self.routes.send(Route::Add(pair, mtu));
+        }
+    }
+
+    fn obey(&mut self) {
+        let orders = std::mem::take(&mut *self.shared.orders.lock().unwrap_or_else(PoisonError::into_inner));
+        for Order::Tell(tell) in orders {
+            // Whoever has asked may have gone.
+            let _ = tell.send(Statistics {
+                device: self.device.name().to_owned(),
+                peers: self.layer.peers().collect(),
+                counters: self.layer.counters(),
+                held_bytes: self.layer.held_bytes(),
+                undelivered: self.undelivered,
+                unsent: self.sockets.iter().map(DataSocket::refused).sum(),
+            });
+        }
+    }
+
+    fn tell_events(&mut self) {
+        while let Some(event) = self.layer.poll_event() {
+            let route = match event {
+                Event::Up(pair) => {
+                    let known = path_mtu(SocketAddr::new(pair.remote, self.options.port));
+                    let mtu = known.unwrap_or(self.options.mtu).clamp(LEAST_MTU, self.options.mtu);
+                    Route::Add(pair, mtu - overhead())
+                }
+                Event::Down(pair, _) => Route::Remove(pair),
+            };
+            let _ = self.routes.send(route);
+            let _ = self.tell.send(News::Peer(event));
+        }
+    }
+
+    fn flush(&mut self) {
+        let Engine { out, sockets, .. } = self;
+        out.drain(|burst| {
+            let socket = sockets.iter().find(|socket| socket.is_ipv4() == burst.way.to.is_ipv4());
+            if let Some(socket) = socket {
+                // What there is no room for is lost, as on any link that is full.
+                socket.send_with(
+                    burst.ecn,
+                    burst.way.to,
+                    Some(burst.way.from),
+                    &burst.bytes,
+                    burst.segment_bytes,
+                );
+            }
+        });
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // The thread ends with its sender, and takes the rule with it.
+        (self.routes, _) = channel();
+        if let Some(thread) = self.routing.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Gives the host a packet that has come.
+fn give(
+    joining: &mut Joining,
+    device: &Device,
+    undelivered: &mut u64,
+    pair: &Pair,
+    ecn: proto::ecn::Codepoint,
+    carried: &[u8],
+) {
+    let mut refused = 0;
+    let mut broken = false;
+    joining.add(
+        |out| {
+            let begin = out.len();
+            if restore(pair, ecn, carried, out).is_err() {
+                out.truncate(begin);
+                broken = true;
+            }
+        },
+        |packet| refused += u64::from(!device.write(packet)),
+    );
+    *undelivered += refused + u64::from(broken);
+}
+
+fn change_routes(routes: &Routes, orders: &Receiver<Route>, trouble: &Sender<News>) {
+    while let Ok(order) = orders.recv() {
+        let done = match order {
+            Route::Add(pair, mtu) => routes.add(&pair, mtu),
+            Route::Remove(pair) => routes.remove(&pair),
+        };
+        if let Err(e) = done {
+            let _ = trouble.send(News::Trouble(e.to_string()));
+        }
+    }
+}
