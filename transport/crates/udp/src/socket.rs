@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt, sockopt};
@@ -23,6 +23,8 @@ pub(crate) struct DataSocket {
     is_ipv4: bool,
     state: UdpSocketState,
     refused: AtomicU64,
+    /// The network has said something of a datagram.
+    told: AtomicBool,
     dscp: u8,
     /// The traffic class of the socket. Where a DSCP is to be sent, one thread sends.
     class: AtomicU8,
@@ -77,6 +79,7 @@ impl DataSocket {
             is_ipv4: address.is_ipv4(),
             state,
             refused: AtomicU64::new(0),
+            told: AtomicBool::new(false),
             dscp: 0,
             class: AtomicU8::new(0),
         })
@@ -121,6 +124,11 @@ impl DataSocket {
         self.refused.load(Relaxed)
     }
 
+    /// Whether a call has failed since the last time that this was asked: then there is something to read in the queue of errors.
+    pub(crate) fn take_told(&self) -> bool {
+        self.told.swap(false, Relaxed)
+    }
+
     /// Datagrams that one call may send.
     pub(crate) fn max_segments(&self) -> usize {
         self.state.max_gso_segments()
@@ -161,6 +169,7 @@ impl DataSocket {
             // lost, and the state machine finds that out as it does of any loss.
             Err(_) => {
                 self.refused.fetch_add(1, Relaxed);
+                self.told.store(true, Relaxed);
                 true
             }
         }
@@ -197,7 +206,10 @@ impl DataSocket {
         let count = match self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut metas) {
             Ok(count) => count,
             Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
-            Err(e) if is_of_the_path(&e) || e.kind() == ErrorKind::Interrupted => return Ok(true),
+            Err(e) if is_of_the_path(&e) || e.kind() == ErrorKind::Interrupted => {
+                self.told.store(true, Relaxed);
+                return Ok(true);
+            }
             Err(e) => return Err(e),
         };
         for (meta, slice) in metas.iter().zip(&mut slices).take(count) {

@@ -3,20 +3,23 @@
 //! ```text
 //! probe    0xa0 | version 8 | zeros 16 | session 32 | zeros 32 | nonce 128 | code 128
 //! answer   0xa1 | version 8 | zeros 16 | session 32 | own session 32 | nonce 128 | code 128
-//! packet   1011 | waits 1 | report 1 | content 2 | session 24 | counter 32 | sealed: report | content | tag 128
+//! packet   10110 | report 1 | content 2 | session 24 | counter 32 | sealed: report | content | tag 128
 //!
 //! report                flow 32 | next 32 | through - next 16 | lost 32
 //! content   0 plain     a packet, or nothing
-//!           1 numbered  flow 32 | number 32 | number - base 16 | a packet
+//!           1 numbered  flow 32 | number 32 | number - base 16 | patience 8 | a packet
 //!           2 coded     flow 32 | first 32 | n 8 | seed 8 | a sum of packets
 //!           3 farewell  nothing
 //! ```
 //! All numbers are big-endian. `session` is the one that the receiver of a datagram has chosen: its own number for what the two share. Of
 //! `counter`, of the packets of a session, and of `number`, `first`, `next` and `lost`, of a flow's packets, these are the lower 32 bits.
-//! `waits` asks the receiver to keep back what follows on a lost packet, as coded ones may bring it back.
+//! `patience` asks the receiver to keep back what follows on a lost packet, as coded ones may bring it back: for 50 us times 2^((patience - 1) / 8),
+//! or not at all if it is 0.
 //!
 //! The codes of probes and answers are over them and the two hosts' addresses. What is sealed of a packet is encrypted, and authenticated with what
 //! is in front of it.
+
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -34,15 +37,14 @@ pub const TAG_BYTES: usize = 16;
 pub const PACKET_BYTES: usize = 8;
 /// Bytes of a report.
 pub const REPORT_BYTES: usize = 14;
-/// Bytes of content in front of a numbered packet, and of a sum.
-pub const NUMBERED_BYTES: usize = 10;
+/// Bytes of content in front of a numbered packet; in front of a sum there is one less.
+pub const NUMBERED_BYTES: usize = 11;
 /// Sessions are numbered from 0 to here.
 pub const MAX_SESSION: u32 = 0xff_ffff;
 
 const PROBE: u8 = 0xa0;
 const ANSWER: u8 = 0xa1;
 const PACKET: u8 = 0xb0;
-const WAITS: u8 = 8;
 const REPORT: u8 = 4;
 const CONTENT: u8 = 3;
 
@@ -115,8 +117,6 @@ pub struct Envelope {
 pub struct Packet<'a> {
     /// What has come of a flow in the other direction.
     pub report: Option<Report>,
-    /// Whether packets that follow on a lost one are to wait for it.
-    pub waits: bool,
     /// What it is for.
     pub content: Content,
     /// A packet as [`Content`] has it.
@@ -136,6 +136,8 @@ pub enum Content {
         number: u32,
         /// So far below it lies the lowest number that is coded again.
         back: u16,
+        /// How long what follows on a lost packet is to wait for it.
+        patience: Patience,
     },
     /// To carry a sum of packets of a flow.
     Coded {
@@ -150,6 +152,33 @@ pub enum Content {
     },
     /// To say that the sender ends.
     Farewell,
+}
+
+/// A time, in few bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience(u8);
+
+/// The shortest time that is not none.
+const SHORTEST: Duration = Duration::from_micros(50);
+
+impl Patience {
+    /// None at all.
+    pub const NONE: Patience = Patience(0);
+
+    /// About `time`, not longer, unless that is shorter than 50 us.
+    pub fn of(time: Duration) -> Self {
+        let steps = 8.0 * (time.as_secs_f64() / SHORTEST.as_secs_f64()).log2();
+        // Of the range that a byte has.
+        Patience(1 + steps.clamp(0.0, 254.0) as u8)
+    }
+
+    /// The time.
+    pub fn time(self) -> Duration {
+        match self.0 {
+            0 => Duration::ZERO,
+            steps => SHORTEST.mul_f64((f64::from(steps - 1) / 8.0).exp2()),
+        }
+    }
 }
 
 /// What has come of a flow.
@@ -175,8 +204,7 @@ impl<'a> Packet<'a> {
             Content::Farewell => (3, [0; 2]),
         };
         let report = if self.report.is_some() { REPORT } else { 0 };
-        let waits = if self.waits { WAITS } else { 0 };
-        let first = u32::from(PACKET | waits | report | content) << 24 | session & MAX_SESSION;
+        let first = u32::from(PACKET | report | content) << 24 | session & MAX_SESSION;
         out.extend(first.to_be_bytes());
         out.extend(counter.to_be_bytes());
         if let Some(Report { flow, next, ahead, lost }) = self.report {
@@ -194,6 +222,9 @@ impl<'a> Packet<'a> {
             out.extend(a.to_be_bytes());
             out.extend(b.to_be_bytes());
             out.extend(last);
+        }
+        if let Content::Numbered { patience, .. } = self.content {
+            out.push(patience.0);
         }
         out.extend_from_slice(self.body);
     }
@@ -214,7 +245,8 @@ impl<'a> Packet<'a> {
             0 => Content::Plain,
             1 => {
                 let (flow, number) = (u32_of(&mut rest)?, u32_of(&mut rest)?);
-                Content::Numbered { flow, number, back: u16_of(&mut rest)? }
+                let (back, [patience]) = (u16_of(&mut rest)?, take(&mut rest)?);
+                Content::Numbered { flow, number, back, patience: Patience(patience) }
             }
             2 => {
                 let (flow, first) = (u32_of(&mut rest)?, u32_of(&mut rest)?);
@@ -224,7 +256,7 @@ impl<'a> Packet<'a> {
             _ if !rest.is_empty() => return Err(Malformed::Excess),
             _ => Content::Farewell,
         };
-        Ok(Packet { report, waits: kind & WAITS != 0, content, body: rest })
+        Ok(Packet { report, content, body: rest })
     }
 }
 
@@ -245,7 +277,7 @@ impl<'a> Datagram<'a> {
     pub fn parse(datagram: &'a [u8]) -> Result<Self> {
         match *datagram.first().ok_or(Malformed::Short)? {
             PROBE | ANSWER => parse_hello(datagram),
-            kind if kind & 0xf0 == PACKET => parse_envelope(datagram).map(Datagram::Packet),
+            kind if kind & 0xf8 == PACKET => parse_envelope(datagram).map(Datagram::Packet),
             kind => Err(Malformed::Kind(kind)),
         }
     }
@@ -285,10 +317,11 @@ mod tests {
     fn content() -> impl Strategy<Value = Content> {
         prop_oneof![
             Just(Content::Plain),
-            any::<(u32, u32, u16)>().prop_map(|(flow, number, back)| Content::Numbered {
+            any::<(u32, u32, u16, u8)>().prop_map(|(flow, number, back, patience)| Content::Numbered {
                 flow,
                 number,
-                back
+                back,
+                patience: Patience(patience)
             }),
             any::<(u32, u32, u8, u8)>().prop_map(|(flow, first, count, seed)| Content::Coded {
                 flow,
@@ -317,11 +350,10 @@ mod tests {
             session in 0..=MAX_SESSION,
             counter in any::<u32>(),
             report in report(),
-            waits in any::<bool>(),
             content in content(),
             body in proptest::collection::vec(any::<u8>(), 0..50),
         ) {
-            let packet = Packet { report, waits, content, body: &body };
+            let packet = Packet { report, content, body: &body };
             let mut bytes = Vec::new();
             packet.emit(session, counter, &mut bytes);
             bytes.extend([9; TAG_BYTES]);
@@ -354,6 +386,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_time_is_kept_within_a_tenth() {
+        assert_eq!(Patience::NONE.time(), Duration::ZERO);
+        for us in [50, 51, 99, 300, 1_234, 10_000, 9_999_999] {
+            let time = Duration::from_micros(us);
+            let kept = Patience::of(time).time();
+            assert!(kept <= time + Duration::from_nanos(9) && kept > time.mul_f64(0.9), "{time:?}: {kept:?}");
+        }
+        assert_eq!(Patience::of(Duration::ZERO).time(), SHORTEST);
+        assert!(Patience::of(Duration::MAX).time() > Duration::from_secs(3600));
     }
 
     #[test]

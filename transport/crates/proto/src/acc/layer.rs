@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use wire::acc::{
     Content, Datagram, Envelope, HELLO_BYTES, Hello, MAX_SESSION, NUMBERED_BYTES, PACKET_BYTES, Packet,
-    REPORT_BYTES, Report, TAG_BYTES,
+    Patience, REPORT_BYTES, Report, TAG_BYTES,
 };
 
 use super::outbox::{Outbox, Way};
@@ -48,7 +48,7 @@ pub struct Config {
     pub key: [u8; KEY_BYTES],
     /// How many coded packets are sent.
     pub strategy: Strategy,
-    /// How long packets that follow on a lost one are kept back, at most; usually it is one and a half round trips.
+    /// How long packets that follow on a lost one are kept back, at most; senders ask for one and a half round trips.
     pub most_patience: Duration,
     /// Where peers listen.
     pub port: u16,
@@ -229,6 +229,7 @@ struct Peer {
     armed: Option<Time>,
     loss: LossRate,
     rtt: Option<Duration>,
+    /// Flows are numbered from anywhere on, so that they are not taken for those of another process that was here before.
     next_flow: u32,
     outgoing: HashMap<u32, Outgoing>,
     numbers: HashMap<FlowKey, u32>,
@@ -265,7 +266,6 @@ impl Link {
         ecn: Codepoint,
         content: Content,
         report: Option<Report>,
-        waits: bool,
         out: &mut Outbox,
         body: impl FnOnce(&mut Vec<u8>),
     ) {
@@ -274,7 +274,7 @@ impl Link {
         let Some(session) = session else { return };
         out.write(way(&self.pair, session.port), ecn, |bytes| {
             let (begin, counter) = (bytes.len(), session.counter() as u32);
-            Packet { report, waits, content, body: &[] }.emit(session.theirs, counter, bytes);
+            Packet { report, content, body: &[] }.emit(session.theirs, counter, bytes);
             body(bytes);
             session.seal(bytes, begin);
         });
@@ -283,13 +283,13 @@ impl Link {
     fn write_coded(&mut self, flow: u32, coded: &mut Vec<Coded>, out: &mut Outbox) {
         for Coded { first, count, seed, bytes } in coded.drain(..) {
             let content = Content::Coded { flow, first: first as u32, count: count as u8, seed };
-            self.write(Codepoint::NotEct, content, None, true, out, |out| out.extend_from_slice(&bytes));
+            self.write(Codepoint::NotEct, content, None, out, |out| out.extend_from_slice(&bytes));
         }
     }
 
     /// Appends what is nothing but a report, or a sign of life.
     fn write_empty(&mut self, report: Option<Report>, out: &mut Outbox) {
-        self.write(Codepoint::NotEct, Content::Plain, report, false, out, |_| {});
+        self.write(Codepoint::NotEct, Content::Plain, report, out, |_| {});
     }
 }
 
@@ -298,7 +298,7 @@ fn way(pair: &Pair, port: u16) -> Way {
 }
 
 impl Peer {
-    fn new(pair: Pair, now: Time) -> Self {
+    fn new(pair: Pair, first_flow: u32, now: Time) -> Self {
         Peer {
             link: Link { pair, sessions: Vec::new(), sending: None },
             fixed: false,
@@ -313,7 +313,7 @@ impl Peer {
             armed: None,
             loss: LossRate::new(0.0, PATH_WEIGHT),
             rtt: None,
-            next_flow: 0,
+            next_flow: first_flow,
             outgoing: HashMap::new(),
             numbers: HashMap::new(),
             incoming: HashMap::new(),
@@ -327,11 +327,9 @@ impl Peer {
         }
     }
 
-    fn patience(&self, waits: bool, most: Duration) -> Duration {
-        if !waits {
-            return Duration::ZERO;
-        }
-        (self.rtt.unwrap_or_default() * 3 / 2).max(LEAST_PATIENCE).min(most)
+    /// How long what follows on a lost packet is to wait for a coded one, for which the peer asks and is told.
+    fn patience(&self) -> Duration {
+        (self.rtt.unwrap_or_default() * 3 / 2).max(LEAST_PATIENCE)
     }
 
     fn on_rtt(&mut self, sample: Duration) {
@@ -448,7 +446,8 @@ impl Layer {
         if is_new && !self.has_room() {
             return;
         }
-        let peer = self.peers.entry(pair).or_insert_with(|| Peer::new(pair, now));
+        let nonces = &mut self.nonces;
+        let peer = self.peers.entry(pair).or_insert_with(|| Peer::new(pair, nonces.next_number(), now));
         peer.fixed |= for_ever;
         if is_new {
             self.ask(now, &pair, out);
@@ -486,17 +485,18 @@ impl Layer {
             (incoming.receiver.feedback() != incoming.reported).then(|| incoming.report(flow))
         });
         peer.sent += 1;
+        let patience = if config.strategy.repairs() { Patience::of(peer.patience()) } else { Patience::NONE };
         let Some((flow, outgoing)) = number.and_then(|flow| Some((flow, peer.outgoing.get_mut(&flow)?)))
         else {
             let body = |out: &mut Vec<u8>| look.carry(head, rest, out);
-            peer.link.write(look.ecn, Content::Plain, report, false, out, body);
+            peer.link.write(look.ecn, Content::Plain, report, out, body);
             return true;
         };
         outgoing.used = now;
         let (number, base) = (outgoing.sender.next_number(), outgoing.sender.base());
         let back = (number - base).try_into().unwrap_or(u16::MAX);
-        let content = Content::Numbered { flow, number: number as u32, back };
-        peer.link.write(look.ecn, content, report, config.strategy.repairs(), out, |out| {
+        let content = Content::Numbered { flow, number: number as u32, back, patience };
+        peer.link.write(look.ecn, content, report, out, |out| {
             let at = out.len();
             look.carry(head, rest, out);
             outgoing.sender.on_packet(now, &out[at..]);
@@ -552,7 +552,7 @@ impl Layer {
     /// Tells all peers that this is the end.
     pub fn leave(&mut self, out: &mut Outbox) {
         for peer in self.peers.values_mut().filter(|peer| peer.up) {
-            peer.link.write(Codepoint::NotEct, Content::Farewell, None, false, out, |_| {});
+            peer.link.write(Codepoint::NotEct, Content::Farewell, None, out, |_| {});
         }
     }
 
@@ -657,7 +657,8 @@ impl Layer {
         if !self.peers.contains_key(&pair) && !self.has_room() {
             return None;
         }
-        let peer = self.peers.entry(pair).or_insert_with(|| Peer::new(pair, now));
+        let nonces = &mut self.nonces;
+        let peer = self.peers.entry(pair).or_insert_with(|| Peer::new(pair, nonces.next_number(), now));
         let before = peer.answered.filter(|(asked, _)| *asked == hello).map(|(_, answer)| answer);
         let answer = match before {
             Some(answer) => answer,
@@ -821,7 +822,9 @@ impl Layer {
     ) {
         let Some(peer) = self.peers.get_mut(&pair) else { return };
         let (flow, first) = match packet.content {
-            Content::Numbered { flow, number, back } => (flow, u64::from(number).saturating_sub(back.into())),
+            Content::Numbered { flow, number, back, .. } => {
+                (flow, u64::from(number).saturating_sub(back.into()))
+            }
             Content::Coded { flow, first, .. } => (flow, first.into()),
             Content::Plain | Content::Farewell => return,
         };
@@ -837,12 +840,13 @@ impl Layer {
             peer.incoming.insert(flow, one);
         }
         let Some(peer) = self.peers.get_mut(&pair) else { return };
-        let patience = peer.patience(packet.waits, self.config.most_patience);
         let Some(incoming) = peer.incoming.get_mut(&flow) else { return };
         incoming.used = now;
         let receiver = &mut incoming.receiver;
         let held = receiver.held_bytes();
-        receiver.set_patience(patience);
+        if let Content::Numbered { patience, .. } = packet.content {
+            receiver.set_patience(patience.time().min(self.config.most_patience));
+        }
         let mut hand_on = |bytes: &[u8]| deliver(&pair, ecn, bytes);
         match packet.content {
             Content::Numbered { number, back, .. } => {
@@ -872,7 +876,9 @@ impl Layer {
             incoming.armed = due;
             self.agenda.set(turn, due);
         }
-        let is_news = packet.waits && incoming.receiver.feedback().lost > incoming.reported.lost;
+        // A sender that does not repair is told of losses with the next acknowledgement.
+        let feedback = incoming.receiver.feedback();
+        let is_news = incoming.receiver.waits() && feedback.lost > incoming.reported.lost;
         peer.held_bytes = peer.held_bytes + held_now - held;
         self.held_bytes = self.held_bytes + held_now - held;
         if is_news && let Some(incoming) = peer.incoming.get_mut(&flow) {
@@ -1013,3 +1019,6 @@ fn arm(agenda: &mut Agenda<Turn>, turn: Turn, armed: &mut Option<Time>, due: Opt
         agenda.set(turn, Some(due));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,6 +84,11 @@ impl Receiver {
         self.patience = patience;
     }
 
+    /// Whether packets are kept back at all.
+    pub fn waits(&self) -> bool {
+        !self.patience.is_zero()
+    }
+
     /// A packet has come, which its sender has given this number; it codes none below `base` any more. Hands on those whose turn it is.
     pub fn on_packet(&mut self, now: Time, number: u64, base: u64, bytes: &[u8], hand_on: HandOn<'_>) {
         self.forget_below(base.min(number));

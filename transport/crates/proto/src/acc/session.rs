@@ -131,6 +131,12 @@ impl Nonces {
         self.count += 1;
         expand(&self.secret, &[&self.count.to_be_bytes()])
     }
+
+    /// A number that nobody can foretell.
+    pub(super) fn next_number(&mut self) -> u32 {
+        let [a, b, c, d, ..] = self.next();
+        u32::from_be_bytes([a, b, c, d])
+    }
 }
 
 /// Keys, and which packets have been sent and have come under them.

@@ -204,6 +204,15 @@ enum Route {
 impl Engine {
     fn new(options: Options, shared: Arc<Shared>, tell: Sender<News>) -> io::Result<Self> {
         let in_words = |what: &str, e: io::Error| io::Error::new(e.kind(), format!("{what}: {e}"));
+        // In this order: what is opened last is closed first when the process is killed, and a device takes its time. Sockets that are
+        // closed tell peers that nobody listens any more.
+        let device = Device::open(&options.device)?;
+        let openings = match options.may_be_peers.is_empty() {
+            true => None,
+            false => {
+                Some(Openings::open().map_err(|e| in_words("cannot see connections that are opened", e))?)
+            }
+        };
         let mut sockets = Vec::new();
         for any in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
             match DataSocket::bind_alone(SocketAddr::new(any, options.port)) {
@@ -216,15 +225,8 @@ impl Engine {
                 Err(e) => return Err(in_words(&format!("UDP port {}", options.port), e)),
             }
         }
-        let device = Device::open(&options.device)?;
         let mtu = options.mtu - overhead();
         let routes = Routes::set_up(device.name(), mtu, &options.routing, sockets.len() > 1)?;
-        let openings = match options.may_be_peers.is_empty() {
-            true => None,
-            false => {
-                Some(Openings::open().map_err(|e| in_words("cannot see connections that are opened", e))?)
-            }
-        };
         let poller = &shared.poller;
         poller.add(&device, DEVICE, Interest::Read)?;
         if let Some(openings) = &openings {
@@ -354,6 +356,9 @@ impl Engine {
             }
         })?;
         self.finish_joining();
+        if !self.sockets[which].take_told() {
+            return Ok(());
+        }
         while let Some(said) = said(self.sockets[which].socket()) {
             match said {
                 Said::Unreachable(remote) => self.layer.unreachable(now, remote),
