@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use codec::rlnc::MAX_BYTES;
 use wire::acc::{
     Content, Datagram, Envelope, HELLO_BYTES, Hello, MAX_SESSION, NUMBERED_BYTES, PACKET_BYTES, Packet,
     REPORT_BYTES, Report, TAG_BYTES,
@@ -348,6 +349,11 @@ impl Peer {
         [ask_again, silent, rekey, sweep, self.refused_until].into_iter().flatten().min()
     }
 
+    /// How long it is not asked if it is none.
+    fn refusal(&self) -> Duration {
+        if self.fixed { REFUSED_FIXED } else { REFUSED }
+    }
+
     fn remove_incoming(&mut self, flow: u32) -> Option<Incoming> {
         let gone = self.incoming.remove(&flow)?;
         if let Some(key) = gone.key
@@ -462,7 +468,9 @@ impl Layer {
             return false;
         };
         let (carried, config) = (look.carried_bytes(head.len() + rest.len()), &self.config);
-        let flow = look.flow.filter(|_| look.matters);
+        // What is not among the headers is data. No IP packet is too long to be coded, but with what is in front of it one may be.
+        let is_numbered = (look.matters || !rest.is_empty()) && carried <= MAX_BYTES;
+        let flow = look.flow.filter(|_| is_numbered);
         let number = flow.and_then(|key| match peer.numbers.get(&key) {
             Some(number) => Some(*number),
             None if peer.outgoing.len() < config.max_flows => {
@@ -597,10 +605,19 @@ impl Layer {
             // Those who are none make room for those who may be.
             let refused = self.peers.values().find(|peer| peer.refused_until.is_some() && !peer.fixed);
             let Some(pair) = refused.map(|peer| peer.link.pair) else { return false };
-            self.peers.remove(&pair);
-            self.agenda.remove((pair, Role::Peer));
+            self.forget(&pair);
         }
         true
+    }
+
+    /// Knows nothing more of a host that is no peer.
+    fn forget(&mut self, pair: &Pair) {
+        if let Some(peer) = self.peers.remove(pair) {
+            for session in peer.link.sessions {
+                self.sessions.remove(&session.ours);
+            }
+        }
+        self.agenda.remove((*pair, Role::Peer));
     }
 
     fn new_session(&mut self, pair: Pair) -> u32 {
@@ -662,7 +679,9 @@ impl Layer {
         let answer = match before {
             Some(answer) => answer,
             None => {
-                peer.refused_until = None;
+                // If nothing follows, it is none.
+                let until = now + peer.refusal();
+                peer.refused_until = (!peer.up && peer.asked.is_none()).then_some(until);
                 let session = self.new_session(pair);
                 let answer =
                     Hello { session: hello.session, answers: Some(session), nonce: self.nonces.next() };
@@ -794,9 +813,7 @@ impl Layer {
         let Some(peer) = self.peers.get_mut(&pair) else { return };
         let Some(outgoing) = peer.outgoing.get_mut(&report.flow) else { return };
         let sender = &mut outgoing.sender;
-        let next = near(report.next, sender.base());
-        let through = next.saturating_add(report.ahead.into());
-        let feedback = Feedback { next, through, lost: near(report.lost, through) };
+        let feedback = feedback_of(&report, sender.base(), sender.lost());
         let mut coded = std::mem::take(&mut self.coded);
         let told = sender.on_feedback(now, feedback, &mut coded);
         peer.loss.on_packets(told.sent, told.lost);
@@ -924,7 +941,7 @@ impl Layer {
             self.sessions.remove(&session);
         }
         (peer.link.sending, peer.answered, peer.unheard) = (None, None, None);
-        peer.refused_until = Some(now + if peer.fixed { REFUSED_FIXED } else { REFUSED });
+        peer.refused_until = Some(now + peer.refusal());
         if std::mem::take(&mut peer.up) {
             self.events.push_back(Event::Down(*pair, why));
         }
@@ -955,8 +972,7 @@ impl Layer {
             if peer.fixed {
                 return self.ask(now, pair, out);
             }
-            self.peers.remove(pair);
-            return;
+            return self.forget(pair);
         } else if peer.unheard.is_some_and(|since| since + SILENCE <= now) || peer.up && peer.rekey <= now {
             return self.ask(now, pair, out);
         }
@@ -1004,6 +1020,13 @@ impl Layer {
     }
 }
 
+/// What a report says to a sender of which so much was known.
+fn feedback_of(report: &Report, base: u64, lost: u64) -> Feedback {
+    let next = near(report.next, base);
+    // Of a flow that has gone on for long, what was lost is far from all that was sent.
+    Feedback { next, through: next.saturating_add(report.ahead.into()), lost: near(report.lost, lost) }
+}
+
 /// Has it be somebody's turn at `due`, or earlier.
 fn arm(agenda: &mut Agenda<Turn>, turn: Turn, armed: &mut Option<Time>, due: Option<Time>) {
     if let Some(due) = due
@@ -1011,5 +1034,91 @@ fn arm(agenda: &mut Agenda<Turn>, turn: Turn, armed: &mut Option<Time>, due: Opt
     {
         *armed = Some(due);
         agenda.set(turn, Some(due));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Pair = Pair {
+        local: std::net::IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+        remote: std::net::IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
+    };
+    const THERE: Pair = Pair { local: HERE.remote, remote: HERE.local };
+
+    fn layers() -> [Layer; 2] {
+        let config = Config::new([7; KEY_BYTES], Strategy::Corrective);
+        [1, 2].map(|seed| Layer::new(config.clone(), &[seed; 32]))
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    fn datagrams(out: &mut Outbox) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        out.drain(|burst| all.extend(burst.bytes.chunks(burst.segment_bytes).map(<[u8]>::to_vec)));
+        all
+    }
+
+    fn receive(layer: &mut Layer, now: Time, pair: Pair, mut datagram: Vec<u8>, out: &mut Outbox) {
+        layer.receive(now, pair, DEFAULT_PORT, Codepoint::NotEct, &mut datagram, out, &mut |_, _, _| {});
+    }
+
+    /// The headers of a packet from here to there, of which the data is not looked at.
+    fn head() -> Vec<u8> {
+        let mut head = vec![0; 60];
+        (head[0], head[6], head[52]) = (0x60, 6, 0x50);
+        head[23] = 1;
+        head
+    }
+
+    #[test]
+    fn data_apart_from_its_headers_is_of_a_flow_and_none_is_too_long() {
+        let [mut here, mut there] = layers();
+        let mut out = Outbox::default();
+        here.look_for(at(0), HERE, false, &mut out);
+        let probe = datagrams(&mut out).remove(0);
+        receive(&mut there, at(0), THERE, probe, &mut out);
+        let answer = datagrams(&mut out).remove(0);
+        receive(&mut here, at(0), HERE, answer, &mut out);
+        assert_eq!(here.poll_event(), Some(Event::Up(HERE)));
+        let (head, mut flows) = (head(), Vec::new());
+        let look = Look::at(&head).unwrap();
+        for rest in [0, 65_535, 1] {
+            assert!(here.send(at(0), &look, &head, &vec![1; rest], &mut out));
+            flows.extend(here.peers().map(|peer| (peer.flows.len(), peer.sent)));
+        }
+        assert_eq!(flows, [(0, 1), (0, 2), (1, 3)]);
+    }
+
+    #[test]
+    fn a_host_that_has_asked_and_says_nothing_more_is_asked_in_turn() {
+        let [mut here, mut there] = layers();
+        let mut out = Outbox::default();
+        here.look_for(at(0), HERE, false, &mut out);
+        let probe = datagrams(&mut out).remove(0);
+        receive(&mut there, at(0), THERE, probe, &mut out);
+        assert_eq!((datagrams(&mut out).len(), there.sessions.len()), (1, 1));
+        there.look_for(at(0), THERE, false, &mut out);
+        assert!(out.is_empty());
+        let due = there.poll_timeout().unwrap();
+        there.handle_timeout(due, &mut out, &mut |_, _, _| {});
+        assert_eq!((there.peers.len(), there.sessions.len(), there.poll_timeout()), (0, 0, None));
+        there.look_for(due, THERE, false, &mut out);
+        assert!(!out.is_empty());
+    }
+
+    #[test]
+    fn reports_are_understood_however_long_a_flow_goes_on() {
+        for sent in [100, 1 << 31, (1 << 32) + 5, (5 << 32) - 3_u64] {
+            for lost in [7, (sent / 2), sent] {
+                let feedback = Feedback { next: sent + 9, through: sent + 20, lost: lost + 5 };
+                let report =
+                    Report { flow: 0, next: feedback.next as u32, ahead: 11, lost: feedback.lost as u32 };
+                assert_eq!(feedback_of(&report, sent, lost), feedback);
+            }
+        }
     }
 }
