@@ -1,5 +1,6 @@
 //! Turns a fuzzer's bytes into what peers do.
 
+pub mod acc;
 #[path = "../../crates/proto/tests/peers/mod.rs"]
 pub mod peers;
 #[path = "../../crates/proto/tests/tls/mod.rs"]

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use codec::rlnc::MAX_BYTES;
 use wire::acc::{
     Content, Datagram, Envelope, HELLO_BYTES, Hello, MAX_SESSION, NUMBERED_BYTES, PACKET_BYTES, Packet,
     Patience, REPORT_BYTES, Report, TAG_BYTES,
@@ -346,6 +347,11 @@ impl Peer {
         [ask_again, silent, rekey, sweep, self.refused_until].into_iter().flatten().min()
     }
 
+    /// How long it is not asked if it is none.
+    fn refusal(&self) -> Duration {
+        if self.fixed { REFUSED_FIXED } else { REFUSED }
+    }
+
     fn remove_incoming(&mut self, flow: u32) -> Option<Incoming> {
         let gone = self.incoming.remove(&flow)?;
         if let Some(key) = gone.key
@@ -461,7 +467,9 @@ impl Layer {
             return false;
         };
         let (carried, config) = (look.carried_bytes(head.len() + rest.len()), &self.config);
-        let flow = look.flow.filter(|_| look.matters);
+        // What is not among the headers is data. No IP packet is too long to be coded, but with what is in front of it one may be.
+        let is_numbered = (look.matters || !rest.is_empty()) && carried <= MAX_BYTES;
+        let flow = look.flow.filter(|_| is_numbered);
         let number = flow.and_then(|key| match peer.numbers.get(&key) {
             Some(number) => Some(*number),
             None if peer.outgoing.len() < config.max_flows => {
@@ -597,10 +605,19 @@ impl Layer {
             // Those who are none make room for those who may be.
             let refused = self.peers.values().find(|peer| peer.refused_until.is_some() && !peer.fixed);
             let Some(pair) = refused.map(|peer| peer.link.pair) else { return false };
-            self.peers.remove(&pair);
-            self.agenda.remove((pair, Role::Peer));
+            self.forget(&pair);
         }
         true
+    }
+
+    /// Knows nothing more of a host that is no peer.
+    fn forget(&mut self, pair: &Pair) {
+        if let Some(peer) = self.peers.remove(pair) {
+            for session in peer.link.sessions {
+                self.sessions.remove(&session.ours);
+            }
+        }
+        self.agenda.remove((*pair, Role::Peer));
     }
 
     fn new_session(&mut self, pair: Pair) -> u32 {
@@ -663,7 +680,9 @@ impl Layer {
         let answer = match before {
             Some(answer) => answer,
             None => {
-                peer.refused_until = None;
+                // If nothing follows, it is none.
+                let until = now + peer.refusal();
+                peer.refused_until = (!peer.up && peer.asked.is_none()).then_some(until);
                 let session = self.new_session(pair);
                 let answer =
                     Hello { session: hello.session, answers: Some(session), nonce: self.nonces.next() };
@@ -795,9 +814,7 @@ impl Layer {
         let Some(peer) = self.peers.get_mut(&pair) else { return };
         let Some(outgoing) = peer.outgoing.get_mut(&report.flow) else { return };
         let sender = &mut outgoing.sender;
-        let next = near(report.next, sender.base());
-        let through = next.saturating_add(report.ahead.into());
-        let feedback = Feedback { next, through, lost: near(report.lost, through) };
+        let feedback = feedback_of(&report, sender.base(), sender.lost());
         let mut coded = std::mem::take(&mut self.coded);
         let told = sender.on_feedback(now, feedback, &mut coded);
         peer.loss.on_packets(told.sent, told.lost);
@@ -930,7 +947,7 @@ impl Layer {
             self.sessions.remove(&session);
         }
         (peer.link.sending, peer.answered, peer.unheard) = (None, None, None);
-        peer.refused_until = Some(now + if peer.fixed { REFUSED_FIXED } else { REFUSED });
+        peer.refused_until = Some(now + peer.refusal());
         if std::mem::take(&mut peer.up) {
             self.events.push_back(Event::Down(*pair, why));
         }
@@ -961,8 +978,7 @@ impl Layer {
             if peer.fixed {
                 return self.ask(now, pair, out);
             }
-            self.peers.remove(pair);
-            return;
+            return self.forget(pair);
         } else if peer.unheard.is_some_and(|since| since + SILENCE <= now) || peer.up && peer.rekey <= now {
             return self.ask(now, pair, out);
         }
@@ -1008,6 +1024,13 @@ impl Layer {
         peer.held_bytes -= freed;
         self.held_bytes -= freed;
     }
+}
+
+/// What a report says to a sender of which so much was known.
+fn feedback_of(report: &Report, base: u64, lost: u64) -> Feedback {
+    let next = near(report.next, base);
+    // Of a flow that has gone on for long, what was lost is far from all that was sent.
+    Feedback { next, through: next.saturating_add(report.ahead.into()), lost: near(report.lost, lost) }
 }
 
 /// Has it be somebody's turn at `due`, or earlier.

@@ -52,9 +52,9 @@ impl FlowKey {
     }
 }
 
-/// No packet of IP.
+/// No packet of IP, or not one of the two hosts.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("no packet of IP")]
+#[error("no packet of IP between the two hosts")]
 pub struct NotIp;
 
 /// What a packet says of itself.
@@ -64,7 +64,7 @@ pub struct Look {
     pub pair: Pair,
     /// The direction of a connection that it is part of, if it is TCP's.
     pub flow: Option<FlowKey>,
-    /// Whether TCP sends it again if it is lost: it has data, or begins or ends a connection.
+    /// Whether TCP sends it again if it is lost: it has data, or begins or ends a connection. Data that is not looked at is not known of.
     pub matters: bool,
     /// Its mark.
     pub ecn: Codepoint,
@@ -131,13 +131,16 @@ fn segment(segment: &[u8]) -> Option<([u16; 2], bool)> {
 
 fn at_ipv4(packet: &[u8]) -> Option<Look> {
     let header = usize::from(packet[0] & 0xf) * 4;
-    let (fragment, id_and_more) = (u16_at(packet, 6)?, header > IPV4_BYTES);
+    if header < IPV4_BYTES {
+        return None;
+    }
+    let (fragment, has_options) = (u16_at(packet, 6)?, header > IPV4_BYTES);
     let pair = Pair { local: ipv4_at(packet, 12)?, remote: ipv4_at(packet, 16)? };
-    let transport = packet.get(header.max(IPV4_BYTES)..)?;
+    let transport = packet.get(header..)?;
     let is_whole = fragment & !DONT_FRAGMENT == 0;
     let tcp = if packet[9] == TCP && is_whole { segment(transport) } else { None };
     // Fragments need their number, and options are rare.
-    let leave_out = (tcp.is_some() && fragment == DONT_FRAGMENT && !id_and_more).then_some(IPV4_BYTES);
+    let leave_out = (tcp.is_some() && fragment == DONT_FRAGMENT && !has_options).then_some(IPV4_BYTES);
     Some(look(pair, tcp, leave_out, packet[8], packet[1]))
 }
 
@@ -183,6 +186,10 @@ pub fn restore(pair: &Pair, ecn: Codepoint, carried: &[u8], out: &mut Vec<u8>) -
     match (carried, pair.remote, pair.local) {
         ([WHOLE, packet @ ..], ..) => {
             let look = Look::at(packet)?;
+            if (look.pair.local, look.pair.remote) != (pair.remote, pair.local) {
+                // Whoever has the key could send in anybody's name.
+                return Err(NotIp);
+            }
             out.extend_from_slice(packet);
             if ecn.is_ce() && look.ecn.is_capable() {
                 mark(&mut out[begin..]);
@@ -308,6 +315,23 @@ mod tests {
             let (out, _, carried) = across(&packet, Codepoint::NotEct);
             assert_eq!((out, carried), (packet.clone(), packet.len() + 1));
         }
+    }
+
+    #[test]
+    fn packets_of_others_and_those_with_half_a_header_are_none() {
+        let mut short = ipv4(0, &tcp(0x10, b"x"));
+        short[0] = 0x44;
+        assert_eq!(Look::at(&short), Err(NotIp));
+        let mut udp = ipv4(0, &[7; 30]);
+        udp[9] = 17;
+        let carried = [&[WHOLE], &udp[..]].concat();
+        let pair = Pair { local: [10, 0, 0, 2].into(), remote: [10, 0, 0, 1].into() };
+        let mut out = Vec::new();
+        assert_eq!(restore(&pair, Codepoint::NotEct, &carried, &mut out), Ok(()));
+        for (local, remote) in [(pair.remote, pair.local), (pair.local, [10, 0, 0, 3].into())] {
+            assert_eq!(restore(&Pair { local, remote }, Codepoint::NotEct, &carried, &mut out), Err(NotIp));
+        }
+        assert_eq!(out, udp);
     }
 
     #[test]

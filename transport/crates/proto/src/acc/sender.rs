@@ -264,6 +264,11 @@ impl Sender {
         self.loss.value()
     }
 
+    /// d, as it was last reported.
+    pub fn lost(&self) -> u64 {
+        self.feedback.lost
+    }
+
     /// Q, beside which a timeout is weighed.
     pub fn queue(&self) -> f64 {
         self.scheduler.queue()

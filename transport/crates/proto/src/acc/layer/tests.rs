@@ -103,8 +103,10 @@ impl Hosts {
     }
 
     fn send(&mut self, packet: &[u8]) -> bool {
-        let look = Look::at(packet).unwrap();
-        self.with(packet[15], |layer, now, out| layer.send(now, &look, packet, &[], out))
+        // In two parts, as it comes from a device.
+        let (head, rest) = packet.split_at(40);
+        let look = Look::at(head).unwrap();
+        self.with(packet[15], |layer, now, out| layer.send(now, &look, head, rest, out))
     }
 
     /// A datagram comes to a host.
@@ -342,6 +344,50 @@ fn a_replayed_probe_is_answered_with_no_more_and_changes_nothing() {
     let before = hosts.sent_bytes;
     hosts.come(3, 2, &probe);
     assert_eq!(hosts.sent_bytes, before);
+}
+
+#[test]
+fn a_packet_that_is_too_long_to_be_coded_is_carried_without_a_number() {
+    let mut hosts = Hosts::pair();
+    let long = tcp(1, 2, 1000, &[7; 65_490]);
+    let flows = |hosts: &Hosts| hosts.peer(1).flows.len();
+    hosts.send(&long);
+    assert_eq!((flows(&hosts), hosts.peer(1).sent), (1, 1));
+    let head = &long[..40];
+    let look = Look::at(head).unwrap();
+    let done = hosts.with(1, |layer, now, out| layer.send(now, &look, head, &[1; 65_535], out));
+    assert!(done);
+    assert_eq!((flows(&hosts), hosts.peer(1).sender), (1, SenderCounters::default()));
+}
+
+#[test]
+fn a_host_that_has_asked_and_says_nothing_more_is_forgotten() {
+    let mut hosts = Hosts::new(&[config(), config()]);
+    hosts.look_for(1, 2, false);
+    hosts.loses = Box::new(|from, _, _| from == 2);
+    hosts.run(10 * MS);
+    hosts.layers.remove(&1);
+    assert_eq!((hosts.layers[&2].peers.len(), hosts.layers[&2].sessions.len()), (1, 1));
+    let sent = hosts.sent_bytes;
+    hosts.look_for(2, 1, false);
+    assert_eq!(hosts.sent_bytes, sent, "it has just asked");
+    hosts.run(REFUSED + MS);
+    assert_eq!((hosts.layers[&2].peers.len(), hosts.layers[&2].sessions.len()), (0, 0));
+    assert_eq!(hosts.layers[&2].poll_timeout(), None);
+    hosts.look_for(2, 1, false);
+    assert!(hosts.sent_bytes > sent);
+}
+
+#[test]
+fn reports_are_understood_however_long_a_flow_goes_on() {
+    for sent in [100, 1 << 31, (1 << 32) + 5, (5 << 32) - 3_u64] {
+        for lost in [7, (sent / 2), sent] {
+            let feedback = Feedback { next: sent + 9, through: sent + 20, lost: lost + 5 };
+            let report =
+                Report { flow: 0, next: feedback.next as u32, ahead: 11, lost: feedback.lost as u32 };
+            assert_eq!(feedback_of(&report, sent, lost), feedback);
+        }
+    }
 }
 
 #[test]
