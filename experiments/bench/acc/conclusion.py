@@ -17,13 +17,11 @@ from rich.table import Table
 
 from experiments.bench.acc import following, incast, loss, speed
 from experiments.bench.acc.layer import LINES, TCPS
-from experiments.measure.validity import Check
+from experiments.measure.validity import MIN_IDLE_SHARE, Check
 
 PICTURE, FOLLOWING_PICTURE = "acc.png", "acc_following.png"
-_MEAN, _IDLE = "_mean_ms", "_processors_idle_pct"
-_WORSE = "acc_worse"
-# The layer itself uses processors, so less is idle than in `bench short-flows`.
-_LEAST_IDLE_PCT = 25
+_MEAN, _VALID = "_mean_ms", ("_valid_turns", "_valid_runs")
+_WORSE, _VOID = "acc_worse", "void"
 # What TCP-ACC is to show.
 _LOSSY, _LOSSLESS = ("random1", "random2"), "random0"
 _LEAST_CUT_PCT, _LEAST_GAIN_PCT, _MOST_COST_PCT, _LEAST_GBPS = 40, 40, 5, 5
@@ -33,8 +31,8 @@ def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return what follows from what was measured.
 
     ``acc_mean_cut_pct_CELL`` is by how much TCP-ACC's mean is below that of the layer with nothing
-    coded, and ``acc_worse`` names the cells where it is above. ``disturbed`` names where less than
-    a quarter of the processors was idle. ``checks`` are those that could be made.
+    coded, and ``acc_worse`` names the cells where it is above. ``void`` names what has no valid
+    turn; a check of that does not hold. ``checks`` are those that could be made.
     """
     found: dict[str, Any] = {}
     for cell in cells(figures):
@@ -45,7 +43,7 @@ def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
     missed = [check.name for check in checks if not check.holds]
     return found | {
         _WORSE: " ".join(worse),
-        "disturbed": " ".join(_disturbed(figures)),
+        _VOID: " ".join(_void(figures)),
         "checks": [asdict(check) for check in checks],
         "checks_missed": " ".join(missed),
     }
@@ -83,7 +81,7 @@ def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
     if table := of_speed(figures):
         console.print(table)
     console.print(_of_checks(figures))
-    for name in (_WORSE, "disturbed"):
+    for name in (_WORSE, _VOID):
         if figures.get(name):
             console.print(f"[bold]{name}[/bold] {figures[name]}")
     for name, draw, there in (
@@ -102,41 +100,51 @@ def _change_pct(figures: Mapping[str, Any], cell: str, line: str) -> float | Non
 
 
 def _checks(figures: Mapping[str, Any]) -> Iterator[Check]:
+    void = set(_void(figures))
+
+    def check(name: str, measured: str, bound: str, holds: bool, *of: str) -> Check:
+        is_void = not void.isdisjoint(of)
+        return Check(
+            name, f"{measured}, void" if is_void else measured, bound, holds and not is_void
+        )
+
     for cell in cells(figures):
         _, setting, _ = _split(cell)
+        of = [f"{cell}_{who}" for who in ("acc", "off")]
         if setting in _LOSSY and (change := _change_pct(figures, cell, "off")) is not None:
-            yield _at_least(f"{cell}: mean less than off's by, %", -change, _LEAST_CUT_PCT)
-            ours, theirs = (figures[f"{cell}_{who}_throughput_mbps"] for who in ("acc", "off"))
-            gain = 100 * (ours / theirs - 1)
-            yield _at_least(f"{cell}: throughput more than off's by, %", gain, _LEAST_GAIN_PCT)
+            cut, least = -change, _LEAST_CUT_PCT
+            name = f"{cell}: mean less than off's, by %"
+            yield check(name, f"{cut:.1f}", f"at least {least}", cut >= least, *of)
+            ours, theirs = (figures[f"{one}_throughput_mbps"] for one in of)
+            gain, least = 100 * (ours / theirs - 1), _LEAST_GAIN_PCT
+            name = f"{cell}: throughput more than off's, by %"
+            yield check(name, f"{gain:.1f}", f"at least {least}", gain >= least, *of)
         for line in ("off", "plain") if setting == _LOSSLESS else ():
-            if (change := _change_pct(figures, cell, line)) is not None:
-                yield Check(
-                    f"{cell}: mean more than {line}'s by, %",
-                    f"{change:.1f}",
-                    f"at most {_MOST_COST_PCT}",
-                    change <= _MOST_COST_PCT,
-                )
+            if (cost := _change_pct(figures, cell, line)) is not None:
+                name, of = f"{cell}: mean more than {line}'s, by %", [f"{cell}_{line}", of[0]]
+                bound = f"at most {_MOST_COST_PCT}"
+                yield check(name, f"{cost:.1f}", bound, cost <= _MOST_COST_PCT, *of)
     if steps := figures.get(f"{following.PREFIX}_steps"):
         rates = ", ".join(f"{step['coded_per_s']:.1f} at {step['set_pct']:g} %" for step in steps)
         bound = "more whenever more is lost, less whenever less is"
-        yield Check("coded packets a second", rates, bound, rises_and_falls(steps))
+        holds = rises_and_falls(steps)
+        yield check("coded packets a second", rates, bound, holds, following.PREFIX)
     for end in ("sender", "receiver"):
         name = f"{speed.PREFIX}_acc_{end}_gbps_per_core"
         if name in figures:
-            yield _at_least(f"{end} of {speed.PREFIX}, Gb/s a core", figures[name], _LEAST_GBPS)
+            value = figures[name]
+            bound = f"at least {_LEAST_GBPS}"
+            yield check(f"{end}'s speed, Gb/s a core", f"{value:.1f}", bound, value >= _LEAST_GBPS)
 
 
-def _at_least(name: str, value: float, bound: float) -> Check:
-    return Check(name, f"{value:.1f}", f"at least {bound:g}", value >= bound)
-
-
-def _disturbed(figures: Mapping[str, Any]) -> Iterator[str]:
+def _void(figures: Mapping[str, Any]) -> Iterator[str]:
     for name, value in figures.items():
-        # Where nothing limits the rate, no processor is to be idle.
-        of_speed = name.startswith(f"{speed.PREFIX}_")
-        if name.endswith(_IDLE) and value < _LEAST_IDLE_PCT and not of_speed:
-            yield name.removesuffix(_IDLE)
+        for ending in _VALID:
+            if name.endswith(ending) and not value:
+                yield name.removesuffix(ending)
+    idle_pct = figures.get(f"{following.PREFIX}_processors_idle_pct", 100)
+    if idle_pct < 100 * MIN_IDLE_SHARE:
+        yield following.PREFIX
 
 
 def _right(*heads: str, title: str) -> Table:

@@ -1,9 +1,10 @@
 """One long flow over TCP-ACC's layer while the share of frames that are lost changes in steps: the
 group ``following``.
 
-``following_...`` of samples are series: seconds, the loss that is set, the one that the layer
-reckons with, the packets of C1 and C2 (see docs of the layer), and coded packets and TCP's packets
-a second since the sample before. ``following_steps`` has each step's means over its second half.
+``following_...`` are series: seconds, the loss that is set, the one that the layer reckons with
+(p), coded packets after the last window (c1) and on the last losses (c2), and coded packets and
+TCP's packets a second since the sample before. ``following_steps`` has each step's means over its
+second half.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +13,11 @@ from statistics import fmean
 from time import monotonic, sleep
 from typing import Any
 
+import psutil
+
 from experiments.bench.acc.layer import LINES, TCPS, End, layers, set_control, summed
 from experiments.bench.short_flows.dumbbell import address, dumbbell
+from experiments.measure.sampling import share_of_processors
 from experiments.traffic.bulk import PORT
 from experiments.workloads.long_flows import long_flows
 from testbed.bottleneck import Loss
@@ -45,7 +49,7 @@ def run(
             layers(LINES["acc"], ends, tcp, RUN_DIR, log) as (sender, _),
             long_flows([h1], h2, log, to=address(2)),
         ):
-            begun_s = monotonic()
+            begun_s, processors = monotonic(), psutil.cpu_times()
             for number, loss_pct in enumerate(losses_pct):
                 network.set_loss(Loss(loss_pct / 100), number + 1)
                 end_s = begun_s + (number + 1) * step_s
@@ -53,7 +57,8 @@ def run(
                     told = sample(sender.statistics())
                     samples.append({"s": now_s - begun_s, "set_pct": loss_pct, **told})
                     sleep(max(0.0, min(now_s + every_s, end_s) - monotonic()))
-    figures = series(samples)
+            idle_pct = 100 * share_of_processors(processors, "idle")
+    figures = series(samples) | {f"{PREFIX}_processors_idle_pct": idle_pct}
     for step in figures[f"{PREFIX}_steps"]:
         progress(", ".join(f"{name} {value:.4g}" for name, value in step.items()))
     return figures
