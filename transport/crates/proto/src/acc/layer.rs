@@ -462,7 +462,8 @@ impl Layer {
             return false;
         };
         let (carried, config) = (look.carried_bytes(head.len() + rest.len()), &self.config);
-        let flow = look.flow.filter(|_| look.matters);
+        // Of a packet that is given in two parts, the data are not in the headers that were looked at.
+        let flow = look.flow.filter(|_| look.matters || !rest.is_empty());
         let number = flow.and_then(|key| match peer.numbers.get(&key) {
             Some(number) => Some(*number),
             None if peer.outgoing.len() < config.max_flows => {
