@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-dashboard check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
-	test-switch-full soak soak-switch soak-atp fuzz fuzz-transport audit miri hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-short-flows bench-lttp bench-bandwidth bench-dfcp bench-page \
+	test-switch-full soak soak-switch soak-atp fuzz fuzz-transport audit miri hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-short-flows bench-acc bench-lttp bench-bandwidth bench-dfcp bench-page \
 	test-system manual page page-test screenshots package test-package clean
 
 help: ## what can be made
@@ -162,6 +162,11 @@ bench-short-flows: ## short flows over ATP, TCP and QUIC, alone, beside others, 
 	@$(PREPARE) packages venv rust switch bpf transport apps
 	@tools/cargo build --release --locked --quiet -p weir-bench
 	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench short-flows $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick --repeats 1) --out build/bench/short_flows.json
+
+bench-acc: ## TCP over TCP-ACC's layer with losses, from many at once, and as fast as it goes: build/bench/acc.json, acc*.png (40 minutes; QUICK=1: 5 of it)
+	@$(PREPARE) packages venv rust switch bpf transport apps
+	@tools/cargo build --release --locked --quiet -p weir-bench
+	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench acc $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick) --out build/bench/acc.json
 
 bench-lttp: ## LTTP, Reno and DCTCP from 1 to 120 servers, at two rates, and fairness: build/bench/lttp.json (30 minutes; QUICK=1: some of it)
 	@$(PREPARE) packages venv switch bpf transport

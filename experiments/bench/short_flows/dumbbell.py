@@ -32,11 +32,13 @@ _SIDES = {"west": (1, 3, _NEAR), "east": (2, 4, _FAR)}
 
 @dataclass(frozen=True)
 class Dumbbell:
-    """The hosts h1 to h4, and the frames on the link: towards the receivers, and perhaps back."""
+    """The hosts h1 to h4, and the frames on the link: towards the receivers, and perhaps back.
+    Without ``red`` frames are dropped only where they find the buffer full."""
 
     hosts: tuple[Host, ...]
     link: Bottleneck
     back: Bottleneck | None = None
+    red: Red | None = RED
 
     def start(self, loss: Loss, sysctls: Mapping[str, str], seed: int = 1) -> None:
         """Set the losses, and the short flows' hosts, which forget what they know of paths."""
@@ -48,9 +50,9 @@ class Dumbbell:
 
     def set_loss(self, loss: Loss, seed: int) -> None:
         """Have frames lost from now on, and count from zero."""
-        self.link.set(loss, RED, seed)
+        self.link.set(loss, self.red, seed)
         if self.back:
-            self.back.set(loss, RED, seed + 1000)
+            self.back.set(loss, self.red, seed + 1000)
 
     def tail_drops(self) -> int:
         """Return how many frames have found the buffer full, in all."""
@@ -64,7 +66,7 @@ def address(number: int) -> str:
 
 
 @contextmanager
-def dumbbell(*, both_ways: bool = False) -> Iterator[Dumbbell]:
+def dumbbell(*, both_ways: bool = False, red: Red | None = RED) -> Iterator[Dumbbell]:
     """Context manager: the network stands, in this sandbox. ``both_ways``: frames are lost on the
     way back, too."""
     run(["ip", "link", "add", _NEAR, "type", "veth", "peer", "name", _FAR])
@@ -90,7 +92,7 @@ def dumbbell(*, both_ways: bool = False) -> Iterator[Dumbbell]:
         shaping.install(device, Egress(RATE_BPS, BUFFER_BYTES))
     try:
         back = Bottleneck(_FAR, RATE_BPS) if both_ways else None
-        yield Dumbbell(hosts, Bottleneck(_NEAR, RATE_BPS), back)
+        yield Dumbbell(hosts, Bottleneck(_NEAR, RATE_BPS), back, red)
     finally:
         for host in hosts:
             host.terminate()

@@ -79,7 +79,8 @@ def program(name: str) -> str:
     prefix = os.environ.get(PREFIX_VARIABLE)
     if not prefix:
         raise ProgramError(
-            f"${PREFIX_VARIABLE} is not set: run 'make bench-transport' or 'make bench-short-flows'"
+            f"${PREFIX_VARIABLE} is not set: run 'make bench-transport', 'make bench-short-flows' "
+            "or 'make bench-acc'"
         )
     return str(Path(prefix) / name)
 

@@ -15,10 +15,11 @@ _READY_S = 10.0
 
 @dataclass(frozen=True)
 class Medium:
-    """The far end's address, and a process in its network namespace (None: this one's)."""
+    """The ends' addresses, and a process in the far one's network namespace (None: this one's)."""
 
     far: str
     far_pid: int | None
+    near: str = _NEAR
 
     def wait_for_tcp(self, port: int) -> None:
         """Return once something listens on ``port`` of the far end. Raises TimeoutError."""
@@ -34,7 +35,7 @@ def medium(name: str) -> Iterator[Medium]:
     """Context manager: ``loopback``, or ``veth``, a pair of devices between this namespace and
     another one, with the offloads and the MTU that they have by default."""
     if name == "loopback":
-        yield Medium("127.0.0.1", None)
+        yield Medium("127.0.0.1", None, "127.0.0.1")
         return
     holder = subprocess.Popen(
         ["unshare", "--net", "sh", "-c", "echo; exec sleep infinity"], stdout=subprocess.PIPE

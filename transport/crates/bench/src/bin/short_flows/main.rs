@@ -12,7 +12,7 @@ mod udp_load;
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::udp::tls::Fingerprint;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -70,6 +70,9 @@ enum Command {
         /// Milliseconds between the end of one and the beginning of the next
         #[arg(long, default_value_t = 2)]
         gap_ms: u64,
+        /// Begin none after this many seconds of those that count
+        #[arg(long)]
+        seconds: Option<f64>,
     },
     /// Send datagrams at a rate, evenly, until a signal ends it.
     Load {
@@ -107,7 +110,7 @@ fn main() -> Result<(), Failure> {
             Protocol::Tls => tls::serve(listen),
             Protocol::Quic | Protocol::QuicCold => quic::serve(listen),
         },
-        Command::Run { protocol, connect, certificate, count, warm_up, bytes, gap_ms } => {
+        Command::Run { protocol, connect, certificate, count, warm_up, bytes, gap_ms, seconds } => {
             if bytes < LENGTH_BYTES as u64 {
                 return Err(format!("--bytes: at least {LENGTH_BYTES}").into());
             }
@@ -121,8 +124,15 @@ fn main() -> Result<(), Failure> {
                 Protocol::QuicCold => Box::new(quic::To::new(connect, certificate()?, false)?),
             };
             let gap = Duration::from_millis(gap_ms);
+            let end = seconds.map(Duration::try_from_secs_f64).transpose()?;
             let mut report = Report::default();
+            let mut begun = Instant::now();
             for number in 0..warm_up + count {
+                if number <= warm_up {
+                    begun = Instant::now();
+                } else if end.is_some_and(|end| begun.elapsed() >= end) {
+                    break;
+                }
                 let flow = Flow::timed(client.as_mut(), bytes);
                 if number >= warm_up {
                     report.add(number - warm_up, flow);

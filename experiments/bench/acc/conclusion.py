@@ -1,0 +1,311 @@
+"""What follows from the figures of ``bench acc``: what it should show, tables, pictures."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from rich.console import Console
+from rich.table import Table
+
+from experiments.bench.acc import following, incast, loss, speed
+from experiments.bench.acc.layer import LINES, TCPS
+from experiments.measure.validity import MIN_IDLE_SHARE, Check
+
+PICTURE, FOLLOWING_PICTURE = "acc.png", "acc_following.png"
+_MEAN, _VALID = "_mean_ms", ("_valid_turns", "_valid_runs")
+_WORSE, _VOID = "acc_worse", "void"
+# What TCP-ACC is to show.
+_LOSSY, _LOSSLESS = ("random1", "random2"), "random0"
+_LEAST_CUT_PCT, _LEAST_GAIN_PCT, _MOST_COST_PCT, _LEAST_GBPS = 40, 40, 5, 5
+
+
+def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what follows from what was measured.
+
+    ``acc_mean_cut_pct_CELL`` is by how much TCP-ACC's mean is below that of the layer with nothing
+    coded, and ``acc_worse`` names the cells where it is above. ``void`` names what has no valid
+    turn; a check of that does not hold. ``checks`` are those that could be made.
+    """
+    found: dict[str, Any] = {}
+    for cell in cells(figures):
+        if (change := _change_pct(figures, cell, "off")) is not None:
+            found[f"acc_mean_cut_pct_{cell}"] = -change
+    worse = [name.removeprefix("acc_mean_cut_pct_") for name, cut in found.items() if cut < 0]
+    checks = list(_checks(figures))
+    missed = [check.name for check in checks if not check.holds]
+    return found | {
+        _WORSE: " ".join(worse),
+        _VOID: " ".join(_void(figures)),
+        "checks": [asdict(check) for check in checks],
+        "checks_missed": " ".join(missed),
+    }
+
+
+def cells(figures: Mapping[str, Any]) -> list[str]:
+    """Return what flows were measured, TCP_SETTING_SIZE, in the order in which it was."""
+    found = (
+        name.removesuffix(f"_{line}{_MEAN}")
+        for name in figures
+        for line in LINES
+        if name.endswith(f"_{line}{_MEAN}")
+    )
+    return list(dict.fromkeys(found))
+
+
+def rises_and_falls(steps: Sequence[Mapping[str, float]]) -> bool:
+    """Return whether coded packets a second change the way the loss does from each step to the
+    next."""
+    return all(
+        (after["coded_per_s"] - before["coded_per_s"]) * (after["set_pct"] - before["set_pct"]) > 0
+        for before, after in pairwise(steps)
+        if before["set_pct"] != after["set_pct"]
+    )
+
+
+def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
+    """Print the tables, and draw the pictures beside ``out``."""
+    for cell in cells(figures):
+        console.print(_of_flows(cell, figures))
+    if table := of_incast(figures):
+        console.print(table)
+    if steps := figures.get(f"{following.PREFIX}_steps"):
+        console.print(_of_steps(steps))
+    if table := of_speed(figures):
+        console.print(table)
+    console.print(_of_checks(figures))
+    for name in (_WORSE, _VOID):
+        if figures.get(name):
+            console.print(f"[bold]{name}[/bold] {figures[name]}")
+    for name, draw, there in (
+        (PICTURE, draw_means, cells(figures)),
+        (FOLLOWING_PICTURE, draw_following, f"{following.PREFIX}_s" in figures),
+    ):
+        if there:
+            draw(figures, out.with_name(name))
+            console.print(f"picture: {out.with_name(name)}", soft_wrap=True)
+
+
+def _change_pct(figures: Mapping[str, Any], cell: str, line: str) -> float | None:
+    """By how much TCP-ACC's mean is above that of another line, if both were measured."""
+    ours, theirs = (figures.get(f"{cell}_{who}{_MEAN}") for who in ("acc", line))
+    return 100 * (ours / theirs - 1) if ours and theirs else None
+
+
+def _checks(figures: Mapping[str, Any]) -> Iterator[Check]:
+    void = set(_void(figures))
+
+    def check(name: str, measured: str, bound: str, holds: bool, *of: str) -> Check:
+        is_void = not void.isdisjoint(of)
+        return Check(
+            name, f"{measured}, void" if is_void else measured, bound, holds and not is_void
+        )
+
+    for cell in cells(figures):
+        _, setting, _ = _split(cell)
+        of = [f"{cell}_{who}" for who in ("acc", "off")]
+        if setting in _LOSSY and (change := _change_pct(figures, cell, "off")) is not None:
+            cut, least = -change, _LEAST_CUT_PCT
+            name = f"{cell}: mean less than off's, by %"
+            yield check(name, f"{cut:.1f}", f"at least {least}", cut >= least, *of)
+            ours, theirs = (figures[f"{one}_throughput_mbps"] for one in of)
+            gain, least = 100 * (ours / theirs - 1), _LEAST_GAIN_PCT
+            name = f"{cell}: throughput more than off's, by %"
+            yield check(name, f"{gain:.1f}", f"at least {least}", gain >= least, *of)
+        for line in ("off", "plain") if setting == _LOSSLESS else ():
+            if (cost := _change_pct(figures, cell, line)) is not None:
+                name, of = f"{cell}: mean more than {line}'s, by %", [f"{cell}_{line}", of[0]]
+                bound = f"at most {_MOST_COST_PCT}"
+                yield check(name, f"{cost:.1f}", bound, cost <= _MOST_COST_PCT, *of)
+    if steps := figures.get(f"{following.PREFIX}_steps"):
+        rates = ", ".join(f"{step['coded_per_s']:.1f} at {step['set_pct']:g} %" for step in steps)
+        bound = "more whenever more is lost, less whenever less is"
+        holds = rises_and_falls(steps)
+        yield check("coded packets a second", rates, bound, holds, following.PREFIX)
+    for end in ("sender", "receiver"):
+        name = f"{speed.PREFIX}_acc_{end}_gbps_per_core"
+        if name in figures:
+            value = figures[name]
+            bound = f"at least {_LEAST_GBPS}"
+            yield check(f"{end}'s speed, Gb/s a core", f"{value:.1f}", bound, value >= _LEAST_GBPS)
+
+
+def _void(figures: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in figures.items():
+        for ending in _VALID:
+            if name.endswith(ending) and not value:
+                yield name.removesuffix(ending)
+    idle_pct = figures.get(f"{following.PREFIX}_processors_idle_pct", 100)
+    if idle_pct < 100 * MIN_IDLE_SHARE:
+        yield following.PREFIX
+
+
+def _right(*heads: str, title: str) -> Table:
+    table = Table(*heads, box=None, pad_edge=False, title=title, title_justify="left")
+    table.columns[0].no_wrap = True
+    for column in table.columns[1:]:
+        column.justify = "right"
+    return table
+
+
+def _shown(figures: Mapping[str, Any], of: str, names: Sequence[str], form: str) -> Iterator[str]:
+    for name in names:
+        value = figures.get(f"{of}_{name}")
+        yield "" if value is None else f"{value:{form}}"
+
+
+def _of_flows(cell: str, figures: Mapping[str, Any]) -> Table:
+    tcp, setting, size = _split(cell)
+    times = ("mean", *loss.QUANTILES)
+    table = _right(
+        "", *times, "Mb/s", "timeouts", "sent again", "coded", "sent", "wire", "flows", "void",
+        title=f"{TCPS[tcp].label}: {setting}, {size} (ms)",
+    )  # fmt: skip
+    counts = ("timeouts", "retransmissions", "layer_coded", "layer_sent")
+    for name, line in LINES.items():
+        of = f"{cell}_{name}"
+        if f"{of}{_MEAN}" in figures:
+            table.add_row(
+                line.label,
+                *_shown(figures, of, [f"{time}_ms" for time in times], ".1f"),
+                *_shown(figures, of, ["throughput_mbps"], ".1f"),
+                *_shown(figures, of, counts, ".0f"),
+                *_shown(figures, of, ["wire_bytes_per_byte"], ".3f"),
+                *_shown(figures, of, ["flows", "void_turns"], ".0f"),
+            )
+    return table
+
+
+def of_incast(figures: Mapping[str, Any]) -> Table | None:
+    """Return the table of the answers of many servers at once, if any was measured."""
+    heads = ("Mb/s", *(f"round {name}" for name in incast.QUANTILES), "timeouts", "drops", "coded")
+    table = _right("", *heads, "void", title=f"{incast.SERVERS} servers at once (ms)")
+    times = [f"round_{name}_ms" for name in incast.QUANTILES]
+    for (tcp, of_tcp), (name, line) in product(TCPS.items(), LINES.items()):
+        of = f"{incast.PREFIX}_{tcp}_{name}"
+        if f"{of}_goodput_mbps" in figures:
+            table.add_row(
+                f"{of_tcp.label}: {line.label}",
+                *_shown(figures, of, ["goodput_mbps"], ".1f"),
+                *_shown(figures, of, times, ".0f"),
+                *_shown(figures, of, ["timeouts", "dropped", "layer_coded", "void_runs"], ".0f"),
+            )
+    return table if table.row_count else None
+
+
+def _of_steps(steps: Sequence[Mapping[str, float]]) -> Table:
+    names = list(steps[0])
+    table = _right(*names, title="one long flow, each step's second half")
+    for step in steps:
+        table.add_row(*(f"{step[name]:.4g}" for name in names))
+    return table
+
+
+def of_speed(figures: Mapping[str, Any]) -> Table | None:
+    """Return the table of what the layer carries where nothing limits it, if it was measured."""
+    names = ["gbps", "gbps_least", "gbps_most"]
+    ends = [f"{end}_gbps_per_core" for end in ("sender", "receiver")]
+    heads = ("Gb/s", "least", "most", "sender,\nGb/s a core", "receiver,\nGb/s a core", "idle, %")
+    table = _right("", *heads, title="over veth, no loss")
+    for name, label in speed.SPEED_LINES.items():
+        of = f"{speed.PREFIX}_{name}"
+        if f"{of}_gbps" in figures:
+            table.add_row(
+                label,
+                *_shown(figures, of, [*names, *ends], ".2f"),
+                *_shown(figures, of, ["processors_idle_pct"], ".0f"),
+            )
+    return table if table.row_count else None
+
+
+def _of_checks(figures: Mapping[str, Any]) -> Table:
+    table = Table("check", "measured", "bound", "", box=None, pad_edge=False)
+    for check in figures.get("checks", ()):
+        held = "held" if check["holds"] else "[bold]not held[/bold]"
+        table.add_row(check["name"], check["measured"], check["bound"], held)
+    return table
+
+
+def draw_means(figures: Mapping[str, Any], path: Path) -> None:
+    """Draw mean times against losses, a row for each TCP, a column for each size and kind of loss,
+    to ``path`` (.png)."""
+    parts = [_split(cell) for cell in cells(figures)]
+    tcps = [tcp for tcp in TCPS if any(part[0] == tcp for part in parts)]
+    columns = list(dict.fromkeys((_kind(setting)[0], size) for _, setting, size in parts))
+    with plt.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
+        picture, rows = plt.subplots(
+            len(tcps), len(columns), figsize=(2.9 * len(columns) + 1, 3.2 * len(tcps) + 0.5),
+            layout="constrained", squeeze=False,
+        )  # fmt: skip
+        for tcp, row in zip(tcps, rows, strict=True):
+            for (kind, size), axes in zip(columns, row, strict=True):
+                _curves(axes, figures, tcp, kind, size)
+                axes.set_title(f"{TCPS[tcp].label}\n{size}, {kind}", fontsize=9)
+            row[0].set_ylabel("mean completion [ms]")
+        for axes in rows[-1]:
+            axes.set_xlabel("frames lost [%]")
+        handles, labels = rows[0][0].get_legend_handles_labels()
+        picture.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        picture.savefig(path, dpi=130)
+        plt.close(picture)
+
+
+def _kind(setting: str) -> tuple[str, float]:
+    """The kind of losses, and how many, in %."""
+    kind = setting.rstrip("0123456789.")
+    return kind, float(setting[len(kind) :])
+
+
+def _curves(axes: Axes, figures: Mapping[str, Any], tcp: str, kind: str, size: str) -> None:
+    settings = sorted(
+        {setting for of, setting, of_size in map(_split, cells(figures))
+         if (of, of_size) == (tcp, size) and (_kind(setting)[0] == kind or setting == _LOSSLESS)},
+        key=lambda setting: _kind(setting)[1],
+    )  # fmt: skip
+    for name, line in LINES.items():
+        points = [
+            (_kind(setting)[1], figures[figure])
+            for setting in settings
+            if (figure := f"{tcp}_{setting}_{size}_{name}{_MEAN}") in figures
+        ]
+        if points:
+            axes.plot(*zip(*points, strict=True), "o-", ms=3, color=line.colour, label=line.label)
+    axes.set_yscale("log")
+    axes.grid(alpha=0.3, which="both")
+
+
+def _split(cell: str) -> tuple[str, str, str]:
+    tcp, setting, size = cell.split("_")
+    return tcp, setting, size
+
+
+def draw_following(figures: Mapping[str, Any], path: Path) -> None:
+    """Draw the loss, what the layer takes it for, and what it sends for it, over time."""
+    of = {
+        name: figures[f"{following.PREFIX}_{name}"]
+        for name in ("s", "set_pct", "loss_pct", "c1", "c2", "coded_per_s")
+    }
+    with plt.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
+        picture, (above, middle, below) = plt.subplots(
+            3, 1, figsize=(7.5, 6), layout="constrained", sharex=True
+        )
+        above.step(of["s"], of["set_pct"], where="post", color="#000000", label="set")
+        above.plot(of["s"], of["loss_pct"], color="#009E73", label="p, as the layer knows it")
+        above.set_ylabel("loss [%]")
+        middle.plot(of["s"], of["c1"], color="#0072B2", label="C1")
+        middle.plot(of["s"], of["c2"], color="#E69F00", label="C2")
+        middle.set_ylabel("packets")
+        below.plot(of["s"], of["coded_per_s"], color="#009E73", label="coded packets a second")
+        below.set_xlabel("s")
+        for axes in (above, middle, below):
+            axes.legend(loc="upper right", frameon=False)
+            axes.grid(alpha=0.3)
+        picture.savefig(path, dpi=130)
+        plt.close(picture)

@@ -1,0 +1,175 @@
+"""What ``bench acc`` compares: TCP without the layer and with it, on hosts of two kinds; and the
+layer, on each of these hosts.
+
+Routes name the congestion control, since a namespace's own default may be none that is restricted
+on this machine. The layer's routes are its own (a table), so they have to name it, too.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.bench.short_flows.lines import USUAL
+from experiments.traffic.fountain import find_fountain
+from experiments.traffic.program import Command, ProgramError
+from testbed.command import CommandError, in_network, run
+
+# Where `fountain acc up` puts its routes.
+_TABLE = "4881"
+_READY_S = 10.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """``coding`` is what the layer sends beside TCP's packets; None: there is no layer."""
+
+    label: str
+    colour: str
+    coding: str | None = None
+
+
+LINES = {
+    "plain": Line("TCP", "#000000"),
+    "off": Line("layer, nothing coded", "#999999", "off"),
+    "acc": Line("TCP-ACC", "#009E73", "acc"),
+    "gip": Line("GIP", "#E69F00", "gip"),
+    "ccr": Line("Corrective", "#0072B2", "ccr"),
+}
+
+
+@dataclass(frozen=True)
+class Tcp:
+    """The hosts' TCP: its congestion ``control``, which a scheme is called after, too, and
+    ``sysctls`` of net.ipv4."""
+
+    label: str
+    control: str
+    sysctls: Mapping[str, str]
+
+
+TCPS = {
+    "linux": Tcp("CUBIC, SACK, RACK, TLP", "cubic", {**USUAL, "tcp_sack": "1"}),
+    "newreno": Tcp(
+        "NewReno", "reno", {"tcp_recovery": "0", "tcp_early_retrans": "0", "tcp_sack": "0"}
+    ),
+}
+
+
+@dataclass(frozen=True)
+class End:
+    """A host that runs the layer: ``pid`` is a process of its namespace (None: this one's)."""
+
+    pid: int | None
+    peers: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer that runs: its process, and where it answers."""
+
+    pid: int
+    control: Path
+
+    def statistics(self) -> dict[str, Any]:
+        """Return what `fountain acc stats` says."""
+        argv = [str(find_fountain()), "acc", "stats", f"--control={self.control}", "--json"]
+        said: dict[str, Any] = json.loads(run(argv))
+        return said
+
+
+@contextmanager
+def layers(
+    line: Line, ends: Sequence[End], tcp: Tcp | None, folder: Path, log: Path
+) -> Iterator[list[Layer]]:
+    """Context manager: each of ``ends`` runs the layer, and has found its peers; none does if
+    ``line`` has no layer. Connections over it have the congestion control of ``tcp``, if given.
+
+    Raises ProgramError if a peer is not found, or if one does not end well when told to.
+    """
+    if line.coding is None:
+        yield []
+        return
+    key = folder / "acc.key"
+    if not key.exists():
+        run([str(find_fountain()), "acc", "key", str(key)])
+    with ExitStack() as stack:
+        started, layers = [], []
+        for number, end in enumerate(ends):
+            control = folder / f"acc-{number}.sock"
+            argv = [
+                *(str(find_fountain()), "acc", "up", "--json", f"--key={key}"),
+                *(f"--control={control}", f"--coding={line.coding}"),
+                *(f"--peer={peer}" for peer in end.peers),
+            ]
+            process = Command(argv, name=f"fountain acc up {number}", log=log, pid=end.pid)
+            started.append(stack.enter_context(process))
+            layers.append(Layer(process.pid, control))
+        for process, end in zip(started, ends, strict=True):
+            hear(process, "up")
+            for _ in end.peers:
+                hear(process, "peer")
+            process.ignore()
+        for end in ends if tcp else ():
+            assert tcp is not None
+            set_control(end.pid, tcp.control, _TABLE)
+        yield layers
+        for process in started:
+            if status := process.terminate():
+                raise ProgramError(f"fountain acc up ended with status {status}; see {log}")
+
+
+def hear(process: Command, event: str) -> None:
+    """Wait for the next message of ``process``, a little. Raises ProgramError unless it is
+    ``event``."""
+    message = next(process.messages(_READY_S), {})
+    if message.get("event") != event:
+        raise ProgramError(f"fountain acc up said {json.dumps(message)[:200]}, not {event!r}")
+
+
+def set_control(pid: int | None, control: str, table: str = "main") -> None:
+    """Have connections by all routes of a ``table`` use a congestion control; what else routes say
+    stays."""
+    changes = []
+    for route in json.loads(run(["ip", "-j", "route", "show", "table", table], pid=pid)):
+        words = ["route", "change", *_words(route), "table", table, "congctl", control]
+        changes.append(" ".join(words))
+    if not changes:
+        raise CommandError(["ip", "route", "show", "table", table], 0, "no route")
+    run(["ip", "-batch", "-"], pid=pid, stdin="\n".join(changes) + "\n")
+
+
+def _words(route: Mapping[str, Any]) -> Iterator[str]:
+    yield route["dst"]
+    for key, word in (
+        ("dev", "dev"), ("protocol", "proto"), ("scope", "scope"), ("prefsrc", "src"),
+    ):  # fmt: skip
+        if key in route:
+            yield from (word, route[key])
+    for metric in route.get("metrics", ()):
+        if "mtu" in metric:
+            yield from ("mtu", str(metric["mtu"]))
+
+
+def summed(statistics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return what layers have counted of all their peers, in sum."""
+    found = dict.fromkeys(("sent", "coded", "lost", "recovered", "timeouts_avoided"), 0.0)
+    for peer in (peer for one in statistics for peer in one["peers"]):
+        found["coded"] += peer["coded_at_ends"] + peer["coded_on_losses"]
+        for name in ("sent", "lost", "recovered", "timeouts_avoided"):
+            found[name] += peer[name]
+    return found
+
+
+def sent_bytes(pid: int) -> int:
+    """Return what eth0 of a namespace has sent, in bytes of frames."""
+    (shown,) = json.loads(run(["ip", "-j", "-s", "link", "show", "dev", "eth0"], pid=pid))
+    count: int = shown["stats64"]["tx"]["bytes"]
+    return count
+
+
+def in_namespace(pid: int | None, argv: Sequence[str]) -> list[str]:
+    """Return ``argv`` as a command in the namespace of ``pid``, if given."""
+    return list(argv) if pid is None else in_network(pid, argv)
