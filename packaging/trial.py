@@ -26,7 +26,7 @@ PACKAGES = (DEBIANS[0], "debsums", "ethtool", "curl", "openssl")
 DOWNLOADS = ("prometheus",)
 OURS = ("weir-switch", "weir-controller")
 FOUNTAIN = "weir-fountain"
-FOUNTAIN_UNITS = ("fountain-serve.service", "fountain-recv.service")
+FOUNTAIN_UNITS = ("fountain-serve.service", "fountain-recv.service", "fountain-acc.service")
 UNITS = ("weir-switch-db.service", "weir-switch.service", "weir-controller.service")
 QUEUE_BPS = 20_000_000
 _PACK_TIMEOUT_S = 300.0
@@ -305,7 +305,9 @@ class Trial:
             mkdir -p /srv/files /root/got
             seq 100000 >/srv/files/numbers
             sed -i "s/^# client = .*/client = ['$(fountain id)']/" /etc/fountain/recv.toml
-            systemctl start fountain-serve fountain-recv
+            fountain acc key /etc/fountain/acc.key
+            chown fountain-acc /etc/fountain/acc.key
+            systemctl start fountain-serve fountain-recv fountain-acc
             """
         )
         for unit in FOUNTAIN_UNITS:
@@ -322,7 +324,11 @@ class Trial:
         status = self.machine.shell("cat /proc/$(systemctl show -P MainPID fountain-serve)/status")
         expect(re.search(r"(?m)^CapEff:\s+0+$", status), "fountain-serve has capabilities")
         expect(not re.search(r"(?m)^Uid:\s+0\s", status), "fountain-serve runs as root")
-        self.machine.shell("rm -r /srv/files /root/got /root/.local/state/fountain")
+        expect(
+            "acc0" in self.machine.shell("ip rule list table 4881; fountain acc stats"),
+            "fountain-acc has no interface",
+        )
+        self.machine.shell("rm -r /etc/fountain/acc.key /srv/files /root/got /root/.local/state/fountain")
         self._apt("purge", "--autoremove", FOUNTAIN)
         left = self.machine.shell("ls -d /var/lib/fountain* /var/lib/private/fountain* || :")
         expect(not left.strip().startswith("/"), left)

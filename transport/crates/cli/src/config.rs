@@ -25,17 +25,25 @@ pub(crate) struct Config {
 /// The command line with what the file of `--config` says before it, so that the command line prevails; and the directory
 /// that it names.
 pub(crate) fn expand(line: Vec<OsString>) -> Result<(Vec<OsString>, Option<PathBuf>), Failure> {
-    let subcommand =
-        line.get(1).and_then(|word| word.to_str()).filter(|word| ["serve", "recv"].contains(word));
-    let (Some(subcommand), Some(path)) = (subcommand, file(&line)) else { return Ok((line, None)) };
+    let Some(path) = file(&line) else { return Ok((line, None)) };
     let whole = Args::command();
-    let Some(command) = whole.find_subcommand(subcommand) else { return Ok((line, None)) };
+    let Some((command, words)) = configurable(&line, &whole) else { return Ok((line, None)) };
     let text =
         std::fs::read_to_string(&path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
     let wrong = |what: String| Failure::usage(format!("{}: {what}", path.display()));
     let Config { arguments, directory } = parse(&text, command).map_err(wrong)?;
-    let (before, after) = line.split_at(2);
+    let (before, after) = line.split_at(words);
     Ok(([before, &arguments, after].concat(), directory))
+}
+
+/// The command that a line calls, if it has an option `--config`, and how many words that takes.
+fn configurable<'a>(line: &[OsString], whole: &'a Command) -> Option<(&'a Command, usize)> {
+    let (mut command, mut words) = (whole, 1);
+    while let Some(inner) = line.get(words).and_then(|word| command.find_subcommand(word)) {
+        (command, words) = (inner, words + 1);
+    }
+    let has_files = command.get_arguments().any(|arg| arg.get_long() == Some("config"));
+    has_files.then_some((command, words))
 }
 
 /// The directory of the command line, or that of the file.
@@ -68,7 +76,7 @@ fn parse(text: &str, command: &Command) -> Result<Config, String> {
     let table: Table = text.parse().map_err(|e: toml::de::Error| e.to_string().trim_end().to_owned())?;
     let mut config = Config::default();
     for (key, value) in &table {
-        if key == DIRECTORY {
+        if key == DIRECTORY && command.get_arguments().any(|arg| arg.get_id() == DIRECTORY) {
             let path =
                 value.as_str().ok_or_else(|| format!("{key}: write the path of a directory in quotes"))?;
             config.directory = Some(Path::new(path).to_owned());

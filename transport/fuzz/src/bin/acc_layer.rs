@@ -15,7 +15,7 @@ use weir_proto::acc::packet::{Look, Pair, checksum, restore};
 use weir_proto::acc::redundancy::Policy;
 use weir_proto::acc::{Config, Event, Layer, Outbox, Strategy};
 use weir_proto::ecn::Codepoint;
-use wire::acc::{Content, Packet, Report};
+use wire::acc::{Content, Packet, Patience, Report};
 
 const MOST_STEPS: usize = 300;
 const MOST_PEERS: usize = 3;
@@ -240,7 +240,11 @@ fn content(bytes: &mut Bytes<'_>) -> Content {
     };
     match bytes.byte() % 8 {
         0 => Content::Plain,
-        1..4 => Content::Numbered { flow, number, back: bytes.number(1 + flow as usize % 2) as u16 },
+        1..4 => {
+            let back = bytes.number(1 + flow as usize % 2) as u16;
+            let patience = Patience::of(Duration::from_micros(bytes.number(2)));
+            Content::Numbered { flow, number, back, patience }
+        }
         4 if bytes.byte() == 0 => Content::Farewell,
         _ => Content::Coded { flow, first: number, count: bytes.byte() % 36, seed: bytes.byte() },
     }
@@ -348,7 +352,7 @@ fuzz_target!(|bytes: &[u8]| {
                     body.resize(body.len() + 1300, what);
                 }
                 let body = if content == Content::Farewell { Vec::new() } else { body };
-                let packet = Packet { report, waits: what & 2 != 0, content, body: &body };
+                let packet = Packet { report, content, body: &body };
                 if bytes.byte() == 0 {
                     world.third.counter += bytes.number(5);
                 }

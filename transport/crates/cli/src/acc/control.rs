@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 fn usual(device: &str) -> PathBuf {
     let of_user = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !rustix::process::geteuid().is_root());
     let folder = of_user.map_or_else(|| PathBuf::from("/run"), PathBuf::from);
-    folder.join("weir").join(format!("acc-{device}.sock"))
+    folder.join("fountain").join(format!("acc-{device}.sock"))
 }
 
 /// It is there as long as this is.

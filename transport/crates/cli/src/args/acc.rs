@@ -38,10 +38,14 @@ pub(crate) enum AccCommand {
 ///
 /// What goes between peers is encrypted and authenticated. Whoever has the key can speak for any host.
 #[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
 pub(crate) struct AccUp {
     /// The key that all hosts share, as `fountain acc key` makes it
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
+    /// A file of TOML with options, as in: key = "/etc/fountain/acc.key", to = ["10.0.0.0/8"]. What is on the command line prevails
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// A host that runs the layer, or will (may be given several times)
     #[arg(long = "peer", value_name = "ADDRESS", required_unless_present = "to")]
     pub(crate) peers: Vec<IpAddr>,
@@ -81,7 +85,7 @@ pub(crate) struct AccUp {
     /// The table of routes, and the place of the rule that leads there
     #[arg(long, value_name = "NUMBER", default_value_t = 4881, value_parser = clap::value_parser!(u32).range(1..32766))]
     pub(crate) table: u32,
-    /// Where `stats` is answered; by default /run/weir/acc-DEVICE.sock, or below $XDG_RUNTIME_DIR
+    /// Where `stats` is answered; by default /run/fountain/acc-DEVICE.sock, or below $XDG_RUNTIME_DIR
     #[arg(long, value_name = "FILE")]
     pub(crate) control: Option<PathBuf>,
     /// Serve metrics for Prometheus here: http://ADDRESS:PORT/metrics
