@@ -27,6 +27,7 @@ mod source;
 mod store;
 mod stream;
 pub mod tls;
+pub mod tun;
 mod waiting;
 mod walking;
 

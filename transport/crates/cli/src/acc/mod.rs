@@ -11,7 +11,8 @@ use std::time::Duration;
 use proto::acc::redundancy::Policy;
 use proto::acc::{Config, Event, Strategy};
 use serde_json::{Value, json};
-use udp::acc::{News, Options, Routing, Statistics};
+use udp::acc::{News, Options, Statistics};
+use udp::tun::Routing;
 
 use crate::Failure;
 use crate::args::{Acc, AccCommand, AccStats, AccUp, Coding};

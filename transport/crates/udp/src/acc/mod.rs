@@ -1,9 +1,6 @@
 //! TCP-ACC's layer on a host: between a device, through which TCP's packets to peers go, and sockets of UDP.
 
-mod device;
 mod notice;
-mod offload;
-mod routes;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,11 +18,8 @@ use crate::clock::Clock;
 use crate::path::{local_address, path_mtu};
 use crate::poller::{Events, Interest, Poller};
 use crate::socket::{Buffers, DataSocket};
-use device::Device;
+use crate::tun::{Device, Joining, MOST_BYTES, Routes, Routing, split};
 use notice::{Openings, Said, listen_to_errors, said};
-use offload::{Joining, MOST_BYTES, split};
-use routes::Routes;
-pub use routes::Routing;
 
 /// Packets that are read from the device before somebody else has a turn.
 const BATCH: usize = 16;

@@ -9,7 +9,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
 use proto::acc::packet::{Look, Pair};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::device::check;
+use crate::tun::check;
 
 /// Sees the first packet of each connection that this host opens, and no other.
 pub(crate) struct Openings(Socket);

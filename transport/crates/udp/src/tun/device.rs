@@ -77,7 +77,7 @@ impl AsFd for Device {
     }
 }
 
-pub(super) fn check(done: libc::c_int) -> io::Result<()> {
+pub(crate) fn check(done: libc::c_int) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
