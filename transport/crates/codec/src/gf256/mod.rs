@@ -32,16 +32,26 @@ pub const fn multiply(mut a: u8, mut b: u8) -> u8 {
 }
 
 /// What multiplied by `a` is 1; of zero, zero.
-pub const fn inverse(a: u8) -> u8 {
-    // a^254: the nonzero elements are a group of 255.
-    let (mut power, mut square, mut n) = (1, multiply(a, a), 1);
-    while n < 8 {
-        power = multiply(power, square);
-        square = multiply(square, square);
-        n += 1;
-    }
-    power
+pub fn inverse(a: u8) -> u8 {
+    INVERSES[usize::from(a)]
 }
+
+static INVERSES: [u8; 256] = {
+    let mut inverses = [0; 256];
+    let mut a = 0;
+    while a < 256 {
+        // a^254: the nonzero elements are a group of 255.
+        let (mut power, mut square, mut n) = (1, multiply(a as u8, a as u8), 1);
+        while n < 8 {
+            power = multiply(power, square);
+            square = multiply(square, square);
+            n += 1;
+        }
+        inverses[a] = power;
+        a += 1;
+    }
+    inverses
+};
 
 /// Of each element, its products with all that only the lower four bits are set of, and those with all that only the higher ones are.
 static BY_HALVES: [[u8; 32]; 256] = {
