@@ -1,12 +1,14 @@
 //! `bench-codec`: speed and reception overhead of the LT code beside its peers, in one run on one core.
 //!
 //! Prints a table and writes a flat JSON object of figures. Speeds are medians in 10^9 bytes of source data per
-//! second. Encoding and decoding are of coded symbols alone: nothing is systematic.
+//! second. Encoding and decoding are of coded symbols alone: nothing is systematic. The code over windows of packets is beside the crate
+//! rlnc, in nanoseconds a coded packet as well.
 
 mod overhead;
 mod report;
 mod speed;
 mod subjects;
+mod windows;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +16,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use report::Report;
 
-/// Speed and reception overhead of the LT code beside the crates raptorq, raptor-code and reed-solomon-simd.
+/// Speed and reception overhead of the LT code beside the crates raptorq, raptor-code and reed-solomon-simd, and of the code over windows
+/// beside rlnc.
 #[derive(Parser)]
 #[command(name = "bench-codec")]
 struct Arguments {
@@ -24,6 +27,9 @@ struct Arguments {
     /// A tenth of the trials: to see that it runs, not to quote.
     #[arg(long)]
     quick: bool,
+    /// Only the code over windows.
+    #[arg(long, conflicts_with = "k")]
+    windows_only: bool,
     /// Only this number of source symbols.
     #[arg(long)]
     k: Option<u16>,
@@ -45,7 +51,11 @@ fn main() -> ExitCode {
     report.text("kernel", codec::xor::Kernel::best().name());
     report.figure("symbol_bytes", SYMBOL_BYTES as f64);
     report.figure("seed", arguments.seed as f64);
-    for k in BLOCKS.into_iter().filter(|&k| arguments.k.is_none_or(|only| only == k)) {
+    if arguments.k.is_none() {
+        windows::measure(100 / share, arguments.seed, &mut report);
+    }
+    let is_asked = |k: &u16| !arguments.windows_only && arguments.k.is_none_or(|only| only == *k);
+    for k in BLOCKS.into_iter().filter(is_asked) {
         speed::measure(k, SYMBOL_BYTES, 100 / share, arguments.seed, &mut report);
         if !arguments.speed_only {
             overhead::measure(k, 10_000 / share, arguments.seed, &mut report);

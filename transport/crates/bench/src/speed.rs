@@ -7,7 +7,7 @@ use crate::subjects;
 
 /// Blocks in a row that one codec works on before it is the next one's turn. The first of them, which finds the
 /// caches full of another's data, is not counted.
-const TURN: usize = 12;
+pub const TURN: usize = 12;
 
 /// Measures every codec over so many turns.
 pub fn measure(k: u16, symbol_bytes: usize, turns: usize, seed: u64, report: &mut Report) {
@@ -44,7 +44,8 @@ pub fn measure(k: u16, symbol_bytes: usize, turns: usize, seed: u64, report: &mu
     }
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+/// The one in the middle.
+pub fn median(mut times: Vec<Duration>) -> Duration {
     let middle = times.len() / 2;
     *times.select_nth_unstable(middle).1
 }

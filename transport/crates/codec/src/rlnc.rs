@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use crate::gf256::{Kernel, inverse, multiply};
+use crate::gf256::{Kernel, inverse};
 
 /// Packets that a coded packet is made of, at most.
 pub const MAX_PACKETS: usize = 32;
@@ -43,9 +43,7 @@ impl Sum {
         }
         let (length, bytes) = self.0.split_at_mut(LENGTH_BYTES);
         // No packet is longer than MAX_BYTES.
-        for (sum, byte) in length.iter_mut().zip((packet.len() as u16).to_be_bytes()) {
-            *sum ^= multiply(byte, by);
-        }
+        kernel.multiply_add(length, &(packet.len() as u16).to_be_bytes(), by);
         kernel.multiply_add(&mut bytes[..packet.len()], packet, by);
     }
 
@@ -318,6 +316,7 @@ mod tests {
 
     use super::*;
     use crate::Random;
+    use crate::gf256::multiply;
 
     fn packets(random: &mut Random, count: usize) -> Vec<Vec<u8>> {
         (0..count)

@@ -39,6 +39,12 @@ fn expected(packet: &[u8], left_out: bool, marked: bool, came: &[u8]) -> Vec<u8>
 fuzz_target!(|bytes: &[u8]| {
     let Some((flags, packet)) = bytes.split_first() else { return };
     let ecn = Codepoint::from_bits(*flags);
+    let mut packet = packet.to_vec();
+    if flags & 0x80 != 0 {
+        // As if TCP's header had no options.
+        packet.resize(packet.len().max(MOST_HEADERS), 0x50);
+    }
+    let packet = &packet[..];
     if let Ok(look) = Look::at(packet) {
         let cut = packet.len().min(MOST_HEADERS + usize::from(flags >> 2));
         let mut carried = Vec::new();

@@ -32,16 +32,26 @@ pub const fn multiply(mut a: u8, mut b: u8) -> u8 {
 }
 
 /// What multiplied by `a` is 1; of zero, zero.
-pub const fn inverse(a: u8) -> u8 {
-    // a^254: the nonzero elements are a group of 255.
-    let (mut power, mut square, mut n) = (1, multiply(a, a), 1);
-    while n < 8 {
-        power = multiply(power, square);
-        square = multiply(square, square);
-        n += 1;
-    }
-    power
+pub fn inverse(a: u8) -> u8 {
+    INVERSES[usize::from(a)]
 }
+
+static INVERSES: [u8; 256] = {
+    let mut inverses = [0; 256];
+    let mut a = 0;
+    while a < 256 {
+        // a^254: the nonzero elements are a group of 255.
+        let (mut power, mut square, mut n) = (1, multiply(a as u8, a as u8), 1);
+        while n < 8 {
+            power = multiply(power, square);
+            square = multiply(square, square);
+            n += 1;
+        }
+        inverses[a] = power;
+        a += 1;
+    }
+    inverses
+};
 
 /// Of each element, its products with all that only the lower four bits are set of, and those with all that only the higher ones are.
 static BY_HALVES: [[u8; 32]; 256] = {
@@ -134,14 +144,20 @@ mod tests {
     use super::*;
     use crate::Random;
 
+    /// All elements, or so many that an interpreter is not busy for minutes.
+    fn elements() -> impl Iterator<Item = u8> {
+        const FEW: [u8; 8] = [0, 1, 2, 0x1d, 0x53, 0x80, 0xca, 0xff];
+        (0..=255).filter(|a| !cfg!(miri) || FEW.contains(a))
+    }
+
     #[test]
     fn it_is_a_field() {
         // RFC 6330, section 5.7.3: its OCT_EXP begins 1, 2, 4, ..., 128, 29, 58.
         assert_eq!((multiply(128, 2), multiply(29, 2)), (29, 58));
         assert_eq!(inverse(0), 0);
-        for a in 1..=255 {
+        for a in elements().filter(|a| *a != 0) {
             assert_eq!(multiply(a, inverse(a)), 1);
-            for b in 0..=255 {
+            for b in elements() {
                 assert_eq!(multiply(a, b), multiply(b, a));
                 assert_eq!(multiply(multiply(a, b), 77), multiply(a, multiply(b, 77)));
                 assert_eq!(multiply(a, b ^ 77), multiply(a, b) ^ multiply(a, 77));
@@ -156,7 +172,7 @@ mod tests {
     #[test]
     fn every_kernel_multiplies_as_the_definition_does() {
         let mut random = Random::new(1);
-        let lengths = if cfg!(miri) { vec![0, 1, 31, 33, 65, 130] } else { (0..300).collect() };
+        let lengths = if cfg!(miri) { vec![0, 1, 31, 33, 65, 98] } else { (0..300).collect() };
         for kernel in Kernel::available() {
             for &len in &lengths {
                 let (from, before) = (bytes(&mut random, len), bytes(&mut random, len));
@@ -179,7 +195,7 @@ mod tests {
     fn every_kernel_multiplies_every_pair() {
         let all: Vec<u8> = (0..=255).collect();
         for kernel in Kernel::available() {
-            for by in 0..=255 {
+            for by in elements() {
                 let mut out = all.clone();
                 kernel.multiply(&mut out, by);
                 assert!(
