@@ -37,6 +37,7 @@ from experiments.measure.validity import MIN_IDLE_SHARE
 from experiments.statistics import percentile
 from experiments.traffic.program import ProgramError
 from testbed.bottleneck import Loss
+from testbed.command import CommandError
 from testbed.sandbox import RUN_DIR
 
 QUANTILES = {"median": 50.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
@@ -75,7 +76,7 @@ def run(
                 what = f"{tcp}_{name}_{size_kb}k_{line}"
                 try:
                     found = _valid(network, (tcp, line), loss, size_kb * 1000, each_s, turn)
-                except ProgramError as error:
+                except (CommandError, ProgramError, TimeoutError) as error:
                     failed.append(f"{what}, turn {turn}")
                     progress(f"{what}, turn {turn}: {error}")
                     continue
