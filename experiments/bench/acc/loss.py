@@ -45,7 +45,7 @@ RETRANSMISSIONS = "Tcp.RetransSegs"
 _KINDS = ("random", "bursts")
 _MOST_FLOWS = 1000
 # About as many packets for each size, by which the loss is known.
-_WARM_UP_BYTES, _LEAST_WARM_UP = 1_000_000, 2
+_WARM_UP_BYTES, _LEAST_WARM_UP = 1_000_000, 1
 _GAP_MS = 2
 _PATIENCE_S = 30.0
 # A turn that is void is done again so many times.
