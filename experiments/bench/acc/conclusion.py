@@ -113,17 +113,18 @@ def _checks(figures: Mapping[str, Any]) -> Iterator[Check]:
         of = [f"{cell}_{who}" for who in ("acc", "off")]
         if setting in _LOSSY and (change := _change_pct(figures, cell, "off")) is not None:
             cut, least = -change, _LEAST_CUT_PCT
-            name = f"{cell}: mean less than off's, by %"
-            yield check(name, f"{cut:.1f}", f"at least {least}", cut >= least, *of)
+            name = f"{cell}: less time than off, %"
+            measured = f"{cut:.1f} ({_means(figures, of)})"
+            yield check(name, measured, f"at least {least}", cut >= least, *of)
             ours, theirs = (figures[f"{one}_throughput_mbps"] for one in of)
             gain, least = 100 * (ours / theirs - 1), _LEAST_GAIN_PCT
-            name = f"{cell}: throughput more than off's, by %"
+            name = f"{cell}: more throughput than off, %"
             yield check(name, f"{gain:.1f}", f"at least {least}", gain >= least, *of)
         for line in ("off", "plain") if setting == _LOSSLESS else ():
             if (cost := _change_pct(figures, cell, line)) is not None:
-                name, of = f"{cell}: mean more than {line}'s, by %", [f"{cell}_{line}", of[0]]
-                bound = f"at most {_MOST_COST_PCT}"
-                yield check(name, f"{cost:.1f}", bound, cost <= _MOST_COST_PCT, *of)
+                name, of = f"{cell}: more time than {line}, %", [of[0], f"{cell}_{line}"]
+                measured, bound = f"{cost:.1f} ({_means(figures, of)})", f"at most {_MOST_COST_PCT}"
+                yield check(name, measured, bound, cost <= _MOST_COST_PCT, *of)
     if steps := figures.get(f"{following.PREFIX}_steps"):
         rates = ", ".join(f"{step['coded_per_s']:.1f} at {step['set_pct']:g} %" for step in steps)
         bound = "more whenever more is lost, less whenever less is"
@@ -135,6 +136,13 @@ def _checks(figures: Mapping[str, Any]) -> Iterator[Check]:
             value = figures[name]
             bound = f"at least {_LEAST_GBPS}"
             yield check(f"{end}'s speed, Gb/s a core", f"{value:.1f}", bound, value >= _LEAST_GBPS)
+
+
+def _means(figures: Mapping[str, Any], of: Sequence[str]) -> str:
+    """The means that are compared, with their standard errors."""
+    return " / ".join(
+        f"{figures[f'{one}{_MEAN}']:.1f} ± {figures[f'{one}_mean_error_ms']:.1f}" for one in of
+    )
 
 
 def _void(figures: Mapping[str, Any]) -> Iterator[str]:
@@ -165,19 +173,19 @@ def _of_flows(cell: str, figures: Mapping[str, Any]) -> Table:
     tcp, setting, size = _split(cell)
     times = ("mean", *loss.QUANTILES)
     table = _right(
-        "", *times, "Mb/s", "timeouts", "sent again", "coded", "sent", "wire", "flows", "void",
-        title=f"{TCPS[tcp].label}: {setting}, {size} (ms)",
+        "", *times, "Mb/s", "timeouts", "coded", "flows", "void",
+        title=f"{TCPS[tcp].label}: {setting}, {size} (ms; coded packets for 100 of TCP's)",
     )  # fmt: skip
-    counts = ("timeouts", "retransmissions", "layer_coded", "layer_sent")
-    for name, line in LINES.items():
-        of = f"{cell}_{name}"
+    for line in LINES:
+        of = f"{cell}_{line}"
         if f"{of}{_MEAN}" in figures:
+            sent, coded = (figures.get(f"{of}_layer_{name}") for name in ("sent", "coded"))
             table.add_row(
-                line.label,
+                line,
                 *_shown(figures, of, [f"{time}_ms" for time in times], ".1f"),
                 *_shown(figures, of, ["throughput_mbps"], ".1f"),
-                *_shown(figures, of, counts, ".0f"),
-                *_shown(figures, of, ["wire_bytes_per_byte"], ".3f"),
+                *_shown(figures, of, ["timeouts"], ".0f"),
+                f"{100 * coded / sent:.1f}" if sent and coded is not None else "",
                 *_shown(figures, of, ["flows", "void_turns"], ".0f"),
             )
     return table
@@ -185,14 +193,15 @@ def _of_flows(cell: str, figures: Mapping[str, Any]) -> Table:
 
 def of_incast(figures: Mapping[str, Any]) -> Table | None:
     """Return the table of the answers of many servers at once, if any was measured."""
-    heads = ("Mb/s", *(f"round {name}" for name in incast.QUANTILES), "timeouts", "drops", "coded")
-    table = _right("", *heads, "void", title=f"{incast.SERVERS} servers at once (ms)")
+    heads = ("Mb/s", *incast.QUANTILES, "timeouts", "drops", "coded", "void")
+    table = _right("", "", *heads, title=f"{incast.SERVERS} servers at once (rounds in ms)")
     times = [f"round_{name}_ms" for name in incast.QUANTILES]
-    for (tcp, of_tcp), (name, line) in product(TCPS.items(), LINES.items()):
-        of = f"{incast.PREFIX}_{tcp}_{name}"
+    for tcp, line in product(TCPS, LINES):
+        of = f"{incast.PREFIX}_{tcp}_{line}"
         if f"{of}_goodput_mbps" in figures:
             table.add_row(
-                f"{of_tcp.label}: {line.label}",
+                tcp,
+                line,
                 *_shown(figures, of, ["goodput_mbps"], ".1f"),
                 *_shown(figures, of, times, ".0f"),
                 *_shown(figures, of, ["timeouts", "dropped", "layer_coded", "void_runs"], ".0f"),
@@ -234,14 +243,14 @@ def _of_checks(figures: Mapping[str, Any]) -> Table:
 
 
 def draw_means(figures: Mapping[str, Any], path: Path) -> None:
-    """Draw mean times against losses, a row for each TCP, a column for each size and kind of loss,
-    to ``path`` (.png)."""
+    """Draw mean times, with their standard errors, against losses, a row for each TCP, a column for
+    each size and kind of loss, to ``path`` (.png)."""
     parts = [_split(cell) for cell in cells(figures)]
     tcps = [tcp for tcp in TCPS if any(part[0] == tcp for part in parts)]
     columns = list(dict.fromkeys((_kind(setting)[0], size) for _, setting, size in parts))
     with plt.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
         picture, rows = plt.subplots(
-            len(tcps), len(columns), figsize=(2.9 * len(columns) + 1, 3.2 * len(tcps) + 0.5),
+            len(tcps), len(columns), figsize=(3.2 * len(columns) + 1, 3.2 * len(tcps) + 0.5),
             layout="constrained", squeeze=False,
         )  # fmt: skip
         for tcp, row in zip(tcps, rows, strict=True):
@@ -252,7 +261,9 @@ def draw_means(figures: Mapping[str, Any], path: Path) -> None:
         for axes in rows[-1]:
             axes.set_xlabel("frames lost [%]")
         handles, labels = rows[0][0].get_legend_handles_labels()
-        picture.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        picture.legend(
+            handles, labels, loc="outside lower center", ncols=min(len(labels), 2 * len(columns))
+        )
         picture.savefig(path, dpi=130)
         plt.close(picture)
 
@@ -271,13 +282,26 @@ def _curves(axes: Axes, figures: Mapping[str, Any], tcp: str, kind: str, size: s
     )  # fmt: skip
     for name, line in LINES.items():
         points = [
-            (_kind(setting)[1], figures[figure])
+            (_kind(setting)[1], figures[f"{of}{_MEAN}"], figures[f"{of}_mean_error_ms"])
             for setting in settings
-            if (figure := f"{tcp}_{setting}_{size}_{name}{_MEAN}") in figures
+            if f"{(of := f'{tcp}_{setting}_{size}_{name}')}{_MEAN}" in figures
         ]
         if points:
-            axes.plot(*zip(*points, strict=True), "o-", ms=3, color=line.colour, label=line.label)
+            losses, means, errors = zip(*points, strict=True)
+            axes.errorbar(
+                losses,
+                means,
+                errors,
+                fmt="o-",
+                ms=3,
+                capsize=2,
+                color=line.colour,
+                label=line.label,
+            )
     axes.set_yscale("log")
+    for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        which("{x:g}")
+    axes.tick_params(axis="y", which="minor", labelsize=7)
     axes.grid(alpha=0.3, which="both")
 
 

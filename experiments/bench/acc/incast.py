@@ -56,7 +56,7 @@ def run(
             for line in lines:
                 try:
                     found = _valid_run(network, scheme, tcp, line, progress)
-                except (CommandError, ProgramError) as error:
+                except (CommandError, ProgramError, TimeoutError) as error:
                     failed.append(f"{line}, run {number}")
                     progress(f"{tcp}, {line}, run {number}: {error}")
                     continue

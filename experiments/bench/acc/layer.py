@@ -15,7 +15,7 @@ from typing import Any
 from experiments.bench.short_flows.lines import USUAL
 from experiments.traffic.fountain import find_fountain
 from experiments.traffic.program import Command, ProgramError
-from testbed.command import CommandError, in_network, run
+from testbed.command import CommandError, in_network, run, wait_until
 
 # Where `fountain acc up` puts its routes.
 _TABLE = "4881"
@@ -112,13 +112,24 @@ def layers(
             for _ in end.peers:
                 hear(process, "peer")
             process.ignore()
-        for end in ends if tcp else ():
-            assert tcp is not None
-            set_control(end.pid, tcp.control, _TABLE)
+        for end in ends:
+            _await_routes(end)
+            if tcp:
+                set_control(end.pid, tcp.control, _TABLE)
         yield layers
         for process in started:
             if status := process.terminate():
                 raise ProgramError(f"fountain acc up ended with status {status}; see {log}")
+
+
+def _await_routes(end: End) -> None:
+    """Return once TCP to all peers goes through the layer, a moment after it says that it knows
+    them."""
+
+    def are_there() -> bool:
+        return len(_routes(end.pid, _TABLE)) >= len(end.peers)
+
+    wait_until(are_there, timeout_s=_READY_S, what="routes through the layer")
 
 
 def hear(process: Command, event: str) -> None:
@@ -132,13 +143,21 @@ def hear(process: Command, event: str) -> None:
 def set_control(pid: int | None, control: str, table: str = "main") -> None:
     """Have connections by all routes of a ``table`` use a congestion control; what else routes say
     stays."""
-    changes = []
-    for route in json.loads(run(["ip", "-j", "route", "show", "table", table], pid=pid)):
+    batch = ""
+    for route in _routes(pid, table):
         words = ["route", "change", *_words(route), "table", table, "congctl", control]
-        changes.append(" ".join(words))
-    if not changes:
-        raise CommandError(["ip", "route", "show", "table", table], 0, "no route")
-    run(["ip", "-batch", "-"], pid=pid, stdin="\n".join(changes) + "\n")
+        batch += f"{' '.join(words)}\n"
+    run(["ip", "-batch", "-"], pid=pid, stdin=batch)
+
+
+def _routes(pid: int | None, table: str) -> list[dict[str, Any]]:
+    try:
+        shown = run(["ip", "-j", "route", "show", "table", table], pid=pid)
+    except CommandError:
+        # A table without a route that was ever there.
+        return []
+    routes: list[dict[str, Any]] = json.loads(shown or "[]")
+    return routes
 
 
 def _words(route: Mapping[str, Any]) -> Iterator[str]:

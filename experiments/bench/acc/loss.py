@@ -37,6 +37,7 @@ from experiments.measure.validity import MIN_IDLE_SHARE
 from experiments.statistics import percentile
 from experiments.traffic.program import ProgramError
 from testbed.bottleneck import Loss
+from testbed.command import CommandError
 from testbed.sandbox import RUN_DIR
 
 QUANTILES = {"median": 50.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
@@ -44,7 +45,7 @@ RETRANSMISSIONS = "Tcp.RetransSegs"
 _KINDS = ("random", "bursts")
 _MOST_FLOWS = 1000
 # About as many packets for each size, by which the loss is known.
-_WARM_UP_BYTES, _LEAST_WARM_UP = 1_000_000, 2
+_WARM_UP_BYTES, _LEAST_WARM_UP = 1_000_000, 1
 _GAP_MS = 2
 _PATIENCE_S = 30.0
 # A turn that is void is done again so many times.
@@ -75,7 +76,7 @@ def run(
                 what = f"{tcp}_{name}_{size_kb}k_{line}"
                 try:
                     found = _valid(network, (tcp, line), loss, size_kb * 1000, each_s, turn)
-                except ProgramError as error:
+                except (CommandError, ProgramError, TimeoutError) as error:
                     failed.append(f"{what}, turn {turn}")
                     progress(f"{what}, turn {turn}: {error}")
                     continue

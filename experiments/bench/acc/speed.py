@@ -51,7 +51,7 @@ def run(
             for line, taken in samples.items():
                 try:
                     taken.append(_measure(between, line, seconds))
-                except (CommandError, ProgramError) as error:
+                except (CommandError, ProgramError, TimeoutError) as error:
                     failed.append(f"{line}, turn {turn}")
                     progress(f"{line}, turn {turn}: {error}")
                     continue

@@ -21,7 +21,7 @@ checks are what these are to show."""
 _INCAST = {
     f"incast_{tcp}": Group(
         "experiments.bench.acc.incast",
-        {"tcp": tcp, "rounds": 100, "repeats": 2},
+        {"tcp": tcp, "rounds": 30, "repeats": 2},
         quick={"rounds": 20, "repeats": 1},
         tabled=True,
     )
@@ -38,7 +38,7 @@ SUITES.add(
                 {
                     "losses_pct": (0, 0.5, 1, 2, 5),
                     "sizes_kb": (100, 300, 1000),
-                    "seconds": (3.0, 1.5, 2.0),
+                    "seconds": (3.0, 1.5, 1.5),
                     "turns": 2,
                 },
                 quick={
