@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use proto::acc::redundancy::Scheduler;
 use proto::acc::{Coded, Feedback, Receiver, Sender, Strategy};
 
 use crate::{Datagram, NodeId, Passed, Shim, Time};
@@ -54,6 +55,7 @@ impl Message {
 /// Around a source.
 pub struct AccSource {
     sender: Sender,
+    scheduler: Scheduler,
     /// Where packets go, and how long the longest of them is on a link.
     to: NodeId,
     wire_bytes: u32,
@@ -64,7 +66,14 @@ pub struct AccSource {
 impl AccSource {
     /// For a source that sends to `to`.
     pub fn new(to: NodeId, strategy: Strategy) -> Self {
-        AccSource { sender: Sender::new(strategy, 0.0), to, wire_bytes: 0, sent: 0, coded: 0 }
+        AccSource {
+            sender: Sender::new(strategy, 0.0),
+            scheduler: strategy.scheduler(),
+            to,
+            wire_bytes: 0,
+            sent: 0,
+            coded: 0,
+        }
     }
 
     /// Its state.
@@ -99,14 +108,14 @@ impl Shim for AccSource {
     fn incoming(&mut self, now: Time, datagram: Datagram, passed: &mut Passed) {
         let Some(Message::Answer { feedback, bytes }) = Message::parse(&datagram.payload) else { return };
         let mut coded = Vec::new();
-        self.sender.on_feedback(now, feedback, &mut coded);
+        self.sender.on_feedback(now, feedback, &mut self.scheduler, &mut coded);
         self.pass(coded, passed);
         passed.up(Datagram { payload: bytes, ..datagram });
     }
 
     fn handle_timeout(&mut self, now: Time, passed: &mut Passed) {
         let mut coded = Vec::new();
-        self.sender.handle_timeout(now, &mut coded);
+        self.sender.handle_timeout(now, &mut self.scheduler, &mut coded);
         self.pass(coded, passed);
     }
 

@@ -36,14 +36,18 @@ fn strategy(args: &AccUp) -> Result<Strategy, Failure> {
         let good = value.is_finite() && value >= 0.0;
         if good { Ok(value) } else { Err(Failure::usage(format!("{option}: a number that is not negative"))) }
     };
+    let usual = if args.coding == Coding::Paper { Policy::PAPER } else { Policy::WEIR };
     let policy = Policy {
         timeout_cost: number("--timeout-cost", args.timeout_cost)?,
-        free_packets: number("--free-packets", args.free_packets)?,
+        free_packets: number("--free-packets", args.free_packets.unwrap_or(usual.free_packets))?,
+        free_share: number("--free-share", args.free_share.unwrap_or(usual.free_share))?,
+        least_queue: number("--least-queue", args.least_queue.unwrap_or(usual.least_queue))?,
         longest_queue: number("--longest-queue", args.longest_queue)?,
         most_packets: args.most_coded,
+        ..usual
     };
     Ok(match args.coding {
-        Coding::Acc => Strategy::Complementary(policy),
+        Coding::Acc | Coding::Paper => Strategy::Complementary(policy),
         Coding::Off => Strategy::Off,
         Coding::Gip => Strategy::Important(COPIES),
         Coding::Ccr => Strategy::Corrective,

@@ -64,16 +64,22 @@ pub(crate) struct AccUp {
     /// What is sent beside TCP's packets
     #[arg(long, value_enum, default_value_t = Coding::Acc)]
     pub(crate) coding: Coding,
-    /// V: what a timeout costs, in coded packets times Q (acc)
+    /// V: what a timeout costs, in coded packets times Q (acc, paper)
     #[arg(long, value_name = "V", default_value_t = Policy::default().timeout_cost)]
     pub(crate) timeout_cost: f64,
-    /// Lambda: coded packets in a round trip that cost nothing (acc)
-    #[arg(long, value_name = "PACKETS", default_value_t = Policy::default().free_packets)]
-    pub(crate) free_packets: f64,
-    /// S: how far the cost of a coded packet may grow (acc)
+    /// Lambda: coded packets in a round trip of a flow that cost nothing; by default 4 for paper, 0 for acc
+    #[arg(long, value_name = "PACKETS")]
+    pub(crate) free_packets: Option<f64>,
+    /// Coded packets that cost nothing, for each packet of TCP; by default 0.1 for acc, 0 for paper
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) free_share: Option<f64>,
+    /// The least that a coded packet costs; by default 10 for acc, 0 for paper
+    #[arg(long, value_name = "Q")]
+    pub(crate) least_queue: Option<f64>,
+    /// S: how far the cost of a coded packet may grow (acc, paper)
     #[arg(long, value_name = "S", default_value_t = Policy::default().longest_queue)]
     pub(crate) longest_queue: f64,
-    /// C_max: coded packets at a time (acc)
+    /// C_max: coded packets at a time (acc, paper)
     #[arg(long, value_name = "PACKETS", default_value_t = Policy::default().most_packets, value_parser = clap::value_parser!(u32).range(1..=32))]
     pub(crate) most_coded: u32,
     /// Packets that follow on a lost one are kept back for so long at most; usually it is one and a half round trips
@@ -104,8 +110,10 @@ use proto::acc::redundancy::Policy;
 /// What is sent beside TCP's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Coding {
-    /// As many coded packets as pay (TCP-ACC)
+    /// As many coded packets as pay (TCP-ACC, as Weir has it)
     Acc,
+    /// The same, as the paper has it
+    Paper,
     /// Nothing
     Off,
     /// The last packet of each window three times more (GIP)

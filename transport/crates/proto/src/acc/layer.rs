@@ -16,6 +16,7 @@ use wire::acc::{
 
 use super::outbox::{Outbox, Way};
 use super::packet::{self, FlowKey, Look, Pair};
+use super::redundancy::Scheduler;
 use super::session::{KEY_BYTES, Nonces, Session, SharedKey, near};
 use super::{Coded, Feedback, LossRate, Receiver, ReceiverCounters, Sender, SenderCounters, Strategy};
 use crate::ecn::Codepoint;
@@ -229,6 +230,9 @@ struct Peer {
     swept: Time,
     armed: Option<Time>,
     loss: LossRate,
+    /// What is lost of what comes: the way there may be no better, where little was sent.
+    lost_here: LossRate,
+    scheduler: Scheduler,
     rtt: Option<Duration>,
     /// Flows are numbered from anywhere on, so that they are not taken for those of another process that was here before.
     next_flow: u32,
@@ -299,7 +303,7 @@ fn way(pair: &Pair, port: u16) -> Way {
 }
 
 impl Peer {
-    fn new(pair: Pair, first_flow: u32, now: Time) -> Self {
+    fn new(pair: Pair, first_flow: u32, strategy: Strategy, now: Time) -> Self {
         Peer {
             link: Link { pair, sessions: Vec::new(), sending: None },
             fixed: false,
@@ -313,6 +317,8 @@ impl Peer {
             swept: now,
             armed: None,
             loss: LossRate::new(0.0, PATH_WEIGHT),
+            lost_here: LossRate::new(0.0, PATH_WEIGHT),
+            scheduler: strategy.scheduler(),
             rtt: None,
             next_flow: first_flow,
             outgoing: HashMap::new(),
@@ -384,7 +390,7 @@ impl Peer {
         let flow = |one: &Outgoing| FlowStatistics {
             key: one.key,
             loss: one.sender.loss(),
-            queue: one.sender.queue(),
+            queue: self.scheduler.queue(),
             sender: one.sender.counters(),
         };
         PeerStatistics {
@@ -452,8 +458,9 @@ impl Layer {
         if is_new && !self.has_room() {
             return;
         }
-        let nonces = &mut self.nonces;
-        let peer = self.peers.entry(pair).or_insert_with(|| Peer::new(pair, nonces.next_number(), now));
+        let (nonces, strategy) = (&mut self.nonces, self.config.strategy);
+        let peer =
+            self.peers.entry(pair).or_insert_with(|| Peer::new(pair, nonces.next_number(), strategy, now));
         peer.fixed |= for_ever;
         if is_new {
             self.ask(now, &pair, out);
@@ -475,7 +482,7 @@ impl Layer {
             None if peer.outgoing.len() < config.max_flows => {
                 let number = peer.next_flow;
                 peer.next_flow = number.wrapping_add(1);
-                let sender = Sender::new(config.strategy, peer.loss.value());
+                let sender = Sender::new(config.strategy, peer.loss.value().max(peer.lost_here.value()));
                 peer.numbers.insert(key, number);
                 peer.outgoing.insert(number, Outgoing { key, sender, used: now, armed: None });
                 Some(number)
@@ -674,8 +681,9 @@ impl Layer {
         if !self.peers.contains_key(&pair) && !self.has_room() {
             return None;
         }
-        let nonces = &mut self.nonces;
-        let peer = self.peers.entry(pair).or_insert_with(|| Peer::new(pair, nonces.next_number(), now));
+        let (nonces, strategy) = (&mut self.nonces, self.config.strategy);
+        let peer =
+            self.peers.entry(pair).or_insert_with(|| Peer::new(pair, nonces.next_number(), strategy, now));
         let before = peer.answered.filter(|(asked, _)| *asked == hello).map(|(_, answer)| answer);
         let answer = match before {
             Some(answer) => answer,
@@ -816,7 +824,7 @@ impl Layer {
         let sender = &mut outgoing.sender;
         let feedback = feedback_of(&report, sender.base(), sender.lost());
         let mut coded = std::mem::take(&mut self.coded);
-        let told = sender.on_feedback(now, feedback, &mut coded);
+        let told = sender.on_feedback(now, feedback, &mut peer.scheduler, &mut coded);
         peer.loss.on_packets(told.sent, told.lost);
         peer.link.write_coded(report.flow, &mut coded, out);
         self.coded = coded;
@@ -860,7 +868,7 @@ impl Layer {
         let Some(incoming) = peer.incoming.get_mut(&flow) else { return };
         incoming.used = now;
         let receiver = &mut incoming.receiver;
-        let held = receiver.held_bytes();
+        let (held, before) = (receiver.held_bytes(), receiver.feedback());
         if let Content::Numbered { patience, .. } = packet.content {
             receiver.set_patience(patience.time().min(self.config.most_patience));
         }
@@ -886,7 +894,8 @@ impl Layer {
             }
             Content::Plain | Content::Farewell => {}
         }
-        let held_now = incoming.receiver.held_bytes();
+        let (held_now, after) = (incoming.receiver.held_bytes(), incoming.receiver.feedback());
+        peer.lost_here.on_packets(after.through - before.through, after.lost - before.lost);
         let turn = (pair, Role::Incoming(flow));
         let due = incoming.receiver.poll_timeout();
         if due != incoming.armed {
@@ -1007,7 +1016,7 @@ impl Layer {
         let Some(outgoing) = peer.outgoing.get_mut(&flow) else { return };
         outgoing.armed = None;
         let mut coded = Vec::new();
-        outgoing.sender.handle_timeout(now, &mut coded);
+        outgoing.sender.handle_timeout(now, &mut peer.scheduler, &mut coded);
         let turn = (pair, Role::Outgoing(flow));
         arm(&mut self.agenda, turn, &mut outgoing.armed, outgoing.sender.poll_timeout());
         peer.link.write_coded(flow, &mut coded, out);

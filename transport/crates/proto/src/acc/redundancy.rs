@@ -11,23 +11,59 @@
 /// Of more packets than this, what is true of so many is true as nearly as a float can say.
 const MOST_COUNTED: u32 = 1000;
 
+/// Which timeouts c1 is chosen against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Risk {
+    /// That no more than two packets of a window arrive (Eq. 1): the paper's.
+    TooFewArrive,
+    /// That one of its last three packets is lost and not repaired, so that too few follow for duplicate acknowledgements.
+    TailIsLost,
+}
+
 /// What the choice depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
+    /// The risk of a window.
+    pub risk: Risk,
     /// V: what a timeout costs, in coded packets times Q. The paper recommends 2,000 to 5,000.
     pub timeout_cost: f64,
     /// lambda: coded packets in a round trip that cost nothing, as Q does not grow by them.
     pub free_packets: f64,
+    /// The same as a share of the window's packets, in addition.
+    pub free_share: f64,
+    /// Q is no shorter than this: what a coded packet costs at least.
+    pub least_queue: f64,
     /// S: Q grows no longer than this.
     pub longest_queue: f64,
     /// C_max: coded packets at a time, unless more have been lost.
     pub most_packets: u32,
 }
 
-impl Default for Policy {
+impl Policy {
     /// The paper's (section V-A).
+    pub const PAPER: Policy = Policy {
+        risk: Risk::TooFewArrive,
+        timeout_cost: 3000.0,
+        free_packets: 4.0,
+        free_share: 0.0,
+        least_queue: 0.0,
+        longest_queue: 1000.0,
+        most_packets: 5,
+    };
+    /// Weir's: a coded packet is never free, and in the long run there are not many beside those of TCP. The paper's four in a round trip are as many
+    /// as TCP's own where windows are small, as in an incast, and fill the queue that they are to save.
+    pub const WEIR: Policy = Policy {
+        risk: Risk::TailIsLost,
+        free_packets: 0.0,
+        free_share: 0.1,
+        least_queue: 10.0,
+        ..Policy::PAPER
+    };
+}
+
+impl Default for Policy {
     fn default() -> Self {
-        Policy { timeout_cost: 3000.0, free_packets: 4.0, longest_queue: 1000.0, most_packets: 5 }
+        Policy::WEIR
     }
 }
 
@@ -41,12 +77,20 @@ pub struct Scheduler {
 impl Scheduler {
     /// One that has sent nothing yet.
     pub fn new(policy: Policy) -> Self {
-        Scheduler { policy, queue: 0.0 }
+        Scheduler { policy, queue: policy.least_queue }
     }
 
     /// c1: coded packets that follow a window of so many packets, of which each is lost with probability `loss`.
     pub fn at_end_of_window(&self, window: u32, loss: f64) -> u32 {
-        self.least(0..=self.policy.most_packets, |coded| too_few_arrive(window, loss, coded))
+        self.least(0..=self.policy.most_packets, |coded| self.timeout(window, loss, coded))
+    }
+
+    /// The probability of a timeout after such a window.
+    pub fn timeout(&self, window: u32, loss: f64, coded: u32) -> f64 {
+        match self.policy.risk {
+            Risk::TooFewArrive => too_few_arrive(window, loss, coded),
+            Risk::TailIsLost => tail_is_lost(window, loss, coded),
+        }
     }
 
     /// c2: coded packets that follow on so many new losses, at least as many. The paper searches below C_max; as many as were lost are
@@ -56,10 +100,12 @@ impl Scheduler {
         self.least(losses..=most, |coded| too_many_are_lost(losses, loss, coded))
     }
 
-    /// A round trip is over, in which so many coded packets were sent (Eq. 5).
-    pub fn on_round_trip(&mut self, coded: u32) {
-        let Policy { free_packets, longest_queue, .. } = self.policy;
-        self.queue = (self.queue + f64::from(coded) - free_packets).clamp(0.0, longest_queue);
+    /// A round trip is over, in which so many packets and so many coded ones were sent (Eq. 5).
+    pub fn on_round_trip(&mut self, packets: u32, coded: u32) {
+        let Policy { free_packets, free_share, least_queue, longest_queue, .. } = self.policy;
+        let free = free_packets + free_share * f64::from(packets);
+        self.queue =
+            (self.queue + f64::from(coded) - free).clamp(least_queue, longest_queue.max(least_queue));
     }
 
     /// Q.
@@ -83,6 +129,20 @@ impl Scheduler {
 pub fn too_few_arrive(window: u32, loss: f64, coded: u32) -> f64 {
     let packets = window.saturating_add(coded).min(MOST_COUNTED);
     (0..packets.min(3)).map(|arrive| exactly(packets, packets - arrive, loss)).sum::<f64>().min(1.0)
+}
+
+/// The probability that one of a window's last three packets is lost, and more packets of it and of the coded ones that follow it than these make
+/// up for.
+pub fn tail_is_lost(window: u32, loss: f64, coded: u32) -> f64 {
+    let window = window.min(MOST_COUNTED);
+    let tail = window.min(3);
+    let others = (window - tail).saturating_add(coded).min(MOST_COUNTED);
+    // So many of the tail are lost, and more than the rest of the coded packets make up for of the others.
+    let missing = |lost: u32| match (coded + 1).checked_sub(lost) {
+        None | Some(0) => 1.0,
+        Some(least) => 1.0 - (0..least.min(others + 1)).map(|n| exactly(others, n, loss)).sum::<f64>(),
+    };
+    (1..=tail).map(|lost| exactly(tail, lost, loss) * missing(lost)).sum::<f64>().clamp(0.0, 1.0)
 }
 
 /// The probability that of what is sent for so many losses, with `coded` packets more, more than `coded` are lost again, so that TCP
@@ -163,7 +223,7 @@ mod tests {
     fn as_many_are_sent_as_were_lost_however_many_these_are() {
         let mut scheduler = Scheduler::new(Policy { longest_queue: 1e9, ..Policy::default() });
         for _ in 0..100_000 {
-            scheduler.on_round_trip(100);
+            scheduler.on_round_trip(0, 100);
         }
         assert_eq!((scheduler.on_losses(3, 0.01), scheduler.on_losses(9, 0.01)), (3, 9));
     }
@@ -173,7 +233,7 @@ mod tests {
         // Nobody sends where a packet costs more than a timeout, so without a bound of its own Q is no longer than V and one step.
         for timeout_cost in [2000.0, 3000.0, 5000.0] {
             let policy =
-                Policy { timeout_cost, free_packets: 1.0, longest_queue: f64::INFINITY, most_packets: 5 };
+                Policy { timeout_cost, free_packets: 1.0, longest_queue: f64::INFINITY, ..Policy::PAPER };
             let mut scheduler = Scheduler::new(policy);
             let (mut sum, mut timeouts, rounds) = (0.0, 0.0, 200_000);
             let mut state = 1_u64;
@@ -182,7 +242,7 @@ mod tests {
                 let (window, loss) = ((state >> 60) as u32 + 1, (state >> 32 & 0xff) as f64 / 1024.0);
                 let coded = scheduler.at_end_of_window(window, loss);
                 timeouts += too_few_arrive(window, loss, coded);
-                scheduler.on_round_trip(coded);
+                scheduler.on_round_trip(window, coded);
                 sum += scheduler.queue();
                 assert!(scheduler.queue() <= timeout_cost + f64::from(policy.most_packets));
             }
@@ -192,6 +252,44 @@ mod tests {
                 timeouts / f64::from(rounds)
             );
         }
+    }
+
+    #[test]
+    fn the_risk_of_a_tail_is_that_of_every_outcome() {
+        for (window, coded) in [(1_u32, 0_u32), (1, 2), (2, 1), (3, 0), (5, 0), (6, 2), (7, 4)] {
+            for loss in [0.0, 0.01, 0.3, 1.0] {
+                let all = window + coded;
+                let of = |outcome: u32| {
+                    let is_lost = |n: u32| outcome >> n & 1 == 1;
+                    let tail = (window.saturating_sub(3)..window).any(is_lost);
+                    let lost = (0..all).filter(|n| is_lost(*n)).count() as i32;
+                    let likely = f64::powi(loss, lost) * (1.0 - loss).powi(all as i32 - lost);
+                    if tail && lost > coded as i32 { likely } else { 0.0 }
+                };
+                let expected: f64 = (0..1 << all).map(of).sum();
+                let found = tail_is_lost(window, loss, coded);
+                assert!((found - expected).abs() < 1e-9, "{window}, {coded}, {loss}: {found}, {expected}");
+            }
+        }
+        assert_eq!(tail_is_lost(0, 0.5, 0), 0.0);
+        assert!((0.0..=1.0).contains(&tail_is_lost(u32::MAX, 0.5, 5)));
+    }
+
+    #[test]
+    fn in_the_long_run_there_are_few_coded_packets() {
+        // As in an incast: windows of two, of which a tenth is lost again and again.
+        let mut scheduler = Scheduler::new(Policy::WEIR);
+        let (rounds, window) = (20_000, 2);
+        let coded: u32 = (0..rounds)
+            .map(|_| {
+                let coded = scheduler.at_end_of_window(window, 0.1);
+                scheduler.on_round_trip(window, coded);
+                coded
+            })
+            .sum();
+        assert!(f64::from(coded) < 0.15 * f64::from(rounds * window), "{coded}");
+        // And where little is lost, one follows each window.
+        assert_eq!(Scheduler::new(Policy::WEIR).at_end_of_window(10, 0.01), 1);
     }
 
     proptest! {
@@ -207,7 +305,7 @@ mod tests {
             timeout_cost in 0.0..6000.0_f64,
             most_packets in 0..9_u32,
         ) {
-            let policy = Policy { timeout_cost, most_packets, ..Policy::default() };
+            let policy = Policy { timeout_cost, most_packets, ..Policy::PAPER };
             let scheduler = Scheduler { policy, queue };
             let cost = |coded: u32, timeout: f64| f64::from(coded) * queue + timeout_cost * timeout;
             let c1 = |coded| cost(coded, too_few(window, loss, coded));

@@ -38,6 +38,14 @@ impl Strategy {
         matches!(self, Strategy::Complementary(_) | Strategy::Corrective)
     }
 
+    /// What chooses for all flows of a path.
+    pub fn scheduler(self) -> Scheduler {
+        Scheduler::new(match self {
+            Strategy::Complementary(policy) => policy,
+            Strategy::Off | Strategy::Corrective | Strategy::Important(_) => Policy::default(),
+        })
+    }
+
     /// Whether windows are followed by anything, given the loss rate.
     fn follows(self, loss: f64) -> bool {
         match self {
@@ -126,7 +134,6 @@ struct Kept {
 #[derive(Clone, Debug)]
 pub struct Sender {
     strategy: Strategy,
-    scheduler: Scheduler,
     kernel: Kernel,
     /// Packets that are not acknowledged, from the number `base` on.
     kept: VecDeque<Kept>,
@@ -147,13 +154,8 @@ pub struct Sender {
 impl Sender {
     /// One that has sent nothing yet. `loss`: the path's, as far as that is known from other flows.
     pub fn new(strategy: Strategy, loss: f64) -> Self {
-        let policy = match strategy {
-            Strategy::Complementary(policy) => policy,
-            Strategy::Off | Strategy::Corrective | Strategy::Important(_) => Policy::default(),
-        };
         Sender {
             strategy,
-            scheduler: Scheduler::new(policy),
             kernel: Kernel::best(),
             kept: VecDeque::new(),
             base: 0,
@@ -201,8 +203,14 @@ impl Sender {
         self.base
     }
 
-    /// The receiver has told what it has. Appends what is to be sent for what it misses (Event II).
-    pub fn on_feedback(&mut self, now: Time, feedback: Feedback, out: &mut Vec<Coded>) -> Told {
+    /// The receiver has told what it has. Appends what is to be sent for what it misses (Event II), as many as the path's scheduler chooses.
+    pub fn on_feedback(
+        &mut self,
+        now: Time,
+        feedback: Feedback,
+        scheduler: &mut Scheduler,
+        out: &mut Vec<Coded>,
+    ) -> Told {
         let sent = self.next_number();
         if feedback.through > sent || feedback.next > feedback.through || feedback.lost > feedback.through {
             // Nobody honest says so.
@@ -230,7 +238,7 @@ impl Sender {
             let losses = losses.min(MAX_PACKETS as u64) as u32;
             if let Strategy::Complementary(_) = self.strategy {
                 let loss = self.loss.value();
-                let count = self.scheduler.on_losses(losses, loss);
+                let count = scheduler.on_losses(losses, loss);
                 let before = redundancy::too_many_are_lost(losses, loss, 0);
                 let sent = self.code(count, 0, out);
                 self.counters.on_losses += u64::from(sent);
@@ -240,9 +248,9 @@ impl Sender {
         }
         if self.window_last.is_some_and(|last| last < self.feedback.through) {
             self.window_last = None;
-            self.scheduler.on_round_trip(std::mem::take(&mut self.coded));
+            scheduler.on_round_trip(self.counters.last_window, std::mem::take(&mut self.coded));
             // What was sent in this round trip is the next window.
-            self.end_window(out);
+            self.end_window(scheduler, out);
         }
         told
     }
@@ -253,9 +261,9 @@ impl Sender {
     }
 
     /// Ends a window after which nothing has been sent for a while. Appends what follows it (Event I).
-    pub fn handle_timeout(&mut self, now: Time, out: &mut Vec<Coded>) {
+    pub fn handle_timeout(&mut self, now: Time, scheduler: &mut Scheduler, out: &mut Vec<Coded>) {
         if self.ends.is_some_and(|at| at <= now) {
-            self.end_window(out);
+            self.end_window(scheduler, out);
         }
     }
 
@@ -267,11 +275,6 @@ impl Sender {
     /// d, as it was last reported.
     pub fn lost(&self) -> u64 {
         self.feedback.lost
-    }
-
-    /// Q, beside which a timeout is weighed.
-    pub fn queue(&self) -> f64 {
-        self.scheduler.queue()
     }
 
     /// What it has done.
@@ -292,7 +295,7 @@ impl Sender {
     }
 
     /// What is not acknowledged is a window, if all of the last one is.
-    fn end_window(&mut self, out: &mut Vec<Coded>) {
+    fn end_window(&mut self, scheduler: &Scheduler, out: &mut Vec<Coded>) {
         self.ends = None;
         let (packets, loss) = (self.kept.len(), self.loss.value());
         if self.window_last.is_some() || packets == 0 || !self.strategy.follows(loss) {
@@ -301,7 +304,7 @@ impl Sender {
         let window = packets as u32;
         let (count, of) = match self.strategy {
             Strategy::Off => (0, 0),
-            Strategy::Complementary(_) => (self.scheduler.at_end_of_window(window, loss), MAX_PACKETS),
+            Strategy::Complementary(_) => (scheduler.at_end_of_window(window, loss), MAX_PACKETS),
             Strategy::Corrective => (1, MAX_PACKETS),
             Strategy::Important(copies) => (copies, 1),
         };
@@ -309,7 +312,7 @@ impl Sender {
         let sent = self.code(count, packets.saturating_sub(of), out);
         self.counters.at_ends += u64::from(sent);
         (self.counters.last_c1, self.counters.last_window) = (sent, window);
-        let likely = |coded| redundancy::too_few_arrive(window, loss, coded);
+        let likely = |coded| scheduler.timeout(window, loss, coded);
         self.avoided(likely(0), likely(sent));
     }
 
@@ -340,6 +343,10 @@ impl Sender {
 mod tests {
     use super::*;
 
+    fn scheduler() -> Scheduler {
+        Strategy::Complementary(Policy::default()).scheduler()
+    }
+
     fn sender(packets: u64) -> Sender {
         let mut sender = Sender::new(Strategy::Complementary(Policy::default()), 0.1);
         for number in 0..packets {
@@ -352,19 +359,29 @@ mod tests {
     fn a_window_is_followed_by_coded_packets_once_nothing_more_is_sent() {
         let mut sender = sender(3);
         let mut coded = Vec::new();
-        sender.handle_timeout(Time::ZERO, &mut coded);
+        sender.handle_timeout(Time::ZERO, &mut scheduler(), &mut coded);
         assert_eq!(coded, [], "more may follow");
         let at = sender.poll_timeout().unwrap();
-        sender.handle_timeout(at, &mut coded);
+        sender.handle_timeout(at, &mut scheduler(), &mut coded);
         assert!((1..=5).contains(&coded.len()) && coded.iter().all(|one| (one.first, one.count) == (0, 3)));
         assert_eq!(sender.poll_timeout(), None);
         // The next one is coded only when the last packet of this one, or a later one, has come.
         sender.on_packet(at, b"another");
         coded.clear();
-        sender.handle_timeout(sender.poll_timeout().unwrap(), &mut coded);
-        sender.on_feedback(Time::ZERO, Feedback { next: 1, through: 1, lost: 0 }, &mut coded);
+        sender.handle_timeout(sender.poll_timeout().unwrap(), &mut scheduler(), &mut coded);
+        sender.on_feedback(
+            Time::ZERO,
+            Feedback { next: 1, through: 1, lost: 0 },
+            &mut scheduler(),
+            &mut coded,
+        );
         assert_eq!(coded, []);
-        sender.on_feedback(Time::ZERO, Feedback { next: 3, through: 3, lost: 0 }, &mut coded);
+        sender.on_feedback(
+            Time::ZERO,
+            Feedback { next: 3, through: 3, lost: 0 },
+            &mut scheduler(),
+            &mut coded,
+        );
         assert!(!coded.is_empty() && coded.iter().all(|one| (one.first, one.count) == (3, 1)));
     }
 
@@ -372,11 +389,21 @@ mod tests {
     fn losses_are_followed_by_as_many_coded_packets_at_least() {
         let mut sender = sender(10);
         let mut coded = Vec::new();
-        sender.on_feedback(Time::ZERO, Feedback { next: 2, through: 8, lost: 3 }, &mut coded);
+        sender.on_feedback(
+            Time::ZERO,
+            Feedback { next: 2, through: 8, lost: 3 },
+            &mut scheduler(),
+            &mut coded,
+        );
         assert!(coded.len() >= 3 && coded.iter().all(|one| (one.first, one.count) == (2, 8)));
         let loss = sender.loss();
         coded.clear();
-        sender.on_feedback(Time::ZERO, Feedback { next: 2, through: 8, lost: 3 }, &mut coded);
+        sender.on_feedback(
+            Time::ZERO,
+            Feedback { next: 2, through: 8, lost: 3 },
+            &mut scheduler(),
+            &mut coded,
+        );
         assert_eq!((coded.len(), sender.loss()), (0, loss), "it says nothing new");
     }
 
@@ -387,7 +414,7 @@ mod tests {
         assert!(held <= MOST_KEPT * 100);
         let mut coded = Vec::new();
         for (next, through, lost) in [(6, 5, 0), (0, 5001, 0), (0, 10, 11), (u64::MAX, u64::MAX, u64::MAX)] {
-            sender.on_feedback(Time::ZERO, Feedback { next, through, lost }, &mut coded);
+            sender.on_feedback(Time::ZERO, Feedback { next, through, lost }, &mut scheduler(), &mut coded);
         }
         assert_eq!((coded.len(), sender.held_bytes(), sender.base()), (0, held, 5000 - MOST_KEPT as u64));
     }
@@ -399,7 +426,12 @@ mod tests {
             assert_eq!(sender.on_packet(Time::ZERO, b"packet"), number);
         }
         let mut coded = Vec::new();
-        sender.on_feedback(Time::ZERO, Feedback { next: 50, through: 90, lost: 9 }, &mut coded);
+        sender.on_feedback(
+            Time::ZERO,
+            Feedback { next: 50, through: 90, lost: 9 },
+            &mut scheduler(),
+            &mut coded,
+        );
         assert_eq!((coded.len(), sender.held_bytes(), sender.poll_timeout()), (0, 0, None));
     }
 }
