@@ -35,6 +35,7 @@ LINES = {
     "plain": Line("TCP", "#000000"),
     "off": Line("layer, nothing coded", "#999999", "off"),
     "acc": Line("TCP-ACC", "#009E73", "acc"),
+    "paper": Line("TCP-ACC as in the paper", "#56B4E9", "paper"),
     "gip": Line("GIP", "#E69F00", "gip"),
     "ccr": Line("Corrective", "#0072B2", "ccr"),
 }

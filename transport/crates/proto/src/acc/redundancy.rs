@@ -31,6 +31,8 @@ pub struct Policy {
     pub free_packets: f64,
     /// The same as a share of the window's packets, in addition.
     pub free_share: f64,
+    /// Whether a short coded packet costs less, as it takes less of a link: then those that follow a SYN are as good as free.
+    pub by_length: bool,
     /// Q is no shorter than this: what a coded packet costs at least.
     pub least_queue: f64,
     /// S: Q grows no longer than this.
@@ -46,6 +48,7 @@ impl Policy {
         timeout_cost: 3000.0,
         free_packets: 4.0,
         free_share: 0.0,
+        by_length: false,
         least_queue: 0.0,
         longest_queue: 1000.0,
         most_packets: 5,
@@ -56,6 +59,7 @@ impl Policy {
         risk: Risk::TailIsLost,
         free_packets: 0.0,
         free_share: 0.1,
+        by_length: true,
         least_queue: 10.0,
         ..Policy::PAPER
     };
@@ -80,9 +84,10 @@ impl Scheduler {
         Scheduler { policy, queue: policy.least_queue }
     }
 
-    /// c1: coded packets that follow a window of so many packets, of which each is lost with probability `loss`.
-    pub fn at_end_of_window(&self, window: u32, loss: f64) -> u32 {
-        self.least(0..=self.policy.most_packets, |coded| self.timeout(window, loss, coded))
+    /// c1: coded packets that follow a window of so many packets, of which each is lost with probability `loss`. `length` is that of a coded packet, as a
+    /// share of the longest that there may be.
+    pub fn at_end_of_window(&self, window: u32, loss: f64, length: f64) -> u32 {
+        self.least(0..=self.policy.most_packets, length, |coded| self.timeout(window, loss, coded))
     }
 
     /// The probability of a timeout after such a window.
@@ -95,17 +100,21 @@ impl Scheduler {
 
     /// c2: coded packets that follow on so many new losses, at least as many. The paper searches below C_max; as many as were lost are
     /// sent where these are more.
-    pub fn on_losses(&self, losses: u32, loss: f64) -> u32 {
+    pub fn on_losses(&self, losses: u32, loss: f64, length: f64) -> u32 {
         let most = self.policy.most_packets.saturating_sub(1).max(losses);
-        self.least(losses..=most, |coded| too_many_are_lost(losses, loss, coded))
+        self.least(losses..=most, length, |coded| too_many_are_lost(losses, loss, coded))
     }
 
-    /// A round trip is over, in which so many packets and so many coded ones were sent (Eq. 5).
-    pub fn on_round_trip(&mut self, packets: u32, coded: u32) {
+    /// A round trip is over, in which so many packets and so many coded ones were sent (Eq. 5), in packets of the longest kind if these cost by length.
+    pub fn on_round_trip(&mut self, packets: f64, coded: f64) {
         let Policy { free_packets, free_share, least_queue, longest_queue, .. } = self.policy;
-        let free = free_packets + free_share * f64::from(packets);
-        self.queue =
-            (self.queue + f64::from(coded) - free).clamp(least_queue, longest_queue.max(least_queue));
+        let free = free_packets + free_share * packets;
+        self.queue = (self.queue + coded - free).clamp(least_queue, longest_queue.max(least_queue));
+    }
+
+    /// What packets of this length count.
+    pub fn weight(&self, length: f64) -> f64 {
+        if self.policy.by_length { length } else { 1.0 }
     }
 
     /// Q.
@@ -114,9 +123,9 @@ impl Scheduler {
     }
 
     /// The smallest count for which C Q + V P is least.
-    fn least(&self, counts: std::ops::RangeInclusive<u32>, timeout: impl Fn(u32) -> f64) -> u32 {
-        let first = *counts.start();
-        let cost = |coded: u32| f64::from(coded) * self.queue + self.policy.timeout_cost * timeout(coded);
+    fn least(&self, counts: std::ops::RangeInclusive<u32>, length: f64, timeout: impl Fn(u32) -> f64) -> u32 {
+        let (first, each) = (*counts.start(), self.queue * self.weight(length));
+        let cost = |coded: u32| f64::from(coded) * each + self.policy.timeout_cost * timeout(coded);
         let best = counts
             .map(|coded| (coded, cost(coded)))
             .reduce(|best, next| if next.1 < best.1 { next } else { best });
@@ -214,18 +223,18 @@ mod tests {
     fn without_losses_nothing_is_sent() {
         let scheduler = Scheduler::new(Policy::default());
         for window in [0, 1, 2, 3, 10, 1000] {
-            assert_eq!(scheduler.at_end_of_window(window, 0.0), 0);
+            assert_eq!(scheduler.at_end_of_window(window, 0.0, 1.0), 0);
         }
-        assert_eq!(scheduler.on_losses(0, 0.0), 0);
+        assert_eq!(scheduler.on_losses(0, 0.0, 1.0), 0);
     }
 
     #[test]
     fn as_many_are_sent_as_were_lost_however_many_these_are() {
         let mut scheduler = Scheduler::new(Policy { longest_queue: 1e9, ..Policy::default() });
         for _ in 0..100_000 {
-            scheduler.on_round_trip(0, 100);
+            scheduler.on_round_trip(0.0, 100.0);
         }
-        assert_eq!((scheduler.on_losses(3, 0.01), scheduler.on_losses(9, 0.01)), (3, 9));
+        assert_eq!((scheduler.on_losses(3, 0.01, 1.0), scheduler.on_losses(9, 0.01, 1.0)), (3, 9));
     }
 
     #[test]
@@ -240,9 +249,9 @@ mod tests {
             for _ in 0..rounds {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let (window, loss) = ((state >> 60) as u32 + 1, (state >> 32 & 0xff) as f64 / 1024.0);
-                let coded = scheduler.at_end_of_window(window, loss);
+                let coded = scheduler.at_end_of_window(window, loss, 1.0);
                 timeouts += too_few_arrive(window, loss, coded);
-                scheduler.on_round_trip(window, coded);
+                scheduler.on_round_trip(window.into(), coded.into());
                 sum += scheduler.queue();
                 assert!(scheduler.queue() <= timeout_cost + f64::from(policy.most_packets));
             }
@@ -282,14 +291,22 @@ mod tests {
         let (rounds, window) = (20_000, 2);
         let coded: u32 = (0..rounds)
             .map(|_| {
-                let coded = scheduler.at_end_of_window(window, 0.1);
-                scheduler.on_round_trip(window, coded);
+                let coded = scheduler.at_end_of_window(window, 0.1, 1.0);
+                scheduler.on_round_trip(window.into(), coded.into());
                 coded
             })
             .sum();
         assert!(f64::from(coded) < 0.15 * f64::from(rounds * window), "{coded}");
         // And where little is lost, one follows each window.
-        assert_eq!(Scheduler::new(Policy::WEIR).at_end_of_window(10, 0.01), 1);
+        let scheduler = Scheduler::new(Policy::WEIR);
+        assert_eq!(scheduler.at_end_of_window(10, 0.01, 1.0), 1);
+        // A SYN is protected whatever Q is.
+        let mut scheduler = scheduler;
+        scheduler.on_round_trip(0.0, 200.0);
+        assert_eq!(
+            (scheduler.at_end_of_window(1, 0.01, 1.0), scheduler.at_end_of_window(1, 0.01, 0.05)),
+            (0, 1)
+        );
     }
 
     proptest! {
@@ -309,13 +326,13 @@ mod tests {
             let scheduler = Scheduler { policy, queue };
             let cost = |coded: u32, timeout: f64| f64::from(coded) * queue + timeout_cost * timeout;
             let c1 = |coded| cost(coded, too_few(window, loss, coded));
-            let chosen = scheduler.at_end_of_window(window, loss);
+            let chosen = scheduler.at_end_of_window(window, loss, 1.0);
             prop_assert!(chosen <= most_packets);
             for coded in 0..=most_packets {
                 prop_assert!(c1(chosen) <= c1(coded) + 1e-6, "{chosen} for {coded}");
             }
             let c2 = |coded| cost(coded, too_many(losses, loss, coded));
-            let chosen = scheduler.on_losses(losses, loss);
+            let chosen = scheduler.on_losses(losses, loss, 1.0);
             prop_assert!(chosen >= losses);
             for coded in losses..most_packets.max(losses + 1) {
                 prop_assert!(c2(chosen) <= c2(coded) + 1e-6, "{chosen} for {coded}");

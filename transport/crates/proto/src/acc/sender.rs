@@ -16,6 +16,8 @@ const MOST_KEPT: usize = 512;
 const PAUSE: Duration = Duration::from_micros(100);
 /// What one packet more counts in a flow's loss rate.
 const WEIGHT: f64 = 1.0 / 64.0;
+/// What counts as a whole packet.
+const WHOLE_BYTES: f64 = 1400.0;
 /// A path that loses fewer is one that loses none.
 const NEGLIGIBLE: f64 = 1e-4;
 
@@ -146,8 +148,9 @@ pub struct Sender {
     feedback: Feedback,
     loss: LossRate,
     seed: u8,
-    /// Coded packets of this round trip.
-    coded: u32,
+    /// What was sent in this round trip, and coded, in packets.
+    sent: f64,
+    coded: f64,
     counters: SenderCounters,
 }
 
@@ -165,7 +168,8 @@ impl Sender {
             feedback: Feedback::default(),
             loss: LossRate::new(loss, WEIGHT),
             seed: 0,
-            coded: 0,
+            sent: 0.0,
+            coded: 0.0,
             counters: SenderCounters::default(),
         }
     }
@@ -192,6 +196,7 @@ impl Sender {
         memory.extend_from_slice(bytes);
         self.held_bytes += bytes.len();
         self.kept.push_back(Kept { sent: now, bytes: memory });
+        self.sent += length(bytes);
         if self.strategy.follows(self.loss.value()) {
             self.ends = Some(now + PAUSE);
         }
@@ -238,9 +243,11 @@ impl Sender {
             let losses = losses.min(MAX_PACKETS as u64) as u32;
             if let Strategy::Complementary(_) = self.strategy {
                 let loss = self.loss.value();
-                let count = scheduler.on_losses(losses, loss);
+                let longest = self.longest(0, MAX_PACKETS);
+                let count = scheduler.on_losses(losses, loss, longest);
                 let before = redundancy::too_many_are_lost(losses, loss, 0);
                 let sent = self.code(count, 0, out);
+                self.coded += f64::from(sent) * scheduler.weight(longest);
                 self.counters.on_losses += u64::from(sent);
                 self.counters.last_c2 = sent;
                 self.avoided(before, redundancy::too_many_are_lost(losses, loss, sent));
@@ -248,7 +255,8 @@ impl Sender {
         }
         if self.window_last.is_some_and(|last| last < self.feedback.through) {
             self.window_last = None;
-            scheduler.on_round_trip(self.counters.last_window, std::mem::take(&mut self.coded));
+            let (sent, coded) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.coded));
+            scheduler.on_round_trip(sent, coded);
             // What was sent in this round trip is the next window.
             self.end_window(scheduler, out);
         }
@@ -302,18 +310,27 @@ impl Sender {
             return;
         }
         let window = packets as u32;
-        let (count, of) = match self.strategy {
-            Strategy::Off => (0, 0),
-            Strategy::Complementary(_) => (scheduler.at_end_of_window(window, loss), MAX_PACKETS),
-            Strategy::Corrective => (1, MAX_PACKETS),
-            Strategy::Important(copies) => (copies, 1),
+        let of = if matches!(self.strategy, Strategy::Important(_)) { 1 } else { MAX_PACKETS };
+        let from = packets.saturating_sub(of);
+        let longest = self.longest(from, of);
+        let count = match self.strategy {
+            Strategy::Off => 0,
+            Strategy::Complementary(_) => scheduler.at_end_of_window(window, loss, longest),
+            Strategy::Corrective => 1,
+            Strategy::Important(copies) => copies,
         };
         self.window_last = Some(self.next_number() - 1);
-        let sent = self.code(count, packets.saturating_sub(of), out);
+        let sent = self.code(count, from, out);
+        self.coded += f64::from(sent) * scheduler.weight(longest);
         self.counters.at_ends += u64::from(sent);
         (self.counters.last_c1, self.counters.last_window) = (sent, window);
         let likely = |coded| scheduler.timeout(window, loss, coded);
         self.avoided(likely(0), likely(sent));
+    }
+
+    /// The length of the longest of so many packets, from this place on: a coded one has it, too.
+    fn longest(&self, from: usize, count: usize) -> f64 {
+        self.kept.iter().skip(from).take(count).map(|one| length(&one.bytes)).fold(0.0, f64::max)
     }
 
     fn avoided(&mut self, before: f64, after: f64) {
@@ -334,9 +351,13 @@ impl Sender {
             rlnc::encode(&self.kernel, first, packets(), self.seed, &mut bytes);
             out.push(Coded { first, count: of, seed: self.seed, bytes });
         }
-        self.coded += count;
         count
     }
+}
+
+/// What a packet counts beside a whole one.
+fn length(bytes: &[u8]) -> f64 {
+    (bytes.len() as f64 / WHOLE_BYTES).min(1.0)
 }
 
 #[cfg(test)]
