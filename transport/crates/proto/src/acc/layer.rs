@@ -39,7 +39,7 @@ const SWEEP: Duration = Duration::from_secs(10);
 /// Sessions of a peer: packets under older keys are still on their way.
 const MOST_SESSIONS: usize = 3;
 /// What one packet more counts in a path's loss rate, which new flows begin with.
-const PATH_WEIGHT: f64 = 1.0 / 512.0;
+const PATH_WEIGHT: f64 = 1.0 / 128.0;
 /// How long packets wait for a lost one at least.
 const LEAST_PATIENCE: Duration = Duration::from_micros(300);
 
@@ -234,6 +234,7 @@ struct Peer {
     lost_here: LossRate,
     scheduler: Scheduler,
     rtt: Option<Duration>,
+    shortest_rtt: Duration,
     /// Flows are numbered from anywhere on, so that they are not taken for those of another process that was here before.
     next_flow: u32,
     outgoing: HashMap<u32, Outgoing>,
@@ -320,6 +321,7 @@ impl Peer {
             lost_here: LossRate::new(0.0, PATH_WEIGHT),
             scheduler: strategy.scheduler(),
             rtt: None,
+            shortest_rtt: Duration::MAX,
             next_flow: first_flow,
             outgoing: HashMap::new(),
             numbers: HashMap::new(),
@@ -340,7 +342,15 @@ impl Peer {
     }
 
     fn on_rtt(&mut self, sample: Duration) {
+        self.shortest_rtt = self.shortest_rtt.min(sample);
         self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
+    }
+
+    /// Whether the path is congested, of whose packets so many are lost.
+    fn is_congested(&self, loss: f64) -> bool {
+        let shortest = self.shortest_rtt.max(Duration::from_micros(1));
+        let stretch = self.rtt.map_or(1.0, |rtt| rtt.as_secs_f64() / shortest.as_secs_f64());
+        self.scheduler.is_congested(loss.max(self.loss.value()), stretch)
     }
 
     /// When its turn is.
@@ -482,7 +492,9 @@ impl Layer {
             None if peer.outgoing.len() < config.max_flows => {
                 let number = peer.next_flow;
                 peer.next_flow = number.wrapping_add(1);
-                let sender = Sender::new(config.strategy, peer.loss.value().max(peer.lost_here.value()));
+                let loss = peer.loss.value().max(peer.lost_here.value());
+                let mut sender = Sender::new(config.strategy, loss);
+                sender.set_congested(peer.is_congested(0.0));
                 peer.numbers.insert(key, number);
                 peer.outgoing.insert(number, Outgoing { key, sender, used: now, armed: None });
                 Some(number)
@@ -500,7 +512,7 @@ impl Layer {
             (incoming.receiver.feedback() != incoming.reported).then(|| incoming.report(flow))
         });
         peer.sent += 1;
-        let patience = if config.strategy.repairs() { Patience::of(peer.patience()) } else { Patience::NONE };
+        let patience = Patience::of(peer.patience());
         let Some((flow, outgoing)) = number.and_then(|flow| Some((flow, peer.outgoing.get_mut(&flow)?)))
         else {
             let body = |out: &mut Vec<u8>| look.carry(head, rest, out);
@@ -510,6 +522,7 @@ impl Layer {
         outgoing.used = now;
         let (number, base) = (outgoing.sender.next_number(), outgoing.sender.base());
         let back = (number - base).try_into().unwrap_or(u16::MAX);
+        let patience = if outgoing.sender.waits() { patience } else { Patience::NONE };
         let content = Content::Numbered { flow, number: number as u32, back, patience };
         peer.link.write(look.ecn, content, report, out, |out| {
             let at = out.len();
@@ -820,8 +833,11 @@ impl Layer {
 
     fn on_report(&mut self, now: Time, pair: Pair, report: Report, out: &mut Outbox) {
         let Some(peer) = self.peers.get_mut(&pair) else { return };
+        let Some(loss) = peer.outgoing.get(&report.flow).map(|one| one.sender.loss()) else { return };
+        let congested = peer.is_congested(loss);
         let Some(outgoing) = peer.outgoing.get_mut(&report.flow) else { return };
         let sender = &mut outgoing.sender;
+        sender.set_congested(congested);
         let feedback = feedback_of(&report, sender.base(), sender.lost());
         let mut coded = std::mem::take(&mut self.coded);
         let told = sender.on_feedback(now, feedback, &mut peer.scheduler, &mut coded);

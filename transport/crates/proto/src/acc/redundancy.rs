@@ -11,6 +11,9 @@
 /// Of more packets than this, what is true of so many is true as nearly as a float can say.
 const MOST_COUNTED: u32 = 1000;
 
+/// A round trip that is so many times the shortest one is that of a long queue.
+const STRETCH: f64 = 3.0;
+
 /// Which timeouts c1 is chosen against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Risk {
@@ -35,6 +38,9 @@ pub struct Policy {
     pub by_length: bool,
     /// Q is no shorter than this: what a coded packet costs at least.
     pub least_queue: f64,
+    /// The loss rate beyond which a path whose queue is long is congested: there TCP has to see what is lost, or nobody slows down, and
+    /// no packet of full length is coded.
+    pub congested: f64,
     /// S: Q grows no longer than this.
     pub longest_queue: f64,
     /// C_max: coded packets at a time, unless more have been lost.
@@ -50,6 +56,7 @@ impl Policy {
         free_share: 0.0,
         by_length: false,
         least_queue: 0.0,
+        congested: 1.0,
         longest_queue: 1000.0,
         most_packets: 5,
     };
@@ -61,6 +68,7 @@ impl Policy {
         free_share: 0.1,
         by_length: true,
         least_queue: 10.0,
+        congested: 0.08,
         ..Policy::PAPER
     };
 }
@@ -110,6 +118,11 @@ impl Scheduler {
         let Policy { free_packets, free_share, least_queue, longest_queue, .. } = self.policy;
         let free = free_packets + free_share * packets;
         self.queue = (self.queue + coded - free).clamp(least_queue, longest_queue.max(least_queue));
+    }
+
+    /// Whether a path that loses so many packets is congested, if its round trip is so many times the shortest that it had.
+    pub fn is_congested(&self, loss: f64, stretch: f64) -> bool {
+        loss > self.policy.congested && stretch > STRETCH
     }
 
     /// What packets of this length count.

@@ -16,6 +16,8 @@ const MOST_KEPT: usize = 512;
 const PAUSE: Duration = Duration::from_micros(100);
 /// What one packet more counts in a flow's loss rate.
 const WEIGHT: f64 = 1.0 / 64.0;
+/// So much of a whole packet, which congests nothing: a SYN, a short answer.
+const SHORT: f64 = 0.1;
 /// What counts as a whole packet.
 const WHOLE_BYTES: f64 = 1400.0;
 /// A path that loses fewer is one that loses none.
@@ -148,6 +150,8 @@ pub struct Sender {
     feedback: Feedback,
     loss: LossRate,
     seed: u8,
+    /// Losses are the path's way to say that too much is sent.
+    congested: bool,
     /// What was sent in this round trip, and coded, in packets.
     sent: f64,
     coded: f64,
@@ -168,6 +172,7 @@ impl Sender {
             feedback: Feedback::default(),
             loss: LossRate::new(loss, WEIGHT),
             seed: 0,
+            congested: false,
             sent: 0.0,
             coded: 0.0,
             counters: SenderCounters::default(),
@@ -201,6 +206,16 @@ impl Sender {
             self.ends = Some(now + PAUSE);
         }
         number
+    }
+
+    /// Tells whether the path is congested.
+    pub fn set_congested(&mut self, congested: bool) {
+        self.congested = congested;
+    }
+
+    /// Whether the receiver is to keep back what follows on a lost packet.
+    pub fn waits(&self) -> bool {
+        self.strategy.repairs() && !self.congested
     }
 
     /// Numbers below this are not coded any more: the receiver need not remember them.
@@ -244,7 +259,7 @@ impl Sender {
             if let Strategy::Complementary(_) = self.strategy {
                 let loss = self.loss.value();
                 let longest = self.longest(0, MAX_PACKETS);
-                let count = scheduler.on_losses(losses, loss, longest);
+                let count = if self.spares(longest) { 0 } else { scheduler.on_losses(losses, loss, longest) };
                 let before = redundancy::too_many_are_lost(losses, loss, 0);
                 let sent = self.code(count, 0, out);
                 self.coded += f64::from(sent) * scheduler.weight(longest);
@@ -315,6 +330,7 @@ impl Sender {
         let longest = self.longest(from, of);
         let count = match self.strategy {
             Strategy::Off => 0,
+            Strategy::Complementary(_) if self.spares(longest) => 0,
             Strategy::Complementary(_) => scheduler.at_end_of_window(window, loss, longest),
             Strategy::Corrective => 1,
             Strategy::Important(copies) => copies,
@@ -326,6 +342,11 @@ impl Sender {
         (self.counters.last_c1, self.counters.last_window) = (sent, window);
         let likely = |coded| scheduler.timeout(window, loss, coded);
         self.avoided(likely(0), likely(sent));
+    }
+
+    /// Whether a congested path is spared coded packets of this length.
+    fn spares(&self, length: f64) -> bool {
+        self.congested && length > SHORT
     }
 
     /// The length of the longest of so many packets, from this place on: a coded one has it, too.
