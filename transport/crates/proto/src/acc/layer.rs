@@ -4,11 +4,12 @@
 //! to peers of which [`Event::Up`] was told, until [`Event::Down`] is. A peer of which nothing is heard while it is sent to is asked
 //! again, and is none any more if it does not answer: then TCP's packets go their old way, and TCP sends again what is missing.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use codec::rlnc::MAX_BYTES;
+use foldhash::{HashMap, HashMapExt};
 use wire::acc::{
     Content, Datagram, Envelope, HELLO_BYTES, Hello, MAX_SESSION, NUMBERED_BYTES, PACKET_BYTES, Packet,
     Patience, REPORT_BYTES, Report, TAG_BYTES,
@@ -195,6 +196,7 @@ struct Incoming {
     key: Option<FlowKey>,
     receiver: Receiver,
     reported: Feedback,
+    patience: Patience,
     used: Time,
     armed: Option<Time>,
 }
@@ -235,6 +237,8 @@ struct Peer {
     scheduler: Scheduler,
     rtt: Option<Duration>,
     shortest_rtt: Duration,
+    /// How long what follows on a lost packet is to wait for a coded one, for which the peer asks and is told.
+    patience: Patience,
     /// Flows are numbered from anywhere on, so that they are not taken for those of another process that was here before.
     next_flow: u32,
     outgoing: HashMap<u32, Outgoing>,
@@ -322,6 +326,7 @@ impl Peer {
             scheduler: strategy.scheduler(),
             rtt: None,
             shortest_rtt: Duration::MAX,
+            patience: Patience::of(LEAST_PATIENCE),
             next_flow: first_flow,
             outgoing: HashMap::new(),
             numbers: HashMap::new(),
@@ -336,14 +341,11 @@ impl Peer {
         }
     }
 
-    /// How long what follows on a lost packet is to wait for a coded one, for which the peer asks and is told.
-    fn patience(&self) -> Duration {
-        (self.rtt.unwrap_or_default() * 3 / 2).max(LEAST_PATIENCE)
-    }
-
     fn on_rtt(&mut self, sample: Duration) {
         self.shortest_rtt = self.shortest_rtt.min(sample);
-        self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
+        let rtt = self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8);
+        self.rtt = Some(rtt);
+        self.patience = Patience::of((rtt * 3 / 2).max(LEAST_PATIENCE));
     }
 
     /// Whether the path is congested, of whose packets so many are lost.
@@ -512,7 +514,7 @@ impl Layer {
             (incoming.receiver.feedback() != incoming.reported).then(|| incoming.report(flow))
         });
         peer.sent += 1;
-        let patience = Patience::of(peer.patience());
+        let patience = peer.patience;
         let Some((flow, outgoing)) = number.and_then(|flow| Some((flow, peer.outgoing.get_mut(&flow)?)))
         else {
             let body = |out: &mut Vec<u8>| look.carry(head, rest, out);
@@ -871,13 +873,13 @@ impl Layer {
         };
         if !peer.incoming.contains_key(&flow) {
             if peer.incoming.len() >= self.config.max_flows {
-                self.counters.evicted += 1;
-                self.evict(pair, None, deliver);
+                self.evict(pair, deliver);
             }
             let Some(peer) = self.peers.get_mut(&pair) else { return };
             let receiver = Receiver::starting(first, Duration::ZERO);
             let reported = receiver.feedback();
-            let one = Incoming { key: None, receiver, reported, used: now, armed: None };
+            let patience = Patience::NONE;
+            let one = Incoming { key: None, receiver, reported, patience, used: now, armed: None };
             peer.incoming.insert(flow, one);
         }
         let Some(peer) = self.peers.get_mut(&pair) else { return };
@@ -885,7 +887,10 @@ impl Layer {
         incoming.used = now;
         let receiver = &mut incoming.receiver;
         let (held, before) = (receiver.held_bytes(), receiver.feedback());
-        if let Content::Numbered { patience, .. } = packet.content {
+        if let Content::Numbered { patience, .. } = packet.content
+            && patience != incoming.patience
+        {
+            incoming.patience = patience;
             receiver.set_patience(patience.time().min(self.config.most_patience));
         }
         let mut hand_on = |bytes: &[u8]| deliver(&pair, ecn, bytes);
@@ -926,23 +931,20 @@ impl Layer {
         if is_news && let Some(incoming) = peer.incoming.get_mut(&flow) {
             peer.link.write_empty(Some(incoming.report(flow)), out);
         }
-        while self.held_bytes > self.config.max_held_bytes {
-            self.counters.evicted += 1;
-            if !self.evict(pair, None, deliver) {
-                break;
-            }
-        }
-        if let Some(peer) = self.peers.get_mut(&pair) {
+        while self.held_bytes > self.config.max_held_bytes && self.evict(pair, deliver) {}
+        if let Some(peer) = self.peers.get_mut(&pair).filter(|peer| peer.armed.is_none()) {
+            // Flows are looked through now and then.
             let due = peer.due();
             arm(&mut self.agenda, (pair, Role::Peer), &mut peer.armed, due);
         }
     }
 
-    /// Forgets an incoming flow: this one, or that which was used least recently. What waits in it is handed on.
-    fn evict(&mut self, pair: Pair, flow: Option<u32>, deliver: Deliver<'_>) -> bool {
+    /// Forgets the incoming flow that was used least recently. What waits in it is handed on. False: there is none.
+    fn evict(&mut self, pair: Pair, deliver: Deliver<'_>) -> bool {
         let Some(peer) = self.peers.get_mut(&pair) else { return false };
-        let oldest = || peer.incoming.iter().min_by_key(|(_, one)| one.used).map(|(flow, _)| *flow);
-        let Some(flow) = flow.or_else(oldest) else { return false };
+        let oldest = peer.incoming.iter().min_by_key(|(_, one)| one.used).map(|(flow, _)| *flow);
+        let Some(flow) = oldest else { return false };
+        self.counters.evicted += 1;
         let before = peer.held_bytes;
         let gone = peer.remove_incoming(flow);
         self.held_bytes -= before - peer.held_bytes;

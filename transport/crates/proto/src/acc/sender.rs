@@ -12,6 +12,10 @@ use crate::Time;
 
 /// Packets that are kept until they are acknowledged; of more, the oldest are never coded again.
 const MOST_KEPT: usize = 512;
+/// What was sent so long ago TCP has sent again, if it was lost, or nobody waits for it.
+const STALE: Duration = Duration::from_secs(1);
+/// Packets of which the memory is kept for others.
+const MOST_SPARE: usize = 64;
 /// A window has ended when TCP has sent nothing for so long, as it waits for acknowledgements.
 const PAUSE: Duration = Duration::from_micros(100);
 /// What one packet more counts in a flow's loss rate.
@@ -143,6 +147,8 @@ pub struct Sender {
     kept: VecDeque<Kept>,
     base: u64,
     held_bytes: usize,
+    /// Memory of packets that are not kept any more.
+    spare: Vec<Vec<u8>>,
     /// l_c: the last packet of the window that has ended last. None once it, or a later one, has come (`all_acked`).
     window_last: Option<u64>,
     /// When the window that is being sent has ended, unless something follows.
@@ -167,6 +173,7 @@ impl Sender {
             kept: VecDeque::new(),
             base: 0,
             held_bytes: 0,
+            spare: Vec::new(),
             window_last: None,
             ends: None,
             feedback: Feedback::default(),
@@ -195,8 +202,11 @@ impl Sender {
             self.base = number + 1;
             return number;
         }
-        // The memory of one that is not kept any more.
-        let mut memory = if self.kept.len() == MOST_KEPT { self.forget_first() } else { Vec::new() };
+        let is_stale = |one: &Kept| one.sent + STALE <= now;
+        while self.kept.len() == MOST_KEPT || self.kept.front().is_some_and(is_stale) {
+            self.forget_first();
+        }
+        let mut memory = self.spare.pop().unwrap_or_default();
         memory.clear();
         memory.extend_from_slice(bytes);
         self.held_bytes += bytes.len();
@@ -236,6 +246,9 @@ impl Sender {
             // Nobody honest says so.
             return Told::default();
         }
+        while self.kept.front().is_some_and(|one| one.sent + STALE <= now) {
+            self.forget_first();
+        }
         let last = self.feedback;
         // They may overtake each other.
         let newly_sent = feedback.through.saturating_sub(last.through);
@@ -249,9 +262,7 @@ impl Sender {
             lost: last.lost.max(feedback.lost),
         };
         self.loss.on_packets(newly_sent, losses);
-        while self.base < self.feedback.next && !self.kept.is_empty() {
-            self.forget_first();
-        }
+        while self.base < self.feedback.next && self.forget_first() {}
         if losses > 0 {
             // The window that is being sent may have been begun when nothing was lost.
             self.ends = self.ends.or_else(|| self.strategy.follows(self.loss.value()).then(|| now + PAUSE));
@@ -310,11 +321,15 @@ impl Sender {
         self.held_bytes
     }
 
-    fn forget_first(&mut self) -> Vec<u8> {
-        let Some(Kept { bytes, .. }) = self.kept.pop_front() else { return Vec::new() };
+    /// Keeps the oldest no longer. False: there is none.
+    fn forget_first(&mut self) -> bool {
+        let Some(Kept { bytes, .. }) = self.kept.pop_front() else { return false };
         self.base += 1;
         self.held_bytes -= bytes.len();
-        bytes
+        if self.spare.len() < MOST_SPARE {
+            self.spare.push(bytes);
+        }
+        true
     }
 
     /// What is not acknowledged is a window, if all of the last one is.

@@ -191,8 +191,9 @@ struct Engine {
 
 /// For the thread that changes routes, as that takes milliseconds.
 enum Route {
-    Add(Pair, usize),
-    Remove(Pair),
+    Up(Pair, usize, Event),
+    Down(Pair, Event),
+    Shorten(Pair, usize),
 }
 
 impl Engine {
@@ -377,7 +378,7 @@ impl Engine {
             .map(|peer| peer.pair)
             .collect();
         for pair in pairs {
-            let _ = self.routes.send(Route::Add(pair, mtu));
+            let _ = self.routes.send(Route::Shorten(pair, mtu));
         }
     }
 
@@ -402,12 +403,11 @@ impl Engine {
                 Event::Up(pair) => {
                     let known = path_mtu(SocketAddr::new(pair.remote, self.options.port));
                     let mtu = known.unwrap_or(self.options.mtu).clamp(LEAST_MTU, self.options.mtu);
-                    Route::Add(pair, mtu - overhead())
+                    Route::Up(pair, mtu - overhead(), event)
                 }
-                Event::Down(pair, _) => Route::Remove(pair),
+                Event::Down(pair, _) => Route::Down(pair, event),
             };
             let _ = self.routes.send(route);
-            let _ = self.tell.send(News::Peer(event));
         }
     }
 
@@ -463,14 +463,18 @@ fn give(
     *undelivered += refused + u64::from(broken);
 }
 
-fn change_routes(routes: &Routes, orders: &Receiver<Route>, trouble: &Sender<News>) {
+/// Changes routes, and tells what has happened once they are as they should be.
+fn change_routes(routes: &Routes, orders: &Receiver<Route>, tell: &Sender<News>) {
     while let Ok(order) = orders.recv() {
-        let done = match order {
-            Route::Add(pair, mtu) => routes.add(&pair, mtu),
-            Route::Remove(pair) => routes.remove(&pair),
+        let (done, event) = match order {
+            Route::Up(pair, mtu, event) => (routes.add(&pair, mtu), Some(event)),
+            Route::Down(pair, event) => (routes.remove(&pair), Some(event)),
+            Route::Shorten(pair, mtu) => (routes.add(&pair, mtu), None),
         };
-        if let Err(e) = done {
-            let _ = trouble.send(News::Trouble(e.to_string()));
+        let trouble = done.err().map(|e| News::Trouble(e.to_string()));
+        for news in trouble.into_iter().chain(event.map(News::Peer)) {
+            // Whoever listens may have gone.
+            let _ = tell.send(news);
         }
     }
 }

@@ -35,12 +35,12 @@ fn family(address: IpAddr) -> &'static str {
     if address.is_ipv4() { "-4" } else { "-6" }
 }
 
-/// Runs `ip`, which has to succeed.
-fn ip(words: &[&str]) -> io::Result<()> {
+/// Runs `ip`, which has to succeed, and returns what it says.
+fn ip(words: &[&str]) -> io::Result<String> {
     let run = Command::new("ip").args(words).stdin(Stdio::null()).output();
     let output = run.map_err(|e| io::Error::new(e.kind(), format!("ip: {e}; install iproute2")))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(io::Error::other(format!("ip {}: {}", words.join(" "), said.trim())))
@@ -66,13 +66,15 @@ impl Routes {
         Ok(routes)
     }
 
-    /// Has packets to a peer take the way through the device, in pieces of `mtu` bytes at most.
+    /// Has packets to a peer take the way through the device, in pieces of `mtu` bytes at most. What the operator has set for the old way, such as a
+    /// congestion control or an initial window, holds for this one, too.
     pub(crate) fn add(&self, pair: &Pair, mtu: usize) -> io::Result<()> {
         let (to, from) = (pair.remote.to_string(), pair.local.to_string());
         let (table, mtu) = (self.routing.table.to_string(), mtu.to_string());
         let route =
             ["route", "replace", &to, "dev", &self.device, "table", &table, "src", &from, "mtu", &mtu];
-        ip(&[&[family(pair.remote)], &route[..]].concat())?;
+        let old = ip(&[family(pair.remote), "route", "get", &to, "fibmatch"]).unwrap_or_default();
+        ip(&[&[family(pair.remote)], &route[..], &settings(&old)].concat())?;
         if pair.remote.is_ipv6() {
             // Connections of IPv6 keep their old route when another table has a better one, until an address changes.
             for change in ["add", "del"] {
@@ -85,7 +87,7 @@ impl Routes {
     /// Has packets to a host take their old way.
     pub(crate) fn remove(&self, pair: &Pair) -> io::Result<()> {
         let (to, table) = (pair.remote.to_string(), self.routing.table.to_string());
-        ip(&[family(pair.remote), "route", "del", &to, "dev", &self.device, "table", &table])
+        ip(&[family(pair.remote), "route", "del", &to, "dev", &self.device, "table", &table]).map(drop)
     }
 
     fn remove_rules(&self) {
@@ -98,8 +100,55 @@ impl Routes {
     }
 }
 
+/// What of a route, as `ip` shows it, is how TCP is to behave on it.
+fn settings(shown: &str) -> Vec<&str> {
+    const WITH_A_VALUE: [&str; 11] = [
+        "congctl",
+        "initcwnd",
+        "initrwnd",
+        "rto_min",
+        "quickack",
+        "window",
+        "cwnd",
+        "ssthresh",
+        "rtt",
+        "rttvar",
+        "reordering",
+    ];
+    let mut words = shown.split_whitespace();
+    let mut found = Vec::new();
+    while let Some(word) = words.next() {
+        if WITH_A_VALUE.contains(&word) {
+            found.push(word);
+            let value = words.next();
+            found.extend(value);
+            // As of a time, or of a congestion control that a socket may not change.
+            if value == Some("lock") {
+                found.extend(words.next());
+            }
+        } else if word == "features" {
+            // "ecn", or others; they end where another setting begins, and are rare.
+            found.extend([Some(word), words.next()].into_iter().flatten());
+        }
+    }
+    found
+}
+
 impl Drop for Routes {
     fn drop(&mut self) {
         self.remove_rules();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_for_a_route_is_found_in_what_ip_shows() {
+        let shown = "10.9.0.0/24 dev va proto kernel scope link src 10.9.0.1 mtu 9000 initcwnd 20 rto_min lock 50ms quickack 1 congctl cubic \n";
+        let expected = ["initcwnd", "20", "rto_min", "lock", "50ms", "quickack", "1", "congctl", "cubic"];
+        assert_eq!(settings(shown), expected);
+        assert_eq!(settings("fd09::/64 dev va proto kernel metric 256 pref medium\n"), Vec::<&str>::new());
     }
 }

@@ -478,7 +478,7 @@ fn weather(time: Duration, weather: Weather) {
         }
         hosts.run(US * draw(30_000));
         // A pause now and then, of minutes.
-        if draw(500) == 0 {
+        if draw(5000) == 0 {
             hosts.run(Duration::from_secs(draw(200).into()));
         }
         if draw(1000) < weather.restarts {
